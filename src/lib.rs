@@ -1,0 +1,1 @@
+//! elastick: a kdb+-compatible tickerplant whose real-time database is an elastic queue of small servers.
