@@ -1,1 +1,10 @@
 //! elastick: a kdb+-compatible tickerplant whose real-time database is an elastic queue of small servers.
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+pub mod kernel;
+pub mod q;
+#[allow(unsafe_code)]
+pub mod sys;
+pub mod table;

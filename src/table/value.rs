@@ -1,13 +1,14 @@
-//! Values: what q expressions compute with. Vectors are shared slices; a column of a table is a vector without a copy.
+//! Values: what q expressions compute with.
 
-use super::symbol::Sym;
+use super::function::Function;
 use super::vector::Vector;
+use crate::kernel::sym::Sym;
 use std::sync::Arc;
 
-/// Any q value. Atoms are stored as they travel (temporal types as their integer, booleans as a byte's truth).
+/// Any q value. Temporal atoms are held as the integer that travels, so `0N` is that type's minimum.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Generic null `::` and elided arguments are functions in kdb+; the identity is what clients send for "nothing".
+    /// The generic null `::`.
     Null,
     Bool(bool),
     Guid([u8; 16]),
@@ -29,13 +30,32 @@ pub enum Value {
     Datetime(f64),
     /// Nanoseconds.
     Timespan(i64),
+    /// Minutes.
     Minute(i32),
+    /// Seconds.
     Second(i32),
     /// Milliseconds.
     Time(i32),
-    /// Simple vectors and general lists, with their attribute.
+    /// A simple vector or a general list, with its attribute.
     Vector(Vector),
     Dict(Arc<Dict>),
     Table(Arc<Table>),
     Func(Arc<Function>),
+}
+
+/// A dictionary; with tables on both sides, a keyed table.
+#[derive(Clone, Debug)]
+pub struct Dict {
+    /// Type 127: keys carry `` `s# `` and lookup steps.
+    pub sorted: bool,
+    pub keys: Value,
+    pub values: Value,
+}
+
+/// A table: names and as many columns of one length.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub sorted: bool,
+    pub names: Vec<Sym>,
+    pub columns: Vec<Vector>,
 }

@@ -1,0 +1,3 @@
+//! Loops over vectors: what queries on big tables spend their time in. Knows no values, no tables, no q.
+
+pub mod sym;

@@ -1,0 +1,15 @@
+//! A symbol as columns hold it.
+
+use crate::sys::region::Pod;
+
+/// An interned symbol: an index into the process's symbol table. `Sym(0)` is the null symbol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Sym(pub u32);
+
+impl Sym {
+    pub const NULL: Sym = Sym(0);
+}
+
+// SAFETY: transparent over `u32`.
+unsafe impl Pod for Sym {}

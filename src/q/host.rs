@@ -1,0 +1,47 @@
+//! What a process offers to the expressions that it evaluates.
+
+use super::error::QError;
+use crate::table::{Sym, Value};
+
+/// Who asks: what `.z.w`, `.z.u` and `.z.a` say while the expression runs.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// `.z.w`: 0 at the console.
+    pub handle: i32,
+    pub user: Vec<u8>,
+    /// `.z.a`: IPv4 address as an int, 0 over a Unix socket.
+    pub address: i32,
+    /// Remote callers may not reach files, processes and sockets.
+    pub remote: bool,
+}
+
+/// The globals and native functions of a process.
+///
+/// Evaluation may run beside the thread that owns the process's state, on a snapshot. A host that cannot do there what
+/// is asked (a call or an assignment that changes that state) answers [`NEEDS_OWNER`]; the expression is then run again,
+/// whole, on the owner's thread. Nothing has been changed by then, so that running it twice is running it once.
+pub trait Host {
+    /// A global by its full name (`trade`, `.u.i`, `.z.D` is q's own), or `None` if it is undefined.
+    fn global(&self, name: Sym) -> Option<Value>;
+
+    /// Assigns a global.
+    fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError>;
+
+    /// Names in a namespace (`.u`, or the null symbol for the root), in order of definition.
+    fn names(&self, namespace: Sym) -> Vec<Sym>;
+
+    /// Whether `name` is a native function, and with how many parameters.
+    fn native(&self, name: Sym) -> Option<u8>;
+
+    /// Calls a native function.
+    fn call(&mut self, name: Sym, arguments: &[Value]) -> Result<Value, QError>;
+
+    /// Appends rows (a table, or a list of columns or atoms) to the global table `name`: `insert` and `upsert`.
+    /// Answers the indices of the new rows.
+    fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError>;
+
+    fn caller(&self) -> &Caller;
+}
+
+/// See [`Host`]. Never leaves the process.
+pub const NEEDS_OWNER: QError = QError::named("needs owner");

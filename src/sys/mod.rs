@@ -1,0 +1,5 @@
+//! The operating system: address ranges that columns grow in, files, locks, memory figures. With `kernel`, the only
+//! place where `unsafe` may stand.
+
+pub mod region;
+pub mod shared;

@@ -1,0 +1,159 @@
+//! Slices that are cheap to clone and to cut, over a vector or over a mapped column.
+
+use super::region::{Pod, Range};
+use std::ops::{Deref, Range as Rows};
+use std::sync::Arc;
+
+/// An immutable slice with shared ownership of what it lies in.
+pub struct Shared<T> {
+    owner: Owner<T>,
+    start: *const T,
+    len: usize,
+}
+
+enum Owner<T> {
+    Vector(Arc<Vec<T>>),
+    Mapped(Arc<Range>),
+}
+
+// SAFETY: `start` points into `owner`, which is shared and not written where a `Shared` can see it; sending or sharing
+// the slice is sending or sharing `&[T]` together with an `Arc`.
+unsafe impl<T: Send + Sync> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        let owner = match &self.owner {
+            Owner::Vector(v) => Owner::Vector(Arc::clone(v)),
+            Owner::Mapped(r) => Owner::Mapped(Arc::clone(r)),
+        };
+        Shared { owner, start: self.start, len: self.len }
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start..start+len` lies in what `owner` keeps alive, initialised and unchanged while shared.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
+impl<T> From<Vec<T>> for Shared<T> {
+    fn from(items: Vec<T>) -> Shared<T> {
+        let owner = Arc::new(items);
+        Shared { start: owner.as_ptr(), len: owner.len(), owner: Owner::Vector(owner) }
+    }
+}
+
+impl<T> FromIterator<T> for Shared<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Shared<T> {
+        items.into_iter().collect::<Vec<T>>().into()
+    }
+}
+
+impl<T> Default for Shared<T> {
+    fn default() -> Shared<T> {
+        Vec::new().into()
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<T: PartialEq> PartialEq for Shared<T> {
+    fn eq(&self, other: &Shared<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T> Shared<T> {
+    /// The items of `rows`, without a copy. Rows past the end are cut off.
+    pub fn cut(&self, rows: Rows<usize>) -> Shared<T> {
+        let from = rows.start.min(self.len);
+        let mut part = self.clone();
+        // SAFETY: `from <= len`, so the pointer stays inside, or one past, the same items.
+        part.start = unsafe { part.start.add(from) };
+        part.len = rows.end.clamp(from, self.len) - from;
+        part
+    }
+}
+
+impl<T: Clone> Shared<T> {
+    /// The items to write to: the vector itself if nobody else holds it and it is whole, else a copy.
+    pub fn into_vec(self) -> Vec<T> {
+        match self.owner {
+            Owner::Vector(items) if items.len() == self.len => {
+                Arc::try_unwrap(items).unwrap_or_else(|held| held.as_ref().clone())
+            }
+            _ => self.to_vec(),
+        }
+    }
+}
+
+impl<T: Pod> Shared<T> {
+    /// The first `len` items of a mapped range; the caller (`Reader`) has seen them published.
+    pub(super) fn mapped(range: Arc<Range>, len: usize) -> Shared<T> {
+        Shared { start: range.base().cast(), len, owner: Owner::Mapped(range) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::region::Growing;
+    use super::Shared;
+
+    #[test]
+    fn a_cut_shares_its_items() {
+        let whole: Shared<i64> = vec![1, 2, 3, 4].into();
+        let part = whole.cut(1..3);
+        assert_eq!(&*part, &[2, 3]);
+        assert_eq!(part.as_ptr(), whole[1..].as_ptr());
+    }
+
+    #[test]
+    fn a_cut_past_the_end_is_cut_off() {
+        let whole: Shared<i64> = vec![1, 2].into();
+        assert_eq!(&*whole.cut(1..9), &[2]);
+        assert!(whole.cut(5..9).is_empty());
+    }
+
+    #[test]
+    fn sole_owner_gets_its_vector_back_without_a_copy() {
+        let items = vec![1i64, 2, 3];
+        let at = items.as_ptr();
+        let back = Shared::from(items).into_vec();
+        assert_eq!(back.as_ptr(), at);
+    }
+
+    #[test]
+    fn readers_keep_their_rows_while_the_column_grows_and_clears() {
+        let mut column = Growing::<i64>::reserve(1000).expect("reserve");
+        let reader = column.reader();
+        column.extend(&[1, 2, 3]).expect("room");
+        assert_eq!(reader.published(), 0);
+        column.publish();
+        let seen = reader.first(10);
+        column.extend(&[4; 900]).expect("room");
+        column.publish();
+        assert_eq!(&*seen, &[1, 2, 3]);
+        assert_eq!(reader.first(usize::MAX).len(), 903);
+        assert!(column.extend(&[5; 98]).is_err());
+        column.clear().expect("reserve");
+        assert_eq!(&*seen, &[1, 2, 3]);
+        assert!(column.is_empty());
+    }
+
+    #[test]
+    fn bytes_are_appended_at_any_alignment() {
+        let mut column = Growing::<i32>::reserve(8).expect("reserve");
+        let bytes = [0xffu8, 1, 0, 0, 0, 2, 0, 0, 0];
+        column.extend_from_bytes(&bytes[1..]).expect("room");
+        column.publish();
+        assert_eq!(&*column.reader().first(8), &[1, 2]);
+    }
+}
