@@ -1,0 +1,184 @@
+//! The house stays in order: file sizes, the direction of imports, where `unsafe` may stand, words that have no place
+//! in code.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules from left to right; a module imports only from those that stand in an earlier group, or its own group's own
+/// files. Modules in one group do not know one another.
+const LAYERS: &[&[&str]] = &[
+    &["sys", "config"],
+    &["kernel"],
+    &["table"],
+    &["q"],
+    &["queue", "lease", "fleet", "log"],
+    &["net"],
+    &["tick", "rdb", "feed"],
+    &["monitor"],
+    &["cli"],
+];
+
+/// The pure cores: no clock, no I/O, no threads, no randomness.
+const PURE: &[&str] =
+    &["src/queue/", "src/lease/", "src/tick/core", "src/tick/day", "src/rdb/policy", "src/fleet/group"];
+const IMPURE_WORDS: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "Instant::now",
+    "SystemTime",
+    "fastrand",
+    "mio::",
+    "rustix",
+    "crate::sys",
+    "crate::net",
+];
+
+const LINES_MOST: usize = 900;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(folder)];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == ending) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn rust_files() -> Vec<PathBuf> {
+    ["src", "proto/src", "proto/tests", "tests", "benches"].iter().flat_map(|f| files(f, "rs")).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).expect("inside the project").to_string_lossy().into_owned()
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).expect("readable source")
+}
+
+/// Code without comments and string contents that could name a word by accident: whole-line comments only.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(i, line)| (i + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let long: Vec<String> = rust_files()
+        .iter()
+        .map(|path| (name(path), text(path).lines().count()))
+        .filter(|(_, lines)| *lines > LINES_MOST)
+        .map(|(name, lines)| format!("{name}: {lines} lines"))
+        .collect();
+    assert!(long.is_empty(), "over {LINES_MOST} lines:\n{}", long.join("\n"));
+}
+
+#[test]
+fn modules_import_in_one_direction() {
+    let rank: BTreeMap<&str, usize> =
+        LAYERS.iter().enumerate().flat_map(|(rank, group)| group.iter().map(move |module| (*module, rank))).collect();
+    let mut wrong = Vec::new();
+    for path in files("src", "rs") {
+        let name = name(&path);
+        let Some((module, _)) = name.strip_prefix("src/").and_then(|rest| rest.split_once('/')) else { continue };
+        let Some(own) = rank.get(module) else {
+            wrong.push(format!("{name}: module `{module}` has no place in the order"));
+            continue;
+        };
+        for (line, code) in code_lines(&text(&path)) {
+            for used in code.split("crate::").skip(1) {
+                let used: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if used != module && rank.get(used.as_str()).is_some_and(|other| other >= own) {
+                    wrong.push(format!("{name}:{line}: {module} imports {used}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "imports against the order:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn unsafe_stands_in_sys_and_kernel_only_and_gives_its_reason() {
+    let mut wrong = Vec::new();
+    for path in rust_files() {
+        let name = name(&path);
+        if name == "tests/tidy.rs" {
+            continue;
+        }
+        let text = text(&path);
+        let lines: Vec<&str> = text.lines().collect();
+        for (line, code) in code_lines(&text) {
+            if !code.contains("unsafe ") || code.contains("unsafe_") {
+                continue;
+            }
+            if !name.starts_with("src/sys/") && !name.starts_with("src/kernel/") {
+                wrong.push(format!("{name}:{line}: unsafe outside sys and kernel"));
+            }
+            let above = lines.get(line.saturating_sub(8)..line).unwrap_or_default();
+            if !above.iter().any(|l| l.contains("SAFETY") || l.contains("# Safety")) {
+                wrong.push(format!("{name}:{line}: unsafe without its reason"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn pure_cores_do_no_io() {
+    let mut wrong = Vec::new();
+    for path in files("src", "rs") {
+        let name = name(&path);
+        if !PURE.iter().any(|pure| name.starts_with(pure)) || name.contains("tests") {
+            continue;
+        }
+        for (line, code) in code_lines(&text(&path)) {
+            wrong.extend(IMPURE_WORDS.iter().filter(|w| code.contains(*w)).map(|w| format!("{name}:{line}: {w}")));
+        }
+    }
+    assert!(wrong.is_empty(), "in pure cores:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_unfinished_is_left() {
+    let words = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "dbg!("];
+    let mut wrong = Vec::new();
+    for path in rust_files().into_iter().filter(|p| name(p) != "tests/tidy.rs") {
+        for (i, line) in text(&path).lines().enumerate() {
+            wrong.extend(words.iter().filter(|w| line.contains(*w)).map(|w| format!("{}:{}: {w}", name(&path), i + 1)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn tests_do_not_sleep_to_wait() {
+    let mut wrong = Vec::new();
+    // The harness polls with a deadline; that loop is the one place which may pause.
+    let python = ["tests/clients", "tests/faults"].iter().flat_map(|f| files(f, "py"));
+    for path in rust_files()
+        .into_iter()
+        .filter(|p| name(p).contains("tests") && name(p) != "tests/tidy.rs")
+        .chain(python)
+        .filter(|p| !name(p).contains("harness"))
+    {
+        for (line, code) in code_lines(&text(&path)) {
+            if code.contains("sleep(") {
+                wrong.push(format!("{}:{line}", name(&path)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "sleeps in tests:\n{}", wrong.join("\n"));
+}
