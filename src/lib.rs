@@ -2,6 +2,8 @@
 
 #![deny(unsafe_code)]
 
+pub mod cli;
+pub mod config;
 #[allow(unsafe_code)]
 pub mod kernel;
 pub mod q;

@@ -1,0 +1,67 @@
+//! Subcommands. Each has `command()`, made from the table of options, and `run()`; adding one is one line here.
+
+pub mod args;
+pub mod error;
+
+pub use args::{command_for, settings_of};
+pub use error::CliError;
+
+use crate::config::Program;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// One subcommand.
+struct Subcommand {
+    program: Program,
+    command: fn() -> Command,
+    run: fn(&ArgMatches) -> Result<(), CliError>,
+}
+
+const SUBCOMMANDS: &[Subcommand] = &[];
+
+fn command() -> Command {
+    Command::new("elastick")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A kdb+-compatible tickerplant whose real-time database is an elastic queue of small servers")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help("Every option can also be set by an ELASTICK_* variable or in a TOML file (--config).")
+        .subcommands(SUBCOMMANDS.iter().map(|subcommand| (subcommand.command)().name(subcommand.program.name())))
+}
+
+/// Parses the command line, runs the subcommand, and says on standard error what went wrong.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let usage = error.use_stderr();
+            // Help and errors go where clap sends them; if that place is closed there is nobody to tell.
+            let _ = error.print();
+            return if usage { ExitCode::from(error::USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let Some((name, own)) = matches.subcommand() else { return ExitCode::from(error::USAGE) };
+    let Some(subcommand) = SUBCOMMANDS.iter().find(|subcommand| subcommand.program.name() == name) else {
+        return ExitCode::from(error::USAGE);
+    };
+    match (subcommand.run)(own) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.is_closed_pipe() {
+                eprintln!("elastick {name}: {error}");
+            }
+            error.exit_code()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,112 @@
+//! Every limit of the system: name, default, unit, what it bounds. Each is an option `--limit-…` as well.
+
+use super::options::{Opt, OptionSpec, Program};
+use super::settings::{ConfigError, Settings};
+use super::units;
+
+use Program::{Demo, Feed, Log, Q, Rdb, Tick};
+
+/// `field, "option", unit, value, "value as text", [programs], "help";` makes a field of [`Limits`] and a row of `LIMITS`.
+macro_rules! limits {
+    ($($field:ident, $name:literal, $unit:ident, $value:expr, $default:literal, [$($program:ident),*], $help:literal;)*) => {
+        /// The limits in force. The unit is in the name; what a field bounds is its option's help.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $(#[doc = $help] pub $field: u64,)*
+        }
+
+        /// One typed option for each limit.
+        #[allow(non_upper_case_globals)]
+        pub mod entries {
+            use super::*;
+            $(pub static $field: Opt<u64> = Opt {
+                    spec: OptionSpec {
+                        name: $name,
+                        letter: None,
+                        position: 0,
+                        value: stringify!($unit),
+                        default: Some($default),
+                        help: $help,
+                        variables: &[],
+                        programs: &[$($program),*],
+                        check: |text| units::$unit(text).map(drop),
+                    },
+                    parse: units::$unit,
+                };)*
+        }
+
+        pub static LIMITS: &[&OptionSpec] = &[$(&entries::$field.spec),*];
+
+        impl Default for Limits {
+            fn default() -> Limits {
+                Limits { $($field: $value,)* }
+            }
+        }
+
+        impl Limits {
+            /// The limits as set for a program; those of other programs keep their defaults.
+            pub fn resolve(settings: &Settings) -> Result<Limits, ConfigError> {
+                Ok(Limits { $($field: match settings.find(&entries::$field)? {
+                    Some(value) => value,
+                    None => $value,
+                },)* })
+            }
+        }
+    };
+}
+
+limits! {
+    message_bytes, "limit-message", bytes, 256 << 20, "256MiB", [Tick, Rdb, Feed, Log, Q, Demo],
+        "Longest message or log record accepted";
+    decompressed_bytes, "limit-decompressed", bytes, 1 << 30, "1GiB", [Tick, Rdb, Q],
+        "Longest message after decompression";
+    depth, "limit-depth", count, 64, "64", [Tick, Rdb, Log, Q],
+        "Deepest nesting of lists in a message or log record";
+    connections, "limit-connections", count, 4096, "4096", [Tick, Rdb],
+        "Connections at the same time";
+    handshake_bytes, "limit-handshake", bytes, 1 << 10, "1KiB", [Tick, Rdb],
+        "Longest user, password and capability that a client may send";
+    handshake_ns, "limit-handshake-time", nanoseconds, 5_000_000_000, "5s", [Tick, Rdb],
+        "Time for a client to finish its handshake";
+    inbox_bytes, "limit-inbox", bytes, 256 << 20, "256MiB", [Tick, Rdb],
+        "Bytes of unfinished messages held for one connection";
+    inboxes_bytes, "limit-inboxes", bytes, 2 << 30, "2GiB", [Tick, Rdb],
+        "Bytes of unfinished messages held for all connections together";
+    outbox_bytes, "limit-outbox", bytes, 64 << 20, "64MiB", [Tick, Rdb],
+        "Bytes waiting for one subscriber before it is fed from the log instead";
+    outboxes_bytes, "limit-outboxes", bytes, 1 << 30, "1GiB", [Tick, Rdb],
+        "Bytes waiting for all connections together";
+    lanes, "limit-lanes", count, 4096, "4096", [Tick],
+        "Distinct subscriptions (tables, symbols, form of message) encoded apart";
+    queue_subscribers, "limit-queue-subscribers", count, 1024, "1024", [Tick],
+        "Subscribers in all queues together, lost ones included";
+    quarantine_updates, "limit-quarantine-updates", count, 10_000, "10000", [Tick],
+        "Refused updates kept to be looked at";
+    quarantine_bytes, "limit-quarantine", bytes, 64 << 20, "64MiB", [Tick],
+        "Bytes of refused updates kept to be looked at";
+    symbols, "limit-symbols", count, 50_000_000, "50000000", [Tick, Rdb, Q, Demo],
+        "Distinct symbols interned by a process";
+    query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Rdb],
+        "Longest time a client's query may take on a node";
+    query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
+        "Most memory a client's query may take";
+    core_query_time_ns, "limit-core-query-time", nanoseconds, 20_000_000, "20ms", [Tick],
+        "Longest time of a query that runs on the tickerplant's own thread";
+    log_read_chunk_bytes, "limit-log-read-chunk", bytes, 1 << 20, "1MiB", [Tick, Rdb, Feed, Log],
+        "Bytes of the log read at once";
+    log_buffer_bytes, "limit-log-buffer", bytes, 4 << 20, "4MiB", [Tick],
+        "Bytes of the log held back under durability none";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_shown_are_the_defaults_used() {
+        for program in Program::ALL {
+            let resolved = Limits::resolve(&Settings::defaults(program)).unwrap();
+            assert_eq!(resolved, Limits::default(), "{program:?}");
+        }
+    }
+}

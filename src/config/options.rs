@@ -1,0 +1,172 @@
+//! The table of options. An entry here is a flag, an `ELASTICK_*` variable, a TOML key and a line of `--help`.
+
+use super::address::{Address, Listen};
+use super::durability::{Damage, Durability};
+use super::limits::LIMITS;
+use super::units::{self, RollTime};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A subcommand; options say which of them they belong to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Program {
+    Tick,
+    Rdb,
+    Feed,
+    Log,
+    Q,
+    Demo,
+}
+
+impl Program {
+    /// The word on the command line, and the name of the program's own section in a TOML file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Program::Tick => "tick",
+            Program::Rdb => "rdb",
+            Program::Feed => "feed",
+            Program::Log => "log",
+            Program::Q => "q",
+            Program::Demo => "demo",
+        }
+    }
+
+    pub const ALL: [Program; 6] = [Program::Tick, Program::Rdb, Program::Feed, Program::Log, Program::Q, Program::Demo];
+}
+
+/// What the command line, the environment and a file need to know of an option.
+#[derive(Debug)]
+pub struct OptionSpec {
+    /// Long name; also the TOML key. `roll-threshold` is `ELASTICK_ROLL_THRESHOLD` in the environment.
+    pub name: &'static str,
+    /// kdb+'s letter for it, or none.
+    pub letter: Option<char>,
+    /// Place among the positional arguments (from 1), or 0 for a named option.
+    pub position: u8,
+    /// Name of the value in `--help`; empty for a switch.
+    pub value: &'static str,
+    pub default: Option<&'static str>,
+    pub help: &'static str,
+    /// Variables other than `ELASTICK_*` that are read as well.
+    pub variables: &'static [&'static str],
+    pub programs: &'static [Program],
+    /// Whether a text is a value of this option; the error says what is expected.
+    pub check: fn(&str) -> Result<(), String>,
+}
+
+impl OptionSpec {
+    /// `roll-threshold` -> `ELASTICK_ROLL_THRESHOLD`.
+    pub fn variable(&self) -> String {
+        format!("ELASTICK_{}", self.name.to_uppercase().replace('-', "_"))
+    }
+
+    pub fn belongs_to(&self, program: Program) -> bool {
+        self.programs.contains(&program)
+    }
+}
+
+/// An option together with the type of its value: what `Settings::get` takes.
+#[derive(Debug)]
+pub struct Opt<T: 'static> {
+    pub spec: OptionSpec,
+    pub parse: fn(&str) -> Result<T, String>,
+}
+
+/// All options and limits of one program, in the order of the tables.
+pub fn of(program: Program) -> impl Iterator<Item = &'static OptionSpec> {
+    all().filter(move |spec| spec.belongs_to(program))
+}
+
+/// All options and limits of all programs.
+pub fn all() -> impl Iterator<Item = &'static OptionSpec> {
+    OPTIONS.iter().chain(LIMITS).copied()
+}
+
+/// `ID: type = parser, "name" key value…, "help";` makes a typed static and a row of `OPTIONS`.
+macro_rules! options {
+    ($($id:ident: $type:ty = $parse:expr, $name:literal $($field:ident $value:expr),*; $help:literal;)*) => {
+        $(pub static $id: Opt<$type> = Opt {
+            spec: OptionSpec {
+                name: $name,
+                help: $help,
+                check: |text| ($parse)(text).map(drop),
+                $($field: $value,)*
+                ..BLANK
+            },
+            parse: $parse,
+        };)*
+        pub static OPTIONS: &[&OptionSpec] = &[$(&$id.spec),*];
+    };
+}
+
+const BLANK: OptionSpec = OptionSpec {
+    name: "",
+    letter: None,
+    position: 0,
+    value: "",
+    default: None,
+    help: "",
+    variables: &[],
+    programs: &[],
+    check: |_| Ok(()),
+};
+
+use Program::{Demo, Feed, Log, Q, Rdb, Tick};
+
+options! {
+    SRC: String = units::name, "src" position 1, value "SRC", default Some("sym"), programs &[Tick];
+        "Schema name: tables come from SRC.q, the log is DIR/SRCyyyy.mm.dd";
+    DIR: PathBuf = units::path, "dir" position 2, value "DIR", programs &[Tick];
+        "Directory of the log; without it nothing is logged (as in kdb+tick)";
+    TICKERPLANT: Address = units::address, "tickerplant" position 1, value "HOST:PORT[:USER:PASSWORD]",
+        default Some(":5010"), programs &[Rdb, Feed, Q];
+        "Address of the tickerplant, as kdb+ writes addresses";
+    CONFIG: PathBuf = units::path, "config" value "FILE", programs &Program::ALL;
+        "TOML file: keys are the long option names, for all programs or under [tick], [rdb], ...";
+    PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010"), programs &[Tick];
+        "Port to listen on: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
+    NODE_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("0"), programs &[Rdb];
+        "Port to answer queries on: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
+    TIMER: Duration = units::millis, "timer" letter Some('t'), value "MS", default Some("0"), programs &[Tick];
+        "Batch mode: publish every MS milliseconds; 0 publishes at once";
+    ACCESS: String = units::name, "access" letter Some('u'), value "1|FILE", programs &[Tick, Rdb];
+        "1: remote callers cannot run system commands or leave the directory; FILE: that, and user:password lines";
+    USERS: PathBuf = units::path, "users" letter Some('U'), value "FILE", programs &[Tick, Rdb];
+        "File of user:password lines (plain, md5 or sha1 hex)";
+    TLS: u64 = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
+        "0 plain connections only, 1 plain and TLS, 2 TLS only";
+    QUERY_TIME: Duration = units::seconds, "query-time" letter Some('T'), value "SECONDS", default Some("0"),
+        programs &[Tick, Rdb];
+        "Longest time a client's query may take; 0 leaves it to the limit of query time";
+    WORKSPACE: u64 = units::mebibytes, "workspace" letter Some('w'), value "MB", default Some("0"),
+        programs &[Tick, Rdb];
+        "Memory that this process may use, in MB; 0 for all of the server (or container)";
+    BLOCK_WRITES: bool = units::switch, "block-writes" letter Some('b'), programs &[Tick, Rdb];
+        "Clients may read but not assign (noupdate)";
+    SCHEMAS: PathBuf = units::path, "schemas" value "DIR|FILE", default Some("schemas"), programs &[Tick];
+        "Directory that holds SRC.q, or the schema file itself";
+    DURABILITY: Durability = units::durability, "durability" value "none|os|group(TIME)|each", default Some("os"),
+        programs &[Tick, Demo];
+        "When an update counts as logged: none = buffered, os = given to the operating system, group(5ms) = synced to disk \
+         at most every 5 ms, each = synced before it is published";
+    DAMAGE: Damage = units::damage, "damage" value "stop|keep-before|skip", default Some("stop"), programs &[Tick];
+        "If the log is damaged in the middle: refuse to start, keep what is before it, or leave the damage out";
+    ROLL: RollTime = units::roll_time, "roll" value "TIME [ZONE]", default Some("00:00"), programs &[Tick];
+        "When the day rolls, e.g. \"17:00 America/New_York\"; without a zone, the system's";
+    QUEUE: String = units::name, "queue" value "NAME", default Some("rdb"), programs &[Rdb];
+        "Queue of subscribers that this node joins";
+    NODE: String = units::name, "node" value "NAME", programs &[Rdb];
+        "This node's name, the same after a restart; by default host and process";
+    TABLES: Vec<String> = units::names, "tables" value "T1,T2", default Some(""), programs &[Rdb, Log];
+        "Tables to take, all if empty";
+    SYMBOLS: Vec<String> = units::names, "symbols" value "S1,S2", default Some(""), programs &[Rdb];
+        "Symbols to take, all if empty";
+    SCALE: units::Scale = units::scale, "scale" value "PERCENT|auto", default Some("auto"), variables &["SCALETHRESHOLD"],
+        programs &[Rdb, Demo];
+        "Memory in use at which the next node is asked for; auto decides by rate and lead time";
+    ROLL_THRESHOLD: f64 = units::percent, "roll-threshold" value "PERCENT", default Some("85%"),
+        variables &["ROLLTHRESHOLD"], programs &[Rdb, Demo];
+        "Memory in use at which this node stops receiving";
+    JSON: bool = units::switch, "json" programs &[Log];
+        "Print JSON instead of tables for people";
+}

@@ -1,0 +1,267 @@
+//! The values in force: flags before environment before file before default, each with where it came from.
+
+use super::options::{self, Opt, OptionSpec, Program};
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    CommandLine,
+    /// The variable's name.
+    Variable(String),
+    File(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::CommandLine => f.write_str("command line"),
+            Source::Variable(name) => f.write_str(name),
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// What is wrong with the configuration, and where to change it.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    #[error("{name} (from {source_name}): {reason}")]
+    Value { name: &'static str, source_name: String, reason: String },
+    #[error("{name} must be given: {help}")]
+    Missing { name: &'static str, help: &'static str },
+    #[error("{path}: {reason}")]
+    File { path: PathBuf, reason: String },
+    #[error("{path}: there is no option {key:?}{hint}")]
+    UnknownKey { path: PathBuf, key: String, hint: String },
+}
+
+/// The raw values of one program, checked against the table.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    program: Program,
+    values: HashMap<&'static str, (String, Source)>,
+}
+
+impl Settings {
+    /// The defaults alone.
+    pub fn defaults(program: Program) -> Settings {
+        let values = options::of(program)
+            .filter_map(|spec| Some((spec.name, (spec.default?.to_string(), Source::Default))))
+            .collect();
+        Settings { program, values }
+    }
+
+    /// Merges the stages. `flag` and `variable` look up by option name and by variable name.
+    ///
+    /// Every value is checked, also those that a later stage will not ask for, so that a wrong one is found at start.
+    pub fn resolve(
+        program: Program,
+        flag: &dyn Fn(&str) -> Option<String>,
+        variable: &dyn Fn(&str) -> Option<String>,
+        read_file: &dyn Fn(&Path) -> std::io::Result<String>,
+    ) -> Result<Settings, ConfigError> {
+        let from_variables = |spec: &OptionSpec| {
+            let own = spec.variable();
+            let names = std::iter::once(own.as_str()).chain(spec.variables.iter().copied());
+            names.into_iter().find_map(|name| Some((variable(name)?, Source::Variable(name.to_string()))))
+        };
+        let given = |spec: &OptionSpec| {
+            flag(spec.name).map(|text| (text, Source::CommandLine)).or_else(|| from_variables(spec))
+        };
+        let file = match given(&options::CONFIG.spec) {
+            Some((path, _)) => read(program, Path::new(&path), read_file)?,
+            None => HashMap::new(),
+        };
+        let mut settings = Settings::defaults(program);
+        for spec in options::of(program) {
+            let Some((text, source)) = given(spec).or_else(|| file.get(spec.name).cloned()) else { continue };
+            (spec.check)(&text).map_err(|reason| ConfigError::Value {
+                name: spec.name,
+                source_name: source.to_string(),
+                reason,
+            })?;
+            settings.values.insert(spec.name, (text, source));
+        }
+        Ok(settings)
+    }
+
+    pub fn program(&self) -> Program {
+        self.program
+    }
+
+    /// The value of an option, none if it was not given and has no default.
+    pub fn find<T>(&self, option: &Opt<T>) -> Result<Option<T>, ConfigError> {
+        let Some((text, source)) = self.values.get(option.spec.name) else { return Ok(None) };
+        (option.parse)(text).map(Some).map_err(|reason| ConfigError::Value {
+            name: option.spec.name,
+            source_name: source.to_string(),
+            reason,
+        })
+    }
+
+    /// The value of an option that must have one.
+    pub fn get<T>(&self, option: &Opt<T>) -> Result<T, ConfigError> {
+        self.find(option)?.ok_or(ConfigError::Missing { name: option.spec.name, help: option.spec.help })
+    }
+
+    /// Whether a switch is on.
+    pub fn is_on(&self, option: &Opt<bool>) -> Result<bool, ConfigError> {
+        Ok(self.find(option)?.unwrap_or(false))
+    }
+
+    /// Where the value of an option came from, none if it has no value.
+    pub fn source<T>(&self, option: &Opt<T>) -> Option<&Source> {
+        self.values.get(option.spec.name).map(|(_, source)| source)
+    }
+}
+
+type FileValues = HashMap<&'static str, (String, Source)>;
+
+/// Reads a TOML file: keys for all programs, then those of the program's own section.
+fn read(
+    program: Program,
+    path: &Path,
+    read_file: &dyn Fn(&Path) -> std::io::Result<String>,
+) -> Result<FileValues, ConfigError> {
+    let wrong = |reason: String| ConfigError::File { path: path.to_path_buf(), reason };
+    let text = read_file(path).map_err(|error| wrong(error.to_string()))?;
+    let document: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+    let mut values = FileValues::new();
+    let mut sections = Vec::new();
+    for (key, value) in &document {
+        match (Program::ALL.iter().find(|program| program.name() == key), value) {
+            (Some(section), toml::Value::Table(table)) => sections.push((*section, table)),
+            _ => insert(&mut values, program, path, key, value)?,
+        }
+    }
+    for (section, table) in sections {
+        let mut own = FileValues::new();
+        for (key, value) in table {
+            insert(&mut own, section, path, key, value)?;
+        }
+        if section == program {
+            values.extend(own);
+        }
+    }
+    Ok(values)
+}
+
+/// Takes one key. One that belongs to another program only is checked for its name and left.
+fn insert(
+    values: &mut FileValues,
+    program: Program,
+    path: &Path,
+    key: &str,
+    value: &toml::Value,
+) -> Result<(), ConfigError> {
+    let Some(spec) = options::of(program).chain(options::all()).find(|spec| spec.name == key) else {
+        let hint = match closest(key) {
+            Some(name) => format!("; did you mean {name:?}?"),
+            None => String::new(),
+        };
+        return Err(ConfigError::UnknownKey { path: path.to_path_buf(), key: key.to_string(), hint });
+    };
+    let text = match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(on) => on.to_string(),
+        _ => {
+            let reason = format!("{key}: a text, number or boolean is expected");
+            return Err(ConfigError::File { path: path.to_path_buf(), reason });
+        }
+    };
+    values.insert(spec.name, (text, Source::File(path.to_path_buf())));
+    Ok(())
+}
+
+/// The option whose name shares the longest start with a mistyped key.
+fn closest(key: &str) -> Option<&'static str> {
+    let shared = |name: &str| name.bytes().zip(key.bytes()).take_while(|(a, b)| a == b).count();
+    options::all().map(|spec| (shared(spec.name), spec.name)).filter(|(n, _)| *n >= 3).max().map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::units::Scale;
+
+    fn resolve(
+        program: Program,
+        flags: &[(&str, &str)],
+        variables: &[(&str, &str)],
+        file: &str,
+    ) -> Result<Settings, ConfigError> {
+        let find = |pairs: &[(&str, &str)], name: &str| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+        };
+        Settings::resolve(program, &|name| find(flags, name), &|name| find(variables, name), &|_| Ok(file.to_string()))
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file_over_default() {
+        let file = "roll-threshold = 10\n[rdb]\nroll-threshold = 20\n";
+        let value = |flags: &[_], variables: &[_]| {
+            resolve(Program::Rdb, flags, variables, file).unwrap().get(&options::ROLL_THRESHOLD).unwrap()
+        };
+        let config = ("config", "elastick.toml");
+        let variable = ("ELASTICK_ROLL_THRESHOLD", "30%");
+        assert_eq!(value(&[], &[]), 85.0);
+        assert_eq!(value(&[config], &[]), 20.0);
+        assert_eq!(value(&[config], &[variable]), 30.0);
+        assert_eq!(value(&[config, ("roll-threshold", "40%")], &[variable]), 40.0);
+    }
+
+    #[test]
+    fn the_papers_variables_are_read() {
+        let settings = resolve(Program::Rdb, &[], &[("SCALETHRESHOLD", "60"), ("ROLLTHRESHOLD", "80")], "").unwrap();
+        assert_eq!(settings.get(&options::SCALE), Ok(Scale::At(60.0)));
+        assert_eq!(settings.get(&options::ROLL_THRESHOLD), Ok(80.0));
+    }
+
+    #[test]
+    fn a_wrong_value_names_where_it_was_set() {
+        let error = resolve(Program::Rdb, &[], &[("ROLLTHRESHOLD", "lots")], "").unwrap_err();
+        assert!(error.to_string().starts_with("roll-threshold (from ROLLTHRESHOLD): "), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_a_hint() {
+        let error = resolve(Program::Tick, &[("config", "f")], &[], "durabilty = \"os\"").unwrap_err();
+        assert!(error.to_string().contains("did you mean \"durability\""), "{error}");
+    }
+
+    #[test]
+    fn another_programs_section_does_not_apply() {
+        let settings = resolve(Program::Tick, &[("config", "f")], &[], "[rdb]\nport = 7\n").unwrap();
+        assert_eq!(settings.source(&options::PORT), Some(&Source::Default));
+    }
+
+    #[test]
+    fn every_default_is_a_value_of_its_option() {
+        for spec in options::all() {
+            if let Some(default) = spec.default {
+                assert_eq!((spec.check)(default), Ok(()), "{}", spec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_or_letter_means_one_thing_in_a_program() {
+        for program in Program::ALL {
+            let specs: Vec<_> = options::of(program).collect();
+            for (at, spec) in specs.iter().enumerate() {
+                let clash = specs
+                    .iter()
+                    .skip(at + 1)
+                    .find(|other| other.name == spec.name || (spec.letter.is_some() && other.letter == spec.letter));
+                assert!(clash.is_none(), "{} and {:?} in {program:?}", spec.name, clash);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Texts to values: sizes, times, percentages, names. Each parser's error says what is expected.
+
+use super::address::{Address, Listen};
+use super::durability::{Damage, Durability};
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Civil time of the day roll and where it is that time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RollTime {
+    pub time: Time,
+    pub zone: TimeZone,
+}
+
+/// When a node asks for its successor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scale {
+    /// By bytes a second against what is left and the measured lead time.
+    Auto,
+    /// At this percentage of memory.
+    At(f64),
+}
+
+/// Splits `12.5ms` into the number and the unit.
+fn number_and_unit(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim())
+}
+
+/// A number with at most nine decimals times a factor, exactly; none if it is no number or does not fit.
+fn scaled(number: &str, factor: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) || (whole.is_empty() && fraction.is_empty())
+    {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let tail: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let total = u128::from(whole).checked_mul(u128::from(factor))? + tail * u128::from(factor) / scale;
+    u64::try_from(total).ok()
+}
+
+fn bytes_with(text: &str, no_unit: u64) -> Result<u64, String> {
+    let (number, unit) = number_and_unit(text);
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" => Some(no_unit),
+        "b" => Some(1),
+        "k" | "kib" => Some(1 << 10),
+        "m" | "mib" => Some(1 << 20),
+        "g" | "gib" => Some(1 << 30),
+        "t" | "tib" => Some(1 << 40),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        "tb" => Some(1_000_000_000_000),
+        _ => None,
+    };
+    factor
+        .and_then(|factor| scaled(number, factor))
+        .ok_or_else(|| format!("{text:?} is not a size; write it like 64KiB, 512MB or 2GiB"))
+}
+
+/// A size in bytes: `65536`, `64KiB`, `2GiB`, `512MB`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    bytes_with(text, 1)
+}
+
+/// A size where a bare number means MB of 2^20 bytes, as in kdb+'s `-w`.
+pub fn mebibytes(text: &str) -> Result<u64, String> {
+    bytes_with(text, 1 << 20)
+}
+
+fn duration_with(text: &str, no_unit_ns: Option<u64>) -> Result<Duration, String> {
+    let (number, unit) = number_and_unit(text);
+    let factor = match unit {
+        "" if scaled(number, 1) == Some(0) => Some(1),
+        "" => no_unit_ns,
+        "ns" => Some(1),
+        "us" | "µs" => Some(1_000),
+        "ms" => Some(1_000_000),
+        "s" => Some(1_000_000_000),
+        "m" | "min" => Some(60_000_000_000),
+        "h" => Some(3_600_000_000_000),
+        _ => None,
+    };
+    factor
+        .and_then(|factor| scaled(number, factor))
+        .map(Duration::from_nanos)
+        .ok_or_else(|| format!("{text:?} is not a time; write it like 5ms, 2s, 10m or 1h"))
+}
+
+/// A time with its unit: `5ms`, `2s`, `1h`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    duration_with(text, None)
+}
+
+/// As [`duration`], in nanoseconds.
+pub fn nanoseconds(text: &str) -> Result<u64, String> {
+    let time = duration(text)?;
+    u64::try_from(time.as_nanos()).map_err(|_| format!("{text:?} is too long a time"))
+}
+
+/// A time where a bare number means milliseconds, as in kdb+'s `-t`.
+pub fn millis(text: &str) -> Result<Duration, String> {
+    duration_with(text, Some(1_000_000))
+}
+
+/// A time where a bare number means seconds, as in kdb+'s `-T`.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    duration_with(text, Some(1_000_000_000))
+}
+
+/// A share of the whole, `85%` or `85`, from 0 to 100.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is not a percentage from 0 to 100; write it like 85%")),
+    }
+}
+
+/// `auto`, or a percentage.
+pub fn scale(text: &str) -> Result<Scale, String> {
+    if text.trim() == "auto" {
+        return Ok(Scale::Auto);
+    }
+    percent(text).map(Scale::At).map_err(|error| format!("{error}, or auto"))
+}
+
+/// A count of things.
+pub fn count(text: &str) -> Result<u64, String> {
+    let digits: String = text.trim().chars().filter(|c| *c != '_').collect();
+    digits.parse().map_err(|_| format!("{text:?} is not a whole number"))
+}
+
+/// Any text but the empty one.
+pub fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("it must not be empty".to_string()) } else { Ok(text.to_string()) }
+}
+
+/// Names with commas between them; the empty text is no names.
+pub fn names(text: &str) -> Result<Vec<String>, String> {
+    Ok(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_string).collect())
+}
+
+pub fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("a path must not be empty".to_string()) } else { Ok(PathBuf::from(text)) }
+}
+
+/// A switch in the environment or a file.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+/// kdb+'s `-E`.
+pub fn tls(text: &str) -> Result<u64, String> {
+    match text.trim() {
+        "0" => Ok(0),
+        "1" => Ok(1),
+        "2" => Ok(2),
+        _ => Err(format!("{text:?} is not 0, 1 or 2")),
+    }
+}
+
+pub fn durability(text: &str) -> Result<Durability, String> {
+    text.parse()
+}
+
+pub fn damage(text: &str) -> Result<Damage, String> {
+    text.parse()
+}
+
+pub fn address(text: &str) -> Result<Address, String> {
+    text.parse()
+}
+
+pub fn listen(text: &str) -> Result<Listen, String> {
+    text.parse()
+}
+
+/// `17:00`, `17:00:30 America/New_York`.
+pub fn roll_time(text: &str) -> Result<RollTime, String> {
+    let (time, zone) = match text.trim().split_once(char::is_whitespace) {
+        Some((time, zone)) => (time, Some(zone.trim())),
+        None => (text.trim(), None),
+    };
+    let time: Time =
+        time.parse().map_err(|_| format!("{time:?} is not a time of day; write it like \"17:00 America/New_York\""))?;
+    let zone = match zone {
+        None => TimeZone::system(),
+        Some(name) => TimeZone::get(name).map_err(|_| format!("{name:?} is not a time zone known to this system"))?,
+    };
+    Ok(RollTime { time, zone })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_binary_and_decimal_units() {
+        assert_eq!(bytes("2GiB"), Ok(2 << 30));
+        assert_eq!(bytes("1.5 KiB"), Ok(1536));
+        assert_eq!(bytes("512MB"), Ok(512_000_000));
+        assert_eq!(bytes("7"), Ok(7));
+        assert_eq!(mebibytes("100"), Ok(100 << 20));
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_or_have_no_number_are_refused() {
+        for text in ["", "GiB", "-1", "1e9", "99999999999TiB", "1.2.3k", "5 parsecs"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_needs_a_unit_unless_the_option_has_one_of_its_own() {
+        assert_eq!(duration("5ms"), Ok(Duration::from_millis(5)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("5").is_err());
+        assert_eq!(millis("100"), Ok(Duration::from_millis(100)));
+        assert_eq!(seconds("30"), Ok(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn percentages_may_carry_their_sign() {
+        assert_eq!(percent("85%"), Ok(85.0));
+        assert_eq!(percent("60"), Ok(60.0));
+        assert!(percent("101%").is_err());
+        assert!(percent("NaN").is_err());
+        assert_eq!(scale("auto"), Ok(Scale::Auto));
+    }
+
+    #[test]
+    fn roll_times_have_a_zone() {
+        let roll = roll_time("17:00 UTC").unwrap();
+        assert_eq!((roll.time.hour(), roll.time.minute()), (17, 0));
+        assert!(roll_time("25:00").is_err());
+        assert!(roll_time("17:00 Mars/Olympus").is_err());
+    }
+}
