@@ -1,0 +1,65 @@
+//! A fleet that does nothing and says what it would have done.
+
+use super::{Capacity, Description, Fleet, FleetError, Identity};
+
+/// For a node that belongs to no group: requests are written to the log and granted.
+#[derive(Debug)]
+pub struct DryRun {
+    identity: Identity,
+    desired: u32,
+}
+
+impl DryRun {
+    pub fn new(instance: &str) -> DryRun {
+        DryRun { identity: Identity { instance: instance.to_string(), group: "none".to_string() }, desired: 1 }
+    }
+}
+
+impl Fleet for DryRun {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn describe(&mut self) -> Result<Description, FleetError> {
+        Ok(Description {
+            group: self.identity.group.clone(),
+            min: 0,
+            desired: self.desired,
+            max: u32::MAX,
+            ..Description::default()
+        })
+    }
+
+    fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
+        if desired > self.desired {
+            log::info!("dry run: would raise the desired capacity from {} to {desired}", self.desired);
+            self.desired = desired;
+        }
+        Ok(Capacity::Granted { desired: self.desired })
+    }
+
+    fn ready(&mut self) -> Result<(), FleetError> {
+        log::info!("dry run: {} is ready", self.identity.instance);
+        Ok(())
+    }
+
+    fn terminate_me(&mut self) -> Result<(), FleetError> {
+        log::info!("dry run: would terminate {} and take one off the desired capacity", self.identity.instance);
+        self.desired = self.desired.saturating_sub(1);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_twice_is_asking_once() {
+        let mut fleet = DryRun::new("n1");
+        for _ in 0..2 {
+            assert_eq!(fleet.at_least(3).unwrap(), Capacity::Granted { desired: 3 });
+        }
+        assert_eq!(fleet.at_least(2).unwrap(), Capacity::Granted { desired: 3 });
+    }
+}

@@ -1,0 +1,190 @@
+use super::*;
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn rules(min: u32, max: u32) -> Rules {
+    Rules { min, max, launch_delay_ns: 0, grace_ns: 5 * SECOND }
+}
+
+fn started(min: u32, max: u32) -> Group {
+    let mut group = Group::new(rules(min, max));
+    group.step(Event::Tick, 0);
+    group
+}
+
+fn stages(group: &Group) -> Vec<(u64, Stage)> {
+    group.slots().iter().map(|slot| (slot.instance.0, slot.stage())).collect()
+}
+
+#[test]
+fn a_group_starts_at_its_minimum() {
+    let mut group = Group::new(rules(2, 5));
+    assert_eq!(group.step(Event::Tick, 0), [Action::Launch(Instance(1)), Action::Launch(Instance(2))]);
+}
+
+#[test]
+fn asking_twice_launches_once() {
+    let mut group = started(1, 5);
+    let granted = Action::Capacity(Capacity::Granted { desired: 2 });
+    assert_eq!(group.step(Event::AtLeast(2), 1), [granted.clone(), Action::Launch(Instance(2))]);
+    assert_eq!(group.step(Event::AtLeast(2), 2), [granted]);
+}
+
+#[test]
+fn asking_for_less_changes_nothing() {
+    let mut group = started(3, 5);
+    assert_eq!(group.step(Event::AtLeast(1), 1), [Action::Capacity(Capacity::Granted { desired: 3 })]);
+}
+
+#[test]
+fn the_maximum_holds_and_the_refusal_says_so() {
+    let mut group = started(1, 2);
+    let actions = group.step(Event::AtLeast(4), 1);
+    let [Action::Capacity(Capacity::Refused { desired: 2, reason }), Action::Launch(_)] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert!(reason.contains("maximum of 2"), "{reason}");
+}
+
+#[test]
+fn a_dead_instance_is_replaced_by_a_new_one() {
+    let mut group = started(1, 3);
+    group.step(Event::Ready(Instance(1)), SECOND);
+    assert_eq!(group.step(Event::Exited(Instance(1)), 2 * SECOND), [Action::Launch(Instance(2))]);
+    assert_eq!(group.desired(), 1);
+}
+
+#[test]
+fn a_terminated_instance_is_not_replaced() {
+    let mut group = started(1, 3);
+    group.step(Event::AtLeast(2), 1);
+    let actions = group.step(Event::Terminate(Instance(1)), 2);
+    assert_eq!(actions, [Action::Stop(Instance(1)), Action::Answer(Ok(()))]);
+    assert_eq!(group.step(Event::Exited(Instance(1)), 3), []);
+    assert_eq!((group.desired(), stages(&group)), (1, vec![(2, Stage::Starting)]));
+}
+
+#[test]
+fn terminating_twice_takes_one_off_once() {
+    let mut group = started(1, 3);
+    group.step(Event::AtLeast(3), 1);
+    group.step(Event::Terminate(Instance(1)), 2);
+    assert_eq!(group.step(Event::Terminate(Instance(1)), 3), [Action::Answer(Ok(()))]);
+    assert_eq!(group.desired(), 2);
+}
+
+#[test]
+fn a_group_at_its_minimum_keeps_its_instances() {
+    let mut group = started(1, 3);
+    let actions = group.step(Event::Terminate(Instance(1)), 1);
+    assert!(matches!(&actions[..], [Action::Answer(Err(reason))] if reason.contains("minimum of 1")), "{actions:?}");
+    assert_eq!(stages(&group), [(1, Stage::Starting)]);
+}
+
+#[test]
+fn an_instance_that_does_not_end_is_killed_after_its_grace() {
+    let mut group = started(1, 3);
+    group.step(Event::AtLeast(2), 1);
+    group.step(Event::Terminate(Instance(2)), 2);
+    assert_eq!(group.deadline_ns(), Some(2 + 5 * SECOND));
+    assert_eq!(group.step(Event::Tick, 1 + 5 * SECOND), []);
+    assert_eq!(group.step(Event::Tick, 2 + 5 * SECOND), [Action::Kill(Instance(2))]);
+    assert_eq!(group.step(Event::Tick, 3 + 5 * SECOND), []);
+}
+
+#[test]
+fn lead_time_runs_from_the_request_until_ready() {
+    let mut group = Group::new(Rules { launch_delay_ns: SECOND, ..rules(1, 3) });
+    assert_eq!(group.step(Event::Tick, 0), []);
+    assert_eq!(group.deadline_ns(), Some(SECOND));
+    assert_eq!(group.step(Event::Tick, SECOND), [Action::Launch(Instance(1))]);
+    group.step(Event::Ready(Instance(1)), 3 * SECOND);
+    group.step(Event::Ready(Instance(1)), 9 * SECOND);
+    assert_eq!(group.last_lead_ns(), Some(3 * SECOND));
+}
+
+#[test]
+fn one_that_fails_at_once_is_replaced_ever_more_slowly() {
+    let mut group = started(1, 3);
+    let mut now = 0;
+    let mut waits = Vec::new();
+    for n in 1..=9 {
+        group.step(Event::Exited(Instance(n)), now);
+        let due = group.deadline_ns().expect("a replacement is due");
+        waits.push(due - now);
+        now = due;
+        assert_eq!(group.step(Event::Tick, now), [Action::Launch(Instance(n + 1))]);
+    }
+    assert!(waits.windows(2).all(|w| w[0] <= w[1]), "{waits:?}");
+    assert_eq!((waits[0], waits[8]), (BACK_OFF_FIRST_NS, BACK_OFF_MOST_NS));
+}
+
+#[test]
+fn a_shutdown_ends_all_and_launches_none() {
+    let mut group = Group::new(Rules { launch_delay_ns: SECOND, ..rules(1, 3) });
+    group.step(Event::Tick, 0);
+    group.step(Event::Tick, SECOND);
+    group.step(Event::AtLeast(2), SECOND);
+    assert_eq!(group.step(Event::Shutdown, SECOND + 1), [Action::Stop(Instance(1))]);
+    assert!(!group.is_down());
+    assert_eq!(group.step(Event::Exited(Instance(1)), SECOND + 2), []);
+    assert!(group.is_down());
+}
+
+#[derive(Clone, Debug)]
+enum Doing {
+    Pass(u64),
+    AtLeast(u32),
+    Ready(usize),
+    Terminate(usize),
+    Exit(usize),
+}
+
+fn doing() -> impl Strategy<Value = Doing> {
+    prop_oneof![
+        (0..20 * SECOND).prop_map(Doing::Pass),
+        (0u32..12).prop_map(Doing::AtLeast),
+        (0usize..12).prop_map(Doing::Ready),
+        (0usize..12).prop_map(Doing::Terminate),
+        (0usize..12).prop_map(Doing::Exit),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn capacity_stays_between_its_limits_and_is_always_on_its_way(
+        min in 0u32..3, more in 0u32..6, delay in 0..3 * SECOND, steps in prop::collection::vec(doing(), 0..200),
+    ) {
+        let mut group = Group::new(Rules { launch_delay_ns: delay, ..rules(min, min + more) });
+        let mut running = std::collections::BTreeSet::new();
+        let mut now = 0;
+        for doing in steps {
+            let at = |n: usize| group.slots().get(n % group.slots().len().max(1)).map_or(Instance(0), |s| s.instance);
+            let event = match doing {
+                Doing::Pass(ns) => { now += ns; Event::Tick }
+                Doing::AtLeast(n) => Event::AtLeast(n),
+                Doing::Ready(n) => Event::Ready(at(n)),
+                Doing::Terminate(n) => Event::Terminate(at(n)),
+                Doing::Exit(n) if running.contains(&at(n)) => Event::Exited(at(n)),
+                Doing::Exit(_) => Event::Tick,
+            };
+            if let Event::Exited(instance) = event {
+                running.remove(&instance);
+            }
+            for action in group.step(event, now) {
+                match action {
+                    Action::Launch(instance) => prop_assert!(running.insert(instance), "launched twice: {instance:?}"),
+                    Action::Stop(instance) | Action::Kill(instance) => prop_assert!(running.contains(&instance)),
+                    Action::Capacity(_) | Action::Answer(_) => {}
+                }
+            }
+            let counting = group.slots().iter().filter(|slot| slot.stage() != Stage::Terminating).count();
+            prop_assert_eq!(counting, group.desired() as usize);
+            prop_assert!((min..=min + more).contains(&group.desired()));
+            for slot in group.slots() {
+                prop_assert_eq!(running.contains(&slot.instance), slot.stage() != Stage::Pending);
+            }
+        }
+    }
+}

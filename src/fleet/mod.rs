@@ -1,0 +1,120 @@
+//! Launching and ending nodes. A node knows only [`Fleet`]; when to ask for another node and when to go is its policy's
+//! business, how nodes come and go is the back end's.
+//!
+//! | back end | nodes are |
+//! |---|---|
+//! | `local` | child processes of a supervisor on this machine, which keeps the rules of [`group`] |
+//! | [`dry_run`] | nobody's: what would be asked is printed |
+
+pub mod dry_run;
+pub mod group;
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// Who this process is to the fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The instance's name, given by the fleet and never used again for another.
+    pub instance: String,
+    /// The group that the instance belongs to.
+    pub group: String,
+}
+
+/// Where an instance stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Asked for, not running yet.
+    Pending,
+    /// Running, not yet able to do its work.
+    Starting,
+    /// Running and ready: a node that waits in its queue, or has left it for live.
+    InService,
+    /// Told to end.
+    Terminating,
+}
+
+impl Stage {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Pending => "pending",
+            Stage::Starting => "starting",
+            Stage::InService => "in service",
+            Stage::Terminating => "terminating",
+        }
+    }
+
+    pub const ALL: [Stage; 4] = [Stage::Pending, Stage::Starting, Stage::InService, Stage::Terminating];
+
+    pub fn from_name(name: &str) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+}
+
+/// One instance of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub instance: String,
+    pub stage: Stage,
+    /// Process on this machine, none while it does not run or where the back end has no such thing.
+    pub process: Option<u32>,
+    /// Time since it was asked for.
+    pub age: Duration,
+    /// From asking for it until it was ready.
+    pub lead_time: Option<Duration>,
+}
+
+/// A group as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    pub group: String,
+    pub min: u32,
+    pub desired: u32,
+    pub max: u32,
+    /// The group's most recent lead time, none before the first instance was ready.
+    pub lead_time: Option<Duration>,
+    /// In the order in which they were asked for.
+    pub members: Vec<Member>,
+}
+
+/// What became of a request for capacity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// The group's desired capacity is at least what was asked for; it is this.
+    Granted { desired: u32 },
+    /// The group stays at this capacity.
+    Refused { desired: u32, reason: String },
+}
+
+#[derive(Debug, Error)]
+pub enum FleetError {
+    /// The fleet could not be asked, or gave no answer: the request may be repeated.
+    #[error("the fleet at {address} cannot be reached: {reason}")]
+    Unreachable { address: String, reason: String },
+    /// The fleet says no.
+    #[error("the fleet refuses: {0}")]
+    Refused(String),
+    /// The answer is not what the protocol says.
+    #[error("the fleet's answer makes no sense: {0}")]
+    Protocol(String),
+}
+
+/// What a node asks of the fleet that it belongs to. Calls may take as long as a network does: not for the thread that
+/// takes updates.
+pub trait Fleet: Send {
+    fn identity(&self) -> &Identity;
+
+    /// The group, with its limits and members.
+    fn describe(&mut self) -> Result<Description, FleetError>;
+
+    /// Asks that the group have at least `desired` instances; a node asks for its own position in the queue plus one.
+    /// Repeating it changes nothing, and two nodes that ask do not add up. Never more than the group's maximum.
+    fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError>;
+
+    /// Says that this instance can do its work; its lead time ends here.
+    fn ready(&mut self) -> Result<(), FleetError>;
+
+    /// Ends this instance and takes one off the desired capacity, so that it is not replaced. Refused where the group
+    /// would fall below its minimum.
+    fn terminate_me(&mut self) -> Result<(), FleetError>;
+}
