@@ -7,7 +7,9 @@ pub mod config;
 pub mod fleet;
 #[allow(unsafe_code)]
 pub mod kernel;
+pub mod lease;
 pub mod q;
+pub mod queue;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod table;

@@ -1,0 +1,102 @@
+//! Ends and beginnings: of a day, and of a tickerplant's life.
+
+use super::event::Action;
+use super::ids::{Date, QueueName, UpdateIndex, Window};
+use super::table::{Kind, Line, Lost, Queue, State, Subscriber};
+use std::collections::BTreeMap;
+
+impl Queue {
+    /// The day is over: live ones start the new log at 0, all others are told and leave the table. Nobody is promoted here: that
+    /// is for the first step after the new log is open.
+    pub(super) fn day_end(&mut self, new_date: Date, out: &mut Vec<Action>) {
+        if new_date <= self.date {
+            return out.push(Action::Note(format!("{} cannot end into {new_date}", self.date)));
+        }
+        let (ended, tip) = (self.date, self.tip);
+        for (queue, line) in &self.lines {
+            for lost in &line.lost {
+                out.push(Action::Note(format!("{ended} ended while nobody in {queue} held {}", lost.window)));
+            }
+        }
+        let mut standbys: BTreeMap<QueueName, usize> =
+            self.lines.keys().map(|queue| (queue.clone(), self.standbys(queue))).collect();
+        let mut kept: Vec<Subscriber> = Vec::new();
+        for mut sub in std::mem::take(&mut self.subscribers) {
+            let stays = match sub.state {
+                State::Live => true,
+                State::Waiting if sub.handle.is_some() => match standbys.get_mut(&sub.queue) {
+                    Some(left) if *left > 0 => {
+                        *left -= 1;
+                        true
+                    }
+                    _ => false,
+                },
+                _ => false,
+            };
+            if stays {
+                if let (State::Live, Kind::Native, Some(handle)) = (sub.state, sub.kind(), sub.handle) {
+                    let open = self.lines.get(&sub.queue).map(|line| line.open).unwrap_or_default();
+                    if let Some(window) = Window::new(open, tip) {
+                        out.push(Action::Verify { handle, window, date: ended });
+                    }
+                }
+                sub.held.clear();
+                sub.span = None;
+                sub.rejected = 0;
+                kept.push(sub);
+            } else {
+                self.status.remove(&sub.id);
+                if let Some(handle) = sub.handle {
+                    out.push(Action::EndOfDay { handle, date: ended });
+                }
+            }
+        }
+        self.lines = kept.iter().map(|s| (s.queue.clone(), Line::default())).collect();
+        self.subscribers = kept;
+        self.asked.clear();
+        self.date = new_date;
+        self.tip = UpdateIndex::default();
+        out.insert(0, Action::Journal(self.snapshot()));
+    }
+
+    /// How many waiting subscribers of this queue stay over the end of the day: as many as configured, and one in any case
+    /// while the live one is not connected.
+    fn standbys(&self, queue: &QueueName) -> usize {
+        let live_is_here = self.subscribers.iter().any(|s| s.is_live_in(queue) && s.handle.is_some());
+        self.params.standbys_kept.max(usize::from(!live_is_here))
+    }
+
+    /// After a restart: everyone gets time to come back, except who cannot be known again and who held updates that the log has
+    /// lost.
+    pub(super) fn restored(&mut self, tip: UpdateIndex, now_ns: i64, out: &mut Vec<Action>) {
+        self.tip = tip;
+        let deadline_ns = now_ns.saturating_add(self.params.restart_grace_ns);
+        let mut gone = Vec::new();
+        for sub in self.subscribers.iter_mut().filter(|s| s.state != State::Lost) {
+            sub.handle = None;
+            sub.resume_by_ns = Some(deadline_ns);
+            let open = self.lines.get(&sub.queue).map(|line| line.open).unwrap_or_default();
+            let beyond = match sub.state {
+                State::Live => open > tip,
+                State::Rebuilding { window, .. } => window.last() > tip,
+                _ => false,
+            } || sub.held.iter().any(|h| h.window.last() > tip);
+            if beyond || sub.kind() == Kind::Paper {
+                gone.push(sub.id);
+            }
+        }
+        for id in gone {
+            self.give_up(id, out);
+        }
+        for line in self.lines.values_mut() {
+            line.open = line.open.min(tip);
+            line.lost = std::mem::take(&mut line.lost)
+                .into_iter()
+                .filter_map(|lost| {
+                    let window = Window::new(lost.window.first(), lost.window.last().min(tip))?;
+                    Some(Lost { window, ..lost })
+                })
+                .collect();
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What happens to the queue, and what it wants done.
+
+use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
+use super::journal::Record;
+use core::net::IpAddr;
+use std::sync::Arc;
+
+/// Tables and symbols that a subscriber asked for, as `.u.asg.sub` takes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subscription {
+    /// Table names; the empty symbol stands for all tables.
+    pub tabs: Vec<Symbol>,
+    /// One list of symbols for each table; an empty list, or the empty symbol in it, stands for all symbols.
+    pub syms: Vec<Vec<Symbol>>,
+}
+
+/// A subscriber of the paper's kind: `.u.asg.sub[t;s;q]` from any q. It has no identity: its connection is all there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscribe {
+    pub handle: Handle,
+    pub queue: QueueName,
+    pub subscription: Arc<Subscription>,
+    pub ip: IpAddr,
+}
+
+/// A native node's `.u.asg.join`: who it is, and what it says it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Join {
+    pub handle: Handle,
+    pub node: NodeName,
+    pub queue: QueueName,
+    pub subscription: Arc<Subscription>,
+    pub ip: IpAddr,
+    /// Where it answers queries.
+    pub port: Option<u16>,
+    /// The day its rows belong to; `None` where it has never been told one.
+    pub date: Option<Date>,
+    /// Closed windows that it holds whole. Rows that it does not name here or in `open` it must have forgotten.
+    pub held: Vec<Window>,
+    /// Its open window, where it is live.
+    pub open: Option<OpenWindow>,
+}
+
+/// The window of a live node: it holds `[first, next)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenWindow {
+    pub first: UpdateIndex,
+    pub next: UpdateIndex,
+}
+
+/// What a node last said about itself; shown, never decided on, and not kept in the journal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// Share of its memory in use, percent.
+    pub memory_percent: Option<f64>,
+    /// Thresholds, percent.
+    pub scale_percent: Option<f64>,
+    pub roll_percent: Option<f64>,
+    pub rows: Option<u64>,
+    pub bytes: Option<u64>,
+    /// The next update it expects.
+    pub next: Option<UpdateIndex>,
+    /// Whether it has asked for its successor.
+    pub scaled: bool,
+    /// Measured time from asking for a node until it waits, nanoseconds.
+    pub lead_ns: Option<i64>,
+}
+
+/// Everything that can happen to a queue.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Subscribe(Subscribe),
+    Join(Join),
+    /// A subscriber is full: its window ends before `next`. For a subscriber of the paper's kind the shell has translated the
+    /// count of messages into an update index. `date` is the day that `next` counts in: a roll that was under way while the day
+    /// ended does not close a window of the new day.
+    Roll {
+        handle: Handle,
+        next: UpdateIndex,
+        date: Date,
+    },
+    /// A node has all of a window that it was told to rebuild. Sent again, it changes nothing.
+    Rebuilt {
+        handle: Handle,
+        window: Window,
+        date: Date,
+    },
+    /// The shell has compared what a node holds of a closed window with the log.
+    Proved {
+        handle: Handle,
+        window: Window,
+        date: Date,
+        ok: bool,
+    },
+    Status {
+        handle: Handle,
+        status: Status,
+    },
+    /// The connection has ended, whatever the reason.
+    Disconnect {
+        handle: Handle,
+    },
+    /// The day has ended; the step's tip is the ended day's last. `.u.end` to live ones is the tickerplant's own.
+    DayEnd {
+        new_date: Date,
+    },
+    /// The table has just been read from the journal after a restart: nobody is connected, nodes get time to come back.
+    Restored,
+    /// Time has passed (see [`super::Queue::next_deadline_ns`]).
+    Tick,
+}
+
+/// What the shell has to do, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Write to the journal. Always the first action of a step that changed something.
+    Journal(Record),
+    /// Answer to [`Event::Join`], exactly one for each that is not refused. `drop`: forget all rows.
+    Joined { handle: Handle, drop: bool },
+    /// The call changes nothing; answer with the reason (an error to a sync call, a log line otherwise).
+    Refused { handle: Handle, reason: Refusal },
+    /// Feed it from `first` on: replay `[first, tip)` from the log, then the feed.
+    MakeLive { handle: Handle, first: UpdateIndex, tip: UpdateIndex },
+    /// It is live as before; feed it from `next` on.
+    Resume { handle: Handle, next: UpdateIndex },
+    /// It is no longer live: no updates to it any more.
+    StopFeed { handle: Handle },
+    /// Have it replay just this window. A subscriber of the paper's kind gets its `.sub.rep` with this window, outside `.u.w`.
+    Rebuild { handle: Handle, window: Window },
+    /// This native node has closed a window: compare its proof with the log, then [`Event::Proved`].
+    Verify { handle: Handle, window: Window, date: Date },
+    /// The proof differs: it must drop that window.
+    Recheck { handle: Handle, window: Window },
+    /// Send `.u.end` with the ended day's date; it is no longer in the table.
+    EndOfDay { handle: Handle, date: Date },
+    /// The node has come back over another connection: close this one.
+    Close { handle: Handle },
+    /// So many nodes more are needed than wait: a window nobody holds, or no live subscriber. Said when the number grows.
+    NeedNode { queue: QueueName, nodes: usize },
+    /// For the log.
+    Note(String),
+    /// For the log, and a human must know.
+    Alarm(String),
+}
+
+/// Why a call was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("this connection is in queue {0} already")]
+    AlreadySubscribed(QueueName),
+    #[error("not in a queue")]
+    NotSubscribed,
+    #[error("only a live or rebuilding subscriber can roll; this one is {0}")]
+    NotReceiving(&'static str),
+    #[error("a node needs a name")]
+    NoName,
+    #[error("limit of {0} queue subscribers reached")]
+    TooManySubscribers(usize),
+    #[error("limit of {0} queues reached")]
+    TooManyQueues(usize),
+    #[error("that roll belongs to {0}, which has ended")]
+    OtherDay(Date),
+}

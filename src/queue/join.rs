@@ -1,0 +1,199 @@
+//! A native node joins, for the first time or again: what it says it holds is compared with what nobody else holds.
+//!
+//! Whatever the table says of the node is taken from it first, as if it had died; then each window that it claims is taken
+//! out of what nobody holds. So one rule serves a node that resumes after a cut, one whose roll or finished rebuild never
+//! arrived, one that restarted empty, and one that comes back when its windows were declared lost but not given to another
+//! yet. If any claim fails, it holds something that another holds too, or that is not in the log: it must drop everything.
+
+use super::event::{Action, Join, OpenWindow, Refusal};
+use super::ids::{UpdateIndex, Window};
+use super::step::Newcomer;
+use super::table::{Held, Line, Lost, Queue, State, Subscriber, SubscriberId};
+
+impl Queue {
+    pub(super) fn join(&mut self, join: Join, now_ns: i64, out: &mut Vec<Action>) {
+        let handle = join.handle;
+        if join.node.0.is_empty() {
+            return out.push(Action::Refused { handle, reason: Refusal::NoName });
+        }
+        if let Err(reason) = self.check_connection(&join) {
+            return out.push(Action::Refused { handle, reason });
+        }
+        let known = self.subscribers.iter().find(|s| s.node.as_ref() == Some(&join.node)).cloned();
+        let same_queue = known.as_ref().is_some_and(|k| k.queue == join.queue);
+        if !same_queue && let Err(reason) = self.check_room(&join.queue) {
+            return out.push(Action::Refused { handle, reason });
+        }
+        if let Some(known) = &known {
+            if let Some(old) = known.handle.filter(|old| *old != handle) {
+                out.push(Action::Close { handle: old });
+            }
+            self.release(known.id);
+        }
+
+        // Rows that were taken in for another queue are no part of this one: it may ask for other tables or symbols.
+        let other_queue = known.is_some() && !same_queue;
+        let other_day = join.date.is_some_and(|date| date != self.date);
+        let claims = !join.held.is_empty() || join.open.is_some();
+        let adopted = if other_day || other_queue { None } else { self.adopt(&join) };
+        let drop = other_day || (claims && adopted.is_none());
+        out.push(Action::Joined { handle, drop });
+
+        let was_waiting = known.as_ref().is_some_and(|k| k.state == State::Waiting);
+        let keeps_its_place = same_queue && !drop && (claims || was_waiting);
+        let known = match known {
+            Some(known) if keeps_its_place => Some(known),
+            Some(known) => {
+                self.remove(known.id);
+                None
+            }
+            None => None,
+        };
+        let id = match &known {
+            Some(known) => known.id,
+            None => {
+                let (node, queue, subscription) =
+                    (Some(join.node.clone()), join.queue.clone(), join.subscription.clone());
+                self.add(Newcomer { handle, node, queue, subscription, ip: join.ip, port: join.port }, now_ns)
+            }
+        };
+        self.seat(id, &join, known.as_ref(), adopted.unwrap_or_default(), now_ns, out);
+        self.explain(id, drop, other_day, out);
+    }
+
+    /// One connection stands for one subscriber.
+    fn check_connection(&self, join: &Join) -> Result<(), Refusal> {
+        match self.by_handle(join.handle) {
+            Some(other) if other.node.as_ref() != Some(&join.node) => {
+                Err(Refusal::AlreadySubscribed(other.queue.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes every claimed window out of what nobody holds, or none of them.
+    fn adopt(&mut self, join: &Join) -> Option<Adopted> {
+        if join.held.len() > self.params.held_windows_max {
+            return None;
+        }
+        let has_live = self.subscribers.iter().any(|s| s.is_live_in(&join.queue));
+        let mut line = self.lines.get(&join.queue).cloned().unwrap_or_default();
+        let mut windows = join.held.clone();
+        windows.sort();
+        let mut held = Vec::with_capacity(windows.len());
+        for window in windows {
+            let rejections = line.take(window, has_live, self.tip)?;
+            held.push(Held { window, verified: None, rejections });
+        }
+        if let Some(open) = join.open {
+            line.take_open(open, has_live, self.tip)?;
+        }
+        self.lines.insert(join.queue.clone(), line);
+        Some(Adopted { held, open: join.open })
+    }
+
+    /// Fills in the row of a node that has joined.
+    fn seat(
+        &mut self,
+        id: SubscriberId,
+        join: &Join,
+        known: Option<&Subscriber>,
+        adopted: Adopted,
+        now_ns: i64,
+        out: &mut Vec<Action>,
+    ) {
+        let (date, handle) = (self.date, join.handle);
+        let Adopted { mut held, open } = adopted;
+        let Some(sub) = self.find(id) else { return };
+        for window in &mut held {
+            match known.and_then(|k| k.held.iter().find(|h| h.window == window.window)) {
+                Some(before) => window.verified = before.verified,
+                None => out.push(Action::Verify { handle, window: window.window, date }),
+            }
+        }
+        sub.handle = Some(handle);
+        sub.resume_by_ns = None;
+        sub.subscription = join.subscription.clone();
+        sub.ip = join.ip;
+        sub.port = join.port;
+        sub.state = match open {
+            Some(_) => State::Live,
+            None if held.is_empty() => State::Waiting,
+            None => State::Rolled,
+        };
+        match sub.state {
+            State::Live => {
+                sub.live_ns = sub.live_ns.or(Some(now_ns));
+                sub.rolled_ns = None;
+                sub.span = None;
+            }
+            State::Rolled => {
+                sub.rolled_ns = sub.rolled_ns.or(Some(now_ns));
+                sub.span = held.last().map(|h| h.window);
+            }
+            _ => {
+                sub.live_ns = None;
+                sub.rolled_ns = None;
+                sub.span = None;
+            }
+        }
+        sub.held = held;
+        if let Some(open) = open {
+            out.push(Action::Resume { handle, next: open.next });
+        }
+    }
+
+    fn explain(&self, id: SubscriberId, drop: bool, other_day: bool, out: &mut Vec<Action>) {
+        let Some(sub) = self.subscribers.iter().find(|s| s.id == id) else { return };
+        let label = sub.label();
+        out.push(Action::Note(match (drop, other_day) {
+            (true, true) => format!("{label} joined with rows of another day and drops them"),
+            (true, false) => format!("{label} joined with rows that others hold or the log lacks, and drops them"),
+            _ => format!("{label} joined {} ({})", sub.queue, sub.state.name()),
+        }));
+    }
+}
+
+/// What a node may keep.
+#[derive(Default)]
+struct Adopted {
+    held: Vec<Held>,
+    open: Option<OpenWindow>,
+}
+
+impl Line {
+    /// Takes a closed window out of what nobody holds and returns how often it was rejected; `None` if any of it is held.
+    fn take(&mut self, window: Window, has_live: bool, tip: UpdateIndex) -> Option<u8> {
+        if let Some(at) = self.lost.iter().position(|lost| lost.window.contains(window)) {
+            let Lost { window: whole, rejections } = self.lost.remove(at);
+            let rests = [Window::new(whole.first(), window.first()), Window::new(window.last(), whole.last())];
+            for window in rests.into_iter().flatten() {
+                self.add_lost(Lost { window, rejections });
+            }
+            return Some(rejections);
+        }
+        if has_live || window.first() < self.open || window.last() > tip {
+            return None;
+        }
+        self.skip_to(window.first());
+        self.open = window.last();
+        Some(0)
+    }
+
+    /// Takes the open window, if nobody is live in it.
+    fn take_open(&mut self, claim: OpenWindow, has_live: bool, tip: UpdateIndex) -> Option<()> {
+        if has_live || claim.first < self.open || claim.next < claim.first || claim.next > tip {
+            return None;
+        }
+        self.skip_to(claim.first);
+        Some(())
+    }
+
+    /// Starts the open window later; what lies before is lost.
+    fn skip_to(&mut self, first: UpdateIndex) {
+        if let Some(window) = Window::new(self.open, first) {
+            self.add_lost(Lost { window, rejections: 0 });
+        }
+        self.open = self.open.max(first);
+    }
+}

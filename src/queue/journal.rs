@@ -1,0 +1,371 @@
+//! The journal of the queue: one line of text per step that changed something, so that a restarted tickerplant knows who
+//! holds what.
+//!
+//! A line is `crc tip changes`: eight hex digits of the CRC-32C of the rest, the tip, then the changes, all separated by
+//! single spaces. A change carries whole rows, not what happened, so that rules may change between versions. Names are written
+//! with `%xx` for bytes other than letters, digits, `.` and `_`; the empty name is `%`, and `-` stands for nothing. A last line
+//! that is cut short is left out; damage before that is an error.
+
+use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
+use super::table::{Held, Line, Lost, Params, Queue, State, Subscriber, SubscriberId};
+use super::{Subscription, invariants};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What one step changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub tip: UpdateIndex,
+    pub changes: Vec<Change>,
+}
+
+/// A row as it now is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Everything before is void: the start of a snapshot.
+    Reset {
+        date: Date,
+        next_id: SubscriberId,
+    },
+    Subscriber(Box<Subscriber>),
+    SubscriberGone(SubscriberId),
+    Line {
+        queue: QueueName,
+        line: Line,
+    },
+    LineGone(QueueName),
+}
+
+/// What a journal holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    pub records: Vec<Record>,
+    /// Where to append: after the last whole line. What follows was cut short and is to be cut off.
+    pub good_bytes: u64,
+}
+
+/// Why a journal cannot be used. Nodes then bring along what they hold, and what nobody brings is rebuilt.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    #[error("line {line} of the queue's journal, at byte {offset}, is damaged")]
+    Damaged { line: u64, offset: u64 },
+    #[error("the queue's journal is of {found}, not of {expected}")]
+    OtherDay { found: Date, expected: Date },
+    #[error("the queue's journal contradicts itself: {0}")]
+    Contradiction(#[from] invariants::Violation),
+}
+
+/// Reads a journal from its bytes.
+///
+/// # Errors
+/// [`JournalError::Damaged`] where a line other than the last does not check.
+pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
+    let mut journal = Journal { records: Vec::new(), good_bytes: 0 };
+    let mut lines = bytes.split_inclusive(|&byte| byte == b'\n').peekable();
+    let mut number = 0;
+    while let Some(line) = lines.next() {
+        number += 1;
+        match line.strip_suffix(b"\n").and_then(Record::decode) {
+            Some(record) => {
+                journal.records.push(record);
+                journal.good_bytes += line.len() as u64;
+            }
+            None if lines.peek().is_none() => break,
+            None => return Err(JournalError::Damaged { line: number, offset: journal.good_bytes }),
+        }
+    }
+    Ok(journal)
+}
+
+impl Queue {
+    /// The table that these records leave behind; [`super::Event::Restored`] is the first event to give it.
+    ///
+    /// # Errors
+    /// Records of another day, or ones that leave a table that cannot be.
+    pub fn restore(params: Params, date: Date, records: &[Record]) -> Result<Queue, JournalError> {
+        let mut queue = Queue::new(params, date);
+        for record in records {
+            queue.tip = record.tip;
+            for change in &record.changes {
+                queue.apply(change);
+            }
+        }
+        if queue.date != date {
+            return Err(JournalError::OtherDay { found: queue.date, expected: date });
+        }
+        queue.subscribers.sort_by_key(|s| s.id);
+        invariants::check(&queue)?;
+        Ok(queue)
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Reset { date, next_id } => {
+                self.date = *date;
+                self.next_id = *next_id;
+                self.subscribers.clear();
+                self.lines.clear();
+            }
+            Change::Subscriber(sub) => {
+                self.next_id = self.next_id.max(SubscriberId(sub.id.0.saturating_add(1)));
+                match self.find(sub.id) {
+                    Some(row) => row.clone_from(sub),
+                    None => self.subscribers.push((**sub).clone()),
+                }
+            }
+            Change::SubscriberGone(id) => self.remove(*id),
+            Change::Line { queue, line } => {
+                self.lines.insert(queue.clone(), line.clone());
+            }
+            Change::LineGone(queue) => {
+                self.lines.remove(queue);
+            }
+        }
+    }
+}
+
+impl Record {
+    /// The line to append, line feed included.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(String::new());
+        out.number(self.tip.0);
+        for change in &self.changes {
+            out.change(change);
+        }
+        let body = out.0.trim_start();
+        format!("{:08x} {body}\n", crc32c::crc32c(body.as_bytes())).into_bytes()
+    }
+
+    /// A line without its line feed; `None` if it does not check.
+    fn decode(line: &[u8]) -> Option<Record> {
+        let (crc, body) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+        if crc.len() != 8 || u32::from_str_radix(crc, 16).ok()? != crc32c::crc32c(body.as_bytes()) {
+            return None;
+        }
+        let mut words = Reader(body.split(' '));
+        let tip = UpdateIndex(words.number()?);
+        let mut changes = Vec::new();
+        while let Some(word) = words.0.next() {
+            changes.push(words.change(word)?);
+        }
+        Some(Record { tip, changes })
+    }
+}
+
+/// Words of a line; each begins with a space.
+struct Writer(String);
+
+impl Writer {
+    fn word(&mut self, word: &str) {
+        self.0.push(' ');
+        self.0.push_str(word);
+    }
+
+    fn number(&mut self, number: impl std::fmt::Display) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, " {number}");
+    }
+
+    fn option(&mut self, value: Option<impl std::fmt::Display>) {
+        match value {
+            Some(value) => self.number(value),
+            None => self.word("-"),
+        }
+    }
+
+    fn name(&mut self, name: &[u8]) {
+        self.0.push(' ');
+        if name.is_empty() {
+            self.0.push('%');
+        }
+        for &byte in name {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_') {
+                self.0.push(char::from(byte));
+            } else {
+                let _ = write!(self.0, "%{byte:02x}");
+            }
+        }
+    }
+
+    fn window(&mut self, window: Window) {
+        self.number(window.first());
+        self.number(window.last());
+    }
+
+    fn names(&mut self, names: &[Symbol]) {
+        self.number(names.len());
+        names.iter().for_each(|name| self.name(name));
+    }
+
+    fn change(&mut self, change: &Change) {
+        match change {
+            Change::Reset { date, next_id } => {
+                self.word("reset");
+                self.number(date.0);
+                self.number(next_id.0);
+            }
+            Change::Subscriber(sub) => {
+                self.word("sub");
+                self.subscriber(sub);
+            }
+            Change::SubscriberGone(id) => {
+                self.word("gone");
+                self.number(id.0);
+            }
+            Change::Line { queue, line } => {
+                self.word("line");
+                self.name(&queue.0);
+                self.number(line.open);
+                self.number(line.lost.len());
+                for lost in &line.lost {
+                    self.window(lost.window);
+                    self.number(lost.rejections);
+                }
+            }
+            Change::LineGone(queue) => {
+                self.word("noline");
+                self.name(&queue.0);
+            }
+        }
+    }
+
+    fn subscriber(&mut self, sub: &Subscriber) {
+        self.number(sub.id.0);
+        self.number(sub.time_ns);
+        self.option(sub.handle);
+        match &sub.node {
+            Some(node) => self.name(&node.0),
+            None => self.word("-"),
+        }
+        self.name(&sub.queue.0);
+        self.names(&sub.subscription.tabs);
+        self.number(sub.subscription.syms.len());
+        sub.subscription.syms.iter().for_each(|syms| self.names(syms));
+        self.number(sub.ip);
+        self.option(sub.port);
+        self.word(sub.state.name());
+        if let State::Rebuilding { window, rejections } = sub.state {
+            self.window(window);
+            self.number(rejections);
+        }
+        self.option(sub.live_ns);
+        self.option(sub.rolled_ns);
+        self.option(sub.span.map(Window::first));
+        self.option(sub.span.map(Window::last));
+        self.number(sub.held.len());
+        for held in &sub.held {
+            self.window(held.window);
+            self.option(held.verified);
+            self.number(held.rejections);
+        }
+        self.number(sub.rejected);
+        self.option(sub.resume_by_ns);
+    }
+}
+
+struct Reader<'a>(std::str::Split<'a, char>);
+
+impl Reader<'_> {
+    fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
+        self.0.next()?.parse().ok()
+    }
+
+    fn option<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
+        match self.0.next()? {
+            "-" => Some(None),
+            word => word.parse().ok().map(Some),
+        }
+    }
+
+    fn name(&mut self) -> Option<Symbol> {
+        name(self.0.next()?)
+    }
+
+    fn window(&mut self) -> Option<Window> {
+        Window::new(UpdateIndex(self.number()?), UpdateIndex(self.number()?))
+    }
+
+    /// As many items as the line says and has words for.
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count: u64 = self.number()?;
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+
+    fn change(&mut self, word: &str) -> Option<Change> {
+        Some(match word {
+            "reset" => Change::Reset { date: Date(self.number()?), next_id: SubscriberId(self.number()?) },
+            "sub" => Change::Subscriber(Box::new(self.subscriber()?)),
+            "gone" => Change::SubscriberGone(SubscriberId(self.number()?)),
+            "line" => {
+                let queue = QueueName(self.name()?);
+                let open = UpdateIndex(self.number()?);
+                let lost = self.list(|r| Some(Lost { window: r.window()?, rejections: r.number()? }))?;
+                Change::Line { queue, line: Line { open, lost } }
+            }
+            "noline" => Change::LineGone(QueueName(self.name()?)),
+            _ => return None,
+        })
+    }
+
+    fn subscriber(&mut self) -> Option<Subscriber> {
+        Some(Subscriber {
+            id: SubscriberId(self.number()?),
+            time_ns: self.number()?,
+            handle: self.option()?.map(Handle),
+            node: match self.0.next()? {
+                "-" => None,
+                word => Some(NodeName(name(word)?)),
+            },
+            queue: QueueName(self.name()?),
+            subscription: Arc::new(Subscription {
+                tabs: self.list(Self::name)?,
+                syms: self.list(|r| r.list(Self::name))?,
+            }),
+            ip: self.number()?,
+            port: self.option()?,
+            state: self.state()?,
+            live_ns: self.option()?,
+            rolled_ns: self.option()?,
+            span: {
+                let (first, last) = (self.option()?, self.option()?);
+                first.zip(last).and_then(|(first, last)| Window::new(UpdateIndex(first), UpdateIndex(last)))
+            },
+            held: self.list(|r| Some(Held { window: r.window()?, verified: r.option()?, rejections: r.number()? }))?,
+            rejected: self.number()?,
+            resume_by_ns: self.option()?,
+        })
+    }
+
+    fn state(&mut self) -> Option<State> {
+        Some(match self.0.next()? {
+            "waiting" => State::Waiting,
+            "live" => State::Live,
+            "rebuilding" => State::Rebuilding { window: self.window()?, rejections: self.number()? },
+            "rolled" => State::Rolled,
+            "lost" => State::Lost,
+            _ => return None,
+        })
+    }
+}
+
+fn name(word: &str) -> Option<Symbol> {
+    if word == "%" {
+        return Some(Symbol::new());
+    }
+    let mut bytes = word.bytes();
+    let mut name = Symbol::with_capacity(word.len());
+    while let Some(byte) = bytes.next() {
+        name.push(match byte {
+            b'%' => {
+                let digit = |b: Option<u8>| char::from(b?).to_digit(16).and_then(|d| u8::try_from(d).ok());
+                digit(bytes.next())? << 4 | digit(bytes.next())?
+            }
+            byte => byte,
+        });
+    }
+    Some(name)
+}

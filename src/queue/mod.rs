@@ -1,0 +1,29 @@
+//! The subscriber queue: who of a queue is live, who waits, who holds which window, and what happens when one comes, is full,
+//! dies or returns. Pure: [`Queue::step`] takes an event, the tip and the time, and says what to do. See `README.md` here.
+//!
+//! How a shell uses it:
+//!
+//! - one [`Queue`] holds every queue of a tickerplant; each event goes through [`Queue::step`] with the current tip;
+//! - actions are carried out in order; [`Action::Journal`] comes first, so that what is sent was written;
+//! - [`Queue::next_deadline_ns`] says when to step [`Event::Tick`] if nothing else happens before;
+//! - at a start: [`journal::read`] the day's journal, [`Queue::restore`], then step [`Event::Restored`] with the log's tip;
+//! - [`Queue::rows`] is `.u.asg.tab`.
+//!
+//! Times are nanoseconds from 2000.01.01 UTC, as kdb+ timestamps count.
+
+mod ends;
+mod event;
+mod ids;
+pub mod invariants;
+mod join;
+pub mod journal;
+mod row;
+mod step;
+mod table;
+mod windows;
+
+
+pub use event::{Action, Event, Join, OpenWindow, Refusal, Status, Subscribe, Subscription};
+pub use ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
+pub use row::{COLUMNS, Row, Verified};
+pub use table::{Held, Kind, Line, Lost, Params, Queue, State, Subscriber, SubscriberId};

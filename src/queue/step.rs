@@ -1,0 +1,272 @@
+//! One step of the queue: the event itself, then deadlines, then who is next, then the record of what changed.
+
+use super::event::{Action, Event, Refusal, Status, Subscribe, Subscription};
+use super::ids::{Handle, NodeName, QueueName, UpdateIndex, Window};
+use super::journal::{Change, Record};
+use super::table::{Kind, Line, Queue, State, Subscriber, SubscriberId};
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Queue {
+    /// Takes an event at `now_ns` with the log's `tip` (for [`Event::DayEnd`] the ended log's) and says what is to be done.
+    /// No event, in any order and from anyone, breaks the invariants (see [`super::invariants`]).
+    pub fn step(&mut self, event: Event, tip: UpdateIndex, now_ns: i64) -> Vec<Action> {
+        let mut out = Vec::new();
+        match event {
+            Event::Status { handle, status } => self.set_status(handle, status),
+            Event::DayEnd { new_date } => {
+                self.tip = self.tip.max(tip);
+                self.day_end(new_date, &mut out);
+            }
+            Event::Restored => {
+                let before = self.parts();
+                self.restored(tip, now_ns, &mut out);
+                self.settle(before, now_ns, &mut out);
+            }
+            event => {
+                let before = self.parts();
+                self.tip = self.tip.max(tip);
+                self.give_up_overdue(now_ns, &mut out);
+                self.handle(event, now_ns, &mut out);
+                self.settle(before, now_ns, &mut out);
+            }
+        }
+        debug_assert_eq!(super::invariants::check(self), Ok(()));
+        out
+    }
+
+    fn handle(&mut self, event: Event, now_ns: i64, out: &mut Vec<Action>) {
+        match event {
+            Event::Subscribe(subscribe) => self.subscribe(subscribe, now_ns, out),
+            Event::Join(join) => self.join(join, now_ns, out),
+            Event::Roll { handle, next, date } => self.roll(handle, next, date, now_ns, out),
+            Event::Rebuilt { handle, window, date } => self.rebuilt(handle, window, date, now_ns, out),
+            Event::Proved { handle, window, date, ok } => self.proved(handle, window, date, ok, out),
+            Event::Disconnect { handle } => self.disconnect(handle, now_ns, out),
+            Event::Status { .. } | Event::DayEnd { .. } | Event::Restored | Event::Tick => {}
+        }
+    }
+
+    /// Everything that follows from a change: deadlines, promotions, calls for nodes, and the record, put first.
+    fn settle(&mut self, before: Parts, now_ns: i64, out: &mut Vec<Action>) {
+        self.give_up_overdue(now_ns, out);
+        self.assign(now_ns, out);
+        self.forget_old_rows();
+        self.call_for_nodes(out);
+        let changes = self.changes_since(before);
+        if !changes.is_empty() {
+            out.insert(0, Action::Journal(Record { tip: self.tip, changes }));
+        }
+    }
+
+    fn set_status(&mut self, handle: Handle, status: Status) {
+        if let Some(id) = self.id_by_handle(handle) {
+            self.status.insert(id, status);
+        }
+    }
+
+    fn subscribe(&mut self, event: Subscribe, now_ns: i64, out: &mut Vec<Action>) {
+        let Subscribe { handle, queue, subscription, ip } = event;
+        if let Some(there) = self.by_handle(handle) {
+            let reason = Refusal::AlreadySubscribed(there.queue.clone());
+            return out.push(Action::Refused { handle, reason });
+        }
+        if let Err(reason) = self.check_room(&queue) {
+            return out.push(Action::Refused { handle, reason });
+        }
+        self.add(Newcomer { handle, node: None, queue, subscription, ip, port: None }, now_ns);
+    }
+
+    /// Whether one more subscriber of this queue stays within the limits.
+    pub(super) fn check_room(&self, queue: &QueueName) -> Result<(), Refusal> {
+        if self.subscribers.iter().filter(|s| s.state != State::Lost).count() >= self.params.subscribers_max {
+            return Err(Refusal::TooManySubscribers(self.params.subscribers_max));
+        }
+        if !self.lines.contains_key(queue) && self.lines.len() >= self.params.queues_max {
+            return Err(Refusal::TooManyQueues(self.params.queues_max));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, new: Newcomer, now_ns: i64) -> SubscriberId {
+        let id = self.next_id;
+        self.next_id = SubscriberId(id.0.saturating_add(1));
+        self.lines.entry(new.queue.clone()).or_default();
+        self.subscribers.push(Subscriber {
+            id,
+            time_ns: now_ns,
+            handle: Some(new.handle),
+            node: new.node,
+            queue: new.queue,
+            subscription: new.subscription,
+            ip: new.ip,
+            port: new.port,
+            state: State::Waiting,
+            live_ns: None,
+            rolled_ns: None,
+            span: None,
+            held: Vec::new(),
+            rejected: 0,
+            resume_by_ns: None,
+        });
+        id
+    }
+
+    fn disconnect(&mut self, handle: Handle, now_ns: i64, out: &mut Vec<Action>) {
+        let grace_ns = self.params.grace_ns;
+        let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
+        let label = sub.label();
+        sub.handle = None;
+        match sub.kind() {
+            Kind::Native => {
+                sub.resume_by_ns = Some(now_ns.saturating_add(grace_ns));
+                out.push(Action::Note(format!("{label} ({}) is disconnected", sub.state.name())));
+            }
+            Kind::Paper => {
+                let id = sub.id;
+                self.give_up(id, out);
+            }
+        }
+    }
+
+    pub(super) fn give_up_overdue(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+        let overdue: Vec<SubscriberId> = self
+            .subscribers
+            .iter()
+            .filter(|s| s.resume_by_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns))
+            .map(|s| s.id)
+            .collect();
+        for id in overdue {
+            self.give_up(id, out);
+        }
+    }
+
+    /// Counts on a subscriber no longer: what it held is nobody's.
+    pub(super) fn give_up(&mut self, id: SubscriberId, out: &mut Vec<Action>) {
+        let tip = self.tip;
+        let Some(sub) = self.subscribers.iter_mut().find(|s| s.id == id) else { return };
+        let label = sub.label();
+        if sub.state == State::Waiting {
+            out.push(Action::Note(format!("{label} left the queue {} while waiting", sub.queue)));
+            return self.remove(id);
+        }
+        let open = self.lines.get(&sub.queue).map(|line| line.open).unwrap_or_default();
+        let (first, last) = match sub.state {
+            State::Live => (Some(open), Some(tip)),
+            State::Rebuilding { window, .. } => (Some(window.first()), Some(window.last())),
+            _ => (sub.held.first().map(|h| h.window.first()), sub.held.last().map(|h| h.window.last())),
+        };
+        let span = first.zip(last).and_then(|(first, last)| Window::new(first, last));
+        match span {
+            Some(window) => {
+                out.push(Action::Note(format!("{label} ({}) is lost, and {window} with it", sub.state.name())))
+            }
+            None => out.push(Action::Note(format!("{label} ({}) is lost; it held nothing", sub.state.name()))),
+        }
+        sub.span = span.or(sub.span);
+        sub.handle = None;
+        sub.resume_by_ns = None;
+        self.release(id);
+        if let Some(sub) = self.find(id) {
+            sub.state = State::Lost;
+        }
+        self.status.remove(&id);
+    }
+
+    /// Gives the open window of every queue, then its lost ones, to those who have waited longest.
+    fn assign(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+        let tip = self.tip;
+        for (queue, line) in &mut self.lines {
+            loop {
+                let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
+                if has_live && line.lost.is_empty() {
+                    break;
+                }
+                let Some(sub) = self.subscribers.iter_mut().find(|s| s.is_waiting_here(queue)) else { break };
+                let Some(handle) = sub.handle else { break };
+                sub.live_ns = Some(now_ns);
+                sub.rolled_ns = None;
+                sub.span = None;
+                if has_live {
+                    let lost = line.lost.remove(0);
+                    sub.state = State::Rebuilding { window: lost.window, rejections: lost.rejections };
+                    out.push(Action::Note(format!("{} rebuilds {}", sub.label(), lost.window)));
+                    out.push(Action::Rebuild { handle, window: lost.window });
+                } else {
+                    sub.state = State::Live;
+                    out.push(Action::Note(format!("{} is live in {queue} from {}", sub.label(), line.open)));
+                    out.push(Action::MakeLive { handle, first: line.open, tip });
+                }
+            }
+        }
+    }
+
+    /// Keeps the table small: the newest rows of the lost only, and no queue that nobody is in and that knows nothing.
+    fn forget_old_rows(&mut self) {
+        let lost = self.subscribers.iter().filter(|s| s.state == State::Lost).count();
+        let mut surplus = lost.saturating_sub(self.params.lost_rows_max);
+        self.subscribers.retain(|s| {
+            let goes = surplus > 0 && s.state == State::Lost;
+            surplus -= usize::from(goes);
+            !goes
+        });
+        let subscribers = &self.subscribers;
+        self.lines.retain(|queue, line| *line != Line::default() || subscribers.iter().any(|s| s.queue == *queue));
+    }
+
+    fn call_for_nodes(&mut self, out: &mut Vec<Action>) {
+        let mut asked = BTreeMap::new();
+        for (queue, line) in &self.lines {
+            let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
+            let waiting = self.subscribers.iter().filter(|s| s.state == State::Waiting && s.queue == *queue).count();
+            let nodes = (line.lost.len() + usize::from(!has_live)).saturating_sub(waiting);
+            if nodes > self.asked.get(queue).copied().unwrap_or(0) {
+                out.push(Action::NeedNode { queue: queue.clone(), nodes });
+            }
+            asked.insert(queue.clone(), nodes);
+        }
+        self.asked = asked;
+    }
+
+    fn parts(&self) -> Parts {
+        Parts { subscribers: self.subscribers.clone(), lines: self.lines.clone() }
+    }
+
+    fn changes_since(&self, before: Parts) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for sub in &self.subscribers {
+            if before.subscribers.iter().find(|b| b.id == sub.id) != Some(sub) {
+                changes.push(Change::Subscriber(Box::new(sub.clone())));
+            }
+        }
+        for gone in before.subscribers.iter().filter(|b| !self.subscribers.iter().any(|s| s.id == b.id)) {
+            changes.push(Change::SubscriberGone(gone.id));
+        }
+        for (queue, line) in &self.lines {
+            if before.lines.get(queue) != Some(line) {
+                changes.push(Change::Line { queue: queue.clone(), line: line.clone() });
+            }
+        }
+        for queue in before.lines.keys().filter(|queue| !self.lines.contains_key(*queue)) {
+            changes.push(Change::LineGone(queue.clone()));
+        }
+        changes
+    }
+}
+
+/// What the journal keeps, as it was before a step.
+struct Parts {
+    subscribers: Vec<Subscriber>,
+    lines: BTreeMap<QueueName, Line>,
+}
+
+/// Someone who comes to a queue.
+pub(super) struct Newcomer {
+    pub handle: Handle,
+    pub node: Option<NodeName>,
+    pub queue: QueueName,
+    pub subscription: Arc<Subscription>,
+    pub ip: IpAddr,
+    pub port: Option<u16>,
+}

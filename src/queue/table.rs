@@ -1,0 +1,267 @@
+//! The table: subscribers in the order in which they came, and for every queue what nobody holds.
+
+use super::event::{Status, Subscription};
+use super::ids::{Date, Handle, NodeName, QueueName, UpdateIndex, Window};
+use super::journal::{Change, Record};
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long to wait, and how much to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// How long a native node that lost its connection keeps its windows, nanoseconds.
+    pub grace_ns: i64,
+    /// The same after a restart of the tickerplant.
+    pub restart_grace_ns: i64,
+    /// Waiting subscribers of each queue that stay over the end of the day. The paper keeps none.
+    pub standbys_kept: usize,
+    /// How often a window whose proof differs is rebuilt; after that it is kept, marked as differing.
+    pub rebuilds_max: u8,
+    /// Subscribers over all queues.
+    pub subscribers_max: usize,
+    /// Queues of a day.
+    pub queues_max: usize,
+    /// Rows kept for show of subscribers that are gone; the oldest go first.
+    pub lost_rows_max: usize,
+    /// Closed windows that one node may bring along in a join.
+    pub held_windows_max: usize,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            grace_ns: 2_000_000_000,
+            restart_grace_ns: 30_000_000_000,
+            standbys_kept: 0,
+            rebuilds_max: 3,
+            subscribers_max: 1_024,
+            queues_max: 256,
+            lost_rows_max: 64,
+            held_windows_max: 64,
+        }
+    }
+}
+
+/// Position of a subscriber in the order of coming; never used twice in a day's journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubscriberId(pub u64);
+
+/// Which protocol a subscriber speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `elastick rdb`: has a name, can come back, proves what it holds.
+    Native,
+    /// The paper's `asg/r.q` in any q.
+    Paper,
+}
+
+/// What a subscriber is doing. Whether it is connected is told by its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Holds nothing, next in line by order of coming.
+    Waiting,
+    /// Receives the feed; its window starts at its line's `open`.
+    Live,
+    /// Replays a closed window that another lost.
+    Rebuilding { window: Window, rejections: u8 },
+    /// Holds its closed windows and takes nothing any more.
+    Rolled,
+    /// Gone, its windows given up; a row kept for show.
+    Lost,
+}
+
+impl State {
+    /// The word for it, as `.u.asg.tab` shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Live => "live",
+            State::Rebuilding { .. } => "rebuilding",
+            State::Rolled => "rolled",
+            State::Lost => "lost",
+        }
+    }
+}
+
+/// A closed window in a subscriber's hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub window: Window,
+    /// What comparing its proof with the log gave; `None` before that.
+    pub verified: Option<bool>,
+    /// How often this window was rebuilt because its proof differed.
+    pub rejections: u8,
+}
+
+/// A closed window in nobody's hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    pub window: Window,
+    pub rejections: u8,
+}
+
+/// One subscriber, as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscriber {
+    pub id: SubscriberId,
+    /// When it came.
+    pub time_ns: i64,
+    /// `None` while it is not connected.
+    pub handle: Option<Handle>,
+    /// `None` for the paper's kind.
+    pub node: Option<NodeName>,
+    pub queue: QueueName,
+    pub subscription: Arc<Subscription>,
+    pub ip: IpAddr,
+    pub port: Option<u16>,
+    pub state: State,
+    pub live_ns: Option<i64>,
+    pub rolled_ns: Option<i64>,
+    /// The window that it last closed or gave up, for show.
+    pub span: Option<Window>,
+    /// Closed windows that it holds, by first update.
+    pub held: Vec<Held>,
+    /// Windows of it whose proof differed from the log.
+    pub rejected: u32,
+    /// Until when it may come back and keep its windows; set exactly while a subscriber that counts is not connected.
+    pub resume_by_ns: Option<i64>,
+}
+
+impl Subscriber {
+    pub fn kind(&self) -> Kind {
+        if self.node.is_some() { Kind::Native } else { Kind::Paper }
+    }
+
+    /// Its name for a log line: the node's, or the handle and address.
+    pub fn label(&self) -> String {
+        match (&self.node, self.handle) {
+            (Some(node), _) => node.to_string(),
+            (None, Some(handle)) => format!("{}@{}", handle, self.ip),
+            (None, None) => self.ip.to_string(),
+        }
+    }
+
+    pub(super) fn is_waiting_here(&self, queue: &QueueName) -> bool {
+        self.state == State::Waiting && self.handle.is_some() && self.queue == *queue
+    }
+
+    pub(super) fn is_live_in(&self, queue: &QueueName) -> bool {
+        self.state == State::Live && self.queue == *queue
+    }
+
+    pub(super) fn add_held(&mut self, held: Held) {
+        self.held.push(held);
+        self.held.sort_by_key(|h| h.window);
+    }
+}
+
+/// What a queue knows beside its subscribers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// First update of the open window: the live subscriber's, or the one the next live subscriber starts with.
+    pub open: UpdateIndex,
+    /// Closed windows that wait to be rebuilt, by first update.
+    pub lost: Vec<Lost>,
+}
+
+impl Line {
+    pub(super) fn add_lost(&mut self, lost: Lost) {
+        self.lost.push(lost);
+        self.lost.sort_by_key(|l| l.window);
+    }
+}
+
+/// Every queue of a tickerplant.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub(super) params: Params,
+    pub(super) date: Date,
+    pub(super) tip: UpdateIndex,
+    pub(super) next_id: SubscriberId,
+    /// In the order of coming.
+    pub(super) subscribers: Vec<Subscriber>,
+    pub(super) lines: BTreeMap<QueueName, Line>,
+    /// What subscribers last said about themselves. Not kept over a restart.
+    pub(super) status: BTreeMap<SubscriberId, Status>,
+    /// The last number of nodes asked for, by queue. Not kept over a restart: asking again does no harm.
+    pub(super) asked: BTreeMap<QueueName, usize>,
+}
+
+impl Queue {
+    /// An empty table for a day.
+    pub fn new(params: Params, date: Date) -> Queue {
+        Queue {
+            params,
+            date,
+            tip: UpdateIndex::default(),
+            next_id: SubscriberId::default(),
+            subscribers: Vec::new(),
+            lines: BTreeMap::new(),
+            status: BTreeMap::new(),
+            asked: BTreeMap::new(),
+        }
+    }
+
+    pub fn date(&self) -> Date {
+        self.date
+    }
+
+    /// The tip of the last step.
+    pub fn tip(&self) -> UpdateIndex {
+        self.tip
+    }
+
+    /// Everyone, in the order of coming.
+    pub fn subscribers(&self) -> &[Subscriber] {
+        &self.subscribers
+    }
+
+    /// Every queue's open start and lost windows.
+    pub fn lines(&self) -> &BTreeMap<QueueName, Line> {
+        &self.lines
+    }
+
+    /// The subscriber on this connection.
+    pub fn by_handle(&self, handle: Handle) -> Option<&Subscriber> {
+        self.subscribers.iter().find(|s| s.handle == Some(handle))
+    }
+
+    /// The live subscriber of a queue, connected or within its grace, and the first update of its window.
+    pub fn live(&self, queue: &QueueName) -> Option<(&Subscriber, UpdateIndex)> {
+        let open = self.lines.get(queue)?.open;
+        self.subscribers.iter().find(|s| s.is_live_in(queue)).map(|s| (s, open))
+    }
+
+    /// What a subscriber last said about itself.
+    pub fn status(&self, id: SubscriberId) -> Option<&Status> {
+        self.status.get(&id)
+    }
+
+    /// When [`super::Event::Tick`] has work to do.
+    pub fn next_deadline_ns(&self) -> Option<i64> {
+        self.subscribers.iter().filter_map(|s| s.resume_by_ns).min()
+    }
+
+    /// The whole table as one record: what a new journal starts with.
+    pub fn snapshot(&self) -> Record {
+        let mut changes = vec![Change::Reset { date: self.date, next_id: self.next_id }];
+        changes
+            .extend(self.lines.iter().map(|(queue, line)| Change::Line { queue: queue.clone(), line: line.clone() }));
+        changes.extend(self.subscribers.iter().map(|s| Change::Subscriber(Box::new(s.clone()))));
+        Record { tip: self.tip, changes }
+    }
+
+    pub(super) fn find(&mut self, id: SubscriberId) -> Option<&mut Subscriber> {
+        self.subscribers.iter_mut().find(|s| s.id == id)
+    }
+
+    pub(super) fn id_by_handle(&self, handle: Handle) -> Option<SubscriberId> {
+        self.by_handle(handle).map(|s| s.id)
+    }
+
+    pub(super) fn remove(&mut self, id: SubscriberId) {
+        self.subscribers.retain(|s| s.id != id);
+        self.status.remove(&id);
+    }
+}
