@@ -1,0 +1,82 @@
+//! A place in a run of bytes that knows its byte order and its offset.
+
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::header::Endian;
+use crate::item::Item;
+
+/// Reads forward; every failure names the offset of the field that could not be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+    total: usize,
+    pub(crate) endian: Endian,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8], endian: Endian) -> Cursor<'a> {
+        Cursor { rest: bytes, total: bytes.len(), endian }
+    }
+
+    /// Bytes read so far.
+    pub(crate) fn offset(&self) -> usize {
+        self.total.saturating_sub(self.rest.len())
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError::new(kind, self.offset() as u64)
+    }
+
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<&'a [u8], DecodeError> {
+        match self.rest.split_at_checked(bytes) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(self.error(DecodeErrorKind::Incomplete)),
+        }
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
+        match self.rest.split_first() {
+            Some((byte, rest)) => {
+                self.rest = rest;
+                Ok(*byte)
+            }
+            None => Err(self.error(DecodeErrorKind::Incomplete)),
+        }
+    }
+
+    /// A type byte.
+    pub(crate) fn ty(&mut self) -> Result<i8, DecodeError> {
+        self.byte().map(u8::cast_signed)
+    }
+
+    pub(crate) fn item<T: Item>(&mut self) -> Result<T, DecodeError> {
+        let item = T::read(self.rest, self.endian).ok_or(self.error(DecodeErrorKind::Incomplete))?;
+        self.take(T::WIDTH)?;
+        Ok(item)
+    }
+
+    /// A 32-bit count of items.
+    pub(crate) fn count(&mut self) -> Result<usize, DecodeError> {
+        let error_at = *self;
+        let count: i32 = self.item()?;
+        usize::try_from(count).map_err(|_| error_at.error(DecodeErrorKind::NegativeCount(count)))
+    }
+
+    /// Bytes up to a NUL, which is passed over.
+    pub(crate) fn text(&mut self) -> Result<&'a [u8], DecodeError> {
+        match self.rest.iter().position(|byte| *byte == 0) {
+            Some(length) => {
+                let text = self.take(length)?;
+                self.byte()?;
+                Ok(text)
+            }
+            None => Err(self.error(DecodeErrorKind::Incomplete)),
+        }
+    }
+}

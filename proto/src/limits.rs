@@ -1,0 +1,20 @@
+//! What a peer or a file may make the codec do.
+
+/// Bounds on one message or log record. Exceeding one is a `limit` error, not an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest message on the wire, header included, in bytes.
+    pub max_message_bytes: u64,
+    /// Largest message after decompression, header included, in bytes.
+    pub max_decompressed_bytes: u64,
+    /// Deepest nesting of lists, dictionaries, tables and functions; an atom has depth 1. Reading recurses, so this
+    /// also bounds the stack.
+    pub max_depth: usize,
+}
+
+impl Default for Limits {
+    /// 1 GiB on the wire and decompressed, 128 levels.
+    fn default() -> Limits {
+        Limits { max_message_bytes: 1 << 30, max_decompressed_bytes: 1 << 30, max_depth: 128 }
+    }
+}

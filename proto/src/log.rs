@@ -1,0 +1,74 @@
+//! The records of a tickerplant log.
+//!
+//! A log is the eight bytes that `` .[`:log;();:;()] `` writes (`ff 01`, then an empty general list) and after them one
+//! serialised object per update, little-endian, without message header, length or separator. The count in the file's
+//! head stays 0. A tickerplant's object is the list `` (`upd;`table;data) ``:
+//!
+//! | bytes | meaning |
+//! |---|---|
+//! | `00 00 03000000` | general list of three |
+//! | `f5 "upd" 00` | function |
+//! | `f5 "trade" 00` | table |
+//! | `00 00 08000000 …` | eight columns (or a table, or a row of atoms) |
+
+use crate::error::DecodeError;
+use crate::header::Endian;
+use crate::limits::Limits;
+use crate::types;
+use crate::view::View;
+
+/// What a new log holds.
+pub const FILE_HEAD: [u8; 8] = [0xff, 0x01, 0, 0, 0, 0, 0, 0];
+
+/// Whether a file that starts with these bytes is a log: a saved general list. Its count says nothing.
+pub fn is_log_head(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xff, 0x01, 0, _, _, _, _, _, ..])
+}
+
+/// An update as tickerplants write it.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Function to call on replay, mostly `upd`.
+    pub function: &'a [u8],
+    /// Table.
+    pub table: &'a [u8],
+    /// The data: a list of columns; from some writers a table, or a list of atoms for one row.
+    pub columns: View<'a>,
+    /// The whole record.
+    pub bytes: &'a [u8],
+}
+
+/// The object at the start of `bytes`, which follow the head or another record, and its length; `None` at the end.
+///
+/// # Errors
+/// `Incomplete` for a tail that a crash tore; otherwise bytes that no writer wrote.
+pub fn next_record<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(usize, View<'a>)>, DecodeError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let (view, used) = View::parse(bytes, Endian::Little, limits)?;
+    Ok(Some((used, view)))
+}
+
+/// A record's parts, if it is an update. Any other message is a legal record too: replay evaluates it.
+pub fn record(view: View<'_>) -> Option<Record<'_>> {
+    let list = view.list().filter(|list| list.count == 3)?;
+    let mut parts = list.iter();
+    let function = parts.next()?.symbol()?;
+    let table = parts.next()?.symbol()?;
+    let columns = parts.next()?;
+    Some(Record { function, table, columns, bytes: view.raw() })
+}
+
+/// Appends what stands before the columns of `` (`upd;`table;columns) ``; `column_count` objects are to follow. A table
+/// name ends at its first NUL, a count is at most `i32::MAX`.
+pub fn write_record_head(table: &[u8], column_count: usize, out: &mut Vec<u8>) {
+    let list = types::LIST.cast_unsigned();
+    let symbol = types::SYMBOL_ATOM.cast_unsigned();
+    out.extend_from_slice(&[list, 0, 3, 0, 0, 0, symbol]);
+    out.extend_from_slice(b"upd\0");
+    out.push(symbol);
+    out.extend(table.iter().take_while(|byte| **byte != 0));
+    out.extend_from_slice(&[0, list, 0]);
+    out.extend_from_slice(&i32::try_from(column_count).unwrap_or(i32::MAX).to_le_bytes());
+}

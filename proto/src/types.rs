@@ -1,0 +1,181 @@
+//! Type codes, item widths, nulls and infinities.
+//!
+//! An atom carries the negative of its vector's code. Types 20 to 97 (enumerations, mapped lists) never travel: q
+//! turns them into plain symbols and lists first.
+
+/// General list.
+pub const LIST: i8 = 0;
+/// Boolean: one byte, 0 or 1.
+pub const BOOL: i8 = 1;
+/// Guid: 16 bytes in printing order.
+pub const GUID: i8 = 2;
+/// Byte.
+pub const BYTE: i8 = 4;
+/// 16-bit integer.
+pub const SHORT: i8 = 5;
+/// 32-bit integer.
+pub const INT: i8 = 6;
+/// 64-bit integer.
+pub const LONG: i8 = 7;
+/// 32-bit IEEE number.
+pub const REAL: i8 = 8;
+/// 64-bit IEEE number.
+pub const FLOAT: i8 = 9;
+/// Character: one byte.
+pub const CHAR: i8 = 10;
+/// Symbol: bytes ended by NUL.
+pub const SYMBOL: i8 = 11;
+/// A character atom, which is how some clients send a text of one character.
+pub const CHAR_ATOM: i8 = -CHAR;
+/// A symbol atom: the only simple atom without a fixed width.
+pub const SYMBOL_ATOM: i8 = -SYMBOL;
+/// Nanoseconds from 2000.01.01, as a long.
+pub const TIMESTAMP: i8 = 12;
+/// Months from 2000.01, as an int.
+pub const MONTH: i8 = 13;
+/// Days from 2000.01.01, as an int.
+pub const DATE: i8 = 14;
+/// Days from 2000.01.01, as a float.
+pub const DATETIME: i8 = 15;
+/// Nanoseconds, as a long.
+pub const TIMESPAN: i8 = 16;
+/// Minutes, as an int.
+pub const MINUTE: i8 = 17;
+/// Seconds, as an int.
+pub const SECOND: i8 = 18;
+/// Milliseconds, as an int.
+pub const TIME: i8 = 19;
+/// Table.
+pub const TABLE: i8 = 98;
+/// Dictionary.
+pub const DICT: i8 = 99;
+/// Lambda: namespace and source text.
+pub const LAMBDA: i8 = 100;
+/// Primitive of one argument; code 0 is the generic null `::`, code 0xff an elided argument.
+pub const UNARY: i8 = 101;
+/// Primitive of two arguments.
+pub const BINARY: i8 = 102;
+/// Iterator such as `/` or `'`.
+pub const ITERATOR: i8 = 103;
+/// Projection: a function and its arguments, some of them elided.
+pub const PROJECTION: i8 = 104;
+/// Composition of functions.
+pub const COMPOSITION: i8 = 105;
+/// First of the functions derived by an iterator (`f'`).
+pub const EACH: i8 = 106;
+/// Last of the functions derived by an iterator (`f\:`).
+pub const EACH_LEFT: i8 = 111;
+/// Sorted dictionary.
+pub const SORTED_DICT: i8 = 127;
+/// Error object: NUL-terminated text, only as a whole message.
+pub const ERROR: i8 = -128;
+
+/// Code of the generic null `::` among the unary primitives.
+pub const UNARY_NULL: u8 = 0x00;
+/// Code of an elided argument among the unary primitives.
+pub const UNARY_HOLE: u8 = 0xff;
+
+/// Attribute byte: none.
+pub const ATTR_NONE: u8 = 0;
+/// Attribute byte: sorted, `` `s# ``.
+pub const ATTR_SORTED: u8 = 1;
+/// Attribute byte: unique, `` `u# ``.
+pub const ATTR_UNIQUE: u8 = 2;
+/// Attribute byte: parted, `` `p# ``.
+pub const ATTR_PARTED: u8 = 3;
+/// Attribute byte: grouped, `` `g# ``.
+pub const ATTR_GROUPED: u8 = 4;
+
+/// Null short, `0Nh`.
+pub const NULL_SHORT: i16 = i16::MIN;
+/// Null int, also of month, date, minute, second and time.
+pub const NULL_INT: i32 = i32::MIN;
+/// Null long, also of timestamp and timespan.
+pub const NULL_LONG: i64 = i64::MIN;
+/// Null real as q writes it. Any NaN reads as null.
+pub const NULL_REAL: f32 = f32::from_bits(0x7fc0_0000);
+/// Null float as q writes it, also of datetime. Any NaN reads as null.
+pub const NULL_FLOAT: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
+/// Null character.
+pub const NULL_CHAR: u8 = b' ';
+/// Null guid.
+pub const NULL_GUID: [u8; 16] = [0; 16];
+/// Infinite short, `0Wh`. Its negative is minus infinity.
+pub const INF_SHORT: i16 = i16::MAX;
+/// Infinite int. Its negative is minus infinity.
+pub const INF_INT: i32 = i32::MAX;
+/// Infinite long. Its negative is minus infinity.
+pub const INF_LONG: i64 = i64::MAX;
+
+/// Bytes of one item of a fixed-width type, vector or atom; `None` for symbols, lists and everything else.
+pub const fn width(ty: i8) -> Option<usize> {
+    match ty.unsigned_abs() {
+        1 | 4 | 10 => Some(1),
+        5 => Some(2),
+        6 | 8 | 13 | 14 | 17 | 18 | 19 => Some(4),
+        7 | 9 | 12 | 15 | 16 => Some(8),
+        2 => Some(16),
+        _ => None,
+    }
+}
+
+/// Name of a type, of the vector or its atom, in the words of the kdb+ reference.
+pub const fn name(ty: i8) -> &'static str {
+    match ty.unsigned_abs() {
+        0 => "list",
+        1 => "boolean",
+        2 => "guid",
+        4 => "byte",
+        5 => "short",
+        6 => "int",
+        7 => "long",
+        8 => "real",
+        9 => "float",
+        10 => "char",
+        11 => "symbol",
+        12 => "timestamp",
+        13 => "month",
+        14 => "date",
+        15 => "datetime",
+        16 => "timespan",
+        17 => "minute",
+        18 => "second",
+        19 => "time",
+        98 => "table",
+        99 | 127 => "dictionary",
+        100 => "lambda",
+        101 => "unary primitive",
+        102 => "binary primitive",
+        103 => "iterator",
+        104 => "projection",
+        105 => "composition",
+        106..=111 => "derived function",
+        128 => "error",
+        _ => "unknown",
+    }
+}
+
+/// Letter of a simple type, as `meta` shows it and casts take it; `None` where there is none.
+pub const fn letter(ty: i8) -> Option<u8> {
+    Some(match ty.unsigned_abs() {
+        1 => b'b',
+        2 => b'g',
+        4 => b'x',
+        5 => b'h',
+        6 => b'i',
+        7 => b'j',
+        8 => b'e',
+        9 => b'f',
+        10 => b'c',
+        11 => b's',
+        12 => b'p',
+        13 => b'm',
+        14 => b'd',
+        15 => b'z',
+        16 => b'n',
+        17 => b'u',
+        18 => b'v',
+        19 => b't',
+        _ => return None,
+    })
+}

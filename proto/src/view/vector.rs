@@ -1,0 +1,90 @@
+//! Vectors of simple types, borrowed.
+
+use crate::header::Endian;
+use crate::item::Item;
+use crate::types;
+
+/// A vector: type byte, attribute byte, 32-bit count, items.
+#[derive(Clone, Copy, Debug)]
+pub struct VectorView<'a> {
+    /// Type code, 1 to 19.
+    pub ty: i8,
+    /// Attribute byte, see [`types`].
+    pub attr: u8,
+    /// Number of items.
+    pub count: usize,
+    /// The items as they travel: `count` times the width in bytes, or for symbols `count` NUL-terminated texts.
+    pub items: &'a [u8],
+    /// Byte order of the items.
+    pub endian: Endian,
+}
+
+impl<'a> VectorView<'a> {
+    /// Item `i`, if the vector's type holds such items and is long enough.
+    pub fn get<T: Item>(&self, i: usize) -> Option<T> {
+        if !T::holds(self.ty) {
+            return None;
+        }
+        T::read(self.items.get(i.checked_mul(T::WIDTH)?..)?, self.endian)
+    }
+
+    /// Item `i` of a long, timestamp or timespan vector.
+    pub fn get_i64(&self, i: usize) -> Option<i64> {
+        self.get(i)
+    }
+
+    /// Item `i` of an int, month, date, minute, second or time vector.
+    pub fn get_i32(&self, i: usize) -> Option<i32> {
+        self.get(i)
+    }
+
+    /// Item `i` of a float or datetime vector.
+    pub fn get_f64(&self, i: usize) -> Option<f64> {
+        self.get(i)
+    }
+
+    /// All items, if the vector's type holds such items.
+    pub fn iter<T: Item>(&self) -> Option<impl Iterator<Item = T> + use<'a, T>> {
+        let endian = self.endian;
+        T::holds(self.ty).then(|| self.items.chunks_exact(T::WIDTH).filter_map(move |item| T::read(item, endian)))
+    }
+
+    /// All items decoded into a vector, if its type holds such items.
+    pub fn to_vec<T: Item>(&self) -> Option<Vec<T>> {
+        T::holds(self.ty).then(|| T::read_all(self.items, self.endian))
+    }
+
+    /// The texts of a symbol vector; nothing for other types.
+    pub fn symbols(&self) -> SymbolIter<'a> {
+        if self.ty == types::SYMBOL {
+            SymbolIter { rest: self.items, left: self.count }
+        } else {
+            SymbolIter { rest: &[], left: 0 }
+        }
+    }
+}
+
+/// The symbols of a vector, in order.
+#[derive(Clone, Debug)]
+pub struct SymbolIter<'a> {
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Iterator for SymbolIter<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let end = self.rest.iter().position(|byte| *byte == 0)?;
+        let (text, rest) = self.rest.split_at_checked(end)?;
+        self.rest = rest.get(1..).unwrap_or_default();
+        Some(text)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for SymbolIter<'_> {}
