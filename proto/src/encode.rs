@@ -161,7 +161,11 @@ fn put_dict(
     if keys.len() != values.len() {
         return Err(EncodeError::Length { expected: keys.len(), found: values.len() });
     }
-    if sorted { writer.sorted_dict_head() } else { writer.dict_head() }
+    if sorted {
+        writer.sorted_dict_head()
+    } else {
+        writer.dict_head()
+    }
     put(writer, keys, depth_left)?;
     put(writer, values, depth_left)
 }

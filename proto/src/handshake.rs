@@ -75,7 +75,8 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Credentials, usize)>, HandshakeErro
         return Err(HandshakeError::Http);
     }
     let window = bytes.get(..MAX_LOGIN_BYTES).unwrap_or(bytes);
-    let Some((login, _)) = window.iter().position(|byte| *byte == 0).and_then(|end| window.split_at_checked(end)) else {
+    let Some((login, _)) = window.iter().position(|byte| *byte == 0).and_then(|end| window.split_at_checked(end))
+    else {
         return if bytes.len() >= MAX_LOGIN_BYTES { Err(HandshakeError::TooLong) } else { Ok(None) };
     };
     let used = login.len().saturating_add(1);

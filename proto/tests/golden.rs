@@ -11,7 +11,8 @@ use support::{golden, hex, json_lines, text, unhex};
 /// Decodes a serialised object in every way, and encodes it again.
 fn object_round_trip(bytes: &[u8], what: &str) -> Value {
     let limits = Limits::default();
-    let (value, used) = decode::object(bytes, Endian::Little, &limits).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (value, used) =
+        decode::object(bytes, Endian::Little, &limits).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(used, bytes.len(), "{what}: length");
     assert_eq!(walk::object(bytes, Endian::Little, &limits), Ok(used), "{what}: walk");
     let (view, _) = View::parse(bytes, Endian::Little, &limits).expect("walked");
@@ -39,7 +40,7 @@ fn message_round_trip(bytes: &[u8], what: &str) -> Value {
 fn compressed_round_trip(bytes: &[u8], what: &str) {
     let plain = compress::decompress(bytes, &Limits::default()).unwrap_or_else(|error| panic!("{what}: {error}"));
     let again = compress::compress_always(&plain).unwrap_or_else(|| panic!("{what}: does not compress"));
-    assert_eq!(hex(&again), hex(bytes), "{what}: compressed bytes");
+    assert!(again == bytes, "{what}: compressed bytes");
     object_round_trip(&plain[HEADER_BYTES..], what);
 }
 
@@ -71,7 +72,11 @@ fn messages_compressed_elsewhere_keep_their_bytes() {
     for record in json_lines("golden-compressed.jsonl") {
         let bytes = unhex(text(&record, "hex"));
         let plain = compress::decompress(&bytes, &Limits::default()).expect("decompresses");
-        assert_eq!(hex(&plain), text(&record, "uhex"), "{}", text(&record, "id"));
+        assert_eq!(Some(plain.len() as u64), record["ulen"].as_u64(), "{}", text(&record, "id"));
+        // Only the shorter ones are recorded in full; of the others the compressed bytes must come out the same.
+        if let Some(recorded) = record["uhex"].as_str() {
+            assert!(plain == unhex(recorded), "{}", text(&record, "id"));
+        }
         message_round_trip(&bytes, text(&record, "id"));
     }
 }

@@ -89,8 +89,7 @@ impl Value {
 
     /// A table of named columns.
     pub fn table<T: AsRef<[u8]>>(columns: impl IntoIterator<Item = (T, Value)>) -> Value {
-        let (names, columns) =
-            columns.into_iter().map(|(name, column)| (name.as_ref().to_vec(), column)).unzip();
+        let (names, columns) = columns.into_iter().map(|(name, column)| (name.as_ref().to_vec(), column)).unzip();
         Value::Table { attr: types::ATTR_NONE, names, columns }
     }
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use elastick_proto::{Items, Value};
 use serde_json::Value as Json;
 
 /// The folder of recorded bytes, or `None` with the reason printed.
@@ -35,4 +36,91 @@ pub fn hex(bytes: &[u8]) -> String {
 
 pub fn text<'a>(record: &'a Json, field: &str) -> &'a str {
     record[field].as_str().unwrap_or_default()
+}
+
+/// Compares a value with the reading that an independent decoder recorded. Long vectors are recorded as `truncated`.
+pub fn assert_reads_as(value: &Value, recorded: &Json, what: &str) {
+    let ty = i64::from(value.type_code());
+    assert_eq!(Some(ty), recorded["t"].as_i64(), "{what}: type");
+    if recorded["truncated"] == true {
+        return;
+    }
+    let all = |values: &[Value], recorded: &Json| {
+        let recorded = recorded.as_array().expect("a list");
+        assert_eq!(values.len(), recorded.len(), "{what}: items");
+        values.iter().zip(recorded).for_each(|(value, recorded)| assert_reads_as(value, recorded, what));
+    };
+    match value {
+        Value::Vector { attr, items } => {
+            assert_eq!(Some(u64::from(*attr)), recorded["a"].as_u64(), "{what}: attribute");
+            if let Items::Char(text) = items {
+                assert_eq!(json_text(text), recorded["v"], "{what}");
+            } else {
+                let recorded = recorded["v"].as_array().expect("a list");
+                assert_eq!(items.len(), recorded.len(), "{what}: items");
+                for (i, recorded) in recorded.iter().enumerate() {
+                    assert_atom(&items.item(i).expect("counted"), recorded, what);
+                }
+            }
+        }
+        Value::List { attr, items } => {
+            assert_eq!(Some(u64::from(*attr)), recorded["a"].as_u64(), "{what}: attribute");
+            all(items, &recorded["v"]);
+        }
+        Value::Dict { keys, values, .. } => {
+            assert_reads_as(keys, &recorded["k"], what);
+            assert_reads_as(values, &recorded["v"], what);
+        }
+        Value::Table { attr, names, columns } => {
+            assert_eq!(Some(u64::from(*attr)), recorded["a"].as_u64(), "{what}: attribute");
+            let names: Vec<Json> = names.iter().map(|name| json_text(name)).collect();
+            assert_eq!(Json::from(names), recorded["d"]["k"]["v"], "{what}: names");
+            all(columns, &recorded["d"]["v"]["v"]);
+        }
+        Value::Lambda { namespace, source } => {
+            assert_eq!(json_text(namespace), recorded["ns"], "{what}: namespace");
+            assert_eq!(json_text(source), recorded["src"], "{what}: source");
+        }
+        Value::Unary(code) | Value::Binary(code) | Value::Iterator(code) => {
+            assert_eq!(Some(u64::from(*code)), recorded["c"].as_u64(), "{what}: code");
+        }
+        Value::Projection(parts) | Value::Composition(parts) => all(parts, &recorded["v"]),
+        Value::Derived(_, function) => assert_reads_as(function, &recorded["v"], what),
+        Value::Error(message) => assert_eq!(json_text(message), recorded["err"], "{what}"),
+        atom => assert_atom(atom, &recorded["v"], what),
+    }
+}
+
+fn assert_atom(atom: &Value, recorded: &Json, what: &str) {
+    let float = |found: f64| match recorded.as_str() {
+        Some("nan") => assert!(found.is_nan(), "{what}: {found}"),
+        Some("inf") => assert_eq!(found, f64::INFINITY, "{what}"),
+        Some("-inf") => assert_eq!(found, f64::NEG_INFINITY, "{what}"),
+        _ => assert_eq!(Some(found), recorded.as_f64(), "{what}"),
+    };
+    match atom {
+        Value::Bool(found) => assert_eq!(Json::from(*found), *recorded, "{what}"),
+        Value::Guid(found) => assert_eq!(Json::from(hex(found)), *recorded, "{what}"),
+        Value::Byte(found) => assert_eq!(Json::from(*found), *recorded, "{what}"),
+        Value::Short(found) => assert_eq!(Json::from(*found), *recorded, "{what}"),
+        Value::Int(found)
+        | Value::Month(found)
+        | Value::Date(found)
+        | Value::Minute(found)
+        | Value::Second(found)
+        | Value::Time(found) => assert_eq!(Json::from(*found), *recorded, "{what}"),
+        Value::Long(found) | Value::Timestamp(found) | Value::Timespan(found) => {
+            assert_eq!(Json::from(*found), *recorded, "{what}");
+        }
+        Value::Real(found) => float(f64::from(*found)),
+        Value::Float(found) | Value::Datetime(found) => float(*found),
+        Value::Char(found) => assert_eq!(json_text(&[*found]), *recorded, "{what}"),
+        Value::Symbol(found) => assert_eq!(json_text(found), *recorded, "{what}"),
+        other => panic!("{what}: {other:?} is no atom"),
+    }
+}
+
+/// The recordings show every byte as the character of that number.
+fn json_text(bytes: &[u8]) -> Json {
+    bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into()
 }
