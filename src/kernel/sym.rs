@@ -2,8 +2,9 @@
 
 use crate::sys::region::Pod;
 
-/// An interned symbol: an index into the process's symbol table. `Sym(0)` is the null symbol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// An interned symbol: an index into the process's symbol table. `Sym(0)` is the null symbol. Ordered by id, which is
+/// not the order of the texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Sym(pub u32);
 

@@ -22,7 +22,6 @@ mod step;
 mod table;
 mod windows;
 
-
 pub use event::{Action, Event, Join, OpenWindow, Refusal, Status, Subscribe, Subscription};
 pub use ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 pub use row::{COLUMNS, Row, Verified};

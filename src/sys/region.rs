@@ -28,6 +28,9 @@ pod!(u8, i8, i16, u32, i32, u64, i64, f32, f64, [u8; 16]);
 pub(super) struct Range {
     base: *mut u8,
     reserved_bytes: usize,
+    /// For items that own memory: how many live at the front, and how to drop them.
+    held: AtomicUsize,
+    drop_held: Option<unsafe fn(*mut u8, usize)>,
 }
 
 // SAFETY: the range is plain memory; `Growing` settles who may write where, readers see published rows only.
@@ -43,7 +46,25 @@ impl Range {
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches nobody's memory.
         let base =
             unsafe { mmap_anonymous(std::ptr::null_mut(), reserved_bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
-        Ok(Range { base: base.cast(), reserved_bytes })
+        Ok(Range { base: base.cast(), reserved_bytes, held: AtomicUsize::new(0), drop_held: None })
+    }
+
+    /// A range for items that own memory; those counted by [`Range::set_held`] are dropped with it.
+    pub(super) fn reserve_held<T: Send + Sync + 'static>(bytes: usize) -> io::Result<Range> {
+        /// # Safety
+        /// `count` items of `T` live at `base` and nobody can see them any more.
+        unsafe fn drop_items<T>(base: *mut u8, count: usize) {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::slice_from_raw_parts_mut(base.cast::<T>(), count).drop_in_place() }
+        }
+        let mut range = Range::reserve(bytes)?;
+        range.drop_held = Some(drop_items::<T>);
+        Ok(range)
+    }
+
+    /// How many items at the front live.
+    pub(super) fn set_held(&self, items: usize) {
+        self.held.store(items, Ordering::Release);
     }
 
     pub(super) fn base(&self) -> *const u8 {
@@ -53,6 +74,10 @@ impl Range {
 
 impl Drop for Range {
     fn drop(&mut self) {
+        if let Some(drop_held) = self.drop_held {
+            // SAFETY: the writer keeps `held` equal to the items that live; the last owner of the range drops them.
+            unsafe { drop_held(self.base, *self.held.get_mut()) };
+        }
         // SAFETY: made by `reserve` with this size; a slice of it holds an `Arc`, so none is left.
         let _ = unsafe { munmap(self.base.cast(), self.reserved_bytes) };
     }

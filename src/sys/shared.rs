@@ -95,6 +95,13 @@ impl<T: Clone> Shared<T> {
     }
 }
 
+impl<T: Send + Sync + 'static> Shared<T> {
+    /// The first `len` items of a range of owned items; the caller (`HeldReader`) has seen them published.
+    pub(super) fn held(range: Arc<Range>, len: usize) -> Shared<T> {
+        Shared { start: range.base().cast(), len, owner: Owner::Mapped(range) }
+    }
+}
+
 impl<T: Pod> Shared<T> {
     /// The first `len` items of a mapped range; the caller (`Reader`) has seen them published.
     pub(super) fn mapped(range: Arc<Range>, len: usize) -> Shared<T> {

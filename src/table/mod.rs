@@ -1,11 +1,18 @@
 //! Symbols, values, shared vectors, growing columns, schemas: what q computes with and what nodes hold.
 
+pub mod column;
 pub mod function;
+pub mod grouped;
+pub mod schema;
+pub mod store;
 pub mod symbol;
 pub mod value;
 pub mod vector;
+pub mod wire;
 
 pub use crate::kernel::sym::Sym;
 pub use function::Function;
+pub use schema::Schema;
+pub use store::Store;
 pub use value::{Dict, Table, Value};
 pub use vector::{Attr, Items, Vector};

@@ -1,0 +1,141 @@
+//! Growing columns of items that own memory (a list column's values), on the same ground as plain ones.
+
+use super::region::{Full, Range};
+use super::shared::Shared;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A vector of owned items that grows only at its end, in place; see [`super::region::Growing`].
+#[derive(Debug)]
+pub struct GrowingHeld<T: Send + Sync + 'static> {
+    range: Arc<Range>,
+    published: Arc<AtomicUsize>,
+    written: usize,
+    capacity: usize,
+    items: PhantomData<T>,
+}
+
+impl<T: Send + Sync + 'static> GrowingHeld<T> {
+    /// Reserves room for `capacity` items. Costs address space only.
+    pub fn reserve(capacity: usize) -> io::Result<GrowingHeld<T>> {
+        let bytes = capacity.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let range = Arc::new(Range::reserve_held::<T>(bytes)?);
+        Ok(GrowingHeld { range, published: Arc::new(AtomicUsize::new(0)), written: 0, capacity, items: PhantomData })
+    }
+
+    /// Items written, published or not.
+    pub fn len(&self) -> usize {
+        self.written
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.written == 0
+    }
+
+    /// Bytes that the items themselves take, without what they own.
+    pub fn used_bytes(&self) -> usize {
+        self.written * size_of::<T>()
+    }
+
+    pub fn push(&mut self, item: T) -> Result<(), Full> {
+        if self.written >= self.capacity {
+            return Err(Full { capacity: self.capacity });
+        }
+        // SAFETY: the slot lies inside the reservation (checked above), behind everything published and behind every
+        // item that lives; this is the only writer. The range's base is page-aligned, so the slot is aligned.
+        unsafe { self.range.base().cast_mut().cast::<T>().add(self.written).write(item) };
+        self.written += 1;
+        self.range.set_held(self.written);
+        Ok(())
+    }
+
+    /// Makes all written items visible to readers.
+    pub fn publish(&mut self) {
+        self.published.store(self.written, Ordering::Release);
+    }
+
+    /// Takes back what was written but not published.
+    pub fn rewind(&mut self) {
+        let kept = self.published.load(Ordering::Relaxed);
+        // Forgotten first: should a drop panic, items leak rather than drop twice.
+        self.range.set_held(kept);
+        while self.written > kept {
+            self.written -= 1;
+            // SAFETY: the item was written by `push`, is not published, so that nobody else can see it, and is out of
+            // the count of held items, so that it is dropped only here.
+            unsafe { self.range.base().cast_mut().cast::<T>().add(self.written).drop_in_place() };
+        }
+    }
+
+    /// What other threads may hold of this column.
+    pub fn reader(&self) -> HeldReader<T> {
+        HeldReader { range: Arc::clone(&self.range), published: Arc::clone(&self.published), items: PhantomData }
+    }
+}
+
+/// A reading end of a column of owned items.
+#[derive(Debug)]
+pub struct HeldReader<T: Send + Sync + 'static> {
+    range: Arc<Range>,
+    published: Arc<AtomicUsize>,
+    items: PhantomData<T>,
+}
+
+impl<T: Send + Sync + 'static> Clone for HeldReader<T> {
+    fn clone(&self) -> HeldReader<T> {
+        HeldReader { range: Arc::clone(&self.range), published: Arc::clone(&self.published), items: PhantomData }
+    }
+}
+
+impl<T: Send + Sync + 'static> HeldReader<T> {
+    /// The first `count` items (or as many as are published), as a slice that outlives the column.
+    pub fn first(&self, count: usize) -> Shared<T> {
+        Shared::held(Arc::clone(&self.range), count.min(self.published.load(Ordering::Acquire)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GrowingHeld;
+    use std::sync::Arc;
+
+    #[test]
+    fn items_are_dropped_once_when_the_last_reader_lets_go() {
+        let item = Arc::new(7);
+        let mut column = GrowingHeld::reserve(10).expect("reserve");
+        for _ in 0..3 {
+            column.push(Arc::clone(&item)).expect("room");
+        }
+        column.publish();
+        let slice = column.reader().first(3);
+        drop(column);
+        assert_eq!((slice.len(), Arc::strong_count(&item)), (3, 4));
+        drop(slice);
+        assert_eq!(Arc::strong_count(&item), 1);
+    }
+
+    #[test]
+    fn a_rewind_drops_what_was_not_published() {
+        let item = Arc::new(7);
+        let mut column = GrowingHeld::reserve(10).expect("reserve");
+        column.push(Arc::clone(&item)).expect("room");
+        column.publish();
+        column.push(Arc::clone(&item)).expect("room");
+        column.rewind();
+        assert_eq!((column.len(), Arc::strong_count(&item)), (1, 2));
+        column.push(Arc::clone(&item)).expect("room");
+        drop(column);
+        assert_eq!(Arc::strong_count(&item), 1);
+    }
+
+    #[test]
+    fn a_full_column_refuses_and_keeps_what_it_has() {
+        let mut column = GrowingHeld::reserve(1).expect("reserve");
+        column.push(String::from("a")).expect("room");
+        assert!(column.push(String::from("b")).is_err());
+        column.publish();
+        assert_eq!(&*column.reader().first(9), &[String::from("a")]);
+    }
+}

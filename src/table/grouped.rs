@@ -1,0 +1,221 @@
+//! The grouped index of a growing symbol column: for every block of rows, the rows of each symbol.
+//!
+//! A block of 65,536 rows is sorted by symbol once, when it is full: two bytes a row for the row's place in the block
+//! and six for each distinct symbol. A block with so many symbols that this would exceed four bytes a row gets no
+//! index and is scanned, as are the rows after the last full block. Looking a symbol up is a binary search and a copy
+//! per block, in row order; building waits for nobody and moves nothing that a reader holds.
+
+use crate::kernel::sym::Sym;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Rows in a block: a row's place in it takes 16 bits.
+pub const BLOCK_ROWS: usize = 1 << 16;
+
+/// More distinct symbols than this in a block, and its index would take over four bytes a row.
+const MAX_SYMBOLS: usize = BLOCK_ROWS / 4;
+
+/// The rows of a block, by symbol.
+#[derive(Debug, Default)]
+struct Block {
+    /// Distinct symbols, ascending by id. Empty if the block is to be scanned.
+    symbols: Vec<Sym>,
+    /// Where each symbol's places start in `places`.
+    starts: Vec<u16>,
+    places: Vec<u16>,
+}
+
+impl Block {
+    fn build(column: &[Sym]) -> Block {
+        let mut keyed: Vec<u64> =
+            column.iter().zip(0u64..).map(|(symbol, place)| u64::from(symbol.0) << 16 | place).collect();
+        keyed.sort_unstable();
+        let (mut symbols, mut starts) = (Vec::new(), Vec::new());
+        for (start, key) in keyed.iter().enumerate() {
+            let symbol = Sym((key >> 16) as u32);
+            if symbols.last() != Some(&symbol) {
+                symbols.push(symbol);
+                starts.push(start as u16);
+            }
+            if symbols.len() > MAX_SYMBOLS {
+                return Block::default();
+            }
+        }
+        symbols.shrink_to_fit();
+        starts.shrink_to_fit();
+        Block { symbols, starts, places: keyed.iter().map(|key| *key as u16).collect() }
+    }
+
+    fn places(&self, nth: usize) -> &[u16] {
+        let start = self.starts.get(nth).map_or(0, |start| usize::from(*start));
+        let end = self.starts.get(nth + 1).map_or(self.places.len(), |start| usize::from(*start));
+        self.places.get(start..end).unwrap_or_default()
+    }
+
+    fn used_bytes(&self) -> usize {
+        size_of_val(&*self.symbols) + size_of_val(&*self.starts) + size_of_val(&*self.places)
+    }
+}
+
+type Blocks = Arc<[OnceLock<Block>]>;
+
+/// The writing end.
+#[derive(Debug)]
+pub struct Grouped {
+    blocks: Blocks,
+    full: usize,
+    used_bytes: usize,
+}
+
+impl Grouped {
+    /// An index for at most `capacity_rows` rows.
+    pub fn new(capacity_rows: usize) -> Grouped {
+        let blocks: Blocks = (0..capacity_rows.div_ceil(BLOCK_ROWS)).map(|_| OnceLock::new()).collect();
+        Grouped { used_bytes: size_of_val(&*blocks), blocks, full: 0 }
+    }
+
+    /// Takes in the rows that completed a block since the last call. `column` is the whole column.
+    pub fn extend(&mut self, column: &[Sym]) {
+        let blocks = column.as_chunks::<BLOCK_ROWS>().0.iter().zip(self.blocks.iter()).skip(self.full);
+        for (rows, slot) in blocks {
+            let block = Block::build(rows);
+            self.used_bytes += block.used_bytes();
+            let _ = slot.set(block);
+            self.full += 1;
+        }
+    }
+
+    /// Whether a column of `rows` has a full block that is not indexed yet.
+    pub fn lags(&self, rows: usize) -> bool {
+        rows / BLOCK_ROWS > self.full
+    }
+
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes
+    }
+
+    pub fn reader(&self) -> GroupedReader {
+        GroupedReader { blocks: Arc::clone(&self.blocks) }
+    }
+}
+
+/// A reading end: what queries ask. Rows are asked for together with the column, so that those that no block covers
+/// are found as well.
+#[derive(Clone, Debug)]
+pub struct GroupedReader {
+    blocks: Blocks,
+}
+
+impl GroupedReader {
+    /// The rows of `column` that hold `symbol`, ascending.
+    pub fn rows(&self, column: &[Sym], symbol: Sym) -> Vec<u32> {
+        let mut found = Vec::new();
+        self.each_block(column, |block, from, rows| match block {
+            Some(block) => {
+                if let Ok(nth) = block.symbols.binary_search(&symbol) {
+                    found.extend(block.places(nth).iter().map(|place| from + u32::from(*place)));
+                }
+            }
+            None => found.extend(rows.iter().zip(from..).filter(|(held, _)| **held == symbol).map(|(_, row)| row)),
+        });
+        found
+    }
+
+    /// How many rows of `column` hold `symbol`.
+    pub fn count(&self, column: &[Sym], symbol: Sym) -> usize {
+        let mut count = 0;
+        self.each_block(column, |block, _, rows| {
+            count += match block {
+                Some(block) => block.symbols.binary_search(&symbol).map_or(0, |nth| block.places(nth).len()),
+                None => rows.iter().filter(|held| **held == symbol).count(),
+            };
+        });
+        count
+    }
+
+    /// The distinct symbols of `column`, ascending by id.
+    pub fn symbols(&self, column: &[Sym]) -> Vec<Sym> {
+        let mut all: Vec<Sym> = Vec::new();
+        self.each_block(column, |block, _, rows| {
+            let before = all.len();
+            all.extend(block.map_or(rows, |block| &block.symbols));
+            // Folded in block by block, so that the list stays about as long as its distinct part.
+            if before == 0 || all.len() > before.saturating_mul(2) {
+                all.sort_unstable();
+                all.dedup();
+            }
+        });
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn each_block<'a>(&'a self, column: &'a [Sym], mut visit: impl FnMut(Option<&'a Block>, u32, &'a [Sym])) {
+        let places: Range<usize> = 0..column.len();
+        for (nth, from) in places.step_by(BLOCK_ROWS).enumerate() {
+            let rows = column.get(from..).unwrap_or_default();
+            let rows = rows.get(..BLOCK_ROWS).unwrap_or(rows);
+            let Ok(from) = u32::try_from(from) else { return };
+            let block = self.blocks.get(nth).and_then(OnceLock::get);
+            // A block is filled before readers that hold fewer rows are done: they must see theirs only.
+            let block = block.filter(|block| rows.len() == BLOCK_ROWS && !block.symbols.is_empty());
+            visit(block, from, rows);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(column: &[Sym], symbol: Sym) -> Vec<u32> {
+        column.iter().zip(0..).filter(|(held, _)| **held == symbol).map(|(_, row)| row).collect()
+    }
+
+    fn column(rows: usize, distinct: u64, seed: u64) -> Vec<Sym> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        (0..rows).map(|_| Sym(random.u64(0..distinct) as u32)).collect()
+    }
+
+    #[test]
+    fn the_index_finds_what_a_scan_finds() {
+        for (rows, distinct) in [(0, 1), (100, 7), (BLOCK_ROWS, 3), (3 * BLOCK_ROWS + 17, 500), (BLOCK_ROWS + 1, 1)] {
+            let column = column(rows, distinct, 42);
+            let mut grouped = Grouped::new(4 * BLOCK_ROWS);
+            for end in [rows / 3, rows / 2, rows] {
+                grouped.extend(column.get(..end).expect("rows"));
+            }
+            let reader = grouped.reader();
+            for symbol in (0..distinct as u32 + 1).map(Sym) {
+                let expected = scan(&column, symbol);
+                assert_eq!(reader.rows(&column, symbol), expected, "{rows} rows of {distinct} symbols, {symbol:?}");
+                assert_eq!(reader.count(&column, symbol), expected.len());
+            }
+            let mut present = column.clone();
+            present.sort_unstable();
+            present.dedup();
+            assert_eq!(reader.symbols(&column), present);
+        }
+    }
+
+    #[test]
+    fn a_reader_with_fewer_rows_than_the_block_sees_its_own_only() {
+        let column = column(BLOCK_ROWS, 5, 1);
+        let mut grouped = Grouped::new(BLOCK_ROWS);
+        let reader = grouped.reader();
+        grouped.extend(&column);
+        let early = column.get(..1000).expect("rows");
+        assert_eq!(reader.rows(early, Sym(2)), scan(early, Sym(2)));
+    }
+
+    #[test]
+    fn the_index_never_takes_more_than_four_bytes_a_row() {
+        for distinct in [1, 100, 10_000, 16_000, 30_000, 1 << 32] {
+            let column = column(2 * BLOCK_ROWS, distinct, 3);
+            let mut grouped = Grouped::new(2 * BLOCK_ROWS);
+            grouped.extend(&column);
+            assert!(grouped.used_bytes() <= 4 * column.len() + 1024, "{distinct}: {}", grouped.used_bytes());
+            assert_eq!(grouped.reader().rows(&column, column[70_000]), scan(&column, column[70_000]));
+        }
+    }
+}

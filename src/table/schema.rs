@@ -1,0 +1,173 @@
+//! Schemas: names, types and attributes of a table's columns.
+
+use super::value::{Dict, Table, Value};
+use super::vector::{Attr, Items, Vector};
+use crate::kernel::sym::Sym;
+use crate::sys::shared::Shared;
+use proto::types;
+
+/// One column of a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnSchema {
+    pub name: Sym,
+    /// Type code of the vector, 0 to 19; 0 (general list) takes any items.
+    pub ty: i8,
+    pub attr: Attr,
+}
+
+/// A table's name and columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    pub name: Sym,
+    pub columns: Vec<ColumnSchema>,
+    /// How many of the first columns are keys; 0 for a plain table.
+    pub keys: usize,
+}
+
+impl Schema {
+    /// The schema of a table, or keyed table, whatever rows it has; `None` for other values.
+    pub fn of(name: Sym, value: &Value) -> Option<Schema> {
+        match value {
+            Value::Table(table) => Some(Schema { name, columns: columns_of(table), keys: 0 }),
+            Value::Dict(dict) => {
+                let (Value::Table(keys), Value::Table(values)) = (&dict.keys, &dict.values) else { return None };
+                let mut columns = columns_of(keys);
+                let key_columns = columns.len();
+                columns.extend(columns_of(values));
+                Some(Schema { name, columns, keys: key_columns })
+            }
+            _ => None,
+        }
+    }
+
+    /// The column with this name.
+    pub fn column(&self, name: Sym) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Bytes of one row: the sum of the widths of its columns. Symbols count 4; items of general lists 0, theirs vary.
+    pub fn row_bytes(&self) -> usize {
+        self.columns.iter().map(|column| width(column.ty)).sum()
+    }
+
+    /// A table of this schema without rows, keyed if the schema is.
+    pub fn empty(&self) -> Value {
+        let table = |columns: &[ColumnSchema]| Table {
+            sorted: false,
+            names: columns.iter().map(|column| column.name).collect(),
+            columns: columns.iter().map(|column| Vector { attr: column.attr, items: empty_items(column.ty) }).collect(),
+        };
+        match self.columns.split_at_checked(self.keys) {
+            Some((keys, values)) if !keys.is_empty() => Value::Dict(std::sync::Arc::new(Dict {
+                sorted: false,
+                keys: Value::Table(table(keys).into()),
+                values: Value::Table(table(values).into()),
+            })),
+            _ => Value::Table(table(&self.columns).into()),
+        }
+    }
+
+    /// Names and types agree with `other`'s; attributes may differ.
+    pub fn same_columns(&self, other: &Schema) -> bool {
+        self.columns.len() == other.columns.len()
+            && self.columns.iter().zip(&other.columns).all(|(a, b)| (a.name, a.ty) == (b.name, b.ty))
+    }
+}
+
+fn columns_of(table: &Table) -> Vec<ColumnSchema> {
+    let column =
+        |(name, vector): (&Sym, &Vector)| ColumnSchema { name: *name, ty: code(&vector.items), attr: vector.attr };
+    table.names.iter().zip(&table.columns).map(column).collect()
+}
+
+/// Bytes of an item in memory: symbols are 4-byte ids, items of general lists count 0 here.
+pub const fn width(ty: i8) -> usize {
+    match types::width(ty) {
+        Some(width) => width,
+        None if ty == types::SYMBOL => size_of::<Sym>(),
+        None => 0,
+    }
+}
+
+/// Type code of a vector, as it travels.
+pub const fn code(items: &Items) -> i8 {
+    match items {
+        Items::List(_) => types::LIST,
+        Items::Bool(_) => types::BOOL,
+        Items::Guid(_) => types::GUID,
+        Items::Byte(_) => types::BYTE,
+        Items::Short(_) => types::SHORT,
+        Items::Int(_) => types::INT,
+        Items::Long(_) => types::LONG,
+        Items::Real(_) => types::REAL,
+        Items::Float(_) => types::FLOAT,
+        Items::Char(_) => types::CHAR,
+        Items::Sym(_) => types::SYMBOL,
+        Items::Timestamp(_) => types::TIMESTAMP,
+        Items::Month(_) => types::MONTH,
+        Items::Date(_) => types::DATE,
+        Items::Datetime(_) => types::DATETIME,
+        Items::Timespan(_) => types::TIMESPAN,
+        Items::Minute(_) => types::MINUTE,
+        Items::Second(_) => types::SECOND,
+        Items::Time(_) => types::TIME,
+    }
+}
+
+/// No items of a type; an unknown code gives the empty general list.
+pub fn empty_items(ty: i8) -> Items {
+    match ty {
+        types::BOOL => Items::Bool(Shared::default()),
+        types::GUID => Items::Guid(Shared::default()),
+        types::BYTE => Items::Byte(Shared::default()),
+        types::SHORT => Items::Short(Shared::default()),
+        types::INT => Items::Int(Shared::default()),
+        types::LONG => Items::Long(Shared::default()),
+        types::REAL => Items::Real(Shared::default()),
+        types::FLOAT => Items::Float(Shared::default()),
+        types::CHAR => Items::Char(Shared::default()),
+        types::SYMBOL => Items::Sym(Shared::default()),
+        types::TIMESTAMP => Items::Timestamp(Shared::default()),
+        types::MONTH => Items::Month(Shared::default()),
+        types::DATE => Items::Date(Shared::default()),
+        types::DATETIME => Items::Datetime(Shared::default()),
+        types::TIMESPAN => Items::Timespan(Shared::default()),
+        types::MINUTE => Items::Minute(Shared::default()),
+        types::SECOND => Items::Second(Shared::default()),
+        types::TIME => Items::Time(Shared::default()),
+        _ => Items::List(Shared::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::symbol::intern;
+
+    fn schema(columns: &[(&str, i8)], keys: usize) -> Schema {
+        let sym = |text: &str| intern(text.as_bytes()).expect("room");
+        let column = |&(name, ty): &(&str, i8)| ColumnSchema { name: sym(name), ty, attr: Attr::None };
+        Schema { name: sym("t"), columns: columns.iter().map(column).collect(), keys }
+    }
+
+    #[test]
+    fn an_empty_table_tells_its_schema_again() {
+        let all: Vec<(String, i8)> = [0, 1, 2].into_iter().chain(4..=19).map(|ty| (format!("c{ty}"), ty)).collect();
+        let all: Vec<(&str, i8)> = all.iter().map(|(name, ty)| (name.as_str(), *ty)).collect();
+        for keys in [0, 2] {
+            let schema = schema(&all, keys);
+            assert_eq!(Schema::of(schema.name, &schema.empty()), Some(schema));
+        }
+    }
+
+    #[test]
+    fn the_default_trade_table_has_33_bytes_a_row() {
+        let trade = schema(&[("time", 16), ("sym", 11), ("price", 9), ("size", 7), ("side", 10), ("ex", 11)], 0);
+        assert_eq!(trade.row_bytes(), 33);
+    }
+
+    #[test]
+    fn an_atom_is_no_table() {
+        assert_eq!(Schema::of(Sym::NULL, &Value::Long(1)), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! The tables of a node: growing columns that one thread fills and any number of queries read.
+//!
+//! An update is taken whole or not at all: its columns are written behind the published rows, and one count per table
+//! is raised when all are in. A query takes a [`Tables`] and the counts; what it then reads never changes, moves or
+//! goes away before it is done.
+
+use super::column::{Column, ColumnError, ColumnReader, SymbolCache, rows_of};
+use super::grouped::{Grouped, GroupedReader};
+use super::schema::{Schema, width};
+use super::symbol;
+use super::value::{Table, Value};
+use super::vector::{Attr, Items, Vector};
+use crate::kernel::sym::Sym;
+use crate::sys::shared::Shared;
+use proto::types;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+#[cfg(test)]
+mod tests;
+
+/// Why an update was not taken. Nothing of it is in the store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("{}: no such table", String::from_utf8_lossy(.0))]
+    NoTable(Vec<u8>),
+    #[error("length: table {table} has {expected} columns, the update has {found}")]
+    Columns { table: String, expected: usize, found: usize },
+    #[error("table {table}, column {column}: {error}")]
+    Column { table: String, column: String, error: ColumnError },
+}
+
+impl Refused {
+    /// No room is left: the update is good, this node is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Refused::Column { error: ColumnError::Full { .. }, .. })
+    }
+}
+
+/// One table: the writing end.
+#[derive(Debug)]
+struct Filling {
+    schema: Arc<Schema>,
+    columns: Vec<Column>,
+    grouped: Vec<(usize, Grouped)>,
+    rows: Arc<AtomicUsize>,
+    reader: Arc<TableReader>,
+}
+
+impl Filling {
+    fn reserve(schema: Arc<Schema>, budget_bytes: usize) -> io::Result<Filling> {
+        let reserve = |ty| Column::reserve(ty, budget_bytes);
+        let columns = schema.columns.iter().map(|column| reserve(column.ty)).collect::<io::Result<Vec<Column>>>()?;
+        let is_grouped = |column: usize| {
+            schema.columns.get(column).is_some_and(|c| c.attr == Attr::Grouped && c.ty == types::SYMBOL)
+        };
+        let index = |column| (column, Grouped::new(budget_bytes / width(types::SYMBOL).max(1)));
+        let grouped: Vec<(usize, Grouped)> =
+            (0..columns.len()).filter(|column| is_grouped(*column)).map(index).collect();
+        let rows = Arc::new(AtomicUsize::new(0));
+        let reader = Arc::new(TableReader {
+            schema: Arc::clone(&schema),
+            columns: columns.iter().map(Column::reader).collect(),
+            grouped: grouped.iter().map(|(column, index)| (*column, index.reader())).collect(),
+            rows: Arc::clone(&rows),
+        });
+        Ok(Filling { schema, columns, grouped, rows, reader })
+    }
+
+    fn rows(&self) -> usize {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    fn write(&mut self, cache: &mut SymbolCache, count: usize, objects: &[u8]) -> Result<usize, Refused> {
+        let schema = &self.schema;
+        if count != self.columns.len() {
+            let (table, expected) = (text(schema.name), self.columns.len());
+            return Err(Refused::Columns { table, expected, found: count });
+        }
+        let refused = |column: Sym, error| Refused::Column { table: text(schema.name), column: text(column), error };
+        let name_of_first = schema.columns.first().map_or(Sym::NULL, |column| column.name);
+        let rows = rows_of(objects).map_err(|error| refused(name_of_first, error))?;
+        let mut rest = objects;
+        for (column, to) in self.columns.iter_mut().zip(&schema.columns) {
+            let used = column.append_wire(cache, rest, rows).map_err(|error| refused(to.name, error))?;
+            rest = rest.get(used..).unwrap_or_default();
+        }
+        Ok(rows.count())
+    }
+
+    fn publish(&mut self, new_rows: usize) {
+        for column in &mut self.columns {
+            column.publish();
+        }
+        let rows = self.rows() + new_rows;
+        self.rows.store(rows, Ordering::Release);
+        for (column, index) in &mut self.grouped {
+            if index.lags(rows)
+                && let Some(Items::Sym(symbols)) = self.reader.columns.get(*column).map(|column| column.items(rows))
+            {
+                index.extend(&symbols);
+            }
+        }
+    }
+
+    fn rewind(&mut self) {
+        for column in &mut self.columns {
+            column.rewind();
+        }
+    }
+
+    fn column_bytes(&self) -> usize {
+        self.columns.iter().map(Column::used_bytes).sum()
+    }
+
+    fn index_bytes(&self) -> usize {
+        self.grouped.iter().map(|(_, index)| index.used_bytes()).sum()
+    }
+}
+
+/// What the store holds, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub column_bytes: usize,
+    pub index_bytes: usize,
+    /// The process's symbol table and the cache in front of it.
+    pub symbol_bytes: usize,
+}
+
+impl Usage {
+    pub fn total_bytes(&self) -> usize {
+        self.column_bytes.saturating_add(self.index_bytes).saturating_add(self.symbol_bytes)
+    }
+}
+
+/// All tables of a node: the writing end, one thread's.
+#[derive(Debug)]
+pub struct Store {
+    budget_bytes: usize,
+    tables: Vec<Filling>,
+    cache: SymbolCache,
+    shared: SharedTables,
+}
+
+/// Where queries find the current tables.
+#[derive(Clone, Debug, Default)]
+pub struct SharedTables {
+    current: Arc<RwLock<Arc<Tables>>>,
+}
+
+impl SharedTables {
+    /// The tables as they are now. Held as long as the query runs.
+    pub fn current(&self) -> Arc<Tables> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Store {
+    /// A store without tables. Each column of a table gets address space for `budget_bytes`.
+    pub fn new(budget_bytes: usize) -> Store {
+        Store { budget_bytes, tables: Vec::new(), cache: SymbolCache::default(), shared: SharedTables::default() }
+    }
+
+    /// What queries hold.
+    pub fn shared(&self) -> SharedTables {
+        self.shared.clone()
+    }
+
+    /// Defines the tables, empty. Rows of earlier ones are forgotten.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn define(&mut self, schemas: impl IntoIterator<Item = Schema>) -> io::Result<()> {
+        let reserve = |schema| Filling::reserve(Arc::new(schema), self.budget_bytes);
+        self.tables = schemas.into_iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
+        self.share();
+        Ok(())
+    }
+
+    /// The schemas in order of definition.
+    pub fn schemas(&self) -> impl Iterator<Item = &Schema> {
+        self.tables.iter().map(|table| &*table.schema)
+    }
+
+    /// The place of a table, for [`Store::append`].
+    pub fn table(&self, name: &[u8]) -> Option<usize> {
+        self.tables.iter().position(|table| symbol::text(table.schema.name) == name)
+    }
+
+    /// Takes one update: `count` columns, the objects of a list of columns (or of a row of atoms) one after the other,
+    /// little-endian. Answers how many rows it had.
+    ///
+    /// # Errors
+    /// [`Refused`]; the store is as before.
+    pub fn append(&mut self, table: usize, count: usize, objects: &[u8]) -> Result<usize, Refused> {
+        let filling = self.tables.get_mut(table).ok_or_else(|| Refused::NoTable(table.to_string().into_bytes()))?;
+        match filling.write(&mut self.cache, count, objects) {
+            Ok(rows) => {
+                filling.publish(rows);
+                Ok(rows)
+            }
+            Err(refused) => {
+                filling.rewind();
+                Err(refused)
+            }
+        }
+    }
+
+    /// Rows of each table, in order of definition.
+    pub fn rows(&self) -> Vec<usize> {
+        self.tables.iter().map(Filling::rows).collect()
+    }
+
+    /// Forgets all rows and gives their memory back, at once or when the last query that reads them is done.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn clear(&mut self) -> io::Result<()> {
+        let reserve = |table: &Filling| Filling::reserve(Arc::clone(&table.schema), self.budget_bytes);
+        self.tables = self.tables.iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
+        self.share();
+        Ok(())
+    }
+
+    /// Forgets some rows of each table, keeping the order of the others: `cuts` holds a range of rows per table, in
+    /// order of definition.
+    ///
+    /// # Errors
+    /// No address space; the store is as before.
+    pub fn cut(&mut self, cuts: &[Range<usize>]) -> io::Result<()> {
+        let budget_bytes = self.budget_bytes;
+        for (table, cut) in self.tables.iter_mut().zip(cuts).filter(|(_, cut)| !cut.is_empty()) {
+            let rows = table.rows();
+            let mut kept = Filling::reserve(Arc::clone(&table.schema), budget_bytes)?;
+            let ranges = [0..cut.start.min(rows), cut.end.min(rows)..rows];
+            for (to, from) in kept.columns.iter_mut().zip(&table.reader.columns) {
+                for range in ranges.clone() {
+                    to.copy(from, range).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                }
+            }
+            kept.publish(ranges.iter().map(Range::len).sum());
+            *table = kept;
+        }
+        self.share();
+        Ok(())
+    }
+
+    /// Bytes held by columns, indexes and symbols.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            column_bytes: self.tables.iter().map(Filling::column_bytes).sum(),
+            index_bytes: self.tables.iter().map(Filling::index_bytes).sum(),
+            symbol_bytes: usize::try_from(symbol::usage().1)
+                .unwrap_or(usize::MAX)
+                .saturating_add(self.cache.used_bytes()),
+        }
+    }
+
+    fn share(&self) {
+        let tables = Arc::new(Tables { tables: self.tables.iter().map(|table| Arc::clone(&table.reader)).collect() });
+        *self.shared.current.write().unwrap_or_else(PoisonError::into_inner) = tables;
+    }
+}
+
+fn text(symbol: Sym) -> String {
+    String::from_utf8_lossy(symbol::text(symbol)).into_owned()
+}
+
+/// The tables that a query reads.
+#[derive(Debug, Default)]
+pub struct Tables {
+    tables: Vec<Arc<TableReader>>,
+}
+
+impl Tables {
+    pub fn get(&self, name: Sym) -> Option<&Arc<TableReader>> {
+        self.tables.iter().find(|table| table.schema.name == name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<TableReader>> {
+        self.tables.iter()
+    }
+}
+
+/// One table: the reading end.
+#[derive(Debug)]
+pub struct TableReader {
+    schema: Arc<Schema>,
+    columns: Vec<ColumnReader>,
+    grouped: Vec<(usize, GroupedReader)>,
+    rows: Arc<AtomicUsize>,
+}
+
+impl TableReader {
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Rows published so far.
+    pub fn rows(&self) -> usize {
+        self.rows.load(Ordering::Acquire)
+    }
+
+    /// The first `rows` rows (or as many as are published) as a table, without a copy; keyed if the schema is.
+    pub fn snapshot(&self, rows: usize) -> Value {
+        let rows = rows.min(self.rows());
+        let columns = self.columns.iter().zip(&self.schema.columns).map(|(column, schema)| {
+            // A schema may promise what arriving rows do not keep; only the grouped index is kept up.
+            let attr = if schema.attr == Attr::Grouped { Attr::Grouped } else { Attr::None };
+            (schema.name, Vector { attr, items: column.items(rows) })
+        });
+        let (names, columns): (Vec<Sym>, Vec<Vector>) = columns.unzip();
+        let keys = self.schema.keys;
+        match (names.split_at_checked(keys), columns.split_at_checked(keys)) {
+            (Some((key_names, names)), Some((key_columns, columns))) if keys > 0 => {
+                let table = |names: &[Sym], columns: &[Vector]| {
+                    Value::Table(Arc::new(Table { sorted: false, names: names.to_vec(), columns: columns.to_vec() }))
+                };
+                let (keys, values) = (table(key_names, key_columns), table(names, columns));
+                Value::Dict(Arc::new(super::value::Dict { sorted: false, keys, values }))
+            }
+            _ => Value::Table(Arc::new(Table { sorted: false, names, columns })),
+        }
+    }
+
+    /// The index of a column of this table, found by the column itself: a query holds vectors, not names.
+    pub fn index_of(&self, column: &Shared<Sym>) -> Option<&GroupedReader> {
+        self.grouped.iter().find_map(|(at, index)| match self.columns.get(*at)?.items(1) {
+            Items::Sym(own) if own.as_ptr() == column.as_ptr() => Some(index),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! Data as it travels, to values: everything but functions.
+
+use super::symbol;
+use super::value::{Dict, Table, Value};
+use super::vector::{Attr, Items, Vector};
+use crate::kernel::sym::Sym;
+use crate::sys::shared::Shared;
+use proto::view::VectorView;
+use proto::{View, types};
+use std::sync::Arc;
+
+/// The value of a data object. `None` if it is or holds a function or an error, or if the symbol table is full.
+///
+/// The nesting of `view` is bounded by the limits it was parsed under.
+pub fn data(view: &View<'_>) -> Option<Value> {
+    if let Some(vector) = view.vector() {
+        return Some(Value::Vector(Vector { attr: attribute(vector.attr), items: items(&vector)? }));
+    }
+    Some(match view.type_code() {
+        types::LIST => {
+            let list = view.list()?;
+            let items: Option<Vec<Value>> = list.iter().map(|item| data(&item)).collect();
+            Value::Vector(Vector { attr: attribute(list.attr), items: Items::List(items?.into()) })
+        }
+        types::SYMBOL_ATOM => Value::Sym(symbol::intern(view.symbol()?).ok()?),
+        types::TABLE => {
+            let table = view.table()?;
+            let names = table.names.symbols().map(|name| symbol::intern(name).ok()).collect::<Option<Vec<Sym>>>()?;
+            let columns = table.columns.iter().map(|column| match data(&column)? {
+                Value::Vector(vector) => Some(vector),
+                _ => None,
+            });
+            Value::Table(Arc::new(Table {
+                sorted: table.attr == types::ATTR_SORTED,
+                names,
+                columns: columns.collect::<Option<Vec<Vector>>>()?,
+            }))
+        }
+        types::DICT | types::SORTED_DICT => {
+            let dict = view.dict()?;
+            let (keys, values) = (data(&dict.keys)?, data(&dict.values)?);
+            Value::Dict(Arc::new(Dict { sorted: dict.sorted, keys, values }))
+        }
+        types::UNARY if view.is_null() => Value::Null,
+        ty => atom(view, ty.checked_neg()?)?,
+    })
+}
+
+fn attribute(byte: u8) -> Attr {
+    match byte {
+        types::ATTR_SORTED => Attr::Sorted,
+        types::ATTR_UNIQUE => Attr::Unique,
+        types::ATTR_PARTED => Attr::Parted,
+        types::ATTR_GROUPED => Attr::Grouped,
+        _ => Attr::None,
+    }
+}
+
+fn atom(view: &View<'_>, ty: i8) -> Option<Value> {
+    Some(match ty {
+        types::BOOL => Value::Bool(view.atom()?),
+        types::GUID => Value::Guid(view.atom()?),
+        types::BYTE => Value::Byte(view.atom()?),
+        types::SHORT => Value::Short(view.atom()?),
+        types::INT => Value::Int(view.atom()?),
+        types::LONG => Value::Long(view.atom()?),
+        types::REAL => Value::Real(view.atom()?),
+        types::FLOAT => Value::Float(view.atom()?),
+        types::CHAR => Value::Char(view.atom()?),
+        types::TIMESTAMP => Value::Timestamp(view.atom()?),
+        types::MONTH => Value::Month(view.atom()?),
+        types::DATE => Value::Date(view.atom()?),
+        types::DATETIME => Value::Datetime(view.atom()?),
+        types::TIMESPAN => Value::Timespan(view.atom()?),
+        types::MINUTE => Value::Minute(view.atom()?),
+        types::SECOND => Value::Second(view.atom()?),
+        types::TIME => Value::Time(view.atom()?),
+        _ => return None,
+    })
+}
+
+fn items(vector: &VectorView<'_>) -> Option<Items> {
+    Some(match vector.ty {
+        types::BOOL => Items::Bool(vector.iter::<bool>()?.map(u8::from).collect()),
+        types::GUID => Items::Guid(vector.to_vec()?.into()),
+        types::BYTE => Items::Byte(vector.to_vec()?.into()),
+        types::SHORT => Items::Short(vector.to_vec()?.into()),
+        types::INT => Items::Int(vector.to_vec()?.into()),
+        types::LONG => Items::Long(vector.to_vec()?.into()),
+        types::REAL => Items::Real(vector.to_vec()?.into()),
+        types::FLOAT => Items::Float(vector.to_vec()?.into()),
+        types::CHAR => Items::Char(vector.to_vec()?.into()),
+        types::SYMBOL => {
+            Items::Sym(vector.symbols().map(|text| symbol::intern(text).ok()).collect::<Option<Shared<Sym>>>()?)
+        }
+        types::TIMESTAMP => Items::Timestamp(vector.to_vec()?.into()),
+        types::MONTH => Items::Month(vector.to_vec()?.into()),
+        types::DATE => Items::Date(vector.to_vec()?.into()),
+        types::DATETIME => Items::Datetime(vector.to_vec()?.into()),
+        types::TIMESPAN => Items::Timespan(vector.to_vec()?.into()),
+        types::MINUTE => Items::Minute(vector.to_vec()?.into()),
+        types::SECOND => Items::Second(vector.to_vec()?.into()),
+        types::TIME => Items::Time(vector.to_vec()?.into()),
+        _ => return None,
+    })
+}
+
+/// The items of a vector as values: of a general list the items themselves, of a simple vector its atoms.
+pub fn atoms(value: &Value) -> Option<Vec<Value>> {
+    fn each<T: Copy>(items: &[T], atom: impl Fn(T) -> Value) -> Vec<Value> {
+        items.iter().map(|item| atom(*item)).collect()
+    }
+    let Value::Vector(vector) = value else { return None };
+    Some(match &vector.items {
+        Items::List(items) => items.to_vec(),
+        Items::Bool(items) => each(items, |item| Value::Bool(item != 0)),
+        Items::Guid(items) => each(items, Value::Guid),
+        Items::Byte(items) => each(items, Value::Byte),
+        Items::Short(items) => each(items, Value::Short),
+        Items::Int(items) => each(items, Value::Int),
+        Items::Long(items) => each(items, Value::Long),
+        Items::Real(items) => each(items, Value::Real),
+        Items::Float(items) => each(items, Value::Float),
+        Items::Char(items) => each(items, Value::Char),
+        Items::Sym(items) => each(items, Value::Sym),
+        Items::Timestamp(items) => each(items, Value::Timestamp),
+        Items::Month(items) => each(items, Value::Month),
+        Items::Date(items) => each(items, Value::Date),
+        Items::Datetime(items) => each(items, Value::Datetime),
+        Items::Timespan(items) => each(items, Value::Timespan),
+        Items::Minute(items) => each(items, Value::Minute),
+        Items::Second(items) => each(items, Value::Second),
+        Items::Time(items) => each(items, Value::Time),
+    })
+}
