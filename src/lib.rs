@@ -4,6 +4,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod feed;
 pub mod fleet;
 #[allow(unsafe_code)]
 pub mod kernel;
