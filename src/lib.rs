@@ -9,6 +9,7 @@ pub mod fleet;
 #[allow(unsafe_code)]
 pub mod kernel;
 pub mod lease;
+pub mod monitor;
 pub mod q;
 pub mod queue;
 #[allow(unsafe_code)]

@@ -64,8 +64,7 @@ impl Market {
         let mut rng = Rng::with_seed(options.seed);
         let universe = Universe::new(options.symbols, options.skew, &mut rng);
         let copies = |shape: &Shape| if shape.is_quotes() { options.quotes_per_trade.max(1) as usize } else { 1 };
-        let wheel =
-            shapes.iter().enumerate().flat_map(|(i, shape)| std::iter::repeat_n(i, copies(shape))).collect();
+        let wheel = shapes.iter().enumerate().flat_map(|(i, shape)| std::iter::repeat_n(i, copies(shape))).collect();
         Market { options, rng, universe, shapes, wheel, rows: Vec::new() }
     }
 
@@ -122,11 +121,18 @@ impl Market {
         writer.vector_head(column.ty, types::ATTR_NONE, rows.len());
         let numbers = rows.iter().map(|row| number(column.role, row));
         match column.ty {
-            ty @ (types::TIMESPAN | types::TIMESTAMP | types::TIME | types::SECOND | types::MINUTE | types::DATETIME) => {
+            ty @ (types::TIMESPAN
+            | types::TIMESTAMP
+            | types::TIME
+            | types::SECOND
+            | types::MINUTE
+            | types::DATETIME) => {
                 rows.iter().for_each(|row| put_time(ty, row.time_ns, self.options.date, writer));
             }
             types::SYMBOL => rows.iter().for_each(|row| match column.role {
-                Role::Sym => writer.symbol_item(self.universe.symbols().get(row.symbol).map_or("", |s| s.name.as_str())),
+                Role::Sym => {
+                    writer.symbol_item(self.universe.symbols().get(row.symbol).map_or("", |s| s.name.as_str()))
+                }
                 Role::Condition => writer.symbol_item([row.condition].trim_ascii()),
                 _ => writer.symbol_item([row.exchange]),
             }),
@@ -202,7 +208,8 @@ mod tests {
 
     fn shapes() -> Vec<Shape> {
         let trade = [("time", 16), ("sym", 11), ("price", 9), ("size", 6), ("stop", 1), ("cond", 10), ("ex", 10)];
-        let quote = [("time", 12), ("sym", 11), ("bid", 9), ("ask", 8), ("bsize", 7), ("asize", 5), ("id", 2), ("note", 0)];
+        let quote =
+            [("time", 12), ("sym", 11), ("bid", 9), ("ask", 8), ("bsize", 7), ("asize", 5), ("id", 2), ("note", 0)];
         vec![shape("trade", &trade), shape("quote", &quote)]
     }
 
@@ -225,7 +232,7 @@ mod tests {
     fn the_same_seed_makes_the_same_bytes() {
         let run = |seed| {
             let (mut market, mut out) = (market(seed), Vec::new());
-            (0..200).for_each(|i| drop(market.update(i * 1000, &mut out)));
+            (0..200).for_each(|i| assert!(market.update(i * 1000, &mut out).is_ok()));
             out
         };
         assert_eq!(run(1), run(1));

@@ -31,9 +31,8 @@ impl Universe {
     /// `count` symbols, at least one. `skew` 0 makes all equally busy.
     pub fn new(count: usize, skew: f64, rng: &mut Rng) -> Universe {
         let count = count.max(1);
-        let symbols = (0..count)
-            .map(|rank| Symbol { name: name(rank), price: cents(5.0 * 80f64.powf(rng.f64())) })
-            .collect();
+        let symbols =
+            (0..count).map(|rank| Symbol { name: name(rank), price: cents(5.0 * 80f64.powf(rng.f64())) }).collect();
         let weights = (1..=count).map(|rank| (rank as f64).powf(-skew));
         let total: f64 = weights.clone().sum();
         let mut sum = 0.0;
