@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod kernel;
 pub mod lease;
 pub mod monitor;
+pub mod net;
 pub mod q;
 pub mod queue;
 #[allow(unsafe_code)]

@@ -1,0 +1,396 @@
+//! The blocking client: nodes, feeds, tools and tests talk to servers with it.
+
+use crate::config::Address;
+use proto::{
+    Compression, DecodeError, EncodeError, FrameReader, Header, Limits, MessageKind, Value, View, Writer, compress,
+    decode, encode, handshake,
+};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Messages queued before they are written without being asked to, in bytes.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// What can go wrong with a connection or a request.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    #[error("cannot connect to {to}: {error}")]
+    Connect { to: String, error: io::Error },
+    /// The server closed the connection instead of answering the handshake.
+    #[error("'access: {0} refused the user or password")]
+    Refused(String),
+    #[error("connection closed")]
+    Closed,
+    #[error("no answer in time")]
+    Timeout,
+    #[error("connection failed: {0}")]
+    Io(io::Error),
+    #[error("{0}")]
+    Decode(#[from] DecodeError),
+    #[error("{0}")]
+    Encode(#[from] EncodeError),
+    /// The server's error answer, by its kdb+ name.
+    #[error("'{}", .0.escape_ascii())]
+    Server(Vec<u8>),
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> ClientError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::Timeout,
+            io::ErrorKind::UnexpectedEof => ClientError::Closed,
+            _ => ClientError::Io(error),
+        }
+    }
+}
+
+impl ClientError {
+    /// Whether the connection can still be used.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, ClientError::Server(_) | ClientError::Encode(_))
+    }
+}
+
+/// A message as it came: its header, and the bytes of its object, never compressed.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    pub header: Header,
+    pub body: Vec<u8>,
+}
+
+impl Incoming {
+    /// The object, checked; an error object is a [`ClientError::Server`].
+    ///
+    /// # Errors
+    /// Bytes that are no object, or an error answer.
+    pub fn view(&self, limits: &Limits) -> Result<View<'_>, ClientError> {
+        let (view, _) = View::parse(&self.body, self.header.endian, limits)?;
+        match view.error() {
+            Some(text) => Err(ClientError::Server(text.to_vec())),
+            None => Ok(view),
+        }
+    }
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        // Zero would mean no timeout at all.
+        let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1)));
+        match self {
+            Socket::Tcp(stream) => stream.set_read_timeout(timeout),
+            Socket::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.write_all(bytes),
+            Socket::Unix(stream) => stream.write_all(bytes),
+        }
+    }
+}
+
+/// A connection to a kdb+ process. One thread uses it at a time.
+pub struct Client {
+    socket: Socket,
+    frames: FrameReader,
+    limits: Limits,
+    capability: u8,
+    out: Vec<u8>,
+    /// Messages that came while an answer was awaited.
+    early: VecDeque<Incoming>,
+    timeout: Option<Duration>,
+    /// What the socket's own timeout is set to.
+    armed: Option<Duration>,
+}
+
+impl Client {
+    /// Connects and shakes hands within `timeout`; it also bounds each later request and write. A host that starts with `/`
+    /// is the directory of a Unix socket (`/tmp` is where kdb+ has them).
+    ///
+    /// # Errors
+    /// `Connect`, `Refused`, `Timeout`, `Io`.
+    pub fn connect(address: &Address, timeout: Duration, limits: Limits) -> Result<Client, ClientError> {
+        let to = address.to_string();
+        let by = deadline(timeout);
+        let connect = |error| ClientError::Connect { to: to.clone(), error };
+        let socket = if address.host.starts_with('/') {
+            let path = format!("{}/kx.{}", address.host, address.port);
+            let by_name = UnixAddress::from_abstract_name(&path).and_then(|name| UnixStream::connect_addr(&name));
+            let stream = by_name.or_else(|_| UnixStream::connect(&path)).map_err(connect)?;
+            stream.set_write_timeout(Some(timeout)).map_err(connect)?;
+            Socket::Unix(stream)
+        } else {
+            let stream = tcp(address, timeout).map_err(connect)?;
+            stream.set_nodelay(true).map_err(connect)?;
+            stream.set_write_timeout(Some(timeout)).map_err(connect)?;
+            Socket::Tcp(stream)
+        };
+        let mut client = Client {
+            socket,
+            frames: FrameReader::new(limits),
+            limits,
+            capability: 0,
+            out: Vec::new(),
+            early: VecDeque::new(),
+            timeout: Some(timeout),
+            armed: None,
+        };
+        let hello = handshake::hello(address.user.as_bytes(), address.password.as_bytes(), handshake::CAPABILITY);
+        client.socket.write_all(&hello)?;
+        // One byte and no more: what follows are messages.
+        let mut answer = [0; 1];
+        let refused = |_: io::Error| ClientError::Refused(to.clone());
+        client.arm(Some(by))?;
+        loop {
+            match client.socket.read(&mut answer) {
+                Ok(0) => return Err(ClientError::Refused(to)),
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(refused(error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        client.capability = handshake::accepted(&answer).unwrap_or(0);
+        Ok(client)
+    }
+
+    /// What both sides understand.
+    pub fn capability(&self) -> u8 {
+        self.capability
+    }
+
+    /// How long later requests wait for their answer; `None` for as long as it takes.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+
+    /// Queues a message without waiting; it leaves with [`Client::flush`], the next request, or when enough are queued.
+    ///
+    /// # Errors
+    /// `Encode`, `Io`, `Timeout` if the server takes nothing for too long.
+    pub fn send_async(&mut self, value: &Value) -> Result<(), ClientError> {
+        self.send_with(MessageKind::Async, |writer| {
+            let mut object = Vec::new();
+            encode::encode_object(value, &mut object)?;
+            writer.raw(&object);
+            Ok(())
+        })
+    }
+
+    /// Queues a message whose object `write` puts.
+    ///
+    /// # Errors
+    /// As [`Client::send_async`].
+    pub fn send_with(
+        &mut self,
+        kind: MessageKind,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<(), EncodeError>,
+    ) -> Result<(), ClientError> {
+        let start = encode::begin_message(kind, &mut self.out);
+        let mut writer = Writer::new(&mut self.out);
+        let written = write(&mut writer);
+        let written = writer.finish().and(written).and_then(|()| encode::finish_message(&mut self.out, start));
+        if let Err(error) = written {
+            self.out.truncate(start);
+            return Err(error.into());
+        }
+        if self.out.len() >= BATCH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Queues bytes that are whole messages.
+    ///
+    /// # Errors
+    /// As [`Client::flush`].
+    pub fn send_raw(&mut self, messages: &[u8]) -> Result<(), ClientError> {
+        self.out.extend_from_slice(messages);
+        if self.out.len() >= BATCH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Bytes queued and not written.
+    pub fn queued_bytes(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Writes what is queued.
+    ///
+    /// # Errors
+    /// `Io`, `Timeout`.
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        let result = self.socket.write_all(&self.out);
+        self.out.clear();
+        Ok(result?)
+    }
+
+    /// Sends a sync message and waits for its answer. Messages that come before it are kept for [`Client::next_message`].
+    ///
+    /// # Errors
+    /// `Server` with the error answer; otherwise the connection's, after which it is of no use.
+    pub fn request(&mut self, value: &Value) -> Result<Value, ClientError> {
+        let message = encode::message(MessageKind::Sync, value)?;
+        let mut early = Vec::new();
+        let answer = self.request_raw(&message, |incoming| early.push(incoming));
+        self.early.extend(early);
+        let answer = answer?;
+        let (value, _) = decode::object(&answer.body, answer.header.endian, &self.limits)?;
+        match value.as_error() {
+            Some(text) => Err(ClientError::Server(text.to_vec())),
+            None => Ok(value),
+        }
+    }
+
+    /// [`Client::request`] with a q expression.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub fn query(&mut self, expression: &str) -> Result<Value, ClientError> {
+        self.request(&Value::chars(expression))
+    }
+
+    /// Sends one whole sync message and waits for the answer; `other` gets what comes before it.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn request_raw(&mut self, message: &[u8], mut other: impl FnMut(Incoming)) -> Result<Incoming, ClientError> {
+        self.out.extend_from_slice(message);
+        self.flush()?;
+        let by = self.timeout.map(deadline);
+        loop {
+            let incoming = self.receive(by)?.ok_or(ClientError::Timeout)?;
+            if incoming.header.kind == MessageKind::Response {
+                return Ok(incoming);
+            }
+            other(incoming);
+        }
+    }
+
+    /// The next message, `None` if there is none by then; without a deadline, waits as long as it takes.
+    ///
+    /// # Errors
+    /// The connection's, `Closed` when the server has closed it.
+    pub fn next_message(&mut self, by: Option<Instant>) -> Result<Option<Incoming>, ClientError> {
+        match self.early.pop_front() {
+            Some(message) => Ok(Some(message)),
+            None => self.receive(by),
+        }
+    }
+
+    /// Handles what has come: waits for the first message as [`Client::next_message`] does, then hands over, without copying,
+    /// every message that is already here. Answers how many. Ends early if `handle` answers false.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn next_messages(
+        &mut self,
+        by: Option<Instant>,
+        mut handle: impl FnMut(&Header, &[u8]) -> bool,
+    ) -> Result<usize, ClientError> {
+        let mut handled = 0usize;
+        while let Some(message) = self.early.pop_front() {
+            handled = handled.saturating_add(1);
+            if !handle(&message.header, &message.body) {
+                return Ok(handled);
+            }
+        }
+        loop {
+            while let Some((header, message)) = self.frames.next()? {
+                handled = handled.saturating_add(1);
+                let plain;
+                let message = if header.compression == Compression::None {
+                    message
+                } else {
+                    plain = compress::decompress(message, &self.limits)?;
+                    &plain
+                };
+                if !handle(&header, message.get(proto::HEADER_BYTES..).unwrap_or_default()) {
+                    return Ok(handled);
+                }
+            }
+            if handled > 0 || !self.fill(by)? {
+                return Ok(handled);
+            }
+        }
+    }
+
+    fn receive(&mut self, by: Option<Instant>) -> Result<Option<Incoming>, ClientError> {
+        loop {
+            if let Some((header, message)) = self.frames.next()? {
+                let plain = |message: &[u8]| message.get(proto::HEADER_BYTES..).unwrap_or_default().to_vec();
+                let body = match header.compression {
+                    Compression::None => plain(message),
+                    _ => plain(&compress::decompress(message, &self.limits)?),
+                };
+                return Ok(Some(Incoming { header, body }));
+            }
+            if !self.fill(by)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads once. False if nothing came in time.
+    fn fill(&mut self, by: Option<Instant>) -> Result<bool, ClientError> {
+        loop {
+            self.arm(by)?;
+            match self.socket.read(self.frames.spare()) {
+                Ok(0) => return Err(ClientError::Closed),
+                Ok(read) => {
+                    self.frames.filled(read);
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    if by.is_some_and(|by| by <= Instant::now()) {
+                        return Ok(false);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(ClientError::Closed),
+                Err(error) => return Err(ClientError::Io(error)),
+            }
+        }
+    }
+
+    /// Sets the socket's timeout to what is left, if that is not set already.
+    fn arm(&mut self, by: Option<Instant>) -> Result<(), ClientError> {
+        let left = by.map(|by| by.saturating_duration_since(Instant::now()));
+        if left != self.armed || left.is_some() {
+            self.socket.set_timeout(left).map_err(ClientError::Io)?;
+            self.armed = left;
+        }
+        Ok(())
+    }
+}
+
+fn deadline(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout).unwrap_or(now)
+}
+
+/// Tries each address of the host.
+fn tcp(address: &Address, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in (address.host.as_str(), address.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout.max(Duration::from_micros(1))) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,284 @@
+//! What a service can do with connections.
+
+use super::connection::Connection;
+use super::peer::{CloseReason, ConnId, Peer};
+use super::reactor::NetLimits;
+use super::stream::Stream;
+use bytes::Bytes;
+use mio::{Interest, Registry, Token, Waker};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Tokens below this one are the waker's and the listeners'.
+pub(super) const FIRST_CONNECTION: usize = 64;
+
+/// A sync message that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    pub conn: ConnId,
+    number: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+/// The connections, as a service sees them.
+pub struct Control {
+    pub(super) registry: Registry,
+    pub(super) limits: NetLimits,
+    pub(super) now: Instant,
+    /// Connections with input to look at.
+    pub(super) ready: VecDeque<ConnId>,
+    /// Connections with something to write.
+    pub(super) dirty: Vec<ConnId>,
+    pub(super) closing: Vec<ConnId>,
+    pub(super) inboxes_bytes: usize,
+    pub(super) stopping: bool,
+    pub(super) request: Option<Request>,
+    slots: Vec<Slot>,
+    free: BinaryHeap<Reverse<u32>>,
+    open: usize,
+    outboxes_bytes: usize,
+    waker: Arc<Waker>,
+}
+
+impl Control {
+    pub(super) fn new(registry: Registry, waker: Arc<Waker>, limits: NetLimits) -> Control {
+        Control {
+            registry,
+            limits,
+            now: Instant::now(),
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            closing: Vec::new(),
+            inboxes_bytes: 0,
+            stopping: false,
+            request: None,
+            slots: Vec::new(),
+            free: BinaryHeap::new(),
+            open: 0,
+            outboxes_bytes: 0,
+            waker,
+        }
+    }
+
+    /// Queues whole messages for a connection; they are written at the end of the turn. Nothing happens if it is gone.
+    pub fn send(&mut self, conn: ConnId, messages: Bytes) {
+        if let Some(connection) = self.get_mut(conn) {
+            let bytes = messages.len();
+            connection.outbox.push(messages);
+            let queue = !std::mem::replace(&mut connection.dirty, true);
+            self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
+            if queue {
+                self.dirty.push(conn);
+            }
+        }
+    }
+
+    /// The sync message that is being handled: keep it to answer later. `None` while an async one is handled.
+    pub fn request(&self) -> Option<Request> {
+        self.request
+    }
+
+    /// Answers a sync message with a whole response message. Answers leave in the order of the questions.
+    pub fn reply(&mut self, request: Request, message: Bytes) {
+        let Some(connection) = self.get_mut(request.conn) else { return };
+        let mut sent = Vec::new();
+        connection.replies.answer(request.number, message, |answer| sent.push(answer));
+        for answer in sent {
+            self.send(request.conn, answer);
+        }
+        self.go_on(request.conn);
+    }
+
+    /// Bytes that wait to be written to a connection.
+    pub fn outbox_bytes(&self, conn: ConnId) -> usize {
+        self.get(conn).map_or(0, |connection| connection.outbox.bytes())
+    }
+
+    /// Bytes that wait to be written, over all connections; a chunk shared by several counts for each.
+    pub fn outboxes_bytes(&self) -> usize {
+        self.outboxes_bytes
+    }
+
+    /// Asks for one call of [`super::Service::writable`] when no more than `bytes` wait for this connection.
+    pub fn notify_below(&mut self, conn: ConnId, bytes: usize) {
+        if let Some(connection) = self.get_mut(conn) {
+            connection.notify_below = Some(bytes);
+            if !std::mem::replace(&mut connection.dirty, true) {
+                self.dirty.push(conn);
+            }
+        }
+    }
+
+    /// Hands over no more messages of this connection until [`Control::resume`].
+    pub fn pause(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get_mut(conn) {
+            connection.paused = true;
+        }
+    }
+
+    pub fn resume(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get_mut(conn) {
+            connection.paused = false;
+        }
+        self.go_on(conn);
+    }
+
+    /// Closes a connection at the end of the turn, after what waits for it has been offered to its socket once.
+    pub fn close(&mut self, conn: ConnId, reason: impl Into<String>) {
+        self.close_with(conn, CloseReason::Service(reason.into()));
+    }
+
+    /// When this turn began.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Wakes the loop from another thread: [`super::Service::woken`] is called.
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// Ends the loop after this turn; outboxes get a moment to empty.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// The peer of an open connection.
+    pub fn peer(&self, conn: ConnId) -> Option<&Peer> {
+        self.get(conn)?.peer.as_ref()
+    }
+
+    /// The open connection that q users know by this handle.
+    pub fn by_handle(&self, handle: i32) -> Option<ConnId> {
+        let slot = ConnId::slot_of(handle)?;
+        let connection = self.slots.get(slot as usize)?.connection.as_ref()?;
+        connection.peer.as_ref()?;
+        Some(ConnId { slot, generation: connection.generation })
+    }
+
+    /// Connections that have finished their handshake.
+    pub fn connections(&self) -> impl Iterator<Item = (ConnId, &Peer)> {
+        self.slots.iter().zip(0u32..).filter_map(|(slot, number)| {
+            let connection = slot.connection.as_ref()?;
+            Some((ConnId { slot: number, generation: connection.generation }, connection.peer.as_ref()?))
+        })
+    }
+
+    pub(super) fn get(&self, conn: ConnId) -> Option<&Connection> {
+        let connection = self.slots.get(conn.slot as usize)?.connection.as_deref()?;
+        (connection.generation == conn.generation).then_some(connection)
+    }
+
+    pub(super) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        let connection = self.slots.get_mut(conn.slot as usize)?.connection.as_deref_mut()?;
+        (connection.generation == conn.generation).then_some(connection)
+    }
+
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Takes a new socket in.
+    pub(super) fn insert(&mut self, mut stream: Stream, ip: IpAddr, local: bool) -> io::Result<ConnId> {
+        let number = match self.free.pop() {
+            Some(Reverse(number)) => number,
+            None => {
+                let number = u32::try_from(self.slots.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                self.slots.push(Slot::default());
+                number
+            }
+        };
+        let token = Token((number as usize).saturating_add(FIRST_CONNECTION));
+        // Both at once: the system reports room only after a write that found none, so this costs no wake-ups.
+        if let Err(error) = self.registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE) {
+            self.free.push(Reverse(number));
+            return Err(error);
+        }
+        let Some(slot) = self.slots.get_mut(number as usize) else { return Err(io::ErrorKind::NotFound.into()) };
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.connection = Some(Box::new(Connection::new(stream, slot.generation, ip, local, self.now, &self.limits)));
+        self.open = self.open.saturating_add(1);
+        Ok(ConnId { slot: number, generation: slot.generation })
+    }
+
+    pub(super) fn by_token(&self, token: Token) -> Option<ConnId> {
+        let slot = u32::try_from(token.0.checked_sub(FIRST_CONNECTION)?).ok()?;
+        let generation = self.slots.get(slot as usize)?.connection.as_ref()?.generation;
+        Some(ConnId { slot, generation })
+    }
+
+    /// Puts a connection on the list of those to read.
+    pub(super) fn queue_read(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get_mut(conn)
+            && !std::mem::replace(&mut connection.queued, true)
+        {
+            self.ready.push_back(conn);
+        }
+    }
+
+    /// A connection that had to stop may be able to go on.
+    pub(super) fn go_on(&mut self, conn: ConnId) {
+        let limits = self.limits.clone();
+        if let Some(connection) = self.get_mut(conn)
+            && connection.stalled
+            && connection.may_go_on(&limits)
+        {
+            connection.stalled = false;
+            self.queue_read(conn);
+        }
+    }
+
+    pub(super) fn close_with(&mut self, conn: ConnId, reason: CloseReason) {
+        if let Some(connection) = self.get_mut(conn)
+            && connection.closing.is_none()
+        {
+            connection.closing = Some(reason);
+            self.closing.push(conn);
+        }
+    }
+
+    /// Writes what waits, as far as the socket takes it. True if the service wanted to know that little is left.
+    pub(super) fn write(&mut self, conn: ConnId) -> bool {
+        let Some(connection) = self.get_mut(conn) else { return false };
+        let result = connection.outbox.write_to(&mut connection.stream);
+        connection.blocked = !connection.outbox.is_empty();
+        let left = connection.outbox.bytes();
+        let notify = connection.notify_below.is_some_and(|below| left <= below);
+        if notify {
+            connection.notify_below = None;
+        }
+        match result {
+            Ok(written) => self.outboxes_bytes = self.outboxes_bytes.saturating_sub(written),
+            Err(error) => self.close_with(conn, CloseReason::Socket(error)),
+        }
+        self.go_on(conn);
+        notify
+    }
+
+    /// Takes a connection out; its socket is closed when dropped.
+    pub(super) fn remove(&mut self, conn: ConnId) -> Option<Box<Connection>> {
+        self.get(conn)?;
+        let mut connection = self.slots.get_mut(conn.slot as usize)?.connection.take()?;
+        self.free.push(Reverse(conn.slot));
+        self.open = self.open.saturating_sub(1);
+        self.outboxes_bytes = self.outboxes_bytes.saturating_sub(connection.outbox.bytes());
+        self.inboxes_bytes = self.inboxes_bytes.saturating_sub(connection.inbox_bytes);
+        // The socket is closed in any case; failing to deregister it first changes nothing.
+        let _ = self.registry.deregister(&mut connection.stream);
+        Some(connection)
+    }
+
+    pub(super) fn ask(&mut self, conn: ConnId) -> Option<Request> {
+        let number = self.get_mut(conn)?.replies.ask();
+        Some(Request { conn, number })
+    }
+}

@@ -1,0 +1,156 @@
+//! Sockets to listen on: TCP, and Unix sockets where kdb+ clients look for them.
+
+use super::reactor::FIRST_LISTENER;
+use super::stream::Stream;
+use crate::config::Listen;
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net as unix;
+use std::path::{Path, PathBuf};
+
+const BACKLOG: i32 = 1024;
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Everything a process listens on.
+pub struct Listeners {
+    listeners: Vec<Listener>,
+    port: u16,
+    /// Removed when the listeners are dropped.
+    path: Option<PathBuf>,
+}
+
+impl Listeners {
+    /// Binds the first free port of `listen`.
+    ///
+    /// # Errors
+    /// That no port of the range is free, or the address is none of this machine.
+    pub fn tcp(listen: &Listen) -> io::Result<Listeners> {
+        let host = if listen.host.is_empty() { Ipv4Addr::UNSPECIFIED.to_string() } else { listen.host.clone() };
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for port in listen.first..=listen.last {
+            for address in (host.as_str(), port).to_socket_addrs()? {
+                match bind(address, listen.reuse) {
+                    Ok(listener) => {
+                        let port = listener.local_addr()?.port();
+                        return Ok(Listeners { listeners: vec![Listener::Tcp(listener)], port, path: None });
+                    }
+                    Err(error) => last = error,
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// The TCP port, also where the system chose it.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Listens on the Unix sockets of this port too: the abstract name that kdb+ 3.5 and later use, and the path of older
+    /// ones, `/tmp/kx.PORT` or in the directory given. A socket that cannot be had is left out, with a line that says so.
+    pub fn unix(&mut self, directory: &Path) {
+        let path = directory.join(format!("kx.{}", self.port));
+        match abstract_socket(&path) {
+            Ok(listener) => self.listeners.push(Listener::Unix(listener)),
+            Err(error) => log::warn!("no abstract Unix socket {}: {error}", path.display()),
+        }
+        match path_socket(&path) {
+            Ok(listener) => {
+                self.listeners.push(Listener::Unix(listener));
+                self.path = Some(path);
+            }
+            Err(error) => log::warn!("no Unix socket {}: {error}", path.display()),
+        }
+    }
+
+    pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
+        for (number, listener) in self.listeners.iter_mut().enumerate() {
+            let token = Token(number.saturating_add(FIRST_LISTENER));
+            match listener {
+                Listener::Tcp(listener) => registry.register(listener, token, Interest::READABLE)?,
+                Listener::Unix(listener) => registry.register(listener, token, Interest::READABLE)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The next connection: its stream, address, and whether it comes from this machine.
+    pub(super) fn accept(&mut self) -> Option<io::Result<(Stream, IpAddr, bool)>> {
+        for listener in &self.listeners {
+            let accepted = match listener {
+                Listener::Tcp(listener) => listener.accept().map(|(stream, address)| {
+                    let ip = address.ip().to_canonical();
+                    let local = ip.is_loopback() || stream.local_addr().is_ok_and(|own| own.ip() == address.ip());
+                    // Small messages must not wait for the peer's acknowledgement; without it they are only slower.
+                    let _ = stream.set_nodelay(true);
+                    let _ = sockopt::set_socket_keepalive(&stream, true);
+                    (Stream::Tcp(stream), ip, local)
+                }),
+                Listener::Unix(listener) => {
+                    listener.accept().map(|(stream, _)| (Stream::Unix(stream), Ipv4Addr::UNSPECIFIED.into(), true))
+                }
+            };
+            match accepted {
+                Ok(accepted) => return Some(Ok(accepted)),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Gone already is as good.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bind(address: SocketAddr, reuse: bool) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if reuse {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+fn abstract_socket(path: &Path) -> io::Result<UnixListener> {
+    let name = unix::SocketAddr::from_abstract_name(path.as_os_str().as_encoded_bytes())?;
+    listening(unix::UnixListener::bind_addr(&name)?)
+}
+
+fn path_socket(path: &Path) -> io::Result<UnixListener> {
+    match unix::UnixListener::bind(path) {
+        Ok(listener) => listening(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if unix::UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            // Nobody answers: left behind by a process that was killed.
+            std::fs::remove_file(path)?;
+            listening(unix::UnixListener::bind(path)?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn listening(listener: unix::UnixListener) -> io::Result<UnixListener> {
+    listener.set_nonblocking(true)?;
+    Ok(UnixListener::from_std(listener))
+}

@@ -1,0 +1,54 @@
+//! Whole messages for the reactor: a header and one object, as shared bytes.
+
+use super::peer::Peer;
+use bytes::Bytes;
+use proto::{EncodeError, MessageKind, Writer, compress, encode};
+
+/// Appends a message to `out`; `write` puts its object. A failed one leaves `out` as it was.
+///
+/// # Errors
+/// The writer's, or a message too long for a header.
+pub fn append(out: &mut Vec<u8>, kind: MessageKind, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), EncodeError> {
+    let start = encode::begin_message(kind, out);
+    let mut writer = Writer::new(out);
+    write(&mut writer);
+    let result = writer.finish().and_then(|()| encode::finish_message(out, start));
+    if result.is_err() {
+        out.truncate(start);
+    }
+    result
+}
+
+/// One message.
+///
+/// # Errors
+/// As [`append`].
+pub fn message(kind: MessageKind, write: impl FnOnce(&mut Writer<'_>)) -> Result<Bytes, EncodeError> {
+    let mut out = Vec::new();
+    append(&mut out, kind, write)?;
+    Ok(out.into())
+}
+
+/// A response that carries an object already encoded.
+///
+/// # Errors
+/// A message too long for a header.
+pub fn response(object: &[u8]) -> Result<Bytes, EncodeError> {
+    message(MessageKind::Response, |writer| writer.raw(object))
+}
+
+/// The error response `'text`.
+pub fn error(text: &[u8]) -> Bytes {
+    encode::error_message(text).into()
+}
+
+/// The message as it is to be sent to this peer: compressed where kdb+ would do so.
+pub fn for_peer(message: Bytes, peer: &Peer) -> Bytes {
+    if peer.local || peer.capability == 0 {
+        return message;
+    }
+    match compress::compress(&message) {
+        Some(small) => small.into(),
+        None => message,
+    }
+}

@@ -1,0 +1,27 @@
+//! The readiness loop: one thread, many connections, bounded memory; and the blocking client.
+//!
+//! Nothing else in elastick opens a socket. [`reactor::Reactor`] owns listeners and connections and hands whole messages to a
+//! [`reactor::Service`]; [`client::Client`] is the other side.
+
+pub mod access;
+pub mod client;
+mod connection;
+pub mod control;
+mod digest;
+mod listener;
+pub mod message;
+mod outbox;
+pub mod peer;
+pub mod reactor;
+mod replies;
+pub mod signals;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::Client;
+pub use control::{Control, Request};
+pub use listener::Listeners;
+pub use peer::{CloseReason, ConnId, Peer};
+pub use reactor::{NetLimits, Parts, Reactor, Service};

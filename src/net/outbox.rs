@@ -1,0 +1,125 @@
+//! What waits to be written to one connection: shared chunks, in order, with their bytes counted.
+
+use bytes::{Buf, Bytes};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write};
+
+/// Chunks handed to the system at once.
+const SLICES: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    chunks: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, chunk: Bytes) {
+        if !chunk.is_empty() {
+            self.bytes = self.bytes.saturating_add(chunk.len());
+            self.chunks.push_back(chunk);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Writes until all is written or the socket takes no more, and answers how many bytes it took.
+    ///
+    /// # Errors
+    /// The socket's, other than that it would block.
+    pub(super) fn write_to(&mut self, stream: &mut impl Write) -> io::Result<usize> {
+        let mut total = 0usize;
+        while !self.chunks.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let mut offered = 0usize;
+            let mut used = 0usize;
+            for (slice, chunk) in slices.iter_mut().zip(&self.chunks) {
+                *slice = IoSlice::new(chunk);
+                offered = offered.saturating_add(chunk.len());
+                used = used.saturating_add(1);
+            }
+            let taken = match stream.write_vectored(slices.get(..used).unwrap_or_default()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(taken) => taken,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.advance(taken);
+            total = total.saturating_add(taken);
+            // A short write means that the socket is full: it will say when there is room.
+            if taken < offered {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    fn advance(&mut self, mut taken: usize) {
+        self.bytes = self.bytes.saturating_sub(taken);
+        while let Some(front) = self.chunks.front_mut() {
+            if taken < front.len() {
+                front.advance(taken);
+                return;
+            }
+            taken = taken.saturating_sub(front.len());
+            self.chunks.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Takes as many bytes at a time as it is told, then would block.
+    struct Slow {
+        got: Vec<u8>,
+        room: VecDeque<usize>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let Some(room) = self.room.pop_front() else { return Err(io::ErrorKind::WouldBlock.into()) };
+            let all: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
+            let taken = room.max(1).min(all.len());
+            self.got.extend(&all[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_leave_in_order_and_are_counted(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..100),
+            rooms in prop::collection::vec(0usize..200, 1..60),
+        ) {
+            let mut outbox = Outbox::default();
+            let mut slow = Slow { got: Vec::new(), room: VecDeque::new() };
+            let expected: Vec<u8> = chunks.concat();
+            chunks.iter().for_each(|chunk| outbox.push(Bytes::copy_from_slice(chunk)));
+            for room in rooms.iter().copied().chain(std::iter::repeat_n(1000, expected.len())) {
+                slow.room.push_back(room);
+                outbox.write_to(&mut slow).unwrap();
+                prop_assert_eq!(outbox.bytes() + slow.got.len(), expected.len());
+            }
+            prop_assert!(outbox.is_empty());
+            prop_assert_eq!(slow.got, expected);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Who is at the other end of a connection, and why a connection ended.
+
+use proto::DecodeError;
+use std::fmt;
+use std::io;
+
+/// A connection. Never used twice, unlike its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+/// kdb+ processes have 0, 1 and 2 for the console; files and listeners come next.
+const FIRST_HANDLE: i32 = 5;
+
+impl ConnId {
+    /// The handle that q users see (`.z.w`): small, and given to a later connection when this one is closed.
+    pub fn handle(self) -> i32 {
+        i32::try_from(self.slot).unwrap_or(i32::MAX).saturating_add(FIRST_HANDLE)
+    }
+
+    /// The slot that a handle stands for.
+    pub(super) fn slot_of(handle: i32) -> Option<u32> {
+        u32::try_from(handle.checked_sub(FIRST_HANDLE)?).ok()
+    }
+}
+
+/// The other end, after its handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// As given in the handshake; may be empty.
+    pub user: Vec<u8>,
+    /// Its address; 0.0.0.0 over a Unix socket.
+    pub ip: std::net::IpAddr,
+    /// What both sides understand, 0 to 6.
+    pub capability: u8,
+    /// On this machine: messages are not compressed.
+    pub local: bool,
+}
+
+impl Peer {
+    /// `.z.a`: an IPv4 address as an int, 0 for anything else.
+    pub fn z_a(&self) -> i32 {
+        match self.ip {
+            std::net::IpAddr::V4(ip) => i32::from_be_bytes(ip.octets()),
+            std::net::IpAddr::V6(_) => 0,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.user.is_empty() {
+            true => write!(f, "{}", self.ip),
+            false => write!(f, "{}@{}", self.user.escape_ascii(), self.ip),
+        }
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub enum CloseReason {
+    /// The peer closed it.
+    Peer,
+    /// The socket failed.
+    Socket(io::Error),
+    /// Bytes that are no message, or a message over a limit.
+    Malformed(DecodeError),
+    /// No handshake, a refused one, or one that took too long.
+    Handshake(&'static str),
+    /// A limit of this process.
+    Limit(String),
+    /// The service asked for it.
+    Service(String),
+    /// The process is going down.
+    Shutdown,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseReason::Peer => f.write_str("closed by the peer"),
+            CloseReason::Socket(error) => write!(f, "socket: {error}"),
+            CloseReason::Malformed(error) => write!(f, "{error}"),
+            CloseReason::Handshake(what) => write!(f, "'access: {what}"),
+            CloseReason::Limit(what) => write!(f, "'limit: {what}"),
+            CloseReason::Service(what) => f.write_str(what),
+            CloseReason::Shutdown => f.write_str("going down"),
+        }
+    }
+}

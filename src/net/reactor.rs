@@ -1,0 +1,463 @@
+//! The readiness loop.
+//!
+//! A turn: wait for readiness, read each ready connection once and hand its messages over, let the service end its turn,
+//! write what it has queued. One read a turn and connection is the budget: a publisher that never pauses gets no more of the
+//! loop than any other.
+
+use super::access::Access;
+use super::control::{Control, FIRST_CONNECTION};
+use super::listener::Listeners;
+use super::peer::{CloseReason, ConnId, Peer};
+use crate::config::Limits;
+use mio::{Events, Poll, Token, Waker};
+use proto::{Compression, DecodeError, FrameReader, HEADER_BYTES, Header, MessageKind, compress, handshake};
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(0);
+pub(super) const FIRST_LISTENER: usize = 1;
+
+/// Bytes handled in a turn, over all connections, before the service may end it.
+const TURN_BYTES: usize = 4 << 20;
+
+/// How long outboxes may take to empty when the loop ends.
+const LAST_WRITES: Duration = Duration::from_secs(2);
+
+/// What drives connections' messages. All is called from the loop's one thread.
+pub trait Service {
+    /// A peer has finished its handshake.
+    fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control);
+    /// A message: its header as it was sent, and the bytes of one object, never compressed, not checked yet. For a sync
+    /// message [`Control::request`] says what to answer.
+    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control);
+    /// All messages of a turn have been handed over; what is sent now leaves together.
+    fn turn_ended(&mut self, ctl: &mut Control);
+    /// No more waits for this connection than [`Control::notify_below`] asked for.
+    fn writable(&mut self, conn: ConnId, ctl: &mut Control);
+    /// A connection that was opened is closed.
+    fn closed(&mut self, conn: ConnId, reason: &CloseReason, ctl: &mut Control);
+    /// Another thread woke the loop.
+    fn woken(&mut self, ctl: &mut Control);
+    /// When [`Service::timer`] is to be called.
+    fn deadline(&self) -> Option<Instant>;
+    fn timer(&mut self, ctl: &mut Control);
+}
+
+/// Bounds of the loop; see `config::limits` for what each means.
+#[derive(Clone, Debug)]
+pub struct NetLimits {
+    pub message_bytes: u64,
+    pub decompressed_bytes: u64,
+    pub depth: usize,
+    pub connections: usize,
+    pub handshake_bytes: usize,
+    pub handshake_time: Duration,
+    pub inboxes_bytes: usize,
+    pub outbox_bytes: usize,
+    /// Sync messages of one connection without an answer; it is not read on before one is answered.
+    pub open_requests: usize,
+}
+
+impl NetLimits {
+    pub fn of(limits: &Limits) -> NetLimits {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        NetLimits {
+            message_bytes: limits.message_bytes.min(limits.inbox_bytes),
+            decompressed_bytes: limits.decompressed_bytes,
+            depth: size(limits.depth),
+            connections: size(limits.connections),
+            handshake_bytes: size(limits.handshake_bytes),
+            handshake_time: Duration::from_nanos(limits.handshake_ns),
+            inboxes_bytes: size(limits.inboxes_bytes),
+            outbox_bytes: size(limits.outbox_bytes),
+            open_requests: 1 << 16,
+        }
+    }
+
+    /// The codec's part of them.
+    pub fn codec(&self) -> proto::Limits {
+        proto::Limits {
+            max_message_bytes: self.message_bytes,
+            max_decompressed_bytes: self.decompressed_bytes,
+            max_depth: self.depth,
+        }
+    }
+}
+
+/// Listeners, connections and the service that they belong to.
+pub struct Reactor<S> {
+    poll: Poll,
+    events: Events,
+    control: Control,
+    listeners: Listeners,
+    access: Box<dyn Access>,
+    /// Accepted and not through their handshake, in order of time.
+    strangers: VecDeque<(Instant, ConnId)>,
+    pub service: S,
+}
+
+/// What a service needs before the loop runs: its waker.
+pub struct Parts {
+    poll: Poll,
+    waker: Arc<Waker>,
+}
+
+impl Parts {
+    /// # Errors
+    /// The system's, if it has no readiness queue left.
+    pub fn new() -> io::Result<Parts> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        Ok(Parts { poll, waker })
+    }
+
+    /// Wakes the loop from any thread.
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+}
+
+impl<S: Service> Reactor<S> {
+    /// # Errors
+    /// The system's.
+    pub fn new(
+        parts: Parts,
+        mut listeners: Listeners,
+        access: Box<dyn Access>,
+        limits: NetLimits,
+        service: S,
+    ) -> io::Result<Reactor<S>> {
+        listeners.register(parts.poll.registry())?;
+        let control = Control::new(parts.poll.registry().try_clone()?, parts.waker, limits);
+        let events = Events::with_capacity(1024);
+        Ok(Reactor { poll: parts.poll, events, control, listeners, access, strangers: VecDeque::new(), service })
+    }
+
+    /// Runs until the service calls [`Control::stop`].
+    ///
+    /// # Errors
+    /// The readiness queue's own; errors of connections close those.
+    pub fn run(&mut self) -> io::Result<()> {
+        while !self.control.stopping {
+            self.turn()?;
+        }
+        self.last_writes()
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let timeout = self.timeout();
+        if let Err(error) = self.poll.poll(&mut self.events, timeout)
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            return Err(error);
+        }
+        self.control.now = Instant::now();
+        let mut woken = false;
+        let mut accept = false;
+        for event in &self.events {
+            match event.token() {
+                WAKER => woken = true,
+                Token(token) if token < FIRST_CONNECTION => accept = true,
+                token => {
+                    let Some(conn) = self.control.by_token(token) else { continue };
+                    if event.is_readable() || event.is_read_closed() || event.is_error() {
+                        if let Some(connection) = self.control.get_mut(conn) {
+                            connection.ending |= event.is_read_closed() || event.is_error();
+                        }
+                        self.control.queue_read(conn);
+                    }
+                    if event.is_writable()
+                        && let Some(connection) = self.control.get_mut(conn)
+                        && connection.blocked
+                        && !std::mem::replace(&mut connection.dirty, true)
+                    {
+                        self.control.dirty.push(conn);
+                    }
+                }
+            }
+        }
+        if accept {
+            self.accept();
+        }
+        if woken {
+            self.service.woken(&mut self.control);
+        }
+        if self.service.deadline().is_some_and(|at| at <= self.control.now) {
+            self.service.timer(&mut self.control);
+        }
+        self.read_ready();
+        self.drop_silent_strangers();
+        self.service.turn_ended(&mut self.control);
+        self.write_dirty();
+        self.close_closing();
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.control.ready.is_empty() || !self.control.dirty.is_empty() || !self.control.closing.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let stranger = self.strangers.front().map(|(by, _)| *by);
+        let next = [self.service.deadline(), stranger].into_iter().flatten().min()?;
+        Some(next.saturating_duration_since(Instant::now()))
+    }
+
+    fn accept(&mut self) {
+        while let Some(accepted) = self.listeners.accept() {
+            let (stream, ip, local) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, or the peer has gone: those already here must not suffer.
+                    log::warn!("cannot accept a connection: {error}");
+                    return;
+                }
+            };
+            if self.control.open() >= self.control.limits.connections {
+                log::warn!("connection from {ip} refused: limit of {} connections", self.control.limits.connections);
+                continue;
+            }
+            match self.control.insert(stream, ip, local) {
+                Ok(conn) => {
+                    let by = self.control.get(conn).map_or(self.control.now, |connection| connection.handshake_by);
+                    self.strangers.push_back((by, conn));
+                    self.control.queue_read(conn);
+                }
+                Err(error) => log::warn!("cannot take a connection from {ip}: {error}"),
+            }
+        }
+    }
+
+    /// Reads every ready connection once, as long as the turn's bytes last.
+    fn read_ready(&mut self) {
+        let mut budget = TURN_BYTES;
+        for _ in 0..self.control.ready.len() {
+            if budget == 0 {
+                break;
+            }
+            let Some(conn) = self.control.ready.pop_front() else { break };
+            budget = budget.saturating_sub(self.read(conn));
+        }
+    }
+
+    /// One read, and the messages that it completed. Answers the bytes read.
+    fn read(&mut self, conn: ConnId) -> usize {
+        let limits = self.control.limits.codec();
+        let Some(connection) = self.control.get_mut(conn) else { return 0 };
+        connection.queued = false;
+        if connection.closing.is_some() {
+            return 0;
+        }
+        if connection.peer.is_none() {
+            return self.read_login(conn);
+        }
+        // Out of the connection while its messages are handed over: the service may do anything to connections meanwhile.
+        let mut frames = std::mem::replace(&mut connection.frames, FrameReader::new(limits));
+        let mut bytes = 0;
+        let mut outcome = self.hand_over(conn, &mut frames);
+        if let Ok(true) = outcome {
+            outcome = match self.fill(conn, &mut frames) {
+                Ok(read) => {
+                    bytes = read;
+                    self.hand_over(conn, &mut frames)
+                }
+                Err(reason) => Err(reason),
+            };
+        }
+        let held = frames.held_bytes();
+        if let Some(connection) = self.control.get_mut(conn) {
+            connection.frames = frames;
+            let before = std::mem::replace(&mut connection.inbox_bytes, held);
+            self.control.inboxes_bytes = self.control.inboxes_bytes.saturating_sub(before).saturating_add(held);
+        }
+        if let Err(reason) = outcome {
+            self.control.close_with(conn, reason);
+        } else if held > 0 && self.control.inboxes_bytes > self.control.limits.inboxes_bytes {
+            let limit = self.control.limits.inboxes_bytes;
+            self.control
+                .close_with(conn, CloseReason::Limit(format!("more than {limit} bytes of unfinished messages")));
+        }
+        bytes
+    }
+
+    /// Reads once into the connection's frames and notes whether there may be more.
+    fn fill(&mut self, conn: ConnId, frames: &mut FrameReader) -> Result<usize, CloseReason> {
+        let Some(connection) = self.control.get_mut(conn) else { return Ok(0) };
+        let room = frames.spare();
+        let size = room.len();
+        match connection.stream.read(room) {
+            Ok(0) => Err(CloseReason::Peer),
+            Ok(read) => {
+                frames.filled(read);
+                // A short read has emptied the socket; the next bytes are an event of their own.
+                if read == size || connection.ending {
+                    self.control.queue_read(conn);
+                }
+                Ok(read)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                self.control.queue_read(conn);
+                Ok(0)
+            }
+            Err(error) => Err(CloseReason::Socket(error)),
+        }
+    }
+
+    /// Hands over the whole messages held. False if the connection has to wait before its next one.
+    fn hand_over(&mut self, conn: ConnId, frames: &mut FrameReader) -> Result<bool, CloseReason> {
+        loop {
+            let Some(connection) = self.control.get_mut(conn) else { return Ok(false) };
+            if connection.closing.is_some() {
+                return Ok(false);
+            }
+            let limits = &self.control.limits;
+            if !self.control.get(conn).is_some_and(|connection| connection.may_go_on(limits)) {
+                if let Some(connection) = self.control.get_mut(conn) {
+                    connection.stalled = true;
+                }
+                return Ok(false);
+            }
+            let Some((header, message)) = frames.next().map_err(CloseReason::Malformed)? else { return Ok(true) };
+            self.deliver(conn, &header, message).map_err(CloseReason::Malformed)?;
+        }
+    }
+
+    fn deliver(&mut self, conn: ConnId, header: &Header, message: &[u8]) -> Result<(), DecodeError> {
+        let request = match header.kind {
+            MessageKind::Sync => self.control.ask(conn),
+            MessageKind::Async | MessageKind::Response => None,
+        };
+        self.control.request = request;
+        if header.compression == Compression::None {
+            self.service.message(conn, header, message.get(HEADER_BYTES..).unwrap_or_default(), &mut self.control);
+        } else {
+            let plain = compress::decompress(message, &self.control.limits.codec())?;
+            self.service.message(conn, header, plain.get(HEADER_BYTES..).unwrap_or_default(), &mut self.control);
+        }
+        self.control.request = None;
+        Ok(())
+    }
+
+    /// Reads what there is of a handshake. Answers the bytes read.
+    fn read_login(&mut self, conn: ConnId) -> usize {
+        let limit = self.control.limits.handshake_bytes;
+        let Some(connection) = self.control.get_mut(conn) else { return 0 };
+        let mut buffer = [0u8; 4096];
+        let read = match connection.stream.read(&mut buffer) {
+            Ok(0) => {
+                self.control.close_with(conn, CloseReason::Peer);
+                return 0;
+            }
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return 0,
+            Err(error) => {
+                self.control.close_with(conn, CloseReason::Socket(error));
+                return 0;
+            }
+        };
+        connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        if read == buffer.len() || connection.ending {
+            self.control.queue_read(conn);
+        }
+        let Some(connection) = self.control.get_mut(conn) else { return read };
+        match handshake::parse(&connection.login) {
+            Ok(None) if connection.login.len() > limit => {
+                self.control.close_with(conn, CloseReason::Handshake("no end of the handshake"));
+            }
+            Ok(None) => {}
+            Ok(Some((_, used))) if used > limit => {
+                self.control.close_with(conn, CloseReason::Handshake("user and password too long"));
+            }
+            Ok(Some((credentials, used))) => {
+                let login = std::mem::take(&mut connection.login);
+                if !self.access.allows(&credentials.user, &credentials.password) {
+                    log::warn!("{:?} from {} refused: wrong user or password", credentials, connection.ip);
+                    self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
+                    return read;
+                }
+                let capability = handshake::answer(credentials.capability);
+                let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local };
+                connection.peer = Some(peer.clone());
+                connection.frames.extend(login.get(used..).unwrap_or_default());
+                self.control.send(conn, bytes::Bytes::copy_from_slice(&[capability]));
+                self.service.opened(conn, &peer, &mut self.control);
+                // Messages may have come with the handshake.
+                self.control.queue_read(conn);
+            }
+            Err(error) => {
+                log::info!("connection from {}: {error}", connection.ip);
+                self.control.close_with(conn, CloseReason::Handshake("no handshake"));
+            }
+        }
+        read
+    }
+
+    fn drop_silent_strangers(&mut self) {
+        while let Some((by, conn)) = self.strangers.front().copied() {
+            let waits = self.control.get(conn).is_some_and(|connection| connection.peer.is_none());
+            if waits && by > self.control.now {
+                return;
+            }
+            self.strangers.pop_front();
+            if waits {
+                self.control.close_with(conn, CloseReason::Handshake("no handshake in time"));
+            }
+        }
+    }
+
+    fn write_dirty(&mut self) {
+        for conn in std::mem::take(&mut self.control.dirty) {
+            if let Some(connection) = self.control.get_mut(conn) {
+                connection.dirty = false;
+            }
+            if self.control.write(conn) {
+                self.service.writable(conn, &mut self.control);
+            }
+        }
+    }
+
+    fn close_closing(&mut self) {
+        for conn in std::mem::take(&mut self.control.closing) {
+            self.control.write(conn);
+            let Some(mut connection) = self.control.remove(conn) else { continue };
+            let reason = connection.closing.take().unwrap_or(CloseReason::Peer);
+            let who = connection.peer.as_ref().map_or_else(|| connection.ip.to_string(), Peer::to_string);
+            match reason {
+                CloseReason::Malformed(_) | CloseReason::Limit(_) => {
+                    log::warn!("connection {} of {who} closed: {reason}", conn.handle());
+                }
+                _ => log::debug!("connection {} of {who} closed: {reason}", conn.handle()),
+            }
+            if connection.peer.is_some() {
+                drop(connection);
+                self.service.closed(conn, &reason, &mut self.control);
+            }
+        }
+    }
+
+    /// Gives outboxes a moment to empty, then closes everything.
+    fn last_writes(&mut self) -> io::Result<()> {
+        let by = Instant::now().checked_add(LAST_WRITES).unwrap_or_else(Instant::now);
+        loop {
+            let open: Vec<ConnId> = self.control.connections().map(|(conn, _)| conn).collect();
+            for conn in &open {
+                self.control.write(*conn);
+            }
+            let left = by.saturating_duration_since(Instant::now());
+            if left.is_zero() || open.iter().all(|conn| self.control.outbox_bytes(*conn) == 0) {
+                break;
+            }
+            // Sockets that were full report room; the cap keeps this going where one does not.
+            self.poll
+                .poll(&mut self.events, Some(left.min(Duration::from_millis(50))))
+                .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) })?;
+        }
+        for conn in self.control.connections().map(|(conn, _)| conn).collect::<Vec<_>>() {
+            self.control.close_with(conn, CloseReason::Shutdown);
+        }
+        self.close_closing();
+        Ok(())
+    }
+}

@@ -1,0 +1,339 @@
+//! The loop against real sockets.
+
+use super::access::{Access, Everyone};
+use super::client::ClientError;
+use super::*;
+use crate::config::{Address, Limits};
+use proto::{Header, MessageKind, Value, encode};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Answers each question with what it asked. `"later"` is answered after the next one, `"stop"` ends the loop, `"pause"` stops
+/// reading its connection until anyone sends `"resume"`.
+struct Echo {
+    events: mpsc::Sender<String>,
+    late: Option<Request>,
+    paused: Option<ConnId>,
+}
+
+impl Service for Echo {
+    fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
+        let _ = self.events.send(format!("opened {} {} {}", conn.handle(), peer.user.escape_ascii(), peer.capability));
+    }
+
+    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
+        let text = body.get(6..).unwrap_or_default().escape_ascii().to_string();
+        let _ = self.events.send(format!("message {:?} {}", header.kind, text.chars().take(20).collect::<String>()));
+        let answer = message::response(body).unwrap();
+        match (text.as_str(), ctl.request()) {
+            ("stop", _) => ctl.stop(),
+            ("later", request) => self.late = request,
+            ("pause", _) => {
+                ctl.pause(conn);
+                self.paused = Some(conn);
+            }
+            ("resume", _) => ctl.resume(self.paused.take().unwrap()),
+            (_, Some(request)) => {
+                ctl.reply(request, answer.clone());
+                if let Some(late) = self.late.take() {
+                    ctl.reply(late, answer);
+                }
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn turn_ended(&mut self, _: &mut Control) {}
+    fn writable(&mut self, _: ConnId, _: &mut Control) {}
+    fn closed(&mut self, _: ConnId, reason: &CloseReason, _: &mut Control) {
+        let _ = self.events.send(format!("closed {reason}"));
+    }
+    fn woken(&mut self, ctl: &mut Control) {
+        ctl.stop();
+    }
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+    fn timer(&mut self, _: &mut Control) {}
+}
+
+struct Running {
+    port: u16,
+    events: mpsc::Receiver<String>,
+    waker: std::sync::Arc<mio::Waker>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn with(limits: Limits, access: Box<dyn Access>, unix: Option<&std::path::Path>) -> Running {
+        let mut listeners = Listeners::tcp(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        if let Some(directory) = unix {
+            listeners.unix(directory);
+        }
+        let (sender, events) = mpsc::channel();
+        let parts = Parts::new().unwrap();
+        let (port, waker) = (listeners.port(), parts.waker());
+        let echo = Echo { events: sender, late: None, paused: None };
+        let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&limits), echo).unwrap();
+        let thread = Some(std::thread::spawn(move || reactor.run().unwrap()));
+        Running { port, events, waker, thread }
+    }
+
+    fn new() -> Running {
+        Running::with(Limits::default(), Box::new(Everyone), None)
+    }
+
+    fn address(&self) -> Address {
+        format!("127.0.0.1:{}:ann:pw", self.port).parse().unwrap()
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.address(), PATIENCE, proto::Limits::default()).unwrap()
+    }
+
+    fn raw(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    fn expect(&self, start: &str) -> String {
+        let by = Instant::now() + PATIENCE;
+        loop {
+            let left = by.saturating_duration_since(Instant::now());
+            let event = self.events.recv_timeout(left).unwrap_or_else(|_| panic!("no event {start:?}"));
+            if event.starts_with(start) {
+                return event;
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn sync(text: &str) -> Vec<u8> {
+    encode::message(MessageKind::Sync, &Value::chars(text)).unwrap()
+}
+
+fn read_to_end(mut stream: &TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    let _ = stream.read_to_end(&mut all);
+    all
+}
+
+#[test]
+fn a_question_gets_its_answer() {
+    let server = Running::new();
+    let mut client = server.client();
+    assert_eq!(client.capability(), 6);
+    assert_eq!(client.request(&Value::chars("hello")).unwrap(), Value::chars("hello"));
+    assert_eq!(server.expect("opened"), "opened 5 ann 6");
+}
+
+#[test]
+fn the_smaller_capability_is_agreed_on() {
+    let server = Running::new();
+    let mut stream = server.raw();
+    stream.write_all(b"bob:pw\x03\0").unwrap();
+    let mut answer = [0; 1];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!((answer, server.expect("opened").as_str()), ([3], "opened 5 bob 3"));
+}
+
+#[test]
+fn answers_keep_the_order_of_the_questions() {
+    let server = Running::new();
+    let mut stream = server.raw();
+    stream.write_all(b"\x03\0").unwrap();
+    stream.write_all(&[sync("later"), sync("now")].concat()).unwrap();
+    let mut answers = vec![0; 1 + 17 + 17];
+    stream.read_exact(&mut answers).unwrap();
+    assert_eq!((&answers[15..18], &answers[32..35]), (&b"now"[..], &b"now"[..]));
+}
+
+#[test]
+fn messages_that_come_with_the_handshake_are_answered() {
+    let server = Running::new();
+    let mut stream = server.raw();
+    stream.write_all(&[b"bob:pw\x06\0".to_vec(), sync("early")].concat()).unwrap();
+    let mut answer = vec![0; 1 + 8 + 6 + 5];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer[15..], b"early");
+}
+
+#[test]
+fn a_message_may_come_byte_by_byte() {
+    let server = Running::new();
+    let (slow, mut quick) = (server.raw(), server.client());
+    for byte in [b"bob:pw\x06\0".to_vec(), sync("slow")].concat() {
+        (&slow).write_all(&[byte]).unwrap();
+        assert_eq!(quick.request(&Value::chars("quick")).unwrap(), Value::chars("quick"));
+    }
+    let mut answer = vec![0; 1 + 8 + 6 + 4];
+    (&slow).read_exact(&mut answer).unwrap();
+    assert_eq!(&answer[15..], b"slow");
+}
+
+#[test]
+fn wrong_passwords_are_refused_without_a_byte() {
+    struct Nobody;
+    impl Access for Nobody {
+        fn allows(&self, user: &[u8], password: &[u8]) -> bool {
+            (user, password) == (b"ann", b"pw")
+        }
+    }
+    let server = Running::with(Limits::default(), Box::new(Nobody), None);
+    let stream = server.raw();
+    (&stream).write_all(b"ann:no\x06\0").unwrap();
+    assert_eq!(read_to_end(&stream), b"");
+    assert!(matches!(
+        Client::connect(
+            &format!("127.0.0.1:{}:bob:pw", server.port).parse().unwrap(),
+            PATIENCE,
+            proto::Limits::default()
+        ),
+        Err(ClientError::Refused(_))
+    ));
+    assert!(server.client().request(&Value::chars("in")).is_ok());
+}
+
+#[test]
+fn garbage_closes_its_own_connection_only() {
+    let server = Running::new();
+    let mut good = server.client();
+    let before = server.raw();
+    (&before).write_all(&[0xff; 3000]).unwrap();
+    assert_eq!(read_to_end(&before), b"");
+    let after = server.raw();
+    (&after).write_all(b"x:\x06\0").unwrap();
+    (&after).write_all(&[0xab; 64]).unwrap();
+    assert_eq!(read_to_end(&after), [6]);
+    assert!(server.expect("closed").contains("byte order"));
+    assert!(good.request(&Value::chars("still")).is_ok());
+}
+
+#[test]
+fn a_length_over_the_limit_closes_the_connection() {
+    let server = Running::new();
+    let stream = server.raw();
+    (&stream).write_all(b"x:\x06\0").unwrap();
+    (&stream).write_all(&[1, 0, 0, 0, 0, 0, 0, 0x40, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    assert_eq!(read_to_end(&stream), [6]);
+    assert!(server.expect("closed").contains("'limit"));
+}
+
+#[test]
+fn a_bomb_closes_the_connection() {
+    let server = Running::new();
+    let stream = server.raw();
+    (&stream).write_all(b"x:\x06\0").unwrap();
+    // A compressed message of 20 bytes that claims 3 GiB.
+    (&stream).write_all(&[1, 0, 1, 0, 20, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    assert_eq!(read_to_end(&stream), [6]);
+    assert!(server.expect("closed").contains("'limit"));
+}
+
+#[test]
+fn compressed_messages_are_understood() {
+    let server = Running::new();
+    let mut client = server.client();
+    let text = "a".repeat(5000);
+    let message = proto::compress::compress(&sync(&text)).unwrap();
+    let answer = client.request_raw(&message, |_| {}).unwrap();
+    assert_eq!(answer.view(&proto::Limits::default()).unwrap().chars(), Some(text.as_bytes()));
+}
+
+#[test]
+fn connections_over_the_limit_are_closed_at_once() {
+    let server = Running::with(Limits { connections: 1, ..Limits::default() }, Box::new(Everyone), None);
+    let mut first = server.client();
+    let second = server.raw();
+    assert_eq!(read_to_end(&second), b"");
+    assert!(first.request(&Value::chars("first")).is_ok());
+}
+
+#[test]
+fn a_peer_that_never_shakes_hands_is_dropped() {
+    let server = Running::with(Limits { handshake_ns: 1_000_000, ..Limits::default() }, Box::new(Everyone), None);
+    assert_eq!(read_to_end(&server.raw()), b"");
+}
+
+#[test]
+fn a_paused_connection_loses_nothing() {
+    let server = Running::new();
+    let (mut paused, mut other) = (server.client(), server.client());
+    paused.send_async(&Value::chars("pause")).unwrap();
+    paused.send_async(&Value::chars("kept")).unwrap();
+    paused.flush().unwrap();
+    server.expect("message Async pause");
+    other.request(&Value::chars("between")).unwrap();
+    assert_eq!(server.expect("message"), "message Sync between");
+    other.send_async(&Value::chars("resume")).unwrap();
+    other.flush().unwrap();
+    assert_eq!(server.expect("message Async k"), "message Async kept");
+}
+
+#[test]
+fn a_handle_is_given_again_a_connection_is_not() {
+    let server = Running::new();
+    drop(server.client());
+    assert_eq!(server.expect("opened"), "opened 5 ann 6");
+    server.expect("closed");
+    let _client = server.client();
+    assert_eq!(server.expect("opened"), "opened 5 ann 6");
+}
+
+#[test]
+fn what_is_queued_leaves_before_the_loop_ends() {
+    let server = Running::new();
+    let stream = server.raw();
+    (&stream).write_all(&[b"x:\x06\0".to_vec(), sync("last"), sync("stop")].concat()).unwrap();
+    assert_eq!(&read_to_end(&stream)[15..], b"last");
+}
+
+#[test]
+fn unix_sockets_are_found_where_kdb_clients_look() {
+    let directory = std::env::temp_dir().join(format!("elastick-net-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let server = Running::with(Limits::default(), Box::new(Everyone), Some(&directory));
+    let path = directory.join(format!("kx.{}", server.port));
+    let address =
+        Address { host: directory.display().to_string(), port: server.port, user: "u".into(), password: "".into() };
+    let mut by_name = Client::connect(&address, PATIENCE, proto::Limits::default()).unwrap();
+    assert!(by_name.request(&Value::chars("abstract")).is_ok());
+    let mut by_path = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    by_path.write_all(b"p:\x03\0").unwrap();
+    let mut answer = [0; 1];
+    by_path.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [3]);
+    drop(server);
+    assert!(!path.exists());
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_peer_that_does_not_read_its_answers_is_not_read_either() {
+    let server = Running::with(Limits { outbox_bytes: 1 << 20, ..Limits::default() }, Box::new(Everyone), None);
+    let stream = server.raw();
+    (&stream).write_all(b"x:\x06\0").unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let question = sync(&"q".repeat(100_000));
+    // Stops when neither side's buffers take any more; the server holds no more than twice its limit.
+    let mut asked = 0usize;
+    while (&stream).write_all(&question).is_ok() {
+        asked += question.len();
+        assert!(asked < 200 << 20, "the server takes everything");
+    }
+    assert!(server.client().request(&Value::chars("other")).is_ok());
+}
