@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
 
     /// Bytes up to a NUL, which is passed over.
     pub(crate) fn text(&mut self) -> Result<&'a [u8], DecodeError> {
-        match self.rest.iter().position(|byte| *byte == 0) {
+        match first_nul(self.rest) {
             Some(length) => {
                 let text = self.take(length)?;
                 self.byte()?;
@@ -79,4 +79,23 @@ impl<'a> Cursor<'a> {
             None => Err(self.error(DecodeErrorKind::Incomplete)),
         }
     }
+}
+
+/// Place of the first NUL, eight bytes at a time: most symbols are that short, and a loop over single bytes would
+/// mispredict its end at each.
+pub(crate) fn first_nul(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = u64::from_le_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
+    let mut passed: usize = 0;
+    let (words, tail) = bytes.as_chunks::<8>();
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        // The lowest bit set stands in the first zero byte; higher ones may be borrows.
+        let nuls = word.wrapping_sub(LOW) & !word & HIGH;
+        if nuls != 0 {
+            return passed.checked_add((nuls.trailing_zeros() / 8) as usize);
+        }
+        passed = passed.checked_add(8)?;
+    }
+    passed.checked_add(tail.iter().position(|byte| *byte == 0)?)
 }

@@ -2,13 +2,11 @@
 
 use crate::error::EncodeError;
 use crate::header::{Compression, Endian, HEADER_BYTES, Header, MessageKind};
+use crate::limits::DEEPEST;
 use crate::types;
 use crate::value::{Items, Value};
 use crate::walk::{is_column, is_countable};
 pub use crate::writer::Writer;
-
-/// Deepest nesting that is written: far beyond what [`Limits`](crate::Limits) lets anyone read, and safe for the stack.
-const MAX_DEPTH: usize = 512;
 
 /// Appends the serialised form of a value.
 ///
@@ -27,7 +25,7 @@ fn try_object(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let mut writer = Writer::new(out);
     match value {
         Value::Error(text) => writer.error(text),
-        _ => put(&mut writer, value, MAX_DEPTH)?,
+        _ => put(&mut writer, value, DEEPEST)?,
     }
     writer.finish()
 }

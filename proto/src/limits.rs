@@ -1,5 +1,8 @@
 //! What a peer or a file may make the codec do.
 
+/// Deepest nesting that is read or written under any limits.
+pub(crate) const DEEPEST: usize = 512;
+
 /// Bounds on one message or log record. Exceeding one is a `limit` error, not an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -7,8 +10,8 @@ pub struct Limits {
     pub max_message_bytes: u64,
     /// Largest message after decompression, header included, in bytes.
     pub max_decompressed_bytes: u64,
-    /// Deepest nesting of lists, dictionaries, tables and functions; an atom has depth 1. Reading recurses, so this
-    /// also bounds the stack.
+    /// Deepest nesting of lists, dictionaries, tables and functions; an atom has depth 1. Reading recurses, so more
+    /// than 512 counts as 512, which every thread's stack can hold.
     pub max_depth: usize,
 }
 
@@ -16,5 +19,11 @@ impl Default for Limits {
     /// 1 GiB on the wire and decompressed, 128 levels.
     fn default() -> Limits {
         Limits { max_message_bytes: 1 << 30, max_decompressed_bytes: 1 << 30, max_depth: 128 }
+    }
+}
+
+impl Limits {
+    pub(crate) fn depth(&self) -> usize {
+        self.max_depth.min(DEEPEST)
     }
 }

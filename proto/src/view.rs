@@ -49,6 +49,11 @@ impl<'a> View<'a> {
         Some(View { raw: bytes.get(..used)?, endian: cursor.endian })
     }
 
+    /// The last object inside another one: it takes all that is left.
+    fn to_end(cursor: &Cursor<'a>) -> View<'a> {
+        View { raw: cursor.rest(), endian: cursor.endian }
+    }
+
     /// The object's exact bytes.
     pub fn raw(&self) -> &'a [u8] {
         self.raw
@@ -152,7 +157,7 @@ impl<'a> View<'a> {
         }
         let mut cursor = self.body();
         let keys = View::next(&mut cursor)?;
-        let values = View::next(&mut cursor)?;
+        let values = View::to_end(&cursor);
         Some(DictView { sorted: ty == types::SORTED_DICT, keys, values })
     }
 
@@ -163,7 +168,7 @@ impl<'a> View<'a> {
         }
         let mut cursor = self.body();
         let attr = cursor.byte().ok()?;
-        let body = View { raw: cursor.rest(), endian: self.endian }.dict()?;
+        let body = View::to_end(&cursor).dict()?;
         Some(TableView { attr, names: body.keys.vector()?, columns: body.values.list()? })
     }
 
@@ -174,7 +179,7 @@ impl<'a> View<'a> {
         }
         let mut cursor = self.body();
         let namespace = cursor.text().ok()?;
-        Some((namespace, View::next(&mut cursor)?.chars()?))
+        Some((namespace, View::to_end(&cursor).chars()?))
     }
 
     /// The object as an owned value.

@@ -7,7 +7,7 @@
 use crate::cursor::Cursor;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::header::Endian;
-use crate::limits::Limits;
+use crate::limits::{DEEPEST, Limits};
 use crate::types;
 
 /// Bytes of the object at the start of `bytes`.
@@ -20,21 +20,21 @@ pub fn object(bytes: &[u8], endian: Endian, limits: &Limits) -> Result<usize, De
         cursor.byte()?;
         cursor.text()?;
     } else {
-        step(&mut cursor, limits, limits.max_depth)?;
+        step(&mut cursor, limits.depth(), limits.depth())?;
     }
     Ok(cursor.offset())
 }
 
 /// Steps over an object that stands inside another one and was walked before.
 pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DecodeError> {
-    let limits = Limits { max_depth: usize::MAX, ..Limits::default() };
-    step(cursor, &limits, usize::MAX).map(drop)
+    step(cursor, DEEPEST, DEEPEST).map(drop)
 }
 
-/// Steps over one object and answers how many items `count` would say it has. `depth_left` levels may still open.
-fn step(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<usize, DecodeError> {
+/// Steps over one object and answers how many items `count` would say it has. `depth_left` of `max_depth` levels
+/// may still open.
+fn step(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<usize, DecodeError> {
     let Some(inner) = depth_left.checked_sub(1) else {
-        return Err(cursor.error(DecodeErrorKind::TooDeep { max_depth: limits.max_depth }));
+        return Err(cursor.error(DecodeErrorKind::TooDeep { max_depth }));
     };
     let start = *cursor;
     let ty = cursor.ty()?;
@@ -56,7 +56,7 @@ fn step(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<u
             cursor.byte()?;
             let count = cursor.count()?;
             for _ in 0..count {
-                step(cursor, limits, inner)?;
+                step(cursor, max_depth, inner)?;
             }
             Ok(count)
         }
@@ -73,14 +73,14 @@ fn step(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<u
         }
         types::TABLE => {
             cursor.byte()?;
-            table(cursor, limits, inner)
+            table(cursor, max_depth, inner)
         }
         types::DICT | types::SORTED_DICT => {
             expect_type(cursor, is_countable, DecodeErrorKind::NotADict)?;
-            let keys = step(cursor, limits, inner)?;
+            let keys = step(cursor, max_depth, inner)?;
             let values_at = *cursor;
             expect_type(cursor, is_countable, DecodeErrorKind::NotADict)?;
-            let values = step(cursor, limits, inner)?;
+            let values = step(cursor, max_depth, inner)?;
             if keys != values {
                 return Err(values_at.error(DecodeErrorKind::Length { expected: keys, found: values }));
             }
@@ -89,7 +89,7 @@ fn step(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<u
         types::LAMBDA => {
             cursor.text()?;
             expect_type(cursor, |ty| ty == types::CHAR, DecodeErrorKind::NotASource)?;
-            step(cursor, limits, inner)?;
+            step(cursor, max_depth, inner)?;
             Ok(1)
         }
         types::UNARY | types::BINARY | types::ITERATOR => {
@@ -99,12 +99,12 @@ fn step(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<u
         types::PROJECTION | types::COMPOSITION => {
             let count = cursor.count()?;
             for _ in 0..count {
-                step(cursor, limits, inner)?;
+                step(cursor, max_depth, inner)?;
             }
             Ok(1)
         }
         types::EACH..=types::EACH_LEFT => {
-            step(cursor, limits, inner)?;
+            step(cursor, max_depth, inner)?;
             Ok(1)
         }
         _ => Err(start.error(DecodeErrorKind::UnknownType(ty))),
@@ -112,14 +112,14 @@ fn step(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<u
 }
 
 /// The dictionary of a table: symbol vector against a general list of columns. Answers the number of rows.
-fn table(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<usize, DecodeError> {
+fn table(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<usize, DecodeError> {
     let Some(inner) = depth_left.checked_sub(1) else {
-        return Err(cursor.error(DecodeErrorKind::TooDeep { max_depth: limits.max_depth }));
+        return Err(cursor.error(DecodeErrorKind::TooDeep { max_depth }));
     };
     expect_type(cursor, |ty| matches!(ty, types::DICT | types::SORTED_DICT), DecodeErrorKind::NotATable)?;
     cursor.ty()?;
     expect_type(cursor, |ty| ty == types::SYMBOL, DecodeErrorKind::NotATable)?;
-    let names = step(cursor, limits, inner)?;
+    let names = step(cursor, max_depth, inner)?;
     expect_type(cursor, |ty| ty == types::LIST, DecodeErrorKind::NotATable)?;
     let columns_at = *cursor;
     cursor.take(2)?;
@@ -131,7 +131,7 @@ fn table(cursor: &mut Cursor<'_>, limits: &Limits, depth_left: usize) -> Result<
     for _ in 0..columns {
         let column_at = *cursor;
         expect_type(cursor, is_column, DecodeErrorKind::NotATable)?;
-        let found = step(cursor, limits, inner.saturating_sub(1))?;
+        let found = step(cursor, max_depth, inner.saturating_sub(1))?;
         let expected = *rows.get_or_insert(found);
         if found != expected {
             return Err(column_at.error(DecodeErrorKind::Length { expected, found }));

@@ -82,6 +82,18 @@ fn messages_compressed_elsewhere_keep_their_bytes() {
 }
 
 #[test]
+fn an_eight_byte_length_is_read_as_a_four_byte_one() {
+    for record in json_lines("golden-compressed.jsonl") {
+        let bytes = unhex(text(&record, "hex"));
+        let (kind, compression, total_bytes) = (MessageKind::Async, Compression::Long, bytes.len() as u64 + 4);
+        let header = Header { endian: Endian::Little, kind, compression, total_bytes }.write().expect("short");
+        let long = [&header[..], &bytes[8..12], &[0; 4], &bytes[12..]].concat();
+        let plain = |bytes: &[u8]| compress::decompress(bytes, &Limits::default()).expect("decompresses");
+        assert!(plain(&long)[8..] == plain(&bytes)[8..], "{}", text(&record, "id"));
+    }
+}
+
+#[test]
 fn recorded_pairs_of_expression_and_bytes_decode() {
     let Some(raw) = golden("raw") else { return };
     for project in fs::read_dir(raw).expect("readable") {

@@ -18,7 +18,7 @@ pub struct ListView<'a> {
 }
 
 impl<'a> ListView<'a> {
-    /// The objects in order. Each step passes over the bytes of one object.
+    /// The objects in order. Each step but the last passes over the bytes of one object.
     pub fn iter(&self) -> ListIter<'a> {
         ListIter { cursor: Cursor::new(self.body, self.endian), left: self.count }
     }
@@ -50,6 +50,10 @@ impl<'a> Iterator for ListIter<'a> {
 
     fn next(&mut self) -> Option<View<'a>> {
         self.left = self.left.checked_sub(1)?;
+        if self.left == 0 {
+            // The last object ends where the list ends: no need to step over it.
+            return Some(View::to_end(&self.cursor));
+        }
         View::next(&mut self.cursor)
     }
 

@@ -1,5 +1,6 @@
 //! Vectors of simple types, borrowed.
 
+use crate::cursor::first_nul;
 use crate::header::Endian;
 use crate::item::Item;
 use crate::types;
@@ -76,7 +77,7 @@ impl<'a> Iterator for SymbolIter<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         self.left = self.left.checked_sub(1)?;
-        let end = self.rest.iter().position(|byte| *byte == 0)?;
+        let end = first_nul(self.rest)?;
         let (text, rest) = self.rest.split_at_checked(end)?;
         self.rest = rest.get(1..).unwrap_or_default();
         Some(text)

@@ -1,6 +1,9 @@
 //! What the tests of this crate share: the recorded bytes, and a second encoder.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub mod arbitrary;
+pub mod second;
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,0 +1,71 @@
+//! Input that asks for more than it may have.
+
+use elastick_proto::{Compression, DecodeErrorKind, EncodeError, Endian, Header, Limits, MessageKind, Value};
+use elastick_proto::{compress, decode, encode, walk};
+
+const NO_LIMITS: Limits =
+    Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth: usize::MAX };
+
+/// A compressed message of eight bytes of stream that declares that length.
+fn bomb(total_bytes: u64) -> Vec<u8> {
+    let stream = [0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0];
+    let header = Header {
+        endian: Endian::Little,
+        kind: MessageKind::Async,
+        compression: Compression::Long,
+        total_bytes: 16 + stream.len() as u64,
+    };
+    [&header.write().expect("short")[..], &total_bytes.to_le_bytes(), &stream].concat()
+}
+
+#[test]
+fn a_message_that_would_expand_over_the_limit_is_refused() {
+    let limits = Limits::default();
+    let error = compress::decompress(&bomb(10 << 30), &limits).expect_err("too long");
+    let (total_bytes, max_bytes) = (10 << 30, limits.max_decompressed_bytes);
+    assert_eq!(error.kind, DecodeErrorKind::ExpandsTooFar { total_bytes, max_bytes });
+    assert_eq!(error.term(), "limit");
+}
+
+#[test]
+fn a_compressed_match_with_nothing_before_it_is_refused() {
+    let mut message = bomb(40);
+    message[16] = 1;
+    assert_eq!(
+        compress::decompress(&message, &NO_LIMITS).expect_err("refers to nothing").kind,
+        DecodeErrorKind::BadCompression
+    );
+}
+
+#[test]
+fn deep_nesting_is_refused_whatever_the_limit() {
+    let list = [0, 0, 1, 0, 0, 0];
+    let projection = [104, 1, 0, 0, 0];
+    let derived = [106];
+    for unit in [&list[..], &projection, &derived] {
+        let mut bytes = unit.repeat(100_000);
+        bytes.extend([101, 0]);
+        for limits in [Limits::default(), NO_LIMITS] {
+            let error = walk::object(&bytes, Endian::Little, &limits).expect_err("too deep");
+            assert!(matches!(error.kind, DecodeErrorKind::TooDeep { .. }), "{error}");
+            assert_eq!(decode::object(&bytes, Endian::Little, &limits), Err(error));
+        }
+    }
+}
+
+#[test]
+fn the_depth_limit_is_exact() {
+    let nested = |levels: usize| (1..levels).fold(Value::NULL, |inner, _| Value::list([inner]));
+    let limits = Limits { max_depth: 5, ..Limits::default() };
+    for (levels, fits) in [(5, true), (6, false)] {
+        let mut bytes = Vec::new();
+        encode::encode_object(&nested(levels), &mut bytes).expect("shallow");
+        assert_eq!(decode::object(&bytes, Endian::Little, &limits).is_ok(), fits, "{levels}");
+    }
+}
+
+#[test]
+fn a_value_too_deep_to_be_read_is_not_written() {
+    let deep = (0..600).fold(Value::NULL, |inner, _| Value::list([inner]));
+    assert_eq!(encode::message(MessageKind::Async, &deep), Err(EncodeError::TooDeep));
+}
