@@ -13,6 +13,8 @@ pub mod monitor;
 pub mod net;
 pub mod q;
 pub mod queue;
+pub mod rdb;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod table;
+pub mod tick;

@@ -135,8 +135,10 @@ pub enum Action {
     EndOfDay { handle: Handle, date: Date },
     /// The node has come back over another connection: close this one.
     Close { handle: Handle },
-    /// So many nodes more are needed than wait: a window nobody holds, or no live subscriber. Said when the number grows.
-    NeedNode { queue: QueueName, nodes: usize },
+    /// There is a window that nobody holds, or no live subscriber, and too few who wait. Said when the number of `missing` nodes
+    /// grows. `desired`: how many nodes the queue then has in all, for the fleet. `via`: a native node that can ask the fleet, the
+    /// live one if possible.
+    NeedNode { queue: QueueName, missing: usize, desired: usize, via: Option<Handle> },
     /// For the log.
     Note(String),
     /// For the log, and a human must know.

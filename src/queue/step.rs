@@ -220,11 +220,15 @@ impl Queue {
         for (queue, line) in &self.lines {
             let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
             let waiting = self.subscribers.iter().filter(|s| s.state == State::Waiting && s.queue == *queue).count();
-            let nodes = (line.lost.len() + usize::from(!has_live)).saturating_sub(waiting);
-            if nodes > self.asked.get(queue).copied().unwrap_or(0) {
-                out.push(Action::NeedNode { queue: queue.clone(), nodes });
+            let missing = (line.lost.len() + usize::from(!has_live)).saturating_sub(waiting);
+            if missing > self.asked.get(queue).copied().unwrap_or(0) {
+                let nodes = || self.subscribers.iter().filter(|s| s.queue == *queue && s.kind() == Kind::Native);
+                let desired = nodes().filter(|s| s.state != State::Lost).count() + missing;
+                let via = nodes().filter(|s| s.handle.is_some()).min_by_key(|s| s.state != State::Live);
+                let via = via.and_then(|s| s.handle);
+                out.push(Action::NeedNode { queue: queue.clone(), missing, desired, via });
             }
-            asked.insert(queue.clone(), nodes);
+            asked.insert(queue.clone(), missing);
         }
         self.asked = asked;
     }

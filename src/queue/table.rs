@@ -233,6 +233,13 @@ impl Queue {
         self.subscribers.iter().find(|s| s.is_live_in(queue)).map(|s| (s, open))
     }
 
+    /// How many native nodes of the queue hold something or are about to, this one among them: with one more it has a successor.
+    /// What a live node asks its fleet for is this plus one.
+    pub fn position(&self, queue: &QueueName) -> usize {
+        let takes_part = |s: &&Subscriber| !matches!(s.state, State::Waiting | State::Lost);
+        self.subscribers.iter().filter(|s| s.queue == *queue && s.kind() == Kind::Native).filter(takes_part).count()
+    }
+
     /// What a subscriber last said about itself.
     pub fn status(&self, id: SubscriberId) -> Option<&Status> {
         self.status.get(&id)

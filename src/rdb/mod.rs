@@ -1,0 +1,3 @@
+//! A node of the elastic real-time database.
+
+pub mod policy;

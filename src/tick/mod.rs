@@ -1,0 +1,3 @@
+//! The tickerplant.
+
+pub mod day;
