@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod error;
+pub mod fleet;
 
 pub use args::{command_for, settings_of};
 pub use error::CliError;
@@ -18,7 +19,7 @@ struct Subcommand {
     run: fn(&ArgMatches) -> Result<(), CliError>,
 }
 
-const SUBCOMMANDS: &[Subcommand] = &[];
+const SUBCOMMANDS: &[Subcommand] = &[Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run }];
 
 fn command() -> Command {
     Command::new("elastick")
