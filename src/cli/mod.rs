@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod error;
+pub mod feed;
 pub mod fleet;
 
 pub use args::{command_for, settings_of};

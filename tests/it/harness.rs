@@ -31,10 +31,6 @@ impl Process {
         Process { child, output }
     }
 
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// The first line of its output that `wanted` finds something in.
     pub fn line<T>(&mut self, wanted: impl Fn(&str) -> Option<T>) -> T {
         let mut seen = String::new();
@@ -66,11 +62,6 @@ impl Process {
     pub fn kill(&mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it can be waited for");
-    }
-
-    /// Waits until it ends by itself.
-    pub fn finish(&mut self) -> std::process::ExitStatus {
-        self.child.wait().expect("it can be waited for")
     }
 }
 
