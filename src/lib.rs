@@ -9,7 +9,6 @@ pub mod fleet;
 #[allow(unsafe_code)]
 pub mod kernel;
 pub mod lease;
-pub mod log;
 pub mod monitor;
 pub mod net;
 pub mod q;

@@ -61,7 +61,7 @@ impl Queue {
 
     /// How many waiting subscribers of this queue stay over the end of the day: as many as configured, and one in any case
     /// while the live one is not connected.
-    fn standbys(&self, queue: &QueueName) -> usize {
+    pub(super) fn standbys(&self, queue: &QueueName) -> usize {
         let live_is_here = self.subscribers.iter().any(|s| s.is_live_in(queue) && s.handle.is_some());
         self.params.standbys_kept.max(usize::from(!live_is_here))
     }

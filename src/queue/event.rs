@@ -113,7 +113,8 @@ pub enum Event {
 /// What the shell has to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Write to the journal. Always the first action of a step that changed something.
+    /// Write to the journal. Always the first action of a step that changed something. A snapshot ([`Record::is_snapshot`]) is the
+    /// first record of the new day's journal.
     Journal(Record),
     /// Answer to [`Event::Join`], exactly one for each that is not refused. `drop`: forget all rows.
     Joined { handle: Handle, drop: bool },

@@ -6,7 +6,7 @@
 //! yet. If any claim fails, it holds something that another holds too, or that is not in the log: it must drop everything.
 
 use super::event::{Action, Join, OpenWindow, Refusal};
-use super::ids::{UpdateIndex, Window};
+use super::ids::{QueueName, UpdateIndex, Window};
 use super::step::Newcomer;
 use super::table::{Held, Line, Lost, Queue, State, Subscriber, SubscriberId};
 
@@ -38,6 +38,15 @@ impl Queue {
         let adopted = if other_day || other_queue { None } else { self.adopt(&join) };
         let drop = other_day || (claims && adopted.is_none());
         out.push(Action::Joined { handle, drop });
+        if let Some(date) = join.date.filter(|date| *date < self.date)
+            && self.is_surplus(&join.queue)
+        {
+            if let Some(known) = &known {
+                self.remove(known.id);
+            }
+            out.push(Action::Note(format!("{} missed the end of {date}; it is not needed any more", join.node)));
+            return out.push(Action::EndOfDay { handle, date });
+        }
 
         let was_waiting = known.as_ref().is_some_and(|k| k.state == State::Waiting);
         let keeps_its_place = same_queue && !drop && (claims || was_waiting);
@@ -69,6 +78,12 @@ impl Queue {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether one more who waits would have been sent home at the day's end.
+    fn is_surplus(&self, queue: &QueueName) -> bool {
+        let waiting = self.subscribers.iter().filter(|s| s.is_waiting_here(queue)).count();
+        self.lines.contains_key(queue) && waiting >= self.standbys(queue)
     }
 
     /// Takes every claimed window out of what nobody holds, or none of them.

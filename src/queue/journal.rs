@@ -125,6 +125,11 @@ impl Queue {
 }
 
 impl Record {
+    /// Whether this is a whole table: the first record of a new day's journal, to be written to a new file.
+    pub fn is_snapshot(&self) -> bool {
+        matches!(self.changes.first(), Some(Change::Reset { .. }))
+    }
+
     /// The line to append, line feed included.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(String::new());

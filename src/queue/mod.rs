@@ -6,7 +6,9 @@
 //! - one [`Queue`] holds every queue of a tickerplant; each event goes through [`Queue::step`] with the current tip;
 //! - actions are carried out in order; [`Action::Journal`] comes first, so that what is sent was written;
 //! - [`Queue::next_deadline_ns`] says when to step [`Event::Tick`] if nothing else happens before;
-//! - at a start: [`journal::read`] the day's journal, [`Queue::restore`], then step [`Event::Restored`] with the log's tip;
+//! - at a start: [`journal::read`] the day's journal, [`Queue::restore`], then step [`Event::Restored`] with the log's tip; with no
+//!   journal, [`Queue::new`] and its [`Queue::snapshot`] as the first record;
+//! - on a node's `.u.asg.proved`: step [`Event::Rebuilt`], compare the proof with the log, step [`Event::Proved`];
 //! - [`Queue::rows`] is `.u.asg.tab`.
 //!
 //! Times are nanoseconds from 2000.01.01 UTC, as kdb+ timestamps count.
@@ -21,6 +23,9 @@ mod row;
 mod step;
 mod table;
 mod windows;
+
+#[cfg(test)]
+mod tests;
 
 pub use event::{Action, Event, Join, OpenWindow, Refusal, Status, Subscribe, Subscription};
 pub use ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};

@@ -1,4 +1,3 @@
 //! The tickerplant.
 
-pub mod core;
 pub mod day;

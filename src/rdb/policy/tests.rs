@@ -356,6 +356,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Whatever happens: it rolls only while it takes updates and takes none after, it ends only after a day's end, with no row
     /// left and not while live.
     #[test]

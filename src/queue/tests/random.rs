@@ -1,0 +1,466 @@
+//! Random schedules. First anything from anyone, against the invariants and the journal; then nodes that keep to the protocol
+//! over connections that delay and break, against what the nodes really hold in the end.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+
+const NODES: usize = 6;
+
+fn any_window() -> impl Strategy<Value = Window> {
+    (0..60u64, 1..30u64).prop_map(|(first, updates)| w(first, first + updates))
+}
+
+fn any_date() -> impl Strategy<Value = Date> {
+    prop_oneof![8 => Just(TODAY), 1 => Just(Date(TODAY.0 - 1)), 1 => Just(Date(TODAY.0 + 1))]
+}
+
+fn any_queue() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("rdb"), Just("other")]
+}
+
+fn any_join() -> impl Strategy<Value = Event> {
+    let held = prop::collection::vec(any_window(), 0..3);
+    let open = prop::option::of((0..60u64, 0..60u64));
+    (0..12i32, 0..NODES, any_queue(), prop::option::of(any_date()), held, open).prop_map(
+        |(handle, node, queue, date, held, open)| {
+            let open = open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
+            Event::Join(Join { queue: q(queue), date, held, open, ..joining(handle, &format!("n{node}")) })
+        },
+    )
+}
+
+fn any_subscribe() -> impl Strategy<Value = Event> {
+    (0..12i32, any_queue()).prop_map(|(handle, queue)| {
+        let Join { handle, subscription, ip, .. } = joining(handle, "");
+        Event::Subscribe(Subscribe { handle, queue: q(queue), subscription, ip })
+    })
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let handle = || (0..12i32).prop_map(Handle);
+    prop_oneof![
+        4 => any_join(),
+        2 => any_subscribe(),
+        4 => (handle(), 0..80u64, any_date())
+            .prop_map(|(handle, next, date)| Event::Roll { handle, next: i(next), date }),
+        1 => (handle(), any_window(), any_date())
+            .prop_map(|(handle, window, date)| Event::Rebuilt { handle, window, date }),
+        1 => (handle(), any_window(), any_date(), any::<bool>())
+            .prop_map(|(handle, window, date, ok)| Event::Proved { handle, window, date, ok }),
+        3 => handle().prop_map(|handle| Event::Disconnect { handle }),
+        1 => any_date().prop_map(|new_date| Event::DayEnd { new_date }),
+        1 => handle().prop_map(|handle| Event::Status { handle, status: Status::default() }),
+        2 => Just(Event::Tick),
+        1 => Just(Event::Restored),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    /// No event in any order breaks an invariant, and the journal leaves the same table after every step (`Bench::step` checks
+    /// both); and when in the end enough nodes come and time passes, nothing is lost and each queue has one live subscriber.
+    #[test]
+    fn nothing_breaks_the_invariants(
+        schedule in prop::collection::vec((any_event(), 0..5u64, 0..S), 1..80),
+        standbys_kept in 0..2usize,
+        cut in 0..80u64,
+    ) {
+        let mut b = Bench::with(Params { standbys_kept, lost_rows_max: 2, ..Params::default() });
+        for (event, updates, ns) in schedule {
+            b.now_ns += ns;
+            b.publish(updates);
+            match event {
+                Event::Restored => {
+                    b.tip = b.tip.min(cut);
+                    b.queue = b.restored();
+                    b.step(Event::Restored);
+                }
+                Event::DayEnd { new_date } => {
+                    let before = b.queue.date();
+                    b.step(Event::DayEnd { new_date });
+                    if b.queue.date() != before {
+                        b.tip = 0;
+                    }
+                }
+                event => {
+                    b.step(event);
+                }
+            }
+        }
+        b.pass(60 * S);
+        let queues: Vec<QueueName> = b.queue.lines().keys().cloned().collect();
+        for queue in &queues {
+            for extra in 0..100 {
+                let line = &b.queue.lines()[queue];
+                if line.lost.is_empty() && b.queue.live(queue).is_some() {
+                    break;
+                }
+                let handle = 1_000 + extra + if *queue == q("rdb") { 0 } else { 500 };
+                let join = Join { queue: queue.clone(), ..joining(handle, &format!("extra{handle}")) };
+                b.step(Event::Join(join));
+                prop_assert!(extra < 99, "nodes come and come and the queue is not whole");
+            }
+        }
+    }
+}
+
+/// Tickerplant to node.
+#[derive(Clone, Copy, Debug)]
+enum Down {
+    Live { first: u64, date: Date },
+    Feed { tip: u64 },
+    Rebuild { window: Window, date: Date },
+    Recheck { window: Window },
+    End { date: Date },
+}
+
+/// A node that keeps to the protocol.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    handle: Option<Handle>,
+    date: Option<Date>,
+    held: Vec<Window>,
+    open: Option<(u64, u64)>,
+    rebuilding: Option<Window>,
+    inbox: VecDeque<Down>,
+    outbox: VecDeque<Event>,
+}
+
+impl Node {
+    fn forget(&mut self) {
+        self.held.clear();
+        self.open = None;
+        self.rebuilding = None;
+    }
+
+    fn take(&mut self, message: Down) {
+        match message {
+            Down::Live { first, date } => {
+                self.date = Some(date);
+                self.open = Some((first, first));
+            }
+            Down::Feed { tip } => {
+                if let Some((_, next)) = &mut self.open {
+                    *next = tip.max(*next);
+                }
+            }
+            Down::Rebuild { window, date } => {
+                self.date = Some(date);
+                self.rebuilding = Some(window);
+            }
+            Down::Recheck { window } => self.held.retain(|held| *held != window),
+            Down::End { date } => {
+                let was_live = self.open.is_some();
+                self.forget();
+                self.date = Some(Date(date.0 + 1));
+                self.open = was_live.then_some((0, 0));
+            }
+        }
+    }
+
+    fn roll(&mut self) {
+        let (Some(handle), Some(date)) = (self.handle, self.date) else { return };
+        let (window, next) = match (self.open.take(), self.rebuilding.take()) {
+            (Some((first, next)), _) => (Window::new(i(first), i(next)), next),
+            // Half of it fits.
+            (None, Some(window)) => {
+                let next = window.first().0 + window.updates() / 2;
+                (Window::new(window.first(), i(next)), next)
+            }
+            (None, None) => return,
+        };
+        self.held.extend(window);
+        self.outbox.push_back(Event::Roll { handle, next: i(next), date });
+    }
+
+    fn finish_rebuild(&mut self) {
+        let (Some(handle), Some(date), Some(window)) = (self.handle, self.date, self.rebuilding.take()) else { return };
+        self.held.push(window);
+        self.outbox.push_back(Event::Rebuilt { handle, window, date });
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Publish(u64),
+    Connect(usize),
+    /// The node sees its connection end; the tickerplant does not yet.
+    Cut(usize),
+    /// The tickerplant sees the ends of connections.
+    NoticeCuts,
+    /// The node restarts empty.
+    Kill(usize),
+    Receive(usize),
+    ReceiveAll,
+    Send(usize),
+    SendAll,
+    /// One of those who receive is full.
+    Roll(usize),
+    FinishRebuild(usize),
+    /// A proof of one of those who hold something differs.
+    Doubt(usize),
+    Pass(i64),
+    DayEnd,
+    RestartTickerplant,
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    let node = || 0..NODES;
+    prop_oneof![
+        6 => (1..10u64).prop_map(Op::Publish),
+        6 => node().prop_map(Op::Connect),
+        2 => node().prop_map(Op::Cut),
+        2 => Just(Op::NoticeCuts),
+        1 => node().prop_map(Op::Kill),
+        4 => node().prop_map(Op::Receive),
+        4 => Just(Op::ReceiveAll),
+        4 => node().prop_map(Op::Send),
+        4 => Just(Op::SendAll),
+        5 => node().prop_map(Op::Roll),
+        4 => node().prop_map(Op::FinishRebuild),
+        2 => node().prop_map(Op::Doubt),
+        3 => (0..2 * S).prop_map(Op::Pass),
+        1 => Just(Op::DayEnd),
+        1 => Just(Op::RestartTickerplant),
+    ]
+}
+
+struct World {
+    b: Bench,
+    nodes: Vec<Node>,
+    /// Connections that have ended without the tickerplant having noticed.
+    cuts: Vec<Handle>,
+    next_handle: i32,
+}
+
+impl World {
+    fn new(standbys_kept: usize) -> World {
+        let b = Bench::with(Params { standbys_kept, ..Params::default() });
+        World { b, nodes: vec![Node::default(); NODES], cuts: vec![], next_handle: 1 }
+    }
+
+    fn by_handle(&mut self, handle: Handle) -> Option<&mut Node> {
+        self.nodes.iter_mut().find(|n| n.handle == Some(handle))
+    }
+
+    /// The shell: steps the queue and sends what it says. The join's answer is read before anything else, as it is a sync call.
+    fn step(&mut self, event: Event) {
+        let actions = self.b.step(event);
+        let (tip, date) = (self.b.tip, self.b.queue.date());
+        for action in actions {
+            match action {
+                Action::Joined { handle, drop: true } => {
+                    if let Some(node) = self.by_handle(handle) {
+                        node.forget();
+                    }
+                }
+                Action::MakeLive { handle, first, .. } => {
+                    self.send(handle, [Down::Live { first: first.0, date }, Down::Feed { tip }]);
+                }
+                Action::Resume { handle, .. } => self.send(handle, [Down::Feed { tip }]),
+                Action::Rebuild { handle, window } => self.send(handle, [Down::Rebuild { window, date }]),
+                Action::Recheck { handle, window } => self.send(handle, [Down::Recheck { window }]),
+                Action::EndOfDay { handle, date } => self.send(handle, [Down::End { date }]),
+                Action::Close { handle } => self.cuts.retain(|cut| *cut != handle),
+                _ => {}
+            }
+        }
+    }
+
+    fn send<const N: usize>(&mut self, handle: Handle, messages: [Down; N]) {
+        if let Some(node) = self.by_handle(handle) {
+            node.inbox.extend(messages);
+        }
+    }
+
+    /// What is on its way to live ones: the feed up to now.
+    fn feed(&mut self) {
+        let tip = self.b.tip;
+        for handle in self.live_handles() {
+            self.send(handle, [Down::Feed { tip }]);
+        }
+    }
+
+    fn live_handles(&self) -> Vec<Handle> {
+        self.b.queue.subscribers().iter().filter(|s| s.state == State::Live).filter_map(|s| s.handle).collect()
+    }
+
+    fn connect(&mut self, at: usize) {
+        let handle = Handle(self.next_handle);
+        let Some(node) = self.nodes.get_mut(at).filter(|node| node.handle.is_none()) else { return };
+        self.next_handle += 1;
+        node.handle = Some(handle);
+        node.inbox.clear();
+        node.outbox.clear();
+        // Half a rebuild is not brought along; it begins again.
+        node.rebuilding = None;
+        let open = node.open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
+        let (date, held) = (node.date, node.held.clone());
+        self.step(Event::Join(Join { date, held, open, ..joining(handle.0, &format!("n{at}")) }));
+    }
+
+    fn cut(&mut self, at: usize) {
+        if let Some(node) = self.nodes.get_mut(at)
+            && let Some(handle) = node.handle.take()
+        {
+            node.inbox.clear();
+            node.outbox.clear();
+            self.cuts.push(handle);
+        }
+    }
+
+    fn notice_cuts(&mut self) {
+        for handle in std::mem::take(&mut self.cuts) {
+            self.step(Event::Disconnect { handle });
+        }
+    }
+
+    fn receive(&mut self, at: usize) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        while let Some(message) = node.inbox.pop_front() {
+            node.take(message);
+            // Not live at the day's end: it ends, and its name is used again by a fresh one.
+            if matches!(message, Down::End { .. }) && node.open.is_none() {
+                self.cut(at);
+                self.nodes[at] = Node::default();
+                return;
+            }
+        }
+    }
+
+    /// What a node has sent arrives.
+    fn deliver(&mut self, at: usize) {
+        for event in self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.outbox)).unwrap_or_default() {
+            self.step(event);
+        }
+    }
+
+    /// One of those of whom something is true.
+    fn nth(&mut self, nth: usize, is: impl Fn(&Node) -> bool) -> Option<&mut Node> {
+        let count = self.nodes.iter().filter(|node| is(node)).count();
+        self.nodes.iter_mut().filter(|node| is(node)).nth(nth.checked_rem(count)?)
+    }
+
+    fn run(&mut self, op: Op) {
+        match op {
+            Op::Publish(updates) => {
+                self.b.publish(updates);
+                self.feed();
+            }
+            Op::Connect(at) => self.connect(at),
+            Op::Cut(at) => self.cut(at),
+            Op::NoticeCuts => self.notice_cuts(),
+            Op::Kill(at) => {
+                self.cut(at);
+                self.nodes[at] = Node::default();
+            }
+            Op::Receive(at) => self.receive(at),
+            Op::ReceiveAll => (0..NODES).for_each(|at| self.receive(at)),
+            Op::Send(at) => self.deliver(at),
+            Op::SendAll => (0..NODES).for_each(|at| self.deliver(at)),
+            Op::Roll(nth) => {
+                if let Some(node) = self.nth(nth, |node| node.open.is_some() || node.rebuilding.is_some()) {
+                    node.roll();
+                }
+            }
+            Op::FinishRebuild(nth) => {
+                if let Some(node) = self.nth(nth, |node| node.rebuilding.is_some()) {
+                    node.finish_rebuild();
+                }
+            }
+            Op::Doubt(nth) => {
+                let node =
+                    self.nth(nth, |node| node.handle.is_some() && !node.held.is_empty()).cloned().unwrap_or_default();
+                if let (Some(handle), Some(window), Some(date)) = (node.handle, node.held.first().copied(), node.date) {
+                    self.step(Event::Proved { handle, window, date, ok: false });
+                }
+            }
+            Op::Pass(ns) => {
+                self.b.now_ns += ns;
+                self.step(Event::Tick);
+            }
+            Op::DayEnd => {
+                let date = self.b.queue.date();
+                for handle in self.live_handles() {
+                    self.send(handle, [Down::End { date }]);
+                }
+                self.step(Event::DayEnd { new_date: Date(date.0 + 1) });
+                self.b.tip = 0;
+                self.step(Event::Tick);
+            }
+            Op::RestartTickerplant => {
+                (0..NODES).for_each(|at| self.cut(at));
+                self.cuts.clear();
+                self.b.queue = self.b.restored();
+                self.step(Event::Restored);
+            }
+        }
+    }
+
+    /// Everything that is on its way arrives, everyone connects, and nodes are added while windows wait.
+    fn heal(&mut self) {
+        for round in 0..200 {
+            self.notice_cuts();
+            for at in 0..self.nodes.len() {
+                self.connect(at);
+                self.receive(at);
+                if let Some(node) = self.nodes.get_mut(at) {
+                    node.finish_rebuild();
+                }
+                self.deliver(at);
+            }
+            self.b.now_ns += 31 * S;
+            self.step(Event::Tick);
+            self.feed();
+            let line = self.b.queue.lines().get(&q("rdb")).cloned().unwrap_or_default();
+            let quiet = self.nodes.iter().all(|n| n.rebuilding.is_none() && n.handle.is_some());
+            if line.lost.is_empty() && quiet && round > 10 {
+                return;
+            }
+            if round % 5 == 4 && !line.lost.is_empty() {
+                self.nodes.push(Node::default());
+            }
+        }
+        panic!("the queue does not come to rest: {:?}\n{:?}", self.b.queue.lines(), self.nodes);
+    }
+
+    /// How often each update is held by nodes.
+    fn copies(&mut self) -> BTreeMap<u64, usize> {
+        let mut copies = BTreeMap::new();
+        for at in 0..self.nodes.len() {
+            self.receive(at);
+            let node = &self.nodes[at];
+            let open = node.open.and_then(|(first, next)| Window::new(i(first), i(next)));
+            for window in node.held.iter().copied().chain(open) {
+                for index in window.first().0..window.last().0 {
+                    *copies.entry(index).or_insert(0) += 1;
+                }
+            }
+        }
+        copies
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+
+    /// Whatever breaks and whenever: once connections hold, every update of the day is in the memory of exactly one node.
+    #[test]
+    fn in_the_end_every_update_is_held_exactly_once(
+        ops in prop::collection::vec(any_op(), 1..150),
+        standbys_kept in 0..2usize,
+    ) {
+        let mut world = World::new(standbys_kept);
+        for op in ops {
+            world.run(op);
+        }
+        world.heal();
+        let copies = world.copies();
+        let wrong: Vec<_> = (0..world.b.tip).filter(|index| copies.get(index) != Some(&1)).collect();
+        prop_assert!(wrong.is_empty(), "not held once: {wrong:?}\n{:#?}", world.b.queue.rows());
+        prop_assert_eq!(copies.len() as u64, world.b.tip, "updates that are not in the log");
+        prop_assert!(world.b.tip == 0 || world.live_handles().len() == 1);
+    }
+}

@@ -1,1 +1,0 @@
-"""Real third-party clients, and the wire behaviour of q's own scripts, against real elastick processes."""
