@@ -9,6 +9,7 @@ pub mod fleet;
 #[allow(unsafe_code)]
 pub mod kernel;
 pub mod lease;
+pub mod log;
 pub mod monitor;
 pub mod net;
 pub mod q;

@@ -122,7 +122,8 @@ fn unsafe_stands_in_sys_and_kernel_only_and_gives_its_reason() {
         let text = text(&path);
         let lines: Vec<&str> = text.lines().collect();
         for (line, code) in code_lines(&text) {
-            if !code.contains("unsafe ") || code.contains("unsafe_") {
+            // A function pointer's type does nothing unsafe; calling it does.
+            if !code.contains("unsafe ") || code.contains("unsafe_") || code.contains("unsafe fn(") {
                 continue;
             }
             if !name.starts_with("src/sys/") && !name.starts_with("src/kernel/") {

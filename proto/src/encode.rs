@@ -57,22 +57,18 @@ pub fn begin_message(kind: MessageKind, out: &mut Vec<u8>) -> usize {
 /// Writes the length of the message that [`begin_message`] opened at `start` and that ends with the buffer.
 ///
 /// # Errors
-/// `MessageTooLong` above the 40 bits of a header.
-///
-/// # Panics
-/// Never; a `start` at which no header stands is reported as `MessageTooLong(0)`.
+/// `MessageTooLong` above the 40 bits of a header, `NoMessage` if none was begun at `start`.
 pub fn finish_message(out: &mut [u8], start: usize) -> Result<(), EncodeError> {
-    let total_bytes = out.len().saturating_sub(start) as u64;
-    let room = out.get_mut(start..).and_then(|message| message.first_chunk_mut::<HEADER_BYTES>());
-    let Some(room) = room else {
-        return Err(EncodeError::MessageTooLong(0));
+    let message = out.get_mut(start..).ok_or(EncodeError::NoMessage)?;
+    let total_bytes = message.len() as u64;
+    let head = message.first_chunk_mut::<HEADER_BYTES>().ok_or(EncodeError::NoMessage)?;
+    let kind = match head {
+        [1, 0, 0, 0, 0, 0, 0, 0] => MessageKind::Async,
+        [1, 1, 0, 0, 0, 0, 0, 0] => MessageKind::Sync,
+        [1, 2, 0, 0, 0, 0, 0, 0] => MessageKind::Response,
+        _ => return Err(EncodeError::NoMessage),
     };
-    let kind = match room {
-        [_, 0, ..] => MessageKind::Async,
-        [_, 1, ..] => MessageKind::Sync,
-        _ => MessageKind::Response,
-    };
-    *room = Header { endian: Endian::Little, kind, compression: Compression::None, total_bytes }.write()?;
+    *head = Header { endian: Endian::Little, kind, compression: Compression::None, total_bytes }.write()?;
     Ok(())
 }
 

@@ -160,6 +160,8 @@ pub enum EncodeError {
     Type(i8),
     /// Nested deeper than any receiver should have to follow.
     TooDeep,
+    /// There is no message at the place where one was to end.
+    NoMessage,
 }
 
 impl fmt::Display for EncodeError {
@@ -170,6 +172,7 @@ impl fmt::Display for EncodeError {
             EncodeError::Nul => write!(f, "'type: a symbol or error text cannot hold a NUL"),
             EncodeError::Length { expected, found } => write!(f, "'length: {expected} items against {found}"),
             EncodeError::Type(ty) => write!(f, "'type: type {ty} cannot be serialised here"),
+            EncodeError::NoMessage => write!(f, "'badmsg: no message was begun here"),
             EncodeError::TooDeep => write!(f, "'limit: nested too deep"),
         }
     }

@@ -13,8 +13,8 @@ const SPARE_BYTES: usize = 4 * 1024;
 
 /// Collects what a socket delivers and hands out whole messages, in place.
 ///
-/// The buffer grows as bytes arrive: at most to twice what has arrived, whatever length a header declares, and falls
-/// back to its first size when a large message is done. The caller reads into [`FrameReader::spare`], tells
+/// The buffer grows as bytes arrive: at most to twice what has arrived, whatever length a header declares, and is let
+/// go when a large message is done. The caller reads into [`FrameReader::spare`], tells
 /// [`FrameReader::filled`], and calls [`FrameReader::next`] until it answers `None`.
 #[derive(Debug)]
 pub struct FrameReader {
@@ -71,7 +71,7 @@ impl FrameReader {
     /// # Errors
     /// A header that cannot be, or a length over [`Limits::max_message_bytes`]. The stream has no further message then:
     /// close the connection.
-    #[allow(clippy::should_implement_trait)]
+    #[expect(clippy::should_implement_trait, reason = "it lends from the reader, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(Header, &[u8])>, DecodeError> {
         self.release();
         let held = self.buffer.get(self.start..self.end).unwrap_or_default();
@@ -84,14 +84,16 @@ impl FrameReader {
         Ok(self.buffer.get(start..self.start).map(|message| (header, message)))
     }
 
-    /// Starts over at the front of the buffer when all is handed out, and lets a large one go.
+    /// Starts over at the front of the buffer when all is handed out, and lets a large one go when little of it is
+    /// needed.
     fn release(&mut self) {
-        if self.start == self.end {
+        let held = self.held_bytes();
+        if held == 0 {
             self.start = 0;
             self.end = 0;
-            if self.buffer.len() > KEEP_BYTES {
-                self.buffer = Vec::new();
-            }
+        }
+        if self.buffer.len() > KEEP_BYTES && held <= self.buffer.len() / 4 {
+            self.move_to(vec![0; held]);
         }
     }
 
@@ -107,14 +109,20 @@ impl FrameReader {
         if !busy && self.start >= held && self.buffer.len() >= needed {
             // Moving fewer bytes than were handed out since the last move: cheap on average.
             self.buffer.copy_within(self.start..self.end, 0);
+            self.start = 0;
+            self.end = held;
         } else {
-            let size = self.next_size(held, needed, busy);
-            let mut buffer = vec![0; size];
-            if let (Some(to), Some(from)) = (buffer.get_mut(..held), self.buffer.get(self.start..self.end)) {
-                to.copy_from_slice(from);
-            }
-            self.buffer = buffer;
+            self.move_to(vec![0; self.next_size(held, needed, busy)]);
         }
+    }
+
+    /// Moves the bytes held to the front of another buffer, which has room for them.
+    fn move_to(&mut self, mut buffer: Vec<u8>) {
+        let held = self.held_bytes();
+        if let (Some(to), Some(from)) = (buffer.get_mut(..held), self.buffer.get(self.start..self.end)) {
+            to.copy_from_slice(from);
+        }
+        self.buffer = buffer;
         self.start = 0;
         self.end = held;
     }

@@ -98,6 +98,18 @@ fn the_buffer_is_small_again_after_a_large_message() {
 }
 
 #[test]
+fn a_large_buffer_is_not_kept_for_the_start_of_the_next_message() {
+    let mut reader = FrameReader::new(Limits::default());
+    let stream = [message(20_000_000), message(30)].concat();
+    let mut out = Vec::new();
+    feed(&mut reader, &stream[..stream.len() - 1], usize::MAX, &mut out);
+    assert_eq!(out.len(), 1);
+    assert!(reader.capacity_bytes() <= 256 * 1024, "{}", reader.capacity_bytes());
+    feed(&mut reader, &stream[stream.len() - 1..], 1, &mut out);
+    assert_eq!(out, [message(20_000_000), message(30)]);
+}
+
+#[test]
 fn a_message_over_the_limit_is_refused_by_its_header() {
     let limits = Limits { max_message_bytes: 1000, ..Limits::default() };
     let mut reader = FrameReader::new(limits);

@@ -6,35 +6,55 @@ use elastick_proto::{compress, decode, encode, walk};
 const NO_LIMITS: Limits =
     Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth: usize::MAX };
 
-/// A compressed message of eight bytes of stream that declares that length.
-fn bomb(total_bytes: u64) -> Vec<u8> {
-    let stream = [0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0];
+/// A compressed message with that stream, which declares that length.
+fn compressed(total_bytes: u64, stream: &[u8]) -> Vec<u8> {
     let header = Header {
         endian: Endian::Little,
         kind: MessageKind::Async,
         compression: Compression::Long,
         total_bytes: 16 + stream.len() as u64,
     };
-    [&header.write().expect("short")[..], &total_bytes.to_le_bytes(), &stream].concat()
+    [&header.write().expect("short")[..], &total_bytes.to_le_bytes(), stream].concat()
+}
+
+fn refusal(total_bytes: u64, stream: &[u8]) -> DecodeErrorKind {
+    compress::decompress(&compressed(total_bytes, stream), &NO_LIMITS).expect_err("refused").kind
 }
 
 #[test]
 fn a_message_that_would_expand_over_the_limit_is_refused() {
     let limits = Limits::default();
-    let error = compress::decompress(&bomb(10 << 30), &limits).expect_err("too long");
+    let error = compress::decompress(&compressed(10 << 30, &[0; 8]), &limits).expect_err("too long");
     let (total_bytes, max_bytes) = (10 << 30, limits.max_decompressed_bytes);
     assert_eq!(error.kind, DecodeErrorKind::ExpandsTooFar { total_bytes, max_bytes });
     assert_eq!(error.term(), "limit");
 }
 
 #[test]
+fn a_length_that_the_stream_cannot_expand_to_is_refused_unread() {
+    // One group expands to eight times 257 bytes at most.
+    assert_eq!(refusal(8 + 2056, &[0; 8]), DecodeErrorKind::Incomplete);
+    assert_eq!(refusal(8 + 2057, &[0; 8]), DecodeErrorKind::BadCompression);
+    assert_eq!(refusal(7, &[0; 8]), DecodeErrorKind::BadCompression);
+}
+
+#[test]
 fn a_compressed_match_with_nothing_before_it_is_refused() {
-    let mut message = bomb(40);
-    message[16] = 1;
-    assert_eq!(
-        compress::decompress(&message, &NO_LIMITS).expect_err("refers to nothing").kind,
-        DecodeErrorKind::BadCompression
-    );
+    assert_eq!(refusal(10, &[1, 0, 0]), DecodeErrorKind::BadCompression);
+}
+
+#[test]
+fn a_compressed_match_over_the_declared_length_is_refused() {
+    // Three literals, then a match of the first two with one extra byte.
+    let stream = [0b1000, 7, 7, 7, 0, 1];
+    assert!(compress::decompress(&compressed(8 + 6, &stream), &NO_LIMITS).is_ok());
+    assert_eq!(refusal(8 + 5, &stream), DecodeErrorKind::BadCompression);
+    assert_eq!(refusal(8 + 4, &stream), DecodeErrorKind::BadCompression);
+}
+
+#[test]
+fn bytes_after_a_compressed_stream_are_refused() {
+    assert_eq!(refusal(8 + 2, &[0, 7, 7, 7]), DecodeErrorKind::Trailing { extra_bytes: 1 });
 }
 
 #[test]

@@ -47,6 +47,13 @@ fn fields_of_a_header_that_cannot_be_are_named_with_their_place() {
 }
 
 #[test]
+fn a_message_ends_only_where_one_was_begun() {
+    let mut out = vec![0; 20];
+    assert_eq!(encode::finish_message(&mut out, 0), Err(EncodeError::NoMessage));
+    assert_eq!(encode::finish_message(&mut out, 21), Err(EncodeError::NoMessage));
+}
+
+#[test]
 fn an_error_message_is_the_bytes_of_q() {
     let message = encode::error_message("type");
     assert_eq!(message, [1, 2, 0, 0, 14, 0, 0, 0, 0x80, b't', b'y', b'p', b'e', 0]);

@@ -6,7 +6,7 @@ use elastick_proto::{DecodeErrorKind, Endian, Limits, MessageKind, Value, View};
 use elastick_proto::{compress, decode, encode, walk};
 use proptest::prelude::*;
 use support::arbitrary::value;
-use support::second;
+use support::{reference, second};
 
 const BOTH: [Endian; 2] = [Endian::Little, Endian::Big];
 
@@ -81,6 +81,8 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let random = prop::collection::vec(any::<u8>(), 0..200);
     let constant = (any::<u8>(), 0..3000usize).prop_map(|(byte, count)| vec![byte; count]);
+    // Few distinct bytes, so that hashes meet without the bytes being the same.
+    let random = prop_oneof![random, prop::collection::vec(0..3u8, 0..600)];
     let period = (prop::collection::vec(0..4u8, 1..40), 0..80usize).prop_map(|(unit, count)| unit.repeat(count));
     prop::collection::vec(prop_oneof![random, constant, period], 0..6).prop_map(|runs| runs.concat())
 }
@@ -191,6 +193,12 @@ proptest! {
     }
 
     #[test]
+    fn compression_follows_the_description(body in body(), last in any::<u8>()) {
+        let message = message_of(&[&body[..], &[last]].concat());
+        prop_assert!(compress::compress_always(&message) == reference::compress(&message));
+    }
+
+    #[test]
     fn compression_keeps_the_byte_order(body in body()) {
         let mut message = message_of(&body);
         message[0] = 0;
@@ -217,6 +225,20 @@ proptest! {
             if let Ok(found) = compress::decompress(&flipped, &limits()) {
                 prop_assert!(found.len() <= flipped.len() * 121 + 2056);
             }
+        }
+    }
+}
+
+#[test]
+fn the_compressor_gives_up_exactly_where_it_should() {
+    // Bytes that do not compress, then bytes that do: among the lengths are those where half the message is reached at
+    // the start of the last group.
+    let noise: Vec<u8> = (0..120u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for noisy in 80..noise.len() {
+        for zeros in 0..300 {
+            let message = message_of(&[&noise[..noisy], &vec![0; zeros]].concat());
+            let expected = reference::compress(&message);
+            assert!(compress::compress_always(&message) == expected, "{noisy} and {zeros} bytes");
         }
     }
 }

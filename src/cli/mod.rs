@@ -2,6 +2,8 @@
 
 pub mod args;
 pub mod error;
+pub mod feed;
+pub mod fleet;
 
 pub use args::{command_for, settings_of};
 pub use error::CliError;
@@ -18,7 +20,7 @@ struct Subcommand {
     run: fn(&ArgMatches) -> Result<(), CliError>,
 }
 
-const SUBCOMMANDS: &[Subcommand] = &[];
+const SUBCOMMANDS: &[Subcommand] = &[Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run }];
 
 fn command() -> Command {
     Command::new("elastick")

@@ -98,6 +98,17 @@ limits! {
         "Bytes of the log held back under durability none";
 }
 
+impl Limits {
+    /// What the codec may do with one message or log record.
+    pub fn codec(&self) -> proto::Limits {
+        proto::Limits {
+            max_message_bytes: self.message_bytes,
+            max_decompressed_bytes: self.decompressed_bytes,
+            max_depth: usize::try_from(self.depth).unwrap_or(usize::MAX),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

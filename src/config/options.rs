@@ -13,6 +13,7 @@ pub enum Program {
     Tick,
     Rdb,
     Feed,
+    Fleet,
     Log,
     Q,
     Demo,
@@ -25,13 +26,15 @@ impl Program {
             Program::Tick => "tick",
             Program::Rdb => "rdb",
             Program::Feed => "feed",
+            Program::Fleet => "fleet",
             Program::Log => "log",
             Program::Q => "q",
             Program::Demo => "demo",
         }
     }
 
-    pub const ALL: [Program; 6] = [Program::Tick, Program::Rdb, Program::Feed, Program::Log, Program::Q, Program::Demo];
+    pub const ALL: [Program; 7] =
+        [Program::Tick, Program::Rdb, Program::Feed, Program::Fleet, Program::Log, Program::Q, Program::Demo];
 }
 
 /// What the command line, the environment and a file need to know of an option.
@@ -111,7 +114,7 @@ const BLANK: OptionSpec = OptionSpec {
     check: |_| Ok(()),
 };
 
-use Program::{Demo, Feed, Log, Q, Rdb, Tick};
+use Program::{Demo, Feed, Fleet, Log, Q, Rdb, Tick};
 
 options! {
     SRC: String = units::name, "src" position 1, value "SRC", default Some("sym"), programs &[Tick];
@@ -157,16 +160,77 @@ options! {
         "Queue of subscribers that this node joins";
     NODE: String = units::name, "node" value "NAME", programs &[Rdb];
         "This node's name, the same after a restart; by default host and process";
-    TABLES: Vec<String> = units::names, "tables" value "T1,T2", default Some(""), programs &[Rdb, Log];
+    TABLES: Vec<String> = units::names, "tables" value "T1,T2", default Some(""), programs &[Rdb, Log, Feed];
         "Tables to take, all if empty";
     SYMBOLS: Vec<String> = units::names, "symbols" value "S1,S2", default Some(""), programs &[Rdb];
         "Symbols to take, all if empty";
     SCALE: units::Scale = units::scale, "scale" value "PERCENT|auto", default Some("auto"), variables &["SCALETHRESHOLD"],
-        programs &[Rdb, Demo];
+        programs &[Rdb];
         "Memory in use at which the next node is asked for; auto decides by rate and lead time";
     ROLL_THRESHOLD: f64 = units::percent, "roll-threshold" value "PERCENT", default Some("85%"),
-        variables &["ROLLTHRESHOLD"], programs &[Rdb, Demo];
+        variables &["ROLLTHRESHOLD"], programs &[Rdb];
         "Memory in use at which this node stops receiving";
-    JSON: bool = units::switch, "json" programs &[Log];
+    JSON: bool = units::switch, "json" programs &[Log, Feed, Demo];
         "Print JSON instead of tables for people";
+    FEED_RATE: f64 = units::positive, "rate" value "N", default Some("1000"), programs &[Feed];
+        "Updates a second; over a simulated day, on average";
+    FEED_MINUTES: f64 = units::positive, "minutes" value "N", programs &[Feed];
+        "Send a whole simulated day in N minutes, by the day's curve; without it, updates come evenly";
+    FEED_UPDATES: u64 = units::count, "updates" value "N", programs &[Feed];
+        "Stop after N updates";
+    ROWS: u64 = units::count, "rows" value "N", default Some("10"), programs &[Feed, Demo];
+        "Rows in an update, on average";
+    UNIVERSE: u64 = units::count, "universe" value "N", default Some("500"), programs &[Feed, Demo];
+        "Symbols of the simulated market";
+    SKEW: f64 = units::number, "skew" value "N", default Some("1"), programs &[Feed, Demo];
+        "Exponent of Zipf's law: 0 makes all symbols equally busy";
+    QUOTES: u64 = units::count, "quotes" value "N", default Some("4"), programs &[Feed, Demo];
+        "Updates of quotes for each update of trades";
+    SEED: u64 = units::count, "seed" value "N", default Some("1"), programs &[Feed, Demo];
+        "The same seed sends the same updates";
+    SYNC: bool = units::switch, "sync" programs &[Feed];
+        "Send each update as a sync message and wait for its answer";
+    CONFIRM: u64 = units::count, "confirm" value "N", default Some("1000"), programs &[Feed];
+        "Updates between two round trips that confirm what was accepted";
+    REPLAY: PathBuf = units::path, "replay" value "FILE", programs &[Feed];
+        "Send the updates of this tickerplant log, kdb+'s or elastick's, instead of a simulated market";
+    SPEED: f64 = units::number, "speed" value "N", default Some("1"), programs &[Feed];
+        "Replay N times as fast as it was logged; 0 as fast as the tickerplant takes it";
+    GROUP: String = units::name, "group" value "NAME", default Some("rdb"), programs &[Fleet];
+        "Name of the group; its instances are NAME-1, NAME-2, ...";
+    FLEET_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("127.0.0.1:0"),
+        programs &[Fleet];
+        "Port at which the group answers: [host:]port; 0 for any free port";
+    MIN_NODES: u64 = units::count, "min" value "N", default Some("1"), programs &[Fleet];
+        "Instances to run at least";
+    MAX_NODES: u64 = units::count, "max" value "N", default Some("10"), programs &[Fleet];
+        "Instances to run at most";
+    LAUNCH_DELAY: Duration = units::duration, "launch-delay" value "TIME", default Some("0"), programs &[Fleet];
+        "Time from asking for an instance until it is started, to imitate the lead time of a server";
+    GRACE: Duration = units::duration, "grace" value "TIME", default Some("10s"), programs &[Fleet];
+        "Time for an instance to end after it was told to, before it is killed";
+    OUTPUT: PathBuf = units::path, "output" value "DIR", programs &[Fleet];
+        "Directory for what each instance prints, in DIR/NAME-1.log; by default it goes where the supervisor's goes";
+    DEMO_MINUTES: f64 = units::positive, "minutes" value "N", default Some("2.5"), programs &[Demo];
+        "Length of the simulated day";
+    DEMO_RATE: f64 = units::positive, "rate" value "N", default Some("4000"), programs &[Demo];
+        "Updates a second, on average over the day";
+    DEMO_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010/5029"), programs &[Demo];
+        "Port of the tickerplant: port, lo/hi for the first free one of a range, 0 for any";
+    DEMO_DIR: PathBuf = units::path, "dir" value "DIR", programs &[Demo];
+        "Directory for the log and what the processes print, kept at the end; by default one that is removed";
+    NODE_MEMORY: u64 = units::bytes, "node-memory" value "SIZE", default Some("32MiB"), programs &[Demo];
+        "Memory of each node";
+    DEMO_SCALE: units::Scale = units::scale, "scale" value "PERCENT|auto", default Some("60%"),
+        variables &["SCALETHRESHOLD"], programs &[Demo];
+        "Memory in use at which the next node is asked for; auto decides by rate and lead time";
+    DEMO_ROLL: f64 = units::percent, "roll-threshold" value "PERCENT", default Some("80%"), variables &["ROLLTHRESHOLD"],
+        programs &[Demo];
+        "Memory in use at which a node stops receiving";
+    DEMO_MAX_NODES: u64 = units::count, "max-nodes" value "N", default Some("16"), programs &[Demo];
+        "Nodes to run at most";
+    LEAD_TIME: Duration = units::duration, "lead-time" value "TIME", default Some("300ms"), programs &[Demo];
+        "Time that the fleet takes to launch a node, beside the start of its process";
+    SVG: PathBuf = units::path, "svg" value "FILE", programs &[Demo];
+        "Write a picture of the day: capacity and use, nodes and their windows";
 }

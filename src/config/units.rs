@@ -138,6 +138,19 @@ pub fn count(text: &str) -> Result<u64, String> {
     digits.parse().map_err(|_| format!("{text:?} is not a whole number"))
 }
 
+/// A number of zero or more, with a fraction if need be.
+pub fn number(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err(format!("{text:?} is not a number of zero or more")),
+    }
+}
+
+/// A number above zero.
+pub fn positive(text: &str) -> Result<f64, String> {
+    number(text).ok().filter(|value| *value > 0.0).ok_or_else(|| format!("{text:?} is not a number above zero"))
+}
+
 /// Any text but the empty one.
 pub fn name(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it must not be empty".to_string()) } else { Ok(text.to_string()) }
@@ -239,6 +252,15 @@ mod tests {
         assert!(percent("101%").is_err());
         assert!(percent("NaN").is_err());
         assert_eq!(scale("auto"), Ok(Scale::Auto));
+    }
+
+    #[test]
+    fn numbers_are_finite_and_not_negative() {
+        assert_eq!((number("0"), positive("2.5")), (Ok(0.0), Ok(2.5)));
+        assert!(positive("0").is_err());
+        for text in ["-1", "inf", "NaN", "x"] {
+            assert!(number(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //!
 //! | back end | nodes are |
 //! |---|---|
-//! | `local` | child processes of a supervisor on this machine, which keeps the rules of [`group`] |
+//! | [`local`] | child processes of a [`supervisor`] on this machine, which keeps the rules of [`group`] |
 //! | [`dry_run`] | nobody's: what would be asked is printed |
 
 pub mod dry_run;
 pub mod group;
+pub mod local;
+pub mod protocol;
+pub mod supervisor;
 
 use std::time::Duration;
 use thiserror::Error;

@@ -1,3 +1,4 @@
 //! The tickerplant.
 
+pub mod core;
 pub mod day;

@@ -37,6 +37,8 @@ pub fn compress_always(message: &[u8]) -> Option<Vec<u8>> {
     shrink(message, &mut out)?;
     let header = Header { compression, total_bytes: out.len() as u64, ..header };
     *out.first_chunk_mut()? = header.write().ok()?;
+    // It may wait in an outbox for long.
+    out.shrink_to_fit();
     Some(out)
 }
 

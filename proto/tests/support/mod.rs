@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 pub mod arbitrary;
+pub mod reference;
 pub mod second;
 
 use std::fs;

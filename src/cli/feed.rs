@@ -1,0 +1,232 @@
+//! `elastick feed`: the simulated market, or a log played back, into a tickerplant.
+
+use super::{CliError, command_for, settings_of};
+use crate::config::{Limits, Program, Settings, options};
+use crate::feed::curve::Curve;
+use crate::feed::market::{Market, MarketOptions};
+use crate::feed::pace::Pace;
+use crate::feed::publisher::{Account, Publisher, PublisherOptions};
+use crate::feed::replay::{Replay, ReplayClock};
+use crate::feed::run::{self, Progress, Source};
+use crate::feed::shape::Shape;
+use crate::monitor::text;
+use clap::{ArgMatches, Command};
+use serde_json::{Map, Value as Json, json};
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How long to try to reach the tickerplant.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn command() -> Command {
+    command_for(Program::Feed)
+        .about("Publish a simulated market, or replay a tickerplant log, and count what was accepted")
+        .after_help(
+            "Updates are asynchronous; a synchronous question after every --confirm of them tells that all were accepted. When \
+             the connection breaks, updates without confirmation are looked up in the tickerplant's log: those found are not \
+             sent again, the others are. Where the log cannot be read from here, the feed stops and says how many are in \
+             doubt; it never sends an update twice.",
+        )
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let settings = settings_of(Program::Feed, matches)?;
+    let limits = Limits::resolve(&settings)?;
+    let codec = proto::Limits { max_message_bytes: limits.message_bytes, ..proto::Limits::default() };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).map_err(CliError::failed)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(CliError::failed)?;
+    }
+    let confirm_every = settings.get(&options::CONFIRM)?.max(1);
+    let mut publisher = Publisher::connect(PublisherOptions {
+        address: settings.get(&options::TICKERPLANT)?,
+        sync: settings.is_on(&options::SYNC)?,
+        confirm_every: usize::try_from(confirm_every).unwrap_or(usize::MAX),
+        patience: PATIENCE,
+        limits: codec,
+    })
+    .map_err(CliError::failed)?;
+    let mut source = match settings.find(&options::REPLAY)? {
+        Some(path) => Source::Replay {
+            replay: Replay::open(&path, codec).map_err(CliError::failed)?,
+            clock: ReplayClock::new(settings.get(&options::SPEED)?),
+        },
+        None => market(&settings, &mut publisher)?,
+    };
+    let limit = settings.find(&options::FEED_UPDATES)?.unwrap_or(u64::MAX);
+    let began = Instant::now();
+    let mut line = ProgressLine::new();
+    let outcome = run::run(&mut source, &mut publisher, limit, &stop, |progress, account| line.show(progress, account));
+    line.end();
+    summary(&settings, &publisher, &source, began.elapsed())?;
+    outcome.map_err(CliError::failed)?;
+    match publisher.account().refused {
+        0 => Ok(()),
+        count => {
+            let why = publisher.last_refusal().unwrap_or_default();
+            Err(CliError::Failed(format!("the tickerplant refused {count} updates, the last with '{why}")))
+        }
+    }
+}
+
+/// The market that the options describe, over the tables that the tickerplant has.
+fn market(settings: &Settings, publisher: &mut Publisher) -> Result<Source, CliError> {
+    let wanted = settings.get(&options::TABLES)?;
+    let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let shapes = shapes(publisher, &wanted)?;
+    let (date, time_ns) = now();
+    let options = MarketOptions {
+        seed: settings.get(&options::SEED)?,
+        symbols: size(settings.get(&options::UNIVERSE)?).clamp(1, 1_000_000),
+        skew: settings.get(&options::SKEW)?,
+        rows: size(settings.get(&options::ROWS)?).clamp(1, 100_000),
+        quotes_per_trade: u32::try_from(settings.get(&options::QUOTES)?).unwrap_or(u32::MAX).min(1000),
+        date,
+    };
+    let rate = settings.get(&options::FEED_RATE)?;
+    let pace = match settings.find(&options::FEED_MINUTES)? {
+        Some(minutes) => Pace::Day {
+            curve: Curve::market_day(),
+            updates: (rate * minutes * 60.0) as u64,
+            length_ns: (minutes * 60e9) as u64,
+        },
+        None => Pace::Rate { per_second: rate, start_ns: time_ns },
+    };
+    Ok(Source::Market { market: Market::new(options, shapes), pace })
+}
+
+/// The tickerplant's tables that can be fed; those that were asked for must be.
+fn shapes(publisher: &mut Publisher, wanted: &[String]) -> Result<Vec<Shape>, CliError> {
+    let answer = publisher.query(".u.t").map_err(CliError::failed)?;
+    let names = answer.as_symbols().map(<[_]>::to_vec).unwrap_or_default();
+    let names: Vec<String> = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    if let Some(unknown) = wanted.iter().find(|table| !names.contains(table)) {
+        return Err(CliError::Failed(format!("the tickerplant has no table {unknown}; it has {}", names.join(", "))));
+    }
+    let mut shapes = Vec::new();
+    for name in names.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
+        let empty = publisher.query(&format!("0#{name}")).map_err(CliError::failed)?;
+        match Shape::of(name, &empty) {
+            Ok(shape) => shapes.push(shape),
+            Err(reason) if wanted.contains(name) => return Err(CliError::Failed(reason)),
+            Err(reason) => log::info!("not fed: {reason}"),
+        }
+    }
+    match shapes.is_empty() {
+        true => Err(CliError::Failed("the tickerplant has no table that can be fed".to_string())),
+        false => Ok(shapes),
+    }
+}
+
+/// Today as days from 2000.01.01, and the time of the day in nanoseconds.
+fn now() -> (i32, u64) {
+    let now = jiff::Zoned::now();
+    let days = now.date().since(jiff::civil::date(2000, 1, 1)).map_or(0, |span| span.get_days());
+    let midnight = now.start_of_day().map_or_else(|_| now.timestamp(), |day| day.timestamp());
+    let since = now.timestamp().as_nanosecond().saturating_sub(midnight.as_nanosecond());
+    (days, u64::try_from(since).unwrap_or(0))
+}
+
+/// One line on a terminal's standard error, written over every quarter of a second.
+struct ProgressLine {
+    terminal: bool,
+    shown: Option<Instant>,
+    last: (Duration, u64),
+}
+
+impl ProgressLine {
+    fn new() -> ProgressLine {
+        ProgressLine { terminal: std::io::stderr().is_terminal(), shown: None, last: (Duration::ZERO, 0) }
+    }
+
+    fn show(&mut self, progress: Progress, account: &Account) {
+        if !self.terminal || self.shown.is_some_and(|shown| shown.elapsed() < Duration::from_millis(250)) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let (then, before) = std::mem::replace(&mut self.last, (progress.elapsed, progress.updates));
+        let seconds = progress.elapsed.saturating_sub(then).as_secs_f64().max(1e-9);
+        let rate = progress.updates.saturating_sub(before) as f64 / seconds;
+        let day = progress.day_ns.map_or(String::new(), |ns| format!("{}  ", text::clock(ns)));
+        let of = progress.total.map_or(String::new(), |total| format!(" of {}", text::thousands(total)));
+        let line = format!(
+            "{day}{}{of} updates, {} accepted, {} updates/s",
+            text::thousands(progress.updates),
+            text::thousands(account.accepted.total().updates),
+            text::thousands(rate as u64)
+        );
+        // A terminal that is gone needs no progress.
+        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+    }
+
+    fn end(&self) {
+        if self.shown.is_some() {
+            let _ = writeln!(std::io::stderr());
+        }
+    }
+}
+
+fn summary(settings: &Settings, publisher: &Publisher, source: &Source, elapsed: Duration) -> Result<(), CliError> {
+    let account = publisher.account();
+    let total = account.accepted.total();
+    let seconds = elapsed.as_secs_f64();
+    let mut out = std::io::stdout().lock();
+    if settings.is_on(&options::JSON)? {
+        let tables: Map<String, Json> = account
+            .accepted
+            .iter()
+            .map(|(name, table)| {
+                let value = json!({
+                    "updates": table.updates,
+                    "rows": table.rows,
+                    // As text: JSON numbers lose the low bits of 64.
+                    "hash": format!("{:016x}", table.hash),
+                });
+                (String::from_utf8_lossy(name).into_owned(), value)
+            })
+            .collect();
+        let json = json!({
+            "tables": tables,
+            "updates": total.updates,
+            "rows": total.rows,
+            "bytes": account.sent_bytes,
+            "seconds": seconds,
+            "tip": publisher.tip(),
+            "unconfirmed": publisher.unconfirmed(),
+            "refused": account.refused,
+            "reconnects": account.reconnects,
+            "resent": account.resent,
+            "passed_over": match source { Source::Replay { replay, .. } => replay.passed_over, Source::Market { .. } => 0 },
+        });
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = account
+        .accepted
+        .iter()
+        .map(|(name, table)| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            vec![name, text::thousands(table.updates), text::thousands(table.rows), format!("{:016x}", table.hash)]
+        })
+        .collect();
+    for line in text::table(&["table", "updates", "rows", "hash"], &rows) {
+        writeln!(out, "{line}")?;
+    }
+    let rate = |count: u64| text::thousands((count as f64 / seconds.max(1e-9)) as u64);
+    writeln!(
+        out,
+        "accepted {} updates, {} rows in {:.1} s: {} updates/s, {} rows/s",
+        text::thousands(total.updates),
+        text::thousands(total.rows),
+        seconds,
+        rate(total.updates),
+        rate(total.rows)
+    )?;
+    if account.reconnects > 0 {
+        writeln!(out, "connected again {} times, sent {} updates again", account.reconnects, account.resent)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! `elastick fleet`: a scaling group of processes on this machine.
+
+use super::{CliError, command_for, settings_of};
+use crate::config::{Limits, Program, options};
+use crate::fleet::group::Rules;
+use crate::fleet::supervisor::{self, SupervisorOptions};
+use clap::{Arg, ArgMatches, Command};
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::Duration;
+
+const COMMAND: &str = "command";
+
+pub fn command() -> Command {
+    command_for(Program::Fleet)
+        .about("Keep a group of processes on this machine: start, replace and end them as an auto scaling group does")
+        .after_help(
+            "Example: elastick fleet --min 1 --max 10 -- elastick rdb :5010 -p 0\n\n\
+             A process finds its fleet in ELASTICK_FLEET, ELASTICK_INSTANCE and ELASTICK_GROUP. Any kdb+ client can ask the \
+             printed port: (`.fleet.describe;`rdb), (`.fleet.desired;`rdb;3).",
+        )
+        .arg(
+            Arg::new(COMMAND)
+                .last(true)
+                .required(true)
+                .num_args(1..)
+                .value_parser(clap::value_parser!(OsString))
+                .value_name("COMMAND")
+                .help("The program of an instance and its arguments"),
+        )
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let settings = settings_of(Program::Fleet, matches)?;
+    let count = |option| -> Result<u32, CliError> {
+        let count: u64 = settings.get(option)?;
+        u32::try_from(count).map_err(|_| CliError::Usage(format!("{count} instances are too many")))
+    };
+    let (min, max) = (count(&options::MIN_NODES)?, count(&options::MAX_NODES)?);
+    if min > max {
+        return Err(CliError::Usage(format!("the minimum of {min} is above the maximum of {max}")));
+    }
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let group = settings.get(&options::GROUP)?;
+    let ready = supervisor::prepare(SupervisorOptions {
+        group: group.clone(),
+        rules: Rules {
+            min,
+            max,
+            launch_delay_ns: nanoseconds(settings.get(&options::LAUNCH_DELAY)?),
+            grace_ns: nanoseconds(settings.get(&options::GRACE)?),
+        },
+        listen: settings.get(&options::FLEET_PORT)?,
+        command: matches.get_many::<OsString>(COMMAND).into_iter().flatten().cloned().collect(),
+        logs: settings.find(&options::OUTPUT)?,
+        limits: Limits::resolve(&settings)?,
+    })
+    .map_err(CliError::failed)?;
+    let mut out = std::io::stdout();
+    writeln!(out, "group {group}: {min} to {max} instances, answers at port {}", ready.port())?;
+    out.flush()?;
+    ready.run().map_err(CliError::failed)
+}

@@ -1,0 +1,124 @@
+//! A tickerplant's log as a source of updates, with the times at which they were logged.
+
+use super::update::Columns;
+use crate::log::{LogError, LogReader, Next, parts};
+use proto::{Limits, View, types};
+use std::collections::VecDeque;
+use std::path::Path;
+
+const DAY_NS: f64 = 86_400e9;
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// One logged update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub table: Vec<u8>,
+    pub columns: Columns,
+    /// Time of its first row, in nanoseconds from some fixed point; none if its first column is no time.
+    pub time_ns: Option<i64>,
+}
+
+/// Reads a log from its start to its end.
+pub struct Replay {
+    reader: LogReader,
+    limits: Limits,
+    ready: VecDeque<Logged>,
+    /// Records that are no updates.
+    pub passed_over: u64,
+}
+
+impl Replay {
+    /// # Errors
+    /// That the file cannot be read or is no log.
+    pub fn open(path: &Path, limits: Limits) -> Result<Replay, LogError> {
+        let reader = LogReader::open(path, limits, CHUNK_BYTES)?;
+        Ok(Replay { reader, limits, ready: VecDeque::new(), passed_over: 0 })
+    }
+
+    /// The next update, none at the log's end.
+    ///
+    /// # Errors
+    /// A log that cannot be read on.
+    pub fn next(&mut self) -> Result<Option<Logged>, LogError> {
+        while self.ready.is_empty() {
+            let Next::Chunk(chunk) = self.reader.next_chunk(CHUNK_BYTES, u64::MAX)? else { return Ok(None) };
+            for (_, bytes) in chunk.iter() {
+                let record = parts(bytes, &self.limits);
+                let update = record.and_then(|record| {
+                    let columns = Columns::of_logged(&record.columns)?;
+                    Some(Logged { table: record.table.to_vec(), columns, time_ns: time_of(&record.columns) })
+                });
+                match update {
+                    Some(update) => self.ready.push_back(update),
+                    None => self.passed_over = self.passed_over.saturating_add(1),
+                }
+            }
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+/// The first column's first item, if it is a time.
+fn time_of(data: &View<'_>) -> Option<i64> {
+    let list = data.table().map(|table| table.columns).or_else(|| data.list())?;
+    let first = list.iter().next()?;
+    let ty = first.type_code().saturating_abs();
+    let (long, int, float) = match first.vector() {
+        Some(vector) => (vector.get_i64(0), vector.get_i32(0), vector.get_f64(0)),
+        None => (first.atom::<i64>(), first.atom::<i32>(), first.atom::<f64>()),
+    };
+    let scaled = |unit_ns: i64| int.filter(|n| *n != types::NULL_INT).and_then(|n| i64::from(n).checked_mul(unit_ns));
+    match ty {
+        types::TIMESPAN | types::TIMESTAMP => long.filter(|ns| *ns != types::NULL_LONG),
+        types::TIME => scaled(1_000_000),
+        types::SECOND => scaled(1_000_000_000),
+        types::MINUTE => scaled(60_000_000_000),
+        types::DATETIME => float.filter(|days| days.is_finite()).map(|days| (days * DAY_NS) as i64),
+        _ => None,
+    }
+}
+
+/// When a logged update is due, in nanoseconds after the start: by its distance from the first one, `speed` times as fast.
+#[derive(Clone, Debug)]
+pub struct ReplayClock {
+    /// 0 is as fast as possible.
+    pub speed: f64,
+    first_ns: Option<i64>,
+    due_ns: u64,
+}
+
+impl ReplayClock {
+    pub fn new(speed: f64) -> ReplayClock {
+        ReplayClock { speed, first_ns: None, due_ns: 0 }
+    }
+
+    /// Never earlier than an update before it: logs hold times that go back.
+    pub fn due(&mut self, time_ns: Option<i64>) -> u64 {
+        if self.speed > 0.0
+            && let Some(time_ns) = time_ns
+        {
+            let first_ns = *self.first_ns.get_or_insert(time_ns);
+            let after = (time_ns.saturating_sub(first_ns)).max(0) as f64 / self.speed;
+            self.due_ns = self.due_ns.max(after as u64);
+        }
+        self.due_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_are_due_by_their_distance_from_the_first() {
+        let mut clock = ReplayClock::new(10.0);
+        let times = [Some(1_000), Some(2_000), None, Some(1_500), Some(11_000)];
+        assert_eq!(times.map(|time| clock.due(time)), [0, 100, 100, 100, 1000]);
+    }
+
+    #[test]
+    fn speed_zero_waits_for_nothing() {
+        let mut clock = ReplayClock::new(0.0);
+        assert_eq!([Some(0), Some(i64::MAX)].map(|time| clock.due(time)), [0, 0]);
+    }
+}

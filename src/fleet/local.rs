@@ -1,0 +1,90 @@
+//! A node's side of a supervisor on this machine.
+
+use super::protocol::{self, Call};
+use super::{Capacity, Description, Fleet, FleetError, Identity};
+use crate::config::Address;
+use crate::net::client::{Client, ClientError};
+use proto::{Limits, Value};
+use std::time::Duration;
+
+/// What a supervisor tells its children in their environment.
+pub const FLEET_VARIABLE: &str = "ELASTICK_FLEET";
+pub const INSTANCE_VARIABLE: &str = "ELASTICK_INSTANCE";
+pub const GROUP_VARIABLE: &str = "ELASTICK_GROUP";
+
+/// Time for the supervisor to answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A supervisor, asked over a connection that is made again when it breaks.
+pub struct Local {
+    address: Address,
+    identity: Identity,
+    client: Option<Client>,
+}
+
+impl Local {
+    pub fn new(address: Address, identity: Identity) -> Local {
+        Local { address, identity, client: None }
+    }
+
+    /// The supervisor that started this process, none if no supervisor did.
+    ///
+    /// # Errors
+    /// `Protocol` if the environment names a fleet but not wholly.
+    pub fn from_environment() -> Result<Option<Local>, FleetError> {
+        let Ok(address) = std::env::var(FLEET_VARIABLE) else { return Ok(None) };
+        let wrong = |variable: &str, reason: String| FleetError::Protocol(format!("{variable}: {reason}"));
+        let variable = |name: &str| std::env::var(name).map_err(|error| wrong(name, error.to_string()));
+        let address = address.parse().map_err(|reason| wrong(FLEET_VARIABLE, reason))?;
+        let identity = Identity { instance: variable(INSTANCE_VARIABLE)?, group: variable(GROUP_VARIABLE)? };
+        Ok(Some(Local::new(address, identity)))
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Value, FleetError> {
+        let unreachable = |address: &Address, error: ClientError| FleetError::Unreachable {
+            address: address.to_string(),
+            reason: error.to_string(),
+        };
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => Client::connect(&self.address, TIMEOUT, Limits::default())
+                .map_err(|error| unreachable(&self.address, error))?,
+        };
+        match client.request(&call.encode()) {
+            Ok(answer) => {
+                self.client = Some(client);
+                Ok(answer)
+            }
+            Err(ClientError::Server(reason)) => {
+                self.client = Some(client);
+                Err(FleetError::Refused(String::from_utf8_lossy(&reason).into_owned()))
+            }
+            // All calls may be repeated, so a broken connection is simply the next one's to make again.
+            Err(error) => Err(unreachable(&self.address, error)),
+        }
+    }
+}
+
+impl Fleet for Local {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn describe(&mut self) -> Result<Description, FleetError> {
+        let answer = self.call(&Call::Describe { group: self.identity.group.clone() })?;
+        protocol::decode_description(&answer).ok_or_else(|| FleetError::Protocol(format!("{answer:?}")))
+    }
+
+    fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
+        let answer = self.call(&Call::AtLeast { group: self.identity.group.clone(), desired })?;
+        protocol::decode_capacity(&answer).ok_or_else(|| FleetError::Protocol(format!("{answer:?}")))
+    }
+
+    fn ready(&mut self) -> Result<(), FleetError> {
+        self.call(&Call::Ready { instance: self.identity.instance.clone() }).map(drop)
+    }
+
+    fn terminate_me(&mut self) -> Result<(), FleetError> {
+        self.call(&Call::Terminate { instance: self.identity.instance.clone() }).map(drop)
+    }
+}

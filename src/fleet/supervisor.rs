@@ -1,0 +1,318 @@
+//! A scaling group on this machine: starts, ends and replaces processes as [`group`](super::group) says, and answers
+//! [`protocol`](super::protocol) calls.
+
+use super::group::{Action, Event, Group, Instance, Rules};
+use super::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE};
+use super::protocol::{self, Call};
+use super::{Capacity, Description, Member};
+use crate::config::{Limits, Listen};
+use crate::net::access::Everyone;
+use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Parts, Peer, Reactor, Service, message, signals};
+use crate::sys::child;
+use mio::Waker;
+use proto::{Header, MessageKind, Value, decode, encode};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// What to supervise, and how.
+#[derive(Clone, Debug)]
+pub struct SupervisorOptions {
+    pub group: String,
+    pub rules: Rules,
+    /// Where the group answers.
+    pub listen: Listen,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Directory for each instance's output; without it the instances write where the supervisor does.
+    pub logs: Option<PathBuf>,
+    pub limits: Limits,
+}
+
+struct Supervisor {
+    options: SupervisorOptions,
+    group: Group,
+    began: Instant,
+    port: u16,
+    children: BTreeMap<Instance, Child>,
+    /// Instances whose process has ended or never began.
+    ended: Receiver<Instance>,
+    end: Sender<Instance>,
+    waker: Arc<Waker>,
+    asked_to_end: Arc<AtomicBool>,
+    ending: bool,
+}
+
+/// What a step has for whoever caused it.
+struct Told {
+    capacity: Option<Capacity>,
+    answer: Result<(), String>,
+}
+
+/// A supervisor that listens and is yet to run.
+pub struct Ready {
+    reactor: Reactor<Supervisor>,
+}
+
+impl Ready {
+    /// The port at which the group answers.
+    pub fn port(&self) -> u16 {
+        self.reactor.service.port
+    }
+
+    /// Runs until SIGTERM or SIGINT; all children have ended then.
+    ///
+    /// # Errors
+    /// The readiness queue's.
+    pub fn run(mut self) -> io::Result<()> {
+        self.reactor.run()
+    }
+}
+
+/// Binds the port. The children start when it runs, and die with the thread that runs it.
+///
+/// # Errors
+/// That the port cannot be had, or the directory for output cannot be made.
+pub fn prepare(options: SupervisorOptions) -> io::Result<Ready> {
+    if let Some(logs) = &options.logs {
+        std::fs::create_dir_all(logs)?;
+    }
+    let listeners = Listeners::tcp(&options.listen)?;
+    let parts = Parts::new()?;
+    let waker = parts.waker();
+    let (end, ended) = mpsc::channel();
+    let limits = NetLimits::of(&options.limits);
+    let supervisor = Supervisor {
+        group: Group::new(options.rules),
+        began: Instant::now(),
+        port: listeners.port(),
+        children: BTreeMap::new(),
+        ended,
+        end,
+        asked_to_end: signals::on_termination(Arc::clone(&waker))?,
+        waker,
+        ending: false,
+        options,
+    };
+    Ok(Ready { reactor: Reactor::new(parts, listeners, Box::new(Everyone), limits, supervisor)? })
+}
+
+impl Supervisor {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn name(&self, instance: Instance) -> String {
+        format!("{}-{}", self.options.group, instance.0)
+    }
+
+    fn instance(&self, name: &str) -> Result<Instance, String> {
+        let number = name.strip_prefix(&self.options.group).and_then(|rest| rest.strip_prefix('-'));
+        let number = number.and_then(|number| number.parse().ok());
+        number
+            .map(Instance)
+            .ok_or_else(|| format!("fleet: there is no instance {name} in group {}", self.options.group))
+    }
+
+    /// Gives the group an event and does what it says. Answers what is for whoever asked.
+    fn step(&mut self, event: Event) -> Told {
+        let mut told = Told { capacity: None, answer: Ok(()) };
+        for action in self.group.step(event, self.now_ns()) {
+            match action {
+                Action::Launch(instance) => self.launch(instance),
+                Action::Stop(instance) => self.signal(instance, Signal::TERM),
+                Action::Kill(instance) => {
+                    log::warn!("{} did not end when asked to; it is killed", self.name(instance));
+                    self.signal(instance, Signal::KILL);
+                }
+                Action::Capacity(capacity) => told.capacity = Some(capacity),
+                Action::Answer(answer) => told.answer = answer,
+            }
+        }
+        told
+    }
+
+    fn launch(&mut self, instance: Instance) {
+        let name = self.name(instance);
+        match self.spawn(&name) {
+            Ok(child) => {
+                log::info!("{name} started as process {}", child.id());
+                let (id, end, waker) = (child.id(), self.end.clone(), Arc::clone(&self.waker));
+                self.children.insert(instance, child);
+                let watch = move || {
+                    if let Err(error) = child::await_end(id) {
+                        log::error!("cannot wait for process {id}: {error}");
+                    }
+                    // A supervisor that is gone needs no word.
+                    let _ = end.send(instance);
+                    let _ = waker.wake();
+                };
+                if let Err(error) = std::thread::Builder::new().name(format!("watch {name}")).spawn(watch) {
+                    log::error!("cannot watch {name}: {error}");
+                    self.signal(instance, Signal::KILL);
+                    self.failed(instance);
+                }
+            }
+            Err(error) => {
+                log::error!("cannot start {name}: {error}");
+                self.failed(instance);
+            }
+        }
+    }
+
+    /// To be told to the group after the step that launched it.
+    fn failed(&self, instance: Instance) {
+        // Both ends live as long as the supervisor.
+        let _ = self.end.send(instance);
+        let _ = self.waker.wake();
+    }
+
+    fn spawn(&self, name: &str) -> io::Result<Child> {
+        let Some((program, arguments)) = self.options.command.split_first() else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        command.env(FLEET_VARIABLE, format!("127.0.0.1:{}", self.port));
+        command.env(INSTANCE_VARIABLE, name).env(GROUP_VARIABLE, &self.options.group);
+        if let Some(logs) = &self.options.logs {
+            let file = File::create(logs.join(format!("{name}.log")))?;
+            command.stdout(file.try_clone()?).stderr(file);
+        }
+        child::bind_to_parent(&mut command);
+        command.spawn()
+    }
+
+    fn signal(&self, instance: Instance, signal: Signal) {
+        if let Some(child) = self.children.get(&instance)
+            && let Err(error) = child::signal_group(child, signal)
+        {
+            log::error!("cannot signal {}: {error}", self.name(instance));
+        }
+    }
+
+    /// Takes in the instances that have ended.
+    fn reap(&mut self) {
+        while let Ok(instance) = self.ended.try_recv() {
+            // What the process left in its group goes with it, while its id is still its own.
+            self.signal(instance, Signal::KILL);
+            if let Some(mut child) = self.children.remove(&instance) {
+                match child.wait() {
+                    Ok(status) => log::info!("{} has ended: {status}", self.name(instance)),
+                    Err(error) => log::error!("cannot reap {}: {error}", self.name(instance)),
+                }
+            }
+            self.step(Event::Exited(instance));
+        }
+    }
+
+    fn describe(&self) -> Description {
+        let rules = self.group.rules();
+        let now_ns = self.now_ns();
+        let member = |slot: &super::group::Slot| Member {
+            instance: self.name(slot.instance),
+            stage: slot.stage(),
+            process: self.children.get(&slot.instance).map(Child::id),
+            age: Duration::from_nanos(now_ns.saturating_sub(slot.requested_ns)),
+            lead_time: slot.lead_ns.map(Duration::from_nanos),
+        };
+        Description {
+            group: self.options.group.clone(),
+            min: rules.min,
+            desired: self.group.desired(),
+            max: rules.max,
+            lead_time: self.group.last_lead_ns().map(Duration::from_nanos),
+            members: self.group.slots().iter().map(member).collect(),
+        }
+    }
+
+    fn own_group(&self, group: &str) -> Result<(), String> {
+        match group == self.options.group {
+            true => Ok(()),
+            false => Err(format!("fleet: there is no group {group} here; this is {}", self.options.group)),
+        }
+    }
+
+    fn answer(&mut self, call: Call) -> Result<Value, String> {
+        match call {
+            Call::Describe { group } => {
+                self.own_group(&group)?;
+                Ok(protocol::encode_description(&self.describe()))
+            }
+            Call::AtLeast { group, desired } => {
+                self.own_group(&group)?;
+                let capacity = self.step(Event::AtLeast(desired)).capacity.ok_or("fleet: no answer")?;
+                log::info!("asked for {desired} instances: {capacity:?}");
+                Ok(protocol::encode_capacity(&capacity))
+            }
+            Call::Ready { instance } => {
+                let instance = self.instance(&instance)?;
+                self.step(Event::Ready(instance)).answer?;
+                Ok(Value::Unary(proto::types::UNARY_NULL))
+            }
+            Call::Terminate { instance } => {
+                let instance = self.instance(&instance)?;
+                let answer = self.step(Event::Terminate(instance)).answer;
+                log::info!("{} asked to be terminated: {answer:?}", self.name(instance));
+                answer?;
+                Ok(Value::Unary(proto::types::UNARY_NULL))
+            }
+        }
+    }
+}
+
+impl Service for Supervisor {
+    fn opened(&mut self, _: ConnId, _: &Peer, _: &mut Control) {}
+
+    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
+        let limits = NetLimits::of(&self.options.limits).codec();
+        let value = match decode::object(body, header.endian, &limits) {
+            Ok((value, _)) => value,
+            Err(error) => return ctl.close(conn, error.to_string()),
+        };
+        let answer = Call::decode(&value).and_then(|call| self.answer(call));
+        let Some(request) = ctl.request() else { return };
+        let reply = match &answer {
+            Ok(value) => encode::message(MessageKind::Response, value).map_err(|error| error.to_string()),
+            Err(reason) => Err(reason.clone()),
+        };
+        ctl.reply(request, reply.map_or_else(|reason| message::error(reason.as_bytes()), Into::into));
+    }
+
+    fn turn_ended(&mut self, ctl: &mut Control) {
+        if signals::is_asked(&self.asked_to_end) && !self.ending {
+            self.ending = true;
+            self.step(Event::Shutdown);
+        }
+        if self.group.is_down() {
+            ctl.stop();
+        }
+    }
+
+    fn writable(&mut self, _: ConnId, _: &mut Control) {}
+
+    fn closed(&mut self, _: ConnId, _: &CloseReason, _: &mut Control) {}
+
+    fn woken(&mut self, _: &mut Control) {
+        self.reap();
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        // A new group launches with its first tick.
+        let new = self.group.slots().is_empty() && self.group.desired() > 0;
+        let due_ns = if new { Some(0) } else { self.group.deadline_ns() };
+        due_ns.map(|ns| self.began.checked_add(Duration::from_nanos(ns)).unwrap_or(self.began))
+    }
+
+    fn timer(&mut self, _: &mut Control) {
+        self.step(Event::Tick);
+    }
+}

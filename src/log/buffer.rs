@@ -1,0 +1,59 @@
+//! A window over a file that moves forward: unread bytes stay, room is reused, and it grows only for a record that is
+//! longer than the window.
+
+use super::file::LogFile;
+use std::io;
+
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Position in the file of `bytes[start]`.
+    offset_bytes: u64,
+}
+
+impl Buffer {
+    pub fn new(chunk_bytes: usize) -> Buffer {
+        Buffer { bytes: vec![0; chunk_bytes.max(64)], start: 0, end: 0, offset_bytes: 0 }
+    }
+
+    /// Forgets everything and goes to a position.
+    pub fn go_to(&mut self, offset_bytes: u64) {
+        (self.start, self.end, self.offset_bytes) = (0, 0, offset_bytes);
+    }
+
+    pub fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
+    }
+
+    pub fn available(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    pub fn consume(&mut self, count_bytes: usize) {
+        let count_bytes = count_bytes.min(self.end - self.start);
+        self.start += count_bytes;
+        self.offset_bytes = self.offset_bytes.saturating_add(count_bytes as u64);
+    }
+
+    /// Reads once behind what is available, making room first; 0 means the end of the file.
+    pub fn refill(&mut self, file: &dyn LogFile) -> io::Result<usize> {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.bytes.len() {
+            // Doubling keeps the work of walking a long record again and again in proportion to its length.
+            self.bytes.resize(self.bytes.len().saturating_mul(2), 0);
+        }
+        let position = self.offset_bytes.saturating_add(self.end as u64);
+        let read = loop {
+            match file.read_at(self.bytes.get_mut(self.end..).unwrap_or_default(), position) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        self.end = (self.end + read).min(self.bytes.len());
+        Ok(read)
+    }
+}

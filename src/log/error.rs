@@ -1,0 +1,38 @@
+//! What can go wrong with a log, in words for the operator.
+
+use super::scan::DamagedRange;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum LogError {
+    #[error("{path}: cannot {action}: {source}")]
+    Io { path: PathBuf, action: &'static str, source: io::Error },
+    #[error("{path} is not a tickerplant log: it does not begin with ff 01 and an empty list")]
+    NotALog { path: PathBuf },
+    #[error("{path} is in use by another tickerplant ({holder}); a log has one writer")]
+    Held { path: PathBuf, holder: String },
+    #[error("epoch {given} is not above epoch {stored}, which has written to {path}: another tickerplant took over")]
+    StaleEpoch { path: PathBuf, given: u64, stored: u64 },
+    #[error("{path} is damaged: {damage}")]
+    Damaged { path: PathBuf, damage: Box<DamagedRange> },
+    /// A write or a sync failed; nothing is accepted any more, because what is on disk is not known.
+    #[error("{path}: nothing more is logged after an earlier failure: {reason}")]
+    Poisoned { path: PathBuf, reason: String },
+    #[error("{path} has shrunk from {was_bytes} to {now_bytes} bytes while it was read")]
+    Shrunk { path: PathBuf, was_bytes: u64, now_bytes: u64 },
+    #[error("{path} was replaced by another file while it was read")]
+    Replaced { path: PathBuf },
+    #[error("{path} has {have_index} updates after waiting {waited:?}; {wanted_index} were announced")]
+    NotReached { path: PathBuf, wanted_index: u64, have_index: u64, waited: Duration },
+}
+
+impl LogError {
+    /// Wraps an operating system's error with the file and what was tried.
+    pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> LogError {
+        let path = path.to_path_buf();
+        move |source| LogError::Io { path, action, source }
+    }
+}

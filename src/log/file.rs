@@ -1,0 +1,70 @@
+//! The file under a log, as a trait: positioned reads and writes, so that no two parties share a file position, and so
+//! that a disk that fails can be put in its place.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// What the log needs of a file. Writes are in order of calls; `sync` makes all that returned before it durable.
+pub trait LogFile: Send + Sync {
+    /// Reads at a position; 0 bytes means that the file ends there, as far as this handle knows.
+    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize>;
+    /// Writes some of the bytes and answers how many.
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize>;
+    fn truncate(&self, size_bytes: u64) -> io::Result<()>;
+    /// Data and size on disk (fdatasync).
+    fn sync(&self) -> io::Result<()>;
+    fn size_bytes(&self) -> io::Result<u64>;
+}
+
+impl LogFile for File {
+    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset_bytes)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, offset_bytes)
+    }
+
+    fn truncate(&self, size_bytes: u64) -> io::Result<()> {
+        self.set_len(size_bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn size_bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+/// Writes all of the bytes; a write may take fewer than it is given, and may be interrupted.
+pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut offset_bytes: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset_bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = bytes.get(written..).unwrap_or_default();
+                offset_bytes = offset_bytes.saturating_add(written as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Fills the buffer as far as the file goes and answers how many bytes it got.
+pub(crate) fn read_full(file: &dyn LogFile, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset_bytes.saturating_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,302 @@
+//! The side file: what a kdb+ log lacks. One entry for each block of whole records.
+//!
+//! All integers little-endian. The file is a head and then entries of one size, in order, without gaps:
+//!
+//! | bytes | head | entry |
+//! |---|---|---|
+//! | 0..8 | magic `elkindex` | `offset_bytes`: where the block begins in the log |
+//! | 8..16 | version 1 (4), entry size (4) | `length_bytes` of the block |
+//! | 16..24 | 0 | `first_index`: index of its first update |
+//! | 24..32 | 0 | `updates` in it |
+//! | 32..40 | 0 | `epoch` of the writer |
+//! | 40..44 | 0 | CRC-32C of the block's bytes in the log |
+//! | 44..48 | CRC-32C of the bytes before | CRC-32C of the bytes before |
+//!
+//! A block ends with the first batch that makes it [`BLOCK_BYTES`] or longer, so a block is as long as that or as its
+//! last batch asks for. The file is an aid: it is written after the log and may end too early, or, after a power cut,
+//! be ahead of the log. What it says is believed only where the checksums agree with the log.
+
+use super::buffer::Buffer;
+use super::error::LogError;
+use super::file::{self, LogFile};
+use super::scan::Mark;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+/// Least length of a block.
+pub const BLOCK_BYTES: u64 = 64 << 10;
+/// Bytes of the head, and of each entry.
+pub const ENTRY_BYTES: usize = 48;
+const MAGIC: &[u8; 8] = b"elkindex";
+const VERSION: u32 = 1;
+/// Bytes that an entry's own CRC covers.
+const CHECKED_BYTES: usize = ENTRY_BYTES - 4;
+/// Entries held back before they are written together.
+const PENDING_ENTRIES: usize = 32;
+
+/// One block of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub offset_bytes: u64,
+    pub length_bytes: u64,
+    pub first_index: u64,
+    pub updates: u64,
+    pub epoch: u64,
+    pub crc: u32,
+}
+
+impl Entry {
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let words = [self.offset_bytes, self.length_bytes, self.first_index, self.updates, self.epoch];
+        let mut out = [0; ENTRY_BYTES];
+        let (fields, _) = out.as_chunks_mut::<8>();
+        for (field, word) in fields.iter_mut().zip(words) {
+            *field = word.to_le_bytes();
+        }
+        seal(out, self.crc)
+    }
+
+    /// None if the entry's own checksum differs.
+    pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Entry> {
+        let crc = unseal(bytes)?;
+        let (fields, _) = bytes.as_chunks::<8>();
+        let word = |at: usize| fields.get(at).map(|field| u64::from_le_bytes(*field));
+        Some(Entry {
+            offset_bytes: word(0)?,
+            length_bytes: word(1)?,
+            first_index: word(2)?,
+            updates: word(3)?,
+            epoch: word(4)?,
+            crc,
+        })
+    }
+
+    /// Where the next block begins.
+    pub fn end(&self) -> Mark {
+        Mark {
+            offset_bytes: self.offset_bytes.saturating_add(self.length_bytes),
+            index: self.first_index.saturating_add(self.updates),
+        }
+    }
+
+    pub fn begin(&self) -> Mark {
+        Mark { offset_bytes: self.offset_bytes, index: self.first_index }
+    }
+
+    /// Whether the log holds just these bytes.
+    pub fn agrees_with(&self, log: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
+        let mut buffer = Buffer::new(usize::try_from(self.length_bytes.min(1 << 20)).unwrap_or(1 << 20));
+        buffer.go_to(self.offset_bytes);
+        let (mut crc, mut left) = (0, self.length_bytes);
+        while left > 0 {
+            if buffer.available().is_empty() && buffer.refill(log).map_err(LogError::io(path, "read"))? == 0 {
+                return Ok(false);
+            }
+            let take = buffer.available().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            crc = crc32c::crc32c_append(crc, buffer.available().get(..take).unwrap_or_default());
+            buffer.consume(take);
+            left = left.saturating_sub(take as u64);
+        }
+        Ok(crc == self.crc)
+    }
+}
+
+/// Puts a CRC of the block and then a CRC of everything before it at the end.
+fn seal(mut out: [u8; ENTRY_BYTES], crc: u32) -> [u8; ENTRY_BYTES] {
+    let (words, _) = out.as_chunks_mut::<4>();
+    if let Some(word) = words.get_mut(10) {
+        *word = crc.to_le_bytes();
+    }
+    let own = crc32c::crc32c(out.get(..CHECKED_BYTES).unwrap_or_default());
+    let (words, _) = out.as_chunks_mut::<4>();
+    if let Some(word) = words.get_mut(11) {
+        *word = own.to_le_bytes();
+    }
+    out
+}
+
+fn unseal(bytes: &[u8; ENTRY_BYTES]) -> Option<u32> {
+    let (words, _) = bytes.as_chunks::<4>();
+    let own = u32::from_le_bytes(*words.get(11)?);
+    let crc = u32::from_le_bytes(*words.get(10)?);
+    (own == crc32c::crc32c(bytes.get(..CHECKED_BYTES)?)).then_some(crc)
+}
+
+fn head() -> [u8; ENTRY_BYTES] {
+    let mut out = [0; ENTRY_BYTES];
+    let (magic, rest) = out.split_at_mut(8);
+    magic.copy_from_slice(MAGIC);
+    let (version, rest) = rest.split_at_mut(4);
+    version.copy_from_slice(&VERSION.to_le_bytes());
+    if let Some(size) = rest.get_mut(..4) {
+        size.copy_from_slice(&(ENTRY_BYTES as u32).to_le_bytes());
+    }
+    seal(out, 0)
+}
+
+fn entry_position(at: u64) -> u64 {
+    at.saturating_add(1).saturating_mul(ENTRY_BYTES as u64)
+}
+
+/// A side file opened for reading.
+#[derive(Debug)]
+pub struct SideFile {
+    file: File,
+    entries: u64,
+}
+
+impl SideFile {
+    /// None if there is none, or it is not one that this version can read.
+    pub fn open(path: &Path) -> Option<SideFile> {
+        let file = File::open(path).ok()?;
+        let mut first = [0; ENTRY_BYTES];
+        if file::read_full(&file, &mut first, 0).ok()? != ENTRY_BYTES || first != head() {
+            return None;
+        }
+        let mut side = SideFile { file, entries: 0 };
+        side.refresh();
+        Some(side)
+    }
+
+    /// Looks how far the file has grown.
+    pub fn refresh(&mut self) {
+        let size = self.file.size_bytes().unwrap_or_default();
+        self.entries = (size / ENTRY_BYTES as u64).saturating_sub(1);
+    }
+
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The entry at a place, none behind the end or if it is torn.
+    pub fn entry(&self, at: u64) -> Option<Entry> {
+        let mut bytes = [0; ENTRY_BYTES];
+        let read = file::read_full(&self.file, &mut bytes, entry_position(at)).ok()?;
+        if read == ENTRY_BYTES { Entry::decode(&bytes) } else { None }
+    }
+
+    /// Where the last block ends.
+    pub fn end(&self) -> Option<Mark> {
+        self.entry(self.entries.checked_sub(1)?).map(|entry| entry.end())
+    }
+
+    /// The first place at or behind an offset where a block begins or the last one ends.
+    pub fn mark_at_or_after(&self, offset_bytes: u64) -> Option<Mark> {
+        let at = self.first_where(|entry| entry.offset_bytes >= offset_bytes)?;
+        match self.entry(at) {
+            Some(entry) => Some(entry.begin()),
+            None => self.end().filter(|end| end.offset_bytes >= offset_bytes),
+        }
+    }
+
+    /// The block that holds an update, or the last one if the update comes later; with its place.
+    pub fn block_of(&self, index: u64) -> Option<(u64, Entry)> {
+        let at = self.first_where(|entry| entry.first_index > index)?.checked_sub(1)?;
+        Some((at, self.entry(at)?))
+    }
+
+    /// The first entry for which something holds that holds for all later ones too; none if an entry is torn.
+    fn first_where(&self, holds: impl Fn(&Entry) -> bool) -> Option<u64> {
+        let (mut low, mut high) = (0, self.entries);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if holds(&self.entry(middle)?) { high = middle } else { low = middle + 1 }
+        }
+        Some(low)
+    }
+}
+
+/// Puts batches together to blocks.
+#[derive(Debug)]
+pub struct BlockBuilder {
+    begin: Mark,
+    length_bytes: u64,
+    updates: u64,
+    crc: u32,
+    epoch: u64,
+}
+
+impl BlockBuilder {
+    pub fn new(begin: Mark, epoch: u64) -> BlockBuilder {
+        BlockBuilder { begin, length_bytes: 0, updates: 0, crc: 0, epoch }
+    }
+
+    /// Takes whole records; answers the block if they complete one.
+    pub fn add(&mut self, bytes: &[u8], updates: u64) -> Option<Entry> {
+        self.crc = crc32c::crc32c_append(self.crc, bytes);
+        self.length_bytes = self.length_bytes.saturating_add(bytes.len() as u64);
+        self.updates = self.updates.saturating_add(updates);
+        if self.length_bytes >= BLOCK_BYTES { self.close() } else { None }
+    }
+
+    /// The block so far, none if it is empty; the next one begins behind it.
+    pub fn close(&mut self) -> Option<Entry> {
+        if self.length_bytes == 0 {
+            return None;
+        }
+        let entry = Entry {
+            offset_bytes: self.begin.offset_bytes,
+            length_bytes: self.length_bytes,
+            first_index: self.begin.index,
+            updates: self.updates,
+            epoch: self.epoch,
+            crc: self.crc,
+        };
+        *self = BlockBuilder::new(entry.end(), self.epoch);
+        Some(entry)
+    }
+}
+
+/// Appends entries to the side file, some at a time. A failure is said once and costs the side file, not the log.
+pub struct SideWriter {
+    path: PathBuf,
+    file: Option<File>,
+    next: u64,
+    pending: Vec<u8>,
+}
+
+impl SideWriter {
+    /// Keeps the first `keep` entries of the file and goes on behind them; makes the file if it is missing or foreign.
+    pub fn open(path: &Path, keep: u64) -> SideWriter {
+        let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).and_then(|file| {
+                if keep == 0 {
+                    file.set_len(0)?;
+                    file::write_all(&file, &head(), 0)?;
+                }
+                file.set_len(entry_position(keep))?;
+                Ok(file)
+            });
+        match opened {
+            Ok(file) => writer.file = Some(file),
+            Err(error) => writer.give_up(&error),
+        }
+        writer
+    }
+
+    pub fn push(&mut self, entry: &Entry) {
+        if self.file.is_some() {
+            self.pending.extend_from_slice(&entry.encode());
+            if self.pending.len() >= PENDING_ENTRIES * ENTRY_BYTES {
+                self.flush();
+            }
+        }
+    }
+
+    pub fn flush(&mut self) {
+        let Some(file) = self.file.as_ref().filter(|_| !self.pending.is_empty()) else { return };
+        let count = (self.pending.len() / ENTRY_BYTES) as u64;
+        match file::write_all(file, &self.pending, entry_position(self.next)) {
+            Ok(()) => self.next = self.next.saturating_add(count),
+            Err(error) => self.give_up(&error),
+        }
+        self.pending.clear();
+    }
+
+    fn give_up(&mut self, error: &std::io::Error) {
+        ::log::warn!("{}: cannot write: {error}; the log goes on without its side file", self.path.display());
+        self.file = None;
+        self.pending.clear();
+    }
+}

@@ -1,0 +1,159 @@
+//! One writer for each source and directory, and the epoch that grows with every change of writer.
+//!
+//! `DIR/SRC.lock` is held with an exclusive lock as long as its writer lives. It has two lines of text of one length;
+//! a writer overwrites the older one, so a crash while writing leaves the other. A line says the epoch, who holds it,
+//! whether the writer closed the log in order, and the machine's boot, so that the next writer knows whether the
+//! operating system can have lost what the last one wrote.
+
+use super::error::LogError;
+use super::file;
+use super::name::lock_path;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a line with its newline.
+const LINE_BYTES: usize = 160;
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub epoch: u64,
+    pub pid: u32,
+    pub host: String,
+    pub boot: String,
+    /// Whether the log was flushed, synced and closed.
+    pub clean: bool,
+}
+
+impl Holder {
+    fn here(epoch: u64) -> Holder {
+        let read = |path: &str| word(&std::fs::read_to_string(path).unwrap_or_default());
+        Holder {
+            epoch,
+            pid: std::process::id(),
+            host: read("/proc/sys/kernel/hostname"),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            clean: false,
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let state = if self.clean { "closed" } else { "open" };
+        let text = format!("epoch {} pid {} host {} boot {} {state}", self.epoch, self.pid, self.host, self.boot);
+        let crc = crc32c::crc32c(text.as_bytes());
+        let mut line = format!("{text} crc {crc:08x}").into_bytes();
+        line.resize(LINE_BYTES - 1, b' ');
+        line.push(b'\n');
+        line
+    }
+
+    fn decode(line: &[u8]) -> Option<Holder> {
+        let text = std::str::from_utf8(line).ok()?.trim_end();
+        let (text, crc) = text.rsplit_once(" crc ")?;
+        if u32::from_str_radix(crc, 16).ok()? != crc32c::crc32c(text.as_bytes()) {
+            return None;
+        }
+        let words: Vec<&str> = text.split(' ').collect();
+        let ["epoch", epoch, "pid", pid, "host", host, "boot", boot, state] = words.as_slice() else { return None };
+        Some(Holder {
+            epoch: epoch.parse().ok()?,
+            pid: pid.parse().ok()?,
+            host: (*host).to_string(),
+            boot: (*boot).to_string(),
+            clean: *state == "closed",
+        })
+    }
+}
+
+/// One word that fits its place in a line.
+fn word(text: &str) -> String {
+    let word: String = text.trim().chars().filter(char::is_ascii_graphic).take(40).collect();
+    if word.is_empty() { "?".to_string() } else { word }
+}
+
+/// The lock, held until it is dropped.
+#[derive(Debug)]
+pub struct WriterLock {
+    file: File,
+    path: PathBuf,
+    holder: Holder,
+}
+
+impl WriterLock {
+    /// Takes the lock with `epoch`, or with one more than the last writer's. Answers the last writer as well.
+    pub fn take(dir: &Path, src: &str, epoch: Option<u64>) -> Result<(WriterLock, Option<Holder>), LogError> {
+        let path = lock_path(dir, src);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(LogError::io(&path, "open"))?;
+        let last = last_holder(&file, &path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(LogError::Held { path, holder: describe(last.as_ref()) }),
+            Err(TryLockError::Error(error)) => return Err(LogError::io(&path, "lock")(error)),
+        }
+        // Read again: the one before may have written until it let go.
+        let last = last_holder(&file, &path)?;
+        let stored = last.as_ref().map_or(0, |holder| holder.epoch);
+        let epoch = match epoch {
+            Some(given) if given <= stored => return Err(LogError::StaleEpoch { path, given, stored }),
+            Some(given) => given,
+            None => stored.saturating_add(1),
+        };
+        let mut lock = WriterLock { file, path, holder: Holder::here(epoch) };
+        lock.write()?;
+        Ok((lock, last))
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.holder.epoch
+    }
+
+    /// Whether everything that the last writer gave to the operating system is still there for us.
+    pub fn same_boot(&self, last: &Holder) -> bool {
+        last.boot == self.holder.boot && last.boot != "?"
+    }
+
+    /// Says that the log was closed in order.
+    pub fn mark_clean(&mut self) -> Result<(), LogError> {
+        self.holder.clean = true;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), LogError> {
+        let slot = (self.holder.epoch % 2).saturating_mul(LINE_BYTES as u64);
+        file::write_all(&self.file, &self.holder.encode(), slot)
+            .and_then(|()| self.file.sync_data())
+            .map_err(LogError::io(&self.path, "write"))
+    }
+}
+
+fn last_holder(file: &File, path: &Path) -> Result<Option<Holder>, LogError> {
+    let mut text = [0; 2 * LINE_BYTES];
+    let read = file::read_full(file, &mut text, 0).map_err(LogError::io(path, "read"))?;
+    let lines = text.get(..read).unwrap_or_default().chunks(LINE_BYTES);
+    Ok(lines.filter_map(Holder::decode).max_by_key(|holder| holder.epoch))
+}
+
+fn describe(holder: Option<&Holder>) -> String {
+    match holder {
+        Some(holder) => format!("process {} on {}, epoch {}", holder.pid, holder.host, holder.epoch),
+        None => "its process has not written its number yet".to_string(),
+    }
+}
+
+/// Takes the lock of the log itself too: on a network file system the server then refuses the writes of a holder that
+/// it has given up, which a lock on another file would not bring about.
+pub fn lock_log(file: &File, path: &Path) -> Result<(), LogError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            Err(LogError::Held { path: path.to_path_buf(), holder: "it holds a lock on the log".to_string() })
+        }
+        Err(TryLockError::Error(error)) => Err(LogError::io(path, "lock")(error)),
+    }
+}

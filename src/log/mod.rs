@@ -1,0 +1,33 @@
+//! The tickerplant log: a kdb+ log that any kdb+ can replay, and beside it a side file with what a kdb+ log lacks.
+//!
+//! [`LogWriter`] is the one writer of a day's log. [`LogReader`] reads any log, also one that grows, from any update on.
+//! [`Proof`] says what a window holds. `README.md` beside this file has the layouts and what each durability survives.
+
+mod appender;
+mod buffer;
+mod error;
+mod file;
+mod group;
+mod index;
+mod lock;
+mod name;
+mod open;
+mod proof;
+mod reader;
+mod record;
+pub mod repair;
+mod scan;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::LogError;
+pub use file::LogFile;
+pub use name::{date_of, handle, log_path, queue_path, side_path};
+pub use open::{Cut, OpenReport};
+pub use proof::{Keep, Proof, TableProof, columns_of, mix64, update_hash, window_proof};
+pub use reader::{Chunk, LogReader, Next, parts};
+pub use record::{Fault, FaultKind};
+pub use scan::{DamagedRange, Mark};
+pub use writer::{LogOptions, LogWriter, Waker};

@@ -1,0 +1,275 @@
+//! Opening a log to append: how many updates it holds, and what of its end or middle had to be given up.
+
+use super::error::LogError;
+use super::file::{self, LogFile};
+use super::index::{BlockBuilder, Entry, SideFile, SideWriter};
+use super::lock::lock_log;
+use super::name::{beside, side_path};
+use super::record::{Fault, FaultKind};
+use super::repair;
+use super::scan::{DamagedRange, Found, Mark, Scanner};
+use crate::config::Damage;
+use proto::Limits;
+use proto::log::{FILE_HEAD, is_log_head};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the first record stands.
+pub(super) const FIRST: Mark = Mark { offset_bytes: FILE_HEAD.len() as u64, index: 0 };
+/// Blocks at the end that are checked at every opening.
+const CHECKED_BLOCKS: u64 = 16;
+
+/// Bytes that were cut off at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub offset_bytes: u64,
+    pub bytes: u64,
+    /// Where they are kept, if they may hold whole records.
+    pub kept_in: Option<PathBuf>,
+}
+
+/// What opening a log found and did.
+#[derive(Clone, Debug)]
+pub struct OpenReport {
+    pub path: PathBuf,
+    pub created: bool,
+    /// Updates in the log: the index of the next one.
+    pub updates: u64,
+    pub bytes: u64,
+    pub epoch: u64,
+    /// Bytes that were walked because the side file did not cover them.
+    pub walked_bytes: u64,
+    pub cut: Option<Cut>,
+    /// Damage that was cut off or left out, as the operator had said.
+    pub damage: Vec<DamagedRange>,
+    /// The damaged log, if it was replaced by one without the damage. Updates behind the damage have new indices.
+    pub replaced: Option<PathBuf>,
+}
+
+impl fmt::Display for OpenReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.created { "new" } else { "continued" };
+        write!(
+            f,
+            "{}: {state}, {} updates, {} bytes, epoch {}",
+            self.path.display(),
+            self.updates,
+            self.bytes,
+            self.epoch
+        )?;
+        for damage in &self.damage {
+            write!(f, "; given up: {damage}")?;
+        }
+        if let Some(cut) = &self.cut {
+            write!(f, "; cut off {} bytes at byte {}", cut.bytes, cut.offset_bytes)?;
+            match &cut.kept_in {
+                Some(path) => write!(f, ", kept in {}", path.display())?,
+                None => write!(f, " of an unfinished record")?,
+            }
+        }
+        if let Some(path) = &self.replaced {
+            write!(f, "; the damaged log is kept as {}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// A log ready to be appended to.
+pub(super) struct Opened {
+    pub file: Arc<File>,
+    pub end: Mark,
+    pub side: SideWriter,
+    pub report: OpenReport,
+}
+
+/// How a log is to be opened.
+pub(super) struct How {
+    pub damage: Damage,
+    pub limits: Limits,
+    pub chunk_bytes: usize,
+    pub epoch: u64,
+    /// Epoch of the writer before.
+    pub last_epoch: u64,
+    /// The operating system may have lost what the writer before gave it.
+    pub suspicious: bool,
+}
+
+pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
+    let mut report = OpenReport {
+        path: path.to_path_buf(),
+        created: false,
+        updates: 0,
+        bytes: 0,
+        epoch: how.epoch,
+        walked_bytes: 0,
+        cut: None,
+        damage: Vec::new(),
+        replaced: None,
+    };
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(LogError::io(path, "open"))?;
+        lock_log(&file, path)?;
+        report.created |= make_head(&file, path)?;
+        let side = SideFile::open(&side_path(path));
+        let trust = trusted(&file, path, side.as_ref(), how)?;
+        match walk(file, path, side.as_ref(), &trust, how, &mut report)? {
+            Some(opened) => return Ok(opened),
+            None => {
+                let done = repair::replace(path, how.limits)?;
+                report.damage.extend(done.damage);
+                report.replaced = Some(done.original);
+            }
+        }
+    }
+}
+
+/// Sees to it that the file begins as a log does; answers whether it was made.
+fn make_head(file: &File, path: &Path) -> Result<bool, LogError> {
+    let mut head = [0; FILE_HEAD.len()];
+    let read = file::read_full(file, &mut head, 0).map_err(LogError::io(path, "read"))?;
+    if read == FILE_HEAD.len() {
+        return if is_log_head(&head) { Ok(false) } else { Err(LogError::NotALog { path: path.to_path_buf() }) };
+    }
+    if !FILE_HEAD.starts_with(head.get(..read).unwrap_or_default()) {
+        return Err(LogError::NotALog { path: path.to_path_buf() });
+    }
+    file::write_all(file, &FILE_HEAD, 0)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| crate::sys::fs::sync_directory_of(path))
+        .map_err(LogError::io(path, "create"))?;
+    Ok(true)
+}
+
+/// How much of the side file holds.
+struct Trust {
+    /// Entries that agree with the log.
+    entries: u64,
+    /// Where they end.
+    end: Mark,
+    /// The next block, if its records are whole and only its checksum differs.
+    checksum: Option<Entry>,
+}
+
+/// Compares the last blocks (all, if suspicious) with the log.
+fn trusted(file: &File, path: &Path, side: Option<&SideFile>, how: &How) -> Result<Trust, LogError> {
+    let mut trust = Trust { entries: 0, end: FIRST, checksum: None };
+    let Some(side) = side else { return Ok(trust) };
+    let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
+    let mut first = if how.suspicious { 0 } else { side.entries().saturating_sub(CHECKED_BLOCKS) };
+    let mut at = first;
+    while at < side.entries() {
+        let entry = side.entry(at).filter(|entry| entry.end().offset_bytes <= size);
+        let Some(entry) = entry else { break };
+        if entry.agrees_with(file, path)? {
+            (trust.entries, trust.end) = (at.saturating_add(1), entry.end());
+            at = at.saturating_add(1);
+        } else if is_whole(file, path, &entry, how)? {
+            trust.checksum = Some(entry);
+            break;
+        } else if at == first && first > 0 {
+            // Not even the first of the last blocks: compare from the beginning.
+            (first, at) = (0, 0);
+        } else {
+            break;
+        }
+    }
+    if at == first
+        && first > 0
+        && let Some(before) = side.entry(first.saturating_sub(1))
+    {
+        (trust.entries, trust.end) = (first, before.end());
+    }
+    Ok(trust)
+}
+
+/// Whether a block is made of as many whole records as its entry says.
+pub(super) fn is_whole(file: &dyn LogFile, path: &Path, entry: &Entry, how: &How) -> Result<bool, LogError> {
+    let mut scanner = Scanner::new(file, path, entry.begin(), None, how.limits, how.chunk_bytes);
+    for _ in 0..entry.updates {
+        let Found::Record { .. } = scanner.next()? else { return Ok(false) };
+    }
+    Ok(scanner.end_mark() == entry.end())
+}
+
+/// Walks what the side file does not cover and repairs the end. None if the log has to be replaced first.
+fn walk(
+    file: File,
+    path: &Path,
+    side: Option<&SideFile>,
+    trust: &Trust,
+    how: &How,
+    report: &mut OpenReport,
+) -> Result<Option<Opened>, LogError> {
+    let mut writer = SideWriter::open(&side_path(path), trust.entries);
+    let mut builder = BlockBuilder::new(trust.end, how.last_epoch);
+    let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
+    let mut scanner = Scanner::new(&file, path, trust.end, side, how.limits, how.chunk_bytes);
+    let mut damage = trust.checksum.map(|entry| checksum_range(&entry));
+    let end = loop {
+        let found = match damage.take() {
+            Some(damage) => Found::Damage(damage),
+            None => scanner.next()?,
+        };
+        match found {
+            Found::Record { bytes, .. } => {
+                if let Some(entry) = builder.add(bytes, 1) {
+                    writer.push(&entry);
+                }
+            }
+            Found::End { at } => break at,
+            Found::Torn { at, bytes } => {
+                report.cut = Some(Cut { offset_bytes: at.offset_bytes, bytes, kept_in: None });
+                break at;
+            }
+            Found::Damage(damage) => match how.damage {
+                Damage::Stop => return Err(LogError::Damaged { path: path.to_path_buf(), damage: Box::new(damage) }),
+                // Its records can be read, and which byte is wrong is not known: they are kept, and named.
+                Damage::Skip if damage.fault.kind == FaultKind::Checksum => report.damage.push(damage),
+                Damage::Skip => return Ok(None),
+                Damage::KeepBefore => {
+                    let at = Mark { offset_bytes: damage.first_byte, index: damage.first_index };
+                    let kept = beside(path, &format!(".cut-{}", at.offset_bytes));
+                    repair::copy_range(&file, path, at.offset_bytes..size, &kept)?;
+                    report.cut = Some(Cut {
+                        offset_bytes: at.offset_bytes,
+                        bytes: size.saturating_sub(at.offset_bytes),
+                        kept_in: Some(kept),
+                    });
+                    report.damage.push(damage);
+                    break at;
+                }
+            },
+        }
+    };
+    if report.cut.is_some() {
+        file.truncate(end.offset_bytes).map_err(LogError::io(path, "cut off the torn end"))?;
+    }
+    // What a writer before us left in the page cache counts as durable from here on.
+    file.sync().map_err(LogError::io(path, "sync"))?;
+    if let Some(entry) = builder.close() {
+        writer.push(&entry);
+    }
+    writer.flush();
+    report.walked_bytes = end.offset_bytes.saturating_sub(trust.end.offset_bytes);
+    (report.updates, report.bytes) = (end.index, end.offset_bytes);
+    Ok(Some(Opened { file: Arc::new(file), end, side: writer, report: report.clone() }))
+}
+
+/// A block whose records can be read but whose bytes are not those that were written.
+pub(super) fn checksum_range(entry: &Entry) -> DamagedRange {
+    DamagedRange {
+        first_byte: entry.offset_bytes,
+        last_byte: entry.end().offset_bytes,
+        first_index: entry.first_index,
+        last_index: Some(entry.end().index),
+        fault: Fault { kind: FaultKind::Checksum, offset_bytes: 0 },
+    }
+}

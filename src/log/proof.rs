@@ -1,0 +1,176 @@
+//! The proof of a window: what two parties must agree on if both hold the same updates.
+//!
+//! The hash of an update is taken over the bytes of its columns: the objects in the list of columns, without the list's
+//! own head. A window's hash is the wrapping sum of its updates' hashes, so windows add up, whatever the order.
+
+use super::error::LogError;
+use super::reader::{LogReader, parts};
+use super::record::LIST_HEAD_BYTES;
+use proto::log::Record;
+use proto::{Limits, View};
+use std::ops::{ControlFlow, Range};
+use std::time::Instant;
+
+/// Mixes all bits of a word into all others (the finaliser of SplitMix64).
+pub const fn mix64(mut word: u64) -> u64 {
+    word ^= word >> 30;
+    word = word.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word ^= word >> 27;
+    word = word.wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// The hash of one update by its column bytes.
+pub fn update_hash(column_bytes: &[u8]) -> u64 {
+    let crc = u64::from(crc32c::crc32c(column_bytes));
+    mix64(crc ^ ((column_bytes.len() as u64) << 32))
+}
+
+/// What is held of one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TableProof {
+    pub updates: u64,
+    pub rows: u64,
+    /// Wrapping sum of the updates' hashes.
+    pub hash: u64,
+}
+
+impl TableProof {
+    /// Takes in one update.
+    pub fn add(&mut self, rows: u64, hash: u64) {
+        self.merge(TableProof { updates: 1, rows, hash });
+    }
+
+    pub fn merge(&mut self, other: TableProof) {
+        self.updates = self.updates.wrapping_add(other.updates);
+        self.rows = self.rows.wrapping_add(other.rows);
+        self.hash = self.hash.wrapping_add(other.hash);
+    }
+
+    pub fn subtract(&mut self, other: TableProof) {
+        self.updates = self.updates.wrapping_sub(other.updates);
+        self.rows = self.rows.wrapping_sub(other.rows);
+        self.hash = self.hash.wrapping_sub(other.hash);
+    }
+}
+
+/// What is held of each table, by name. Tables of which nothing is held do not count.
+#[derive(Clone, Debug, Default)]
+pub struct Proof {
+    /// Sorted by name.
+    tables: Vec<(Box<[u8]>, TableProof)>,
+}
+
+impl Proof {
+    pub fn new() -> Proof {
+        Proof::default()
+    }
+
+    /// The account of a table, made if it is new.
+    pub fn table_mut(&mut self, table: &[u8]) -> &mut TableProof {
+        let at = match self.tables.binary_search_by(|(name, _)| name.as_ref().cmp(table)) {
+            Ok(at) => at,
+            Err(at) => {
+                self.tables.insert(at, (table.into(), TableProof::default()));
+                at
+            }
+        };
+        // `at` was found or inserted just now.
+        &mut self.tables[at].1
+    }
+
+    /// The account of a table; nothing if it is not known.
+    pub fn table(&self, table: &[u8]) -> TableProof {
+        let found = self.tables.binary_search_by(|(name, _)| name.as_ref().cmp(table)).ok();
+        found.and_then(|at| self.tables.get(at)).map(|(_, proof)| *proof).unwrap_or_default()
+    }
+
+    /// Takes in one update.
+    pub fn add(&mut self, table: &[u8], rows: u64, hash: u64) {
+        self.table_mut(table).add(rows, hash);
+    }
+
+    pub fn merge(&mut self, other: &Proof) {
+        for (table, proof) in other.iter() {
+            self.table_mut(table).merge(proof);
+        }
+    }
+
+    pub fn subtract(&mut self, other: &Proof) {
+        for (table, proof) in other.iter() {
+            self.table_mut(table).subtract(proof);
+        }
+    }
+
+    /// Tables of which something is held, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], TableProof)> {
+        self.tables
+            .iter()
+            .map(|(name, proof)| (name.as_ref(), *proof))
+            .filter(|(_, proof)| *proof != TableProof::default())
+    }
+
+    /// All tables together.
+    pub fn total(&self) -> TableProof {
+        let mut total = TableProof::default();
+        self.iter().for_each(|(_, proof)| total.merge(proof));
+        total
+    }
+}
+
+impl PartialEq for Proof {
+    fn eq(&self, other: &Proof) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Proof {}
+
+/// The column bytes of an update's data, and its rows: the length of the first column.
+///
+/// Data is a list of columns, a row of atoms (kdb+ makes a vector of a row whose atoms are of one type), or a table.
+pub fn columns_of<'a>(data: &View<'a>) -> (&'a [u8], u64) {
+    match data.table().map(|table| table.columns).or_else(|| data.list()) {
+        Some(columns) => (columns.body, columns.iter().next().map_or(0, |first| first.count() as u64)),
+        None => (data.raw().get(LIST_HEAD_BYTES..).unwrap_or_default(), 1),
+    }
+}
+
+/// What becomes of an update in a proof.
+pub enum Keep {
+    /// It counts as it stands in the log.
+    Whole,
+    /// It counts with these many rows and the column bytes that were put into the buffer.
+    Encoded { rows: u64 },
+    /// It does not count.
+    Skip,
+}
+
+/// The proof of a window, read from the log. `keep` decides for each update; for a subscriber of some symbols it puts
+/// the column bytes of the rows that the subscriber gets into the buffer it is given (empty at each call).
+pub fn window_proof(
+    reader: &mut LogReader,
+    window: Range<u64>,
+    limits: &Limits,
+    deadline: Instant,
+    mut keep: impl FnMut(u64, &Record<'_>, &mut Vec<u8>) -> Keep,
+) -> Result<Proof, LogError> {
+    let mut proof = Proof::new();
+    let mut encoded = Vec::new();
+    reader.replay(window, 1 << 20, deadline, |chunk| {
+        for (index, bytes) in chunk.iter() {
+            let Some(record) = parts(bytes, limits) else { continue };
+            encoded.clear();
+            match keep(index, &record, &mut encoded) {
+                Keep::Whole => {
+                    let (bytes, rows) = columns_of(&record.columns);
+                    proof.add(record.table, rows, update_hash(bytes));
+                }
+                Keep::Encoded { rows } => proof.add(record.table, rows, update_hash(&encoded)),
+                Keep::Skip => {}
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(proof)
+}

@@ -1,0 +1,319 @@
+//! Reading a log from any update on, also while it grows and from another host.
+//!
+//! Positioned reads, never a mapping: a file that is cut while it is read gives an error, not a signal. The end of the
+//! file is not the end of the log: on a network file system an open handle may show an old size for a minute, so a
+//! reader that knows of a later tip opens the file again until it has it.
+
+use super::buffer::Buffer;
+use super::error::LogError;
+use super::file::{self, LogFile};
+use super::index::SideFile;
+use super::name::side_path;
+use super::open::FIRST;
+use super::record::{self, Step};
+use super::scan::{DamagedRange, Mark};
+use proto::log::{FILE_HEAD, Record, is_log_head};
+use proto::{Endian, Limits, View};
+use std::fs::File;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Pauses between attempts to see more of a file begin with this and double.
+const PAUSE_LEAST: Duration = Duration::from_millis(1);
+const PAUSE_MOST: Duration = Duration::from_millis(100);
+
+/// Whole records in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    /// Index of the first update.
+    pub first_index: u64,
+    /// The records' bytes, back to back.
+    pub bytes: &'a [u8],
+    /// Where in `bytes` each record ends.
+    pub ends: &'a [usize],
+}
+
+impl<'a> Chunk<'a> {
+    /// Index behind the last update.
+    pub fn last_index(&self) -> u64 {
+        self.first_index.saturating_add(self.ends.len() as u64)
+    }
+
+    /// Each record's index and bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {
+        let (bytes, ends) = (self.bytes, self.ends);
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let slices = starts.zip(ends).filter_map(move |(start, end)| bytes.get(start..*end));
+        (self.first_index..).zip(slices)
+    }
+
+    /// Each update's index and parts; none for a record that is not a call of a function with a table.
+    pub fn records(&self, limits: &'a Limits) -> impl Iterator<Item = (u64, Option<Record<'a>>)> + use<'a> {
+        self.iter().map(move |(index, bytes)| (index, parts(bytes, limits)))
+    }
+}
+
+/// A record's function, table and columns, if it is an update.
+pub fn parts<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Record<'a>> {
+    let (view, _) = View::parse(bytes, Endian::Little, limits).ok()?;
+    proto::log::record(view)
+}
+
+/// What a reader got.
+#[derive(Debug)]
+pub enum Next<'a> {
+    Chunk(Chunk<'a>),
+    /// No further whole record can be seen now, or the given tip is reached.
+    NotYet,
+}
+
+/// Reads one log.
+pub struct LogReader {
+    path: PathBuf,
+    file: File,
+    inode: u64,
+    limits: Limits,
+    side: Option<SideFile>,
+    buffer: Buffer,
+    /// Index of the record at the buffer's start.
+    next_index: u64,
+    /// Records before this are passed over.
+    wanted_index: u64,
+    /// Bytes of the chunk handed out last.
+    handed_bytes: usize,
+    handed_updates: u64,
+    ends: Vec<usize>,
+    /// The largest size seen.
+    seen_bytes: u64,
+}
+
+impl LogReader {
+    /// Opens a log at its first update. `chunk_bytes` are read at once.
+    pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
+        let file = File::open(path).map_err(LogError::io(path, "open"))?;
+        let metadata = file.metadata().map_err(LogError::io(path, "read"))?;
+        let mut head = [0; FILE_HEAD.len()];
+        let read = file::read_full(&file, &mut head, 0).map_err(LogError::io(path, "read"))?;
+        if read == FILE_HEAD.len() && !is_log_head(&head)
+            || !FILE_HEAD.starts_with(head.get(..read.min(2)).unwrap_or_default())
+        {
+            return Err(LogError::NotALog { path: path.to_path_buf() });
+        }
+        let mut buffer = Buffer::new(chunk_bytes);
+        buffer.go_to(FIRST.offset_bytes);
+        Ok(LogReader {
+            path: path.to_path_buf(),
+            file,
+            inode: metadata.ino(),
+            limits,
+            side: SideFile::open(&side_path(path)),
+            buffer,
+            next_index: FIRST.index,
+            wanted_index: FIRST.index,
+            handed_bytes: 0,
+            handed_updates: 0,
+            ends: Vec::new(),
+            seen_bytes: metadata.len(),
+        })
+    }
+
+    /// As `open`, for a log that was announced but may not be seen here yet.
+    pub fn open_until(
+        path: &Path,
+        limits: Limits,
+        chunk_bytes: usize,
+        deadline: Instant,
+    ) -> Result<LogReader, LogError> {
+        let mut pause = PAUSE_LEAST;
+        loop {
+            match LogReader::open(path, limits, chunk_bytes) {
+                Err(LogError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
+                other => return other,
+            }
+            pause = wait(pause, deadline);
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Index of the first update that the next chunk can have.
+    pub fn position(&self) -> u64 {
+        self.next_index.saturating_add(self.handed_updates).max(self.wanted_index)
+    }
+
+    /// Goes to an update, at once where the side file covers it, else by walking when the next chunk is asked for. The
+    /// update need not be in the log yet.
+    pub fn seek(&mut self, index: u64) -> Result<(), LogError> {
+        self.settle();
+        self.wanted_index = index;
+        let block = self.block_before(index)?;
+        // Walking on from here is as good if no block begins between here and there.
+        if index >= self.next_index && block.is_none_or(|block| block.index <= self.next_index) {
+            return Ok(());
+        }
+        let begin = block.unwrap_or(FIRST);
+        self.buffer.go_to(begin.offset_bytes);
+        self.next_index = begin.index;
+        Ok(())
+    }
+
+    /// The begin of the block that holds an update, if the side file knows it and agrees with the log.
+    fn block_before(&mut self, index: u64) -> Result<Option<Mark>, LogError> {
+        if self.side.is_none() {
+            self.side = SideFile::open(&side_path(&self.path));
+        }
+        let Some(side) = self.side.as_mut() else { return Ok(None) };
+        side.refresh();
+        let Some((_, entry)) = side.block_of(index) else { return Ok(None) };
+        // An update behind the last block: it is enough to know that block's end.
+        let mark = if entry.end().index <= index { entry.end() } else { entry.begin() };
+        if entry.agrees_with(&self.file, &self.path)? {
+            return Ok(Some(mark));
+        }
+        if self.file.size_bytes().map_err(LogError::io(&self.path, "read"))? >= entry.end().offset_bytes {
+            ::log::warn!("{}: the side file does not agree with the log and is not used", self.path.display());
+        }
+        Ok(None)
+    }
+
+    /// Forgets the chunk handed out last.
+    fn settle(&mut self) {
+        self.buffer.consume(std::mem::take(&mut self.handed_bytes));
+        self.next_index = self.next_index.saturating_add(std::mem::take(&mut self.handed_updates));
+    }
+
+    /// The next whole records before `tip`, at most about `most_bytes` of them but at least one.
+    ///
+    /// # Errors
+    /// `Damaged` where a record cannot be read, `Shrunk` if the file became shorter than what was read of it.
+    pub fn next_chunk(&mut self, most_bytes: usize, tip: u64) -> Result<Next<'_>, LogError> {
+        self.settle();
+        self.ends.clear();
+        let mut end = 0;
+        loop {
+            let index = self.next_index.saturating_add(self.ends.len() as u64);
+            if index >= tip {
+                break;
+            }
+            let bytes = self.buffer.available().get(end..).unwrap_or_default();
+            match record::step(bytes, &self.limits) {
+                Step::Whole(length) if index < self.wanted_index => {
+                    self.buffer.consume(length);
+                    self.next_index = index.saturating_add(1);
+                }
+                Step::Whole(length) if end + length > most_bytes && end > 0 => break,
+                Step::Whole(length) => {
+                    end += length;
+                    self.ends.push(end);
+                }
+                Step::Incomplete if end > 0 => break,
+                Step::Incomplete => {
+                    if self.buffer.refill(&self.file).map_err(LogError::io(&self.path, "read"))? == 0 {
+                        self.check_size()?;
+                        break;
+                    }
+                }
+                Step::Bad(_) if end > 0 => break,
+                Step::Bad(fault) => {
+                    let first_byte = self.buffer.offset_bytes();
+                    return Err(LogError::Damaged {
+                        path: self.path.clone(),
+                        damage: Box::new(DamagedRange {
+                            first_byte,
+                            last_byte: self.seen_bytes.max(first_byte),
+                            first_index: index,
+                            last_index: None,
+                            fault,
+                        }),
+                    });
+                }
+            }
+        }
+        if self.ends.is_empty() {
+            return Ok(Next::NotYet);
+        }
+        (self.handed_bytes, self.handed_updates) = (end, self.ends.len() as u64);
+        let bytes = self.buffer.available().get(..end).unwrap_or_default();
+        Ok(Next::Chunk(Chunk { first_index: self.next_index, bytes, ends: &self.ends }))
+    }
+
+    /// A file that is shorter than what was read of it was cut or overwritten by somebody.
+    fn check_size(&mut self) -> Result<(), LogError> {
+        let now_bytes = self.file.size_bytes().map_err(LogError::io(&self.path, "read"))?;
+        let read_bytes = self.buffer.offset_bytes().saturating_add(self.buffer.available().len() as u64);
+        self.seen_bytes = self.seen_bytes.max(read_bytes);
+        if now_bytes < read_bytes && read_bytes > FIRST.offset_bytes {
+            return Err(LogError::Shrunk { path: self.path.clone(), was_bytes: self.seen_bytes, now_bytes });
+        }
+        self.seen_bytes = self.seen_bytes.max(now_bytes);
+        Ok(())
+    }
+
+    /// Opens the file again until it shows more than this reader has read, for an announced `tip`.
+    ///
+    /// # Errors
+    /// `NotReached` at the deadline, `Shrunk` and `Replaced` if it is not the file it was.
+    pub fn reopen_until(&mut self, tip: u64, deadline: Instant) -> Result<(), LogError> {
+        let begin = Instant::now();
+        let mut pause = PAUSE_LEAST;
+        self.settle();
+        loop {
+            let file = File::open(&self.path).map_err(LogError::io(&self.path, "open"))?;
+            let metadata = file.metadata().map_err(LogError::io(&self.path, "read"))?;
+            if metadata.ino() != self.inode {
+                return Err(LogError::Replaced { path: self.path.clone() });
+            }
+            self.file = file;
+            self.check_size()?;
+            let read_bytes = self.buffer.offset_bytes().saturating_add(self.buffer.available().len() as u64);
+            if metadata.len() > read_bytes {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(LogError::NotReached {
+                    path: self.path.clone(),
+                    wanted_index: tip,
+                    have_index: self.next_index,
+                    waited: begin.elapsed(),
+                });
+            }
+            pause = wait(pause, deadline);
+        }
+    }
+
+    /// Hands out all updates of a window in chunks, waiting for those that cannot be seen yet.
+    ///
+    /// Answers the index behind the last update handed out: the window's end, or less if `take` broke off.
+    pub fn replay(
+        &mut self,
+        window: Range<u64>,
+        most_bytes: usize,
+        deadline: Instant,
+        mut take: impl FnMut(Chunk<'_>) -> ControlFlow<()>,
+    ) -> Result<u64, LogError> {
+        self.seek(window.start)?;
+        while self.position() < window.end {
+            match self.next_chunk(most_bytes, window.end)? {
+                Next::Chunk(chunk) => {
+                    if take(chunk).is_break() {
+                        break;
+                    }
+                }
+                Next::NotYet => self.reopen_until(window.end, deadline)?,
+            }
+        }
+        Ok(self.position())
+    }
+}
+
+/// Pauses, not beyond the deadline, and answers the next pause.
+fn wait(pause: Duration, deadline: Instant) -> Duration {
+    std::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
+    pause.saturating_mul(2).min(PAUSE_MOST)
+}

@@ -1,0 +1,120 @@
+//! Putting a damaged log right: what can be read goes into a new log, what cannot is named.
+
+use super::error::LogError;
+use super::file::LogFile;
+use super::index::SideFile;
+use super::name::{beside, side_path};
+use super::open::FIRST;
+use super::scan::{DamagedRange, Found, Scanner};
+use proto::Limits;
+use proto::log::FILE_HEAD;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a repair kept and what it lost.
+#[derive(Debug)]
+pub struct Repaired {
+    /// Updates in the new log.
+    pub updates: u64,
+    /// Bytes of the new log.
+    pub bytes: u64,
+    /// Ranges of the damaged log that could not be read.
+    pub damage: Vec<DamagedRange>,
+    /// Bytes of an unfinished record at the end, left out.
+    pub torn_bytes: u64,
+    /// Where the damaged log is.
+    pub original: PathBuf,
+}
+
+/// Writes what can be read of the log at `path` to a new file `out`.
+pub fn rewrite(path: &Path, out: &Path, limits: Limits) -> Result<Repaired, LogError> {
+    let file = File::open(path).map_err(LogError::io(path, "open"))?;
+    let side = SideFile::open(&side_path(path));
+    let new = File::create_new(out).map_err(LogError::io(out, "create"))?;
+    let mut writer = BufWriter::with_capacity(CHUNK_BYTES, new);
+    let mut repaired = Repaired {
+        updates: 0,
+        bytes: FILE_HEAD.len() as u64,
+        damage: Vec::new(),
+        torn_bytes: 0,
+        original: path.to_path_buf(),
+    };
+    writer.write_all(&FILE_HEAD).map_err(LogError::io(out, "write"))?;
+    let mut scanner = Scanner::new(&file, path, FIRST, side.as_ref(), limits, CHUNK_BYTES);
+    loop {
+        match scanner.next()? {
+            Found::Record { bytes, .. } => {
+                writer.write_all(bytes).map_err(LogError::io(out, "write"))?;
+                repaired.updates = repaired.updates.saturating_add(1);
+                repaired.bytes = repaired.bytes.saturating_add(bytes.len() as u64);
+            }
+            Found::Damage(damage) => repaired.damage.push(damage),
+            Found::Torn { bytes, .. } => {
+                repaired.torn_bytes = bytes;
+                break;
+            }
+            Found::End { .. } => break,
+        }
+    }
+    let new = writer.into_inner().map_err(|error| LogError::io(out, "write")(error.into_error()))?;
+    new.sync_all().map_err(LogError::io(out, "sync"))?;
+    Ok(repaired)
+}
+
+/// Puts a repaired log in the place of the damaged one, which stays beside it under another name.
+pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
+    let new = beside(path, ".repaired");
+    // Left over by a repair that was cut short.
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(LogError::io(&new, "remove")(error)),
+        _ => {}
+    }
+    let mut repaired = rewrite(path, &new, limits)?;
+    let original = free_name(path, ".damaged");
+    // A second name first, so that at no moment there is no log.
+    let moved = std::fs::hard_link(path, &original)
+        .and_then(|()| std::fs::rename(&new, path))
+        .and_then(|()| crate::sys::fs::sync_directory_of(path));
+    moved.map_err(LogError::io(path, "replace"))?;
+    // It describes the damaged log; the next writer makes a new one.
+    let side = side_path(path);
+    let kept = std::fs::rename(&side, side_path(&original));
+    if let Err(error) = kept
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(LogError::io(&side, "rename")(error));
+    }
+    repaired.original = original;
+    Ok(repaired)
+}
+
+/// Copies a part of the log to a new file.
+pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path) -> Result<(), LogError> {
+    let mut new = File::create(out).map_err(LogError::io(out, "create"))?;
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end.saturating_sub(at)).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        let chunk = buffer.get_mut(..most).unwrap_or_default();
+        let read = super::file::read_full(file, chunk, at).map_err(LogError::io(path, "read"))?;
+        if read == 0 {
+            break;
+        }
+        new.write_all(chunk.get(..read).unwrap_or_default()).map_err(LogError::io(out, "write"))?;
+        at = at.saturating_add(read as u64);
+    }
+    new.sync_all().map_err(LogError::io(out, "sync"))
+}
+
+/// The log's name with an ending, and a number if that is taken.
+fn free_name(path: &Path, ending: &str) -> PathBuf {
+    let plain = beside(path, ending);
+    if !plain.exists() {
+        return plain;
+    }
+    (2..u32::MAX).map(|number| beside(path, &format!("{ending}-{number}"))).find(|name| !name.exists()).unwrap_or(plain)
+}

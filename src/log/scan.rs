@@ -1,0 +1,253 @@
+//! Walking a log from some record on, telling a torn tail from damage in the middle, and going on behind damage.
+//!
+//! A tail is torn when the bytes end inside a record, or are zeros to the end, and nothing behind can be read: a crash
+//! leaves that. It is damage when records follow: then the range is named and the scan can go on behind it. Records are
+//! found again by the bytes with which earlier records began (list head and function name) and a walk that checks them.
+
+use super::buffer::Buffer;
+use super::error::LogError;
+use super::file::LogFile;
+use super::index::SideFile;
+use super::record::{self, Fault, FaultKind, Step};
+use proto::Limits;
+use std::fmt;
+use std::path::Path;
+
+/// A place between two records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Mark {
+    pub offset_bytes: u64,
+    /// Index of the update that begins here.
+    pub index: u64,
+}
+
+/// Bytes of a log that cannot be read, with the updates lost in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedRange {
+    pub first_byte: u64,
+    /// First byte behind the damage.
+    pub last_byte: u64,
+    pub first_index: u64,
+    /// Index of the first update behind the damage; none if only the side file could tell and there is none.
+    pub last_index: Option<u64>,
+    pub fault: Fault,
+}
+
+impl fmt::Display for DamagedRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bytes {} to {} ", self.first_byte, self.last_byte)?;
+        match self.last_index {
+            Some(last) => write!(f, "(updates {} to {last})", self.first_index)?,
+            None => write!(f, "(updates from {} on, how many is not known)", self.first_index)?,
+        }
+        write!(f, ": {} at byte {}", self.fault.kind, self.first_byte.saturating_add(self.fault.offset_bytes))
+    }
+}
+
+/// What a scan comes across.
+#[derive(Debug)]
+pub(crate) enum Found<'b> {
+    Record {
+        at: Mark,
+        bytes: &'b [u8],
+    },
+    Damage(DamagedRange),
+    /// The file ends inside a record (or in zeros) that begins at the mark.
+    Torn {
+        at: Mark,
+        bytes: u64,
+    },
+    End {
+        at: Mark,
+    },
+}
+
+/// At most so many distinct beginnings of records are remembered for finding records behind damage.
+const PREFIXES_MOST: usize = 16;
+
+/// The record that every tickerplant writes, for damage at the very start.
+const UPD_PREFIX: &[u8] = b"\x00\x00\x03\x00\x00\x00\xf5upd\0";
+
+pub(crate) struct Scanner<'a> {
+    file: &'a dyn LogFile,
+    path: &'a Path,
+    side: Option<&'a SideFile>,
+    limits: Limits,
+    buffer: Buffer,
+    index: u64,
+    /// Bytes of the record handed out last.
+    handed_bytes: usize,
+    prefixes: Vec<Vec<u8>>,
+}
+
+impl<'a> Scanner<'a> {
+    /// Begins at a mark. A side file helps to say which updates were lost in damage.
+    pub fn new(
+        file: &'a dyn LogFile,
+        path: &'a Path,
+        from: Mark,
+        side: Option<&'a SideFile>,
+        limits: Limits,
+        chunk_bytes: usize,
+    ) -> Scanner<'a> {
+        let mut buffer = Buffer::new(chunk_bytes);
+        buffer.go_to(from.offset_bytes);
+        let prefixes = vec![UPD_PREFIX.to_vec()];
+        Scanner { file, path, side, limits, buffer, index: from.index, handed_bytes: 0, prefixes }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { offset_bytes: self.buffer.offset_bytes(), index: self.index }
+    }
+
+    /// Behind the record handed out last.
+    pub fn end_mark(&self) -> Mark {
+        let offset_bytes = self.buffer.offset_bytes().saturating_add(self.handed_bytes as u64);
+        Mark { offset_bytes, index: self.index }
+    }
+
+    /// The next record, damage, or the end; after `Torn` or `End` it stays there.
+    pub fn next(&mut self) -> Result<Found<'_>, LogError> {
+        self.buffer.consume(std::mem::take(&mut self.handed_bytes));
+        let fault = loop {
+            match record::step(self.buffer.available(), &self.limits) {
+                Step::Whole(length) => {
+                    let at = self.mark();
+                    self.handed_bytes = length;
+                    self.index = self.index.saturating_add(1);
+                    let bytes = self.buffer.available().get(..length).unwrap_or_default();
+                    if self.prefixes.len() < PREFIXES_MOST
+                        && let Some(prefix) = record::call_prefix(bytes)
+                        && !self.prefixes.iter().any(|known| known == prefix)
+                    {
+                        self.prefixes.push(prefix.to_vec());
+                    }
+                    return Ok(Found::Record { at, bytes });
+                }
+                Step::Incomplete => {
+                    if self.refill()? == 0 {
+                        break None;
+                    }
+                }
+                Step::Bad(fault) => break Some(fault),
+            }
+        };
+        let at = self.mark();
+        if fault.is_none() && self.buffer.available().is_empty() {
+            return Ok(Found::End { at });
+        }
+        self.behind_damage(at, fault)
+    }
+
+    fn refill(&mut self) -> Result<usize, LogError> {
+        self.buffer.refill(self.file).map_err(LogError::io(self.path, "read"))
+    }
+
+    /// Decides between torn tail and damage; behind damage the scan goes on at the next record.
+    fn behind_damage(&mut self, at: Mark, fault: Option<Fault>) -> Result<Found<'_>, LogError> {
+        let Some(next_byte) = self.find_record(at.offset_bytes)? else {
+            let size = self.file.size_bytes().map_err(LogError::io(self.path, "read"))?;
+            let bytes = size.saturating_sub(at.offset_bytes);
+            self.buffer.go_to(at.offset_bytes);
+            let torn = match fault {
+                None => true,
+                Some(_) => self.is_zero_from(at.offset_bytes)?,
+            };
+            let Some(fault) = fault.filter(|_| !torn) else { return Ok(Found::Torn { at, bytes }) };
+            self.buffer.go_to(size);
+            return Ok(Found::Damage(DamagedRange {
+                first_byte: at.offset_bytes,
+                last_byte: size,
+                first_index: at.index,
+                last_index: self
+                    .side
+                    .and_then(|side| side.end())
+                    .filter(|end| end.offset_bytes == size)
+                    .map(|end| end.index),
+                fault,
+            }));
+        };
+        let next = self.index_at(next_byte)?;
+        self.buffer.go_to(next_byte);
+        self.index = next.unwrap_or(at.index).max(at.index);
+        // A record that is cut off by another one is one whose counts are wrong.
+        let fault =
+            fault.unwrap_or(Fault { kind: FaultKind::Malformed(proto::DecodeErrorKind::Incomplete), offset_bytes: 0 });
+        Ok(Found::Damage(DamagedRange {
+            first_byte: at.offset_bytes,
+            last_byte: next_byte,
+            first_index: at.index,
+            last_index: next,
+            fault,
+        }))
+    }
+
+    fn is_zero_from(&mut self, offset_bytes: u64) -> Result<bool, LogError> {
+        self.buffer.go_to(offset_bytes);
+        loop {
+            if self.buffer.available().iter().any(|byte| *byte != 0) {
+                self.buffer.go_to(offset_bytes);
+                return Ok(false);
+            }
+            let length = self.buffer.available().len();
+            self.buffer.consume(length);
+            if self.refill()? == 0 {
+                self.buffer.go_to(offset_bytes);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The first place behind `from` where a record begins as earlier ones did and is whole, or is cut off only by the
+    /// end of the file right behind a place that the side file names.
+    fn find_record(&mut self, from: u64) -> Result<Option<u64>, LogError> {
+        let longest = self.prefixes.iter().map(Vec::len).max().unwrap_or_default();
+        self.buffer.go_to(from.saturating_add(1));
+        loop {
+            let window = self.buffer.available();
+            let found = first_match(window, &self.prefixes);
+            let skip = match found {
+                Some(place) => place,
+                None => window.len().saturating_sub(longest.saturating_sub(1)),
+            };
+            self.buffer.consume(skip);
+            if found.is_none() {
+                if self.refill()? == 0 {
+                    return Ok(None);
+                }
+                continue;
+            }
+            loop {
+                match record::step(self.buffer.available(), &self.limits) {
+                    Step::Whole(_) => return Ok(Some(self.buffer.offset_bytes())),
+                    Step::Incomplete if self.refill()? > 0 => {}
+                    Step::Incomplete | Step::Bad(_) => break,
+                }
+            }
+            self.buffer.consume(1);
+        }
+    }
+
+    /// The index of the update at a place behind damage, by counting from there to the next place that the side file
+    /// knows.
+    fn index_at(&self, offset_bytes: u64) -> Result<Option<u64>, LogError> {
+        let Some(known) = self.side.and_then(|side| side.mark_at_or_after(offset_bytes)) else { return Ok(None) };
+        let from = Mark { offset_bytes, index: 0 };
+        let mut counter = Scanner::new(self.file, self.path, from, None, self.limits, 1 << 20);
+        while counter.end_mark().offset_bytes < known.offset_bytes {
+            let Found::Record { .. } = counter.next()? else { return Ok(None) };
+        }
+        let end = counter.end_mark();
+        if end.offset_bytes == known.offset_bytes { Ok(known.index.checked_sub(end.index)) } else { Ok(None) }
+    }
+}
+
+/// The first place in `window` where any of the prefixes stands.
+fn first_match(window: &[u8], prefixes: &[Vec<u8>]) -> Option<usize> {
+    // All prefixes begin with the type and attribute of a general list.
+    (0..window.len()).find(|at| {
+        window
+            .get(*at..)
+            .is_some_and(|rest| rest.first() == Some(&0) && prefixes.iter().any(|prefix| rest.starts_with(prefix)))
+    })
+}

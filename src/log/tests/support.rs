@@ -1,0 +1,119 @@
+//! Directories that go away, small updates, and a reader that takes everything.
+
+use crate::config::{Damage, Durability};
+use crate::log::{LogError, LogOptions, LogReader, LogWriter, Next, OpenReport};
+use jiff::civil::Date;
+use proto::Limits;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+pub const DAY: Date = Date::constant(2026, 11, 21);
+pub const CHUNK: usize = 4096;
+
+/// A directory that is removed with everything in it.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("elastick-log-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn log(&self) -> PathBuf {
+        crate::log::log_path(&self.0, "sym", DAY)
+    }
+
+    pub fn options(&self, durability: Durability) -> LogOptions {
+        LogOptions {
+            dir: self.0.clone(),
+            src: "sym".to_string(),
+            durability,
+            damage: Damage::Stop,
+            epoch: None,
+            limits: Limits::default(),
+            chunk_bytes: CHUNK,
+            buffer_bytes: 1 << 16,
+            waker: None,
+        }
+    }
+
+    pub fn open(&self) -> (LogWriter, OpenReport) {
+        self.try_open(Damage::Stop).unwrap()
+    }
+
+    pub fn try_open(&self, damage: Damage) -> Result<(LogWriter, OpenReport), LogError> {
+        LogWriter::open(LogOptions { damage, ..self.options(Durability::Os) }, DAY)
+    }
+
+    /// A log of these updates, closed in order.
+    pub fn with(&self, updates: &[Vec<u8>]) -> PathBuf {
+        let (mut writer, _) = self.open();
+        for update in updates {
+            writer.append(update, 1).unwrap();
+        }
+        writer.close().unwrap();
+        self.log()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An update of `rows` rows: a long column that counts from `first`, and a symbol column.
+pub fn update(table: &str, first: i64, rows: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    proto::log::write_record_head(table.as_bytes(), 2, &mut out);
+    let count = i32::try_from(rows).unwrap().to_le_bytes();
+    out.extend_from_slice(&[7, 0]);
+    out.extend_from_slice(&count);
+    for row in 0..rows {
+        out.extend_from_slice(&(first + row as i64).to_le_bytes());
+    }
+    out.extend_from_slice(&[11, 0]);
+    out.extend_from_slice(&count);
+    for row in 0..rows {
+        out.extend_from_slice(format!("S{}\0", (first as usize + row) % 7).as_bytes());
+    }
+    out
+}
+
+/// Updates that differ in table and length.
+pub fn updates(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|i| update(["trade", "quote"][i % 2], i as i64 * 1000, 1 + i * 7 % 40)).collect()
+}
+
+pub fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+pub fn reader(path: &Path) -> LogReader {
+    LogReader::open(path, Limits::default(), CHUNK).unwrap()
+}
+
+/// Everything from the reader's position to the end, with the index of the first.
+pub fn rest(reader: &mut LogReader) -> Vec<(u64, Vec<u8>)> {
+    let mut all = Vec::new();
+    while let Next::Chunk(chunk) = reader.next_chunk(3000, u64::MAX).unwrap() {
+        all.extend(chunk.iter().map(|(index, bytes)| (index, bytes.to_vec())));
+    }
+    all
+}
+
+/// All updates of a log.
+pub fn all(path: &Path) -> Vec<Vec<u8>> {
+    rest(&mut reader(path)).into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// Flips one bit of a file.
+pub fn flip(path: &Path, byte: usize, bit: u8) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[byte] ^= 1 << bit;
+    std::fs::write(path, bytes).unwrap();
+}

@@ -1,0 +1,181 @@
+//! The one writer of a day's log: lock, log, side file, and the roll to the next day.
+
+use super::appender::Appender;
+use super::error::LogError;
+use super::index::{BlockBuilder, SideWriter};
+use super::lock::WriterLock;
+use super::name::log_path;
+use super::open::{self, How, OpenReport};
+use crate::config::{Damage, Durability};
+use jiff::civil::Date;
+use proto::Limits;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Called from another thread when the durable tip has moved, or syncing has failed.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// How a log is written.
+#[derive(Clone)]
+pub struct LogOptions {
+    pub dir: PathBuf,
+    pub src: String,
+    pub durability: Durability,
+    /// What to do with damage in the middle at start.
+    pub damage: Damage,
+    /// Fencing token; one more than the last writer's if none is given.
+    pub epoch: Option<u64>,
+    /// Bounds of a record that is already in the log.
+    pub limits: Limits,
+    /// Bytes read at once when the log is walked at start.
+    pub chunk_bytes: usize,
+    /// Bytes held back under durability `none`.
+    pub buffer_bytes: usize,
+    pub waker: Option<Waker>,
+}
+
+/// Appends to `DIR/SRCyyyy.mm.dd`. Dropping it without `close` is what a crash would do, short of losing the buffer.
+pub struct LogWriter {
+    options: LogOptions,
+    lock: WriterLock,
+    date: Date,
+    path: PathBuf,
+    appender: Appender,
+    builder: BlockBuilder,
+    side: SideWriter,
+}
+
+impl LogWriter {
+    /// Takes the lock, opens or makes the log of `date`, counts it, and repairs a torn tail.
+    ///
+    /// # Errors
+    /// `Held` if another tickerplant writes here, `Damaged` with the exact range if the middle of the log is damaged and
+    /// the options say stop, `StaleEpoch` if a later epoch has written.
+    pub fn open(options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
+        let dir = &options.dir;
+        std::fs::create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
+        let (lock, last) = WriterLock::take(dir, &options.src, options.epoch)?;
+        let how = How {
+            damage: options.damage,
+            limits: options.limits,
+            chunk_bytes: options.chunk_bytes,
+            epoch: lock.epoch(),
+            last_epoch: last.as_ref().map_or(0, |holder| holder.epoch),
+            suspicious: last.as_ref().is_some_and(|holder| !holder.clean && !lock.same_boot(holder)),
+        };
+        let (path, appender, side, builder, report) = open_day(&options, date, &how)?;
+        Ok((LogWriter { options, lock, date, path, appender, builder, side }, report))
+    }
+
+    /// Appends whole records, `updates` of them, with one write. After an error nothing is accepted any more, and none
+    /// of the batch counts.
+    ///
+    /// Under `each` they are durable when this returns; under `group` when [`LogWriter::durable_tip`] has passed them.
+    pub fn append(&mut self, batch: &[u8], updates: u64) -> Result<(), LogError> {
+        self.appender.append(batch, updates)?;
+        if let Some(entry) = self.builder.add(batch, updates) {
+            self.side.push(&entry);
+        }
+        Ok(())
+    }
+
+    /// Writes what durability `none` holds back, and closed blocks to the side file. Call it on a timer, and before
+    /// another process on this host is told of a tip.
+    pub fn flush(&mut self) -> Result<(), LogError> {
+        self.appender.flush()?;
+        self.side.flush();
+        Ok(())
+    }
+
+    /// Makes all updates so far durable before it returns. Call it before a reader on another host is told of a tip: on
+    /// a network file system nothing else makes them visible there in bounded time.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        self.appender.sync()?;
+        self.side.flush();
+        Ok(())
+    }
+
+    /// Closes the day's log, durable, and opens that of `date`. The epoch stays.
+    pub fn roll(&mut self, date: Date) -> Result<OpenReport, LogError> {
+        self.finish_day()?;
+        let epoch = self.lock.epoch();
+        let how = How {
+            damage: self.options.damage,
+            limits: self.options.limits,
+            chunk_bytes: self.options.chunk_bytes,
+            epoch,
+            last_epoch: epoch,
+            suspicious: false,
+        };
+        let (path, appender, side, builder, report) = open_day(&self.options, date, &how)?;
+        (self.date, self.path, self.appender, self.side, self.builder) = (date, path, appender, side, builder);
+        Ok(report)
+    }
+
+    /// Makes everything durable, says in the lock file that the log was closed in order, and lets go of it.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.finish_day()?;
+        self.lock.mark_clean()
+    }
+
+    /// Index of the next update.
+    pub fn tip(&self) -> u64 {
+        self.appender.tip()
+    }
+
+    /// Updates before this are in the file, where a reader on this host finds them.
+    pub fn written_tip(&self) -> u64 {
+        self.appender.written().index
+    }
+
+    /// Bytes of the file.
+    pub fn written_bytes(&self) -> u64 {
+        self.appender.written().offset_bytes
+    }
+
+    /// Updates before this survive a power cut.
+    pub fn durable_tip(&self) -> u64 {
+        self.appender.durable_tip()
+    }
+
+    /// Updates before this may be acknowledged: as durable as the options promise.
+    pub fn acknowledged_tip(&self) -> u64 {
+        self.appender.acknowledged_tip()
+    }
+
+    /// The error that ended this log, if one did; also one of the syncing thread, which `append` would report next.
+    pub fn check(&mut self) -> Result<(), LogError> {
+        self.appender.check()
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.lock.epoch()
+    }
+
+    pub fn date(&self) -> Date {
+        self.date
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn finish_day(&mut self) -> Result<(), LogError> {
+        self.appender.sync()?;
+        if let Some(entry) = self.builder.close() {
+            self.side.push(&entry);
+        }
+        self.side.flush();
+        Ok(())
+    }
+}
+
+type Day = (PathBuf, Appender, SideWriter, BlockBuilder, OpenReport);
+
+fn open_day(options: &LogOptions, date: Date, how: &How) -> Result<Day, LogError> {
+    let path = log_path(&options.dir, &options.src, date);
+    let opened = open::open(&path, how)?;
+    let appender =
+        Appender::new(opened.file, &path, opened.end, options.durability, options.buffer_bytes, options.waker.clone())?;
+    Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), opened.report))
+}

@@ -1,0 +1,162 @@
+//! The tables of a tickerplant with the bytes that their records and messages begin with, made once.
+
+use crate::kernel::sym::Sym;
+use crate::table::schema::Schema;
+use crate::table::symbol;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use proto::{EncodeError, Writer, encode, types};
+
+/// How an update is told to a subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Form {
+    /// `` (`upd;`t;table) ``: stock subscribers, the paper's.
+    Table,
+    /// `` (`upd;`t;table;index) ``: elastick's nodes.
+    Indexed,
+}
+
+/// What is known of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// Type code of the vector; 0 takes anything.
+    pub ty: i8,
+    /// Bytes of an item; `None` for symbols and general lists.
+    pub width: Option<usize>,
+    /// A vector of one item begins with this.
+    pub one: [u8; 6],
+}
+
+/// A table, compiled.
+#[derive(Clone, Debug)]
+pub struct TableSpec {
+    pub schema: Schema,
+    pub name: Vec<u8>,
+    pub column_names: Vec<Vec<u8>>,
+    pub columns: Vec<ColumnSpec>,
+    /// Place of the column `sym`, by which subscribers select.
+    pub sym_column: Option<usize>,
+    /// What stands in a log record before the columns.
+    pub record_head: Vec<u8>,
+    table_head: Vec<u8>,
+    indexed_head: Vec<u8>,
+}
+
+/// Why a schema cannot be a tickerplant's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// kdb+tick's name for it.
+    #[error("timesym: the first two columns of {0} must be time and sym")]
+    TimeSym(String),
+    #[error("table {0}: {1}")]
+    Encode(String, EncodeError),
+    #[error("no tables")]
+    Empty,
+}
+
+impl TableSpec {
+    /// # Errors
+    /// `TimeSym`, as kdb+tick signals it.
+    pub fn new(schema: &Schema) -> Result<TableSpec, SchemaError> {
+        let text = |sym: Sym| symbol::text(sym).to_vec();
+        let name = text(schema.name);
+        let shown = name.escape_ascii().to_string();
+        let column_names: Vec<Vec<u8>> = schema.columns.iter().map(|column| text(column.name)).collect();
+        if !matches!(column_names.as_slice(), [time, sym, ..] if time == b"time" && sym == b"sym") {
+            return Err(SchemaError::TimeSym(shown));
+        }
+        let columns: Vec<ColumnSpec> = schema
+            .columns
+            .iter()
+            .map(|column| ColumnSpec {
+                ty: column.ty,
+                width: types::width(column.ty),
+                one: [column.ty.cast_unsigned(), 0, 1, 0, 0, 0],
+            })
+            .collect();
+        let wrong = |error| SchemaError::Encode(shown.clone(), error);
+        let head = |items: usize| -> Result<Vec<u8>, EncodeError> {
+            let mut out = Vec::new();
+            encode::begin_message(proto::MessageKind::Async, &mut out);
+            let mut writer = Writer::new(&mut out);
+            writer.list_head(items);
+            writer.symbol("upd");
+            writer.symbol(&name);
+            writer.table_head(&column_names);
+            writer.finish()?;
+            Ok(out)
+        };
+        let mut record_head = Vec::new();
+        proto::log::write_record_head(&name, columns.len(), &mut record_head);
+        let (table_head, indexed_head) = (head(3).map_err(wrong)?, head(4).map_err(wrong)?);
+        let sym_column = schema
+            .columns
+            .iter()
+            .zip(&column_names)
+            .position(|(column, name)| name == b"sym" && column.ty == types::SYMBOL);
+        Ok(TableSpec {
+            schema: schema.clone(),
+            name,
+            column_names,
+            columns,
+            sym_column,
+            record_head,
+            table_head,
+            indexed_head,
+        })
+    }
+
+    /// What a message with an update begins with, its header's length still to be written; the columns follow.
+    pub fn message_head(&self, form: Form) -> &[u8] {
+        match form {
+            Form::Table => &self.table_head,
+            Form::Indexed => &self.indexed_head,
+        }
+    }
+
+    /// A column's name for people.
+    pub fn column_name(&self, column: usize) -> String {
+        self.column_names.get(column).map(|name| name.escape_ascii().to_string()).unwrap_or_default()
+    }
+}
+
+/// All tables, in the order of the schema file (`.u.t` sorts them).
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    specs: Vec<TableSpec>,
+    by_name: HashMap<Vec<u8>, usize, FixedState>,
+}
+
+impl Tables {
+    /// # Errors
+    /// As [`TableSpec::new`], or that there are none.
+    pub fn new(schemas: impl IntoIterator<Item = Schema>) -> Result<Tables, SchemaError> {
+        let specs = schemas.into_iter().map(|schema| TableSpec::new(&schema)).collect::<Result<Vec<_>, _>>()?;
+        if specs.is_empty() {
+            return Err(SchemaError::Empty);
+        }
+        let by_name = specs.iter().enumerate().map(|(index, spec)| (spec.name.clone(), index)).collect();
+        Ok(Tables { specs, by_name })
+    }
+
+    pub fn find(&self, name: &[u8]) -> Option<(usize, &TableSpec)> {
+        let index = *self.by_name.get(name)?;
+        Some((index, self.specs.get(index)?))
+    }
+
+    pub fn get(&self, index: usize) -> Option<&TableSpec> {
+        self.specs.get(index)
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &TableSpec> {
+        self.specs.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.specs.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.specs.is_empty()
+    }
+}

@@ -1,0 +1,35 @@
+"""Runs `node_q.js`: node-q is driven from Python by a list of steps."""
+
+import json
+import pathlib
+import subprocess
+
+SCRIPT = pathlib.Path(__file__).with_name("node_q.js")
+
+
+def play(address, *steps):
+    """The results of the steps, in order."""
+    command = ["node", "--no-deprecation", SCRIPT, str(address), json.dumps(steps)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise AssertionError(f"node-q ended with {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def columns(first, count):
+    """Typed vectors as arguments of a step, without time."""
+    seq = range(first, first + count)
+    return [
+        {"symbols": [("NQA", "NQB")[i % 2] for i in seq]},
+        {"floats": [i * 0.125 for i in seq]},
+        {"longs": [i % 3 for i in seq]},
+        {"longs": list(seq)},
+    ]
+
+
+def upd(columns, kind="sync", table="`trade"):
+    return {kind: ".u.upd", "args": [table, {"mixed": columns}]}
+
+
+def rows_of(columns):
+    return list(zip(*(next(iter(column.values())) for column in columns)))

@@ -1,0 +1,115 @@
+"""kill -9 at moments drawn from a seed: no acknowledged update is lost, none is held twice."""
+
+import os
+import random
+
+from harness.cluster import Cluster
+
+SEEDS = [int(s) for s in os.environ.get("ELASTICK_SEEDS", "1 2").split()]
+
+
+class Kills(Cluster):
+    def node_in(self, state):
+        """A node that the tickerplant shows in this state. Nodes are known by what they say of themselves."""
+        for node in self.running():
+            answer = self.ask(node, ".elastick.state")
+            if answer is not None and answer.v == state:
+                return node
+        return None
+
+    def start_nodes(self, count):
+        for _ in range(count):
+            self.start_node()
+        self.joined(count)
+
+    def fill_until(self, rolled):
+        """Publishes until so many nodes have rolled."""
+        for _ in range(60):
+            self.publish(20)
+            self.in_step()
+            if self.states().count("rolled") >= rolled:
+                return
+        self.fail(f"only {self.states()} after {self.next_seq} rows")
+
+    def test_a_waiting_node(self):
+        self.start_nodes(3)
+        self.publish(10)
+        self.in_step()
+        self.node_in("waiting").kill()
+        self.publish(10)
+        self.fill_until(1)
+        self.assert_held_once("the waiting node was killed")
+
+    def test_a_live_node(self):
+        self.start_nodes(3)
+        self.fill_until(1)
+        self.publish(10)
+        self.in_step()
+        self.node_in("live").kill()
+        self.publish(10)
+        self.start_node()
+        self.assert_held_once("the live node was killed")
+
+    def test_a_rolled_node(self):
+        self.start_nodes(3)
+        self.fill_until(1)
+        self.node_in("rolled").kill()
+        self.publish(10)
+        self.start_node()
+        self.assert_held_once("the rolled node was killed")
+
+    def test_the_tickerplant(self):
+        self.start_nodes(3)
+        self.fill_until(1)
+        self.tp.kill()
+        self.publish(1)
+        self.start_tick()
+        self.joined(3)
+        self.publish(20)
+        self.assert_held_once("the tickerplant was killed")
+
+    def test_the_tickerplant_in_the_middle_of_a_stream(self):
+        """Async updates are on their way when it dies: those logged are held, each once."""
+        from harness import wire
+        from harness.scene import trades, update
+
+        self.start_nodes(1)
+        self.publish(1)
+        stream = [wire.message(update("trade", trades(self.next_seq + i, 1)), wire.ASYNC) for i in range(20_000)]
+        self.unsure += range(self.next_seq, self.next_seq + len(stream))
+        self.next_seq += len(stream)
+        self.feed.raw(b"".join(stream[:10_000]))
+        self.tp.kill()
+        self.feed = None
+        self.start_tick()
+        self.joined(1)
+        self.publish(5)
+        self.assert_held_once("the tickerplant was killed under load")
+
+    def test_anything_at_any_moment(self):
+        for seed in SEEDS:
+            with self.subTest(seed=seed):
+                self.doCleanups()
+                self.setUp()
+                self.play(random.Random(seed), seed)
+
+    def play(self, dice, seed):
+        self.start_nodes(4)
+        history = []
+        for _ in range(12):
+            self.publish(dice.randrange(1, 25))
+            if dice.random() < 0.5:
+                self.in_step()
+            victim = dice.choice(["tick", "live", "rolled", "waiting", "none"])
+            if victim == "tick":
+                self.tp.kill()
+                self.start_tick()
+                history.append(victim)
+            elif victim != "none":
+                node = self.node_in(victim)
+                if node is not None:
+                    node.kill()
+                    self.start_node()
+                    history.append(f"{victim} {node.name}")
+        self.publish(5)
+        self.assert_held_once(f"seed {seed}, killed: {', '.join(history)}")

@@ -1,0 +1,136 @@
+"""A tickerplant on a fixed port with nodes in one queue, and the account of what was acknowledged and what is held."""
+
+from . import kdb
+from .client import Connection, KdbError
+from .process import reserve_port
+from .scene import SMALL, Scene, trades, update
+
+GONE = (ConnectionError, TimeoutError, OSError)
+
+
+class Cluster(Scene):
+    """`publish` keeps account of acknowledged rows; `assert_held_once` compares it with all nodes that run."""
+
+    tick_options = ()
+    rows_at_once = 200
+
+    def setUp(self):
+        super().setUp()
+        self.port = reserve_port()
+        self.started = 0
+        self.nodes = []
+        self.acknowledged = []
+        self.unsure = []
+        self.next_seq = 0
+        self.feed = None
+        self.start_tick()
+
+    def start_tick(self):
+        self.started += 1
+        self.tp = self.tick(*self.tick_options, name=f"tick{self.started}", port=self.port)
+        self.tp.port
+        return self.tp
+
+    def start_node(self, *options, name=None):
+        name = name or f"node{len(self.nodes)}"
+        node = self.rdb(self.port, *(options or SMALL), name=name)
+        self.nodes.append(node)
+        return node
+
+    def running(self):
+        return [node for node in self.nodes if node.is_running()]
+
+    def ask(self, process, question):
+        """One question on a connection of its own; None if the process does not answer."""
+        try:
+            with Connection(process.port, deadline_s=20) as h:
+                return h.ask(question)
+        except GONE:
+            return None
+
+    def publish(self, updates=1):
+        """Sync updates. One that gets no answer is neither sent again nor relied on."""
+        for _ in range(updates):
+            first, self.next_seq = self.next_seq, self.next_seq + self.rows_at_once
+            rows = range(first, first + self.rows_at_once)
+            try:
+                if self.feed is None:
+                    self.feed = Connection(self.port, deadline_s=20)
+                    self.connections.append(self.feed)
+                self.feed.ask(update("trade", trades(first, self.rows_at_once)))
+                self.acknowledged += rows
+            except KdbError as error:
+                raise AssertionError(f"update {first} was refused: {error}") from None
+            except GONE:
+                self.feed = None
+                self.unsure += rows
+
+    def queue(self):
+        """Subscribers that are connected: list of (state, port), with state live, waiting or rolled."""
+        table = self.ask(self.tp, "select handle, live, rolled from .u.asg.tab where not null handle")
+        if table is None:
+            return []
+        t = table.py()
+        state = lambda live, rolled: "waiting" if live == kdb.NULL_LONG else "live" if rolled == kdb.NULL_LONG else "rolled"
+        return [(state(live, rolled), handle) for live, rolled, handle in zip(t["live"], t["rolled"], t["handle"])]
+
+    def states(self):
+        return sorted(state for state, _ in self.queue())
+
+    def joined(self, count):
+        self.eventually(lambda: len(self.queue()) == count, f"{count} nodes are in the queue")
+
+    def held(self):
+        seqs = []
+        for node in self.running():
+            answer = self.ask(node, "exec seq from trade")
+            seqs += answer.v if answer is not None else []
+        return seqs
+
+    def held_count(self):
+        counts = [self.ask(node, "count trade") for node in self.running()]
+        return sum(count.v for count in counts if count is not None)
+
+    def in_step(self):
+        """Waits until all that was acknowledged has been taken in somewhere."""
+        self.eventually(lambda: self.held_count() >= len(self.acknowledged), "the nodes keep up with the feed")
+
+    def assert_held_once(self, why=""):
+        """Every acknowledged row on exactly one node; of the unsure ones each at most once; nothing else."""
+        wrong = []
+
+        def exact():
+            wrong[:] = self.differences()
+            return not wrong
+
+        try:
+            self.eventually(exact, "every acknowledged row is held exactly once", 40)
+        except AssertionError:
+            self.fail(f"{why}\n" + "\n".join(wrong) + self.picture())
+
+    def differences(self):
+        held = sorted(self.held())
+        unique = set(held)
+        lost = sorted(set(self.acknowledged) - unique)
+        strange = sorted(unique - set(self.acknowledged) - set(self.unsure))
+        twice = sorted({a for a, b in zip(held, held[1:]) if a == b})
+        found = [("lost", lost), ("held more than once", twice), ("held but never sent", strange)]
+        return [f"{len(rows)} rows {what}: {ranges(rows)}" for what, rows in found if rows]
+
+    def picture(self):
+        lines = [f"\nqueue: {self.queue()}"]
+        for node in self.nodes:
+            count = self.ask(node, "count trade") if node.is_running() else None
+            lines.append(f"{node.name}: {'dead' if count is None else count.v}")
+        return "\n".join(lines)
+
+
+def ranges(rows):
+    """Rows as ranges, shortened."""
+    out = []
+    for row in rows:
+        if out and out[-1][1] == row:
+            out[-1][1] = row + 1
+        else:
+            out.append([row, row + 1])
+    return ", ".join(f"[{a},{b})" for a, b in out[:8]) + (" ..." if len(out) > 8 else "")

@@ -1,0 +1,141 @@
+"""An elastick process: started, waited for by what it prints, watched, stopped or killed together with its children."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).parents[2]
+DEADLINE_S = 30
+LISTENING = re.compile(r"listening on \S*?(\d+)\b")
+
+
+def binary():
+    """The elastick under test."""
+    path = pathlib.Path(os.environ.get("ELASTICK_BIN", ROOT / "target" / "debug" / "elastick"))
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not built; tests/run builds it, or set ELASTICK_BIN")
+    return path
+
+
+def eventually(check, what, deadline_s=DEADLINE_S, on_failure=lambda: ""):
+    """Polls until `check` gives something true, and gives it back; fails naming `what` after the deadline."""
+    end = time.monotonic() + deadline_s
+    pause = 0.002
+    while True:
+        seen = check()
+        if seen:
+            return seen
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline_s} s: {what}; last seen {seen!r}{on_failure()}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+
+
+class Process:
+    """One running command. Its output goes to a file, so that it never blocks on us."""
+
+    def __init__(self, name, arguments, directory, environment=None):
+        self.name = name
+        self.arguments = [str(a) for a in arguments]
+        self.output_path = pathlib.Path(directory) / f"{name}.out"
+        self.output_file = self.output_path.open("ab")
+        self.printed_before = self.output_path.stat().st_size
+        self.popen = subprocess.Popen(
+            [binary(), *self.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self.output_file,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env={**os.environ, "RUST_BACKTRACE": "1", **(environment or {})},
+            start_new_session=True,
+        )
+        self._port = None
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    @property
+    def port(self):
+        """The port that it says it listens on; waits for the line."""
+        if self._port is None:
+            self._port = int(self.wait_for(LISTENING).group(1))
+        return self._port
+
+    def printed(self):
+        """All that this run of it has printed so far."""
+        return self.output_path.read_bytes()[self.printed_before :].decode("utf-8", "replace")
+
+    def wait_for(self, pattern, deadline_s=DEADLINE_S):
+        """Waits until a pattern is in its output; ending before that fails."""
+        pattern = re.compile(pattern)
+
+        def found():
+            match = pattern.search(self.printed())
+            if match is None and self.popen.poll() is not None:
+                match = pattern.search(self.printed())
+                if match is None:
+                    raise AssertionError(f"{self.name} ended before printing {pattern.pattern!r}{self.tail()}")
+            return match
+
+        return eventually(found, f"{self.name} prints {pattern.pattern!r}", deadline_s, self.tail)
+
+    def tail(self, lines=15):
+        """The end of its output, for a failure's message."""
+        last = "\n".join("    " + line for line in self.printed().splitlines()[-lines:])
+        return f"\n  {self.name} ({' '.join(self.arguments)}), exit code {self.popen.poll()}, printed:\n{last}"
+
+    def is_running(self):
+        return self.popen.poll() is None
+
+    def memory_bytes(self, field="VmRSS"):
+        """Resident memory now, or with `VmHWM` the most it ever was."""
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(rf"{field}:\s+(\d+) kB", status).group(1)) * 1024
+
+    def signal(self, number):
+        """To this process alone."""
+        if self.is_running():
+            self.popen.send_signal(number)
+
+    def pause(self):
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def wait(self, deadline_s=DEADLINE_S):
+        """Its exit code."""
+        try:
+            return self.popen.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} did not end within {deadline_s} s{self.tail()}") from None
+
+    def terminate(self):
+        """SIGTERM, and its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self):
+        """kill -9, of the process and whatever it started."""
+        try:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.popen.wait()
+
+    def close(self):
+        self.kill()
+        self.output_file.close()
+
+
+def reserve_port():
+    """A port that was free a moment ago."""
+    import socket
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]

@@ -1,0 +1,114 @@
+//! The supervisor with real children.
+
+use crate::harness::{Directory, Process, elastick, is_running, signal, wait_for};
+use elastick::fleet::local::Local;
+use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Stage};
+
+/// Arguments of a fleet of processes that do nothing until they are ended.
+fn fleet(arguments: &[&str]) -> (Process, u16) {
+    let idle = ["--", "sleep", "100000"];
+    let mut process = Process::start(&mut elastick(&[&["fleet", "--group", "idle"], arguments, &idle].concat()));
+    let port = process.number_after("answers at port");
+    (process, port)
+}
+
+fn member(port: u16, instance: &str) -> Local {
+    let identity = Identity { instance: instance.to_string(), group: "idle".to_string() };
+    Local::new(format!("127.0.0.1:{port}").parse().expect("an address"), identity)
+}
+
+fn running(description: &Description) -> Vec<(String, u32)> {
+    let ids = description.members.iter().map(|m| Some((m.instance.clone(), m.process?)));
+    ids.collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The instances, once there are `count` and all of them run.
+fn wait_for_running(port: u16, count: usize) -> Vec<(String, u32)> {
+    let mut fleet = member(port, "idle-1");
+    wait_for("instances to run", || {
+        Some(running(&fleet.describe().expect("the fleet answers"))).filter(|running| running.len() == count)
+    })
+}
+
+#[test]
+fn it_starts_with_its_minimum_and_grows_when_asked() {
+    let (_process, port) = fleet(&["--min", "2", "--max", "4"]);
+    assert_eq!(wait_for_running(port, 2).len(), 2);
+    let mut first = member(port, "idle-1");
+    for _ in 0..2 {
+        assert_eq!(first.at_least(3).expect("an answer"), Capacity::Granted { desired: 3 });
+    }
+    assert_eq!(wait_for_running(port, 3).len(), 3);
+}
+
+#[test]
+fn it_refuses_more_than_its_maximum() {
+    let (_process, port) = fleet(&["--max", "2"]);
+    let refused = member(port, "idle-1").at_least(3).expect("an answer");
+    assert!(matches!(refused, Capacity::Refused { desired: 2, .. }), "{refused:?}");
+}
+
+#[test]
+fn a_killed_child_is_replaced() {
+    let (_process, port) = fleet(&[]);
+    let before = wait_for_running(port, 1);
+    signal(before[0].1, "KILL");
+    let mut fleet = member(port, "idle-1");
+    let after = wait_for("another instance", || {
+        Some(running(&fleet.describe().expect("the fleet answers"))).filter(|now| now.len() == 1 && *now != before)
+    });
+    assert_eq!(after[0].0, "idle-2");
+}
+
+#[test]
+fn a_terminated_child_ends_and_is_not_replaced() {
+    let (_process, port) = fleet(&[]);
+    member(port, "idle-1").at_least(2).expect("an answer");
+    let children = wait_for_running(port, 2);
+    member(port, "idle-1").terminate_me().expect("it may go");
+    assert_eq!(wait_for_running(port, 1), children[1..]);
+    wait_for("the child to end", || (!is_running(children[0].1)).then_some(()));
+    let kept = member(port, "idle-2").terminate_me();
+    assert!(matches!(&kept, Err(FleetError::Refused(reason)) if reason.contains("minimum")), "{kept:?}");
+}
+
+#[test]
+fn lead_time_is_measured_until_ready() {
+    let (_process, port) = fleet(&["--launch-delay", "100ms"]);
+    wait_for_running(port, 1);
+    let mut first = member(port, "idle-1");
+    first.ready().expect("an answer");
+    let description = first.describe().expect("an answer");
+    assert_eq!(description.members[0].stage, Stage::InService);
+    assert!(description.lead_time.is_some_and(|lead| lead.as_millis() >= 100), "{description:?}");
+}
+
+#[test]
+fn nothing_is_left_when_it_ends() {
+    let (mut process, port) = fleet(&["--min", "3"]);
+    let children = wait_for_running(port, 3);
+    assert!(process.stop().success());
+    assert!(children.iter().all(|(_, id)| !is_running(*id)));
+}
+
+#[test]
+fn nothing_is_left_when_it_is_killed() {
+    let (mut process, port) = fleet(&["--min", "3"]);
+    let children = wait_for_running(port, 3);
+    process.kill();
+    wait_for("the children to die", || children.iter().all(|(_, id)| !is_running(*id)).then_some(()));
+}
+
+#[test]
+fn children_know_their_fleet_and_write_to_their_own_file() {
+    let directory = Directory::new("fleet-output");
+    let output = directory.path().to_str().expect("a path");
+    let script = "echo $ELASTICK_INSTANCE $ELASTICK_GROUP $ELASTICK_FLEET; exec sleep 100000";
+    let command = ["fleet", "--group", "idle", "--output", output, "--", "sh", "-c", script];
+    let mut process = Process::start(&mut elastick(&command));
+    let port = process.number_after("answers at port");
+    wait_for("the child's words", || {
+        let text = std::fs::read_to_string(directory.path().join("idle-1.log")).ok()?;
+        (text == format!("idle-1 idle 127.0.0.1:{port}\n")).then_some(())
+    });
+}

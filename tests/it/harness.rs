@@ -1,0 +1,121 @@
+//! Processes, directories and waiting for what must come.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest wait for anything: it only ends a test that has failed already.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command of the binary under test.
+pub fn elastick(arguments: &[&str]) -> Command {
+    let mut command = match std::env::var_os("ELASTICK_BIN") {
+        Some(path) => Command::new(path),
+        None => Command::new(env!("CARGO_BIN_EXE_elastick")),
+    };
+    command.args(arguments).env("ELASTICK_LOG", "warn");
+    command
+}
+
+/// A process that is ended with its test.
+pub struct Process {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub fn start(command: &mut Command) -> Process {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the process starts");
+        let output = BufReader::new(child.stdout.take().expect("its output is piped"));
+        Process { child, output }
+    }
+
+    /// The first line of its output that `wanted` finds something in.
+    pub fn line<T>(&mut self, wanted: impl Fn(&str) -> Option<T>) -> T {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            let read = self.output.read_line(&mut line).expect("its output is text");
+            assert!(read > 0, "the output ended without what was wanted:\n{seen}");
+            if let Some(found) = wanted(line.trim_end()) {
+                return found;
+            }
+            seen.push_str(&line);
+        }
+    }
+
+    /// The number after `before` in a line of its output.
+    pub fn number_after(&mut self, before: &str) -> u16 {
+        self.line(|line| {
+            let rest = line.split_once(before)?.1.trim_start();
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        })
+    }
+
+    /// Asks it to end and waits for that.
+    pub fn stop(&mut self) -> std::process::ExitStatus {
+        signal(self.child.id(), "TERM");
+        wait_for("the process to end", || self.child.try_wait().expect("it can be waited for"))
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it can be waited for");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended; there is nothing more to do about it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal by its short name.
+pub fn signal(process: u32, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &process.to_string()]).status();
+    assert!(status.expect("kill runs").success(), "no signal to {process}");
+}
+
+/// Whether a process exists and is no zombie.
+pub fn is_running(process: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Polls until there is something.
+pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let by = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < by, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A directory that is removed with its test.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    pub fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("elastick-it-{name}-{}", std::process::id()));
+        // A test that was killed may have left it.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a directory can be made");
+        Directory(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
