@@ -1,9 +1,11 @@
 //! The operating system: address ranges that columns grow in, files, locks, memory figures. With `kernel`, the only
 //! place where `unsafe` may stand.
 
+pub mod allocated;
 pub mod child;
 pub mod fs;
 pub mod held;
 pub mod memory;
 pub mod region;
 pub mod shared;
+pub mod stack;

@@ -1,11 +1,14 @@
 //! Slices that are cheap to clone and to cut, over a vector or over a mapped column.
 
 use super::region::{Pod, Range};
+use super::stack;
+use std::cell::RefCell;
+use std::mem::{needs_drop, replace};
 use std::ops::{Deref, Range as Rows};
 use std::sync::Arc;
 
 /// An immutable slice with shared ownership of what it lies in.
-pub struct Shared<T> {
+pub struct Shared<T: 'static> {
     owner: Owner<T>,
     start: *const T,
     len: usize,
@@ -14,25 +17,56 @@ pub struct Shared<T> {
 enum Owner<T> {
     Vector(Arc<Vec<T>>),
     Mapped(Arc<Range>),
+    /// Taken out, on the way to being dropped.
+    Gone,
+}
+
+thread_local! {
+    /// What hangs too deep in nested lists to be dropped from where it hangs.
+    static DEFERRED: RefCell<Vec<Box<dyn std::any::Any>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lists may nest as deeply as a query makes them; dropping one must not use as much stack.
+impl<T: 'static> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if !needs_drop::<T>() {
+            return;
+        }
+        let owner = replace(&mut self.owner, Owner::Gone);
+        let Owner::Vector(items) = owner else { return };
+        let mut items = Arc::into_inner(items);
+        if items.is_none() || stack::nested_drop(|| drop(items.take())) {
+            return;
+        }
+        let _ = DEFERRED.try_with(|deferred| deferred.borrow_mut().push(Box::new(items)));
+    }
+}
+
+/// Drops what was put off, when the outermost list is gone.
+pub(super) fn drop_deferred() {
+    while let Ok(Some(next)) = DEFERRED.try_with(|deferred| deferred.borrow_mut().pop()) {
+        drop(next);
+    }
 }
 
 // SAFETY: `start` points into `owner`, which is shared and not written where a `Shared` can see it; sending or sharing
 // the slice is sending or sharing `&[T]` together with an `Arc`.
-unsafe impl<T: Send + Sync> Send for Shared<T> {}
+unsafe impl<T: Send + Sync + 'static> Send for Shared<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+unsafe impl<T: Send + Sync + 'static> Sync for Shared<T> {}
 
-impl<T> Clone for Shared<T> {
+impl<T: 'static> Clone for Shared<T> {
     fn clone(&self) -> Shared<T> {
         let owner = match &self.owner {
             Owner::Vector(v) => Owner::Vector(Arc::clone(v)),
             Owner::Mapped(r) => Owner::Mapped(Arc::clone(r)),
+            Owner::Gone => Owner::Gone,
         };
         Shared { owner, start: self.start, len: self.len }
     }
 }
 
-impl<T> Deref for Shared<T> {
+impl<T: 'static> Deref for Shared<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: `start..start+len` lies in what `owner` keeps alive, initialised and unchanged while shared.
@@ -40,38 +74,38 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-impl<T> From<Vec<T>> for Shared<T> {
+impl<T: 'static> From<Vec<T>> for Shared<T> {
     fn from(items: Vec<T>) -> Shared<T> {
         let owner = Arc::new(items);
         Shared { start: owner.as_ptr(), len: owner.len(), owner: Owner::Vector(owner) }
     }
 }
 
-impl<T> FromIterator<T> for Shared<T> {
+impl<T: 'static> FromIterator<T> for Shared<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Shared<T> {
         items.into_iter().collect::<Vec<T>>().into()
     }
 }
 
-impl<T> Default for Shared<T> {
+impl<T: 'static> Default for Shared<T> {
     fn default() -> Shared<T> {
         Vec::new().into()
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for Shared<T> {
+impl<T: std::fmt::Debug + 'static> std::fmt::Debug for Shared<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
 }
 
-impl<T: PartialEq> PartialEq for Shared<T> {
+impl<T: PartialEq + 'static> PartialEq for Shared<T> {
     fn eq(&self, other: &Shared<T>) -> bool {
         **self == **other
     }
 }
 
-impl<T> Shared<T> {
+impl<T: 'static> Shared<T> {
     /// The items of `rows`, without a copy. Rows past the end are cut off.
     pub fn cut(&self, rows: Rows<usize>) -> Shared<T> {
         let from = rows.start.min(self.len);
@@ -83,14 +117,16 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T: Clone> Shared<T> {
+impl<T: Clone + 'static> Shared<T> {
     /// The items to write to: the vector itself if nobody else holds it and it is whole, else a copy.
-    pub fn into_vec(self) -> Vec<T> {
-        match self.owner {
-            Owner::Vector(items) if items.len() == self.len => {
-                Arc::try_unwrap(items).unwrap_or_else(|held| held.as_ref().clone())
+    pub fn into_vec(mut self) -> Vec<T> {
+        let whole = matches!(&self.owner, Owner::Vector(items) if items.len() == self.len);
+        match replace(&mut self.owner, Owner::Gone) {
+            Owner::Vector(items) if whole => Arc::try_unwrap(items).unwrap_or_else(|held| held.as_ref().clone()),
+            owner => {
+                self.owner = owner;
+                self.to_vec()
             }
-            _ => self.to_vec(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::value::Value;
 use crate::kernel::sym::Sym;
+use crate::sys::shared::Shared;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ pub enum Function {
     Lambda(Lambda),
     /// An index into q's table of primitives.
     Primitive(u16),
+    /// A primitive of kdb+ that travels by its type (101 to 103) and code and that q's table has no function for.
+    Coded(u8, u8),
     /// A function of the process that evaluates (`.u.sub`, …), by name.
     Native(Sym),
     /// A function with some arguments given; `None` is a hole.
@@ -27,14 +30,29 @@ pub enum Function {
     },
 }
 
+/// Functions hold functions as deeply as a query nests them; [`Shared`] knows how to let go of that without recursion.
+impl Drop for Function {
+    fn drop(&mut self) {
+        let held: Vec<Value> = match self {
+            Function::Projection { function, arguments } => {
+                let function = std::mem::replace(function, Value::Null);
+                arguments.drain(..).flatten().chain([function]).collect()
+            }
+            Function::Composition(parts) => std::mem::take(parts),
+            Function::Derived { function, .. } => vec![std::mem::replace(function, Value::Null)],
+            _ => return,
+        };
+        drop(Shared::from(held));
+    }
+}
+
 /// A lambda: its text travels, its compiled form does not.
 #[derive(Clone, Debug)]
 pub struct Lambda {
     /// Text with its braces.
     pub source: Arc<[u8]>,
-    /// Namespace in which its globals are looked up.
+    /// Namespace in which its globals are looked up: null for the root, else with its dot.
     pub namespace: Sym,
-    pub parameters: u8,
     /// What q's compiler made of the text.
     pub code: Arc<dyn Any + Send + Sync>,
 }
@@ -48,4 +66,26 @@ pub enum Iterator {
     EachPrior,
     EachRight,
     EachLeft,
+}
+
+impl Iterator {
+    pub const ALL: [Iterator; 6] =
+        [Iterator::Each, Iterator::Over, Iterator::Scan, Iterator::EachPrior, Iterator::EachRight, Iterator::EachLeft];
+
+    /// As it is written.
+    pub fn glyph(self) -> &'static str {
+        match self {
+            Iterator::Each => "'",
+            Iterator::Over => "/",
+            Iterator::Scan => "\\",
+            Iterator::EachPrior => "':",
+            Iterator::EachRight => "/:",
+            Iterator::EachLeft => "\\:",
+        }
+    }
+
+    /// Its type number as a derived function.
+    pub fn type_number(self) -> u8 {
+        106 + self as u8
+    }
 }

@@ -15,4 +15,4 @@ pub use function::Function;
 pub use schema::Schema;
 pub use store::Store;
 pub use value::{Dict, Table, Value};
-pub use vector::{Attr, Items, Vector};
+pub use vector::{Attr, Element, Items, Raw, Vector};

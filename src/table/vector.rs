@@ -1,6 +1,7 @@
 //! Vectors: shared slices, one variant for each kdb+ type.
 
 use super::value::Value;
+use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
 use crate::sys::shared::Shared;
 
@@ -44,4 +45,341 @@ pub enum Items {
     Minute(Shared<i32>),
     Second(Shared<i32>),
     Time(Shared<i32>),
+}
+
+/// Items by how they lie in memory: what kernels are chosen by.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw<'a> {
+    List(&'a [Value]),
+    U8(&'a [u8]),
+    Guid(&'a [[u8; 16]]),
+    I16(&'a [i16]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    Sym(&'a [Sym]),
+}
+
+/// Runs the same expression on the shared slice of any variant.
+macro_rules! on_shared {
+    ($items:expr, $s:ident => $body:expr) => {
+        match $items {
+            Items::List($s) => $body,
+            Items::Guid($s) => $body,
+            Items::Bool($s) | Items::Byte($s) | Items::Char($s) => $body,
+            Items::Short($s) => $body,
+            Items::Int($s)
+            | Items::Month($s)
+            | Items::Date($s)
+            | Items::Minute($s)
+            | Items::Second($s)
+            | Items::Time($s) => $body,
+            Items::Long($s) | Items::Timestamp($s) | Items::Timespan($s) => $body,
+            Items::Real($s) => $body,
+            Items::Float($s) | Items::Datetime($s) => $body,
+            Items::Sym($s) => $body,
+        }
+    };
+}
+
+/// Makes a value of the same variant from an expression over the shared slice.
+macro_rules! map_shared {
+    ($items:expr, $s:ident => $body:expr) => {
+        match $items {
+            Items::List($s) => Items::List($body),
+            Items::Bool($s) => Items::Bool($body),
+            Items::Guid($s) => Items::Guid($body),
+            Items::Byte($s) => Items::Byte($body),
+            Items::Short($s) => Items::Short($body),
+            Items::Int($s) => Items::Int($body),
+            Items::Long($s) => Items::Long($body),
+            Items::Real($s) => Items::Real($body),
+            Items::Float($s) => Items::Float($body),
+            Items::Char($s) => Items::Char($body),
+            Items::Sym($s) => Items::Sym($body),
+            Items::Timestamp($s) => Items::Timestamp($body),
+            Items::Month($s) => Items::Month($body),
+            Items::Date($s) => Items::Date($body),
+            Items::Datetime($s) => Items::Datetime($body),
+            Items::Timespan($s) => Items::Timespan($body),
+            Items::Minute($s) => Items::Minute($body),
+            Items::Second($s) => Items::Second($body),
+            Items::Time($s) => Items::Time($body),
+        }
+    };
+}
+
+/// Types that vectors are made of: how items of a storage class become a vector of a given type number.
+pub trait Element: Clone + Sized + 'static {
+    /// A vector of type `number`; where the number does not fit the class, of the class's plain type.
+    fn wrap(number: i8, items: Shared<Self>) -> Items;
+    /// What a missing item reads as.
+    fn missing() -> Self;
+}
+
+macro_rules! element {
+    ($t:ty, $missing:expr, $plain:ident $(, $number:literal => $variant:ident)*) => {
+        impl Element for $t {
+            fn wrap(number: i8, items: Shared<Self>) -> Items {
+                match number {
+                    $($number => Items::$variant(items),)*
+                    _ => Items::$plain(items),
+                }
+            }
+            fn missing() -> Self {
+                $missing
+            }
+        }
+    };
+}
+element!([u8; 16], [0; 16], Guid);
+element!(i16, i16::NULL, Short);
+element!(i32, i32::NULL, Int, 13 => Month, 14 => Date, 17 => Minute, 18 => Second, 19 => Time);
+element!(i64, i64::NULL, Long, 12 => Timestamp, 16 => Timespan);
+element!(f32, f32::NAN, Real);
+element!(f64, f64::NAN, Float, 15 => Datetime);
+element!(Sym, Sym::NULL, Sym);
+element!(u8, 0, Byte, 1 => Bool, 10 => Char);
+element!(Value, Value::empty(), List);
+
+fn gather<T: Clone, I: Int>(items: &[T], rows: &[I], missing: T) -> Vec<T> {
+    let pick = |i: &I| usize::try_from(i.to_long()).ok().and_then(|i| items.get(i)).unwrap_or(&missing).clone();
+    rows.iter().map(pick).collect()
+}
+
+impl Items {
+    /// q's type number, 0 to 19.
+    pub fn type_number(&self) -> i8 {
+        match self {
+            Items::List(_) => 0,
+            Items::Bool(_) => 1,
+            Items::Guid(_) => 2,
+            Items::Byte(_) => 4,
+            Items::Short(_) => 5,
+            Items::Int(_) => 6,
+            Items::Long(_) => 7,
+            Items::Real(_) => 8,
+            Items::Float(_) => 9,
+            Items::Char(_) => 10,
+            Items::Sym(_) => 11,
+            Items::Timestamp(_) => 12,
+            Items::Month(_) => 13,
+            Items::Date(_) => 14,
+            Items::Datetime(_) => 15,
+            Items::Timespan(_) => 16,
+            Items::Minute(_) => 17,
+            Items::Second(_) => 18,
+            Items::Time(_) => 19,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        on_shared!(self, s => s.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn raw(&self) -> Raw<'_> {
+        match self {
+            Items::List(s) => Raw::List(s),
+            Items::Guid(s) => Raw::Guid(s),
+            Items::Bool(s) | Items::Byte(s) | Items::Char(s) => Raw::U8(s),
+            Items::Short(s) => Raw::I16(s),
+            Items::Int(s) | Items::Month(s) | Items::Date(s) | Items::Minute(s) | Items::Second(s) | Items::Time(s) => {
+                Raw::I32(s)
+            }
+            Items::Long(s) | Items::Timestamp(s) | Items::Timespan(s) => Raw::I64(s),
+            Items::Real(s) => Raw::F32(s),
+            Items::Float(s) | Items::Datetime(s) => Raw::F64(s),
+            Items::Sym(s) => Raw::Sym(s),
+        }
+    }
+
+    /// The item at `index`; past the end, the null of the type (for a general list, of its first item's type).
+    pub fn get(&self, index: usize) -> Value {
+        macro_rules! at {
+            ($s:ident, $variant:ident) => {
+                $s.get(index).map(|v| Value::$variant(v.clone()))
+            };
+        }
+        let item = match self {
+            Items::List(s) => s.get(index).cloned(),
+            Items::Bool(s) => s.get(index).map(|b| Value::Bool(*b != 0)),
+            Items::Guid(s) => at!(s, Guid),
+            Items::Byte(s) => at!(s, Byte),
+            Items::Short(s) => at!(s, Short),
+            Items::Int(s) => at!(s, Int),
+            Items::Long(s) => at!(s, Long),
+            Items::Real(s) => at!(s, Real),
+            Items::Float(s) => at!(s, Float),
+            Items::Char(s) => at!(s, Char),
+            Items::Sym(s) => at!(s, Sym),
+            Items::Timestamp(s) => at!(s, Timestamp),
+            Items::Month(s) => at!(s, Month),
+            Items::Date(s) => at!(s, Date),
+            Items::Datetime(s) => at!(s, Datetime),
+            Items::Timespan(s) => at!(s, Timespan),
+            Items::Minute(s) => at!(s, Minute),
+            Items::Second(s) => at!(s, Second),
+            Items::Time(s) => at!(s, Time),
+        };
+        item.unwrap_or_else(|| self.missing())
+    }
+
+    /// What an item past the end reads as.
+    pub fn missing(&self) -> Value {
+        match self {
+            Items::List(s) => match s.first() {
+                Some(Value::Vector(v)) => Value::Vector(v.cut(0, 0)),
+                Some(atom) if atom.is_atom() => Value::null_of((-atom.type_number()) as i8),
+                _ => Value::empty(),
+            },
+            simple => Value::null_of(simple.type_number()),
+        }
+    }
+
+    /// Items by index; nulls where an index is negative or past the end.
+    pub fn gather<I: Int>(&self, rows: &[I]) -> Items {
+        match self {
+            Items::List(s) => {
+                let items = gather(s, rows, self.missing());
+                match Items::collapse(items) {
+                    Ok(simple) => simple,
+                    Err(items) => Items::List(items.into()),
+                }
+            }
+            Items::Char(s) => Items::Char(gather(s, rows, b' ').into()),
+            simple => {
+                fn pick<T: Element, I: Int>(number: i8, s: &Shared<T>, rows: &[I]) -> Items {
+                    T::wrap(number, gather(s, rows, T::missing()).into())
+                }
+                let number = simple.type_number();
+                on_shared!(simple, s => pick(number, s, rows))
+            }
+        }
+    }
+
+    pub fn cut(&self, start: usize, end: usize) -> Items {
+        map_shared!(self, s => s.cut(start..end))
+    }
+
+    /// No items, of the same type.
+    pub fn empty_of(number: i8) -> Items {
+        match number {
+            1 | 4 | 10 => u8::wrap(number, Shared::default()),
+            2 => Items::Guid(Shared::default()),
+            5 => Items::Short(Shared::default()),
+            6 | 13 | 14 | 17 | 18 | 19 => i32::wrap(number, Shared::default()),
+            7 | 12 | 16 => i64::wrap(number, Shared::default()),
+            8 => Items::Real(Shared::default()),
+            9 | 15 => f64::wrap(number, Shared::default()),
+            11 => Items::Sym(Shared::default()),
+            _ => Items::List(Shared::default()),
+        }
+    }
+
+    /// Longs as items of an integer, temporal or float type: nulls stay nulls, infinities saturate.
+    pub fn from_longs(number: i8, longs: Vec<i64>) -> Items {
+        fn narrow<T: Int>(longs: &[i64]) -> Shared<T> {
+            longs.iter().map(|l| T::from_long(*l)).collect()
+        }
+        match number {
+            1 => Items::Bool(longs.iter().map(|l| u8::from(*l != 0)).collect()),
+            4 | 10 => u8::wrap(number, longs.iter().map(|l| *l as u8).collect()),
+            5 => Items::Short(narrow(&longs)),
+            6 | 13 | 14 | 17 | 18 | 19 => i32::wrap(number, narrow(&longs)),
+            8 => Items::Real(longs.iter().map(|l| l.to_float() as f32).collect()),
+            9 | 15 => f64::wrap(number, longs.iter().map(|l| l.to_float()).collect()),
+            _ => i64::wrap(number, longs.into()),
+        }
+    }
+
+    /// A simple vector if all are atoms of one type; otherwise the items come back.
+    pub fn collapse(items: Vec<Value>) -> Result<Items, Vec<Value>> {
+        let Some(number) = items.first().map(Value::type_number) else { return Err(items) };
+        if number >= 0 || items.iter().any(|i| i.type_number() != number) {
+            return Err(items);
+        }
+        macro_rules! all {
+            ($variant:ident) => {
+                Items::$variant(
+                    items.iter().filter_map(|v| if let Value::$variant(i) = v { Some(*i) } else { None }).collect(),
+                )
+            };
+        }
+        Ok(match -number {
+            1 => Items::Bool(items.iter().map(|v| u8::from(matches!(v, Value::Bool(true)))).collect()),
+            2 => all!(Guid),
+            4 => all!(Byte),
+            5 => all!(Short),
+            6 => all!(Int),
+            7 => all!(Long),
+            8 => all!(Real),
+            9 => all!(Float),
+            10 => all!(Char),
+            11 => all!(Sym),
+            12 => all!(Timestamp),
+            13 => all!(Month),
+            14 => all!(Date),
+            15 => all!(Datetime),
+            16 => all!(Timespan),
+            17 => all!(Minute),
+            18 => all!(Second),
+            _ => all!(Time),
+        })
+    }
+
+    /// These items and then `other`'s. The same type stays simple; otherwise a general list.
+    pub fn join(self, other: &Items) -> Items {
+        fn both<T: Clone>(x: Shared<T>, y: &Shared<T>) -> Shared<T> {
+            let mut items = x.into_vec();
+            items.extend_from_slice(y);
+            items.into()
+        }
+        macro_rules! same {
+            ($($variant:ident)*) => {
+                match (self, other) {
+                    $((Items::$variant(x), Items::$variant(y)) => Items::$variant(both(x, y)),)*
+                    (x, y) => {
+                        let all = (0..x.len()).map(|i| x.get(i)).chain((0..y.len()).map(|i| y.get(i))).collect();
+                        match Items::collapse(all) {
+                            Ok(simple) => simple,
+                            Err(items) => Items::List(items.into()),
+                        }
+                    }
+                }
+            };
+        }
+        if let Items::List(x) = &self
+            && x.is_empty()
+        {
+            return other.clone();
+        }
+        same!(List Bool Guid Byte Short Int Long Real Float Char Sym Timestamp Month Date Datetime Timespan Minute Second Time)
+    }
+}
+
+impl Vector {
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Items `start..end` without a copy. Order and distinctness hold for a part too.
+    pub fn cut(&self, start: usize, end: usize) -> Vector {
+        let attr = if self.attr == Attr::Sorted { Attr::Sorted } else { Attr::None };
+        Vector { attr, items: self.items.cut(start, end) }
+    }
+}
+
+impl From<Items> for Vector {
+    fn from(items: Items) -> Vector {
+        Vector { attr: Attr::None, items }
+    }
 }

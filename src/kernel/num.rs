@@ -1,0 +1,215 @@
+//! Numbers as kdb+ has them: nulls and infinities inside the range of the machine's own types.
+
+use super::sym::Sym;
+
+/// A number with a null.
+pub trait Num: Copy + PartialOrd + Send + Sync + 'static {
+    const NULL: Self;
+    const INFINITY: Self;
+    const NEGATIVE_INFINITY: Self;
+
+    fn is_null(self) -> bool;
+    /// Sum, null if either is.
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn negate(self) -> Self;
+    fn absolute(self) -> Self;
+    /// As a float: null and infinities become the float ones.
+    fn to_float(self) -> f64;
+}
+
+/// An integer with a null.
+pub trait Int: Num {
+    /// Widened, null and infinities with it.
+    fn to_long(self) -> i64;
+    /// Narrowed: null stays null, what does not fit becomes infinity.
+    fn from_long(long: i64) -> Self;
+}
+
+macro_rules! int {
+    ($($t:ty),*) => { $(
+        impl Num for $t {
+            const NULL: $t = <$t>::MIN;
+            const INFINITY: $t = <$t>::MAX;
+            const NEGATIVE_INFINITY: $t = -<$t>::MAX;
+
+            #[inline]
+            fn is_null(self) -> bool {
+                self == Self::NULL
+            }
+            #[inline]
+            fn plus(self, other: $t) -> $t {
+                if self.is_null() | other.is_null() { Self::NULL } else { self.wrapping_add(other) }
+            }
+            #[inline]
+            fn minus(self, other: $t) -> $t {
+                if self.is_null() | other.is_null() { Self::NULL } else { self.wrapping_sub(other) }
+            }
+            #[inline]
+            fn times(self, other: $t) -> $t {
+                if self.is_null() | other.is_null() { Self::NULL } else { self.wrapping_mul(other) }
+            }
+            #[inline]
+            fn negate(self) -> $t {
+                self.wrapping_neg()
+            }
+            #[inline]
+            fn absolute(self) -> $t {
+                self.wrapping_abs()
+            }
+            #[inline]
+            fn to_float(self) -> f64 {
+                match self {
+                    Self::NULL => f64::NAN,
+                    Self::INFINITY => f64::INFINITY,
+                    Self::NEGATIVE_INFINITY => f64::NEG_INFINITY,
+                    plain => plain as f64,
+                }
+            }
+        }
+
+        impl Int for $t {
+            #[inline]
+            fn to_long(self) -> i64 {
+                match self {
+                    Self::NULL => i64::NULL,
+                    Self::INFINITY => i64::INFINITY,
+                    Self::NEGATIVE_INFINITY => i64::NEGATIVE_INFINITY,
+                    plain => plain as i64,
+                }
+            }
+            #[inline]
+            fn from_long(long: i64) -> $t {
+                if long.is_null() {
+                    Self::NULL
+                } else {
+                    long.clamp(Self::NEGATIVE_INFINITY as i64, Self::INFINITY as i64) as $t
+                }
+            }
+        }
+    )* };
+}
+int!(i16, i32, i64);
+
+macro_rules! unsigned {
+    ($($t:ty),*) => { $(
+        /// Row numbers and bytes: no null, no infinity.
+        impl Num for $t {
+            const NULL: $t = 0;
+            const INFINITY: $t = <$t>::MAX;
+            const NEGATIVE_INFINITY: $t = 0;
+
+            #[inline]
+            fn is_null(self) -> bool {
+                false
+            }
+            #[inline]
+            fn plus(self, other: $t) -> $t {
+                self.wrapping_add(other)
+            }
+            #[inline]
+            fn minus(self, other: $t) -> $t {
+                self.wrapping_sub(other)
+            }
+            #[inline]
+            fn times(self, other: $t) -> $t {
+                self.wrapping_mul(other)
+            }
+            #[inline]
+            fn negate(self) -> $t {
+                self.wrapping_neg()
+            }
+            #[inline]
+            fn absolute(self) -> $t {
+                self
+            }
+            #[inline]
+            fn to_float(self) -> f64 {
+                self as f64
+            }
+        }
+
+        impl Int for $t {
+            #[inline]
+            fn to_long(self) -> i64 {
+                self as i64
+            }
+            #[inline]
+            fn from_long(long: i64) -> $t {
+                long as $t
+            }
+        }
+    )* };
+}
+unsigned!(u8, u32);
+
+macro_rules! float {
+    ($($t:ty),*) => { $(
+        impl Num for $t {
+            const NULL: $t = <$t>::NAN;
+            const INFINITY: $t = <$t>::INFINITY;
+            const NEGATIVE_INFINITY: $t = <$t>::NEG_INFINITY;
+
+            #[inline]
+            fn is_null(self) -> bool {
+                self.is_nan()
+            }
+            #[inline]
+            fn plus(self, other: $t) -> $t {
+                self + other
+            }
+            #[inline]
+            fn minus(self, other: $t) -> $t {
+                self - other
+            }
+            #[inline]
+            fn times(self, other: $t) -> $t {
+                self * other
+            }
+            #[inline]
+            fn negate(self) -> $t {
+                -self
+            }
+            #[inline]
+            fn absolute(self) -> $t {
+                self.abs()
+            }
+            #[inline]
+            fn to_float(self) -> f64 {
+                f64::from(self)
+            }
+        }
+    )* };
+}
+float!(f32, f64);
+
+/// kdb+'s comparison tolerance: floats that differ by less than this share of the larger are equal.
+pub const TOLERANCE: f64 = 1.0 / (1u64 << 43) as f64;
+
+/// Equality of floats as `=` has it: nulls are equal, and what is within [`TOLERANCE`].
+#[inline]
+pub fn float_equal(x: f64, y: f64) -> bool {
+    if x == y {
+        return true;
+    }
+    if x.is_nan() || y.is_nan() {
+        return x.is_nan() && y.is_nan();
+    }
+    if x.is_infinite() || y.is_infinite() {
+        return false;
+    }
+    x != 0.0 && y != 0.0 && (x - y).abs() <= TOLERANCE * x.abs().max(y.abs())
+}
+
+/// A total order of floats with null first, zeros equal.
+#[inline]
+pub fn float_order(x: f64, y: f64) -> std::cmp::Ordering {
+    x.partial_cmp(&y).unwrap_or_else(|| y.is_nan().cmp(&x.is_nan()))
+}
+
+impl Sym {
+    pub fn is_null(self) -> bool {
+        self == Sym::NULL
+    }
+}

@@ -1,0 +1,84 @@
+//! Item-wise loops over two slices, one of which may be a single item.
+
+use super::num::{Num, float_equal};
+
+/// Item-wise `f`; a slice of one item is repeated. The lengths are equal otherwise: the shorter one ends the result.
+#[inline(always)]
+pub fn zip<A: Copy, B: Copy, R>(x: &[A], y: &[B], f: impl Fn(A, B) -> R) -> Vec<R> {
+    match (x, y) {
+        ([x], [y]) => vec![f(*x, *y)],
+        (x, [y]) => x.iter().map(|x| f(*x, *y)).collect(),
+        ([x], y) => y.iter().map(|y| f(*x, *y)).collect(),
+        (x, y) => x.iter().zip(y).map(|(x, y)| f(*x, *y)).collect(),
+    }
+}
+
+/// Functions of two numbers of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Lesser,
+    Greater,
+}
+
+/// Comparisons of two items of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    Equal,
+    Unequal,
+    Less,
+    More,
+    AtMost,
+    AtLeast,
+}
+
+#[inline(always)]
+fn lesser<T: Num>(x: T, y: T) -> T {
+    if x.is_null() || !(y < x || y.is_null()) { x } else { y }
+}
+
+#[inline(always)]
+fn greater<T: Num>(x: T, y: T) -> T {
+    if y.is_null() || x > y { x } else { y }
+}
+
+pub fn arithmetic<T: Num>(op: Arithmetic, x: &[T], y: &[T]) -> Vec<T> {
+    match op {
+        Arithmetic::Add => zip(x, y, T::plus),
+        Arithmetic::Subtract => zip(x, y, T::minus),
+        Arithmetic::Multiply => zip(x, y, T::times),
+        Arithmetic::Lesser => zip(x, y, lesser),
+        Arithmetic::Greater => zip(x, y, greater),
+    }
+}
+
+/// Comparison of integers and of what is ordered as they are.
+pub fn compare<T: Copy + PartialOrd>(op: Comparison, x: &[T], y: &[T]) -> Vec<u8> {
+    match op {
+        Comparison::Equal => zip(x, y, |x, y| u8::from(x == y)),
+        Comparison::Unequal => zip(x, y, |x, y| u8::from(x != y)),
+        Comparison::Less => zip(x, y, |x, y| u8::from(x < y)),
+        Comparison::More => zip(x, y, |x, y| u8::from(x > y)),
+        Comparison::AtMost => zip(x, y, |x, y| u8::from(x <= y)),
+        Comparison::AtLeast => zip(x, y, |x, y| u8::from(x >= y)),
+    }
+}
+
+#[inline(always)]
+fn float_less(x: f64, y: f64) -> bool {
+    (x < y || (x.is_nan() && !y.is_nan())) && !float_equal(x, y)
+}
+
+/// Comparison of floats, within the tolerance; null is least.
+pub fn compare_floats(op: Comparison, x: &[f64], y: &[f64]) -> Vec<u8> {
+    match op {
+        Comparison::Equal => zip(x, y, |x, y| u8::from(float_equal(x, y))),
+        Comparison::Unequal => zip(x, y, |x, y| u8::from(!float_equal(x, y))),
+        Comparison::Less => zip(x, y, |x, y| u8::from(float_less(x, y))),
+        Comparison::More => zip(x, y, |x, y| u8::from(float_less(y, x))),
+        Comparison::AtMost => zip(x, y, |x, y| u8::from(!float_less(y, x))),
+        Comparison::AtLeast => zip(x, y, |x, y| u8::from(!float_less(x, y))),
+    }
+}
