@@ -43,6 +43,10 @@ impl Stamp {
     }
 }
 
+/// Levels of nesting that a message to subscribers has around the data: the call, the table, its dictionary. Readers of log and
+/// feed have the same limit as the tickerplant.
+const LEVELS_AROUND: usize = 4;
+
 /// Checks an update and appends it to the batch: its table and rows. An update without rows is accepted and leaves no trace.
 ///
 /// # Errors
@@ -63,7 +67,8 @@ pub fn publish(
         // Not a plain row of atoms, or something is wrong with it: the long way takes it or says what.
         row::Outcome::Other => {
             batch.restart(start, &spec.record_head);
-            bulk::columns(spec, call.data, stamp, limits, batch.bytes_mut())
+            let limits = proto::Limits { max_depth: limits.max_depth.saturating_sub(LEVELS_AROUND), ..*limits };
+            bulk::columns(spec, call.data, stamp, &limits, batch.bytes_mut())
         }
     };
     match columns {

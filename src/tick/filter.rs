@@ -1,0 +1,134 @@
+//! Rows of an update that a subscriber asked for, cut out of its bytes.
+//!
+//! Everything here takes columns in the core's form: one vector for each column of the table, little-endian, all of one length.
+
+use super::core::schema::{ColumnSpec, TableSpec};
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use proto::{Endian, Limits, types, walk};
+use std::collections::BTreeSet;
+
+/// The symbols of one table that are wanted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Symbols {
+    All,
+    Some(BTreeSet<Vec<u8>>),
+}
+
+/// [`Symbols`] made ready for looking up.
+#[derive(Clone, Debug)]
+pub enum Filter {
+    All,
+    Some(HashSet<Box<[u8]>, FixedState>),
+}
+
+impl Filter {
+    pub fn new(symbols: &Symbols) -> Filter {
+        match symbols {
+            Symbols::All => Filter::All,
+            Symbols::Some(symbols) => Filter::Some(symbols.iter().map(|symbol| symbol.as_slice().into()).collect()),
+        }
+    }
+
+    /// Appends the columns with the wanted rows alone, and answers how many those are. Nothing is appended for none.
+    pub fn select(&self, spec: &TableSpec, columns: &[u8], rows: usize, out: &mut Vec<u8>) -> usize {
+        let Filter::Some(wanted) = self else {
+            out.extend_from_slice(columns);
+            return rows;
+        };
+        let Some(symbols) = sym_items(spec, columns) else { return 0 };
+        let chosen: Vec<usize> = (0..rows)
+            .zip(symbols.split(|byte| *byte == 0))
+            .filter_map(|(row, symbol)| wanted.contains(symbol).then_some(row))
+            .collect();
+        if chosen.len() == rows {
+            out.extend_from_slice(columns);
+        } else if !chosen.is_empty() {
+            let start = out.len();
+            if pick(spec, columns, &chosen, out).is_none() {
+                out.truncate(start);
+                return 0;
+            }
+        }
+        chosen.len()
+    }
+}
+
+/// Objects inside updates were walked when they were accepted.
+const WALKED: Limits = Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth: usize::MAX };
+
+const HEAD_BYTES: usize = 6;
+
+/// Bytes of the column at the start of `columns`.
+fn column_bytes(column: &ColumnSpec, columns: &[u8]) -> Option<usize> {
+    match column.width {
+        Some(width) => count(columns)?.checked_mul(width)?.checked_add(HEAD_BYTES),
+        None => walk::object(columns, Endian::Little, &WALKED).ok(),
+    }
+}
+
+fn count(column: &[u8]) -> Option<usize> {
+    let (_, rest) = column.split_first_chunk::<2>()?;
+    usize::try_from(i32::from_le_bytes(*rest.first_chunk()?)).ok()
+}
+
+/// The items of the column `sym`.
+fn sym_items<'a>(spec: &TableSpec, mut columns: &'a [u8]) -> Option<&'a [u8]> {
+    let place = spec.sym_column?;
+    for column in spec.columns.get(..place)? {
+        columns = columns.get(column_bytes(column, columns)?..)?;
+    }
+    columns.get(HEAD_BYTES..column_bytes(spec.columns.get(place)?, columns)?)
+}
+
+/// Appends the chosen rows (in rising order) of every column.
+fn pick(spec: &TableSpec, mut columns: &[u8], chosen: &[usize], out: &mut Vec<u8>) -> Option<()> {
+    let total = i32::try_from(chosen.len()).ok()?.to_le_bytes();
+    for column in &spec.columns {
+        let (own, rest) = columns.split_at_checked(column_bytes(column, columns)?)?;
+        columns = rest;
+        out.extend_from_slice(&[column.ty.cast_unsigned(), 0]);
+        out.extend_from_slice(&total);
+        let items = own.get(HEAD_BYTES..)?;
+        match column.width {
+            Some(width) => {
+                for row in chosen {
+                    let start = row.checked_mul(width)?;
+                    out.extend_from_slice(items.get(start..start.checked_add(width)?)?);
+                }
+            }
+            None if column.ty == types::SYMBOL => {
+                let mut texts = items.split_inclusive(|byte| *byte == 0);
+                each_chosen(chosen, || texts.next(), |text| out.extend_from_slice(text))?;
+            }
+            None => {
+                let mut rest = items;
+                let next = || {
+                    let (object, after) = rest.split_at_checked(walk::object(rest, Endian::Little, &WALKED).ok()?)?;
+                    rest = after;
+                    Some(object)
+                };
+                each_chosen(chosen, next, |object| out.extend_from_slice(object))?;
+            }
+        }
+    }
+    Some(())
+}
+
+/// Steps through items one by one and hands over the chosen ones.
+fn each_chosen<'a>(
+    chosen: &[usize],
+    mut next: impl FnMut() -> Option<&'a [u8]>,
+    mut take: impl FnMut(&'a [u8]),
+) -> Option<()> {
+    let mut at = 0usize;
+    for row in chosen {
+        while at < *row {
+            next()?;
+            at = at.saturating_add(1);
+        }
+        take(next()?);
+        at = at.saturating_add(1);
+    }
+    Some(())
+}
