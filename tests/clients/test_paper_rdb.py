@@ -134,8 +134,8 @@ class PaperRdbUnderElastick(Scene):
         second.take_until(lambda r: r.i == 15)
         self.assert_held_once(second)
 
-    def test_a_rolled_one_that_dies_does_not_disturb_the_live_one(self):
-        """The paper's code makes a second one live here; its share is rebuilt by the next that waits."""
+    def test_the_share_of_a_rolled_one_that_dies_is_rebuilt_beside_the_live_one(self):
+        """The paper's code makes a second one live here, and loses the share."""
         first = self.paper_rdb().take_until(lambda r: r.live)
         second = self.paper_rdb()
         self.waits(2)
@@ -144,13 +144,14 @@ class PaperRdbUnderElastick(Scene):
         first.roll()
         second.take_until(lambda r: r.live)
         third = self.paper_rdb()
-        self.waits(3)
         first.connection.close()
+        third.take_until(lambda r: r.window)
+        self.assertEqual(third.window, (0, 10))
         self.publish(10)
         second.take_until(lambda r: r.i == 20)
-        live = [row for row in self.asg() if row["live"] != kdb.NULL_LONG and row["rolled"] == kdb.NULL_LONG]
+        self.assert_held_once(second, third)
+        live = [row for row in self.asg() if row["state"] == "live"]
         self.assertEqual(len(live), 1, live)
-        self.assertFalse(third.live)
 
     def test_end_of_day_is_told_to_live_rolled_and_waiting(self):
         rdbs = [self.paper_rdb().take_until(lambda r: r.live), self.paper_rdb(), self.paper_rdb()]

@@ -13,15 +13,25 @@ def header(length, kind=wire.SYNC, packed=0):
     return struct.pack("<BBBBI", 1, kind, packed, length >> 32, length & 0xFFFFFFFF)
 
 
-class BadBytes(Others):
+class Attacks:
+    """What is sent to `self.target`, whatever process that is."""
+
     def setUp(self):
         super().setUp()
-        self.memory_before = self.tp.memory_bytes("VmHWM")
+        self.target = self.tp
+        self.choose_target()
+        self.target.port
+        self.memory_before = self.target.memory_bytes("VmHWM")
+
+    def choose_target(self):
+        """The tickerplant, unless a class says otherwise."""
 
     def tearDown(self):
         self.assert_unharmed()
-        grown = self.tp.memory_bytes("VmHWM") - self.memory_before
-        self.assertLess(grown, 150 * MB, f"the tickerplant's memory grew by {grown / MB:.0f} MB")
+        self.assertTrue(self.target.is_running())
+        self.assertNotIn("panicked", self.target.printed())
+        grown = self.target.memory_bytes("VmHWM") - self.memory_before
+        self.assertLess(grown, 150 * MB, f"the memory of {self.target.name} grew by {grown / MB:.0f} MB")
 
     def answer_or_close(self, h):
         """The error text that a bad message is answered with, or None if the connection was closed without one."""
@@ -40,35 +50,35 @@ class BadBytes(Others):
         self.assertRegex(told, words)
 
     def test_a_length_of_a_gibibyte_in_twenty_bytes(self):
-        h = self.connect(self.tp)
+        h = self.connect(self.target)
         h.raw(header(1 << 30) + bytes(12))
         self.assert_told(h, "limit|length|badmsg")
         self.assertTrue(h.is_closed_by_peer())
 
     def test_a_vector_count_beyond_the_message(self):
-        h = self.connect(self.tp)
+        h = self.connect(self.target)
         for t in (kdb.LONG, kdb.SYMBOL, kdb.GENERAL, kdb.CHAR):
             with self.subTest(type=t):
-                h = self.connect(self.tp)
+                h = self.connect(self.target)
                 h.raw(wire.frame(struct.pack("<bBI", t, 0, 0x7FFFFFFF) + bytes(8), wire.SYNC))
                 self.assert_told(h, "badmsg|length|limit|type")
 
     def test_a_length_shorter_than_a_header(self):
         for length in (0, 7):
-            h = self.connect(self.tp)
+            h = self.connect(self.target)
             h.raw(header(length) + bytes(20))
             self.assertTrue(h.is_closed_by_peer())
 
     def test_a_bomb_that_says_it_is_ten_gibibytes(self):
         """Long-form compression: an 8-byte length. Ten MB of stream are sent of what would be 90."""
-        h = self.connect(self.tp)
+        h = self.connect(self.target)
         stream = b"\xff" + b"\x00\xff" * 8
         body = struct.pack("<Q", 10 << 30) + (b"\x00" + bytes(8)) + stream * (10 * MB // len(stream))
         self.send_as_far_as_taken(h, header(wire.HEADER + len(body), packed=2) + body)
         self.assert_told(h, "limit|badmsg|length")
 
     def test_a_bomb_that_says_it_is_four_gibibytes(self):
-        h = self.connect(self.tp)
+        h = self.connect(self.target)
         body = struct.pack("<I", 0xFFFFFFFF) + bytes(9) + (b"\xff" + b"\x00\xff" * 8) * 1000
         self.send_as_far_as_taken(h, header(wire.HEADER + len(body), packed=1) + body)
         self.assert_told(h, "limit|badmsg|length")
@@ -80,24 +90,24 @@ class BadBytes(Others):
             "a match before anything was seen": header(40, packed=1) + struct.pack("<I", 3000) + b"\xff" * 28,
         }.items():
             with self.subTest(what):
-                h = self.connect(self.tp)
+                h = self.connect(self.target)
                 h.raw(bad)
                 self.assert_told(h, "badmsg|length|type")
 
     def test_nesting_a_hundred_thousand_deep(self):
-        h = self.connect(self.tp)
+        h = self.connect(self.target)
         h.raw(wire.frame(b"\0\0\1\0\0\0" * 100_000 + b"\x65\0", wire.SYNC))
         self.assert_told(h, "limit|badmsg|stack|depth|nest")
 
     def test_nesting_inside_an_update(self):
         deep = b"\0\0\1\0\0\0" * 100_000 + b"\x65\0"
         call = struct.pack("<bBI", 0, 0, 3) + kdb.encode(kdb.chars(".u.upd")) + kdb.encode(kdb.sym("trade")) + deep
-        h = self.connect(self.tp)
+        h = self.connect(self.target)
         h.raw(wire.frame(call, wire.SYNC))
         self.assert_told(h, "limit|badmsg|stack|depth|nest|type|length")
 
     def test_source_text_nested_as_deep(self):
-        h = self.connect(self.tp)
+        h = self.connect(self.target)
         for text in ("(" * 100_000, "{" * 100_000 + "}" * 100_000, "f[" * 50_000, "-" * 200_000 + "1"):
             self.assertIsNotNone(h.error_of(text), f"{text[:10]}...")
 
@@ -105,7 +115,7 @@ class BadBytes(Others):
         noise = random.Random(1)
         for garbage in (bytes(64), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", noise.randbytes(64), b"x" * 100_000):
             with self.subTest(garbage[:16]):
-                h = self.connect(self.tp, user=None)
+                h = self.connect(self.target, user=None)
                 self.send_as_far_as_taken(h, garbage)
                 h.finish()
                 self.assertTrue(h.is_closed_by_peer())
@@ -113,7 +123,7 @@ class BadBytes(Others):
     def test_garbage_after_the_handshake(self):
         for seed in range(40):
             noise = random.Random(seed)
-            h = self.connect(self.tp)
+            h = self.connect(self.target)
             self.send_as_far_as_taken(h, noise.randbytes(noise.randrange(8, 4000)))
             h.finish()
             self.assertTrue(h.is_closed_by_peer(), f"seed {seed}")
@@ -128,7 +138,7 @@ class BadBytes(Others):
             bad = bytearray(good)
             for _ in range(noise.randrange(1, 4)):
                 bad[noise.randrange(8, len(bad))] = noise.randrange(256)
-            h = self.connect(self.tp)
+            h = self.connect(self.target)
             h.raw(bytes(bad))
             self.answer_or_close_any(h, seed)
             h.close()
@@ -147,3 +157,17 @@ class BadBytes(Others):
             h.raw(data)
         except OSError:
             pass
+
+
+class AtTheTickerplant(Attacks, Others):
+    pass
+
+
+class AtANode(Attacks, Others):
+    def choose_target(self):
+        self.target = self.rdb(self.tp)
+
+    def assert_unharmed(self):
+        super().assert_unharmed()
+        h = self.connect(self.target)
+        self.eventually(lambda: h.ask("count trade").v == self.published, "the node has every row")

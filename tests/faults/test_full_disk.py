@@ -44,7 +44,7 @@ class FullDisk(Scene):
         feed, subscriber = self.connect(tp), self.connect(tp)
         subscriber.ask(kdb.syms(".u.sub", "trade", ""))
         error = self.publish_until_refused(feed)
-        self.assertRegex(error, r"(?i)space|disk|full")
+        self.assertRegex(error, r"(?i)log|space|disk|full")
         self.filler.unlink()
         self.assertIsNotNone(feed.error_of(update("trade", trades(900_000, 1))), "acknowledged after a failed write")
         self.assertEqual(feed.ask("1+1").v, 2, "questions are still answered")

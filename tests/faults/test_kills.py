@@ -9,14 +9,6 @@ SEEDS = [int(s) for s in os.environ.get("ELASTICK_SEEDS", "1 2").split()]
 
 
 class Kills(Cluster):
-    def node_in(self, state):
-        """A node that the tickerplant shows in this state. Nodes are known by what they say of themselves."""
-        for node in self.running():
-            answer = self.ask(node, ".elastick.state")
-            if answer is not None and answer.v == state:
-                return node
-        return None
-
     def start_nodes(self, count):
         for _ in range(count):
             self.start_node()

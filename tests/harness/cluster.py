@@ -66,19 +66,25 @@ class Cluster(Scene):
                 self.unsure += rows
 
     def queue(self):
-        """Subscribers that are connected: list of (state, port), with state live, waiting or rolled."""
-        table = self.ask(self.tp, "select handle, live, rolled from .u.asg.tab where not null handle")
+        """Subscribers that are not lost: list of (state, node name, closed windows); empty while nobody answers."""
+        table = self.ask(self.tp, "select state, node, held from .u.asg.tab where state<>`lost")
         if table is None:
             return []
-        t = table.py()
-        state = lambda live, rolled: "waiting" if live == kdb.NULL_LONG else "live" if rolled == kdb.NULL_LONG else "rolled"
-        return [(state(live, rolled), handle) for live, rolled, handle in zip(t["live"], t["rolled"], t["handle"])]
+        t = table.v
+        held = t["held"].v if t["held"].t == kdb.GENERAL else []
+        return list(zip(t["state"].v, t["node"].v, [window.v for window in held]))
 
     def states(self):
-        return sorted(state for state, _ in self.queue())
+        return sorted(state for state, *_ in self.queue())
+
+    def node_in(self, state):
+        """A running node that the tickerplant shows in this state, or None."""
+        names = [name for shown, name, _ in self.queue() if shown == state]
+        return next((node for node in self.running() if node.name in names), None)
 
     def joined(self, count):
-        self.eventually(lambda: len(self.queue()) == count, f"{count} nodes are in the queue")
+        here = lambda: len([state for state in self.states() if state != "away"]) == count
+        self.eventually(here, f"{count} subscribers are in the queue")
 
     def held(self):
         seqs = []
