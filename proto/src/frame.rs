@@ -43,6 +43,11 @@ impl FrameReader {
         self.end.saturating_sub(self.start)
     }
 
+    /// The header of the message that comes next, whatever its length: who asked a question that is too long can be told so.
+    pub fn pending_header(&self) -> Option<Header> {
+        Header::parse(self.buffer.get(self.start..self.end)?).ok()
+    }
+
     /// Room to read into, never empty.
     pub fn spare(&mut self) -> &mut [u8] {
         self.make_room(SPARE_BYTES);

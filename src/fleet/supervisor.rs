@@ -276,7 +276,7 @@ impl Service for Supervisor {
         let limits = NetLimits::of(&self.options.limits).codec();
         let value = match decode::object(body, header.endian, &limits) {
             Ok((value, _)) => value,
-            Err(error) => return ctl.close(conn, error.to_string()),
+            Err(error) => return ctl.malformed(conn, error),
         };
         let answer = Call::decode(&value).and_then(|call| self.answer(call));
         let Some(request) = ctl.request() else { return };

@@ -1,11 +1,13 @@
 //! What a service can do with connections.
 
 use super::connection::Connection;
+use super::message;
 use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
 use super::stream::Stream;
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
+use proto::DecodeError;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -135,6 +137,16 @@ impl Control {
     /// Closes a connection at the end of the turn, after what waits for it has been offered to its socket once.
     pub fn close(&mut self, conn: ConnId, reason: impl Into<String>) {
         self.close_with(conn, CloseReason::Service(reason.into()));
+    }
+
+    /// The message being handled is not one, and what follows it cannot be trusted: a question is answered with what is
+    /// wrong, then the connection is closed (kdb+'s `badmsg`).
+    pub fn malformed(&mut self, conn: ConnId, error: DecodeError) {
+        if let Some(request) = self.request.take() {
+            // On the wire an error's text has no quote.
+            self.reply(request, message::error(error.to_string().trim_start_matches('\'').as_bytes()));
+        }
+        self.close_with(conn, CloseReason::Malformed(error));
     }
 
     /// When this turn began.

@@ -5,12 +5,12 @@
 //! loop than any other.
 
 use super::access::Access;
-use super::control::{Control, FIRST_CONNECTION};
+use super::control::{Control, FIRST_CONNECTION, Request};
 use super::listener::Listeners;
 use super::peer::{CloseReason, ConnId, Peer};
 use crate::config::Limits;
 use mio::{Events, Poll, Token, Waker};
-use proto::{Compression, DecodeError, FrameReader, HEADER_BYTES, Header, MessageKind, compress, handshake};
+use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress, handshake};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub trait Service {
     /// A peer has finished its handshake.
     fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control);
     /// A message: its header as it was sent, and the bytes of one object, never compressed, not checked yet. For a sync
-    /// message [`Control::request`] says what to answer.
+    /// message [`Control::request`] says what to answer; for bytes that are no object there is [`Control::malformed`].
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control);
     /// All messages of a turn have been handed over; what is sent now leaves together.
     fn turn_ended(&mut self, ctl: &mut Control);
@@ -319,25 +319,38 @@ impl<S: Service> Reactor<S> {
                 }
                 return Ok(false);
             }
-            let Some((header, message)) = frames.next().map_err(CloseReason::Malformed)? else { return Ok(true) };
-            self.deliver(conn, &header, message).map_err(CloseReason::Malformed)?;
+            match frames.next() {
+                Ok(Some((header, message))) => self.deliver(conn, &header, message),
+                Ok(None) => return Ok(true),
+                Err(error) => {
+                    let kind = frames.pending_header().map(|header| header.kind);
+                    self.control.request = self.request(conn, kind);
+                    self.control.malformed(conn, error);
+                    return Ok(false);
+                }
+            }
         }
     }
 
-    fn deliver(&mut self, conn: ConnId, header: &Header, message: &[u8]) -> Result<(), DecodeError> {
-        let request = match header.kind {
-            MessageKind::Sync => self.control.ask(conn),
-            MessageKind::Async | MessageKind::Response => None,
-        };
-        self.control.request = request;
+    /// The request that a message of this kind is.
+    fn request(&mut self, conn: ConnId, kind: Option<MessageKind>) -> Option<Request> {
+        if kind == Some(MessageKind::Sync) { self.control.ask(conn) } else { None }
+    }
+
+    fn deliver(&mut self, conn: ConnId, header: &Header, message: &[u8]) {
+        self.control.request = self.request(conn, Some(header.kind));
         if header.compression == Compression::None {
             self.service.message(conn, header, message.get(HEADER_BYTES..).unwrap_or_default(), &mut self.control);
         } else {
-            let plain = compress::decompress(message, &self.control.limits.codec())?;
-            self.service.message(conn, header, plain.get(HEADER_BYTES..).unwrap_or_default(), &mut self.control);
+            match compress::decompress(message, &self.control.limits.codec()) {
+                Ok(plain) => {
+                    let body = plain.get(HEADER_BYTES..).unwrap_or_default();
+                    self.service.message(conn, header, body, &mut self.control);
+                }
+                Err(error) => self.control.malformed(conn, error),
+            }
         }
         self.control.request = None;
-        Ok(())
     }
 
     /// Reads what there is of a handshake. Answers the bytes read.

@@ -234,6 +234,20 @@ fn a_length_over_the_limit_closes_the_connection() {
 }
 
 #[test]
+fn a_question_that_is_no_message_is_answered_before_the_connection_is_closed() {
+    let server = Running::new();
+    let too_long = [1, 1, 0, 0, 0, 0, 0, 0x40, 10, 0, 0, 0];
+    let bomb = [1, 1, 1, 0, 20, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for question in [&too_long[..], &bomb] {
+        let stream = server.raw();
+        (&stream).write_all(b"x:\x06\0").unwrap();
+        (&stream).write_all(question).unwrap();
+        let answer = read_to_end(&stream);
+        assert!(answer.get(9..).unwrap_or_default().starts_with(b"\x80limit: "), "{}", answer.escape_ascii());
+    }
+}
+
+#[test]
 fn a_bomb_closes_the_connection() {
     let server = Running::new();
     let stream = server.raw();
