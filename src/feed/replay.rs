@@ -39,7 +39,7 @@ impl Replay {
     ///
     /// # Errors
     /// A log that cannot be read on.
-    pub fn next(&mut self) -> Result<Option<Logged>, LogError> {
+    pub fn next_update(&mut self) -> Result<Option<Logged>, LogError> {
         while self.ready.is_empty() {
             let Next::Chunk(chunk) = self.reader.next_chunk(CHUNK_BYTES, u64::MAX)? else { return Ok(None) };
             for (_, bytes) in chunk.iter() {

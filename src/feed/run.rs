@@ -69,7 +69,7 @@ pub fn run(
             }
             Source::Replay { replay, clock } => loop {
                 if next.logged.is_none() {
-                    next.logged = replay.next().map_err(|error| FeedError::Other(error.to_string()))?;
+                    next.logged = replay.next_update().map_err(|error| FeedError::Other(error.to_string()))?;
                 }
                 let Some(logged) = &next.logged else { break false };
                 if sent >= batch_end || clock.due(logged.time_ns) > elapsed_ns {

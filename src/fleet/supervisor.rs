@@ -5,7 +5,7 @@ use super::group::{Action, Event, Group, Instance, Rules};
 use super::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE};
 use super::protocol::{self, Call};
 use super::{Capacity, Description, Member};
-use crate::config::{Limits, Listen};
+use crate::config::{Limits, Listen, options};
 use crate::net::access::Everyone;
 use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Parts, Peer, Reactor, Service, message, signals};
 use crate::sys::child;
@@ -183,6 +183,8 @@ impl Supervisor {
         command.args(arguments).stdin(Stdio::null());
         command.env(FLEET_VARIABLE, format!("127.0.0.1:{}", self.port));
         command.env(INSTANCE_VARIABLE, name).env(GROUP_VARIABLE, &self.options.group);
+        // A node goes by its instance's name.
+        command.env(options::NODE.spec.variable(), name);
         if let Some(logs) = &self.options.logs {
             let file = File::create(logs.join(format!("{name}.log")))?;
             command.stdout(file.try_clone()?).stderr(file);

@@ -33,8 +33,9 @@ impl Style {
             NodeState::Starting => "2",
             NodeState::Waiting => "36",
             NodeState::Live => "1;32",
+            NodeState::Rebuilding => "32",
             NodeState::Rolled => "33",
-            NodeState::Terminating => "31",
+            NodeState::Away | NodeState::Terminating => "31",
         };
         self.paint(code, text)
     }
@@ -124,14 +125,14 @@ fn node(node: &NodeView, marks: &[f64], columns: usize, style: Style) -> String 
 }
 
 fn cost(view: &ClusterView) -> String {
-    let saving = match view.big_server_hours {
-        hours if hours > 0.0 => format!("   saved {:.0} %", (1.0 - view.node_hours / hours) * 100.0),
+    let against = match view.big_server_hours {
+        hours if hours > 0.0 => {
+            let saved = (1.0 - view.node_hours / hours) * 100.0;
+            format!("; one server with room for the day: {hours:.1}, saved {saved:.0} %")
+        }
         _ => String::new(),
     };
-    format!(
-        "cost so far: {:.1} node-hours; one server with room for the day so far: {:.1}{saving}",
-        view.node_hours, view.big_server_hours
-    )
+    format!("cost so far: {:.1} node-hours{against}", view.node_hours)
 }
 
 #[cfg(test)]

@@ -139,8 +139,7 @@ impl Picture<'_> {
 }
 
 fn legend(out: &mut String, y: f64) -> std::fmt::Result {
-    let states = [NodeState::Starting, NodeState::Waiting, NodeState::Live, NodeState::Rolled, NodeState::Terminating];
-    for (i, state) in states.into_iter().enumerate() {
+    for (i, state) in NodeState::ALL.into_iter().enumerate() {
         let at = LEFT + i as f64 * 110.0;
         writeln!(
             out,
@@ -164,7 +163,9 @@ fn colour(state: NodeState) -> &'static str {
         NodeState::Starting => "#d1d9e0",
         NodeState::Waiting => "#a5d6ff",
         NodeState::Live => "#1a7f37",
+        NodeState::Rebuilding => "#4ac26b",
         NodeState::Rolled => "#d4a72c",
+        NodeState::Away => "#ff8182",
         NodeState::Terminating => "#cf222e",
     }
 }

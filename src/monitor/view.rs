@@ -10,18 +10,34 @@ pub enum NodeState {
     Starting,
     Waiting,
     Live,
+    /// Reads a window again that another node lost.
+    Rebuilding,
     Rolled,
+    /// Known to the queue, but not connected.
+    Away,
     /// Told to end.
     Terminating,
 }
 
 impl NodeState {
+    pub const ALL: [NodeState; 7] = [
+        NodeState::Starting,
+        NodeState::Waiting,
+        NodeState::Live,
+        NodeState::Rebuilding,
+        NodeState::Rolled,
+        NodeState::Away,
+        NodeState::Terminating,
+    ];
+
     pub const fn name(self) -> &'static str {
         match self {
             NodeState::Starting => "starting",
             NodeState::Waiting => "waiting",
             NodeState::Live => "live",
+            NodeState::Rebuilding => "rebuilding",
             NodeState::Rolled => "rolled",
+            NodeState::Away => "away",
             NodeState::Terminating => "terminating",
         }
     }
@@ -88,9 +104,9 @@ pub struct ClusterView {
     pub scale_percent: Option<f64>,
     pub roll_percent: f64,
     pub samples: Vec<Sample>,
-    /// What the nodes cost so far, and one server big enough for the day so far, both in hours of one node of the
-    /// simulated day.
+    /// What the nodes cost so far, in hours of one node of the simulated day.
     pub node_hours: f64,
+    /// What one server big enough for the day cost until now, in the same unit; 0 while the day's size is not known.
     pub big_server_hours: f64,
     pub note: String,
 }
