@@ -87,6 +87,9 @@ impl Filling {
             let used = column.append_wire(cache, rest, rows).map_err(|error| refused(to.name, error))?;
             rest = rest.get(used..).unwrap_or_default();
         }
+        if !rest.is_empty() {
+            return Err(refused(schema.columns.last().map_or(Sym::NULL, |column| column.name), ColumnError::Malformed));
+        }
         Ok(rows.count())
     }
 

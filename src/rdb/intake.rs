@@ -1,0 +1,418 @@
+//! What a node takes in: tables, the windows that their rows belong to, and the rule that no update is missed or taken
+//! twice. No sockets, no files, no clock.
+
+use super::update::Update;
+use super::windows::Window;
+use crate::log::Proof;
+use crate::table::store::{Refused, Store};
+use crate::table::{Schema, symbol};
+use std::io;
+
+/// The window that is being filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    pub window: Window,
+    /// Where a window that is rebuilt ends; `None` for the live one.
+    pub last: Option<u64>,
+}
+
+/// What became of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    Rows(usize),
+    /// It belongs to no window of this node, or to a table that it did not ask for.
+    Nothing,
+}
+
+/// Why an update was not taken. The store is as before.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    #[error("update {index}: {refused}")]
+    Refused { index: u64, refused: Refused },
+    #[error("update {index}: mismatch: table {table} comes with columns {found}, the schema has {expected}")]
+    Names { index: u64, table: String, expected: String, found: String },
+    /// A gap or a duplicate: the connection cannot be trusted any more.
+    #[error("update {found} came where {expected} was expected")]
+    Index { expected: u64, found: u64 },
+    /// The table has no room: this node is full.
+    #[error("update {index}: {refused}")]
+    Full { index: u64, refused: Refused },
+}
+
+/// Tables and windows of a node.
+#[derive(Debug)]
+pub struct Intake {
+    store: Store,
+    /// Column names of each table as they travel, to compare those of an arriving table with.
+    names: Vec<Vec<u8>>,
+    table_names: Vec<Vec<u8>>,
+    /// Every update of the log comes, so that indices have no gaps; not so for a subscription to some tables or symbols.
+    gapless: bool,
+    held: Vec<Window>,
+    open: Option<Open>,
+}
+
+fn on_the_wire(schema: &Schema) -> Vec<u8> {
+    let mut names = Vec::new();
+    for column in &schema.columns {
+        names.extend_from_slice(symbol::text(column.name));
+        names.push(0);
+    }
+    names
+}
+
+impl Intake {
+    /// `gapless` says that the subscription is for everything.
+    pub fn new(store: Store, gapless: bool) -> Intake {
+        Intake { store, names: Vec::new(), table_names: Vec::new(), gapless, held: Vec::new(), open: None }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Defines the tables. Nothing changes where they are as they were; otherwise all rows and windows are forgotten, and
+    /// the answer is true.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn define(&mut self, schemas: Vec<Schema>) -> io::Result<bool> {
+        let same = schemas.len() == self.table_names.len()
+            && self.store.schemas().zip(&schemas).all(|(old, new)| old.name == new.name && old.same_columns(new));
+        if same {
+            return Ok(false);
+        }
+        self.names = schemas.iter().map(on_the_wire).collect();
+        self.table_names = schemas.iter().map(|schema| symbol::text(schema.name).to_vec()).collect();
+        self.store.define(schemas)?;
+        self.held.clear();
+        self.open = None;
+        Ok(true)
+    }
+
+    /// Begins a window at `first`; up to `last` if it is a closed one to be rebuilt.
+    pub fn open(&mut self, first: u64, last: Option<u64>) {
+        self.close();
+        self.open = Some(Open { window: Window::new(first, &self.store.rows()), last });
+    }
+
+    pub fn open_window(&self) -> Option<&Open> {
+        self.open.as_ref()
+    }
+
+    pub fn held(&self) -> &[Window] {
+        &self.held
+    }
+
+    /// The update that the open window expects next.
+    pub fn next(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.window.next)
+    }
+
+    /// Whether a window that is rebuilt has all its updates.
+    pub fn is_rebuilt(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.last.is_some_and(|last| open.window.next >= last))
+    }
+
+    /// Takes update `index`, or whichever comes next where the tickerplant gives no indices.
+    ///
+    /// # Errors
+    /// [`TakeError`]; nothing of the update is in the store then.
+    pub fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<Took, TakeError> {
+        let Some(open) = &mut self.open else { return Ok(Took::Nothing) };
+        let expected = open.window.next;
+        let index = index.unwrap_or(expected);
+        if index < expected || (self.gapless && index > expected) {
+            return Err(TakeError::Index { expected, found: index });
+        }
+        if open.last.is_some_and(|last| index >= last) {
+            return Ok(Took::Nothing);
+        }
+        let table = self.table_names.iter().position(|name| name == update.table);
+        let took = match table {
+            None => Took::Nothing,
+            Some(table) => {
+                if let Some(found) = update.names
+                    && let Some(expected) = self.names.get(table).filter(|expected| *expected != found)
+                {
+                    let words = |names: &[u8]| String::from_utf8_lossy(names).replace('\0', " ").trim_end().to_string();
+                    let table = String::from_utf8_lossy(update.table).into_owned();
+                    return Err(TakeError::Names { index, table, expected: words(expected), found: words(found) });
+                }
+                match self.store.append(table, update.count, update.objects) {
+                    Ok(rows) => {
+                        open.window.enter(table, rows, update.objects);
+                        Took::Rows(rows)
+                    }
+                    Err(refused) if refused.is_full() => return Err(TakeError::Full { index, refused }),
+                    Err(refused) => return Err(TakeError::Refused { index, refused }),
+                }
+            }
+        };
+        open.window.next = index.saturating_add(1);
+        Ok(took)
+    }
+
+    /// Passes over an update that cannot be taken.
+    pub fn skip(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.window.next = open.window.next.saturating_add(1);
+        }
+    }
+
+    /// Enters that a subscription to some tables or symbols has got everything before `next`.
+    pub fn reach(&mut self, next: u64) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.window.next < next) {
+            open.window.next = next;
+        }
+    }
+
+    /// Ends the open window where it is and keeps it if anything is in it. Later updates are dropped.
+    pub fn close(&mut self) -> Option<Window> {
+        let window = self.open.take()?.window;
+        if !window.is_empty() {
+            self.held.push(window.clone());
+        }
+        Some(window)
+    }
+
+    /// Forgets the open window and its rows.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn abandon(&mut self) -> io::Result<()> {
+        match self.open.take() {
+            Some(open) => self.cut(&open.window),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a closed window and its rows; false if it is not held.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn forget(&mut self, first: u64, last: u64) -> io::Result<bool> {
+        let Some(at) = self.held.iter().position(|held| (held.first, held.next) == (first, last)) else {
+            return Ok(false);
+        };
+        let window = self.held.remove(at);
+        self.cut(&window)?;
+        Ok(true)
+    }
+
+    fn cut(&mut self, window: &Window) -> io::Result<()> {
+        let places = window.places();
+        self.store.cut(&places)?;
+        let open = self.open.iter_mut().map(|open| &mut open.window);
+        self.held.iter_mut().chain(open).for_each(|held| held.shift(&places));
+        Ok(())
+    }
+
+    /// Forgets all rows and windows, and gives the memory back.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.held.clear();
+        self.open = None;
+        self.store.clear()
+    }
+
+    /// The proof of a window.
+    pub fn proof(&self, window: &Window) -> Proof {
+        window.proof(self.table_names.iter().map(Vec::as_slice))
+    }
+
+    /// Rows in all tables.
+    pub fn rows(&self) -> u64 {
+        self.store.rows().iter().map(|rows| *rows as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::schema::ColumnSchema;
+    use crate::table::vector::Attr;
+    use crate::table::{Items, Value};
+    use proptest::prelude::*;
+    use proto::{Writer, types};
+
+    fn schema(name: &str) -> Schema {
+        let sym = |text: &str| symbol::intern(text.as_bytes()).expect("room");
+        let column = |name, ty| ColumnSchema { name: sym(name), ty, attr: Attr::None };
+        Schema { name: sym(name), columns: vec![column("time", 16), column("n", 7)], keys: 0 }
+    }
+
+    fn intake(gapless: bool) -> Intake {
+        let mut intake = Intake::new(Store::new(1 << 20), gapless);
+        intake.define(vec![schema("a"), schema("b")]).expect("reserve");
+        intake
+    }
+
+    fn objects(values: &[i64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut w = Writer::new(&mut out);
+        w.vector(types::TIMESPAN, 0, values);
+        w.vector(types::LONG, 0, values);
+        w.finish().expect("encodes");
+        out
+    }
+
+    fn take(intake: &mut Intake, table: &str, index: u64, values: &[i64]) -> Result<Took, TakeError> {
+        let objects = objects(values);
+        let update = Update { table: table.as_bytes(), names: None, count: 2, objects: &objects, index: Some(index) };
+        intake.take(&update, Some(index))
+    }
+
+    fn values(intake: &Intake, table: &str) -> Vec<i64> {
+        let name = symbol::intern(table.as_bytes()).expect("room");
+        let tables = intake.store().shared().current();
+        let Some(Value::Table(table)) = tables.get(name).map(|t| t.snapshot(usize::MAX)) else { panic!("no table") };
+        let Some(Items::Long(values)) = table.columns.get(1).map(|c| c.items.clone()) else { panic!("type") };
+        values.to_vec()
+    }
+
+    #[test]
+    fn nothing_is_taken_without_a_window() {
+        let mut intake = intake(true);
+        assert_eq!(take(&mut intake, "a", 0, &[1]).expect("no error"), Took::Nothing);
+        assert_eq!(intake.rows(), 0);
+    }
+
+    #[test]
+    fn a_gap_and_a_duplicate_are_errors() {
+        let mut intake = intake(true);
+        intake.open(5, None);
+        take(&mut intake, "a", 5, &[1]).expect("taken");
+        for found in [5, 7] {
+            let error = take(&mut intake, "a", found, &[1]).expect_err("index").to_string();
+            assert_eq!(error, format!("update {found} came where 6 was expected"));
+        }
+        assert_eq!(intake.rows(), 1);
+    }
+
+    #[test]
+    fn a_subscription_to_some_may_have_gaps_but_no_duplicates() {
+        let mut intake = intake(false);
+        intake.open(0, None);
+        take(&mut intake, "a", 3, &[1]).expect("taken");
+        take(&mut intake, "a", 9, &[1]).expect("taken");
+        assert!(take(&mut intake, "a", 9, &[1]).is_err());
+        assert_eq!(intake.next(), Some(10));
+    }
+
+    #[test]
+    fn after_a_close_updates_are_dropped() {
+        let mut intake = intake(true);
+        intake.open(0, None);
+        take(&mut intake, "a", 0, &[1, 2]).expect("taken");
+        let window = intake.close().expect("open");
+        assert_eq!((window.first, window.next, window.rows()), (0, 1, 2));
+        assert_eq!(take(&mut intake, "a", 1, &[3]).expect("dropped"), Took::Nothing);
+        assert_eq!(values(&intake, "a"), [1, 2]);
+    }
+
+    #[test]
+    fn a_refused_update_leaves_window_and_rows_alone() {
+        let mut intake = intake(true);
+        intake.open(0, None);
+        let mut wrong = Vec::new();
+        let mut w = Writer::new(&mut wrong);
+        w.vector(types::TIMESPAN, 0, &[1i64]);
+        w.vector(types::FLOAT, 0, &[1.0]);
+        w.finish().expect("encodes");
+        let update = Update { table: b"a", names: None, count: 2, objects: &wrong, index: None };
+        let error = intake.take(&update, None).expect_err("type").to_string();
+        assert_eq!(error, "update 0: table a, column n: type: it is of type float, the schema says long");
+        assert_eq!((intake.next(), intake.rows()), (Some(0), 0));
+    }
+
+    #[test]
+    fn other_column_names_are_an_error_in_words() {
+        let mut intake = intake(true);
+        intake.open(0, None);
+        let objects = objects(&[1]);
+        let names = Some(&b"time\0m\0"[..]);
+        let update = Update { table: b"a", names, count: 2, objects: &objects, index: Some(0) };
+        let error = intake.take(&update, Some(0)).expect_err("names").to_string();
+        assert_eq!(error, "update 0: mismatch: table a comes with columns time m, the schema has time n");
+    }
+
+    #[test]
+    fn a_rebuilt_window_takes_no_more_than_its_own() {
+        let mut intake = intake(true);
+        intake.open(2, Some(4));
+        for index in 2..4 {
+            assert!(!intake.is_rebuilt());
+            take(&mut intake, "a", index, &[index as i64]).expect("taken");
+        }
+        assert!(intake.is_rebuilt());
+        assert_eq!(take(&mut intake, "a", 4, &[9]).expect("dropped"), Took::Nothing);
+        assert_eq!(values(&intake, "a"), [2, 3]);
+    }
+
+    #[test]
+    fn two_nodes_that_take_the_same_prove_the_same() {
+        let (mut one, mut other) = (intake(true), intake(true));
+        one.open(0, None);
+        for index in 0..6 {
+            take(&mut one, if index % 2 == 0 { "a" } else { "b" }, index, &[index as i64]).expect("taken");
+        }
+        other.open(3, Some(6));
+        for index in 3..6 {
+            take(&mut other, if index % 2 == 0 { "a" } else { "b" }, index, &[index as i64]).expect("taken");
+        }
+        let close = |intake: &mut Intake| {
+            let window = intake.close().expect("open");
+            intake.proof(&window)
+        };
+        let (mut whole, last) = (close(&mut one), close(&mut other));
+        other.open(0, Some(3));
+        for index in 0..3 {
+            take(&mut other, if index % 2 == 0 { "a" } else { "b" }, index, &[index as i64]).expect("taken");
+        }
+        whole.subtract(&last);
+        assert_eq!(whole, close(&mut other));
+    }
+
+    proptest! {
+        #[test]
+        fn a_forgotten_window_takes_its_own_rows_with_it(
+            windows in proptest::collection::vec((0usize..6, 0usize..4, any::<bool>()), 1..8),
+            forget in proptest::collection::vec(any::<proptest::sample::Index>(), 0..6),
+        ) {
+            let mut intake = intake(true);
+            let mut model: Vec<(u64, u64, Vec<i64>, Vec<i64>)> = Vec::new();
+            let mut index = 0;
+            for (updates, rows, in_a) in windows {
+                intake.open(index, Some(index + updates as u64));
+                let first = index;
+                let (mut a, mut b) = (Vec::new(), Vec::new());
+                for _ in 0..updates {
+                    let values: Vec<i64> = (0..rows as i64).map(|row| index as i64 * 10 + row).collect();
+                    take(&mut intake, if in_a { "a" } else { "b" }, index, &values).expect("taken");
+                    if in_a { a.extend(values) } else { b.extend(values) }
+                    index += 1;
+                }
+                intake.close();
+                if updates > 0 {
+                    model.push((first, index, a, b));
+                }
+            }
+            for which in forget {
+                if model.is_empty() {
+                    break;
+                }
+                let (first, last, ..) = model.remove(which.index(model.len()));
+                prop_assert!(intake.forget(first, last).expect("reserve"));
+            }
+            let all = |of: fn(&(u64, u64, Vec<i64>, Vec<i64>)) -> &Vec<i64>| -> Vec<i64> {
+                model.iter().flat_map(|window| of(window).clone()).collect()
+            };
+            prop_assert_eq!(values(&intake, "a"), all(|w| &w.2));
+            prop_assert_eq!(values(&intake, "b"), all(|w| &w.3));
+            prop_assert!(!intake.forget(999, 1000).expect("reserve"));
+        }
+    }
+}

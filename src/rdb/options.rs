@@ -1,0 +1,76 @@
+//! What a node is told at its start, checked.
+
+use super::messages::Subscription;
+use super::policy::{Params, ThresholdError};
+use crate::config::options::{self, Protocol};
+use crate::config::{Address, ConfigError, Limits, Listen, Settings};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of a node.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    pub tickerplant: Address,
+    /// What the tickerplant speaks, if the node is not to find out.
+    pub protocol: Protocol,
+    pub listen: Listen,
+    /// The node's own name; none for one made of host and process.
+    pub node: Option<String>,
+    /// Name of the queue; none for the fleet's group.
+    pub queue: Option<String>,
+    pub subscription: Subscription,
+    /// What the node may use; none for the server's, or the container's.
+    pub memory_bytes: Option<u64>,
+    pub policy: Params,
+    pub query_threads: usize,
+    pub query_time: Duration,
+    pub users: Option<PathBuf>,
+    pub block_writes: bool,
+    pub limits: Limits,
+}
+
+/// Options that make no sense.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Thresholds(#[from] ThresholdError),
+}
+
+impl NodeOptions {
+    /// # Errors
+    /// What is wrong, by the option's name.
+    pub fn resolve(settings: &Settings) -> Result<NodeOptions, OptionsError> {
+        let limits = Limits::resolve(settings)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = usize::try_from(settings.get(&options::QUERY_THREADS)?).unwrap_or(cores);
+        let memory_bytes = match settings.get(&options::MEMORY)? {
+            0 => settings.get(&options::WORKSPACE)?,
+            bytes => bytes,
+        };
+        let limit = Duration::from_nanos(limits.query_time_ns);
+        let query_time = Some(settings.get(&options::QUERY_TIME)?).filter(|time| !time.is_zero());
+        let query_time = query_time.map_or(limit, |time| time.min(limit));
+        let access = settings.find(&options::ACCESS)?.filter(|access| access != "1").map(PathBuf::from);
+        let queue = settings.find(&options::QUEUE)?.filter(|queue| !queue.is_empty());
+        Ok(NodeOptions {
+            tickerplant: settings.get(&options::TICKERPLANT)?,
+            protocol: settings.get(&options::PROTOCOL)?,
+            listen: settings.get(&options::NODE_PORT)?,
+            node: settings.find(&options::NODE)?,
+            queue,
+            subscription: Subscription {
+                tables: settings.get(&options::TABLES)?,
+                symbols: settings.get(&options::SYMBOLS)?,
+            },
+            memory_bytes: Some(memory_bytes).filter(|bytes| *bytes > 0),
+            policy: Params::new(settings.get(&options::SCALE)?, settings.get(&options::ROLL_THRESHOLD)?)?,
+            query_threads: if threads == 0 { cores } else { threads },
+            query_time,
+            users: settings.find(&options::USERS)?.or(access),
+            block_writes: settings.is_on(&options::BLOCK_WRITES)?,
+            limits,
+        })
+    }
+}

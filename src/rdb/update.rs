@@ -1,0 +1,185 @@
+//! Messages of the feed and records of the log, as borrowed bytes.
+//!
+//! `(upd; table; data)` and `(upd; table; data; index)` are recognised on the bytes; columns are not looked at: the
+//! store checks them while it takes them.
+
+use proto::{Endian, Limits, View, types};
+use std::borrow::Cow;
+
+/// One update: bytes little-endian.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update<'a> {
+    pub table: &'a [u8],
+    /// Column names as they travel, each ended by NUL; `None` where the data is a bare list of columns.
+    pub names: Option<&'a [u8]>,
+    /// Number of columns.
+    pub count: usize,
+    /// The columns' objects, one after the other.
+    pub objects: &'a [u8],
+    /// The update index, where the message carries it.
+    pub index: Option<u64>,
+}
+
+/// An object in little-endian order: as it is, or turned.
+///
+/// # Errors
+/// Bytes that are no object, in words.
+pub fn little<'a>(body: &'a [u8], endian: Endian, limits: &Limits) -> Result<Cow<'a, [u8]>, String> {
+    if endian == Endian::Little {
+        return Ok(Cow::Borrowed(body));
+    }
+    let (view, _) = View::parse(body, endian, limits).map_err(|error| error.to_string())?;
+    let mut turned = Vec::with_capacity(body.len());
+    view.append_little(&mut turned).map_err(|error| error.to_string())?;
+    Ok(Cow::Owned(turned))
+}
+
+/// Bytes that are stepped through from the front.
+#[derive(Clone, Copy)]
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn expect(&mut self, ty: i8) -> Option<()> {
+        (self.byte()? == ty.cast_unsigned()).then_some(())
+    }
+
+    /// Attribute and count of a vector whose type byte is taken.
+    fn count(&mut self) -> Option<usize> {
+        let [_attribute, count @ ..] = *self.take(5)?.first_chunk::<5>()?;
+        usize::try_from(i32::from_le_bytes(count)).ok()
+    }
+
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let length = self.0.iter().position(|byte| *byte == 0)?;
+        let text = self.take(length)?;
+        self.take(1)?;
+        Some(text)
+    }
+}
+
+/// Bytes of an index as the last item: a long atom.
+const INDEX_BYTES: usize = 9;
+
+/// Reads a call of `upd`; `None` if the object is anything else. `object` is little-endian.
+pub fn update(object: &[u8]) -> Option<Update<'_>> {
+    let mut rest = Bytes(object);
+    rest.expect(types::LIST)?;
+    let items = rest.count()?;
+    rest.expect(types::SYMBOL_ATOM)?;
+    if rest.text()? != b"upd" {
+        return None;
+    }
+    rest.expect(types::SYMBOL_ATOM)?;
+    let table = rest.text()?;
+    let index = match items {
+        3 => None,
+        4 => {
+            let (data, index) = rest.0.split_at_checked(rest.0.len().checked_sub(INDEX_BYTES)?)?;
+            rest.0 = data;
+            let (ty, index) = index.split_first()?;
+            if ty.cast_signed() != -types::LONG {
+                return None;
+            }
+            Some(u64::try_from(i64::from_le_bytes(*index.first_chunk()?)).ok()?)
+        }
+        _ => return None,
+    };
+    let names = match rest.byte()?.cast_signed() {
+        types::TABLE => {
+            rest.byte()?;
+            rest.expect(types::DICT)?;
+            rest.expect(types::SYMBOL)?;
+            let names = rest.count()?;
+            let start = rest;
+            (0..names).try_for_each(|_| rest.text().map(drop))?;
+            let names = start.0.get(..start.0.len().checked_sub(rest.0.len())?)?;
+            rest.expect(types::LIST)?;
+            Some(names)
+        }
+        types::LIST => None,
+        _ => return None,
+    };
+    let count = rest.count()?;
+    Some(Update { table, names, count, objects: rest.0, index })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::Writer;
+
+    fn write(put: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        put(&mut writer);
+        writer.finish().expect("encodes");
+        out
+    }
+
+    fn columns() -> Vec<u8> {
+        write(|w| {
+            w.vector(types::TIMESPAN, 0, &[1i64, 2]);
+            w.symbols(["a", "b"]);
+        })
+    }
+
+    #[test]
+    fn an_indexed_table_is_an_update_with_its_index() {
+        let message = write(|w| {
+            w.list_head(4);
+            w.symbol("upd");
+            w.symbol("trade");
+            w.table_head(["time", "sym"]);
+            w.raw(&columns());
+            w.atom_long(17);
+        });
+        let names = Some(&b"time\0sym\0"[..]);
+        let expected = Update { table: b"trade", names, count: 2, objects: &columns(), index: Some(17) };
+        assert_eq!(update(&message), Some(expected));
+    }
+
+    #[test]
+    fn a_log_record_is_an_update_without_an_index() {
+        let record = write(|w| {
+            w.list_head(3);
+            w.symbol("upd");
+            w.symbol("trade");
+            w.list_head(2);
+            w.raw(&columns());
+        });
+        let expected = Update { table: b"trade", names: None, count: 2, objects: &columns(), index: None };
+        assert_eq!(update(&record), Some(expected));
+    }
+
+    #[test]
+    fn other_calls_and_cut_off_ones_are_no_updates() {
+        let other = write(|w| {
+            w.list_head(3);
+            w.symbol(".u.end");
+            w.symbol("trade");
+            w.list_head(0);
+        });
+        assert_eq!(update(&other), None);
+        let negative = write(|w| {
+            w.list_head(4);
+            w.symbol("upd");
+            w.symbol("t");
+            w.list_head(0);
+            w.atom_long(-1);
+        });
+        for end in 0..negative.len() {
+            assert_eq!(update(&negative[..end]), None, "{end}");
+        }
+        assert_eq!(update(&negative), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! The windows that a node holds, and what it took in with each.
+
+use crate::log::{Proof, TableProof, update_hash};
+use std::ops::Range;
+
+/// What a window holds of one table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub proof: TableProof,
+    /// Where the window's rows are in the store's table.
+    pub place: Range<usize>,
+}
+
+/// A window `[first, next)`: of update indices, or where the tickerplant gives none, of messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    pub first: u64,
+    pub next: u64,
+    /// One for each table of the store, in its order.
+    pub tables: Vec<Taken>,
+}
+
+impl Window {
+    /// An empty window that begins at `first`; `rows` are those that the store's tables have.
+    pub fn new(first: u64, rows: &[usize]) -> Window {
+        let taken = |rows: &usize| Taken { place: *rows..*rows, ..Taken::default() };
+        Window { first, next: first, tables: rows.iter().map(taken).collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.first >= self.next
+    }
+
+    /// Enters an update that the store has taken.
+    pub fn enter(&mut self, table: usize, rows: usize, objects: &[u8]) {
+        if let Some(taken) = self.tables.get_mut(table) {
+            taken.proof.add(rows as u64, update_hash(objects));
+            taken.place.end = taken.place.end.saturating_add(rows);
+        }
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.tables.iter().map(|taken| taken.proof.rows).sum()
+    }
+
+    /// The proof of what was taken in; `names` are those of the store's tables.
+    pub fn proof<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Proof {
+        let mut proof = Proof::new();
+        for (name, taken) in names.zip(&self.tables) {
+            proof.table_mut(name).merge(taken.proof);
+        }
+        proof
+    }
+
+    /// The window's rows in each table.
+    pub fn places(&self) -> Vec<Range<usize>> {
+        self.tables.iter().map(|taken| taken.place.clone()).collect()
+    }
+
+    /// Moves the places of rows that stand behind rows that are cut out of the store.
+    pub fn shift(&mut self, cuts: &[Range<usize>]) {
+        for (taken, cut) in self.tables.iter_mut().zip(cuts) {
+            if taken.place.start >= cut.end {
+                taken.place.start = taken.place.start.saturating_sub(cut.len());
+                taken.place.end = taken.place.end.saturating_sub(cut.len());
+            }
+        }
+    }
+}
