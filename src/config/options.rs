@@ -3,6 +3,7 @@
 use super::address::{Address, Listen};
 use super::durability::{Damage, Durability};
 use super::limits::LIMITS;
+pub use super::units::Protocol;
 use super::units::{self, RollTime};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -156,8 +157,15 @@ options! {
         "If the log is damaged in the middle: refuse to start, keep what is before it, or leave the damage out";
     ROLL: RollTime = units::roll_time, "roll" value "TIME [ZONE]", default Some("00:00"), programs &[Tick];
         "When the day rolls, e.g. \"17:00 America/New_York\"; without a zone, the system's";
-    QUEUE: String = units::name, "queue" value "NAME", default Some("rdb"), programs &[Rdb];
-        "Queue of subscribers that this node joins";
+    QUEUE: String = units::name, "queue" value "NAME", programs &[Rdb];
+        "Queue of subscribers that this node joins; by default the fleet's group, or rdb where there is none";
+    PROTOCOL: Protocol = units::protocol, "protocol" value "auto|elastick|paper|stock", default Some("auto"),
+        programs &[Rdb];
+        "What the tickerplant speaks: elastick's own protocol, the .u.asg of the paper in q, or stock kdb+tick";
+    MEMORY: u64 = units::bytes, "memory" value "SIZE", default Some("0"), programs &[Rdb];
+        "Memory that this node may use, like 512MiB; 0 leaves it to -w, else all of the server (or container)";
+    QUERY_THREADS: u64 = units::count, "query-threads" value "COUNT", default Some("0"), programs &[Rdb];
+        "Threads that answer queries; 0 for one a core";
     NODE: String = units::name, "node" value "NAME", programs &[Rdb];
         "This node's name, the same after a restart; by default host and process";
     TABLES: Vec<String> = units::names, "tables" value "T1,T2", default Some(""), programs &[Rdb, Log, Feed];

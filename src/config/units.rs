@@ -23,6 +23,19 @@ pub enum Scale {
     At(f64),
 }
 
+/// What a node's tickerplant speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The node finds out.
+    Auto,
+    /// elastick's own.
+    Elastick,
+    /// The paper's `.u.asg` in q.
+    Paper,
+    /// kdb+tick without a queue.
+    Stock,
+}
+
 /// Splits `12.5ms` into the number and the unit.
 fn number_and_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
@@ -130,6 +143,17 @@ pub fn scale(text: &str) -> Result<Scale, String> {
         return Ok(Scale::Auto);
     }
     percent(text).map(Scale::At).map_err(|error| format!("{error}, or auto"))
+}
+
+/// `auto`, `elastick`, `paper`, `stock`.
+pub fn protocol(text: &str) -> Result<Protocol, String> {
+    match text.trim() {
+        "auto" => Ok(Protocol::Auto),
+        "elastick" => Ok(Protocol::Elastick),
+        "paper" => Ok(Protocol::Paper),
+        "stock" => Ok(Protocol::Stock),
+        _ => Err(format!("{text:?} is none of auto, elastick, paper and stock")),
+    }
 }
 
 /// A count of things.

@@ -376,6 +376,9 @@ mod tests {
         assert_eq!(whole, close(&mut other));
     }
 
+    /// First and next update, values in `a` and in `b`.
+    type ModelWindow = (u64, u64, Vec<i64>, Vec<i64>);
+
     proptest! {
         #[test]
         fn a_forgotten_window_takes_its_own_rows_with_it(
@@ -383,7 +386,7 @@ mod tests {
             forget in proptest::collection::vec(any::<proptest::sample::Index>(), 0..6),
         ) {
             let mut intake = intake(true);
-            let mut model: Vec<(u64, u64, Vec<i64>, Vec<i64>)> = Vec::new();
+            let mut model: Vec<ModelWindow> = Vec::new();
             let mut index = 0;
             for (updates, rows, in_a) in windows {
                 intake.open(index, Some(index + updates as u64));
@@ -407,7 +410,7 @@ mod tests {
                 let (first, last, ..) = model.remove(which.index(model.len()));
                 prop_assert!(intake.forget(first, last).expect("reserve"));
             }
-            let all = |of: fn(&(u64, u64, Vec<i64>, Vec<i64>)) -> &Vec<i64>| -> Vec<i64> {
+            let all = |of: fn(&ModelWindow) -> &Vec<i64>| -> Vec<i64> {
                 model.iter().flat_map(|window| of(window).clone()).collect()
             };
             prop_assert_eq!(values(&intake, "a"), all(|w| &w.2));

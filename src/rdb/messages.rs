@@ -314,13 +314,25 @@ pub struct Replay {
 pub enum Told {
     Live(Live),
     Rebuild(Rebuild),
-    Streamed { first: u64, last: u64 },
+    Streamed {
+        first: u64,
+        last: u64,
+    },
     Drop,
-    Recheck { first: u64, last: u64 },
-    Need { desired: u32 },
+    Recheck {
+        first: u64,
+        last: u64,
+    },
+    Need {
+        desired: u32,
+    },
     Replay(Replay),
-    End { date: i32 },
-    Bye { reason: String },
+    End {
+        date: i32,
+    },
+    Bye {
+        reason: String,
+    },
     /// A call that a node has no function for, by its name.
     Unknown(String),
 }
@@ -389,7 +401,8 @@ pub fn told(view: &View<'_>) -> Result<Told, String> {
 pub fn stock_answer(view: &View<'_>) -> Result<Replay, String> {
     let mut items = view.list().map(|list| list.iter()).into_iter().flatten();
     let tables = schemas(&items.next().ok_or("the answer has no schemas")?)?;
-    let place: Vec<View<'_>> = items.next().and_then(|place| place.list()).map(|l| l.iter().collect()).unwrap_or_default();
+    let place: Vec<View<'_>> =
+        items.next().and_then(|place| place.list()).map(|l| l.iter().collect()).unwrap_or_default();
     let tip = index(place.first().copied()).unwrap_or(0);
     Ok(Replay { tables, log: place.get(1).and_then(log_path), first: 0, tip })
 }

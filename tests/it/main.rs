@@ -2,3 +2,6 @@
 
 mod demo_fleet;
 mod harness;
+mod rdb_foreign;
+mod rdb_native;
+mod rdb_support;

@@ -1,0 +1,144 @@
+//! Three kinds of tickerplant: finding out which, and joining it.
+
+use super::{Fault, Ingest};
+use crate::net::client::{Client, ClientError};
+use crate::net::message;
+use crate::rdb::capacity::Ask;
+use crate::rdb::messages::{self, Join};
+use crate::rdb::policy::{Event, Phase};
+use proto::{MessageKind, Value, View};
+
+/// What a tickerplant speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Elastick,
+    Paper,
+    Stock,
+}
+
+impl Dialect {
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::Elastick => "elastick",
+            Dialect::Paper => "paper",
+            Dialect::Stock => "stock",
+        }
+    }
+
+    /// Whether a node may come back with what it holds.
+    pub fn resumes(self) -> bool {
+        self == Dialect::Elastick
+    }
+}
+
+/// What q answers to a call of a function that it does not have.
+const NO_JOIN: &[u8] = b".u.asg.join";
+
+impl Ingest {
+    /// Joins the queue, or subscribes, in the tickerplant's own way.
+    pub(super) fn greet(&mut self, client: &mut Client) -> Result<(), Fault> {
+        self.rejoin = false;
+        let dialect = match self.forced() {
+            Some(dialect) => dialect,
+            None if self.join(client)? => Dialect::Elastick,
+            None => match client.query(messages::HAS_QUEUE) {
+                Ok(Value::Bool(true)) => Dialect::Paper,
+                Ok(_) => Dialect::Stock,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        if self.dialect != Some(dialect) {
+            log::info!("the tickerplant speaks {}", dialect.name());
+        }
+        self.dialect = Some(dialect);
+        match dialect {
+            Dialect::Elastick if self.forced().is_none() => {}
+            Dialect::Elastick => {
+                if !self.join(client)? {
+                    return Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string()));
+                }
+            }
+            Dialect::Paper => {
+                let (options, queue) = (self.options.clone(), self.identity.queue.clone());
+                self.write(|out| messages::paper_subscribe(out, &options.subscription, &queue));
+                self.send(client)?;
+            }
+            Dialect::Stock => self.subscribe(client)?,
+        }
+        self.ask(Ask::Ready);
+        Ok(())
+    }
+
+    /// elastick's own way. False if the tickerplant does not know it.
+    fn join(&mut self, client: &mut Client) -> Result<bool, Fault> {
+        let held: Vec<(u64, u64)> = self.intake.held().iter().map(|held| (held.first, held.next)).collect();
+        let live = self.intake.open_window().filter(|open| open.last.is_none());
+        let open = live.map(|open| (open.window.first, open.window.next));
+        let options = self.options.clone();
+        let join = Join {
+            node: &self.identity.node,
+            queue: &self.identity.queue,
+            subscription: &options.subscription,
+            port: self.identity.port,
+            date: self.date.filter(|_| !held.is_empty() || open.is_some()),
+            held: &held,
+            open,
+        };
+        let mut request = Vec::new();
+        messages::join(&mut request, &join).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
+        let answer = client.request_raw(&request, |_| {})?;
+        let view = match answer.view(&self.limits) {
+            Ok(view) => view,
+            Err(ClientError::Server(name)) if name == NO_JOIN => return Ok(false),
+            Err(error) => return Err(Fault::Connection(format!("the tickerplant refuses this node: {error}"))),
+        };
+        let joined = messages::joined(&view).map_err(Fault::Connection)?;
+        if joined.drop {
+            log::warn!("told to forget all rows: others hold this node's windows");
+            self.step(Event::Dropped);
+        }
+        if self.define(joined.tables)? && open.is_some() {
+            self.step(Event::Dropped);
+            return Err(Fault::Surprise("the tables are others than those of the rows held".to_string()));
+        }
+        self.date = Some(joined.date);
+        self.tip = Some(joined.tip);
+        Ok(true)
+    }
+
+    /// Stock kdb+tick: one string subscribes and tells where the log is.
+    fn subscribe(&mut self, client: &mut Client) -> Result<(), Fault> {
+        if !self.options.subscription.symbols.is_empty() {
+            let reason =
+                "a subscription to some symbols needs elastick's tickerplant: a log cannot be replayed by symbol";
+            return Err(Fault::Fatal(reason.to_string()));
+        }
+        let question = messages::stock_subscribe(&self.options.subscription);
+        let request = message::message(MessageKind::Sync, |w| w.chars(&question));
+        let request = request.map_err(|error| Fault::Fatal(format!("cannot subscribe: {error}")))?;
+        let answer = client.request_raw(&request, |_| {})?;
+        let view: View<'_> = answer.view(&self.limits)?;
+        let replay = messages::stock_answer(&view).map_err(Fault::Connection)?;
+        self.begin(replay)
+    }
+
+    /// A tickerplant in q has made this node the one that takes updates.
+    pub(super) fn begin(&mut self, replay: messages::Replay) -> Result<(), Fault> {
+        if self.policy.phase() != Phase::Live {
+            self.step(Event::BecameLive);
+        }
+        self.define(replay.tables)?;
+        self.intake.open(replay.first, None);
+        self.tip = Some(replay.tip);
+        self.begin_replay(replay.log, replay.first, replay.tip);
+        Ok(())
+    }
+
+    /// Defines the tables. True if rows were forgotten because the tables have changed.
+    pub(super) fn define(&mut self, tables: Vec<crate::table::Schema>) -> Result<bool, Fault> {
+        let had_rows = self.intake.rows() > 0;
+        let changed = self.intake.define(tables);
+        let changed = changed.map_err(|error| Fault::Fatal(format!("cannot make the tables: {error}")))?;
+        Ok(changed && had_rows)
+    }
+}

@@ -1,0 +1,495 @@
+//! The thread that ingests: it alone writes the store, talks to the tickerplant and asks the policy.
+//!
+//! It never waits for a query, and a query never waits for it: queries read snapshots, fleet calls have a thread of their own.
+
+mod dialect;
+mod react;
+mod replay;
+
+use super::capacity::{Answer, Ask};
+use super::intake::{Intake, TakeError};
+use super::messages::{self, Status};
+use super::meter::Meter;
+use super::options::NodeOptions;
+use super::policy::{Action, Event, Phase, Policy};
+use super::shared::{Ending, Shared, ShownWindow, State};
+use super::update::{self, Update};
+use crate::config::options::Protocol;
+use crate::config::units::Scale;
+use crate::net::client::{Client, ClientError};
+use crate::table::store::{Store, Usage};
+use dialect::Dialect;
+use proto::{Header, Limits, MessageKind, View};
+use replay::Replay;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Longest wait for a message before other things are looked at.
+const POLL: Duration = Duration::from_millis(20);
+/// Time for the tickerplant to accept a connection and to answer a call.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// First and longest pause between attempts to connect; it doubles in between.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+const PAUSE_MOST: Duration = Duration::from_secs(5);
+/// Resumes in a row without an update taken in before the node starts anew, with nothing.
+const RESYNCS_MOST: u32 = 3;
+/// Memory is looked at after so much of the budget has come in, and at these sizes at least and at most.
+const WATCH_PARTS: u64 = 256;
+const WATCH_LEAST_BYTES: u64 = 16 << 10;
+const WATCH_MOST_BYTES: u64 = 4 << 20;
+
+/// Why a connection is given up.
+#[derive(Debug)]
+enum Fault {
+    /// It broke, or the tickerplant is going down.
+    Connection(String),
+    /// What came does not follow what came before: resume on a new connection.
+    Surprise(String),
+    /// The node cannot go on.
+    Fatal(String),
+}
+
+impl From<ClientError> for Fault {
+    fn from(error: ClientError) -> Fault {
+        Fault::Connection(error.to_string())
+    }
+}
+
+/// Who this node is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub node: String,
+    pub queue: String,
+    /// Where it answers queries.
+    pub port: u16,
+}
+
+/// Counters since the process started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    updates_taken: u64,
+    updates_refused: u64,
+    resyncs: u64,
+}
+
+/// The ingest thread's state.
+pub struct Ingest {
+    options: Arc<NodeOptions>,
+    identity: Identity,
+    limits: Limits,
+    intake: Intake,
+    policy: Policy,
+    meter: Meter,
+    shared: Arc<Shared>,
+    asks: Sender<Ask>,
+    answers: Receiver<Answer>,
+    started: Instant,
+    dialect: Option<Dialect>,
+    connected: bool,
+    date: Option<i32>,
+    tip: Option<u64>,
+    /// Nodes to ask the fleet for.
+    desired: Option<u32>,
+    /// Messages to be sent.
+    out: Vec<u8>,
+    replay: Option<Replay>,
+    /// The date has to be asked for: a day has ended.
+    ask_date: bool,
+    rejoin: bool,
+    fault: Option<Fault>,
+    counters: Counters,
+    /// Resumes since an update was taken in.
+    resyncs_in_a_row: u32,
+    /// Bytes of updates since memory was looked at, and what the store held then.
+    unwatched_bytes: u64,
+    watched: Usage,
+    watch_bytes: u64,
+    budget_bytes: u64,
+    full_warned: bool,
+}
+
+impl Ingest {
+    /// # Errors
+    /// The system's memory figures cannot be read.
+    pub fn new(
+        options: Arc<NodeOptions>,
+        identity: Identity,
+        shared: Arc<Shared>,
+        store: Store,
+        meter: Meter,
+        (asks, answers): (Sender<Ask>, Receiver<Answer>),
+    ) -> std::io::Result<Ingest> {
+        let budget_bytes = meter.budget_bytes()?;
+        Ok(Ingest {
+            limits: options.limits.codec(),
+            intake: Intake::new(store, options.subscription.is_everything()),
+            policy: Policy::new(options.policy.clone()),
+            watch_bytes: (budget_bytes / WATCH_PARTS).clamp(WATCH_LEAST_BYTES, WATCH_MOST_BYTES),
+            options,
+            identity,
+            meter,
+            shared,
+            asks,
+            answers,
+            started: Instant::now(),
+            dialect: None,
+            connected: false,
+            date: None,
+            tip: None,
+            desired: None,
+            out: Vec::new(),
+            replay: None,
+            ask_date: false,
+            rejoin: false,
+            fault: None,
+            counters: Counters::default(),
+            resyncs_in_a_row: 0,
+            unwatched_bytes: 0,
+            watched: Usage::default(),
+            budget_bytes,
+            full_warned: false,
+        })
+    }
+
+    /// Runs until the node ends.
+    pub fn run(&mut self) {
+        let mut pause = PAUSE_FIRST;
+        let mut told = false;
+        while !self.shared.is_ending() {
+            let address = &self.options.tickerplant;
+            match Client::connect(address, ANSWER_WITHIN, self.limits) {
+                Ok(mut client) => {
+                    log::info!("connected to the tickerplant at {address}");
+                    (pause, told) = (PAUSE_FIRST, false);
+                    self.connected = true;
+                    let result = self.session(&mut client);
+                    self.connected = false;
+                    self.after_session(result);
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut told, true) {
+                        log::warn!("waiting for the tickerplant: {error}");
+                    }
+                }
+            }
+            self.watch();
+            self.wait(pause);
+            pause = pause.saturating_mul(2).min(PAUSE_MOST);
+        }
+    }
+
+    /// Pauses, about as long as told, unless the node ends.
+    fn wait(&mut self, pause: Duration) {
+        let Some(by) = Instant::now().checked_add(pause.mul_f64(0.5 + fastrand::f64() / 2.0)) else { return };
+        while !self.shared.is_ending() && Instant::now() < by {
+            std::thread::sleep(POLL.min(by.saturating_duration_since(Instant::now())));
+            self.watch();
+        }
+    }
+
+    fn after_session(&mut self, result: Result<(), Fault>) {
+        self.replay = None;
+        self.out.clear();
+        match result {
+            Ok(()) => return,
+            Err(Fault::Connection(reason)) => log::warn!("the connection to the tickerplant ended: {reason}"),
+            Err(Fault::Surprise(reason)) => {
+                self.counters.resyncs = self.counters.resyncs.saturating_add(1);
+                self.resyncs_in_a_row = self.resyncs_in_a_row.saturating_add(1);
+                log::warn!("resuming on a new connection: {reason}");
+                if self.resyncs_in_a_row >= RESYNCS_MOST {
+                    log::error!("resumed {RESYNCS_MOST} times in vain: starting anew with nothing");
+                    self.resyncs_in_a_row = 0;
+                    self.step(Event::Dropped);
+                }
+            }
+            Err(Fault::Fatal(reason)) => {
+                log::error!("{reason}");
+                return self.shared.end(Ending::Failed(reason));
+            }
+        }
+        // A window that was being rebuilt is not whole. And a tickerplant in q gives the rows of whoever was disconnected to
+        // the next, so they must not stay here as well.
+        if self.policy.phase() == Phase::Rebuilding || self.dialect.is_some_and(|dialect| !dialect.resumes()) {
+            self.step(Event::Dropped);
+        }
+    }
+
+    fn session(&mut self, client: &mut Client) -> Result<(), Fault> {
+        self.greet(client)?;
+        while !self.shared.is_ending() {
+            let replaying = self.replay.is_some();
+            // A tickerplant in q feeds at once; what it sends waits in the socket until the log is replayed.
+            if !replaying || self.dialect == Some(Dialect::Elastick) {
+                let now = Instant::now();
+                let by = if replaying { now } else { now.checked_add(POLL).unwrap_or(now) };
+                client.next_messages(Some(by), |header, body| self.message(header, body))?;
+            }
+            if let Some(fault) = self.fault.take() {
+                return Err(fault);
+            }
+            self.replay_on()?;
+            if std::mem::take(&mut self.ask_date) {
+                self.learn_date(client)?;
+            }
+            if std::mem::take(&mut self.rejoin) {
+                self.send(client)?;
+                self.greet(client)?;
+            }
+            self.watch();
+            self.send(client)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, client: &mut Client) -> Result<(), Fault> {
+        if !self.out.is_empty() {
+            client.send_raw(&std::mem::take(&mut self.out))?;
+            client.flush()?;
+        }
+        Ok(())
+    }
+
+    /// One message. False if something is to be done before the next.
+    fn message(&mut self, header: &Header, body: &[u8]) -> bool {
+        if header.kind == MessageKind::Response {
+            return true;
+        }
+        let object = match update::little(body, header.endian, &self.limits) {
+            Ok(object) => object,
+            Err(error) => return self.fail(Fault::Connection(error)),
+        };
+        if let Some(update) = update::update(&object) {
+            return self.feed(&update);
+        }
+        match View::parse(&object, proto::Endian::Little, &self.limits) {
+            Ok((view, _)) => match messages::told(&view) {
+                Ok(told) => self.react(told),
+                Err(reason) => self.fail(Fault::Surprise(format!("the tickerplant said {reason}"))),
+            },
+            Err(error) => self.fail(Fault::Connection(error.to_string())),
+        }
+    }
+
+    fn fail(&mut self, fault: Fault) -> bool {
+        self.fault = Some(fault);
+        false
+    }
+
+    /// An update of the feed. False if memory is to be looked at, or something is wrong.
+    fn feed(&mut self, update: &Update<'_>) -> bool {
+        if !self.policy.takes_updates() {
+            return true;
+        }
+        let index = match (self.dialect, update.index) {
+            (Some(Dialect::Elastick), None) => {
+                return self.fail(Fault::Surprise("an update came without its index".to_string()));
+            }
+            (Some(Dialect::Elastick), index) => index,
+            // Under a tickerplant in q a node counts messages, as the paper's does.
+            _ => None,
+        };
+        if self.replay.is_some() {
+            return self.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
+        }
+        match self.take(update, index) {
+            Ok(()) => self.unwatched_bytes < self.watch_bytes,
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// Takes an update, or says why the connection cannot go on. A full store rolls the node.
+    fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<(), Fault> {
+        match self.intake.take(update, index) {
+            Ok(_) => {
+                self.counters.updates_taken = self.counters.updates_taken.saturating_add(1);
+                self.resyncs_in_a_row = 0;
+                self.unwatched_bytes = self.unwatched_bytes.saturating_add(update.objects.len() as u64);
+                Ok(())
+            }
+            Err(error @ TakeError::Index { .. }) => Err(Fault::Surprise(error.to_string())),
+            Err(TakeError::Full { index, refused }) => self.full(index, &refused.to_string()),
+            // The tickerplant checks what it logs, so this node and its tickerplant do not agree on the tables. A window with a
+            // hole would be proved wrong and rebuilt for ever.
+            Err(error) if self.dialect == Some(Dialect::Elastick) => {
+                Err(Fault::Fatal(format!("cannot take what the tickerplant sent: {error}")))
+            }
+            Err(error) => {
+                log::error!("not taken: {error}");
+                self.counters.updates_refused = self.counters.updates_refused.saturating_add(1);
+                self.intake.skip();
+                Ok(())
+            }
+        }
+    }
+
+    /// A table has no room: whatever the thresholds say, the window ends before this update.
+    fn full(&mut self, index: u64, reason: &str) -> Result<(), Fault> {
+        let has_taken = self.intake.open_window().is_some_and(|open| !open.window.is_empty());
+        if !has_taken && self.intake.rows() == 0 {
+            return Err(Fault::Fatal(format!("update {index} alone is more than this node can hold: {reason}")));
+        }
+        if self.dialect == Some(Dialect::Stock) {
+            return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {reason}")));
+        }
+        self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.budget_bytes.max(1) });
+        Ok(())
+    }
+
+    /// Looks at memory, answers of the fleet and queries, and does what the policy says. Then shows the state.
+    fn watch(&mut self) {
+        self.watch_as(self.replay.is_some());
+    }
+
+    fn watch_as(&mut self, replaying: bool) {
+        let usage = self.intake.store().usage();
+        let grown = (usage.total_bytes() as u64).saturating_sub(self.watched.total_bytes() as u64);
+        self.watched = usage;
+        self.unwatched_bytes = 0;
+        let buffers =
+            (self.out.capacity() as u64).saturating_add(if replaying { self.chunk_bytes() as u64 } else { 0 });
+        let queries = u64::try_from(self.shared.query_bytes.load(Ordering::Relaxed)).unwrap_or(0);
+        let memory = self.meter.read(usage, buffers, queries, Instant::now());
+        // Without a queue nobody takes over: there is nothing to decide.
+        if self.dialect != Some(Dialect::Stock) {
+            if grown > 0 {
+                self.step(if replaying { Event::Replayed { bytes: grown } } else { Event::Taken { bytes: grown } });
+            }
+            self.step(Event::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
+        } else if percent(memory.used, memory.budget).is_some_and(|used| used >= self.options.policy.roll_percent())
+            && !std::mem::replace(&mut self.full_warned, true)
+        {
+            log::warn!("memory is above the roll threshold, but the tickerplant has no queue: nobody can take over");
+        }
+        while let Ok(answer) = self.answers.try_recv() {
+            match answer {
+                Answer::Scaled(answer) => self.step(Event::ScaleAnswer(answer)),
+                Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
+                Answer::TerminateRefused => self.step(Event::TerminateRefused),
+                Answer::Terminated => self.shared.end(Ending::Terminated),
+            }
+        }
+        if let Phase::Ending { .. } = self.policy.phase() {
+            self.count_queries();
+        }
+        self.show(memory);
+    }
+
+    fn count_queries(&mut self) {
+        self.step(Event::QueriesInFlight(self.shared.queries_open.load(Ordering::SeqCst)));
+    }
+
+    fn now_ns(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// Tells the policy, and does what it says.
+    fn step(&mut self, event: Event) {
+        let mut todo: std::collections::VecDeque<Action> = self.policy.step(event, self.now_ns()).into();
+        while let Some(action) = todo.pop_front() {
+            match action {
+                Action::ScaleOut => {
+                    log::info!("asking for a successor");
+                    self.ask(Ask::AtLeast(self.desired));
+                }
+                Action::Roll => self.roll(),
+                Action::Clear => {
+                    if let Err(error) = self.intake.clear() {
+                        self.fault = Some(Fault::Fatal(format!("cannot clear the tables: {error}")));
+                    }
+                    self.watched = self.intake.store().usage();
+                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
+                }
+                Action::Rejoin => self.rejoin = true,
+                Action::Terminate => self.ask(Ask::Terminate),
+                Action::Report => self.report(),
+            }
+        }
+    }
+
+    /// The fleet's thread lives as long as this one; should it be gone, no answer comes and the policy asks again.
+    fn ask(&self, ask: Ask) {
+        let _ = self.asks.send(ask);
+    }
+
+    /// Encoding these messages fails only for names that cannot travel; those were refused when they came in.
+    fn write(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Result<(), proto::EncodeError>) {
+        if let Err(error) = put(&mut self.out) {
+            log::error!("cannot tell the tickerplant: {error}");
+        }
+    }
+
+    fn roll(&mut self) {
+        self.replay = None;
+        let Some(window) = self.intake.close() else { return };
+        log::info!("full: window [{},{}) ends", window.first, window.next);
+        match self.dialect {
+            Some(Dialect::Paper) => self.write(|out| messages::paper_roll(out, window.next)),
+            _ => {
+                let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+                self.write(|out| messages::rolling(out, window.next, &proof, date));
+            }
+        }
+    }
+
+    fn report(&mut self) {
+        if !self.connected || self.dialect != Some(Dialect::Elastick) {
+            return;
+        }
+        let status = Status {
+            memory_percent: self.policy.memory_percent().unwrap_or(0.0),
+            scale_percent: match self.options.policy.scale() {
+                Scale::At(percent) => percent,
+                Scale::Auto => f64::NAN,
+            },
+            roll_percent: self.options.policy.roll_percent(),
+            rows: self.intake.rows(),
+            bytes: self.watched.total_bytes() as u64,
+            next: self.intake.next(),
+            scaled: self.policy.has_scaled(),
+            lead_ns: self.policy.lead_ns(),
+        };
+        self.write(|out| messages::status(out, &status));
+    }
+
+    fn show(&self, memory: super::shared::MemoryState) {
+        let shown = |window: &super::windows::Window, open| ShownWindow { window: window.clone(), open };
+        let held = self.intake.held().iter().map(|window| shown(window, false));
+        let open = self.intake.open_window().map(|open| shown(&open.window, true));
+        self.shared.show(State {
+            tables: self.intake.store().schemas().map(|schema| schema.name).collect(),
+            windows: held.chain(open).collect(),
+            phase: self.policy.phase(),
+            connected: self.connected,
+            protocol: self.dialect.map_or("", Dialect::name),
+            date: self.date,
+            next: self.intake.next(),
+            tip: self.tip,
+            memory,
+            memory_percent: percent(memory.used, memory.budget),
+            scaled: self.policy.has_scaled(),
+            lead_ns: self.policy.lead_ns(),
+            cushion: self.policy.cushion(self.now_ns()),
+            bytes_per_second: self.policy.bytes_per_second(),
+            rows: self.intake.rows(),
+            updates_taken: self.counters.updates_taken,
+            updates_refused: self.counters.updates_refused,
+            resyncs: self.counters.resyncs,
+        });
+    }
+
+    fn forced(&self) -> Option<Dialect> {
+        match self.options.protocol {
+            Protocol::Auto => None,
+            Protocol::Elastick => Some(Dialect::Elastick),
+            Protocol::Paper => Some(Dialect::Paper),
+            Protocol::Stock => Some(Dialect::Stock),
+        }
+    }
+}
+
+fn percent(used: u64, budget: u64) -> Option<f64> {
+    (budget > 0).then(|| used as f64 * 100.0 / budget as f64)
+}

@@ -1,0 +1,158 @@
+//! What a node does when it is told something.
+
+use super::replay::After;
+use super::{Dialect, Fault, Ingest};
+use crate::net::client::{Client, ClientError};
+use crate::rdb::messages::{self, Live, Rebuild, Told};
+use crate::rdb::policy::{Event, Phase};
+use proto::Value;
+
+impl Ingest {
+    /// False if something is to be done before the next message.
+    pub(super) fn react(&mut self, told: Told) -> bool {
+        let result = match told {
+            Told::Live(live) => self.become_live(live),
+            Told::Rebuild(rebuild) => self.rebuild(rebuild),
+            Told::Streamed { first, last } => self.streamed(first, last),
+            Told::Drop => {
+                log::warn!("told to forget all rows");
+                self.replay = None;
+                self.step(Event::Dropped);
+                Ok(())
+            }
+            Told::Recheck { first, last } => {
+                log::warn!("the proof of window [{first},{last}) differs: it is dropped here and rebuilt");
+                match self.intake.forget(first, last) {
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(Fault::Fatal(format!("cannot drop window [{first},{last}): {error}"))),
+                }
+            }
+            Told::Need { desired } => {
+                self.desired = self.desired.max(Some(desired));
+                self.step(Event::NodesMissing);
+                Ok(())
+            }
+            Told::Replay(replay) => self.begin(replay),
+            Told::End { date } => {
+                self.end_day(date);
+                Ok(())
+            }
+            Told::Bye { reason } => Err(Fault::Connection(reason)),
+            Told::Unknown(name) => {
+                log::debug!("the tickerplant calls {name:?}, which a node does not have");
+                Ok(())
+            }
+        };
+        match result {
+            // A replay that was begun has to go on before further messages.
+            Ok(()) => self.replay.is_none() && !self.ask_date && self.fault.is_none(),
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    fn become_live(&mut self, live: Live) -> Result<(), Fault> {
+        let same = self.date == Some(live.date)
+            && self.intake.open_window().is_some_and(|open| open.last.is_none() && open.window.first == live.first);
+        if self.define(live.tables)? {
+            log::warn!("the tables have changed: rows held of the old ones are forgotten");
+        }
+        if !same {
+            self.abandon()?;
+        }
+        self.date = Some(live.date);
+        self.tip = Some(live.tip);
+        self.desired = live.position.map(|position| position.saturating_add(1));
+        self.step(Event::BecameLive);
+        if self.intake.open_window().is_none() {
+            self.intake.open(live.first, None);
+        }
+        let next = self.intake.next().unwrap_or(live.first);
+        log::info!("live from update {}, at {next}, tip {}", live.first, live.tip);
+        self.begin_replay(live.log, next, live.tip);
+        Ok(())
+    }
+
+    fn rebuild(&mut self, rebuild: Rebuild) -> Result<(), Fault> {
+        self.abandon()?;
+        self.date = Some(rebuild.date);
+        log::info!("rebuilding window [{},{})", rebuild.first, rebuild.last);
+        self.step(Event::BecameRebuilding);
+        self.intake.open(rebuild.first, Some(rebuild.last));
+        self.begin_replay(rebuild.log, rebuild.first, rebuild.last);
+        Ok(())
+    }
+
+    fn abandon(&mut self) -> Result<(), Fault> {
+        self.replay = None;
+        self.intake.abandon().map_err(|error| Fault::Fatal(format!("cannot drop a window: {error}")))
+    }
+
+    /// All of a window that is rebuilt has been sent.
+    fn streamed(&mut self, first: u64, last: u64) -> Result<(), Fault> {
+        let Some(open) = self.intake.open_window() else { return Ok(()) };
+        if open.last != Some(last) || open.window.first != first {
+            return Ok(());
+        }
+        let next = open.window.next;
+        if self.options.subscription.is_everything() && next < last {
+            return Err(Fault::Surprise(format!("window [{first},{last}) was streamed, but only up to {next}")));
+        }
+        self.intake.reach(last);
+        self.rebuilt();
+        Ok(())
+    }
+
+    /// The window that was to be rebuilt is whole.
+    pub(super) fn rebuilt(&mut self) {
+        let Some(window) = self.intake.close() else { return };
+        log::info!("window [{},{}) is rebuilt", window.first, window.next);
+        let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+        self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
+        self.step(Event::RebuildDone);
+    }
+
+    /// The day has ended: prove what the open window holds, clear, and go on live or go.
+    fn end_day(&mut self, date: i32) {
+        if self.dialect == Some(Dialect::Elastick) && self.date.is_some_and(|own| date < own) {
+            log::info!("the end of day {date} is told after this node has left it");
+            return;
+        }
+        let was_replaying = self.replay.take();
+        let is_live = self.policy.phase() == Phase::Live;
+        if is_live
+            && self.dialect == Some(Dialect::Elastick)
+            && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
+        {
+            let proof = self.intake.proof(&window);
+            self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
+        }
+        log::info!("end of day: {} rows are cleared", self.intake.rows());
+        self.count_queries();
+        self.step(Event::DayEnd);
+        if !is_live {
+            self.date = None;
+            return;
+        }
+        self.date = Some(date.saturating_add(1));
+        self.tip = Some(0);
+        // The nodes that have rolled leave; this one is the first of the new day.
+        self.desired = self.dialect.filter(|dialect| *dialect == Dialect::Elastick).map(|_| 2);
+        self.intake.open(0, None);
+        self.ask_date = self.dialect == Some(Dialect::Elastick);
+        self.full_warned = false;
+        if was_replaying.is_some_and(|replay| replay.after == After::Feed) && self.ask_date {
+            self.write(|out| messages::from(out, 0));
+        }
+    }
+
+    /// Weekends and holidays lie between days: the tickerplant knows which one has begun.
+    pub(super) fn learn_date(&mut self, client: &mut Client) -> Result<(), Fault> {
+        self.send(client)?;
+        match client.query(".u.d") {
+            Ok(Value::Date(date)) => self.date = Some(date),
+            Ok(_) | Err(ClientError::Server(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! How much memory a node uses, on its own account, with the operating system's figures as guard.
+//!
+//! Resident memory lies for seconds after a clear, so what decides is the sum of what the node knows it holds. With a budget of
+//! its own the share in use is that sum against the budget. Otherwise it is the server's share as `free` shows it, with the
+//! node's own part replaced by its account. When the server (or the container) itself runs out, that counts whatever
+//! the account says.
+
+use super::shared::MemoryState;
+use crate::sys::memory::{Memory, Sources};
+use crate::table::store::Usage;
+use std::time::{Duration, Instant};
+
+/// Share of the server at which its own figure counts, percent.
+const GUARD_PERCENT: f64 = 95.0;
+/// How often the operating system is asked.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// The system's figures as last read.
+#[derive(Clone, Copy, Debug)]
+struct System {
+    memory: Memory,
+    own_bytes: u64,
+    read_at: Instant,
+}
+
+/// Reads and reckons.
+#[derive(Debug)]
+pub struct Meter {
+    sources: Sources,
+    budget_bytes: Option<u64>,
+    system: Option<System>,
+}
+
+impl Meter {
+    /// `budget_bytes` is the node's own budget, if it has one.
+    pub fn new(sources: Sources, budget_bytes: Option<u64>) -> Meter {
+        Meter { sources, budget_bytes, system: None }
+    }
+
+    /// What the node may use at most.
+    ///
+    /// # Errors
+    /// The system's figures cannot be read.
+    pub fn budget_bytes(&self) -> std::io::Result<u64> {
+        match self.budget_bytes {
+            Some(bytes) => Ok(bytes),
+            None => Ok(self.sources.memory()?.total_bytes),
+        }
+    }
+
+    /// The state of memory, given what the node holds. The system is asked if its figures are old.
+    pub fn read(&mut self, store: Usage, buffers: u64, queries: u64, now: Instant) -> MemoryState {
+        if self.system.is_none_or(|system| now.duration_since(system.read_at) >= ASK_EVERY) {
+            match self.sources.memory().and_then(|memory| Ok((memory, self.sources.own_bytes()?))) {
+                Ok((memory, own_bytes)) => self.system = Some(System { memory, own_bytes, read_at: now }),
+                Err(error) => log::warn!("cannot read the system's memory figures: {error}"),
+            }
+        }
+        reckon(self.budget_bytes, self.system.map(|system| (system.memory, system.own_bytes)), store, buffers, queries)
+    }
+}
+
+fn reckon(
+    budget_bytes: Option<u64>,
+    system: Option<(Memory, u64)>,
+    store: Usage,
+    buffers: u64,
+    queries: u64,
+) -> MemoryState {
+    let own = (store.total_bytes() as u64).saturating_add(buffers).saturating_add(queries);
+    let (memory, resident) = system.unwrap_or((Memory { total_bytes: 0, used_bytes: 0, is_limited: false }, 0));
+    let (budget, accounted) = match budget_bytes {
+        Some(budget) => (budget, own),
+        None => (memory.total_bytes, memory.used_bytes.saturating_sub(resident).saturating_add(own)),
+    };
+    let guard =
+        if memory.used_percent() >= GUARD_PERCENT { (budget as f64 * memory.used_percent() / 100.0) as u64 } else { 0 };
+    MemoryState {
+        budget,
+        used: accounted.max(guard),
+        store,
+        buffers,
+        queries,
+        resident,
+        system_used: memory.used_bytes,
+        system_total: memory.total_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORE: Usage = Usage { column_bytes: 300, index_bytes: 50, symbol_bytes: 50 };
+
+    fn server(used_bytes: u64) -> Memory {
+        Memory { total_bytes: 10_000, used_bytes, is_limited: false }
+    }
+
+    #[test]
+    fn with_a_budget_of_its_own_the_account_decides() {
+        let state = reckon(Some(1000), Some((server(5000), 900)), STORE, 60, 40);
+        assert_eq!((state.budget, state.used), (1000, 500));
+    }
+
+    #[test]
+    fn without_one_the_servers_share_counts_with_the_own_part_by_account() {
+        // 5000 in use, 900 of them resident here although only 500 are held: a clear was a moment ago.
+        let state = reckon(None, Some((server(5000), 900)), STORE, 60, 40);
+        assert_eq!((state.budget, state.used), (10_000, 4600));
+    }
+
+    #[test]
+    fn a_server_that_runs_out_counts_whatever_the_account_says() {
+        let state = reckon(Some(1000), Some((server(9_800), 10)), STORE, 0, 0);
+        assert_eq!(state.used, 980);
+    }
+
+    #[test]
+    fn without_figures_the_account_is_all_there_is() {
+        let state = reckon(Some(1000), None, STORE, 0, 0);
+        assert_eq!((state.used, state.system_total), (400, 0));
+    }
+}

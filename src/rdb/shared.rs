@@ -1,0 +1,162 @@
+//! What the thread that ingests lets the others see, and what they tell it.
+
+use super::policy::Phase;
+use super::windows::Window;
+use crate::table::Sym;
+use crate::table::store::{SharedTables, Usage};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+/// A window as it was when the state was shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownWindow {
+    pub window: Window,
+    /// Still being filled.
+    pub open: bool,
+}
+
+/// Memory of a node, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryState {
+    /// What the node may use.
+    pub budget: u64,
+    /// What it accounts for: rows, indexes, symbols, buffers, running queries; without a budget of its own, with what
+    /// others on the server use.
+    pub used: u64,
+    pub store: Usage,
+    pub buffers: u64,
+    pub queries: u64,
+    /// The operating system's figures: resident and of this process alone; used by everything on the server (or in the
+    /// container), and what there is.
+    pub resident: u64,
+    pub system_used: u64,
+    pub system_total: u64,
+}
+
+/// The state of a node.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Names of the tables that windows count by.
+    pub tables: Vec<Sym>,
+    pub windows: Arc<[ShownWindow]>,
+    pub phase: Phase,
+    pub connected: bool,
+    /// What the tickerplant speaks, once known.
+    pub protocol: &'static str,
+    /// Days from 2000.01.01.
+    pub date: Option<i32>,
+    /// The update expected next.
+    pub next: Option<u64>,
+    /// The log's tip as last told.
+    pub tip: Option<u64>,
+    pub memory: MemoryState,
+    pub memory_percent: Option<f64>,
+    pub scaled: bool,
+    pub lead_ns: Option<i64>,
+    pub cushion: Option<f64>,
+    pub bytes_per_second: Option<f64>,
+    pub rows: u64,
+    /// Updates taken in since the process started.
+    pub updates_taken: u64,
+    /// Updates refused because of their form.
+    pub updates_refused: u64,
+    /// Times that the connection was made anew because an update did not follow the one before.
+    pub resyncs: u64,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            tables: Vec::new(),
+            windows: Arc::default(),
+            phase: Phase::Waiting,
+            connected: false,
+            protocol: "",
+            date: None,
+            next: None,
+            tip: None,
+            memory: MemoryState::default(),
+            memory_percent: None,
+            scaled: false,
+            lead_ns: None,
+            cushion: None,
+            bytes_per_second: None,
+            rows: 0,
+            updates_taken: 0,
+            updates_refused: 0,
+            resyncs: 0,
+        }
+    }
+}
+
+/// How a node ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Asked to, by a signal or by the fleet.
+    Asked,
+    /// Its day is over and the fleet has taken it off its capacity.
+    Terminated,
+    /// It cannot go on.
+    Failed(String),
+}
+
+type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// One for each node.
+pub struct Shared {
+    pub tables: SharedTables,
+    state: RwLock<Arc<State>>,
+    /// Queries that have not been answered.
+    pub queries_open: AtomicU64,
+    /// Bytes that running queries hold.
+    pub query_bytes: AtomicI64,
+    stopping: AtomicBool,
+    ending: Mutex<Option<Ending>>,
+    wake: OnceLock<Wake>,
+}
+
+impl Shared {
+    pub fn new(tables: SharedTables) -> Shared {
+        Shared {
+            tables,
+            state: RwLock::default(),
+            queries_open: AtomicU64::new(0),
+            query_bytes: AtomicI64::new(0),
+            stopping: AtomicBool::new(false),
+            ending: Mutex::new(None),
+            wake: OnceLock::new(),
+        }
+    }
+
+    /// How to wake the thread that serves connections.
+    pub fn set_wake(&self, wake: Wake) {
+        let _ = self.wake.set(wake);
+    }
+
+    pub fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn show(&self, state: State) {
+        let state = Arc::new(state);
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// Ends the node; the first reason stays.
+    pub fn end(&self, ending: Ending) {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(ending);
+        self.stopping.store(true, Ordering::SeqCst);
+        if let Some(wake) = self.wake.get() {
+            wake();
+        }
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Why the node ends.
+    pub fn ending(&self) -> Option<Ending> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
