@@ -7,8 +7,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// A subcommand with every option of the table that belongs to the program; the caller adds what it is about.
 pub fn command_for(program: Program) -> Command {
-    let mut command = Command::new(program.name());
-    for (order, spec) in options::of(program).enumerate() {
+    command_with(program, program.name(), &|_| true)
+}
+
+/// A command with those of a program's options that `takes` names.
+pub fn command_with(program: Program, name: &'static str, takes: &dyn Fn(&str) -> bool) -> Command {
+    let mut command = Command::new(name);
+    for (order, spec) in options::of(program).filter(|spec| takes(spec.name)).enumerate() {
         command = command.arg(argument(spec).display_order(order));
     }
     command

@@ -4,6 +4,8 @@ pub mod args;
 pub mod error;
 pub mod feed;
 pub mod fleet;
+mod log;
+pub mod progress;
 
 pub use args::{command_for, settings_of};
 pub use error::CliError;
@@ -20,7 +22,10 @@ struct Subcommand {
     run: fn(&ArgMatches) -> Result<(), CliError>,
 }
 
-const SUBCOMMANDS: &[Subcommand] = &[Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run }];
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
+    Subcommand { program: Program::Log, command: log::command, run: log::run },
+];
 
 fn command() -> Command {
     Command::new("elastick")

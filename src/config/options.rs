@@ -178,6 +178,16 @@ options! {
     ROLL_THRESHOLD: f64 = units::percent, "roll-threshold" value "PERCENT", default Some("85%"),
         variables &["ROLLTHRESHOLD"], programs &[Rdb];
         "Memory in use at which this node stops receiving";
+    FROM: u64 = units::count, "from" value "INDEX", default Some("0"), programs &[Log];
+        "First update";
+    TO: u64 = units::count, "to" value "INDEX", programs &[Log];
+        "First update not to take; by default all to the end";
+    OUT: PathBuf = units::path, "out" value "FILE", programs &[Log];
+        "File to write, which must not exist; - for standard output";
+    IN_PLACE: bool = units::switch, "in-place" programs &[Log];
+        "Put the repaired log in the place of the damaged one, which is kept beside it";
+    ITEMS: u64 = units::count, "items" value "COUNT", default Some("4"), programs &[Log];
+        "Items of a column to show";
     JSON: bool = units::switch, "json" programs &[Log, Feed, Demo];
         "Print JSON instead of tables for people";
     FEED_RATE: f64 = units::positive, "rate" value "N", default Some("1000"), programs &[Feed];

@@ -294,6 +294,15 @@ impl SideWriter {
         self.pending.clear();
     }
 
+    /// Writes everything, for a caller to whom the side file is the point.
+    pub fn finish(mut self) -> Result<(), LogError> {
+        self.flush();
+        match self.file {
+            Some(file) => file.sync_all().map_err(LogError::io(&self.path, "sync")),
+            None => Err(LogError::io(&self.path, "write")(std::io::ErrorKind::Other.into())),
+        }
+    }
+
     fn give_up(&mut self, error: &std::io::Error) {
         ::log::warn!("{}: cannot write: {error}; the log goes on without its side file", self.path.display());
         self.file = None;

@@ -14,9 +14,13 @@ mod name;
 mod open;
 mod proof;
 mod reader;
+mod rebuild;
 mod record;
 pub mod repair;
 mod scan;
+pub mod show;
+mod slice;
+mod survey;
 mod writer;
 
 #[cfg(test)]
@@ -28,6 +32,9 @@ pub use name::{date_of, handle, log_path, queue_path, side_path};
 pub use open::{Cut, OpenReport};
 pub use proof::{Keep, Proof, TableProof, columns_of, mix64, update_hash, window_proof};
 pub use reader::{Chunk, LogReader, Next, parts};
+pub use rebuild::rebuild;
 pub use record::{Fault, FaultKind};
 pub use scan::{DamagedRange, Mark};
+pub use slice::{SliceError, slice};
+pub use survey::{SideState, Survey, TableSummary, survey};
 pub use writer::{LogOptions, LogWriter, Waker};

@@ -62,6 +62,17 @@ pub fn parts<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Record<'a>> {
     proto::log::record(view)
 }
 
+/// Whether a file begins as a log does; one that is still being made may end early.
+pub(super) fn check_head(file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
+    let mut head = [0; FILE_HEAD.len()];
+    let read = file::read_full(file, &mut head, 0).map_err(LogError::io(path, "read"))?;
+    let begun = head.get(..read).unwrap_or_default();
+    if is_log_head(begun) || (read < FILE_HEAD.len() && FILE_HEAD.starts_with(begun)) {
+        return Ok(());
+    }
+    Err(LogError::NotALog { path: path.to_path_buf() })
+}
+
 /// What a reader got.
 #[derive(Debug)]
 pub enum Next<'a> {
@@ -95,13 +106,7 @@ impl LogReader {
     pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
         let file = File::open(path).map_err(LogError::io(path, "open"))?;
         let metadata = file.metadata().map_err(LogError::io(path, "read"))?;
-        let mut head = [0; FILE_HEAD.len()];
-        let read = file::read_full(&file, &mut head, 0).map_err(LogError::io(path, "read"))?;
-        if read == FILE_HEAD.len() && !is_log_head(&head)
-            || !FILE_HEAD.starts_with(head.get(..read.min(2)).unwrap_or_default())
-        {
-            return Err(LogError::NotALog { path: path.to_path_buf() });
-        }
+        check_head(&file, path)?;
         let mut buffer = Buffer::new(chunk_bytes);
         buffer.go_to(FIRST.offset_bytes);
         Ok(LogReader {

@@ -3,12 +3,13 @@
 use super::error::LogError;
 use super::file::LogFile;
 use super::index::SideFile;
+use super::lock::lock_log;
 use super::name::{beside, side_path};
 use super::open::FIRST;
 use super::scan::{DamagedRange, Found, Scanner};
 use proto::Limits;
 use proto::log::FILE_HEAD;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,12 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits) -> Result<Repaired, LogE
 }
 
 /// Puts a repaired log in the place of the damaged one, which stays beside it under another name.
+///
+/// # Errors
+/// `Held` if a tickerplant has the log open.
 pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
+    let held = OpenOptions::new().read(true).write(true).open(path).map_err(LogError::io(path, "open"))?;
+    lock_log(&held, path)?;
     let new = beside(path, ".repaired");
     // Left over by a repair that was cut short.
     match std::fs::remove_file(&new) {
@@ -90,6 +96,16 @@ pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
     }
     repaired.original = original;
     Ok(repaired)
+}
+
+/// Cuts a log that nobody writes to at the end of its last whole record.
+///
+/// # Errors
+/// `Held` if a tickerplant has it open: then the record is being written.
+pub fn cut_tail(path: &Path, offset_bytes: u64) -> Result<(), LogError> {
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(LogError::io(path, "open"))?;
+    lock_log(&file, path)?;
+    file.truncate(offset_bytes).and_then(|()| file.sync()).map_err(LogError::io(path, "cut off the torn end"))
 }
 
 /// Copies a part of the log to a new file.

@@ -1,0 +1,91 @@
+//! `log cat`: updates as q shows them, or as JSON.
+
+use super::Job;
+use crate::cli::error::CliError;
+use crate::config::options;
+use crate::log::{LogError, LogReader, columns_of, parts, show};
+use proto::{Endian, View};
+use serde_json::json;
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+pub fn cat(job: &Job) -> Result<(), CliError> {
+    let (window, tables, json) = (job.window()?, job.tables()?, job.json()?);
+    let most_items = usize::try_from(job.settings.get(&options::ITEMS)?).unwrap_or(usize::MAX);
+    let mut out = BufWriter::new(io::stdout().lock());
+    for path in &job.files {
+        let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
+        let mut written = Ok(());
+        let read = reader.replay(window.clone(), job.chunk_bytes, Instant::now(), |chunk| {
+            for (index, bytes) in chunk.iter() {
+                let table = parts(bytes, &job.limits).map(|record| record.table);
+                if !tables.is_empty() && !tables.iter().any(|wanted| Some(wanted.as_slice()) == table) {
+                    continue;
+                }
+                written = print(&mut out, index, bytes, &job.limits, json, most_items);
+                if written.is_err() {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        written?;
+        match read {
+            // The log ends before the window does.
+            Ok(_) | Err(LogError::NotReached { .. }) => {}
+            Err(error) => {
+                out.flush()?;
+                return Err(CliError::failed(error));
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn print(
+    out: &mut impl Write,
+    index: u64,
+    bytes: &[u8],
+    limits: &proto::Limits,
+    json: bool,
+    most_items: usize,
+) -> io::Result<()> {
+    let text = |view: &View<'_>| {
+        let mut out = String::new();
+        show::text(view, most_items, &mut out);
+        out
+    };
+    match (parts(bytes, limits), json) {
+        (Some(record), true) => {
+            let line = json!({
+                "index": index,
+                "function": String::from_utf8_lossy(record.function),
+                "table": String::from_utf8_lossy(record.table),
+                "rows": columns_of(&record.columns).1,
+                "data": show::json(&record.columns),
+            });
+            writeln!(out, "{line}")
+        }
+        (Some(record), false) => {
+            let (function, table) = (String::from_utf8_lossy(record.function), String::from_utf8_lossy(record.table));
+            let rows = columns_of(&record.columns).1;
+            let rows = if rows == 1 { "1 row".to_string() } else { format!("{rows} rows") };
+            write!(out, "{index} {function} {table} {rows}")?;
+            match record.columns.list() {
+                Some(columns) => columns.iter().try_for_each(|column| write!(out, " | {}", text(&column)))?,
+                None => write!(out, " | {}", text(&record.columns))?,
+            }
+            writeln!(out)
+        }
+        (None, json) => {
+            // The reader hands out records that were walked.
+            let Ok((view, _)) = View::parse(bytes, Endian::Little, limits) else { return Ok(()) };
+            if json {
+                writeln!(out, "{}", json!({ "index": index, "message": show::json(&view) }))
+            } else {
+                writeln!(out, "{index} {}", text(&view))
+            }
+        }
+    }
+}

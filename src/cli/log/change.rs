@@ -1,0 +1,116 @@
+//! `log slice`, `log repair` and `log index`: what writes files.
+
+use super::Job;
+use super::report::damage_json;
+use crate::cli::error::CliError;
+use crate::cli::progress::Progress;
+use crate::config::options;
+use crate::log::{self, LogReader, SliceError, repair as mend};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+pub fn slice(job: &Job) -> Result<(), CliError> {
+    let path = job.one_file()?;
+    let (window, tables) = (job.window()?, job.tables()?);
+    let out = job.settings.get(&options::OUT)?;
+    let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
+    let mut write = |to: &mut dyn Write| {
+        log::slice(&mut reader, window.clone(), &tables, &job.limits, job.chunk_bytes, to).map_err(
+            |error| match error {
+                SliceError::Output(error) => CliError::Output(error),
+                SliceError::Log(error) => CliError::failed(error),
+            },
+        )
+    };
+    if out.as_os_str() == "-" {
+        write(&mut BufWriter::new(io::stdout().lock()))?;
+        return Ok(());
+    }
+    let file = File::create_new(&out).map_err(|error| CliError::Failed(format!("{}: {error}", out.display())))?;
+    let updates = write(&mut BufWriter::with_capacity(1 << 20, &file))?;
+    file.sync_all()?;
+    eprintln!("{}: {updates} updates", out.display());
+    Ok(())
+}
+
+pub fn repair(job: &Job) -> Result<(), CliError> {
+    let path = job.one_file()?;
+    let mut progress = Progress::new(path.display().to_string());
+    let found = log::survey(path, job.limits, job.chunk_bytes, false, &mut |done, total| progress.at(done, total))
+        .map_err(CliError::failed)?;
+    drop(progress);
+    let in_place = job.settings.is_on(&options::IN_PLACE)?;
+    let out = job.settings.find(&options::OUT)?;
+    if let Some(out) = out {
+        let done = mend::rewrite(path, &out, job.limits).map_err(CliError::failed)?;
+        return say(job, &out, &done);
+    }
+    match (found.damage.is_empty(), found.torn) {
+        (true, None) => {
+            println!("{}: whole, nothing to repair", path.display());
+            Ok(())
+        }
+        (true, Some((offset, bytes))) => {
+            mend::cut_tail(path, offset).map_err(CliError::failed)?;
+            println!("{}: cut off {bytes} bytes of an unfinished record at byte {offset}", path.display());
+            println!("  {} updates are left", found.updates);
+            Ok(())
+        }
+        (false, _) if in_place => {
+            let done = mend::replace(path, job.limits).map_err(CliError::failed)?;
+            log::rebuild(path, job.limits, job.chunk_bytes, &mut |_, _| {}).map_err(CliError::failed)?;
+            say(job, path, &done)
+        }
+        (false, _) => {
+            for damage in &found.damage {
+                eprintln!("{}: {damage}", path.display());
+            }
+            Err(CliError::Usage(
+                "damaged in the middle: say --out FILE for the readable part, or --in-place".to_string(),
+            ))
+        }
+    }
+}
+
+fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    if job.json()? {
+        let report = json!({
+            "path": new.display().to_string(),
+            "updates": done.updates,
+            "bytes": done.bytes,
+            "lost": done.damage.iter().map(damage_json).collect::<Vec<_>>(),
+            "torn_bytes": done.torn_bytes,
+            "original": done.original.display().to_string(),
+        });
+        writeln!(out, "{report}")?;
+        return Ok(());
+    }
+    writeln!(out, "{}: {} updates, {} bytes", new.display(), done.updates, done.bytes)?;
+    for damage in &done.damage {
+        writeln!(out, "  lost: {damage}")?;
+    }
+    if done.torn_bytes > 0 {
+        writeln!(out, "  lost: {} bytes of an unfinished record at the end", done.torn_bytes)?;
+    }
+    writeln!(out, "  the log as it was: {}", done.original.display())?;
+    Ok(())
+}
+
+pub fn index(job: &Job) -> Result<(), CliError> {
+    for path in &job.files {
+        let mut progress = Progress::new(path.display().to_string());
+        let (blocks, updates) =
+            log::rebuild(path, job.limits, job.chunk_bytes, &mut |done, total| progress.at(done, total))
+                .map_err(CliError::failed)?;
+        drop(progress);
+        if job.json()? {
+            println!("{}", json!({ "path": path.display().to_string(), "blocks": blocks, "updates": updates }));
+        } else {
+            println!("{}: {blocks} blocks, {updates} updates", log::side_path(path).display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! `elastick log`: tools for tickerplant logs, elastick's and kdb+'s.
+
+mod cat;
+mod change;
+mod report;
+
+use super::args::{command_with, settings_of};
+use super::error::CliError;
+use crate::config::{Limits, Program, Settings, options};
+use clap::{Arg, ArgMatches, Command};
+use std::path::PathBuf;
+
+/// One action on logs.
+struct Action {
+    name: &'static str,
+    about: &'static str,
+    /// Options that it takes besides those that all take.
+    options: &'static [&'static str],
+    run: fn(&Job) -> Result<(), CliError>,
+}
+
+const ACTIONS: &[Action] = &[
+    Action {
+        name: "info",
+        about: "What a log holds: updates, rows and bytes of each table, first and last, side file, torn end",
+        options: &["json"],
+        run: report::info,
+    },
+    Action {
+        name: "verify",
+        about: "Read all of a log, compare its blocks with their checksums, name damage by its range; fails if there is any",
+        options: &["json"],
+        run: report::verify,
+    },
+    Action {
+        name: "cat",
+        about: "Print updates as q shows them, one on a line",
+        options: &["from", "to", "tables", "items", "json"],
+        run: cat::cat,
+    },
+    Action {
+        name: "slice",
+        about: "Write a range of updates, of some tables or all, as a log of its own",
+        options: &["from", "to", "tables", "out"],
+        run: change::slice,
+    },
+    Action {
+        name: "repair",
+        about: "Cut off a torn end; from a log damaged in the middle write what can be read to another file",
+        options: &["out", "in-place", "json"],
+        run: change::repair,
+    },
+    Action { name: "index", about: "Write the side file of a log anew", options: &["json"], run: change::index },
+];
+
+/// Options of all actions.
+const COMMON: &[&str] = &["config", "limit-message", "limit-depth", "limit-log-read-chunk"];
+
+const EXAMPLES: &str = "Examples:
+  elastick log info sym2026.11.21
+  elastick log verify --json sym2026.11.*[0-9]
+  elastick log cat --from 1000 --to 1010 --tables trade sym2026.11.21
+  elastick log slice --from 0 --to 5000 --out morning sym2026.11.21
+  elastick log repair --in-place sym2026.11.21";
+
+pub fn command() -> Command {
+    let actions = ACTIONS.iter().map(|action| {
+        let takes = |name: &str| COMMON.contains(&name) || action.options.contains(&name);
+        let files = Arg::new("files")
+            .value_name("LOG")
+            .help("Log to work on")
+            .required(true)
+            .num_args(1..)
+            .value_parser(clap::value_parser!(PathBuf));
+        command_with(Program::Log, action.name, &takes).about(action.about).arg(files)
+    });
+    Command::new(Program::Log.name())
+        .about("Tools for tickerplant logs, elastick's and kdb+'s")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(actions)
+        .after_help(EXAMPLES)
+}
+
+/// An action's logs and settings.
+struct Job {
+    files: Vec<PathBuf>,
+    settings: Settings,
+    limits: proto::Limits,
+    chunk_bytes: usize,
+}
+
+impl Job {
+    fn json(&self) -> Result<bool, CliError> {
+        Ok(self.settings.is_on(&options::JSON)?)
+    }
+
+    /// The range of updates that was asked for.
+    fn window(&self) -> Result<std::ops::Range<u64>, CliError> {
+        let (from, to) = (self.settings.get(&options::FROM)?, self.settings.find(&options::TO)?);
+        let to = to.unwrap_or(u64::MAX);
+        if from > to {
+            return Err(CliError::Usage(format!("--from {from} is behind --to {to}")));
+        }
+        Ok(from..to)
+    }
+
+    /// The tables that were asked for, none for all.
+    fn tables(&self) -> Result<Vec<Vec<u8>>, CliError> {
+        Ok(self.settings.get(&options::TABLES)?.into_iter().map(String::into_bytes).collect())
+    }
+
+    /// The one log of an action that makes one log.
+    fn one_file(&self) -> Result<&PathBuf, CliError> {
+        match self.files.as_slice() {
+            [file] => Ok(file),
+            _ => Err(CliError::Usage("give one log".to_string())),
+        }
+    }
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let unknown = || CliError::Usage("which action?".to_string());
+    let (name, own) = matches.subcommand().ok_or_else(unknown)?;
+    let action = ACTIONS.iter().find(|action| action.name == name).ok_or_else(unknown)?;
+    let settings = settings_of(Program::Log, own)?;
+    let limits = Limits::resolve(&settings)?;
+    let job = Job {
+        files: own.get_many::<PathBuf>("files").into_iter().flatten().cloned().collect(),
+        limits: limits.codec(),
+        chunk_bytes: usize::try_from(limits.log_read_chunk_bytes).unwrap_or(usize::MAX),
+        settings,
+    };
+    (action.run)(&job)
+}

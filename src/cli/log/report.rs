@@ -1,0 +1,118 @@
+//! `log info` and `log verify`.
+
+use super::Job;
+use crate::cli::error::CliError;
+use crate::cli::progress::Progress;
+use crate::log::{DamagedRange, SideState, Survey, survey};
+use serde_json::{Value as Json, json};
+use std::io::{BufWriter, Write};
+
+pub fn info(job: &Job) -> Result<(), CliError> {
+    each(job, false).map(drop)
+}
+
+pub fn verify(job: &Job) -> Result<(), CliError> {
+    match each(job, true)? {
+        0 => Ok(()),
+        1 => Err(CliError::Failed("one log is not whole".to_string())),
+        bad => Err(CliError::Failed(format!("{bad} logs are not whole"))),
+    }
+}
+
+/// Reports on every log; answers how many are not whole.
+fn each(job: &Job, checksums: bool) -> Result<usize, CliError> {
+    let json = job.json()?;
+    let mut bad = 0;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for path in &job.files {
+        let mut progress = Progress::new(path.display().to_string());
+        let survey = survey(path, job.limits, job.chunk_bytes, checksums, &mut |done, total| progress.at(done, total))
+            .map_err(CliError::failed)?;
+        drop(progress);
+        bad += usize::from(!survey.is_whole());
+        if json {
+            writeln!(out, "{}", to_json(&survey))?;
+        } else {
+            print(&mut out, &survey)?;
+        }
+        out.flush()?;
+    }
+    Ok(bad)
+}
+
+fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
+    writeln!(out, "{}: {} updates, {} bytes", survey.path.display(), survey.updates, survey.bytes)?;
+    if !survey.tables.is_empty() {
+        let names = survey.tables.keys().map(|name| String::from_utf8_lossy(name));
+        let width = names.map(|name| name.chars().count()).max().unwrap_or_default().max(5);
+        writeln!(out, "  {:width$} {:>12} {:>14} {:>16}  first .. last", "table", "updates", "rows", "bytes")?;
+        for (name, table) in &survey.tables {
+            let name = String::from_utf8_lossy(name);
+            let (updates, rows, bytes) = (table.updates, table.rows, table.bytes);
+            writeln!(out, "  {name:width$} {updates:>12} {rows:>14} {bytes:>16}  {} .. {}", table.first, table.last)?;
+        }
+    }
+    if survey.other_messages > 0 {
+        writeln!(out, "  messages that are no updates of a table: {}", survey.other_messages)?;
+    }
+    match &survey.side {
+        SideState::Missing => writeln!(out, "  side file: none")?,
+        SideState::Foreign => writeln!(out, "  side file: cannot be used; `elastick log index` makes a new one")?,
+        SideState::Covers { blocks, updates, checked } => {
+            let checked = if *checked { ", checksums compared" } else { "" };
+            writeln!(out, "  side file: {blocks} blocks, up to update {updates}{checked}")?;
+        }
+    }
+    for damage in &survey.damage {
+        writeln!(out, "  DAMAGED: {damage}")?;
+    }
+    if let Some((offset, bytes)) = survey.torn {
+        writeln!(out, "  unfinished record at the end: {bytes} bytes at byte {offset} (torn, or being written now)")?;
+    }
+    if survey.is_whole() {
+        writeln!(out, "  whole")?;
+    }
+    Ok(())
+}
+
+fn to_json(survey: &Survey) -> Json {
+    let tables = survey.tables.iter().map(|(name, table)| {
+        json!({
+            "table": String::from_utf8_lossy(name),
+            "updates": table.updates,
+            "rows": table.rows,
+            "bytes": table.bytes,
+            "first": table.first,
+            "last": table.last,
+        })
+    });
+    let side = match &survey.side {
+        SideState::Missing => json!("missing"),
+        SideState::Foreign => json!("unusable"),
+        SideState::Covers { blocks, updates, checked } => {
+            json!({ "blocks": blocks, "updates": updates, "checksums_compared": checked })
+        }
+    };
+    json!({
+        "path": survey.path.display().to_string(),
+        "whole": survey.is_whole(),
+        "updates": survey.updates,
+        "bytes": survey.bytes,
+        "tables": tables.collect::<Vec<_>>(),
+        "other_messages": survey.other_messages,
+        "side": side,
+        "damage": survey.damage.iter().map(damage_json).collect::<Vec<_>>(),
+        "torn": survey.torn.map(|(offset, bytes)| json!({ "offset": offset, "bytes": bytes })),
+    })
+}
+
+pub fn damage_json(damage: &DamagedRange) -> Json {
+    json!({
+        "first_byte": damage.first_byte,
+        "last_byte": damage.last_byte,
+        "first_index": damage.first_index,
+        "last_index": damage.last_index,
+        "reason": damage.fault.kind.to_string(),
+        "at_byte": damage.first_byte.saturating_add(damage.fault.offset_bytes),
+    })
+}

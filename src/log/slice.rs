@@ -1,0 +1,56 @@
+//! Part of a log as a log: a range of updates, of some tables or all.
+
+use super::error::LogError;
+use super::reader::{LogReader, parts};
+use proto::Limits;
+use proto::log::FILE_HEAD;
+use std::io::{self, Write};
+use std::ops::{ControlFlow, Range};
+use std::time::Instant;
+
+/// Writes a log of the updates in `window` whose table is among `tables` (all if it is empty). Answers how many.
+///
+/// The window ends early where the log does.
+pub fn slice(
+    reader: &mut LogReader,
+    window: Range<u64>,
+    tables: &[Vec<u8>],
+    limits: &Limits,
+    chunk_bytes: usize,
+    out: &mut dyn Write,
+) -> Result<u64, SliceError> {
+    out.write_all(&FILE_HEAD)?;
+    let mut updates: u64 = 0;
+    let mut failed = Ok(());
+    let wanted = |bytes: &[u8]| {
+        tables.is_empty()
+            || parts(bytes, limits).is_some_and(|record| tables.iter().any(|table| table.as_slice() == record.table))
+    };
+    // All that is there is wanted, and nothing to come: the deadline is now.
+    let read = reader.replay(window, chunk_bytes, Instant::now(), |chunk| {
+        for (_, bytes) in chunk.iter().filter(|(_, bytes)| wanted(bytes)) {
+            failed = out.write_all(bytes);
+            if failed.is_err() {
+                return ControlFlow::Break(());
+            }
+            updates = updates.saturating_add(1);
+        }
+        ControlFlow::Continue(())
+    });
+    failed?;
+    match read {
+        Ok(_) | Err(LogError::NotReached { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    out.flush()?;
+    Ok(updates)
+}
+
+/// Reading the log failed, or writing the slice.
+#[derive(Debug, thiserror::Error)]
+pub enum SliceError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("cannot write the slice: {0}")]
+    Output(#[from] io::Error),
+}

@@ -1,0 +1,202 @@
+//! Looking a whole log over: what it holds, what is damaged, and whether its side file can be used.
+
+use super::error::LogError;
+use super::file::LogFile;
+use super::index::SideFile;
+use super::name::side_path;
+use super::open::{FIRST, checksum_range};
+use super::proof::columns_of;
+use super::reader::{check_head, parts};
+use super::scan::{DamagedRange, Found, Scanner};
+use super::show;
+use proto::{Limits, View};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// What is known of one table in a log.
+#[derive(Clone, Debug, Default)]
+pub struct TableSummary {
+    pub updates: u64,
+    pub rows: u64,
+    pub bytes: u64,
+    /// First item of the first column of the first update, as q shows it.
+    pub first: String,
+    /// Last item of the first column of the last update.
+    pub last: String,
+}
+
+/// How the side file stands to the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SideState {
+    Missing,
+    /// Not a side file that this version reads.
+    Foreign,
+    /// Blocks that were compared with the log agree up to this update.
+    Covers {
+        blocks: u64,
+        updates: u64,
+        checked: bool,
+    },
+}
+
+/// What a log holds.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// Messages of any kind.
+    pub updates: u64,
+    /// Messages that are not a call with a table.
+    pub other_messages: u64,
+    pub tables: BTreeMap<Vec<u8>, TableSummary>,
+    pub damage: Vec<DamagedRange>,
+    /// Where an unfinished record at the end begins, and its bytes.
+    pub torn: Option<(u64, u64)>,
+    pub side: SideState,
+}
+
+impl Survey {
+    /// Whether every byte can be read and is what was written.
+    pub fn is_whole(&self) -> bool {
+        self.damage.is_empty() && self.torn.is_none()
+    }
+}
+
+/// Reads all of a log; `checksums` also compares each block with the side file. `progress` is told how many of the
+/// bytes have been read.
+pub fn survey(
+    path: &Path,
+    limits: Limits,
+    chunk_bytes: usize,
+    checksums: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Survey, LogError> {
+    let file = File::open(path).map_err(LogError::io(path, "open"))?;
+    check_head(&file, path)?;
+    let bytes = file.size_bytes().map_err(LogError::io(path, "read"))?;
+    let side = SideFile::open(&side_path(path));
+    let mut survey = Survey {
+        path: path.to_path_buf(),
+        bytes,
+        updates: 0,
+        other_messages: 0,
+        tables: BTreeMap::new(),
+        damage: Vec::new(),
+        torn: None,
+        side: SideState::Missing,
+    };
+    if checksums {
+        check_blocks(&file, path, side.as_ref(), &mut survey.damage, progress)?;
+    }
+    let unreadable = survey.damage.len();
+    let mut scanner = Scanner::new(&file, path, FIRST, side.as_ref(), limits, chunk_bytes);
+    let mut last_told = 0;
+    // Where the last update of each table stands: its text is made once, at the end.
+    let mut lasts = BTreeMap::new();
+    loop {
+        match scanner.next()? {
+            Found::Record { at, bytes: record } => {
+                survey.updates = survey.updates.saturating_add(1);
+                let last = (at.offset_bytes, record.len());
+                take_in(&mut survey, &mut lasts, record, last, &limits);
+                if at.offset_bytes.saturating_sub(last_told) >= 64 << 20 {
+                    last_told = at.offset_bytes;
+                    progress(last_told, bytes);
+                }
+            }
+            Found::Damage(damage) => survey.damage.push(damage),
+            Found::Torn { at, bytes } => {
+                survey.torn = Some((at.offset_bytes, bytes));
+                break;
+            }
+            Found::End { .. } => break,
+        }
+    }
+    for (table, summary) in &mut survey.tables {
+        if let Some((offset_bytes, length)) = lasts.get(table) {
+            let mut record = vec![0; *length];
+            super::file::read_full(&file, &mut record, *offset_bytes).map_err(LogError::io(path, "read"))?;
+            summary.last = parts(&record, &limits).map(|record| edge(&record.columns, true)).unwrap_or_default();
+        }
+    }
+    progress(bytes, bytes);
+    // A block with damage inside is named by the damage.
+    let (blocks, ranges) = survey.damage.split_at(unreadable.min(survey.damage.len()));
+    let overlaps = |block: &DamagedRange| {
+        ranges.iter().any(|range| range.first_byte < block.last_byte && block.first_byte < range.last_byte)
+    };
+    let mut damage: Vec<_> = blocks.iter().filter(|block| !overlaps(block)).chain(ranges).cloned().collect();
+    damage.sort_by_key(|range| range.first_byte);
+    survey.damage = damage;
+    survey.side = match &side {
+        Some(side) => SideState::Covers {
+            blocks: side.entries(),
+            updates: side.end().map_or(0, |end| end.index),
+            checked: checksums,
+        },
+        None if side_path(path).exists() => SideState::Foreign,
+        None => SideState::Missing,
+    };
+    Ok(survey)
+}
+
+/// Compares every block with its checksum.
+fn check_blocks(
+    file: &File,
+    path: &Path,
+    side: Option<&SideFile>,
+    damage: &mut Vec<DamagedRange>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), LogError> {
+    let Some(side) = side else { return Ok(()) };
+    let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
+    for at in 0..side.entries() {
+        let Some(entry) = side.entry(at).filter(|entry| entry.end().offset_bytes <= size) else { continue };
+        if !entry.agrees_with(file, path)? {
+            damage.push(checksum_range(&entry));
+        }
+        if at % 1024 == 0 {
+            progress(entry.offset_bytes, size);
+        }
+    }
+    Ok(())
+}
+
+fn take_in(
+    survey: &mut Survey,
+    lasts: &mut BTreeMap<Vec<u8>, (u64, usize)>,
+    bytes: &[u8],
+    last: (u64, usize),
+    limits: &Limits,
+) {
+    let Some(record) = parts(bytes, limits) else {
+        survey.other_messages = survey.other_messages.saturating_add(1);
+        return;
+    };
+    let (_, rows) = columns_of(&record.columns);
+    let summary = match survey.tables.get_mut(record.table) {
+        Some(summary) => summary,
+        None => {
+            let first = edge(&record.columns, false);
+            survey.tables.entry(record.table.to_vec()).or_insert(TableSummary { first, ..TableSummary::default() })
+        }
+    };
+    summary.updates = summary.updates.saturating_add(1);
+    summary.rows = summary.rows.saturating_add(rows);
+    summary.bytes = summary.bytes.saturating_add(bytes.len() as u64);
+    match lasts.get_mut(record.table) {
+        Some(place) => *place = last,
+        None => _ = lasts.insert(record.table.to_vec(), last),
+    }
+}
+
+/// The first or last item of the first column.
+fn edge(data: &View<'_>, last: bool) -> String {
+    let columns = data.table().map(|table| table.columns).or_else(|| data.list());
+    let mut out = String::new();
+    if let Some(first) = columns.and_then(|columns| columns.iter().next()) {
+        show::item(&first, if last { first.count().saturating_sub(1) } else { 0 }, &mut out);
+    }
+    out
+}
