@@ -154,49 +154,37 @@ struct Trust {
     entries: u64,
     /// Where they end.
     end: Mark,
-    /// The next block, if its records are whole and only its checksum differs.
-    checksum: Option<Entry>,
+    /// The next block, if the log has it but with other bytes.
+    suspect: Option<Entry>,
 }
 
 /// Compares the last blocks (all, if suspicious) with the log.
 fn trusted(file: &File, path: &Path, side: Option<&SideFile>, how: &How) -> Result<Trust, LogError> {
-    let mut trust = Trust { entries: 0, end: FIRST, checksum: None };
-    let Some(side) = side else { return Ok(trust) };
+    let Some(side) = side else { return Ok(Trust { entries: 0, end: FIRST, suspect: None }) };
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
-    let mut first = if how.suspicious { 0 } else { side.entries().saturating_sub(CHECKED_BLOCKS) };
-    let mut at = first;
-    while at < side.entries() {
-        let entry = side.entry(at).filter(|entry| entry.end().offset_bytes <= size);
-        let Some(entry) = entry else { break };
-        if entry.agrees_with(file, path)? {
-            (trust.entries, trust.end) = (at.saturating_add(1), entry.end());
-            at = at.saturating_add(1);
-        } else if is_whole(file, path, &entry, how)? {
-            trust.checksum = Some(entry);
-            break;
-        } else if at == first && first > 0 {
-            // Not even the first of the last blocks: compare from the beginning.
-            (first, at) = (0, 0);
-        } else {
-            break;
+    let present = |at: u64| side.entry(at).filter(|entry| entry.end().offset_bytes <= size);
+    // The first block from `at` on that is not there or has other bytes.
+    let first_bad = |mut at: u64| loop {
+        match present(at) {
+            Some(entry) if entry.agrees_with(file, path)? => at = at.saturating_add(1),
+            _ => return Ok::<u64, LogError>(at),
+        }
+    };
+    let begin = if how.suspicious { 0 } else { side.entries().saturating_sub(CHECKED_BLOCKS) };
+    let mut entries = first_bad(begin)?;
+    if entries == begin && begin > 0 {
+        entries = first_bad(0)?;
+    }
+    let mut suspect = present(entries);
+    if entries == 0 && suspect.is_some() && side.entries() > 1 {
+        // If no block at all agrees, the side file is that of another log.
+        let mut others = (1..side.entries()).filter_map(present);
+        if !others.try_fold(false, |found, entry| Ok::<bool, LogError>(found || entry.agrees_with(file, path)?))? {
+            suspect = None;
         }
     }
-    if at == first
-        && first > 0
-        && let Some(before) = side.entry(first.saturating_sub(1))
-    {
-        (trust.entries, trust.end) = (first, before.end());
-    }
-    Ok(trust)
-}
-
-/// Whether a block is made of as many whole records as its entry says.
-pub(super) fn is_whole(file: &dyn LogFile, path: &Path, entry: &Entry, how: &How) -> Result<bool, LogError> {
-    let mut scanner = Scanner::new(file, path, entry.begin(), None, how.limits, how.chunk_bytes);
-    for _ in 0..entry.updates {
-        let Found::Record { .. } = scanner.next()? else { return Ok(false) };
-    }
-    Ok(scanner.end_mark() == entry.end())
+    let end = entries.checked_sub(1).and_then(present).map_or(FIRST, |entry| entry.end());
+    Ok(Trust { entries, end, suspect })
 }
 
 /// Walks what the side file does not cover and repairs the end. None if the log has to be replaced first.
@@ -208,22 +196,34 @@ fn walk(
     how: &How,
     report: &mut OpenReport,
 ) -> Result<Option<Opened>, LogError> {
-    let mut writer = SideWriter::open(&side_path(path), trust.entries);
+    // Written only when the log is accepted: a start that is refused must leave what can tell the damage's range.
+    let mut entries = Vec::new();
     let mut builder = BlockBuilder::new(trust.end, how.last_epoch);
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let mut scanner = Scanner::new(&file, path, trust.end, side, how.limits, how.chunk_bytes);
-    let mut damage = trust.checksum.map(|entry| checksum_range(&entry));
+    let mut suspect = trust.suspect;
     let end = loop {
-        let found = match damage.take() {
-            Some(damage) => Found::Damage(damage),
-            None => scanner.next()?,
-        };
-        match found {
-            Found::Record { bytes, .. } => {
-                if let Some(entry) = builder.add(bytes, 1) {
-                    writer.push(&entry);
-                }
+        let mut found = scanner.next()?;
+        if let (Found::Record { at, bytes }, Some(entry)) = (&found, suspect)
+            && at.offset_bytes.saturating_add(bytes.len() as u64) >= entry.end().offset_bytes
+        {
+            // All of the block can be read, so nothing but its checksum tells.
+            suspect = None;
+            if how.damage == Damage::Skip {
+                // Which byte is wrong is not known: the records are kept, and named.
+                report.damage.push(checksum_range(&entry));
+            } else {
+                (entries, builder) = (Vec::new(), BlockBuilder::new(trust.end, how.last_epoch));
+                found = Found::Damage(checksum_range(&entry));
             }
+        }
+        if let (Found::Torn { at, .. }, Some(entry), false) = (&found, suspect, how.suspicious) {
+            // The block was whole when it was written, and no power failed since.
+            let first = DamagedRange { first_byte: at.offset_bytes, first_index: at.index, ..checksum_range(&entry) };
+            found = Found::Damage(first);
+        }
+        match found {
+            Found::Record { bytes, .. } => entries.extend(builder.add(bytes, 1)),
             Found::End { at } => break at,
             Found::Torn { at, bytes } => {
                 report.cut = Some(Cut { offset_bytes: at.offset_bytes, bytes, kept_in: None });
@@ -231,8 +231,6 @@ fn walk(
             }
             Found::Damage(damage) => match how.damage {
                 Damage::Stop => return Err(LogError::Damaged { path: path.to_path_buf(), damage: Box::new(damage) }),
-                // Its records can be read, and which byte is wrong is not known: they are kept, and named.
-                Damage::Skip if damage.fault.kind == FaultKind::Checksum => report.damage.push(damage),
                 Damage::Skip => return Ok(None),
                 Damage::KeepBefore => {
                     let at = Mark { offset_bytes: damage.first_byte, index: damage.first_index };
@@ -254,9 +252,9 @@ fn walk(
     }
     // What a writer before us left in the page cache counts as durable from here on.
     file.sync().map_err(LogError::io(path, "sync"))?;
-    if let Some(entry) = builder.close() {
-        writer.push(&entry);
-    }
+    entries.extend(builder.close());
+    let mut writer = SideWriter::open(&side_path(path), trust.entries);
+    entries.iter().for_each(|entry| writer.push(entry));
     writer.flush();
     report.walked_bytes = end.offset_bytes.saturating_sub(trust.end.offset_bytes);
     (report.updates, report.bytes) = (end.index, end.offset_bytes);

@@ -68,6 +68,9 @@ const PREFIXES_MOST: usize = 16;
 /// The record that every tickerplant writes, for damage at the very start.
 const UPD_PREFIX: &[u8] = b"\x00\x00\x03\x00\x00\x00\xf5upd\0";
 
+/// A record that does not end before the file does.
+const CUT_OFF: Fault = Fault { kind: FaultKind::Malformed(proto::DecodeErrorKind::Incomplete), offset_bytes: 0 };
+
 pub(crate) struct Scanner<'a> {
     file: &'a dyn LogFile,
     path: &'a Path,
@@ -77,6 +80,8 @@ pub(crate) struct Scanner<'a> {
     index: u64,
     /// Bytes of the record handed out last.
     handed_bytes: usize,
+    /// Bytes of the record behind it, if that has been looked at; or 0.
+    ahead_bytes: usize,
     prefixes: Vec<Vec<u8>>,
 }
 
@@ -93,7 +98,7 @@ impl<'a> Scanner<'a> {
         let mut buffer = Buffer::new(chunk_bytes);
         buffer.go_to(from.offset_bytes);
         let prefixes = vec![UPD_PREFIX.to_vec()];
-        Scanner { file, path, side, limits, buffer, index: from.index, handed_bytes: 0, prefixes }
+        Scanner { file, path, side, limits, buffer, index: from.index, handed_bytes: 0, ahead_bytes: 0, prefixes }
     }
 
     fn mark(&self) -> Mark {
@@ -109,77 +114,130 @@ impl<'a> Scanner<'a> {
     /// The next record, damage, or the end; after `Torn` or `End` it stays there.
     pub fn next(&mut self) -> Result<Found<'_>, LogError> {
         self.buffer.consume(std::mem::take(&mut self.handed_bytes));
-        let fault = loop {
-            match record::step(self.buffer.available(), &self.limits) {
-                Step::Whole(length) => {
-                    let at = self.mark();
-                    self.handed_bytes = length;
-                    self.index = self.index.saturating_add(1);
-                    let bytes = self.buffer.available().get(..length).unwrap_or_default();
-                    if self.prefixes.len() < PREFIXES_MOST
-                        && let Some(prefix) = record::call_prefix(bytes)
-                        && !self.prefixes.iter().any(|known| known == prefix)
-                    {
-                        self.prefixes.push(prefix.to_vec());
-                    }
-                    return Ok(Found::Record { at, bytes });
-                }
-                Step::Incomplete => {
-                    if self.refill()? == 0 {
-                        break None;
-                    }
-                }
-                Step::Bad(fault) => break Some(fault),
-            }
-        };
         let at = self.mark();
-        if fault.is_none() && self.buffer.available().is_empty() {
-            return Ok(Found::End { at });
+        let known = std::mem::take(&mut self.ahead_bytes);
+        let step = if known > 0 { Step::Whole(known) } else { self.look(0)? };
+        match step {
+            Step::Whole(length) => {
+                if let Some(fault) = self.fault_behind(length)? {
+                    if let Some(next_byte) = self.find_record(at.offset_bytes)? {
+                        return self.damage(at, next_byte, fault);
+                    }
+                    if self.index_at_end()? == Some(at.index.saturating_add(1)) {
+                        // The side file knows that all that is left was one record.
+                        return self.damage_to_the_end(at, fault);
+                    }
+                    // No record follows: this one is kept, and what is behind it looked at next.
+                    self.buffer.go_to(at.offset_bytes);
+                    self.look(0)?;
+                }
+                self.learn(length);
+                self.handed_bytes = length;
+                self.index = self.index.saturating_add(1);
+                Ok(Found::Record { at, bytes: self.record(length) })
+            }
+            Step::Incomplete if self.buffer.available().is_empty() => Ok(Found::End { at }),
+            Step::Incomplete => {
+                // A record that ends only behind where another one begins is one whose counts are wrong.
+                match self.find_record(at.offset_bytes)? {
+                    Some(next_byte) => self.damage(at, next_byte, CUT_OFF),
+                    None => self.torn(at),
+                }
+            }
+            Step::Bad(fault) => match self.find_record(at.offset_bytes)? {
+                Some(next_byte) => self.damage(at, next_byte, fault),
+                None if self.is_zero_from(at.offset_bytes)? => self.torn(at),
+                None => self.damage_to_the_end(at, fault),
+            },
         }
-        self.behind_damage(at, fault)
+    }
+
+    /// What stands so many bytes behind the buffer's start, reading on as far as needed.
+    fn look(&mut self, behind_bytes: usize) -> Result<Step, LogError> {
+        loop {
+            match record::step(self.buffer.available().get(behind_bytes..).unwrap_or_default(), &self.limits) {
+                Step::Incomplete if self.refill()? > 0 => {}
+                step => return Ok(step),
+            }
+        }
+    }
+
+    /// A wrong count can make a shorter message of a longer one; then what follows is no record, nor one that is only
+    /// damaged at its beginning. Answers what is wrong there.
+    fn fault_behind(&mut self, length: usize) -> Result<Option<Fault>, LogError> {
+        let fault = match self.look(length)? {
+            Step::Whole(next) => {
+                self.ahead_bytes = next;
+                return Ok(None);
+            }
+            Step::Incomplete if self.buffer.available().len() == length => return Ok(None),
+            Step::Incomplete => CUT_OFF,
+            Step::Bad(fault) => fault,
+        };
+        if self.is_spoiled(length) {
+            return Ok(None);
+        }
+        Ok(Some(Fault { offset_bytes: fault.offset_bytes.saturating_add(length as u64), ..fault }))
+    }
+
+    /// Whether the bytes there are those of a known beginning but for a few.
+    fn is_spoiled(&self, behind_bytes: usize) -> bool {
+        let bytes = self.buffer.available().get(behind_bytes..).unwrap_or_default();
+        self.prefixes.iter().any(|prefix| {
+            let differ = prefix.iter().zip(bytes).filter(|(known, found)| known != found).count();
+            bytes.len() >= prefix.len() && differ <= prefix.len() / 4
+        })
+    }
+
+    fn record(&self, length: usize) -> &[u8] {
+        self.buffer.available().get(..length).unwrap_or_default()
+    }
+
+    /// Remembers how the record begins.
+    fn learn(&mut self, length: usize) {
+        if self.prefixes.len() < PREFIXES_MOST
+            && let Some(prefix) = record::call_prefix(self.record(length))
+            && !self.prefixes.iter().any(|known| known == prefix)
+        {
+            let prefix = prefix.to_vec();
+            self.prefixes.push(prefix);
+        }
     }
 
     fn refill(&mut self) -> Result<usize, LogError> {
         self.buffer.refill(self.file).map_err(LogError::io(self.path, "read"))
     }
 
-    /// Decides between torn tail and damage; behind damage the scan goes on at the next record.
-    fn behind_damage(&mut self, at: Mark, fault: Option<Fault>) -> Result<Found<'_>, LogError> {
-        let Some(next_byte) = self.find_record(at.offset_bytes)? else {
-            let size = self.file.size_bytes().map_err(LogError::io(self.path, "read"))?;
-            let bytes = size.saturating_sub(at.offset_bytes);
-            self.buffer.go_to(at.offset_bytes);
-            let torn = match fault {
-                None => true,
-                Some(_) => self.is_zero_from(at.offset_bytes)?,
-            };
-            let Some(fault) = fault.filter(|_| !torn) else { return Ok(Found::Torn { at, bytes }) };
-            self.buffer.go_to(size);
-            return Ok(Found::Damage(DamagedRange {
-                first_byte: at.offset_bytes,
-                last_byte: size,
-                first_index: at.index,
-                last_index: self
-                    .side
-                    .and_then(|side| side.end())
-                    .filter(|end| end.offset_bytes == size)
-                    .map(|end| end.index),
-                fault,
-            }));
-        };
+    /// Damage up to a place where a record begins, at which the scan goes on.
+    fn damage(&mut self, at: Mark, next_byte: u64, fault: Fault) -> Result<Found<'_>, LogError> {
         let next = self.index_at(next_byte)?;
         self.buffer.go_to(next_byte);
         self.index = next.unwrap_or(at.index).max(at.index);
-        // A record that is cut off by another one is one whose counts are wrong.
-        let fault =
-            fault.unwrap_or(Fault { kind: FaultKind::Malformed(proto::DecodeErrorKind::Incomplete), offset_bytes: 0 });
-        Ok(Found::Damage(DamagedRange {
-            first_byte: at.offset_bytes,
-            last_byte: next_byte,
-            first_index: at.index,
-            last_index: next,
-            fault,
-        }))
+        let (first_byte, first_index) = (at.offset_bytes, at.index);
+        Ok(Found::Damage(DamagedRange { first_byte, last_byte: next_byte, first_index, last_index: next, fault }))
+    }
+
+    /// Damage behind which there is no record; the scan is at its end.
+    fn damage_to_the_end(&mut self, at: Mark, fault: Fault) -> Result<Found<'_>, LogError> {
+        let (size, last_index) = (self.size()?, self.index_at_end()?);
+        self.buffer.go_to(size);
+        let (first_byte, first_index) = (at.offset_bytes, at.index);
+        Ok(Found::Damage(DamagedRange { first_byte, last_byte: size, first_index, last_index, fault }))
+    }
+
+    /// The index behind the last update, if the side file covers the whole log.
+    fn index_at_end(&self) -> Result<Option<u64>, LogError> {
+        let (size, end) = (self.size()?, self.side.and_then(SideFile::end));
+        Ok(end.filter(|end| end.offset_bytes == size).map(|end| end.index))
+    }
+
+    fn torn(&mut self, at: Mark) -> Result<Found<'_>, LogError> {
+        self.buffer.go_to(at.offset_bytes);
+        Ok(Found::Torn { at, bytes: self.size()?.saturating_sub(at.offset_bytes) })
+    }
+
+    fn size(&self) -> Result<u64, LogError> {
+        self.file.size_bytes().map_err(LogError::io(self.path, "read"))
     }
 
     fn is_zero_from(&mut self, offset_bytes: u64) -> Result<bool, LogError> {

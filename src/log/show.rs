@@ -396,7 +396,7 @@ mod tests {
     fn text_is_quoted_and_lists_are_abbreviated() {
         assert_eq!(shown(b"\x0a\x00\x03\0\0\0a\"\n"), "\"a\\\"\\n\"");
         assert_eq!(shown(b"\x0b\x00\x02\0\0\0a\0bc\0"), "`a`bc");
-        assert_eq!(shown(b"\x00\x00\x02\0\0\0\xf5a\0\xf7\x02\0\0\0\0\0\xf8\x3f"), "(`a;1.5)");
+        assert_eq!(shown(b"\x00\x00\x02\0\0\0\xf5a\0\xf7\0\0\0\0\0\0\xf8\x3f"), "(`a;1.5)");
     }
 
     #[test]

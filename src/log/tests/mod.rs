@@ -1,5 +1,11 @@
 //! Behaviour of the log as a whole, one file for each theme.
 
+mod damage;
+mod durable;
+mod faulty;
 mod golden;
+mod grow;
+mod model;
 mod seek;
 mod support;
+mod writers;

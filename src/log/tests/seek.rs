@@ -84,6 +84,18 @@ fn opening_to_append_rebuilds_a_side_file_that_is_lost_torn_or_stale() {
 }
 
 #[test]
+fn opening_to_append_rebuilds_the_side_file_of_another_log() {
+    let (one, other) = (Folder::new(), Folder::new());
+    let path = one.with(&many());
+    let different: Vec<_> = (0..600).map(|i| update("quote", i, 50)).collect();
+    std::fs::copy(side_path(&other.with(&different)), side_path(&path)).unwrap();
+    let (writer, report) = one.open();
+    assert_eq!(report.updates, 600);
+    writer.close().unwrap();
+    assert_eq!(one.open().1.walked_bytes, 0);
+}
+
+#[test]
 fn proofs_of_windows_add_up() {
     let folder = Folder::new();
     let updates = many();

@@ -1,0 +1,209 @@
+//! Torn tails, damage in the middle, and what is left after a repair.
+
+use super::support::*;
+use crate::config::Damage;
+use crate::log::{FaultKind, LogError, repair, side_path, survey};
+use proto::Limits;
+use std::path::Path;
+
+fn look(path: &Path) -> crate::log::Survey {
+    survey(path, Limits::default(), CHUNK, true, &mut |_, _| {}).unwrap()
+}
+
+/// Where each record begins, and the end.
+fn offsets(updates: &[Vec<u8>]) -> Vec<usize> {
+    let mut offsets = vec![8];
+    for update in updates {
+        offsets.push(offsets.last().unwrap() + update.len());
+    }
+    offsets
+}
+
+#[test]
+fn a_log_cut_at_any_byte_is_repaired_to_its_last_whole_record() {
+    let folder = Folder::new();
+    let updates = updates(5);
+    let path = folder.with(&updates);
+    let (whole, side) = (std::fs::read(&path).unwrap(), std::fs::read(side_path(&path)).unwrap());
+    let offsets = offsets(&updates);
+    for length in 0..whole.len() {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        // With a side file that is ahead of the log, and without one.
+        if length % 2 == 0 {
+            std::fs::write(side_path(&path), &side).unwrap();
+        } else {
+            std::fs::remove_file(side_path(&path)).unwrap();
+        }
+        let (writer, report) = folder.open();
+        let kept = offsets.iter().filter(|offset| **offset <= length).count().saturating_sub(1);
+        assert_eq!(report.updates, kept as u64, "cut at {length}");
+        let cut = report.cut.as_ref().map(|cut| (cut.offset_bytes as usize, cut.bytes as usize));
+        let torn = length.saturating_sub(offsets[kept]);
+        assert_eq!(cut, (torn > 0).then_some((offsets[kept], torn)), "cut at {length}");
+        writer.close().unwrap();
+        assert_eq!(all(&path), updates[..kept], "cut at {length}");
+    }
+}
+
+#[test]
+fn zeros_behind_the_last_record_are_a_torn_tail() {
+    let folder = Folder::new();
+    let updates = updates(4);
+    let path = folder.with(&updates);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.resize(bytes.len() + 10_000, 0);
+    std::fs::write(&path, bytes).unwrap();
+    let (_, report) = folder.open();
+    assert_eq!((report.updates, report.cut.map(|cut| cut.bytes)), (4, Some(10_000)));
+}
+
+#[test]
+fn damage_in_the_middle_stops_the_start_with_its_exact_range() {
+    let folder = Folder::new();
+    let updates = updates(20);
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    // The count of the list in record 7 becomes another one, and so does a type code: neither can be read.
+    for (byte, bit) in [(2, 1), (2, 6), (0, 6), (6, 0), (11, 3)] {
+        let before = std::fs::read(&path).unwrap();
+        flip(&path, offsets[7] + byte, bit);
+        let Err(LogError::Damaged { damage, .. }) = folder.try_open(Damage::Stop) else {
+            panic!("byte {byte} bit {bit}: opened")
+        };
+        assert_eq!((damage.first_byte, damage.last_byte), (offsets[7] as u64, offsets[8] as u64), "byte {byte}");
+        assert_eq!((damage.first_index, damage.last_index), (7, Some(8)), "byte {byte}");
+        std::fs::write(&path, before).unwrap();
+    }
+}
+
+#[test]
+fn without_a_side_file_the_range_is_told_but_not_how_many_updates_were_in_it() {
+    let folder = Folder::new();
+    let updates = updates(20);
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    std::fs::remove_file(side_path(&path)).unwrap();
+    flip(&path, offsets[3], 5);
+    flip(&path, offsets[4], 5);
+    let survey = look(&path);
+    let [damage] = &survey.damage[..] else { panic!("{:?}", survey.damage) };
+    assert_eq!((damage.first_byte, damage.last_byte), (offsets[3] as u64, offsets[5] as u64));
+    assert_eq!((damage.first_index, damage.last_index), (3, None));
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let folder = Folder::new();
+    let updates = updates(12);
+    let path = folder.with(&updates);
+    let whole = std::fs::read(&path).unwrap();
+    for byte in 8..whole.len() {
+        let bit = (byte * 5 % 8) as u8;
+        flip(&path, byte, bit);
+        let survey = look(&path);
+        assert!(!survey.is_whole(), "bit {bit} of byte {byte}");
+        let covers = survey.damage.iter().any(|range| (range.first_byte..range.last_byte).contains(&(byte as u64)));
+        assert!(covers, "bit {bit} of byte {byte}: {:?}", survey.damage);
+        assert!(folder.try_open(Damage::Stop).is_err(), "bit {bit} of byte {byte}");
+        std::fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
+fn a_changed_value_shows_by_the_checksum_of_its_block() {
+    let folder = Folder::new();
+    let updates: Vec<_> = (0..300).map(|i| update("trade", i, 60)).collect();
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    // Inside the long column of an update in a middle block.
+    flip(&path, offsets[150] + 40, 0);
+    let survey = look(&path);
+    let [damage] = &survey.damage[..] else { panic!("{:?}", survey.damage) };
+    assert_eq!(damage.fault.kind, FaultKind::Checksum);
+    assert!((damage.first_index..damage.last_index.unwrap()).contains(&150));
+    assert!(damage.last_index.unwrap() - damage.first_index < 150, "a block, not the log: {damage}");
+}
+
+#[test]
+fn keep_before_cuts_at_the_damage_and_keeps_the_rest_beside() {
+    let folder = Folder::new();
+    let updates = updates(20);
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    flip(&path, offsets[7] + 2, 6);
+    let damaged = std::fs::read(&path).unwrap();
+    let (writer, report) = folder.try_open(Damage::KeepBefore).unwrap();
+    writer.close().unwrap();
+    assert_eq!(all(&path), updates[..7]);
+    let cut = report.cut.unwrap();
+    assert_eq!(std::fs::read(cut.kept_in.unwrap()).unwrap(), damaged[offsets[7]..]);
+}
+
+#[test]
+fn skip_leaves_out_the_damage_and_keeps_the_damaged_log_beside() {
+    let folder = Folder::new();
+    let updates = updates(20);
+    let path = folder.with(&updates);
+    flip(&path, offsets(&updates)[7] + 2, 6);
+    let damaged = std::fs::read(&path).unwrap();
+    let (mut writer, report) = folder.try_open(Damage::Skip).unwrap();
+    assert_eq!((report.updates, report.damage.len()), (19, 1));
+    assert_eq!(std::fs::read(report.replaced.unwrap()).unwrap(), damaged);
+    writer.append(&updates[7], 1).unwrap();
+    writer.close().unwrap();
+    let mut expected = updates.clone();
+    let moved = expected.remove(7);
+    expected.push(moved);
+    assert_eq!(all(&path), expected);
+    assert!(look(&path).is_whole());
+}
+
+#[test]
+fn a_repair_keeps_all_that_can_be_read_and_names_what_cannot() {
+    let folder = Folder::new();
+    let updates = updates(30);
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    flip(&path, offsets[4], 6);
+    flip(&path, offsets[20] + 6, 1);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.truncate(bytes.len() - 3);
+    std::fs::write(&path, bytes).unwrap();
+    let out = folder.0.join("repaired");
+    let done = repair::rewrite(&path, &out, Limits::default()).unwrap();
+    let ranges: Vec<_> =
+        done.damage.iter().map(|range| (range.first_byte as usize, range.last_byte as usize)).collect();
+    assert_eq!(ranges, [(offsets[4], offsets[5]), (offsets[20], offsets[21])]);
+    assert_eq!(done.torn_bytes as usize, offsets[30] - 3 - offsets[29]);
+    let kept: Vec<_> = (0..29).filter(|i| *i != 4 && *i != 20).map(|i| updates[i].clone()).collect();
+    assert_eq!(all(&out), kept);
+}
+
+#[test]
+fn a_reader_names_the_place_where_it_cannot_go_on() {
+    let folder = Folder::new();
+    let updates = updates(10);
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    flip(&path, offsets[6], 6);
+    let mut reader = reader(&path);
+    let mut read = 0;
+    let error = loop {
+        match reader.next_chunk(1 << 20, u64::MAX) {
+            Ok(crate::log::Next::Chunk(chunk)) => read += chunk.iter().count(),
+            Ok(crate::log::Next::NotYet) => panic!("the damage was not seen"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(read, 6);
+    let LogError::Damaged { damage, .. } = error else { panic!("{error}") };
+    assert_eq!((damage.first_byte, damage.first_index), (offsets[6] as u64, 6));
+}
+
+#[test]
+fn a_file_that_is_no_log_is_refused() {
+    let folder = Folder::new();
+    std::fs::write(folder.log(), b"time,sym,price\n").unwrap();
+    assert!(matches!(folder.try_open(Damage::Skip), Err(LogError::NotALog { .. })));
+    assert_eq!(std::fs::read(folder.log()).unwrap(), b"time,sym,price\n");
+}

@@ -1,0 +1,214 @@
+//! What each durability promises, and what happens when the disk does not keep up its side.
+
+use super::faulty::{Call, Faulty};
+use super::support::*;
+use crate::config::Durability;
+use crate::log::appender::Appender;
+use crate::log::{LogError, Mark, Waker};
+use std::path::Path;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const RECORD: &[u8] = b"0123456789";
+
+fn appender(file: &Arc<Faulty>, durability: Durability) -> Appender {
+    appender_with(file, durability, None)
+}
+
+fn appender_with(file: &Arc<Faulty>, durability: Durability, waker: Option<Waker>) -> Appender {
+    Appender::new(Arc::clone(file) as _, Path::new("log"), Mark::default(), durability, 25, waker).unwrap()
+}
+
+#[test]
+fn none_holds_back_until_its_buffer_is_full_or_flushed() {
+    let file = Arc::new(Faulty::default());
+    let mut log = appender(&file, Durability::None);
+    log.append(RECORD, 1).unwrap();
+    log.append(RECORD, 1).unwrap();
+    assert_eq!((log.tip(), log.acknowledged_tip(), log.written().index, file.bytes().len()), (2, 2, 0, 0));
+    log.append(RECORD, 1).unwrap();
+    assert_eq!((log.tip(), log.written().index, file.bytes().len()), (3, 2, 20));
+    log.flush().unwrap();
+    assert_eq!((log.written().index, file.bytes().len()), (3, 30));
+}
+
+#[test]
+fn none_writes_what_is_longer_than_its_buffer_in_order() {
+    let file = Arc::new(Faulty::default());
+    let mut log = appender(&file, Durability::None);
+    log.append(RECORD, 1).unwrap();
+    log.append(&[b'x'; 40], 4).unwrap();
+    assert_eq!((log.tip(), log.written().index), (5, 5));
+    assert_eq!(file.bytes(), [RECORD, &[b'x'; 40]].concat());
+}
+
+#[test]
+fn os_writes_at_once_and_syncs_when_told() {
+    let file = Arc::new(Faulty::default());
+    let mut log = appender(&file, Durability::Os);
+    log.append(RECORD, 1).unwrap();
+    assert_eq!((log.written().index, log.durable_tip(), log.acknowledged_tip()), (1, 0, 1));
+    log.sync().unwrap();
+    assert_eq!((log.durable_tip(), file.synced_bytes()), (1, 10));
+}
+
+#[test]
+fn each_is_durable_when_append_returns() {
+    let file = Arc::new(Faulty::default());
+    let mut log = appender(&file, Durability::Each);
+    for count in 1..4 {
+        log.append(RECORD, 1).unwrap();
+        assert_eq!(
+            (log.durable_tip(), log.acknowledged_tip(), file.synced_bytes()),
+            (count, count, count as usize * 10)
+        );
+    }
+}
+
+#[test]
+fn short_writes_are_completed() {
+    let file = Arc::new(Faulty::short(3));
+    let mut log = appender(&file, Durability::Os);
+    log.append(RECORD, 1).unwrap();
+    assert_eq!(file.bytes(), RECORD);
+}
+
+#[test]
+fn a_full_disk_takes_back_the_unfinished_record_and_ends_the_log() {
+    let file = Arc::new(Faulty::full_after(25));
+    let mut log = appender(&file, Durability::Os);
+    log.append(RECORD, 1).unwrap();
+    log.append(RECORD, 1).unwrap();
+    let error = log.append(RECORD, 1).unwrap_err();
+    assert!(error.to_string().contains("write"), "{error}");
+    assert_eq!((log.tip(), file.bytes().len()), (2, 20));
+    let error = log.append(b"x", 1).unwrap_err();
+    assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
+    assert_eq!((log.tip(), log.acknowledged_tip(), file.bytes().len()), (2, 2, 20));
+}
+
+#[test]
+fn a_failed_write_that_cannot_be_taken_back_says_so() {
+    struct Stuck(Faulty);
+    impl crate::log::LogFile for Stuck {
+        fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> std::io::Result<usize> {
+            self.0.read_at(buffer, offset_bytes)
+        }
+        fn write_at(&self, _: &[u8], _: u64) -> std::io::Result<usize> {
+            Err(std::io::Error::other("broken"))
+        }
+        fn truncate(&self, _: u64) -> std::io::Result<()> {
+            Err(std::io::Error::other("stuck"))
+        }
+        fn sync(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn size_bytes(&self) -> std::io::Result<u64> {
+            Ok(0)
+        }
+    }
+    let file = Arc::new(Stuck(Faulty::default()));
+    let mut log = Appender::new(file, Path::new("log"), Mark::default(), Durability::Os, 25, None).unwrap();
+    log.append(RECORD, 1).unwrap_err();
+    let error = log.check().unwrap_err().to_string();
+    assert!(error.contains("broken") && error.contains("stuck"), "{error}");
+}
+
+#[test]
+fn under_each_a_failed_sync_ends_the_log_and_acknowledges_nothing_more() {
+    let file = Arc::new(Faulty::failing(Call::Sync, 1));
+    let mut log = appender(&file, Durability::Each);
+    log.append(RECORD, 1).unwrap();
+    log.append(RECORD, 1).unwrap_err();
+    assert_eq!((log.tip(), log.acknowledged_tip(), log.durable_tip()), (1, 1, 1));
+    assert!(matches!(log.append(RECORD, 1), Err(LogError::Poisoned { .. })));
+    assert!(matches!(log.sync(), Err(LogError::Poisoned { .. })));
+}
+
+/// An appender under group commit, and what its waker sends.
+fn group(file: &Arc<Faulty>) -> (Appender, mpsc::Receiver<()>) {
+    let (send, receive) = mpsc::channel();
+    let send = Mutex::new(send);
+    let waker: Waker = Arc::new(move || _ = send.lock().unwrap().send(()));
+    (appender_with(file, Durability::Group(Duration::from_millis(1)), Some(waker)), receive)
+}
+
+#[test]
+fn under_group_the_durable_tip_follows_and_never_leads_what_was_synced() {
+    let file = Arc::new(Faulty::default());
+    let (mut log, wakes) = group(&file);
+    for _ in 0..200 {
+        log.append(RECORD, 1).unwrap();
+        // The tip first: what it says must have been synced before.
+        let durable = log.durable_tip() as usize;
+        assert!(durable * RECORD.len() <= file.synced_bytes());
+    }
+    while log.durable_tip() < 200 {
+        wakes.recv_timeout(Duration::from_secs(20)).expect("the durable tip moves on");
+    }
+    assert_eq!((log.acknowledged_tip(), file.synced_bytes()), (200, 2000));
+}
+
+#[test]
+fn under_group_a_failed_sync_wakes_the_writer_and_ends_the_log() {
+    let file = Arc::new(Faulty::failing(Call::Sync, 0));
+    let (mut log, wakes) = group(&file);
+    log.append(RECORD, 1).unwrap();
+    wakes.recv_timeout(Duration::from_secs(20)).expect("the failure is told");
+    let error = log.check().unwrap_err();
+    assert!(error.to_string().contains("sync"), "{error}");
+    assert!(matches!(log.append(RECORD, 1), Err(LogError::Poisoned { .. })));
+    assert_eq!((log.acknowledged_tip(), log.durable_tip()), (0, 0));
+}
+
+#[test]
+fn dropping_a_group_log_syncs_what_is_left() {
+    let file = Arc::new(Faulty::default());
+    let mut log = appender(&file, Durability::Group(Duration::from_secs(3600)));
+    for _ in 0..5 {
+        log.append(RECORD, 1).unwrap();
+    }
+    drop(log);
+    assert_eq!(file.synced_bytes(), 50);
+}
+
+#[test]
+fn what_was_held_back_under_none_and_lost_is_no_longer_claimed() {
+    let file = Arc::new(Faulty::failing(Call::Write, 0));
+    let mut log = appender(&file, Durability::None);
+    log.append(RECORD, 1).unwrap();
+    log.flush().unwrap_err();
+    assert_eq!(log.tip(), 0);
+}
+
+#[test]
+fn every_durability_leaves_the_same_log() {
+    let updates = updates(50);
+    for text in ["none", "os", "group(1ms)", "each"] {
+        let folder = Folder::new();
+        let options = folder.options(text.parse().unwrap());
+        let (mut writer, _) = crate::log::LogWriter::open(options, DAY).unwrap();
+        for pair in updates.chunks(2) {
+            writer.append(&pair.concat(), pair.len() as u64).unwrap();
+        }
+        assert_eq!(writer.tip(), 50);
+        writer.sync().unwrap();
+        assert_eq!((writer.written_tip(), writer.durable_tip()), (50, 50), "{text}");
+        assert_eq!(all(&folder.log()), updates, "{text}");
+    }
+}
+
+#[test]
+fn a_real_full_disk_ends_the_log_and_a_restart_continues_it() {
+    // A file that may not grow: the write that would is refused as on a full disk.
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        println!("skipped: there is no /dev/full here");
+        return;
+    };
+    let mut log =
+        Appender::new(Arc::new(full), Path::new("/dev/full"), Mark::default(), Durability::Os, 25, None).unwrap();
+    let error = log.append(RECORD, 1).unwrap_err();
+    assert!(error.to_string().contains("space"), "{error}");
+    assert!(matches!(log.append(RECORD, 1), Err(LogError::Poisoned { .. })));
+}

@@ -1,0 +1,106 @@
+//! A file in memory that fails at the call that a test names, and that knows what was synced.
+
+use crate::log::LogFile;
+use std::io;
+use std::sync::Mutex;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Write,
+    Sync,
+    Truncate,
+}
+
+#[derive(Default)]
+struct Inside {
+    bytes: Vec<u8>,
+    /// Length when it was last synced.
+    synced_bytes: usize,
+    calls: usize,
+    /// Fail the call of this number (from 0) and all later ones of that kind.
+    fail_from: Option<(Call, usize)>,
+    /// Most bytes that a write takes.
+    most_bytes: Option<usize>,
+    /// Bytes until the disk is full.
+    room_bytes: Option<usize>,
+}
+
+#[derive(Default)]
+pub struct Faulty(Mutex<Inside>);
+
+impl Faulty {
+    pub fn failing(call: Call, at: usize) -> Faulty {
+        Faulty(Mutex::new(Inside { fail_from: Some((call, at)), ..Inside::default() }))
+    }
+
+    pub fn short(most_bytes: usize) -> Faulty {
+        Faulty(Mutex::new(Inside { most_bytes: Some(most_bytes), ..Inside::default() }))
+    }
+
+    pub fn full_after(room_bytes: usize) -> Faulty {
+        Faulty(Mutex::new(Inside { room_bytes: Some(room_bytes), most_bytes: Some(7), ..Inside::default() }))
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().bytes.clone()
+    }
+
+    pub fn synced_bytes(&self) -> usize {
+        self.0.lock().unwrap().synced_bytes
+    }
+
+    fn call(&self, call: Call) -> io::Result<std::sync::MutexGuard<'_, Inside>> {
+        let mut inside = self.0.lock().unwrap();
+        if let Some((kind, at)) = inside.fail_from
+            && kind == call
+        {
+            inside.calls += 1;
+            if inside.calls > at {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+        }
+        Ok(inside)
+    }
+}
+
+impl LogFile for Faulty {
+    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
+        let inside = self.0.lock().unwrap();
+        let rest = inside.bytes.get(offset_bytes as usize..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
+        let mut inside = self.call(Call::Write)?;
+        let offset = offset_bytes as usize;
+        let mut count = bytes.len().min(inside.most_bytes.unwrap_or(usize::MAX));
+        if let Some(room) = inside.room_bytes {
+            count = count.min(room.saturating_sub(offset));
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+        }
+        if inside.bytes.len() < offset + count {
+            inside.bytes.resize(offset + count, 0);
+        }
+        inside.bytes[offset..offset + count].copy_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn truncate(&self, size_bytes: u64) -> io::Result<()> {
+        self.call(Call::Truncate)?.bytes.truncate(size_bytes as usize);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut inside = self.call(Call::Sync)?;
+        inside.synced_bytes = inside.bytes.len();
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().bytes.len() as u64)
+    }
+}

@@ -1,0 +1,125 @@
+//! One writer for each log, epochs, days.
+
+use super::support::*;
+use crate::config::{Damage, Durability};
+use crate::log::{LogError, LogOptions, LogWriter, log_path};
+
+#[test]
+fn a_second_writer_is_refused_and_told_who_is_there() {
+    let folder = Folder::new();
+    let (first, _) = folder.open();
+    let Err(error) = folder.try_open(Damage::Stop) else { panic!("two writers") };
+    let text = error.to_string();
+    assert!(matches!(error, LogError::Held { .. }), "{text}");
+    assert!(text.contains(&std::process::id().to_string()), "{text}");
+    first.close().unwrap();
+    folder.open();
+}
+
+#[test]
+fn a_writer_of_another_day_is_refused_too() {
+    let folder = Folder::new();
+    let (_first, _) = folder.open();
+    let other = LogWriter::open(folder.options(Durability::Os), DAY.tomorrow().unwrap());
+    assert!(matches!(other, Err(LogError::Held { .. })));
+}
+
+#[test]
+fn another_source_in_the_same_directory_is_another_log() {
+    let folder = Folder::new();
+    let (_first, _) = folder.open();
+    let options = LogOptions { src: "fx".to_string(), ..folder.options(Durability::Os) };
+    let (other, _) = LogWriter::open(options, DAY).unwrap();
+    assert_eq!(other.path(), log_path(&folder.0, "fx", DAY));
+}
+
+#[test]
+fn a_tool_cannot_cut_a_log_under_its_writer() {
+    let folder = Folder::new();
+    let (_writer, _) = folder.open();
+    assert!(matches!(crate::log::repair::cut_tail(&folder.log(), 8), Err(LogError::Held { .. })));
+}
+
+#[test]
+fn the_epoch_grows_with_every_writer_also_after_a_crash() {
+    let folder = Folder::new();
+    for expected in 1..6 {
+        let (writer, report) = folder.open();
+        assert_eq!((writer.epoch(), report.epoch), (expected, expected));
+        if expected % 2 == 0 {
+            writer.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_epoch_given_must_be_above_the_one_that_has_written() {
+    let folder = Folder::new();
+    let with = |epoch| LogWriter::open(LogOptions { epoch: Some(epoch), ..folder.options(Durability::Os) }, DAY);
+    drop(with(7).unwrap());
+    assert!(matches!(with(7), Err(LogError::StaleEpoch { given: 7, stored: 7, .. })));
+    assert!(matches!(with(6), Err(LogError::StaleEpoch { .. })));
+    assert_eq!(with(8).unwrap().0.epoch(), 8);
+}
+
+#[test]
+fn a_torn_line_in_the_lock_file_leaves_the_epoch_before() {
+    let folder = Folder::new();
+    folder.open().0.close().unwrap();
+    folder.open().0.close().unwrap();
+    // Epoch 2 stands in the first line.
+    flip(&folder.0.join("sym.lock"), 3, 0);
+    assert_eq!(folder.open().0.epoch(), 2);
+}
+
+#[test]
+fn a_restart_on_the_same_day_continues_the_log() {
+    let folder = Folder::new();
+    let updates = updates(40);
+    for (part, batch) in updates.chunks(10).enumerate() {
+        let (mut writer, report) = folder.open();
+        assert_eq!((report.updates, report.created), (part as u64 * 10, part == 0));
+        assert_eq!(writer.durable_tip(), report.updates);
+        writer.append(&batch.concat(), 10).unwrap();
+        // Every other time it is killed.
+        if part % 2 == 0 {
+            writer.close().unwrap();
+        }
+    }
+    assert_eq!(all(&folder.log()), updates);
+}
+
+#[test]
+fn the_day_rolls_to_a_new_log_and_counts_from_zero() {
+    let folder = Folder::new();
+    let updates = updates(4);
+    let (mut writer, _) = folder.open();
+    writer.append(&updates[..3].concat(), 3).unwrap();
+    let next = DAY.tomorrow().unwrap();
+    let report = writer.roll(next).unwrap();
+    assert!(report.created);
+    assert_eq!((writer.tip(), writer.date()), (0, next));
+    writer.append(&updates[3], 1).unwrap();
+    assert_eq!(all(&folder.log()), updates[..3]);
+    assert_eq!(all(&log_path(&folder.0, "sym", next)), updates[3..]);
+}
+
+#[test]
+fn a_log_of_kdb_is_continued() {
+    let folder = Folder::new();
+    let updates = updates(8);
+    // As kdb+ leaves it: no side file, no lock file.
+    std::fs::write(folder.log(), [&proto::log::FILE_HEAD[..], &updates[..5].concat()].concat()).unwrap();
+    let (mut writer, report) = folder.open();
+    assert_eq!((report.updates, report.created), (5, false));
+    writer.append(&updates[5..].concat(), 3).unwrap();
+    writer.close().unwrap();
+    assert_eq!(all(&folder.log()), updates);
+}
+
+#[test]
+fn an_empty_log_is_the_eight_bytes_of_kdb() {
+    let folder = Folder::new();
+    let path = folder.with(&[]);
+    assert_eq!(std::fs::read(path).unwrap(), [0xff, 1, 0, 0, 0, 0, 0, 0]);
+}
