@@ -1,6 +1,7 @@
 //! Subcommands. Each has `command()`, made from the table of options, and `run()`; adding one is one line here.
 
 pub mod args;
+pub mod demo;
 pub mod error;
 pub mod feed;
 pub mod fleet;

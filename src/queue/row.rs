@@ -36,6 +36,8 @@ pub struct Row {
     pub memory_percent: Option<f64>,
     pub rows: Option<u64>,
     pub bytes: Option<u64>,
+    /// The next update that it expects.
+    pub next: Option<UpdateIndex>,
     pub verified: Verified,
     pub port: Option<u16>,
     /// Closed windows that it holds.
@@ -43,9 +45,9 @@ pub struct Row {
 }
 
 /// Names of the columns of [`Row`], in order.
-pub const COLUMNS: [&str; 18] = [
+pub const COLUMNS: [&str; 19] = [
     "time", "handle", "tabs", "syms", "ip", "queue", "live", "rolled", "firstI", "lastI", "node", "state", "memory",
-    "rows", "bytes", "verified", "port", "held",
+    "rows", "bytes", "next", "verified", "port", "held",
 ];
 
 impl Queue {
@@ -79,6 +81,7 @@ impl Queue {
             memory_percent: status.memory_percent,
             rows: status.rows,
             bytes: status.bytes,
+            next: status.next,
             verified: verified(sub),
             port: sub.port,
             held: sub.held.iter().map(|held| held.window).collect(),

@@ -1,0 +1,117 @@
+//! The running cluster as the demo asks it: tickerplant, fleet and nodes, over kdb+ messages like any client.
+
+use super::proof::{Held, windows_of};
+use super::queue_table::{self, Row};
+use crate::cli::CliError;
+use crate::config::Address;
+use crate::fleet::local::Local;
+use crate::fleet::{Description, Fleet, Identity};
+use crate::net::Client;
+use proto::{Limits, Value};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Time for one answer.
+const ANSWER: Duration = Duration::from_secs(30);
+
+pub const GROUP: &str = "rdb";
+
+/// What the cluster says at one moment.
+pub struct Answer {
+    pub tip: u64,
+    pub durable: Option<u64>,
+    pub rows: Vec<Row>,
+    /// `.u.asg.tab` as it came.
+    pub table: Value,
+    pub fleet: Description,
+}
+
+pub struct Cluster {
+    tickerplant: Client,
+    fleet: Local,
+}
+
+impl Cluster {
+    /// Connects to both; the tickerplant may still be starting.
+    pub fn connect(
+        tickerplant: u16,
+        fleet: u16,
+        mut running: impl FnMut() -> Result<(), CliError>,
+    ) -> Result<Cluster, CliError> {
+        let identity = Identity { instance: "demo".to_string(), group: GROUP.to_string() };
+        let fleet = Local::new(address(fleet), identity);
+        let tickerplant = connect(&address(tickerplant), &mut running)?;
+        Ok(Cluster { tickerplant, fleet })
+    }
+
+    pub fn ask(&mut self) -> Result<Answer, CliError> {
+        let answer = self.query("(.u.i;.u.asg.durable;.u.asg.tab)")?;
+        let index = |at: usize| answer.item(at).and_then(|n| n.as_long()).and_then(|n| u64::try_from(n).ok());
+        let table = answer.item(2).ok_or_else(|| CliError::Failed("the tickerplant has no .u.asg.tab".to_string()))?;
+        let rows = queue_table::rows(&table)
+            .ok_or_else(|| CliError::Failed("the tickerplant's .u.asg.tab is none".to_string()))?;
+        Ok(Answer {
+            tip: index(0).ok_or_else(|| CliError::Failed("the tickerplant's .u.i is no number".to_string()))?,
+            durable: index(1),
+            rows,
+            table,
+            fleet: self.fleet.describe().map_err(CliError::failed)?,
+        })
+    }
+
+    /// The tickerplant's log.
+    pub fn log(&mut self) -> Result<PathBuf, CliError> {
+        let answer = self.query(".u.L")?;
+        let path = answer.as_symbol().map(|path| String::from_utf8_lossy(path).trim_start_matches(':').to_string());
+        path.map(PathBuf::from).ok_or_else(|| CliError::Failed("the tickerplant keeps no log".to_string()))
+    }
+
+    pub fn end_of_day(&mut self) -> Result<(), CliError> {
+        self.query(".u.endofday[]").map(drop)
+    }
+
+    fn query(&mut self, expression: &str) -> Result<Value, CliError> {
+        let failed = |error| CliError::Failed(format!("the tickerplant's answer to {expression}: {error}"));
+        self.tickerplant.query(expression).map_err(failed)
+    }
+}
+
+/// What a node holds, and how many rows its own tables count.
+pub struct NodeAnswer {
+    pub windows: Vec<Held>,
+    pub counted_rows: u64,
+}
+
+/// Asks a node for its windows and lets q count the rows of its tables.
+pub fn ask_node(node: &str, port: u16, tables: &[String]) -> Result<NodeAnswer, CliError> {
+    let failed = |what: &str| CliError::Failed(format!("node {node} at port {port}: {what}"));
+    let mut client =
+        Client::connect(&address(port), ANSWER, Limits::default()).map_err(|error| failed(&error.to_string()))?;
+    let mut query = |expression: &str| {
+        client.query(expression).map_err(|error| failed(&format!("the answer to {expression}: {error}")))
+    };
+    let answer = query(".rdb.windows")?;
+    let windows = windows_of(node, &answer).ok_or_else(|| failed(".rdb.windows is no table of windows"))?;
+    let mut counted_rows = 0u64;
+    for table in tables {
+        let count = query(&format!("count {table}"))?.as_long().and_then(|count| u64::try_from(count).ok());
+        counted_rows = counted_rows.saturating_add(count.ok_or_else(|| failed("a count that is no number"))?);
+    }
+    Ok(NodeAnswer { windows, counted_rows })
+}
+
+fn address(port: u16) -> Address {
+    Address { host: "127.0.0.1".to_string(), port, user: String::new(), password: String::new() }
+}
+
+fn connect(address: &Address, running: &mut dyn FnMut() -> Result<(), CliError>) -> Result<Client, CliError> {
+    let by = Instant::now().checked_add(ANSWER);
+    loop {
+        match Client::connect(address, ANSWER, Limits::default()) {
+            Ok(client) => return Ok(client),
+            Err(error) if by.is_none_or(|by| Instant::now() >= by) => return Err(CliError::failed(error)),
+            Err(_) => running()?,
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,391 @@
+//! The day itself: start, watch, prove, end.
+
+use super::DemoOptions;
+use super::cluster::{self, Answer, Cluster, GROUP, NodeAnswer};
+use super::history::{History, Look, node_state};
+use super::processes::{Directory, Process, number_after};
+use super::proof::{self, Held};
+use super::queue_table;
+use super::report::Report;
+use crate::cli::CliError;
+use crate::config::Listen;
+use crate::config::units::Scale;
+use crate::feed::curve::DAY_NS;
+use crate::log::{Keep, LogReader, Proof, TableProof, window_proof};
+use crate::monitor::screen::Screen;
+use crate::monitor::svg::Picture;
+use crate::monitor::text;
+use crate::monitor::view::{ClusterView, NodeState, NodeView};
+use proto::Limits;
+use serde_json::Value as Json;
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the cluster.
+const LOOK: Duration = Duration::from_millis(100);
+/// Time for the nodes to take in what is left after the last update, and for the group to shrink after the end of day.
+const SETTLE: Duration = Duration::from_secs(60);
+const MIN_NODES: u32 = 1;
+/// Rates are means over this many looks.
+const RATE_LOOKS: usize = 20;
+const SCHEMA: &str = include_str!("../../../schemas/sym.q");
+/// Seconds from 1970.01.01 to 2000.01.01.
+const EPOCH_2000: i64 = 946_684_800;
+
+/// Runs the day. An error means that it could not be run or that it was not proved; nothing is left running either way.
+pub fn run(options: &DemoOptions, stop: &AtomicBool) -> Result<(), CliError> {
+    let dir = Directory::open(options.dir.clone())?;
+    let mut day = Day::start(options, dir.path())?;
+    let outcome = day.whole(options, dir.path(), stop);
+    day.end();
+    drop(dir);
+    outcome
+}
+
+struct Day {
+    tickerplant: Process,
+    fleet: Process,
+    feed: Option<Process>,
+    cluster: Cluster,
+    screen: Option<Screen>,
+    history: History,
+    view: ClusterView,
+    rates: Vec<(Instant, u64, u64)>,
+    began: Instant,
+    /// The tickerplant's.
+    port: u16,
+}
+
+impl Day {
+    fn start(options: &DemoOptions, dir: &Path) -> Result<Day, CliError> {
+        let schemas = dir.join("schemas");
+        std::fs::create_dir_all(&schemas).map_err(CliError::failed)?;
+        std::fs::write(schemas.join("sym.q"), SCHEMA).map_err(CliError::failed)?;
+        let port = free_port(&options.listen)?;
+        let mut arguments = words(&["tick", "sym"]);
+        arguments.push(dir.join("log").into());
+        arguments.extend(words(&[
+            "-p",
+            &port.to_string(),
+            "--durability",
+            &options.durability.to_string(),
+            "--schemas",
+        ]));
+        arguments.push(schemas.into());
+        let mut tickerplant = Process::start("tickerplant", dir, None, &arguments)?;
+        let fleet_output = dir.join("fleet.out");
+        let mut fleet = Process::start("fleet", dir, Some(&fleet_output), &fleet_command(options, dir, port)?)?;
+        let fleet_port = number_after(&mut fleet, &fleet_output, "answers at port")?;
+        let cluster = Cluster::connect(port, fleet_port, || tickerplant.must_run())?;
+        let view = ClusterView {
+            title: format!("elastick demo  :{port}"),
+            node_memory_bytes: options.node_memory_bytes,
+            scale_percent: match options.scale {
+                Scale::At(percent) => Some(percent),
+                Scale::Auto => None,
+            },
+            roll_percent: options.roll_percent,
+            ..ClusterView::default()
+        };
+        let screen = if options.json { None } else { Some(Screen::open()?) };
+        let history = History::new(options.node_memory_bytes);
+        let began = Instant::now();
+        Ok(Day { tickerplant, fleet, feed: None, cluster, screen, history, view, rates: Vec::new(), began, port })
+    }
+
+    fn whole(&mut self, options: &DemoOptions, dir: &Path, stop: &AtomicBool) -> Result<(), CliError> {
+        self.note("waiting for the first node");
+        self.until(stop, SETTLE, "the first node to be live", |answer| {
+            answer.rows.iter().any(|row| row.state == NodeState::Live)
+        })?;
+        let sent = self.publish(options, dir, stop)?;
+        self.note("the feed has ended; waiting for the nodes to take in the rest and for those that start");
+        self.until(stop, SETTLE, "all nodes of the group to be in the queue", |answer| {
+            answer.fleet.members.iter().all(|member| answer.rows.iter().any(|row| row.node == member.instance))
+        })?;
+        let tables: Vec<String> = sent.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+        let (tip, held, counted_rows) = self.collect(stop, &tables)?;
+        let log = self.cluster.log()?;
+        let verdict = proof::check(held, tip, &sent, |first, last| logged(&log, first, last))?;
+        self.note("end of day");
+        self.cluster.end_of_day()?;
+        // A group that does not shrink is a miss that the report names.
+        let shrunk = self.until(stop, SETTLE, "the group to be back at its minimum", |answer| {
+            answer.fleet.desired == MIN_NODES && answer.fleet.members.len() == MIN_NODES as usize
+        });
+        stopped(stop)?;
+        if let Err(error) = shrunk {
+            log::warn!("{error}");
+        }
+        let nodes_left = u32::try_from(self.cluster.ask()?.fleet.members.len()).ok();
+        self.screen = None;
+        let report = Report {
+            verdict: &verdict,
+            history: &self.history,
+            tip,
+            counted_rows,
+            node_memory_bytes: options.node_memory_bytes,
+            roll_percent: options.roll_percent,
+            nodes_left,
+            min_nodes: MIN_NODES,
+            seed: options.seed,
+        };
+        let mut out = std::io::stdout().lock();
+        match options.json {
+            true => writeln!(out, "{}", report.json())?,
+            false => report.text().iter().try_for_each(|line| writeln!(out, "{line}"))?,
+        }
+        if let Some(path) = &options.svg {
+            self.picture(&report, path)?;
+        }
+        match report.is_good() {
+            true => Ok(()),
+            false => Err(CliError::Failed(format!("the day is not proved: {}", report.misses().join("; ")))),
+        }
+    }
+
+    /// Runs the feed to its end, watching. Answers what the tickerplant accepted.
+    fn publish(&mut self, options: &DemoOptions, dir: &Path, stop: &AtomicBool) -> Result<Proof, CliError> {
+        self.note("");
+        let output = dir.join("feed.json");
+        self.feed = Some(Process::start("feed", dir, Some(&output), &feed_arguments(options, self.port))?);
+        let began = Instant::now();
+        let length = Duration::from_secs_f64(options.minutes * 60.0);
+        loop {
+            stopped(stop)?;
+            let share = (began.elapsed().as_secs_f64() / length.as_secs_f64()).min(1.0);
+            self.look(share)?;
+            if let Some(feed) = &mut self.feed
+                && let Some(status) = feed.ended()?
+            {
+                if !status.success() {
+                    return Err(feed.failure(status));
+                }
+                self.feed = None;
+                return account(&output);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Looks at the cluster until it is as wanted.
+    fn until(
+        &mut self,
+        stop: &AtomicBool,
+        patience: Duration,
+        what: &str,
+        mut wanted: impl FnMut(&Answer) -> bool,
+    ) -> Result<(), CliError> {
+        let by = Instant::now().checked_add(patience);
+        loop {
+            stopped(stop)?;
+            let share = self.view.day_ns as f64 / DAY_NS as f64;
+            let answer = self.look(share)?;
+            if wanted(&answer) {
+                return Ok(());
+            }
+            if by.is_none_or(|by| Instant::now() >= by) {
+                return Err(CliError::Failed(format!("waited in vain for {what}")));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Asks every node for what it holds, until all together have taken in all that is logged.
+    fn collect(&mut self, stop: &AtomicBool, tables: &[String]) -> Result<(u64, Vec<Held>, u64), CliError> {
+        let by = Instant::now().checked_add(SETTLE);
+        loop {
+            stopped(stop)?;
+            let answer = self.look(1.0)?;
+            let nodes: Vec<NodeAnswer> = answer
+                .rows
+                .iter()
+                .filter_map(|row| Some((row, row.port?)))
+                .filter(|(row, _)| row.state != NodeState::Away)
+                .map(|(row, port)| cluster::ask_node(&row.node, port, tables))
+                .collect::<Result<_, _>>()?;
+            let counted_rows = nodes.iter().map(|node| node.counted_rows).sum();
+            let held: Vec<Held> = nodes.into_iter().flat_map(|node| node.windows).collect();
+            let reached = held.iter().map(|window| window.last).max().unwrap_or(0);
+            // What is missing after all this time is for the proof to name.
+            if reached >= answer.tip || by.is_none_or(|by| Instant::now() >= by) {
+                return Ok((answer.tip, held, counted_rows));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// One look at the cluster, taken into the history and drawn.
+    fn look(&mut self, share: f64) -> Result<Answer, CliError> {
+        self.tickerplant.must_run()?;
+        self.fleet.must_run()?;
+        let answer = self.cluster.ask()?;
+        let now = jiff::Timestamp::now().as_nanosecond().saturating_sub(i128::from(EPOCH_2000) * 1_000_000_000);
+        self.history.look(&Look {
+            day_share: share,
+            now_ns: i64::try_from(now).unwrap_or(i64::MAX),
+            rows: &answer.rows,
+            members: &answer.fleet.members,
+        });
+        let rows: u64 = answer.rows.iter().map(|row| row.rows).sum();
+        self.rates.push((Instant::now(), answer.tip, rows));
+        if self.rates.len() > RATE_LOOKS {
+            self.rates.remove(0);
+        }
+        if let Some(screen) = &mut self.screen {
+            let view = &mut self.view;
+            view.day_ns = (share * DAY_NS as f64) as u64;
+            view.elapsed_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            view.tip = answer.tip;
+            view.durable = answer.durable;
+            (view.updates_per_second, view.rows_per_second) = rates(&self.rates);
+            view.queue = queue_table::shown(&answer.table);
+            view.nodes = nodes(&answer);
+            view.samples = self.history.samples().to_vec();
+            view.node_hours = self.history.node_hours();
+            screen.draw(view)?;
+        } else {
+            self.view.day_ns = (share * DAY_NS as f64) as u64;
+        }
+        Ok(answer)
+    }
+
+    fn note(&mut self, note: &str) {
+        self.view.note = note.to_string();
+    }
+
+    fn picture(&self, report: &Report<'_>, path: &Path) -> Result<(), CliError> {
+        let subtitle = format!(
+            "{} updates; {} nodes of {} at the peak; {}",
+            text::thousands(report.tip),
+            self.history.peak_nodes(),
+            text::bytes(report.node_memory_bytes),
+            if report.is_good() { "each update held exactly once" } else { "not proved" }
+        );
+        let picture = Picture {
+            title: "elastick demo: the paper's simulated day",
+            subtitle: &subtitle,
+            samples: self.history.samples(),
+            lanes: self.history.lanes(),
+        };
+        std::fs::write(path, picture.svg()).map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))
+    }
+
+    /// Ends all processes: the feed first, so that nobody misses the tickerplant.
+    fn end(mut self) {
+        self.screen = None;
+        if let Some(feed) = &mut self.feed {
+            feed.stop();
+        }
+        self.fleet.stop();
+        self.tickerplant.stop();
+    }
+}
+
+fn stopped(stop: &AtomicBool) -> Result<(), CliError> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(CliError::Failed("ended by a signal before the day was over".to_string())),
+        false => Ok(()),
+    }
+}
+
+fn words(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+fn fleet_command(options: &DemoOptions, dir: &Path, tickerplant: u16) -> Result<Vec<OsString>, CliError> {
+    let time = |time: Duration| format!("{}ms", time.as_millis());
+    let mut arguments = words(&["fleet", "--group", GROUP, "--min", &MIN_NODES.to_string()]);
+    arguments.extend(words(&["--max", &options.max_nodes.to_string(), "--launch-delay", &time(options.lead_time)]));
+    arguments.extend(words(&["--grace", "5s", "--output"]));
+    arguments.push(dir.join("nodes").into());
+    arguments.push("--".into());
+    arguments.push(std::env::current_exe().map_err(CliError::failed)?.into());
+    let scale = match options.scale {
+        Scale::Auto => "auto".to_string(),
+        Scale::At(percent) => format!("{percent}%"),
+    };
+    arguments.extend(words(&["rdb", &format!("127.0.0.1:{tickerplant}"), "-p", "0", "--scale", &scale]));
+    arguments.extend(words(&["--roll-threshold", &format!("{}%", options.roll_percent)]));
+    arguments.extend(words(&["--memory", &format!("{}B", options.node_memory_bytes), "--query-threads", "1"]));
+    Ok(arguments)
+}
+
+fn feed_arguments(options: &DemoOptions, port: u16) -> Vec<OsString> {
+    let mut arguments = words(&["feed", &format!("127.0.0.1:{port}"), "--json"]);
+    let mut add = |name: &str, value: String| arguments.extend([OsString::from(name), OsString::from(value)]);
+    add("--minutes", options.minutes.to_string());
+    add("--rate", options.rate.to_string());
+    add("--rows", options.rows.to_string());
+    add("--universe", options.universe.to_string());
+    add("--skew", options.skew.to_string());
+    add("--quotes", options.quotes.to_string());
+    add("--seed", options.seed.to_string());
+    arguments
+}
+
+/// The first port of the range that nobody listens on.
+fn free_port(listen: &Listen) -> Result<u16, CliError> {
+    for port in listen.first..=listen.last {
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)) {
+            return Ok(listener.local_addr()?.port());
+        }
+    }
+    Err(CliError::Failed(format!("no free port from {} to {}; see --port", listen.first, listen.last)))
+}
+
+/// What the feed says it sent.
+fn account(path: &Path) -> Result<Proof, CliError> {
+    let wrong = |what: String| CliError::Failed(format!("the feed's account: {what}"));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let json: Json = serde_json::from_str(text.trim()).map_err(|error| wrong(error.to_string()))?;
+    let mut proof = Proof::new();
+    for (name, table) in json.get("tables").and_then(Json::as_object).into_iter().flatten() {
+        let number = |key: &str| table.get(key).and_then(Json::as_u64);
+        let hash = table.get("hash").and_then(Json::as_str).and_then(|hash| u64::from_str_radix(hash, 16).ok());
+        let (Some(updates), Some(rows), Some(hash)) = (number("updates"), number("rows"), hash) else {
+            return Err(wrong(format!("table {name}: {table}")));
+        };
+        proof.table_mut(name.as_bytes()).merge(TableProof { updates, rows, hash });
+    }
+    Ok(proof)
+}
+
+/// The log's proof of a window.
+fn logged(path: &Path, first: u64, last: u64) -> Result<Proof, CliError> {
+    let limits = Limits::default();
+    let mut reader = LogReader::open(path, limits, 1 << 20).map_err(CliError::failed)?;
+    let deadline = Instant::now().checked_add(SETTLE).unwrap_or_else(Instant::now);
+    window_proof(&mut reader, first..last, &limits, deadline, |_, _, _| Keep::Whole).map_err(CliError::failed)
+}
+
+/// Updates and rows a second between the first look and the last.
+fn rates(looks: &[(Instant, u64, u64)]) -> (f64, f64) {
+    let (Some((then, tip_then, rows_then)), Some((now, tip, rows))) = (looks.first(), looks.last()) else {
+        return (0.0, 0.0);
+    };
+    let seconds = now.saturating_duration_since(*then).as_secs_f64().max(1e-3);
+    (tip.saturating_sub(*tip_then) as f64 / seconds, rows.saturating_sub(*rows_then) as f64 / seconds)
+}
+
+fn nodes(answer: &Answer) -> Vec<NodeView> {
+    let members = answer.fleet.members.iter();
+    members
+        .map(|member| {
+            let row = answer.rows.iter().find(|row| row.node == member.instance);
+            NodeView {
+                name: member.instance.clone(),
+                state: node_state(member, row),
+                memory_percent: row.and_then(|row| row.memory_percent),
+                window: row.and_then(|row| Some((row.first?, row.last))),
+                rows: row.map_or(0, |row| row.rows),
+                behind: row.and_then(|row| row.next).map_or(0, |next| answer.tip.saturating_sub(next)),
+                verified: row.and_then(|row| row.verified),
+            }
+        })
+        .collect()
+}

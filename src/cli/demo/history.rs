@@ -1,0 +1,275 @@
+//! What the day looked like: samples for the chart, a lane for each node, what it cost, how handovers went. Pure.
+
+use super::queue_table::Row;
+use crate::fleet::{Member, Stage};
+use crate::monitor::view::{Lane, NodeState, Sample, Span};
+use std::collections::BTreeMap;
+
+/// Samples kept: more than a chart has columns.
+const SAMPLES_MOST: usize = 2000;
+
+/// One look at the cluster.
+pub struct Look<'a> {
+    /// How much of the day has passed, 0 to 1.
+    pub day_share: f64,
+    /// Time of the look in nanoseconds from 2000.01.01, as in the queue's table.
+    pub now_ns: i64,
+    pub rows: &'a [Row],
+    pub members: &'a [Member],
+}
+
+/// When a node was asked for and how long that took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Launch {
+    asked_ns: i64,
+    lead_ns: Option<i64>,
+}
+
+/// One change of the live node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handover {
+    pub from: String,
+    pub to: String,
+    /// From one node's roll until the next was live, in nanoseconds.
+    pub gap_ns: i64,
+    /// From asking for the successor until the roll, divided by the successor's lead time.
+    pub cushion: Option<f64>,
+}
+
+#[derive(Debug, Default)]
+pub struct History {
+    node_memory_bytes: u64,
+    samples: Vec<Sample>,
+    lanes: Vec<Lane>,
+    launches: BTreeMap<String, Launch>,
+    live_ns: BTreeMap<String, i64>,
+    rolled_ns: BTreeMap<String, i64>,
+    node_days: f64,
+    last_share: f64,
+    peak_nodes: u32,
+    peak_used_bytes: u64,
+}
+
+impl History {
+    pub fn new(node_memory_bytes: u64) -> History {
+        History { node_memory_bytes, ..History::default() }
+    }
+
+    /// Takes in a look; looks come in the order of time.
+    pub fn look(&mut self, look: &Look<'_>) {
+        let nodes = u32::try_from(look.members.len()).unwrap_or(u32::MAX);
+        let passed = (look.day_share - self.last_share).max(0.0);
+        self.last_share = self.last_share.max(look.day_share);
+        self.node_days += passed * f64::from(nodes);
+        self.peak_nodes = self.peak_nodes.max(nodes);
+        let used_bytes = look.rows.iter().map(|row| self.used_bytes(row)).sum();
+        self.peak_used_bytes = self.peak_used_bytes.max(used_bytes);
+        let capacity_bytes = self.node_memory_bytes.saturating_mul(u64::from(nodes));
+        self.sample(Sample { day_share: look.day_share, capacity_bytes, used_bytes, nodes });
+        for member in look.members {
+            let age_ns = i64::try_from(member.age.as_nanos()).unwrap_or(i64::MAX);
+            let launch = self
+                .launches
+                .entry(member.instance.clone())
+                .or_insert(Launch { asked_ns: look.now_ns.saturating_sub(age_ns), lead_ns: None });
+            launch.lead_ns = member.lead_time.and_then(|lead| i64::try_from(lead.as_nanos()).ok());
+            let row = look.rows.iter().find(|row| row.node == member.instance);
+            self.lane(&member.instance, node_state(member, row), row, look.day_share);
+        }
+        for row in look.rows {
+            if let Some(live_ns) = row.live_ns {
+                self.live_ns.insert(row.node.clone(), live_ns);
+            }
+            if let Some(rolled_ns) = row.rolled_ns {
+                self.rolled_ns.insert(row.node.clone(), rolled_ns);
+            }
+        }
+    }
+
+    /// What a node uses: its own account, or its share of its memory where that is all it says.
+    fn used_bytes(&self, row: &Row) -> u64 {
+        match row.memory_percent {
+            Some(percent) => (percent / 100.0 * self.node_memory_bytes as f64) as u64,
+            None => row.bytes,
+        }
+    }
+
+    fn sample(&mut self, sample: Sample) {
+        if self.samples.len() >= SAMPLES_MOST {
+            // Every second one will do: the chart is coarser than that.
+            let mut keep = false;
+            self.samples.retain(|_| {
+                keep = !keep;
+                keep
+            });
+        }
+        self.samples.push(sample);
+    }
+
+    fn lane(&mut self, name: &str, state: NodeState, row: Option<&Row>, now: f64) {
+        let lane = match self.lanes.iter().position(|lane| lane.name == name) {
+            Some(at) => self.lanes.get_mut(at),
+            None => {
+                self.lanes.push(Lane { name: name.to_string(), spans: Vec::new(), window: None });
+                self.lanes.last_mut()
+            }
+        };
+        let Some(lane) = lane else { return };
+        match lane.spans.last_mut() {
+            Some(span) if span.state == state => span.to = now,
+            last => {
+                if let Some(span) = last {
+                    span.to = now;
+                }
+                lane.spans.push(Span { state, from: now, to: now });
+            }
+        }
+        if let Some((first, last)) = row.and_then(|row| Some((row.first?, row.last))) {
+            lane.window = Some((first, last));
+        }
+    }
+
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    pub fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    pub fn peak_nodes(&self) -> u32 {
+        self.peak_nodes
+    }
+
+    /// Hours of one node of the simulated day that were used so far.
+    pub fn node_hours(&self) -> f64 {
+        self.node_days * 24.0
+    }
+
+    /// What one server for the whole day costs, in hours of one node: memory for all that was held at once, filled up to
+    /// `fill_percent`, priced by its memory. Servers are sold in sizes that double; that is left out, in its favour.
+    pub fn big_server_hours(&self, fill_percent: f64) -> f64 {
+        let memory_bytes = self.peak_used_bytes as f64 / (fill_percent / 100.0).max(0.01);
+        memory_bytes / (self.node_memory_bytes.max(1) as f64) * 24.0
+    }
+
+    /// The changes of the live node, in their order.
+    pub fn handovers(&self) -> Vec<Handover> {
+        let mut line: Vec<(i64, &str)> = self.live_ns.iter().map(|(node, live_ns)| (*live_ns, node.as_str())).collect();
+        line.sort_unstable();
+        let pairs = line.iter().zip(line.iter().skip(1));
+        pairs.filter_map(|((_, from), (_, to))| self.handover(from, to)).collect()
+    }
+
+    fn handover(&self, from: &str, to: &str) -> Option<Handover> {
+        let (rolled_ns, live_ns) = (*self.rolled_ns.get(from)?, *self.live_ns.get(to)?);
+        let cushion = self.launches.get(to).and_then(|launch| {
+            let lead_ns = launch.lead_ns.filter(|lead_ns| *lead_ns > 0)?;
+            Some(rolled_ns.saturating_sub(launch.asked_ns).max(0) as f64 / lead_ns as f64)
+        });
+        let gap_ns = live_ns.saturating_sub(rolled_ns).max(0);
+        Some(Handover { from: from.to_string(), to: to.to_string(), gap_ns, cushion })
+    }
+}
+
+/// What a member of the fleet is doing, as far as fleet and queue know together.
+pub fn node_state(member: &Member, row: Option<&Row>) -> NodeState {
+    match (member.stage, row) {
+        (Stage::Terminating, _) => NodeState::Terminating,
+        (_, Some(row)) => row.state,
+        (_, None) => NodeState::Starting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn row(node: &str, state: NodeState, percent: f64, live: Option<i64>, rolled: Option<i64>) -> Row {
+        Row {
+            node: node.to_string(),
+            state,
+            first: Some(0),
+            last: None,
+            rolled_ns: rolled,
+            live_ns: live,
+            memory_percent: Some(percent),
+            rows: 0,
+            bytes: 0,
+            next: None,
+            verified: None,
+            port: None,
+        }
+    }
+
+    fn member(instance: &str, age: u64, lead: Option<u64>) -> Member {
+        Member {
+            instance: instance.to_string(),
+            stage: Stage::InService,
+            process: None,
+            age: Duration::from_secs(age),
+            lead_time: lead.map(Duration::from_secs),
+        }
+    }
+
+    fn look<'a>(day_share: f64, seconds: i64, rows: &'a [Row], members: &'a [Member]) -> Look<'a> {
+        Look { day_share, now_ns: seconds * SECOND, rows, members }
+    }
+
+    #[test]
+    fn nodes_cost_for_as_long_as_they_are_there() {
+        let mut history = History::new(100);
+        let one = [member("a", 1, None)];
+        let two = [member("a", 1, None), member("b", 1, None)];
+        history.look(&look(0.0, 0, &[], &one));
+        history.look(&look(0.5, 1, &[], &one));
+        history.look(&look(1.0, 2, &[], &two));
+        assert!((history.node_hours() - 36.0).abs() < 1e-9, "{}", history.node_hours());
+        assert_eq!(history.peak_nodes(), 2);
+    }
+
+    #[test]
+    fn one_server_must_hold_the_peak_at_the_same_fill() {
+        let mut history = History::new(100);
+        let rows = [row("a", NodeState::Rolled, 80.0, None, None), row("b", NodeState::Live, 80.0, None, None)];
+        history.look(&look(0.5, 1, &rows, &[]));
+        assert!((history.big_server_hours(80.0) - 48.0).abs() < 0.5, "{}", history.big_server_hours(80.0));
+    }
+
+    #[test]
+    fn a_handover_has_its_gap_and_its_cushion() {
+        let mut history = History::new(100);
+        let members = [member("a", 100, Some(2)), member("b", 10, Some(2))];
+        let rows = [
+            row("a", NodeState::Rolled, 80.0, Some(0), Some(106 * SECOND)),
+            row("b", NodeState::Live, 1.0, Some(107 * SECOND), None),
+        ];
+        history.look(&look(0.5, 110, &rows, &members));
+        let handovers = history.handovers();
+        assert_eq!(handovers.len(), 1);
+        assert_eq!((handovers[0].gap_ns, handovers[0].cushion), (SECOND, Some(3.0)));
+    }
+
+    #[test]
+    fn a_lane_has_a_span_for_each_state() {
+        let mut history = History::new(100);
+        let members = [member("a", 1, None)];
+        history.look(&look(0.0, 0, &[], &members));
+        let live = [row("a", NodeState::Live, 1.0, None, None)];
+        history.look(&look(0.25, 1, &live, &members));
+        history.look(&look(0.75, 2, &live, &members));
+        let spans: Vec<_> = history.lanes()[0].spans.iter().map(|s| (s.state, s.from, s.to)).collect();
+        assert_eq!(spans, [(NodeState::Starting, 0.0, 0.25), (NodeState::Live, 0.25, 0.75)]);
+    }
+
+    #[test]
+    fn samples_stay_bounded() {
+        let mut history = History::new(100);
+        (0..10_000).for_each(|i| history.look(&look(f64::from(i) / 10_000.0, 0, &[], &[])));
+        assert!(history.samples().len() <= SAMPLES_MOST);
+        assert!(history.samples().windows(2).all(|pair| pair[0].day_share < pair[1].day_share));
+    }
+}

@@ -1,0 +1,90 @@
+//! `elastick demo`: the paper's day on this machine, with real processes, proved at its end.
+
+mod cluster;
+mod day;
+mod history;
+mod processes;
+mod proof;
+mod queue_table;
+mod report;
+
+use super::{CliError, command_for, settings_of};
+use crate::config::units::Scale;
+use crate::config::{Durability, Listen, Program, Settings, options};
+use clap::{ArgMatches, Command};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What the demo was asked to do.
+struct DemoOptions {
+    minutes: f64,
+    rate: f64,
+    rows: u64,
+    universe: u64,
+    skew: f64,
+    quotes: u64,
+    seed: u64,
+    node_memory_bytes: u64,
+    scale: Scale,
+    roll_percent: f64,
+    max_nodes: u64,
+    lead_time: Duration,
+    durability: Durability,
+    listen: Listen,
+    dir: Option<PathBuf>,
+    svg: Option<PathBuf>,
+    json: bool,
+}
+
+pub fn command() -> Command {
+    command_for(Program::Demo)
+        .about("Run the paper's day on this machine: tickerplant, elastic RDB, feed, end of day, and prove it")
+        .after_help(
+            "While it runs, any kdb+ client can take part: publish, subscribe and query at the tickerplant's port and at the \
+             ports of the nodes in .u.asg.tab. Exits 0 if every update was held exactly once and the group is back at its \
+             minimum.",
+        )
+        .mut_arg(options::DEMO_ROLL.spec.name, |arg| arg.visible_alias("roll"))
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let options = resolve(&settings_of(Program::Demo, matches)?)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second one ends the demo at once; the system then kills its processes.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).map_err(CliError::failed)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(CliError::failed)?;
+    }
+    day::run(&options, &stop)
+}
+
+fn resolve(settings: &Settings) -> Result<DemoOptions, CliError> {
+    let options = DemoOptions {
+        minutes: settings.get(&options::DEMO_MINUTES)?,
+        rate: settings.get(&options::DEMO_RATE)?,
+        rows: settings.get(&options::ROWS)?,
+        universe: settings.get(&options::UNIVERSE)?,
+        skew: settings.get(&options::SKEW)?,
+        quotes: settings.get(&options::QUOTES)?,
+        seed: settings.get(&options::SEED)?,
+        node_memory_bytes: settings.get(&options::NODE_MEMORY)?,
+        scale: settings.get(&options::DEMO_SCALE)?,
+        roll_percent: settings.get(&options::DEMO_ROLL)?,
+        max_nodes: settings.get(&options::DEMO_MAX_NODES)?.max(1),
+        lead_time: settings.get(&options::LEAD_TIME)?,
+        durability: settings.get(&options::DURABILITY)?,
+        listen: settings.get(&options::DEMO_PORT)?,
+        dir: settings.find(&options::DEMO_DIR)?,
+        svg: settings.find(&options::SVG)?,
+        json: settings.is_on(&options::JSON)?,
+    };
+    match options.scale {
+        Scale::At(percent) if percent > options.roll_percent => Err(CliError::Usage(format!(
+            "the scale threshold of {percent} % is above the roll threshold of {} %",
+            options.roll_percent
+        ))),
+        _ => Ok(options),
+    }
+}

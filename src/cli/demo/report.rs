@@ -1,0 +1,190 @@
+//! The demo's last screen, and the same as JSON.
+
+use super::history::History;
+use super::proof::Verdict;
+use crate::monitor::chart;
+use crate::monitor::text;
+use serde_json::{Value as Json, json};
+
+/// Everything that the last screen says.
+pub struct Report<'a> {
+    pub verdict: &'a Verdict,
+    pub history: &'a History,
+    pub tip: u64,
+    /// Rows that q counts in the nodes' tables, over all nodes.
+    pub counted_rows: u64,
+    pub node_memory_bytes: u64,
+    pub roll_percent: f64,
+    /// Nodes left after the end of the day, none if it did not come to that.
+    pub nodes_left: Option<u32>,
+    pub min_nodes: u32,
+    pub seed: u64,
+}
+
+impl Report<'_> {
+    /// Whether all that the demo is to show was shown.
+    pub fn is_good(&self) -> bool {
+        self.verdict.is_proved() && self.count_is_right() && self.nodes_left == Some(self.min_nodes)
+    }
+
+    /// Every miss, in words.
+    pub fn misses(&self) -> Vec<String> {
+        let mut misses = self.verdict.misses.clone();
+        if !self.count_is_right() {
+            let logged = self.logged_rows();
+            misses.push(format!("q counts {} rows in the nodes; the log has {logged}", self.counted_rows));
+        }
+        if let Some(left) = self.nodes_left
+            && left != self.min_nodes
+        {
+            misses.push(format!("{left} nodes are left after the end of the day, not {}", self.min_nodes));
+        }
+        misses
+    }
+
+    fn logged_rows(&self) -> u64 {
+        self.verdict.tables.iter().map(|table| table.logged.rows).sum()
+    }
+
+    fn count_is_right(&self) -> bool {
+        self.counted_rows == self.logged_rows()
+    }
+
+    /// One server's hours against the nodes', in percent.
+    fn saved_percent(&self) -> f64 {
+        let big = self.history.big_server_hours(self.roll_percent);
+        if big > 0.0 { (1.0 - self.history.node_hours() / big) * 100.0 } else { 0.0 }
+    }
+
+    pub fn text(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        lines.push(format!("the paper's day on this machine, seed {}", self.seed));
+        lines.push(String::new());
+        lines.extend(chart::capacity(self.history.samples(), 100, 10));
+        lines.push("capacity ░ and use █ of all nodes".to_string());
+        lines.push(String::new());
+        lines.extend(self.tables());
+        lines.push(String::new());
+        lines.extend(self.windows());
+        lines.push(String::new());
+        lines.extend(self.figures());
+        lines.push(String::new());
+        if self.is_good() {
+            lines.push(format!(
+                "proved: {} updates, {} rows: each held exactly once, as sent and as logged",
+                text::thousands(self.tip),
+                text::thousands(self.logged_rows())
+            ));
+        } else {
+            lines.push("NOT proved:".to_string());
+            lines.extend(self.misses().iter().map(|miss| format!("  {miss}")));
+        }
+        lines
+    }
+
+    fn tables(&self) -> Vec<String> {
+        let mut rows = Vec::new();
+        for table in &self.verdict.tables {
+            for (who, proof) in [("sent", table.sent), ("logged", table.logged), ("held", table.held)] {
+                rows.push(vec![
+                    table.table.clone(),
+                    who.to_string(),
+                    text::right(&text::thousands(proof.updates), 11),
+                    text::right(&text::thousands(proof.rows), 13),
+                    format!("{:016x}", proof.hash),
+                ]);
+            }
+        }
+        text::table(&["table", "", "    updates", "         rows", "hash"], &rows)
+    }
+
+    fn windows(&self) -> Vec<String> {
+        let rows: Vec<Vec<String>> = self
+            .verdict
+            .windows
+            .iter()
+            .map(|(held, equal)| {
+                let total = held.proof.total();
+                vec![
+                    held.node.clone(),
+                    text::window(held.first, Some(held.last)),
+                    text::right(&text::thousands(total.rows), 13),
+                    if *equal { "✓" } else { "✗" }.to_string(),
+                ]
+            })
+            .collect();
+        text::table(&["node", "window", "         rows", "verified"], &rows)
+    }
+
+    fn figures(&self) -> Vec<String> {
+        let handovers = self.history.handovers();
+        let longest = handovers.iter().max_by_key(|handover| handover.gap_ns);
+        let cushion = handovers.iter().filter_map(|handover| handover.cushion).min_by(f64::total_cmp);
+        let mut lines = vec![
+            format!(
+                "nodes        {} at the peak, each of {}; {} left after the end of the day",
+                self.history.peak_nodes(),
+                text::bytes(self.node_memory_bytes),
+                self.nodes_left.map_or("not known how many".to_string(), |left| left.to_string())
+            ),
+            format!(
+                "node-hours   {:.1}; one server for the whole day costs {:.1}: {:.0} % saved",
+                self.history.node_hours(),
+                self.history.big_server_hours(self.roll_percent),
+                self.saved_percent()
+            ),
+        ];
+        if let Some(handover) = longest {
+            lines.push(format!(
+                "handovers    {}; the longest took {}, from {} to {}",
+                handovers.len(),
+                text::span(u64::try_from(handover.gap_ns).unwrap_or(0)),
+                handover.from,
+                handover.to
+            ));
+        }
+        if let Some(cushion) = cushion {
+            lines.push(format!(
+                "cushion      {cushion:.1} at the least: a successor was asked for {cushion:.1} lead times before it was needed"
+            ));
+        }
+        lines
+    }
+
+    pub fn json(&self) -> Json {
+        let proof = |proof: &crate::log::TableProof| json!({ "updates": proof.updates, "rows": proof.rows, "hash": format!("{:016x}", proof.hash) });
+        let handovers = self.history.handovers();
+        json!({
+            "proved": self.is_good(),
+            "misses": self.misses(),
+            "tip": self.tip,
+            "seed": self.seed,
+            "tables": self.verdict.tables.iter().map(|table| json!({
+                "table": table.table,
+                "sent": proof(&table.sent),
+                "logged": proof(&table.logged),
+                "held": proof(&table.held),
+            })).collect::<Vec<_>>(),
+            "windows": self.verdict.windows.iter().map(|(held, equal)| json!({
+                "node": held.node,
+                "first": held.first,
+                "last": held.last,
+                "rows": held.proof.total().rows,
+                "verified": equal,
+            })).collect::<Vec<_>>(),
+            "counted_rows": self.counted_rows,
+            "peak_nodes": self.history.peak_nodes(),
+            "nodes_left": self.nodes_left,
+            "node_memory_bytes": self.node_memory_bytes,
+            "node_hours": self.history.node_hours(),
+            "big_server_hours": self.history.big_server_hours(self.roll_percent),
+            "saved_percent": self.saved_percent(),
+            "handovers": handovers.iter().map(|handover| json!({
+                "from": handover.from,
+                "to": handover.to,
+                "gap_ns": handover.gap_ns,
+                "cushion": handover.cushion,
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
