@@ -1,6 +1,8 @@
 //! Real processes of the binary, on ports that the system chooses, in directories that are removed.
 
+mod demo_feed;
 mod demo_fleet;
+mod fake_tickerplant;
 mod harness;
 mod rdb_foreign;
 mod rdb_native;

@@ -1,0 +1,144 @@
+//! The feed against a tickerplant that breaks connections, refuses updates, or has no log.
+
+use crate::fake_tickerplant::{Faults, start, write_log};
+use crate::harness::{Directory, elastick};
+use elastick::log::{Proof, TableProof};
+use proto::Value;
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+fn feed(port: u16, arguments: &[&str]) -> Output {
+    let address = format!("127.0.0.1:{port}");
+    let command = [&["feed", &address, "--json", "--rate", "1000000"], arguments].concat();
+    elastick(&command).output().expect("the feed runs")
+}
+
+fn summary(output: &Output) -> Json {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.trim()).unwrap_or_else(|error| {
+        panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    })
+}
+
+/// The account that the feed gives.
+fn accepted(summary: &Json) -> Proof {
+    let mut proof = Proof::new();
+    for (name, table) in summary["tables"].as_object().expect("tables") {
+        *proof.table_mut(name.as_bytes()) = TableProof {
+            updates: table["updates"].as_u64().expect("a number"),
+            rows: table["rows"].as_u64().expect("a number"),
+            hash: u64::from_str_radix(table["hash"].as_str().expect("a text"), 16).expect("a hash"),
+        };
+    }
+    proof
+}
+
+#[test]
+fn what_it_says_was_accepted_is_what_was_taken() {
+    let directory = Directory::new("feed-plain");
+    let (port, taken) = start(&directory, Faults::default());
+    let output = feed(port, &["--updates", "3000", "--rows", "4"]);
+    assert!(output.status.success());
+    let summary = summary(&output);
+    assert_eq!(summary["updates"], 3000);
+    assert_eq!(accepted(&summary), *taken.lock().unwrap());
+}
+
+#[test]
+fn the_same_seed_sends_the_same_day() {
+    let day = || {
+        let directory = Directory::new("feed-seed");
+        let (port, _) = start(&directory, Faults::default());
+        let day = ["--minutes", "0.01", "--rate", "2000", "--seed", "7"];
+        let address = format!("127.0.0.1:{port}");
+        let output = elastick(&[&["feed", &address, "--json"], &day[..]].concat()).output().expect("the feed runs");
+        accepted(&summary(&output))
+    };
+    let first = day();
+    assert_eq!(first.total().updates, 1200);
+    assert_eq!(first, day());
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_connections_break() {
+    for sync in [&["--sync"][..], &[]] {
+        let directory = Directory::new(&format!("feed-breaks-{}", sync.len()));
+        let break_after = [1, 333, 334, 1500, 2999].into();
+        let (port, taken) = start(&directory, Faults { break_after, ..Faults::default() });
+        let output = feed(port, &[&["--updates", "3000", "--confirm", "400"], sync].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let summary = summary(&output);
+        assert_eq!((&summary["updates"], &summary["reconnects"]), (&Json::from(3000), &Json::from(5)));
+        assert_eq!(accepted(&summary), *taken.lock().unwrap());
+    }
+}
+
+#[test]
+fn without_a_log_to_look_at_it_stops_and_says_what_is_in_doubt() {
+    let directory = Directory::new("feed-doubt");
+    let (port, _) = start(&directory, Faults { break_after: [700].into(), no_log: true, ..Faults::default() });
+    let output = feed(port, &["--updates", "3000", "--confirm", "500"]);
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("updates are in doubt"), "{words}");
+    assert_eq!(summary(&output)["updates"], 500);
+}
+
+#[test]
+fn refused_updates_are_counted_apart() {
+    let directory = Directory::new("feed-refused");
+    let (port, taken) = start(&directory, Faults { refuse_every: Some(10), ..Faults::default() });
+    let output = feed(port, &["--updates", "100", "--sync"]);
+    assert_eq!(output.status.code(), Some(1));
+    let summary = summary(&output);
+    assert_eq!((&summary["updates"], &summary["refused"]), (&Json::from(90), &Json::from(10)));
+    assert_eq!(accepted(&summary), *taken.lock().unwrap());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'length"));
+}
+
+#[test]
+fn a_log_is_replayed_with_single_rows_and_tables_made_columns() {
+    let directory = Directory::new("feed-replay");
+    let (port, taken) = start(&directory, Faults::default());
+    let log = directory.path().join("other2026.11.20");
+    let row = |time: i64| Value::list([Value::Timespan(time), Value::symbol("A"), Value::Float(1.0), Value::Int(2)]);
+    let bulk = Value::list([
+        Value::timespans([1, 2, 3]),
+        Value::symbols(["A", "B", "A"]),
+        Value::floats([1.0, 2.0, 3.0]),
+        Value::ints([1, 2, 3]),
+    ]);
+    write_log(&log, &[("trade", row(1)), ("trade", bulk), ("trade", row(5))]);
+    let output = feed(port, &["--replay", log.to_str().expect("a path"), "--speed", "0"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(accepted(&summary(&output)), *taken.lock().unwrap());
+    assert_eq!(taken.lock().unwrap().table(b"trade").rows, 5);
+}
+
+/// Files of a folder and of those in it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn logs_that_kdb_wrote_are_replayed() {
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/kdb/golden/disk/TorQ/logs");
+    if !logs.is_dir() {
+        println!("skipped: {} is missing", logs.display());
+        return;
+    }
+    let mut replayed = 0;
+    for path in files(&logs) {
+        let directory = Directory::new("feed-kdb");
+        let (port, taken) = start(&directory, Faults::default());
+        let output = feed(port, &["--replay", path.to_str().expect("a path"), "--speed", "0"]);
+        // Not all files are logs; those that are not are refused.
+        if output.status.success() {
+            assert_eq!(accepted(&summary(&output)), *taken.lock().unwrap(), "{}", path.display());
+            replayed += taken.lock().unwrap().total().updates;
+        }
+    }
+    assert!(replayed > 300, "{replayed}");
+}
