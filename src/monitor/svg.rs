@@ -43,7 +43,7 @@ impl Picture<'_> {
         )?;
         self.chart(out)?;
         self.lanes(out)?;
-        legend(out, height - 22.0)?;
+        self.legend(out, height - 22.0)?;
         writeln!(out, "</svg>")
     }
 
@@ -51,15 +51,19 @@ impl Picture<'_> {
         let top = self.samples.iter().map(|s| s.capacity_bytes.max(s.used_bytes)).max().unwrap_or(0).max(1);
         let base = CHART_TOP + CHART_HEIGHT;
         let y = |bytes: u64| base - bytes as f64 / top as f64 * CHART_HEIGHT;
-        for part in 0..=4u64 {
-            let at = y(top / 4 * part);
+        // A line for each node, or for each second, third, ... where they are many.
+        let peak = self.samples.iter().max_by_key(|sample| sample.nodes);
+        let node_bytes = peak.map_or(top, |peak| peak.capacity_bytes / u64::from(peak.nodes.max(1))).max(1);
+        let step = (node_bytes * (top / node_bytes).div_ceil(8).max(1)).max(1);
+        for bytes in (0..=top).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+            let at = y(bytes);
             writeln!(
                 out,
                 r##"<line x1="{LEFT}" x2="{:.1}" y1="{at:.1}" y2="{at:.1}" stroke="#d1d9e0"/><text x="{:.1}" y="{:.1}" text-anchor="end" fill="#59636e">{}</text>"##,
                 WIDTH - RIGHT,
                 LEFT - 8.0,
                 at + 4.0,
-                text::bytes(top / 4 * part)
+                text::bytes(bytes)
             )?;
         }
         let mut capacity = format!("M{LEFT:.1} {base:.1}");
@@ -78,9 +82,9 @@ impl Picture<'_> {
             out,
             r##"<path d="{capacity}L{end:.1} {base:.1}Z" fill="#ddf4ff" stroke="#0969da" stroke-width="1.5"/>
 <path d="{used}L{end:.1} {base:.1}Z" fill="#0969da" fill-opacity="0.55" stroke="none"/>
-<text x="{:.1}" y="{:.1}" text-anchor="end" fill="#0969da">capacity</text>"##,
+<text x="{:.1}" y="{:.1}" text-anchor="end" fill="#0969da">capacity of all nodes, and what is used of it</text>"##,
             WIDTH - RIGHT - 4.0,
-            CHART_TOP - 4.0
+            CHART_TOP - 6.0
         )?;
         for hour in (0..=DAY_HOURS).step_by(3) {
             let at = x(hour as f64 / DAY_HOURS as f64);
@@ -136,22 +140,23 @@ impl Picture<'_> {
         }
         Ok(())
     }
-}
 
-fn legend(out: &mut String, y: f64) -> std::fmt::Result {
-    for (i, state) in NodeState::ALL.into_iter().enumerate() {
-        let at = LEFT + i as f64 * 110.0;
-        writeln!(
-            out,
-            r##"<rect x="{at}" y="{:.1}" width="12" height="12" fill="{}"/><text x="{}" y="{:.1}" fill="#59636e">{}</text>"##,
-            y - 10.0,
-            colour(state),
-            at + 18.0,
-            y,
-            state.name()
-        )?;
+    fn legend(&self, out: &mut String, y: f64) -> std::fmt::Result {
+        let seen = |state: &NodeState| self.lanes.iter().any(|lane| lane.spans.iter().any(|span| span.state == *state));
+        for (i, state) in NodeState::ALL.into_iter().filter(seen).enumerate() {
+            let at = LEFT + i as f64 * 110.0;
+            writeln!(
+                out,
+                r##"<rect x="{at}" y="{:.1}" width="12" height="12" fill="{}"/><text x="{}" y="{:.1}" fill="#59636e">{}</text>"##,
+                y - 10.0,
+                colour(state),
+                at + 18.0,
+                y,
+                state.name()
+            )?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn x(day_share: f64) -> f64 {
