@@ -6,6 +6,8 @@ use std::io;
 
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
+    /// Length to return to after a record that was longer.
+    usual_bytes: usize,
     start: usize,
     end: usize,
     /// Position in the file of `bytes[start]`.
@@ -14,7 +16,8 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     pub fn new(chunk_bytes: usize) -> Buffer {
-        Buffer { bytes: vec![0; chunk_bytes.max(64)], start: 0, end: 0, offset_bytes: 0 }
+        let usual_bytes = chunk_bytes.max(64);
+        Buffer { bytes: vec![0; usual_bytes], usual_bytes, start: 0, end: 0, offset_bytes: 0 }
     }
 
     /// Forgets everything and goes to a position.
@@ -41,6 +44,10 @@ impl Buffer {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.bytes.len() > self.usual_bytes && self.end <= self.usual_bytes / 2 {
+            self.bytes.truncate(self.usual_bytes);
+            self.bytes.shrink_to_fit();
         }
         if self.end == self.bytes.len() {
             // Doubling keeps the work of walking a long record again and again in proportion to its length.

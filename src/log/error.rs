@@ -18,6 +18,12 @@ pub enum LogError {
     StaleEpoch { path: PathBuf, given: u64, stored: u64 },
     #[error("{path} is damaged: {damage}")]
     Damaged { path: PathBuf, damage: Box<DamagedRange> },
+    /// A log is not opened to be appended to, and is left as it is.
+    #[error(
+        "{path} is damaged: {damage}; nothing was changed. `elastick log verify` shows all of it; --damage keep-before \
+         starts with what is before it, --damage skip leaves it out"
+    )]
+    Refused { path: PathBuf, damage: Box<DamagedRange> },
     /// A write or a sync failed; nothing is accepted any more, because what is on disk is not known.
     #[error("{path}: nothing more is logged after an earlier failure: {reason}")]
     Poisoned { path: PathBuf, reason: String },

@@ -37,7 +37,7 @@ impl Holder {
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let state = if self.clean { "closed" } else { "open" };
         let text = format!("epoch {} pid {} host {} boot {} {state}", self.epoch, self.pid, self.host, self.boot);
         let crc = crc32c::crc32c(text.as_bytes());

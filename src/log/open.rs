@@ -230,7 +230,7 @@ fn walk(
                 break at;
             }
             Found::Damage(damage) => match how.damage {
-                Damage::Stop => return Err(LogError::Damaged { path: path.to_path_buf(), damage: Box::new(damage) }),
+                Damage::Stop => return Err(LogError::Refused { path: path.to_path_buf(), damage: Box::new(damage) }),
                 Damage::Skip => return Ok(None),
                 Damage::KeepBefore => {
                     let at = Mark { offset_bytes: damage.first_byte, index: damage.first_index };

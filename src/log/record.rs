@@ -56,7 +56,9 @@ impl fmt::Display for FaultKind {
             FaultKind::Zeros => f.write_str("zeros where a record should begin"),
             FaultKind::NotAMessage => f.write_str("an object that is no message"),
             FaultKind::Malformed(kind) => write!(f, "{kind}"),
-            FaultKind::TooLong { limit_bytes } => write!(f, "a record of more than {limit_bytes} bytes"),
+            FaultKind::TooLong { limit_bytes } => {
+                write!(f, "a record of more than {limit_bytes} bytes (--limit-message)")
+            }
             FaultKind::Checksum => f.write_str("the checksum of the block differs"),
         }
     }

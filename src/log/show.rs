@@ -9,6 +9,8 @@ use serde_json::{Map, Value as Json};
 use std::fmt::Write;
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
+/// Of strings, so many characters are shown as if they were one item.
+const CHARS_PER_ITEM: usize = 8;
 const MS_PER_DAY: f64 = 86_400_000.0;
 
 /// Appends a value in q's notation; of vectors and lists no more than `most_items`, then `..`.
@@ -29,7 +31,11 @@ pub fn text(view: &View<'_>, most_items: usize, out: &mut String) {
         items(list.iter(), list.count, most_items, out);
         out.push(')');
     } else if let Some(chars) = view.chars() {
-        string(chars, out);
+        let most_chars = most_items.saturating_mul(CHARS_PER_ITEM);
+        string(chars.get(..most_chars).unwrap_or(chars), out);
+        if chars.len() > most_chars {
+            out.push_str("..");
+        }
     } else if let Some(vector) = view.vector() {
         if vector.ty == types::SYMBOL {
             symbols(vector.symbols(), most_items, out);

@@ -49,7 +49,7 @@ impl LogWriter {
     /// Takes the lock, opens or makes the log of `date`, counts it, and repairs a torn tail.
     ///
     /// # Errors
-    /// `Held` if another tickerplant writes here, `Damaged` with the exact range if the middle of the log is damaged and
+    /// `Held` if another tickerplant writes here, `Refused` with the exact range if the middle of the log is damaged and
     /// the options say stop, `StaleEpoch` if a later epoch has written.
     pub fn open(options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
         let dir = &options.dir;

@@ -4,6 +4,7 @@ mod demo_feed;
 mod demo_fleet;
 mod fake_tickerplant;
 mod harness;
+mod log_tools;
 mod rdb_foreign;
 mod rdb_native;
 mod rdb_support;

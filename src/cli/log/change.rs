@@ -5,7 +5,7 @@ use super::report::damage_json;
 use crate::cli::error::CliError;
 use crate::cli::progress::Progress;
 use crate::config::options;
-use crate::log::{self, LogReader, SliceError, repair as mend};
+use crate::log::{self, FaultKind, LogReader, SliceError, repair as mend};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -38,7 +38,7 @@ pub fn slice(job: &Job) -> Result<(), CliError> {
 pub fn repair(job: &Job) -> Result<(), CliError> {
     let path = job.one_file()?;
     let mut progress = Progress::new(path.display().to_string());
-    let found = log::survey(path, job.limits, job.chunk_bytes, false, &mut |done, total| progress.at(done, total))
+    let found = log::survey(path, job.limits, job.chunk_bytes, true, &mut |done, total| progress.at(done, total))
         .map_err(CliError::failed)?;
     drop(progress);
     let in_place = job.settings.is_on(&options::IN_PLACE)?;
@@ -47,7 +47,16 @@ pub fn repair(job: &Job) -> Result<(), CliError> {
         let done = mend::rewrite(path, &out, job.limits).map_err(CliError::failed)?;
         return say(job, &out, &done);
     }
-    match (found.damage.is_empty(), found.torn) {
+    let (changed, unreadable): (Vec<_>, Vec<_>) =
+        found.damage.iter().partition(|damage| damage.fault.kind == FaultKind::Checksum);
+    for damage in &changed {
+        eprintln!("{}: {damage}", path.display());
+    }
+    match (unreadable.is_empty(), found.torn) {
+        (true, None) if !changed.is_empty() => Err(CliError::Failed(
+            "values were changed, which nothing here can undo; `elastick log index` accepts the log as it is"
+                .to_string(),
+        )),
         (true, None) => {
             println!("{}: whole, nothing to repair", path.display());
             Ok(())
@@ -64,7 +73,7 @@ pub fn repair(job: &Job) -> Result<(), CliError> {
             say(job, path, &done)
         }
         (false, _) => {
-            for damage in &found.damage {
+            for damage in &unreadable {
                 eprintln!("{}: {damage}", path.display());
             }
             Err(CliError::Usage(

@@ -2,6 +2,7 @@
 
 use super::support::*;
 use crate::config::Damage;
+use crate::log::lock::Holder;
 use crate::log::{FaultKind, LogError, repair, side_path, survey};
 use proto::Limits;
 use std::path::Path;
@@ -67,7 +68,7 @@ fn damage_in_the_middle_stops_the_start_with_its_exact_range() {
     for (byte, bit) in [(2, 1), (2, 6), (0, 6), (6, 0), (11, 3)] {
         let before = std::fs::read(&path).unwrap();
         flip(&path, offsets[7] + byte, bit);
-        let Err(LogError::Damaged { damage, .. }) = folder.try_open(Damage::Stop) else {
+        let Err(LogError::Refused { damage, .. }) = folder.try_open(Damage::Stop) else {
             panic!("byte {byte} bit {bit}: opened")
         };
         assert_eq!((damage.first_byte, damage.last_byte), (offsets[7] as u64, offsets[8] as u64), "byte {byte}");
@@ -104,7 +105,9 @@ fn every_flipped_bit_is_found() {
         assert!(!survey.is_whole(), "bit {bit} of byte {byte}");
         let covers = survey.damage.iter().any(|range| (range.first_byte..range.last_byte).contains(&(byte as u64)));
         assert!(covers, "bit {bit} of byte {byte}: {:?}", survey.damage);
-        assert!(folder.try_open(Damage::Stop).is_err(), "bit {bit} of byte {byte}");
+        if byte % 16 == 0 {
+            assert!(folder.try_open(Damage::Stop).is_err(), "bit {bit} of byte {byte}");
+        }
         std::fs::write(&path, &whole).unwrap();
     }
 }
@@ -206,4 +209,46 @@ fn a_file_that_is_no_log_is_refused() {
     std::fs::write(folder.log(), b"time,sym,price\n").unwrap();
     assert!(matches!(folder.try_open(Damage::Skip), Err(LogError::NotALog { .. })));
     assert_eq!(std::fs::read(folder.log()).unwrap(), b"time,sym,price\n");
+}
+
+/// Makes the last writer look like one on a machine that has been started anew since.
+fn power_cut(folder: &Folder) {
+    let last = Holder { epoch: 40, pid: 1, host: "a".into(), boot: "other".into(), clean: false };
+    std::fs::write(folder.0.join("sym.lock"), last.encode()).unwrap();
+}
+
+/// A log of some dozens of blocks.
+fn many_blocks() -> Vec<Vec<u8>> {
+    (0..1500).map(|i| update("trade", i, 90)).collect()
+}
+
+#[test]
+fn after_a_power_cut_every_block_is_compared() {
+    let folder = Folder::new();
+    let updates = many_blocks();
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    power_cut(&folder);
+    folder.open().0.close().unwrap();
+    // Some values of an early update, as a page that was not written would leave them.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[offsets[30] + 100..offsets[30] + 300].fill(0);
+    std::fs::write(&path, bytes).unwrap();
+    power_cut(&folder);
+    let Err(LogError::Refused { damage, .. }) = folder.try_open(Damage::Stop) else { panic!("opened") };
+    assert!((damage.first_index..damage.last_index.unwrap()).contains(&30), "{damage}");
+}
+
+#[test]
+fn after_a_power_cut_an_end_that_was_not_written_is_cut_off() {
+    let folder = Folder::new();
+    let updates = many_blocks();
+    let path = folder.with(&updates);
+    let offsets = offsets(&updates);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[offsets[1400]..].fill(0);
+    std::fs::write(&path, bytes).unwrap();
+    power_cut(&folder);
+    let (_, report) = folder.open();
+    assert_eq!((report.updates, report.cut.map(|cut| cut.offset_bytes)), (1400, Some(offsets[1400] as u64)));
 }

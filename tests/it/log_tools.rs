@@ -1,0 +1,240 @@
+//! `elastick log` as a person or a script runs it.
+
+use crate::harness::{Directory, elastick};
+use elastick::config::{Damage, Durability};
+use elastick::log::{LogOptions, LogWriter, log_path, side_path};
+use jiff::civil::Date;
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+const DAY: Date = Date::constant(2026, 11, 21);
+
+/// An update of two columns of `rows` rows.
+fn update(table: &str, rows: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    proto::log::write_record_head(table.as_bytes(), 2, &mut out);
+    let count = i32::try_from(rows).expect("a small number").to_le_bytes();
+    out.extend_from_slice(&[16, 0]);
+    out.extend_from_slice(&count);
+    (0..rows).for_each(|row| out.extend_from_slice(&(row as i64 * 1_000_000_000).to_le_bytes()));
+    out.extend_from_slice(&[11, 0]);
+    out.extend_from_slice(&count);
+    (0..rows).for_each(|row| out.extend_from_slice([&b"IBM\0"[..], b"MSFT\0"][row % 2]));
+    out
+}
+
+fn writer(directory: &Directory) -> LogWriter {
+    let options = LogOptions {
+        dir: directory.path().to_path_buf(),
+        src: "sym".to_string(),
+        durability: Durability::Os,
+        damage: Damage::Stop,
+        epoch: None,
+        limits: proto::Limits::default(),
+        chunk_bytes: 1 << 16,
+        buffer_bytes: 0,
+        waker: None,
+    };
+    LogWriter::open(options, DAY).expect("the log opens").0
+}
+
+/// Ten updates: trade of one to five rows, quote of two, in turn.
+fn log(directory: &Directory) -> PathBuf {
+    let mut writer = writer(directory);
+    for turn in 0..5 {
+        writer.append(&[update("trade", turn + 1), update("quote", 2)].concat(), 2).expect("it is logged");
+    }
+    writer.close().expect("the log closes");
+    log_path(directory.path(), "sym", DAY)
+}
+
+fn run(arguments: &[&str], log: &Path) -> Output {
+    elastick(&["log"]).args(arguments).arg(log).output().expect("it runs")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> Json {
+    assert!(output.status.success(), "{}", complaint(output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn flip(log: &Path, byte: usize) {
+    let mut bytes = std::fs::read(log).expect("the log can be read");
+    bytes[byte] ^= 0x40;
+    std::fs::write(log, bytes).expect("the log can be written");
+}
+
+#[test]
+fn info_counts_updates_and_rows_of_each_table() {
+    let directory = Directory::new("log-info");
+    let info = json(&run(&["info", "--json"], &log(&directory)));
+    assert_eq!((&info["updates"], &info["whole"]), (&10.into(), &true.into()));
+    let table = |at: usize| (info["tables"][at]["table"].clone(), info["tables"][at]["rows"].clone());
+    assert_eq!(table(0), ("quote".into(), 10.into()));
+    assert_eq!(table(1), ("trade".into(), 15.into()));
+    assert_eq!(info["tables"][1]["last"], "0D00:00:04.000000000");
+}
+
+#[test]
+fn info_is_a_table_for_people() {
+    let directory = Directory::new("log-people");
+    let shown = text(&run(&["info"], &log(&directory)));
+    assert!(shown.contains("10 updates") && shown.contains("trade") && shown.contains("whole"), "{shown}");
+}
+
+#[test]
+fn verify_fails_and_names_the_damage() {
+    let directory = Directory::new("log-verify");
+    let log = log(&directory);
+    assert!(run(&["verify"], &log).status.success());
+    let second = 8 + update("trade", 1).len();
+    flip(&log, second);
+    let output = run(&["verify"], &log);
+    assert_eq!(output.status.code(), Some(1));
+    let last = second + update("quote", 2).len();
+    let shown = text(&output);
+    assert!(shown.contains(&format!("bytes {second} to {last} (updates 1 to 2)")), "{shown}");
+}
+
+#[test]
+fn cat_prints_a_range_of_one_table() {
+    let directory = Directory::new("log-cat");
+    let log = log(&directory);
+    let shown = text(&run(&["cat", "--from", "2", "--to", "7", "--tables", "trade"], &log));
+    let lines: Vec<_> = shown.lines().collect();
+    assert_eq!(lines.len(), 3, "{shown}");
+    assert_eq!(lines[0], "2 upd trade 2 rows | 0D00:00:00.000000000 0D00:00:01.000000000 | `IBM`MSFT");
+}
+
+#[test]
+fn cat_prints_json_lines() {
+    let directory = Directory::new("log-json");
+    let shown = text(&run(&["cat", "--json", "--from", "9"], &log(&directory)));
+    let line: Json = serde_json::from_str(&shown).expect("one line of JSON");
+    assert_eq!((&line["index"], &line["table"], &line["data"][1][0]), (&9.into(), &"quote".into(), &"IBM".into()));
+}
+
+#[test]
+fn cat_into_a_closed_pipe_ends_in_silence() {
+    let directory = Directory::new("log-pipe");
+    let mut writer = writer(&directory);
+    let batch = update("trade", 1).repeat(1000);
+    (0..100).for_each(|_| writer.append(&batch, 1000).expect("it is logged"));
+    writer.close().expect("the log closes");
+    let log = log_path(directory.path(), "sym", DAY);
+    let mut child =
+        elastick(&["log", "cat"]).arg(&log).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", complaint(&output));
+}
+
+#[test]
+fn a_slice_is_a_log() {
+    let directory = Directory::new("log-slice");
+    let log = log(&directory);
+    let out = directory.path().join("slice");
+    let out_text = out.to_str().expect("a path in UTF-8");
+    let output = run(&["slice", "--from", "1", "--to", "6", "--tables", "quote", "--out", out_text], &log);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let info = json(&run(&["info", "--json"], &out));
+    assert_eq!((&info["updates"], &info["tables"][0]["rows"]), (&3.into(), &6.into()));
+    let again = run(&["slice", "--from", "1", "--to", "6", "--tables", "quote", "--out", "-"], &log);
+    assert_eq!(again.stdout, std::fs::read(&out).expect("the slice can be read"));
+    let taken = run(&["slice", "--out", out_text], &log);
+    assert!(!taken.status.success(), "a file that exists is not overwritten");
+}
+
+#[test]
+fn repair_cuts_a_torn_end() {
+    let directory = Directory::new("log-torn");
+    let log = log(&directory);
+    let bytes = std::fs::read(&log).expect("the log can be read");
+    std::fs::write(&log, &bytes[..bytes.len() - 5]).expect("the log can be written");
+    let output = run(&["repair"], &log);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let info = json(&run(&["info", "--json"], &log));
+    assert_eq!((&info["updates"], &info["whole"]), (&9.into(), &true.into()));
+}
+
+#[test]
+fn repair_of_damage_asks_where_to_and_keeps_the_damaged_log() {
+    let directory = Directory::new("log-repair");
+    let log = log(&directory);
+    flip(&log, 8);
+    let damaged = std::fs::read(&log).expect("the log can be read");
+    let output = run(&["repair"], &log);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(std::fs::read(&log).expect("the log can be read"), damaged);
+    let report = json(&run(&["repair", "--in-place", "--json"], &log));
+    assert_eq!((&report["updates"], &report["lost"][0]["last_index"]), (&9.into(), &1.into()));
+    let original = report["original"].as_str().expect("where the damaged log is");
+    assert_eq!(std::fs::read(original).expect("it can be read"), damaged);
+    assert!(run(&["verify"], &log).status.success());
+}
+
+#[test]
+fn repair_says_when_values_were_changed_and_changes_nothing() {
+    let directory = Directory::new("log-changed");
+    let log = log(&directory);
+    let bytes = std::fs::read(&log).expect("the log can be read");
+    flip(&log, bytes.len() - 3);
+    let output = run(&["repair"], &log);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint(&output).contains("values were changed"), "{}", complaint(&output));
+    assert!(run(&["index"], &log).status.success());
+    assert!(run(&["verify"], &log).status.success());
+}
+
+#[test]
+fn index_makes_the_side_file_anew() {
+    let directory = Directory::new("log-index");
+    let log = log(&directory);
+    std::fs::remove_file(side_path(&log)).expect("there was a side file");
+    assert_eq!(json(&run(&["index", "--json"], &log))["updates"], 10);
+    let info = json(&run(&["verify", "--json"], &log));
+    assert_eq!((&info["side"]["updates"], &info["side"]["checksums_compared"]), (&10.into(), &true.into()));
+}
+
+#[test]
+fn what_changes_a_log_is_refused_while_a_tickerplant_has_it() {
+    let directory = Directory::new("log-held");
+    let log = log(&directory);
+    let writer = writer(&directory);
+    for action in [&["index"][..], &["repair", "--in-place"]] {
+        if action.len() > 1 {
+            flip(&log, 8);
+        }
+        let output = run(action, &log);
+        assert!(complaint(&output).contains("in use"), "{action:?}: {}", complaint(&output));
+    }
+    assert!(text(&run(&["info"], &log)).contains("updates"));
+    drop(writer);
+}
+
+#[test]
+fn what_is_no_log_is_said_to_be_none() {
+    let directory = Directory::new("log-none");
+    let path = directory.path().join("notes.txt");
+    std::fs::write(&path, "hello").expect("a file can be written");
+    let output = run(&["info"], &path);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint(&output).contains("is not a tickerplant log"), "{}", complaint(&output));
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error() {
+    let directory = Directory::new("log-usage");
+    let log = log(&directory);
+    for arguments in [&["cat", "--from", "5", "--to", "2"][..], &["cat", "--from", "x"], &["dance"], &["slice"]] {
+        assert_eq!(run(arguments, &log).status.code(), Some(2), "{arguments:?}");
+    }
+}
