@@ -1,12 +1,18 @@
 //! A node of the elastic real-time database.
 
 pub mod capacity;
+pub mod globals;
+pub mod host;
 pub mod ingest;
 pub mod intake;
 pub mod messages;
 pub mod meter;
+pub mod node;
 pub mod options;
 pub mod policy;
+pub mod pool;
+pub mod report;
+pub mod service;
 pub mod shared;
 pub mod update;
 pub mod windows;

@@ -108,8 +108,10 @@ pub struct Shared {
     state: RwLock<Arc<State>>,
     /// Queries that have not been answered.
     pub queries_open: AtomicU64,
-    /// Bytes that running queries hold.
-    pub query_bytes: AtomicI64,
+    /// Bytes that running queries hold. Lives as long as the process: threads count in it.
+    pub query_bytes: &'static AtomicI64,
+    /// Bytes of what clients have assigned, an estimate.
+    pub global_bytes: AtomicI64,
     stopping: AtomicBool,
     ending: Mutex<Option<Ending>>,
     wake: OnceLock<Wake>,
@@ -121,7 +123,8 @@ impl Shared {
             tables,
             state: RwLock::default(),
             queries_open: AtomicU64::new(0),
-            query_bytes: AtomicI64::new(0),
+            query_bytes: Box::leak(Box::default()),
+            global_bytes: AtomicI64::new(0),
             stopping: AtomicBool::new(false),
             ending: Mutex::new(None),
             wake: OnceLock::new(),

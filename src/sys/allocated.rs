@@ -2,10 +2,23 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 thread_local! {
     static BYTES: Cell<i64> = const { Cell::new(0) };
+    static SHOWN: Cell<Option<Shown>> = const { Cell::new(None) };
 }
+
+/// Where a thread shows what it holds, and what it has shown so far.
+#[derive(Clone, Copy)]
+struct Shown {
+    sum: &'static AtomicI64,
+    since_bytes: i64,
+    shown_bytes: i64,
+}
+
+/// A change is shown to other threads when it is as large as this.
+const SHOW_STEP_BYTES: i64 = 256 << 10;
 
 /// The system's allocator, counting what each thread takes minus what it gives back.
 pub struct Counting;
@@ -15,7 +28,36 @@ static ALLOCATOR: Counting = Counting;
 
 fn count(bytes: i64) {
     // The cell needs no destructor; a thread that is ending simply stops being counted.
-    let _ = BYTES.try_with(|b| b.set(b.get().wrapping_add(bytes)));
+    let _ = BYTES.try_with(|b| {
+        let now = b.get().wrapping_add(bytes);
+        b.set(now);
+        let _ = SHOWN.try_with(|shown| {
+            if let Some(mut there) = shown.get() {
+                let change = now.wrapping_sub(there.since_bytes).wrapping_sub(there.shown_bytes);
+                if change.abs() >= SHOW_STEP_BYTES {
+                    there.sum.fetch_add(change, Ordering::Relaxed);
+                    there.shown_bytes = there.shown_bytes.wrapping_add(change);
+                    shown.set(Some(there));
+                }
+            }
+        });
+    });
+}
+
+/// Runs `work`, and meanwhile adds to `sum` what this thread holds more than before, in steps of 256 KiB. Afterwards none
+/// of it is left in `sum`.
+pub fn shown_in<R>(sum: &'static AtomicI64, work: impl FnOnce() -> R) -> R {
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            if let Some(there) = SHOWN.take() {
+                there.sum.fetch_sub(there.shown_bytes, Ordering::Relaxed);
+            }
+        }
+    }
+    SHOWN.set(Some(Shown { sum, since_bytes: thread_bytes(), shown_bytes: 0 }));
+    let _clear = Clear;
+    work()
 }
 
 /// Bytes that this thread has allocated minus those that it has freed; negative where it freed another thread's.
@@ -52,7 +94,19 @@ unsafe impl GlobalAlloc for Counting {
 
 #[cfg(test)]
 mod tests {
-    use super::thread_bytes;
+    use super::{shown_in, thread_bytes};
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    #[test]
+    fn what_a_thread_holds_is_shown_while_it_works_and_not_after() {
+        static SUM: AtomicI64 = AtomicI64::new(0);
+        let (block, shown) = shown_in(&SUM, || {
+            let block = vec![0u8; 10 << 20];
+            (block, SUM.load(Ordering::Relaxed))
+        });
+        assert!(shown >= 10 << 20, "{shown}");
+        assert_eq!((block.len(), SUM.load(Ordering::Relaxed)), (10 << 20, 0));
+    }
 
     #[test]
     fn what_is_given_back_is_no_longer_counted() {

@@ -242,18 +242,6 @@ impl Guest {
         }
     }
 
-    /// Whether the node closes the connection.
-    pub fn is_left(&mut self) -> bool {
-        let mut sink = [0; 4096];
-        loop {
-            match self.stream.read(&mut sink) {
-                Ok(0) => return true,
-                Ok(_) => {}
-                Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
-            }
-        }
-    }
-
     pub fn write(&mut self, kind: MessageKind, put: impl FnOnce(&mut Writer<'_>)) {
         let bytes = message::message(kind, put).expect("encodes");
         self.stream.write_all(&bytes).expect("connected");

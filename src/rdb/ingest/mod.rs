@@ -350,7 +350,9 @@ impl Ingest {
         self.unwatched_bytes = 0;
         let buffers =
             (self.out.capacity() as u64).saturating_add(if replaying { self.chunk_bytes() as u64 } else { 0 });
-        let queries = u64::try_from(self.shared.query_bytes.load(Ordering::Relaxed)).unwrap_or(0);
+        let shared = &self.shared;
+        let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
+        let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
         let memory = self.meter.read(usage, buffers, queries, Instant::now());
         // Without a queue nobody takes over: there is nothing to decide.
         if self.dialect != Some(Dialect::Stock) {

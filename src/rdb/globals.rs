@@ -1,0 +1,107 @@
+//! What clients have assigned on a node: a map that is replaced, never changed, so that running queries keep theirs.
+
+use crate::q::error::QError;
+use crate::table::{Sym, Value, symbol};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Most names that clients may define.
+pub const NAMES_MOST: usize = 10_000;
+
+/// Names and values, in order of definition.
+#[derive(Clone, Debug, Default)]
+pub struct Globals {
+    values: HashMap<Sym, Value>,
+    order: Vec<Sym>,
+}
+
+impl Globals {
+    pub fn get(&self, name: Sym) -> Option<&Value> {
+        self.values.get(&name)
+    }
+
+    /// # Errors
+    /// `'limit` for one name too many.
+    pub fn set(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        if !self.values.contains_key(&name) {
+            if self.order.len() >= NAMES_MOST {
+                return Err(QError::with("limit", format!("more than {NAMES_MOST} names")));
+            }
+            self.order.push(name);
+        }
+        self.values.insert(name, value);
+        Ok(())
+    }
+
+    /// The names in a namespace, without it: of the root those without a dot.
+    pub fn names(&self, namespace: Sym) -> Vec<Sym> {
+        within(self.order.iter().copied(), namespace)
+    }
+}
+
+/// The short names of those of `names` that stand in a namespace.
+pub fn within(names: impl Iterator<Item = Sym>, namespace: Sym) -> Vec<Sym> {
+    let space = symbol::text(namespace);
+    if space.is_empty() || space == b"." {
+        return names.filter(|name| !symbol::text(*name).starts_with(b".")).collect();
+    }
+    let short = |name: Sym| symbol::text(name).strip_prefix(space)?.strip_prefix(b".");
+    names.filter_map(short).filter_map(|name| symbol::intern(name).ok()).collect()
+}
+
+/// The current map.
+#[derive(Debug, Default)]
+pub struct SharedGlobals(RwLock<Arc<Globals>>);
+
+impl SharedGlobals {
+    pub fn current(&self) -> Arc<Globals> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn replace(&self, globals: Globals) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(globals);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sym(text: &str) -> Sym {
+        symbol::intern(text.as_bytes()).expect("room")
+    }
+
+    #[test]
+    fn names_stand_in_their_namespaces_in_order_of_definition() {
+        let mut globals = Globals::default();
+        for name in ["b", ".n.y", "a", ".n.x", ".nn.z", "b"] {
+            globals.set(sym(name), Value::Long(1)).expect("room");
+        }
+        assert_eq!(globals.names(Sym::NULL), [sym("b"), sym("a")]);
+        assert_eq!(globals.names(sym(".n")), [sym("y"), sym("x")]);
+    }
+
+    #[test]
+    fn who_holds_the_map_keeps_it() {
+        let shared = SharedGlobals::default();
+        let before = shared.current();
+        let mut next = Globals::clone(&before);
+        next.set(sym("v"), Value::Long(1)).expect("room");
+        shared.replace(next);
+        assert!(before.get(sym("v")).is_none());
+        assert!(shared.current().get(sym("v")).is_some());
+    }
+
+    #[test]
+    fn one_name_too_many_is_an_error() {
+        let mut globals = Globals::default();
+        for i in 0..NAMES_MOST {
+            globals.set(sym(&format!("globals{i}")), Value::Null).expect("room");
+        }
+        assert_eq!(
+            globals.set(sym("more"), Value::Null).expect_err("full"),
+            QError::with("limit", format!("more than {NAMES_MOST} names"))
+        );
+        assert!(globals.set(sym("globals7"), Value::Null).is_ok());
+    }
+}

@@ -1,0 +1,133 @@
+//! A node: its threads, put together.
+
+use super::capacity;
+use super::host::NodeScope;
+use super::ingest::{Identity, Ingest};
+use super::meter::Meter;
+use super::options::NodeOptions;
+use super::pool::{Bounds, Evaluate, Pool};
+use super::report::Constants;
+use super::service::Queries;
+use super::shared::{Ending, Shared};
+use crate::fleet::Fleet;
+use crate::net::access::{Access, Everyone, UserFile};
+use crate::net::{Listeners, NetLimits, Parts, Reactor, signals};
+use crate::sys::memory::Sources;
+use crate::table::store::Store;
+use crate::table::symbol;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A query may take its share of the node's memory, but never less than this.
+const QUERY_MEMORY_LEAST_BYTES: u64 = 64 << 20;
+
+/// Where kdb+ clients look for Unix sockets.
+const SOCKETS: &str = "/tmp";
+
+/// A node that listens and is yet to run.
+pub struct Node {
+    reactor: Reactor<Queries>,
+    ingest: Ingest,
+    shared: Arc<Shared>,
+    identity: Identity,
+}
+
+/// A name that no other process has: host, process, and when it was made.
+fn own_name() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis());
+    format!("{host}-{}-{now}", std::process::id())
+}
+
+/// Binds the port, and makes everything that can fail at the start.
+///
+/// # Errors
+/// The port, the file of users, or the system's memory figures cannot be had.
+pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, evaluate: Evaluate) -> io::Result<Node> {
+    let options = Arc::new(options);
+    symbol::set_limit(options.limits.symbols);
+    let access: Box<dyn Access> = match &options.users {
+        Some(path) => Box::new(UserFile::read(path).map_err(|error| named(path, &error))?),
+        None => Box::new(Everyone),
+    };
+    let mut listeners = Listeners::tcp(&options.listen)?;
+    listeners.unix(Path::new(SOCKETS));
+    let group = fleet.identity().group.clone();
+    let queue = options.queue.clone().unwrap_or_else(|| if group == "none" { "rdb".to_string() } else { group });
+    let node = options.node.clone().unwrap_or_else(own_name);
+    let identity = Identity { node, queue, port: listeners.port() };
+
+    let meter = Meter::new(Sources::default(), options.memory_bytes);
+    let budget_bytes = meter.budget_bytes()?;
+    let store = Store::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
+    let shared = Arc::new(Shared::new(store.shared()));
+    let parts = Parts::new()?;
+    let waker = parts.waker();
+    let asked_to_end = signals::on_termination(Arc::clone(&waker))?;
+    let on_end = Arc::clone(&waker);
+    // A loop that is gone needs no waking.
+    shared.set_wake(Box::new(move || drop(on_end.wake())));
+
+    let name = |text: &str| symbol::intern(text.as_bytes()).map_err(|error| io::Error::other(error.to_string()));
+    let constants = Constants {
+        node: name(&identity.node)?,
+        queue: name(&identity.queue)?,
+        port: identity.port,
+        policy: options.policy.clone(),
+    };
+    let threads = options.query_threads.max(1);
+    let share_bytes = budget_bytes / threads as u64;
+    let memory_bytes = options.limits.query_memory_bytes.min(share_bytes.max(QUERY_MEMORY_LEAST_BYTES));
+    let bounds = Bounds { time: options.query_time, memory_bytes, result_bytes: memory_bytes };
+    let scope = NodeScope::new(Arc::clone(&shared), constants, options.block_writes, memory_bytes);
+    let (done, answered) = mpsc::channel();
+    let on_done = move || drop(waker.wake());
+    let pool = Pool::start(threads, scope, bounds, evaluate, &done, on_done)?;
+    let queries = Queries::new(Arc::clone(&shared), pool, answered, asked_to_end);
+    let reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
+    let fleet = capacity::start(fleet)?;
+    let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, fleet)?;
+    Ok(Node { reactor, ingest, shared, identity })
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+impl Node {
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Runs until the node ends, and says why it did.
+    ///
+    /// # Errors
+    /// The system's: no thread, no readiness queue.
+    pub fn run(self) -> io::Result<Ending> {
+        let Node { mut reactor, mut ingest, shared, .. } = self;
+        let guard = EndsWithThread(Arc::clone(&shared));
+        let thread = std::thread::Builder::new().name("ingest".into()).spawn(move || {
+            let _guard = guard;
+            ingest.run();
+        })?;
+        reactor.run()?;
+        shared.end(Ending::Asked);
+        // A panic has been printed, and the guard has noted it.
+        let _ = thread.join();
+        Ok(shared.ending().unwrap_or(Ending::Asked))
+    }
+}
+
+/// A node without its ingest thread must not go on answering as if nothing had happened.
+struct EndsWithThread(Arc<Shared>);
+
+impl Drop for EndsWithThread {
+    fn drop(&mut self) {
+        self.0.end(match std::thread::panicking() {
+            true => Ending::Failed("the ingest thread hit a fault of its own".to_string()),
+            false => Ending::Asked,
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! `.rdb.windows` and `.rdb.stats`: the node's state as q values.
+
+use super::policy::{Params, Phase};
+use super::shared::State;
+use crate::config::units::Scale;
+use crate::table::{Items, Sym, Table, Value, symbol};
+use proto::types::{NULL_FLOAT, NULL_INT, NULL_LONG};
+
+fn long(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A fixed name. The symbol table has room for the names of a node, or nothing works.
+fn sym(name: &str) -> Sym {
+    symbol::intern(name.as_bytes()).unwrap_or(Sym::NULL)
+}
+
+/// The table `first last open tab updates rows hash`: one row for each window and table of which it holds something, one
+/// with a null `tab` for a window that holds nothing.
+pub fn windows(state: &State) -> Value {
+    let (mut first, mut last, mut open, mut tab) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut updates, mut rows, mut hash) = (Vec::new(), Vec::new(), Vec::new());
+    for shown in state.windows.iter() {
+        let taken = state.tables.iter().zip(&shown.window.tables).filter(|(_, taken)| taken.proof.updates > 0);
+        let mut entries: Vec<(Sym, crate::log::TableProof)> = taken.map(|(name, taken)| (*name, taken.proof)).collect();
+        if entries.is_empty() {
+            entries.push((Sym::NULL, crate::log::TableProof::default()));
+        }
+        for (name, proof) in entries {
+            first.push(long(shown.window.first));
+            last.push(long(shown.window.next));
+            open.push(u8::from(shown.open));
+            tab.push(name);
+            updates.push(long(proof.updates));
+            rows.push(long(proof.rows));
+            hash.push(proof.hash.cast_signed());
+        }
+    }
+    let names = ["first", "last", "open", "tab", "updates", "rows", "hash"].map(sym).to_vec();
+    let longs = |items: Vec<i64>| Items::Long(items.into());
+    let columns = [
+        longs(first),
+        longs(last),
+        Items::Bool(open.into()),
+        Items::Sym(tab.into()),
+        longs(updates),
+        longs(rows),
+        longs(hash),
+    ];
+    Value::table(Table::new(names, columns.map(Into::into).to_vec()))
+}
+
+/// What does not change while a node runs.
+#[derive(Clone, Debug)]
+pub struct Constants {
+    pub node: Sym,
+    pub queue: Sym,
+    pub port: u16,
+    pub policy: Params,
+}
+
+/// The dictionary `.rdb.stats`.
+pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
+    let lag = match (state.tip, state.next) {
+        (Some(tip), Some(next)) => Value::Long(long(tip.saturating_sub(next))),
+        _ => Value::Long(NULL_LONG),
+    };
+    let index = |value: Option<u64>| Value::Long(value.map_or(NULL_LONG, long));
+    let float = |value: Option<f64>| Value::Float(value.unwrap_or(NULL_FLOAT));
+    let memory = &state.memory;
+    let phase = match state.phase {
+        Phase::Waiting => "waiting",
+        Phase::Live => "live",
+        Phase::Rebuilding => "rebuilding",
+        Phase::Rolled => "rolled",
+        Phase::Ending { .. } => "ending",
+        Phase::Terminated => "terminated",
+    };
+    let entries = [
+        ("node", Value::Sym(constants.node)),
+        ("queue", Value::Sym(constants.queue)),
+        ("port", Value::Int(i32::from(constants.port))),
+        ("protocol", Value::Sym(sym(state.protocol))),
+        ("connected", Value::Bool(state.connected)),
+        ("state", Value::Sym(sym(phase))),
+        ("live", Value::Bool(state.phase == Phase::Live)),
+        ("date", Value::Date(state.date.unwrap_or(NULL_INT))),
+        ("next", index(state.next)),
+        ("tip", index(state.tip)),
+        ("lag", lag),
+        ("rows", Value::Long(long(state.rows))),
+        ("memory", float(state.memory_percent)),
+        (
+            "scale",
+            match constants.policy.scale() {
+                Scale::At(percent) => Value::Float(percent),
+                Scale::Auto => Value::Float(NULL_FLOAT),
+            },
+        ),
+        ("roll", Value::Float(constants.policy.roll_percent())),
+        ("scaled", Value::Bool(state.scaled)),
+        ("lead", Value::Timespan(state.lead_ns.unwrap_or(NULL_LONG))),
+        ("cushion", float(state.cushion)),
+        ("rate", float(state.bytes_per_second)),
+        ("budget", Value::Long(long(memory.budget))),
+        ("used", Value::Long(long(memory.used))),
+        ("columns", Value::Long(long(memory.store.column_bytes as u64))),
+        ("index", Value::Long(long(memory.store.index_bytes as u64))),
+        ("symbols", Value::Long(long(memory.store.symbol_bytes as u64))),
+        ("buffers", Value::Long(long(memory.buffers))),
+        ("queries", Value::Long(long(memory.queries))),
+        ("resident", Value::Long(long(memory.resident))),
+        ("systemUsed", Value::Long(long(memory.system_used))),
+        ("systemTotal", Value::Long(long(memory.system_total))),
+        ("queriesOpen", Value::Long(long(queries_open))),
+        ("updates", Value::Long(long(state.updates_taken))),
+        ("refused", Value::Long(long(state.updates_refused))),
+        ("resyncs", Value::Long(long(state.resyncs))),
+    ];
+    let (names, values): (Vec<Sym>, Vec<Value>) = entries.into_iter().map(|(name, value)| (sym(name), value)).unzip();
+    Value::dict(Value::symbols(names), Value::list(values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdb::shared::ShownWindow;
+    use crate::rdb::windows::Window;
+
+    #[test]
+    fn a_window_has_a_row_for_each_table_it_holds_and_one_if_it_holds_none() {
+        let mut full = Window::new(3, &[0, 0, 0]);
+        full.enter(0, 5, b"abc");
+        full.enter(2, 1, b"d");
+        full.next = 5;
+        let windows_shown =
+            [ShownWindow { window: full, open: false }, ShownWindow { window: Window::new(5, &[0, 0, 0]), open: true }];
+        let tables = ["a", "b", "c"].map(sym).to_vec();
+        let state = State { tables, windows: windows_shown.into(), ..State::default() };
+        let Value::Table(table) = windows(&state) else { panic!("no table") };
+        let column = |name: &str| table.column(sym(name)).expect("column").items.clone();
+        let (Items::Sym(tab), Items::Long(rows), Items::Long(last)) = (column("tab"), column("rows"), column("last"))
+        else {
+            panic!("types")
+        };
+        assert_eq!(&*tab, &[sym("a"), sym("c"), Sym::NULL]);
+        assert_eq!((&*rows, &*last), (&[5, 1, 0][..], &[5, 5, 5][..]));
+    }
+}

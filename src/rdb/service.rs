@@ -1,0 +1,86 @@
+//! Clients' connections: messages go to the query threads, one of each connection at a time, answers come back.
+
+use super::pool::{Done, Job, Pool};
+use super::shared::{Ending, Shared};
+use crate::net::{CloseReason, ConnId, Control, Peer, Service, signals};
+use proto::{Header, MessageKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// Time for running queries to end when the node does.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What the readiness loop calls.
+pub struct Queries {
+    pub(super) shared: Arc<Shared>,
+    pub(super) pool: Pool,
+    pub(super) done: Receiver<Done>,
+    pub(super) asked_to_end: Arc<AtomicBool>,
+    /// When the loop ends whether or not queries have.
+    drained_by: Option<Instant>,
+}
+
+impl Queries {
+    pub fn new(shared: Arc<Shared>, pool: Pool, done: Receiver<Done>, asked_to_end: Arc<AtomicBool>) -> Queries {
+        Queries { shared, pool, done, asked_to_end, drained_by: None }
+    }
+
+    fn end_if_drained(&mut self, ctl: &mut Control) {
+        if !self.shared.is_ending() {
+            return;
+        }
+        let by = *self.drained_by.get_or_insert_with(|| ctl.now().checked_add(DRAIN).unwrap_or_else(|| ctl.now()));
+        if self.shared.queries_open.load(Ordering::SeqCst) == 0 || ctl.now() >= by {
+            ctl.stop();
+        }
+    }
+}
+
+impl Service for Queries {
+    fn opened(&mut self, _: ConnId, peer: &Peer, _: &mut Control) {
+        log::debug!("{peer} connected");
+    }
+
+    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
+        if header.kind == MessageKind::Response || self.shared.is_ending() {
+            return;
+        }
+        let Some(peer) = ctl.peer(conn).cloned() else { return };
+        self.shared.queries_open.fetch_add(1, Ordering::SeqCst);
+        // The next message of this connection may rely on what this one does.
+        ctl.pause(conn);
+        self.pool.push(Job { conn, request: ctl.request(), peer, body: body.to_vec(), endian: header.endian });
+    }
+
+    fn turn_ended(&mut self, _: &mut Control) {}
+
+    fn writable(&mut self, _: ConnId, _: &mut Control) {}
+
+    fn closed(&mut self, _: ConnId, reason: &CloseReason, _: &mut Control) {
+        log::debug!("a connection ended: {reason}");
+    }
+
+    fn woken(&mut self, ctl: &mut Control) {
+        while let Ok(Done { conn, answer }) = self.done.try_recv() {
+            if let Some((request, response)) = answer {
+                ctl.reply(request, response);
+            }
+            self.shared.queries_open.fetch_sub(1, Ordering::SeqCst);
+            ctl.resume(conn);
+        }
+        if signals::is_asked(&self.asked_to_end) {
+            self.shared.end(Ending::Asked);
+        }
+        self.end_if_drained(ctl);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.drained_by
+    }
+
+    fn timer(&mut self, ctl: &mut Control) {
+        self.end_if_drained(ctl);
+    }
+}
