@@ -54,9 +54,11 @@ pub fn next_record<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(usize
 pub fn record(view: View<'_>) -> Option<Record<'_>> {
     let list = view.list().filter(|list| list.count == 3)?;
     let mut parts = list.iter();
-    let function = parts.next()?.symbol()?;
-    let table = parts.next()?.symbol()?;
-    let columns = parts.next()?;
+    let (function, table) = (parts.next()?, parts.next()?);
+    // What is left of the body is the third object: no need to walk it.
+    let columns_at = function.raw().len().checked_add(table.raw().len())?;
+    let columns = View::walked(list.body.get(columns_at..)?, list.endian);
+    let (function, table) = (function.symbol()?, table.symbol()?);
     Some(Record { function, table, columns, bytes: view.raw() })
 }
 

@@ -49,6 +49,12 @@ impl<'a> View<'a> {
         Some(View { raw: bytes.get(..used)?, endian: cursor.endian })
     }
 
+    /// Bytes that [`walk::object`] has passed as one whole object, not walked again. Other bytes give an object that
+    /// reads as shorter than it says, never a panic.
+    pub const fn walked(raw: &'a [u8], endian: Endian) -> View<'a> {
+        View { raw, endian }
+    }
+
     /// The last object inside another one: it takes all that is left.
     fn to_end(cursor: &Cursor<'a>) -> View<'a> {
         View { raw: cursor.rest(), endian: cursor.endian }

@@ -4,10 +4,10 @@
 //! own head. A window's hash is the wrapping sum of its updates' hashes, so windows add up, whatever the order.
 
 use super::error::LogError;
-use super::reader::{LogReader, parts};
+use super::reader::LogReader;
 use super::record::LIST_HEAD_BYTES;
+use proto::View;
 use proto::log::Record;
-use proto::{Limits, View};
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
@@ -151,15 +151,14 @@ pub enum Keep {
 pub fn window_proof(
     reader: &mut LogReader,
     window: Range<u64>,
-    limits: &Limits,
     deadline: Instant,
     mut keep: impl FnMut(u64, &Record<'_>, &mut Vec<u8>) -> Keep,
 ) -> Result<Proof, LogError> {
     let mut proof = Proof::new();
     let mut encoded = Vec::new();
     reader.replay(window, 1 << 20, deadline, |chunk| {
-        for (index, bytes) in chunk.iter() {
-            let Some(record) = parts(bytes, limits) else { continue };
+        for (index, record) in chunk.records() {
+            let Some(record) = record else { continue };
             encoded.clear();
             match keep(index, &record, &mut encoded) {
                 Keep::Whole => {

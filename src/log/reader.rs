@@ -51,8 +51,8 @@ impl<'a> Chunk<'a> {
     }
 
     /// Each update's index and parts; none for a record that is not a call of a function with a table.
-    pub fn records(&self, limits: &'a Limits) -> impl Iterator<Item = (u64, Option<Record<'a>>)> + use<'a> {
-        self.iter().map(move |(index, bytes)| (index, parts(bytes, limits)))
+    pub fn records(&self) -> impl Iterator<Item = (u64, Option<Record<'a>>)> + use<'a> {
+        self.iter().map(|(index, bytes)| (index, walked_parts(bytes)))
     }
 }
 
@@ -60,6 +60,11 @@ impl<'a> Chunk<'a> {
 pub fn parts<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Record<'a>> {
     let (view, _) = View::parse(bytes, Endian::Little, limits).ok()?;
     proto::log::record(view)
+}
+
+/// As [`parts`], for bytes that a reader or a scan has walked.
+pub(super) fn walked_parts(bytes: &[u8]) -> Option<Record<'_>> {
+    proto::log::record(View::walked(bytes, Endian::Little))
 }
 
 /// Whether a file begins as a log does; one that is still being made may end early.

@@ -1,8 +1,7 @@
 //! Part of a log as a log: a range of updates, of some tables or all.
 
 use super::error::LogError;
-use super::reader::{LogReader, parts};
-use proto::Limits;
+use super::reader::{LogReader, walked_parts};
 use proto::log::FILE_HEAD;
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
@@ -15,7 +14,6 @@ pub fn slice(
     reader: &mut LogReader,
     window: Range<u64>,
     tables: &[Vec<u8>],
-    limits: &Limits,
     chunk_bytes: usize,
     out: &mut dyn Write,
 ) -> Result<u64, SliceError> {
@@ -24,7 +22,7 @@ pub fn slice(
     let mut failed = Ok(());
     let wanted = |bytes: &[u8]| {
         tables.is_empty()
-            || parts(bytes, limits).is_some_and(|record| tables.iter().any(|table| table.as_slice() == record.table))
+            || walked_parts(bytes).is_some_and(|record| tables.iter().any(|table| table.as_slice() == record.table))
     };
     // All that is there is wanted, and nothing to come: the deadline is now.
     let read = reader.replay(window, chunk_bytes, Instant::now(), |chunk| {

@@ -6,7 +6,7 @@ use super::index::SideFile;
 use super::name::side_path;
 use super::open::{FIRST, checksum_range};
 use super::proof::columns_of;
-use super::reader::{check_head, parts};
+use super::reader::{check_head, walked_parts};
 use super::scan::{DamagedRange, Found, Scanner};
 use super::show;
 use proto::{Limits, View};
@@ -99,7 +99,7 @@ pub fn survey(
             Found::Record { at, bytes: record } => {
                 survey.updates = survey.updates.saturating_add(1);
                 let last = (at.offset_bytes, record.len());
-                take_in(&mut survey, &mut lasts, record, last, &limits);
+                take_in(&mut survey, &mut lasts, record, last);
                 if at.offset_bytes.saturating_sub(last_told) >= 64 << 20 {
                     last_told = at.offset_bytes;
                     progress(last_told, bytes);
@@ -117,7 +117,7 @@ pub fn survey(
         if let Some((offset_bytes, length)) = lasts.get(table) {
             let mut record = vec![0; *length];
             super::file::read_full(&file, &mut record, *offset_bytes).map_err(LogError::io(path, "read"))?;
-            summary.last = parts(&record, &limits).map(|record| edge(&record.columns, true)).unwrap_or_default();
+            summary.last = walked_parts(&record).map(|record| edge(&record.columns, true)).unwrap_or_default();
         }
     }
     progress(bytes, bytes);
@@ -163,14 +163,8 @@ fn check_blocks(
     Ok(())
 }
 
-fn take_in(
-    survey: &mut Survey,
-    lasts: &mut BTreeMap<Vec<u8>, (u64, usize)>,
-    bytes: &[u8],
-    last: (u64, usize),
-    limits: &Limits,
-) {
-    let Some(record) = parts(bytes, limits) else {
+fn take_in(survey: &mut Survey, lasts: &mut BTreeMap<Vec<u8>, (u64, usize)>, bytes: &[u8], last: (u64, usize)) {
+    let Some(record) = walked_parts(bytes) else {
         survey.other_messages = survey.other_messages.saturating_add(1);
         return;
     };

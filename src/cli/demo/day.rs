@@ -360,7 +360,7 @@ fn logged(path: &Path, first: u64, last: u64) -> Result<Proof, CliError> {
     let limits = Limits::default();
     let mut reader = LogReader::open(path, limits, 1 << 20).map_err(CliError::failed)?;
     let deadline = Instant::now().checked_add(SETTLE).unwrap_or_else(Instant::now);
-    window_proof(&mut reader, first..last, &limits, deadline, |_, _, _| Keep::Whole).map_err(CliError::failed)
+    window_proof(&mut reader, first..last, deadline, |_, _, _| Keep::Whole).map_err(CliError::failed)
 }
 
 /// Updates and rows a second between the first look and the last.

@@ -17,12 +17,10 @@ pub fn slice(job: &Job) -> Result<(), CliError> {
     let out = job.settings.get(&options::OUT)?;
     let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
     let mut write = |to: &mut dyn Write| {
-        log::slice(&mut reader, window.clone(), &tables, &job.limits, job.chunk_bytes, to).map_err(
-            |error| match error {
-                SliceError::Output(error) => CliError::Output(error),
-                SliceError::Log(error) => CliError::failed(error),
-            },
-        )
+        log::slice(&mut reader, window.clone(), &tables, job.chunk_bytes, to).map_err(|error| match error {
+            SliceError::Output(error) => CliError::Output(error),
+            SliceError::Log(error) => CliError::failed(error),
+        })
     };
     if out.as_os_str() == "-" {
         write(&mut BufWriter::new(io::stdout().lock()))?;

@@ -102,9 +102,8 @@ fn proofs_of_windows_add_up() {
     let path = folder.with(&updates);
     let limits = Limits::default();
     let mut reader = reader(&path);
-    let mut prove = |window| {
-        crate::log::window_proof(&mut reader, window, &limits, soon(), |_, _, _| crate::log::Keep::Whole).unwrap()
-    };
+    let mut prove =
+        |window| crate::log::window_proof(&mut reader, window, soon(), |_, _, _| crate::log::Keep::Whole).unwrap();
     let whole = prove(0..600);
     let mut sum = Proof::new();
     for window in [0..0, 0..1, 1..250, 250..251, 251..600] {
