@@ -34,7 +34,7 @@ pub struct LogOptions {
     pub waker: Option<Waker>,
 }
 
-/// Appends to `DIR/SRCyyyy.mm.dd`. Dropping it without `close` is what a crash would do, short of losing the buffer.
+/// Appends to `DIR/SRCyyyy.mm.dd`. Dropping it without `close` is like a crash: what `none` holds back is lost.
 pub struct LogWriter {
     options: LogOptions,
     lock: WriterLock,
