@@ -89,11 +89,12 @@ fn main() {
     let table = tables.get(sym("trade")).expect("table");
     let Value::Table(snapshot) = table.snapshot(usize::MAX) else { return };
     let Some(Items::Sym(symbols)) = snapshot.columns.get(1).map(|c| c.items.clone()) else { return };
+    let wanted = sym("SYM42");
     let began = Instant::now();
-    let found = table.index_of(&symbols).map_or(0, |index| index.rows(&symbols, sym("SYM42")).len());
+    let found = table.index_of(&symbols).map_or(0, |index| index.rows(&symbols, wanted).len());
     let by_index = began.elapsed();
     let began = Instant::now();
-    let scanned = symbols.iter().filter(|symbol| **symbol == sym("SYM42")).count();
+    let scanned = symbols.iter().filter(|symbol| **symbol == wanted).count();
     println!(
         "rows of one symbol           {found} by index in {by_index:?}, {scanned} by scan in {:?}",
         began.elapsed()

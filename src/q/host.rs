@@ -1,6 +1,7 @@
 //! What a process offers to the expressions that it evaluates.
 
 use super::error::QError;
+use crate::sys::shared::Shared;
 use crate::table::{Sym, Value};
 
 /// Who asks: what `.z.w`, `.z.u` and `.z.a` say while the expression runs.
@@ -41,6 +42,13 @@ pub trait Host {
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError>;
 
     fn caller(&self) -> &Caller;
+
+    /// The rows, ascending, in which a grouped symbol column of a global table holds `symbol`, where an index knows them;
+    /// `None` where the column has to be scanned.
+    fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
+        let _ = (column, symbol);
+        None
+    }
 }
 
 /// See [`Host`]. Never leaves the process.

@@ -159,11 +159,8 @@ impl Host for QueryHost<'_> {
     fn caller(&self) -> &Caller {
         &self.caller
     }
-}
 
-impl QueryHost<'_> {
-    /// The rows of a fed table's column that hold `symbol`, by its grouped index; `None` for any other vector.
-    pub fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {
+    fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {
         self.tables.iter().find_map(|table| Some(table.index_of(column)?.rows(column, symbol)))
     }
 }

@@ -54,8 +54,7 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, evaluate: Evaluate) 
     };
     let mut listeners = Listeners::tcp(&options.listen)?;
     listeners.unix(Path::new(SOCKETS));
-    let group = fleet.identity().group.clone();
-    let queue = options.queue.clone().unwrap_or_else(|| if group == "none" { "rdb".to_string() } else { group });
+    let queue = options.queue.clone().unwrap_or_else(|| fleet.identity().group.clone());
     let node = options.node.clone().unwrap_or_else(own_name);
     let identity = Identity { node, queue, port: listeners.port() };
 

@@ -6,6 +6,8 @@
 //! per block, in row order; building waits for nobody and moves nothing that a reader holds.
 
 use crate::kernel::sym::Sym;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -14,6 +16,8 @@ pub const BLOCK_ROWS: usize = 1 << 16;
 
 /// More distinct symbols than this in a block, and its index would take over four bytes a row.
 const MAX_SYMBOLS: usize = BLOCK_ROWS / 4;
+
+const SEED: u64 = 0x67_726f_7570_6564;
 
 /// The rows of a block, by symbol.
 #[derive(Debug, Default)]
@@ -26,24 +30,50 @@ struct Block {
 }
 
 impl Block {
+    /// Sorts by counting: symbols are numbered as they come, the numbers are put in the order of the symbols, and each row's
+    /// place goes to where its symbol's run has got to.
     fn build(column: &[Sym]) -> Block {
-        let mut keyed: Vec<u64> =
-            column.iter().zip(0u64..).map(|(symbol, place)| u64::from(symbol.0) << 16 | place).collect();
-        keyed.sort_unstable();
-        let (mut symbols, mut starts) = (Vec::new(), Vec::new());
-        for (start, key) in keyed.iter().enumerate() {
-            let symbol = Sym((key >> 16) as u32);
-            if symbols.last() != Some(&symbol) {
-                symbols.push(symbol);
-                starts.push(start as u16);
-            }
+        let mut numbers: HashMap<Sym, u16, FixedState> = HashMap::with_hasher(FixedState::with_seed(SEED));
+        let mut symbols: Vec<(Sym, u16)> = Vec::new();
+        let mut counts: Vec<u32> = Vec::new();
+        let mut numbered: Vec<u16> = Vec::with_capacity(column.len());
+        for symbol in column {
+            let number = *numbers.entry(*symbol).or_insert_with(|| {
+                let number = symbols.len() as u16;
+                symbols.push((*symbol, number));
+                counts.push(0);
+                number
+            });
             if symbols.len() > MAX_SYMBOLS {
                 return Block::default();
             }
+            if let Some(count) = counts.get_mut(usize::from(number)) {
+                *count += 1;
+            }
+            numbered.push(number);
         }
-        symbols.shrink_to_fit();
-        starts.shrink_to_fit();
-        Block { symbols, starts, places: keyed.iter().map(|key| *key as u16).collect() }
+        symbols.sort_unstable();
+        // From here on the start of each number's run, moved on with every place put into it.
+        let mut ends = vec![0u32; counts.len()];
+        let mut starts = Vec::with_capacity(symbols.len());
+        let mut start = 0;
+        for (_, number) in &symbols {
+            let number = usize::from(*number);
+            starts.push(start as u16);
+            if let Some(end) = ends.get_mut(number) {
+                *end = start;
+            }
+            start += counts.get(number).copied().unwrap_or(0);
+        }
+        let mut places = vec![0u16; column.len()];
+        for (number, place) in numbered.into_iter().zip(0u32..) {
+            let Some(end) = ends.get_mut(usize::from(number)) else { continue };
+            if let Some(slot) = places.get_mut(*end as usize) {
+                *slot = place as u16;
+            }
+            *end += 1;
+        }
+        Block { symbols: symbols.into_iter().map(|(symbol, _)| symbol).collect(), starts, places }
     }
 
     fn places(&self, nth: usize) -> &[u16] {
@@ -57,12 +87,37 @@ impl Block {
     }
 }
 
-type Blocks = Arc<[OnceLock<Block>]>;
+/// Blocks are held by the 64, so that an index for billions of rows is small while it is empty.
+const SEGMENT_BLOCKS: usize = 64;
+
+type Segment = Box<[OnceLock<Block>]>;
+
+/// Filled from the front; never moved.
+#[derive(Debug)]
+struct Blocks(Box<[OnceLock<Segment>]>);
+
+impl Blocks {
+    fn get(&self, nth: usize) -> Option<&Block> {
+        self.0.get(nth / SEGMENT_BLOCKS)?.get()?.get(nth % SEGMENT_BLOCKS)?.get()
+    }
+
+    /// Puts the next block; answers the bytes that this takes, `None` if there is no room.
+    fn put(&self, nth: usize, block: Block) -> Option<usize> {
+        let mut taken_bytes = block.used_bytes();
+        let segment = self.0.get(nth / SEGMENT_BLOCKS)?.get_or_init(|| {
+            let slots: Segment = (0..SEGMENT_BLOCKS).map(|_| OnceLock::new()).collect();
+            taken_bytes += size_of_val(&*slots);
+            slots
+        });
+        segment.get(nth % SEGMENT_BLOCKS)?.set(block).ok()?;
+        Some(taken_bytes)
+    }
+}
 
 /// The writing end.
 #[derive(Debug)]
 pub struct Grouped {
-    blocks: Blocks,
+    blocks: Arc<Blocks>,
     full: usize,
     used_bytes: usize,
 }
@@ -70,17 +125,17 @@ pub struct Grouped {
 impl Grouped {
     /// An index for at most `capacity_rows` rows.
     pub fn new(capacity_rows: usize) -> Grouped {
-        let blocks: Blocks = (0..capacity_rows.div_ceil(BLOCK_ROWS)).map(|_| OnceLock::new()).collect();
-        Grouped { used_bytes: size_of_val(&*blocks), blocks, full: 0 }
+        // Rows are numbered in 32 bits.
+        let rows = capacity_rows.min(u32::MAX as usize);
+        let segments: Box<[_]> = (0..rows.div_ceil(BLOCK_ROWS * SEGMENT_BLOCKS)).map(|_| OnceLock::new()).collect();
+        Grouped { used_bytes: size_of_val(&*segments), blocks: Arc::new(Blocks(segments)), full: 0 }
     }
 
     /// Takes in the rows that completed a block since the last call. `column` is the whole column.
     pub fn extend(&mut self, column: &[Sym]) {
-        let blocks = column.as_chunks::<BLOCK_ROWS>().0.iter().zip(self.blocks.iter()).skip(self.full);
-        for (rows, slot) in blocks {
-            let block = Block::build(rows);
-            self.used_bytes += block.used_bytes();
-            let _ = slot.set(block);
+        for rows in column.as_chunks::<BLOCK_ROWS>().0.iter().skip(self.full) {
+            let Some(taken_bytes) = self.blocks.put(self.full, Block::build(rows)) else { return };
+            self.used_bytes += taken_bytes;
             self.full += 1;
         }
     }
@@ -103,7 +158,7 @@ impl Grouped {
 /// are found as well.
 #[derive(Clone, Debug)]
 pub struct GroupedReader {
-    blocks: Blocks,
+    blocks: Arc<Blocks>,
 }
 
 impl GroupedReader {
@@ -156,7 +211,7 @@ impl GroupedReader {
             let rows = column.get(from..).unwrap_or_default();
             let rows = rows.get(..BLOCK_ROWS).unwrap_or(rows);
             let Ok(from) = u32::try_from(from) else { return };
-            let block = self.blocks.get(nth).and_then(OnceLock::get);
+            let block = self.blocks.get(nth);
             // A block is filled before readers that hold fewer rows are done: they must see theirs only.
             let block = block.filter(|block| rows.len() == BLOCK_ROWS && !block.symbols.is_empty());
             visit(block, from, rows);
@@ -214,7 +269,7 @@ mod tests {
             let column = column(2 * BLOCK_ROWS, distinct, 3);
             let mut grouped = Grouped::new(2 * BLOCK_ROWS);
             grouped.extend(&column);
-            assert!(grouped.used_bytes() <= 4 * column.len() + 1024, "{distinct}: {}", grouped.used_bytes());
+            assert!(grouped.used_bytes() <= 4 * column.len() + 8192, "{distinct}: {}", grouped.used_bytes());
             assert_eq!(grouped.reader().rows(&column, column[70_000]), scan(&column, column[70_000]));
         }
     }

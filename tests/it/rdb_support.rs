@@ -174,12 +174,20 @@ impl Drop for Node {
     }
 }
 
+/// Puts the list of (name; empty table).
+pub type Tables = fn(&mut Writer<'_>);
+
 /// Where the test plays a tickerplant.
-pub struct Door(TcpListener);
+pub struct Door(TcpListener, Tables);
 
 impl Door {
     pub fn open() -> Door {
-        Door(TcpListener::bind("127.0.0.1:0").expect("a port"))
+        Door::open_with(put_tables)
+    }
+
+    /// A tickerplant with other tables.
+    pub fn open_with(tables: Tables) -> Door {
+        Door(TcpListener::bind("127.0.0.1:0").expect("a port"), tables)
     }
 
     pub fn port(&self) -> u16 {
@@ -197,7 +205,7 @@ impl Door {
             hello.push(byte[0]);
         }
         stream.write_all(&[handshake::CAPABILITY]).expect("connected");
-        Guest { stream, frames: FrameReader::new(Limits::default()) }
+        Guest { stream, frames: FrameReader::new(Limits::default()), tables: self.1 }
     }
 }
 
@@ -205,6 +213,7 @@ impl Door {
 pub struct Guest {
     stream: TcpStream,
     frames: FrameReader,
+    tables: Tables,
 }
 
 impl Guest {
@@ -257,12 +266,16 @@ impl Guest {
 
     /// An update of the feed with its index.
     pub fn feed(&mut self, table: &str, values: &[i64], index: u64) {
+        self.feed_columns(table, &["time", "sym", "n"], |w| put_columns(w, values), index);
+    }
+
+    pub fn feed_columns(&mut self, table: &str, names: &[&str], put: impl FnOnce(&mut Writer<'_>), index: u64) {
         self.tell(|w| {
             w.list_head(4);
             w.symbol("upd");
             w.symbol(table);
-            w.table_head(["time", "sym", "n"]);
-            put_columns(w, values);
+            w.table_head(names);
+            put(w);
             w.atom_long(index as i64);
         });
     }
@@ -290,6 +303,7 @@ impl Guest {
     pub fn join(&mut self, date: i32, tip: u64, drop: bool) -> Value {
         let (kind, value) = self.next();
         assert_eq!((kind, called(&value)), (MessageKind::Sync, ".u.asg.join".to_string()));
+        let tables = self.tables;
         self.answer(|w| {
             w.dict_head();
             w.symbols(["epoch", "date", "tip", "log", "tables", "drop"]);
@@ -298,7 +312,7 @@ impl Guest {
             w.atom_date(date);
             w.atom_long(tip as i64);
             w.symbol("");
-            put_tables(w);
+            tables(w);
             w.atom_bool(drop);
         });
         match value {
@@ -309,6 +323,7 @@ impl Guest {
 
     /// `.u.asg.live` with a log, or without one that the node could read.
     pub fn make_live(&mut self, first: u64, tip: u64, date: i32, log: Option<&Path>) {
+        let tables = self.tables;
         self.tell(|w| {
             w.list_head(2);
             w.symbol(".u.asg.live");
@@ -321,7 +336,7 @@ impl Guest {
             w.symbol(log.map_or(String::new(), |log| format!(":{}", log.display())));
             w.atom_date(date);
             w.atom_long(1);
-            put_tables(w);
+            tables(w);
         });
     }
 

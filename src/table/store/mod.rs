@@ -33,9 +33,9 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// No room is left: the update is good, this node is full.
+    /// No room is left, for rows or for symbols: the update is good, this node is full.
     pub fn is_full(&self) -> bool {
-        matches!(self, Refused::Column { error: ColumnError::Full { .. }, .. })
+        matches!(self, Refused::Column { error: ColumnError::Full { .. } | ColumnError::Symbols { .. }, .. })
     }
 }
 
@@ -50,13 +50,13 @@ struct Filling {
 }
 
 impl Filling {
-    fn reserve(schema: Arc<Schema>, budget_bytes: usize) -> io::Result<Filling> {
-        let reserve = |ty| Column::reserve(ty, budget_bytes);
+    fn reserve(schema: Arc<Schema>, column_bytes: usize) -> io::Result<Filling> {
+        let reserve = |ty| Column::reserve(ty, column_bytes);
         let columns = schema.columns.iter().map(|column| reserve(column.ty)).collect::<io::Result<Vec<Column>>>()?;
         let is_grouped = |column: usize| {
             schema.columns.get(column).is_some_and(|c| c.attr == Attr::Grouped && c.ty == types::SYMBOL)
         };
-        let index = |column| (column, Grouped::new(budget_bytes / width(types::SYMBOL).max(1)));
+        let index = |column| (column, Grouped::new(column_bytes / width(types::SYMBOL).max(1)));
         let grouped: Vec<(usize, Grouped)> =
             (0..columns.len()).filter(|column| is_grouped(*column)).map(index).collect();
         let rows = Arc::new(AtomicUsize::new(0));
@@ -138,10 +138,15 @@ impl Usage {
     }
 }
 
+/// Address space for all columns together; what a process has on 64-bit machines, divided by four.
+const ADDRESS_BYTES: usize = 1 << 45;
+
 /// All tables of a node: the writing end, one thread's.
 #[derive(Debug)]
 pub struct Store {
     budget_bytes: usize,
+    /// Address space of one column.
+    column_bytes: usize,
     tables: Vec<Filling>,
     cache: SymbolCache,
     shared: SharedTables,
@@ -161,9 +166,15 @@ impl SharedTables {
 }
 
 impl Store {
-    /// A store without tables. Each column of a table gets address space for `budget_bytes`.
+    /// A store without tables. Each column of a table gets address space for `budget_bytes`, or less if there are very many.
     pub fn new(budget_bytes: usize) -> Store {
-        Store { budget_bytes, tables: Vec::new(), cache: SymbolCache::default(), shared: SharedTables::default() }
+        Store {
+            budget_bytes,
+            column_bytes: budget_bytes,
+            tables: Vec::new(),
+            cache: SymbolCache::default(),
+            shared: SharedTables::default(),
+        }
     }
 
     /// What queries hold.
@@ -176,7 +187,11 @@ impl Store {
     /// # Errors
     /// No address space.
     pub fn define(&mut self, schemas: impl IntoIterator<Item = Schema>) -> io::Result<()> {
-        let reserve = |schema| Filling::reserve(Arc::new(schema), self.budget_bytes);
+        let schemas: Vec<Schema> = schemas.into_iter().collect();
+        let columns: usize = schemas.iter().map(|schema| schema.columns.len()).sum();
+        // A list column has two ranges.
+        self.column_bytes = self.budget_bytes.min(ADDRESS_BYTES / columns.max(1) / 2);
+        let reserve = |schema| Filling::reserve(Arc::new(schema), self.column_bytes);
         self.tables = schemas.into_iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
         self.share();
         Ok(())
@@ -221,9 +236,11 @@ impl Store {
     /// # Errors
     /// No address space.
     pub fn clear(&mut self) -> io::Result<()> {
-        let reserve = |table: &Filling| Filling::reserve(Arc::clone(&table.schema), self.budget_bytes);
-        self.tables = self.tables.iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
+        let reserve = |table: &Filling| Filling::reserve(Arc::clone(&table.schema), self.column_bytes);
+        let empty = self.tables.iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
+        let old = std::mem::replace(&mut self.tables, empty);
         self.share();
+        release(old);
         Ok(())
     }
 
@@ -233,10 +250,10 @@ impl Store {
     /// # Errors
     /// No address space; the store is as before.
     pub fn cut(&mut self, cuts: &[Range<usize>]) -> io::Result<()> {
-        let budget_bytes = self.budget_bytes;
+        let column_bytes = self.column_bytes;
         for (table, cut) in self.tables.iter_mut().zip(cuts).filter(|(_, cut)| !cut.is_empty()) {
             let rows = table.rows();
-            let mut kept = Filling::reserve(Arc::clone(&table.schema), budget_bytes)?;
+            let mut kept = Filling::reserve(Arc::clone(&table.schema), column_bytes)?;
             let ranges = [0..cut.start.min(rows), cut.end.min(rows)..rows];
             for (to, from) in kept.columns.iter_mut().zip(&table.reader.columns) {
                 for range in ranges.clone() {
@@ -265,6 +282,16 @@ impl Store {
         let tables = Arc::new(Tables { tables: self.tables.iter().map(|table| Arc::clone(&table.reader)).collect() });
         *self.shared.current.write().unwrap_or_else(PoisonError::into_inner) = tables;
     }
+}
+
+/// The kernel takes its time to take large ranges back; whoever fills the tables need not wait for that.
+fn release(tables: Vec<Filling>) {
+    const LARGE_BYTES: usize = 64 << 20;
+    if tables.iter().map(Filling::column_bytes).sum::<usize>() < LARGE_BYTES {
+        return drop(tables);
+    }
+    // Without a thread the closure is dropped here, and the tables with it.
+    let _ = std::thread::Builder::new().name("release".into()).spawn(move || drop(tables));
 }
 
 fn text(symbol: Sym) -> String {
