@@ -2,5 +2,6 @@
 
 pub mod keys;
 pub mod num;
+pub mod partial;
 pub mod sym;
 pub mod zip;

@@ -1,6 +1,7 @@
 //! What a process offers to the expressions that it evaluates.
 
 use super::error::QError;
+use super::show::Console;
 use crate::sys::shared::Shared;
 use crate::table::{Sym, Value};
 
@@ -48,6 +49,29 @@ pub trait Host {
     fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
         let _ = (column, symbol);
         None
+    }
+
+    /// Writes to the process's console: `show`, `0N!`, `-1 "text"`. A process without one drops it.
+    fn print(&mut self, _text: &[u8]) -> Result<(), QError> {
+        Ok(())
+    }
+
+    /// How the console shows values: `\c` and `\P`.
+    fn console(&self) -> Console {
+        Console::default()
+    }
+
+    fn set_console(&mut self, _console: Console) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+
+    /// The namespace in which names are looked up, null for the root: `\d`.
+    fn namespace(&self) -> Sym {
+        Sym::NULL
+    }
+
+    fn set_namespace(&mut self, _namespace: Sym) -> Result<(), QError> {
+        Err(QError::named("access"))
     }
 }
 

@@ -1,5 +1,156 @@
 //! The q language: lexer, parser, evaluator, primitives, qSQL, console formatting. Knows nothing of tickerplants: what a
 //! process offers to its queries comes in through [`host::Host`].
 
+mod aggregate;
+mod amend;
+mod apply;
+mod arith;
+mod ast;
+mod cast;
+mod context;
 pub mod error;
+mod eval;
+mod find;
+mod format;
 pub mod host;
+mod index;
+mod internal;
+mod iterate;
+mod joins;
+mod lambda;
+mod lex;
+mod limits;
+mod literal;
+mod matches;
+mod monads;
+mod parse;
+mod parse_query;
+mod prims;
+mod query;
+mod random;
+mod resolve;
+pub mod script;
+pub mod session;
+mod sets;
+mod shape;
+mod show;
+mod sort;
+mod stats;
+mod strings;
+mod system;
+mod tables;
+mod time;
+mod tree;
+mod wire;
+
+pub use error::QError;
+pub use format::one_line;
+pub use host::{Caller, Host, NEEDS_OWNER};
+pub use limits::Limits;
+pub use show::{Console, show};
+pub use wire::{from_owned, from_view, to_wire};
+
+use crate::table::function::Function;
+use crate::table::{Items, Sym, Value, Vector};
+use context::Context;
+
+/// Evaluates text as a client or the console sends it; the value of its last statement.
+///
+/// # Errors
+/// By kdb+'s names; `stop` and `wsfull` at the limits; [`NEEDS_OWNER`] where the host says so.
+pub fn eval_text(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<Value, QError> {
+    run_text(&mut Context::new(host, limits), text)
+}
+
+/// Evaluates text and says whether the console shows its result: not after an assignment or a last semicolon.
+///
+/// # Errors
+/// As [`eval_text`].
+pub fn eval_line(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<(Value, bool), QError> {
+    run_line(&mut Context::new(host, limits), text)
+}
+
+/// Evaluates what a message holds: text; a name; or a list of a function (a name, text, a lambda, …) and its arguments,
+/// which are taken as they are.
+///
+/// # Errors
+/// As [`eval_text`].
+pub fn eval_message(host: &mut dyn Host, object: &Value, limits: &Limits) -> Result<Value, QError> {
+    message(&mut Context::new(host, limits), object)
+}
+
+/// Applies a function, list or dictionary to arguments.
+///
+/// # Errors
+/// As [`eval_text`].
+pub fn apply(host: &mut dyn Host, f: &Value, arguments: &[Value], limits: &Limits) -> Result<Value, QError> {
+    Context::new(host, limits).apply(f, arguments.to_vec())
+}
+
+/// The globals that text refers to, also in its lambdas: from them a host can tell early where to run it. Empty for what
+/// does not parse.
+pub fn parse_names(text: &[u8]) -> Vec<Sym> {
+    let mut names = Vec::new();
+    if let Ok(program) = parse::program(text, Sym::NULL) {
+        resolve::globals(&program.code, &mut names);
+    }
+    names
+}
+
+fn run_text(context: &mut Context, text: &[u8]) -> Result<Value, QError> {
+    run_line(context, text).map(|(value, _)| value)
+}
+
+fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
+    if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
+        return system::command(context, command).map(|value| (value, true));
+    }
+    if text.starts_with(b"k)") {
+        return Err(QError::with("nyi", "k is not spoken here"));
+    }
+    let program = parse::program(text, context.host.namespace())?;
+    let value = context.run(&program.code, Vec::new())?;
+    Ok((value, !program.silent))
+}
+
+/// How PyKX asks whether a name is a context.
+const CONTEXT_PROBE: &[u8] = b"k){x:. x;$[99h<@x;:";
+
+fn message(context: &mut Context, object: &Value) -> Result<Value, QError> {
+    context.enter()?;
+    let (head, arguments) = match object {
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            return run_text(context, object.as_text().unwrap_or_default());
+        }
+        Value::Sym(name) => return context.global(*name),
+        Value::Vector(Vector { items: Items::List(list), .. }) => match list.split_first() {
+            Some((head, arguments)) => (head.clone(), arguments.to_vec()),
+            None => return Ok(object.clone()),
+        },
+        Value::Vector(Vector { items: Items::Sym(names), .. }) => match names.split_first() {
+            Some((head, arguments)) => (Value::Sym(*head), arguments.iter().map(|s| Value::Sym(*s)).collect()),
+            None => return Ok(object.clone()),
+        },
+        other => return Ok(other.clone()),
+    };
+    let f = match &head {
+        Value::Sym(name) => context.global(*name)?,
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            let written = head.as_text().unwrap_or_default();
+            if written.starts_with(CONTEXT_PROBE) {
+                return Ok(Value::Sym(prims::name("_pykx_ctx_marker")));
+            }
+            run_text(context, written)?
+        }
+        _ => head,
+    };
+    if arguments.is_empty() {
+        return match &f {
+            Value::Func(function) if !matches!(**function, Function::Projection { .. }) => {
+                context.apply(&f, vec![Value::Null])
+            }
+            _ => Ok(f),
+        };
+    }
+    context.apply(&f, arguments)
+}

@@ -1,0 +1,213 @@
+//! Application: of functions, and of lists, dictionaries and tables to their indices.
+
+use super::context::Context;
+use super::error::QError;
+use super::index;
+use super::iterate;
+use super::lambda;
+use super::prims::{self, Run};
+use crate::table::function::{Function, Iterator};
+use crate::table::{Value, Vector};
+
+impl Context<'_> {
+    /// Applies `f` to arguments of which `None` are holes. What lacks arguments becomes a projection.
+    pub(super) fn apply_holes(&mut self, f: &Value, arguments: Vec<Option<Value>>) -> Result<Value, QError> {
+        if let [None] = arguments[..] {
+            return self.apply(f, vec![Value::Null]);
+        }
+        if arguments.iter().all(Option::is_some) {
+            return self.apply(f, arguments.into_iter().flatten().collect());
+        }
+        match f {
+            Value::Func(function) if !matches!(**function, Function::Derived { .. }) || valence(f) != 1 => {
+                if arguments.len() > valence(f).max(1) && !is_variadic(f) {
+                    return Err(QError::named("rank"));
+                }
+                Ok(project(f.clone(), arguments))
+            }
+            _ => self.apply(f, arguments.into_iter().map(|a| a.unwrap_or(Value::Null)).collect()),
+        }
+    }
+
+    /// Applies `f` to these arguments.
+    pub fn apply(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
+        self.enter()?;
+        let function = match f {
+            Value::Func(function) => function,
+            Value::Null => return arguments.into_iter().next().ok_or(QError::named("rank")),
+            Value::Sym(name) => {
+                let global = self.global(*name)?;
+                return self.apply(&global, arguments);
+            }
+            Value::Int(_) | Value::Long(_) => {
+                let handle = f.as_long().unwrap_or(0);
+                let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
+                return self.send(handle, message);
+            }
+            data => return index::deep(self, data, &arguments),
+        };
+        match &**function {
+            Function::Lambda(l) => {
+                let code = lambda::code(l)?;
+                let wanted = code.parameters.len();
+                if arguments.len() < wanted {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                if arguments.len() > wanted && !(wanted == 0 && matches!(arguments[..], [Value::Null])) {
+                    return Err(QError::named("rank"));
+                }
+                arguments.truncate(wanted);
+                self.run(code, arguments)
+            }
+            Function::Primitive(index) => self.primitive(f, *index, arguments),
+            Function::Coded(..) => Err(QError::named("nyi")),
+            Function::Native(name) => {
+                let wanted = usize::from(self.host.native(*name).unwrap_or(0));
+                if arguments.len() < wanted {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                if wanted == 0 && matches!(arguments[..], [Value::Null]) {
+                    arguments.clear();
+                }
+                if arguments.len() > wanted {
+                    return Err(QError::named("rank"));
+                }
+                self.host.call(*name, &arguments)
+            }
+            Function::Projection { function, arguments: held } => {
+                let mut new = arguments.into_iter();
+                let mut all: Vec<Option<Value>> = Vec::with_capacity(held.len());
+                for h in held {
+                    all.push(match h {
+                        Some(value) => Some(value.clone()),
+                        None => new.next(),
+                    });
+                }
+                all.extend(new.map(Some));
+                self.apply_holes(function, all)
+            }
+            Function::Composition(parts) => {
+                let (last, before) = parts.split_last().ok_or(QError::named("rank"))?;
+                if arguments.len() < valence(last) {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                let mut result = self.apply(last, arguments)?;
+                for part in before.iter().rev() {
+                    result = self.apply(part, vec![result])?;
+                }
+                Ok(result)
+            }
+            Function::Derived { iterator, function } => iterate::apply(self, *iterator, function, arguments),
+        }
+    }
+
+    fn primitive(&mut self, f: &Value, index: u16, mut arguments: Vec<Value>) -> Result<Value, QError> {
+        let primitive = prims::get(index).ok_or(QError::named("nyi"))?;
+        match (&primitive.run, arguments.len()) {
+            (Run::Unary(run), 1) => run(self, arguments.remove(0)),
+            (Run::Binary(run), 2) => {
+                let y = arguments.remove(1);
+                let x = arguments.remove(0);
+                run(self, x, y)
+            }
+            (Run::Binary(_), 1) => Ok(project(f.clone(), arguments.into_iter().map(Some).collect())),
+            (Run::Many(least, most, run), n) => {
+                if n < usize::from(*least) {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                if n > usize::from(*most) {
+                    return Err(QError::named("rank"));
+                }
+                run(self, arguments)
+            }
+            _ => Err(QError::named("rank")),
+        }
+    }
+
+    /// A message to a handle: 0 is this process, -1 and -2 its standard output and error.
+    fn send(&mut self, handle: i64, message: Value) -> Result<Value, QError> {
+        match handle {
+            0 => super::message(self, &message),
+            -1 | -2 => {
+                let mut text = match message.as_text() {
+                    Some(text) => text.to_vec(),
+                    None => {
+                        let mut all = Vec::new();
+                        for line in message.items() {
+                            all.extend_from_slice(line.as_text().ok_or(QError::named("type"))?);
+                            all.push(b'\n');
+                        }
+                        all.pop();
+                        all
+                    }
+                };
+                text.push(b'\n');
+                self.host.print(&text)?;
+                Ok(if handle == -1 { Value::Long(-1) } else { Value::Long(-2) })
+            }
+            _ => Err(QError::with("nyi", "messages to other processes")),
+        }
+    }
+}
+
+/// `f` with these arguments, holes where there are none.
+pub(super) fn project(function: Value, arguments: Vec<Option<Value>>) -> Value {
+    Value::func(Function::Projection { function, arguments })
+}
+
+fn is_variadic(f: &Value) -> bool {
+    match f {
+        Value::Func(function) => match &**function {
+            Function::Primitive(index) => prims::get(*index).is_some_and(|p| matches!(p.run, Run::Many(..))),
+            Function::Derived { .. } => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// How many arguments a function waits for.
+pub(super) fn valence(f: &Value) -> usize {
+    let Value::Func(function) = f else { return 1 };
+    match &**function {
+        Function::Lambda(l) => lambda::code(l).map_or(1, |c| c.parameters.len()),
+        Function::Primitive(index) => match prims::get(*index).map(|p| &p.run) {
+            Some(Run::Unary(_)) => 1,
+            Some(Run::Many(least, ..)) => usize::from((*least).max(1)),
+            _ => 2,
+        },
+        Function::Coded(kind, _) => usize::from(*kind == 102) + 1,
+        Function::Native(_) => 1,
+        Function::Projection { function, arguments } => {
+            let holes = arguments.iter().filter(|a| a.is_none()).count();
+            holes + valence(function).saturating_sub(arguments.len())
+        }
+        Function::Composition(parts) => parts.last().map_or(1, valence),
+        Function::Derived { iterator, function } => match iterator {
+            Iterator::Each => valence(function),
+            Iterator::EachLeft | Iterator::EachRight => 2,
+            Iterator::EachPrior => 1,
+            Iterator::Over | Iterator::Scan => {
+                let inner = valence(function);
+                if inner > 2 { inner } else { 1 }
+            }
+        },
+    }
+}
+
+/// q's `type` of a value, functions told apart.
+pub fn type_of(value: &Value) -> i16 {
+    match value {
+        Value::Func(function) => match &**function {
+            Function::Lambda(_) => 100,
+            Function::Primitive(index) => prims::get(*index).map_or(101, |p| i16::from(p.code.0)),
+            Function::Coded(kind, _) => i16::from(*kind),
+            Function::Native(_) => 100,
+            Function::Projection { .. } => 104,
+            Function::Composition(_) => 105,
+            Function::Derived { iterator, .. } => i16::from(iterator.type_number()),
+        },
+        Value::Vector(Vector { .. }) => value.type_number(),
+        other => other.type_number(),
+    }
+}

@@ -1,0 +1,99 @@
+//! What the parser makes of text, and the evaluator walks.
+
+use crate::table::function::Iterator;
+use crate::table::{Sym, Value};
+
+/// An expression and where it starts in its text.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub at: u32,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub enum Kind {
+    Const(Value),
+    /// A name as written; [`super::resolve`] replaces it.
+    Name(Sym),
+    Local(u16),
+    /// A global by its full name.
+    Global(Sym),
+    /// A name inside a qSQL phrase: a column if the table has it, else what it is outside.
+    Column(Sym, Box<Node>),
+    /// Application, `None` for an elided argument.
+    Apply(Box<Node>, Vec<Option<Node>>),
+    Derive(Iterator, Box<Node>),
+    Compose(Box<Node>, Box<Node>),
+    Assign(Box<Assign>),
+    List(Vec<Node>),
+    /// `([k:…]c:…)`; without columns a dictionary.
+    Table {
+        keys: Vec<(Option<Sym>, Node)>,
+        columns: Vec<(Option<Sym>, Node)>,
+        keyed_only: bool,
+    },
+    Cond(Vec<Node>),
+    If(Vec<Node>),
+    While(Vec<Node>),
+    Do(Vec<Node>),
+    Seq(Vec<Node>),
+    Return(Box<Node>),
+    Signal(Box<Node>),
+    Query(Box<Query>),
+}
+
+/// `x:v`, `x op:v`, `x[i;…]op:v`, `x::v`.
+#[derive(Clone, Debug)]
+pub struct Assign {
+    /// `Name`, then `Local` or `Global`.
+    pub target: Node,
+    /// Assign the global even inside a lambda.
+    pub global: bool,
+    pub indices: Vec<Option<Node>>,
+    /// The function of `x op:v`.
+    pub through: Option<Value>,
+    pub value: Node,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Select,
+    Exec,
+    Update,
+    Delete,
+}
+
+/// A qSQL template.
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub verb: Verb,
+    pub distinct: bool,
+    /// `select[n]`, `select[n;>col]`.
+    pub limit: Option<Node>,
+    /// Descending or not, and by which column.
+    pub order: Option<(bool, Sym)>,
+    pub columns: Vec<(Option<Sym>, Node)>,
+    /// `None` without a `by` phrase.
+    pub by: Option<Vec<(Option<Sym>, Node)>>,
+    pub from: Node,
+    pub filters: Vec<Node>,
+}
+
+/// A compiled lambda or a whole text.
+#[derive(Clone, Debug)]
+pub struct Code {
+    pub parameters: Vec<Sym>,
+    /// Parameters first, then the other locals.
+    pub locals: Vec<Sym>,
+    pub body: Vec<Node>,
+}
+
+impl Node {
+    pub fn new(at: usize, kind: Kind) -> Node {
+        Node { at: u32::try_from(at).unwrap_or(u32::MAX), kind }
+    }
+
+    pub fn constant(value: Value) -> Node {
+        Node { at: 0, kind: Kind::Const(value) }
+    }
+}

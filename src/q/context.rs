@@ -1,0 +1,74 @@
+//! One evaluation: its host, its limits, and the tables whose columns are names just now.
+
+use super::error::QError;
+use super::host::Host;
+use super::limits::Limits;
+use super::query::Scope;
+use crate::sys::{allocated, stack};
+use crate::table::Value;
+use std::time::Instant;
+
+/// What every primitive is given.
+pub struct Context<'h> {
+    pub host: &'h mut dyn Host,
+    pub limits: Limits,
+    /// Tables of the qSQL templates that are being evaluated, innermost last.
+    pub(super) scopes: Vec<Scope>,
+    steps: u32,
+    /// What this thread held when the evaluation began.
+    held_bytes: i64,
+}
+
+impl<'h> Context<'h> {
+    pub fn new(host: &'h mut dyn Host, limits: &Limits) -> Context<'h> {
+        let held_bytes = allocated::thread_bytes();
+        Context { host, limits: limits.clone(), scopes: Vec::new(), steps: 0, held_bytes }
+    }
+
+    /// Called in every loop: ends the evaluation at its deadline or memory limit.
+    #[inline]
+    pub fn tick(&mut self) -> Result<(), QError> {
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps & 0x3f == 0 { self.check() } else { Ok(()) }
+    }
+
+    /// As [`Context::tick`], at once.
+    pub fn check(&self) -> Result<(), QError> {
+        if self.limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(QError::with("stop", "time limit"));
+        }
+        self.reserve(0)
+    }
+
+    /// Whether `items` of `width_bytes` can be made within the memory limit.
+    pub fn reserve_items(&self, items: usize, width_bytes: usize) -> Result<(), QError> {
+        self.reserve(items.saturating_mul(width_bytes))
+    }
+
+    /// Whether `bytes` more can be held.
+    pub fn reserve(&self, bytes: usize) -> Result<(), QError> {
+        let held = u64::try_from(allocated::thread_bytes().saturating_sub(self.held_bytes)).unwrap_or(0);
+        if held.saturating_add(bytes as u64) > self.limits.memory_bytes {
+            return Err(QError::with("wsfull", "memory limit of a query"));
+        }
+        Ok(())
+    }
+
+    /// Ends a recursion that has become too deep.
+    pub fn enter(&mut self) -> Result<(), QError> {
+        if stack::is_deep() {
+            return Err(QError::named("stack"));
+        }
+        self.tick()
+    }
+
+    /// Applies with one argument.
+    pub fn call1(&mut self, f: &Value, x: Value) -> Result<Value, QError> {
+        self.apply(f, vec![x])
+    }
+
+    /// Applies with two arguments.
+    pub fn call2(&mut self, f: &Value, x: Value, y: Value) -> Result<Value, QError> {
+        self.apply(f, vec![x, y])
+    }
+}

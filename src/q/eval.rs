@@ -1,0 +1,395 @@
+//! Walks the syntax. Arguments are evaluated from the last to the first, as q does.
+
+use super::amend::{self, Amend};
+use super::arith;
+use super::ast::{Assign, Code, Kind, Node};
+use super::cast;
+use super::context::Context;
+use super::error::QError;
+use super::prims;
+use super::query;
+use super::system;
+use crate::table::function::Function;
+use crate::table::symbol::text;
+use crate::table::{Items, Sym, Table, Value, Vector};
+
+/// Why a walk ended early.
+pub(super) enum Flow {
+    Error(QError),
+    /// `:x` in a lambda.
+    Return(Value),
+}
+
+impl From<QError> for Flow {
+    fn from(error: QError) -> Flow {
+        Flow::Error(error)
+    }
+}
+
+/// The locals of a running lambda.
+pub(super) struct Frame {
+    pub locals: Vec<Option<Value>>,
+}
+
+type Walk = Result<Value, Flow>;
+
+impl Context<'_> {
+    /// Runs code with its parameters given.
+    pub(super) fn run(&mut self, code: &Code, arguments: Vec<Value>) -> Result<Value, QError> {
+        self.enter()?;
+        let mut locals: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
+        locals.resize(code.locals.len(), None);
+        let mut frame = Frame { locals };
+        // A lambda's names mean nothing of the query that calls it.
+        let scopes = std::mem::take(&mut self.scopes);
+        let result = self.statements(&code.body, &mut frame);
+        self.scopes = scopes;
+        match result {
+            Ok(value) | Err(Flow::Return(value)) => Ok(value),
+            Err(Flow::Error(error)) => Err(error),
+        }
+    }
+
+    fn statements(&mut self, body: &[Node], frame: &mut Frame) -> Walk {
+        let mut last = Value::Null;
+        for node in body {
+            last = self.eval(node, frame)?;
+        }
+        Ok(last)
+    }
+
+    pub(super) fn eval(&mut self, node: &Node, frame: &mut Frame) -> Walk {
+        match &node.kind {
+            Kind::Const(value) => Ok(value.clone()),
+            Kind::Local(slot) => {
+                Ok(frame.locals.get(usize::from(*slot)).and_then(Clone::clone).unwrap_or_else(Value::empty))
+            }
+            Kind::Global(name) | Kind::Name(name) => Ok(self.global(*name)?),
+            Kind::Column(name, outer) => match query::column(&mut self.scopes, *name) {
+                Some(column) => Ok(column),
+                None => match self.dotted(*name, |c, stem| query::column(&mut c.scopes, stem))? {
+                    Some(part) => Ok(part),
+                    None => self.eval(outer, frame),
+                },
+            },
+            Kind::Apply(f, arguments) => self.application(f, arguments, frame),
+            Kind::Derive(iterator, f) => {
+                let function = self.eval(f, frame)?;
+                Ok(Value::func(Function::Derived { iterator: *iterator, function }))
+            }
+            Kind::Compose(f, g) => {
+                let g = self.eval(g, frame)?;
+                let f = self.eval(f, frame)?;
+                Ok(Value::func(Function::Composition(vec![f, g])))
+            }
+            Kind::Assign(assign) => self.assign(assign, frame),
+            Kind::List(nodes) => {
+                self.enter()?;
+                let mut items = Vec::with_capacity(nodes.len());
+                for node in nodes.iter().rev() {
+                    items.push(self.eval(node, frame)?);
+                }
+                items.reverse();
+                Ok(Value::collapse(items))
+            }
+            Kind::Table { keys, columns, keyed_only } => self.table_literal(keys, columns, *keyed_only, frame),
+            Kind::Cond(parts) => self.cond(parts, frame),
+            Kind::If(parts) => {
+                if let Some((test, body)) = parts.split_first()
+                    && truth(&self.eval(test, frame)?)?
+                {
+                    self.statements(body, frame)?;
+                }
+                Ok(Value::Null)
+            }
+            Kind::While(parts) => {
+                if let Some((test, body)) = parts.split_first() {
+                    while truth(&self.eval(test, frame)?)? {
+                        self.tick()?;
+                        self.statements(body, frame)?;
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Kind::Do(parts) => {
+                if let Some((times, body)) = parts.split_first() {
+                    let times = self.eval(times, frame)?.as_long().ok_or(QError::named("type"))?;
+                    for _ in 0..times {
+                        self.tick()?;
+                        self.statements(body, frame)?;
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Kind::Seq(body) => self.statements(body, frame),
+            Kind::Return(value) => Err(Flow::Return(self.eval(value, frame)?)),
+            Kind::Signal(value) => {
+                let signal = self.eval(value, frame)?;
+                let name = match &signal {
+                    Value::Sym(s) => text(*s).to_vec(),
+                    other => other.as_text().ok_or(QError::named("stype"))?.to_vec(),
+                };
+                Err(QError::signal(name).into())
+            }
+            Kind::Query(template) => {
+                self.enter()?;
+                query::template(self, template, frame)
+            }
+        }
+    }
+
+    /// The value of a global, of q's own names first.
+    pub(super) fn global(&mut self, name: Sym) -> Result<Value, QError> {
+        let written = text(name);
+        if written.first() == Some(&b'.')
+            && let Some(own) = system::variable(self, written)
+        {
+            return Ok(own);
+        }
+        if let Some(value) = self.host.global(name) {
+            return Ok(value);
+        }
+        if self.host.native(name).is_some() {
+            return Ok(Value::func(Function::Native(name)));
+        }
+        if let Some(own) = prims::keyword(written) {
+            return Ok(own);
+        }
+        if let Some(space) = self.namespace(name) {
+            return Ok(space);
+        }
+        let part = self.dotted(name, |c, stem| c.host.global(stem))?;
+        part.ok_or_else(|| QError::signal(written))
+    }
+
+    /// `time.minute`: a part of what the stem of a name is.
+    fn dotted(
+        &mut self,
+        name: Sym,
+        value_of: impl FnOnce(&mut Self, Sym) -> Option<Value>,
+    ) -> Result<Option<Value>, QError> {
+        let written = text(name);
+        let Some(dot) = written.iter().rposition(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
+        let (stem, part) = written.split_at(dot);
+        let Some(stem) = crate::table::symbol::find(stem) else { return Ok(None) };
+        let Some(value) = value_of(self, stem) else { return Ok(None) };
+        match &value {
+            Value::Table(t) => Ok(crate::table::symbol::find(part.get(1..).unwrap_or_default())
+                .and_then(|column| t.column(column).cloned().map(Value::from))),
+            _ => cast::part_of(self, part.get(1..).unwrap_or_default(), &value).transpose(),
+        }
+    }
+
+    /// A namespace as a dictionary, its first entry the null symbol with the generic null.
+    pub(super) fn namespace(&mut self, name: Sym) -> Option<Value> {
+        let names = self.host.names(name);
+        let root = name == Sym::NULL || text(name) == b".";
+        if names.is_empty() && !root {
+            return None;
+        }
+        let mut keys = vec![Sym::NULL];
+        let mut values = vec![Value::Null];
+        for short in names {
+            let full = if root {
+                short
+            } else {
+                crate::table::symbol::intern(&[text(name), b".", text(short)].concat()).ok()?
+            };
+            let value = match self.host.global(full) {
+                Some(value) => value,
+                None if self.host.native(full).is_some() => Value::func(Function::Native(full)),
+                None => continue,
+            };
+            keys.push(short);
+            values.push(value);
+        }
+        Some(Value::dict(Value::symbols(keys), Value::list(values)))
+    }
+
+    fn application(&mut self, f: &Node, arguments: &[Option<Node>], frame: &mut Frame) -> Walk {
+        self.enter()?;
+        match arguments {
+            [Some(x), Some(y)] => {
+                let y = self.eval(y, frame)?;
+                let x = self.eval(x, frame)?;
+                if let Kind::Const(Value::Func(function)) = &f.kind
+                    && let Function::Primitive(index) = &**function
+                {
+                    if let Some(result) = arith::scalars(*index, &x, &y) {
+                        return Ok(result);
+                    }
+                    return Ok(prims::run2(self, *index, x, y)?);
+                }
+                let f = self.eval(f, frame)?;
+                Ok(self.apply(&f, vec![x, y])?)
+            }
+            [Some(x)] => {
+                let x = self.eval(x, frame)?;
+                let f = self.eval(f, frame)?;
+                Ok(self.apply(&f, vec![x])?)
+            }
+            _ => {
+                let mut given = Vec::with_capacity(arguments.len());
+                for argument in arguments.iter().rev() {
+                    given.push(match argument {
+                        Some(node) => Some(self.eval(node, frame)?),
+                        None => None,
+                    });
+                }
+                given.reverse();
+                let f = self.eval(f, frame)?;
+                Ok(self.apply_holes(&f, given)?)
+            }
+        }
+    }
+
+    fn cond(&mut self, parts: &[Node], frame: &mut Frame) -> Walk {
+        self.enter()?;
+        let mut rest = parts;
+        loop {
+            match rest {
+                [] => return Ok(Value::Null),
+                [otherwise] => return self.eval(otherwise, frame),
+                [test, then, more @ ..] => {
+                    if truth(&self.eval(test, frame)?)? {
+                        return self.eval(then, frame);
+                    }
+                    rest = more;
+                }
+            }
+        }
+    }
+
+    fn assign(&mut self, assign: &Assign, frame: &mut Frame) -> Walk {
+        self.enter()?;
+        let value = self.eval(&assign.value, frame)?;
+        if let Kind::List(targets) = &assign.target.kind {
+            if !value.is_scalar() && value.count() != targets.len() {
+                return Err(QError::named("length").into());
+            }
+            for (i, target) in targets.iter().enumerate() {
+                if !matches!(target.kind, Kind::Const(Value::Null)) {
+                    self.store(target, value.at(i), frame, assign.global)?;
+                }
+            }
+            return Ok(value);
+        }
+        if assign.through.is_none() && assign.indices.is_empty() {
+            self.store(&assign.target, value.clone(), frame, assign.global)?;
+            return Ok(value);
+        }
+        let mut path = Vec::with_capacity(assign.indices.len());
+        for index in assign.indices.iter().rev() {
+            path.push(match index {
+                Some(node) => self.eval(node, frame)?,
+                None => Value::Null,
+            });
+        }
+        path.reverse();
+        let old = self.take(&assign.target, frame)?;
+        let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
+        let new = amend::deep(self, old, &path, &change)?;
+        self.store(&assign.target, new, frame, assign.global)?;
+        Ok(value)
+    }
+
+    /// The old value of what is assigned to; a local's is moved out, so that it can be changed in place.
+    fn take(&mut self, target: &Node, frame: &mut Frame) -> Walk {
+        match &target.kind {
+            Kind::Local(slot) => {
+                let local = frame.locals.get_mut(usize::from(*slot)).and_then(Option::take);
+                Ok(local.unwrap_or_else(Value::empty))
+            }
+            _ => self.eval(target, frame),
+        }
+    }
+
+    fn store(&mut self, target: &Node, value: Value, frame: &mut Frame, _global: bool) -> Result<(), Flow> {
+        match &target.kind {
+            Kind::Local(slot) => {
+                if let Some(local) = frame.locals.get_mut(usize::from(*slot)) {
+                    *local = Some(value);
+                }
+                Ok(())
+            }
+            Kind::Global(name) => Ok(self.set_global(*name, value)?),
+            _ => Err(QError::named("assign").into()),
+        }
+    }
+
+    pub(super) fn set_global(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        let written = text(name);
+        if prims::keyword(written).is_some() {
+            return Err(QError::named("assign"));
+        }
+        if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
+            return Err(QError::named("assign"));
+        }
+        self.host.assign(name, value)
+    }
+
+    fn table_literal(
+        &mut self,
+        keys: &[(Option<Sym>, Node)],
+        columns: &[(Option<Sym>, Node)],
+        keyed_only: bool,
+        frame: &mut Frame,
+    ) -> Walk {
+        let mut fields = Vec::with_capacity(keys.len() + columns.len());
+        for (name, node) in keys.iter().chain(columns).rev() {
+            let value = self.eval(node, frame)?;
+            fields.push((name.unwrap_or(prims::name("x")), value));
+        }
+        fields.reverse();
+        if keyed_only {
+            let names = fields.iter().map(|(n, _)| *n).collect();
+            return Ok(Value::dict(
+                Value::symbols(names),
+                Value::collapse(fields.into_iter().map(|(_, v)| v).collect()),
+            ));
+        }
+        let values = fields.split_off(keys.len());
+        let rows = fields.iter().chain(&values).find(|(_, v)| !v.is_scalar()).map(|(_, v)| v.count());
+        let rows = rows.ok_or(QError::with("rank", "a table needs a list among its columns"))?;
+        let values = columns_of(self, values, rows)?;
+        if fields.is_empty() {
+            return Ok(values);
+        }
+        let keys = columns_of(self, fields, rows)?;
+        Ok(Value::dict(keys, values))
+    }
+}
+
+/// A table of these columns; atoms are repeated.
+fn columns_of(context: &Context, fields: Vec<(Sym, Value)>, rows: usize) -> Result<Value, QError> {
+    let mut names: Vec<Sym> = Vec::with_capacity(fields.len());
+    let mut columns: Vec<Vector> = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        let column = match value {
+            scalar if scalar.is_scalar() => {
+                context.reserve_items(rows, 8)?;
+                match Items::collapse(vec![scalar; rows]) {
+                    Ok(items) => items.into(),
+                    Err(items) => Items::List(items.into()).into(),
+                }
+            }
+            list => list.into_vector().ok_or(QError::named("type"))?,
+        };
+        if column.len() != rows {
+            return Err(QError::named("length"));
+        }
+        names.push(name);
+        columns.push(column);
+    }
+    Ok(Value::table(Table::new(names, columns)))
+}
+
+/// Whether a condition holds: an integer atom that is not zero.
+pub(super) fn truth(value: &Value) -> Result<bool, QError> {
+    match value {
+        Value::Bool(b) => Ok(*b),
+        Value::Float(f) => Ok(*f != 0.0),
+        Value::Real(f) => Ok(*f != 0.0),
+        other => other.as_long().map(|l| l != 0).ok_or(QError::named("type")),
+    }
+}

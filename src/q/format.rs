@@ -1,0 +1,361 @@
+//! Values as text on one line: what `.Q.s1`, `-3!` and `string` give, and the cells of what the console shows.
+
+use super::prims;
+use super::time::{DAY_NS, civil_from_days, day_of_month};
+use crate::kernel::num::Num;
+use crate::sys::stack;
+use crate::table::function::Function;
+use crate::table::symbol::text;
+use crate::table::{Items, Value, Vector};
+
+/// Digits of floats where nothing else is said: `\P 7`.
+pub const PRECISION: u8 = 7;
+
+/// A float as C's `%.{precision}g` writes it; precision 0 stands for 17.
+pub(super) fn float(f: f64, precision: u8) -> String {
+    let digits = if precision == 0 { 17 } else { usize::from(precision) };
+    if f.is_nan() {
+        return "0n".into();
+    }
+    if f.is_infinite() {
+        return if f > 0.0 { "0w".into() } else { "-0w".into() };
+    }
+    if f == 0.0 {
+        return if f.is_sign_negative() { "-0".into() } else { "0".into() };
+    }
+    let scientific = format!("{:.*e}", digits - 1, f);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let strip = |s: &str| {
+        if s.contains('.') { s.trim_end_matches('0').trim_end_matches('.').to_owned() } else { s.to_owned() }
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", strip(mantissa), exponent.abs());
+    }
+    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    strip(&format!("{f:.decimals$}"))
+}
+
+fn integer(long: i64) -> String {
+    match long {
+        i64::NULL => "0N".into(),
+        i64::INFINITY => "0W".into(),
+        i64::NEGATIVE_INFINITY => "-0W".into(),
+        plain => plain.to_string(),
+    }
+}
+
+fn date(days: i64) -> String {
+    let (y, m, d) = civil_from_days(days);
+    format!("{y:04}.{m:02}.{d:02}")
+}
+
+/// Null or infinite temporal values are written as numbers with the type's letter.
+fn special(long: i64, letter: char, usual: impl FnOnce(i64) -> String) -> String {
+    match long {
+        i64::NULL | i64::INFINITY | i64::NEGATIVE_INFINITY => format!("{}{letter}", integer(long)),
+        usual_long => usual(usual_long),
+    }
+}
+
+fn clock(ns: i64) -> String {
+    let s = ns / 1_000_000_000;
+    format!("{:02}:{:02}:{:02}.{:09}", s / 3600, s / 60 % 60, s % 60, ns % 1_000_000_000)
+}
+
+fn signed(long: i64, usual: impl FnOnce(i64) -> String) -> String {
+    if long < 0 { format!("-{}", usual(long.wrapping_neg())) } else { usual(long) }
+}
+
+/// An atom as it stands in a vector: without the suffix that the vector carries at its end.
+pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
+    let long = value.as_long().unwrap_or(0);
+    let out = match value {
+        Value::Bool(b) => if *b { "1" } else { "0" }.to_owned(),
+        Value::Byte(b) => format!("{b:02x}"),
+        Value::Guid(g) => {
+            let hex: String = g.iter().map(|b| format!("{b:02x}")).collect();
+            let part = |a, b| hex.get(a..b).unwrap_or_default().to_owned();
+            [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+        }
+        Value::Short(_) | Value::Int(_) | Value::Long(_) => integer(long),
+        Value::Real(f) if f.is_nan() => "0N".into(),
+        Value::Real(f) if f.is_infinite() => if *f > 0.0 { "0W" } else { "-0W" }.into(),
+        Value::Real(f) => {
+            let short = float(f64::from(*f), if precision == 0 { 9 } else { precision.min(9) });
+            if precision == 0 { format!("{f}") } else { short }
+        }
+        Value::Float(f) => float(*f, precision),
+        Value::Char(c) => return vec![*c],
+        Value::Sym(s) => return text(*s).to_vec(),
+        Value::Timestamp(_) => {
+            special(long, 'p', |l| format!("{}D{}", date(l.div_euclid(DAY_NS)), clock(l.rem_euclid(DAY_NS))))
+        }
+        Value::Month(_) => match long {
+            i64::NULL | i64::INFINITY | i64::NEGATIVE_INFINITY => integer(long),
+            month => date(day_of_month(month)).get(..7).unwrap_or_default().to_owned(),
+        },
+        Value::Date(_) => special(long, 'd', date),
+        Value::Datetime(f) => {
+            if f.is_finite() {
+                let ms = (f * 86_400_000.0).round() as i64;
+                let within = clock(ms.rem_euclid(86_400_000) * 1_000_000);
+                format!("{}T{}", date(ms.div_euclid(86_400_000)), within.get(..12).unwrap_or_default())
+            } else {
+                format!(
+                    "{}z",
+                    if f.is_nan() {
+                        "0N"
+                    } else if *f > 0.0 {
+                        "0W"
+                    } else {
+                        "-0W"
+                    }
+                )
+            }
+        }
+        Value::Timespan(_) => special(long, 'n', |l| signed(l, |l| format!("{}D{}", l / DAY_NS, clock(l % DAY_NS)))),
+        Value::Minute(_) => special(long, 'u', |l| signed(l, |l| format!("{:02}:{:02}", l / 60, l % 60))),
+        Value::Second(_) => {
+            special(long, 'v', |l| signed(l, |l| format!("{:02}:{:02}:{:02}", l / 3600, l / 60 % 60, l % 60)))
+        }
+        Value::Time(_) => special(long, 't', |l| {
+            signed(l, |l| clock(l.saturating_mul(1_000_000)).get(..12).unwrap_or_default().to_owned())
+        }),
+        other => return one_line_at(other, precision),
+    };
+    out.into_bytes()
+}
+
+/// What stands behind a number of this type.
+fn suffix(number: i8) -> &'static str {
+    match number {
+        1 => "b",
+        5 => "h",
+        6 => "i",
+        8 => "e",
+        13 => "m",
+        _ => "",
+    }
+}
+
+fn is_null(value: &Value) -> bool {
+    match value {
+        Value::Float(f) | Value::Datetime(f) => f.is_nan(),
+        Value::Real(f) => f.is_nan(),
+        Value::Sym(s) => s.is_null(),
+        Value::Bool(_) | Value::Byte(_) | Value::Char(_) | Value::Guid(_) => false,
+        Value::Short(i) => i.is_null(),
+        Value::Int(i) | Value::Month(i) | Value::Date(i) | Value::Minute(i) | Value::Second(i) | Value::Time(i) => {
+            i.is_null()
+        }
+        other => other.as_long().is_some_and(Num::is_null),
+    }
+}
+
+/// An atom in a table's cell: nulls are empty.
+pub(super) fn cell(value: &Value, precision: u8) -> Vec<u8> {
+    if value.is_atom() {
+        if is_null(value) { Vec::new() } else { item(value, precision) }
+    } else {
+        one_line_at(value, precision)
+    }
+}
+
+/// `string x` of an atom.
+pub(super) fn string(value: &Value) -> Vec<u8> {
+    cell(value, PRECISION)
+}
+
+/// Text with its quotes and escapes.
+pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for c in bytes {
+        match c {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            0..=31 | 127 => out.extend_from_slice(format!("\\{c:03o}").as_bytes()),
+            c => out.push(*c),
+        }
+    }
+    out.push(b'"');
+}
+
+/// `.Q.s1 x`.
+pub fn one_line(value: &Value) -> Vec<u8> {
+    one_line_at(value, PRECISION)
+}
+
+/// As [`one_line`], with floats at a precision.
+pub(super) fn one_line_at(value: &Value, precision: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(value, precision, &mut out);
+    out
+}
+
+fn write(value: &Value, precision: u8, out: &mut Vec<u8>) {
+    if stack::is_deep() {
+        out.extend_from_slice(b"..");
+        return;
+    }
+    match value {
+        Value::Null => out.extend_from_slice(b"::"),
+        Value::Vector(v) => vector(v, precision, out),
+        Value::Dict(d) => {
+            let wrap = matches!(d.keys, Value::Table(_) | Value::Dict(_)) || starts_with_comma(&d.keys) || d.sorted;
+            if wrap {
+                out.push(b'(');
+            }
+            write(&d.keys, precision, out);
+            if wrap {
+                out.push(b')');
+            }
+            out.push(b'!');
+            write(&d.values, precision, out);
+        }
+        Value::Table(t) => {
+            out.push(b'+');
+            let names = Value::symbols(t.names.clone());
+            let wrap = starts_with_comma(&names);
+            if wrap {
+                out.push(b'(');
+            }
+            write(&names, precision, out);
+            if wrap {
+                out.push(b')');
+            }
+            out.push(b'!');
+            write(&Value::list(t.columns.iter().map(|c| c.clone().into()).collect()), precision, out);
+        }
+        Value::Func(f) => function(f, precision, out),
+        atom => write_atom(atom, precision, out),
+    }
+}
+
+fn starts_with_comma(value: &Value) -> bool {
+    matches!(value, Value::Vector(v) if v.len() == 1)
+}
+
+fn write_atom(atom: &Value, precision: u8, out: &mut Vec<u8>) {
+    match atom {
+        Value::Char(c) => quoted(&[*c], out),
+        Value::Sym(s) => {
+            out.push(b'`');
+            out.extend_from_slice(text(*s));
+        }
+        Value::Byte(b) => out.extend_from_slice(format!("0x{b:02x}").as_bytes()),
+        Value::Float(f) => {
+            let digits = float(*f, precision);
+            let plain = !digits.contains(['.', 'e', 'n', 'w']);
+            out.extend_from_slice(digits.as_bytes());
+            if plain {
+                out.push(b'f');
+            }
+        }
+        other => {
+            out.extend_from_slice(&item(other, precision));
+            out.extend_from_slice(suffix((-other.type_number()) as i8).as_bytes());
+        }
+    }
+}
+
+fn vector(v: &Vector, precision: u8, out: &mut Vec<u8>) {
+    let attribute = text(super::tables::attribute_name(v.attr));
+    if !attribute.is_empty() {
+        out.push(b'`');
+        out.extend_from_slice(attribute);
+        out.push(b'#');
+    }
+    let number = v.items.type_number();
+    if v.is_empty() {
+        match number {
+            0 => out.extend_from_slice(b"()"),
+            10 => out.extend_from_slice(b"\"\""),
+            _ => out.extend_from_slice(format!("`{}$()", super::cast::type_name(number)).as_bytes()),
+        }
+        return;
+    }
+    if v.len() == 1 {
+        out.push(b',');
+    }
+    match &v.items {
+        Items::List(l) => {
+            if let [one] = &l[..] {
+                write(one, precision, out);
+                return;
+            }
+            out.push(b'(');
+            for (i, value) in l.iter().enumerate() {
+                if i > 0 {
+                    out.push(b';');
+                }
+                // A hole in a list of arguments is written as nothing.
+                write(value, precision, out);
+            }
+            out.push(b')');
+        }
+        Items::Char(c) => quoted(c, out),
+        Items::Sym(s) => {
+            for s in s.iter() {
+                out.push(b'`');
+                out.extend_from_slice(text(*s));
+            }
+        }
+        Items::Byte(b) => {
+            out.extend_from_slice(b"0x");
+            b.iter().for_each(|b| out.extend_from_slice(format!("{b:02x}").as_bytes()));
+        }
+        Items::Bool(b) => {
+            b.iter().for_each(|b| out.push(b'0' + (b & 1)));
+            out.push(b'b');
+        }
+        simple => {
+            let start = out.len();
+            for i in 0..v.len() {
+                if i > 0 {
+                    out.push(b' ');
+                }
+                out.extend_from_slice(&item(&simple.get(i), precision));
+            }
+            let written = out.get(start..).unwrap_or_default();
+            if number == 9 && !written.iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
+                out.push(b'f');
+            }
+            out.extend_from_slice(suffix(number).as_bytes());
+        }
+    }
+}
+
+fn function(f: &Function, precision: u8, out: &mut Vec<u8>) {
+    match f {
+        Function::Lambda(l) => out.extend_from_slice(&l.source),
+        Function::Primitive(index) => out.extend_from_slice(prims::shown(*index).as_bytes()),
+        Function::Coded(kind, code) => out.extend_from_slice(format!("{kind}:{code:02x}").as_bytes()),
+        Function::Native(name) => out.extend_from_slice(text(*name)),
+        Function::Projection { function, arguments } => {
+            write(function, precision, out);
+            out.push(b'[');
+            // Holes at the end are not written.
+            let written = arguments.iter().rposition(Option::is_some).map_or(0, |p| p + 1);
+            let all = if written == arguments.len() { written } else { written.max(1) };
+            for (i, argument) in arguments.iter().take(all).enumerate() {
+                if i > 0 {
+                    out.push(b';');
+                }
+                if let Some(value) = argument {
+                    write(value, precision, out);
+                }
+            }
+            out.push(b']');
+        }
+        Function::Composition(parts) => parts.iter().for_each(|p| write(p, precision, out)),
+        Function::Derived { iterator, function } => {
+            write(function, precision, out);
+            out.extend_from_slice(iterator.glyph().as_bytes());
+        }
+    }
+}

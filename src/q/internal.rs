@@ -1,0 +1,313 @@
+//! Functions without a name (`-3!x`), `.Q`'s, and those that evaluate: `value`, `.`, `@` with traps.
+
+use super::amend::{self, Amend};
+use super::apply::type_of;
+use super::context::Context;
+use super::error::QError;
+use super::format::one_line;
+use super::shape::{Result, type_error};
+use super::show::{Console, show};
+use super::{cast, index, prims, tables};
+use crate::table::function::Function;
+use crate::table::symbol::text;
+use crate::table::{Items, Sym, Value, Vector};
+
+/// `n!x` for a negative `n`.
+pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
+    match n {
+        i64::MIN => print_through(context, x),
+        -3 => Ok(Value::chars(one_line(&x))),
+        -5 => super::tree::parse(context, x),
+        -6 => super::tree::eval(context, x),
+        -8 => Ok(Items::Byte(super::wire::message(&x)?.into()).into()),
+        -9 => match &x {
+            Value::Vector(Vector { items: Items::Byte(b), .. }) => super::wire::from_message(b),
+            _ => Err(type_error()),
+        },
+        -16 => Ok(Value::Int(1)),
+        -22 => Ok(Value::Long(super::wire::message(&x)?.len() as i64)),
+        _ => Err(QError::named("nyi")),
+    }
+}
+
+/// `type x`.
+pub(super) fn type_(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Short(type_of(&x)))
+}
+
+/// `value x`: evaluates text and lists, looks up names, takes dictionaries and functions apart.
+pub(super) fn value(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            super::run_text(context, x.as_text().unwrap_or_default())
+        }
+        Value::Sym(name) => context.global(*name),
+        Value::Dict(d) => Ok(d.values.clone()),
+        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => super::message(context, &x),
+        Value::Vector(Vector { items: Items::Sym(s), .. }) if !s.is_empty() => super::message(context, &x),
+        Value::Func(f) => parts(f, &x),
+        _ => Ok(x),
+    }
+}
+
+fn parts(f: &Function, x: &Value) -> Result {
+    Ok(match f {
+        Function::Lambda(l) => {
+            let code = super::lambda::code(l)?;
+            let locals = code.locals.iter().skip(code.parameters.len()).copied().collect();
+            let mut globals = Vec::new();
+            super::resolve::globals(code, &mut globals);
+            let mut names = vec![Sym::NULL];
+            names.append(&mut globals);
+            Value::list(vec![
+                Value::empty(),
+                Value::symbols(code.parameters.clone()),
+                Value::symbols(locals),
+                Value::symbols(names),
+                Value::chars(&l.source[..]),
+            ])
+        }
+        Function::Projection { function, arguments } => {
+            let mut all = vec![function.clone()];
+            all.extend(arguments.iter().map(|a| a.clone().unwrap_or(Value::Null)));
+            Value::list(all)
+        }
+        Function::Composition(parts) => Value::list(parts.clone()),
+        Function::Derived { function, .. } => function.clone(),
+        Function::Primitive(index) => Value::Long(prims::get(*index).map_or(0, |p| i64::from(p.code.1))),
+        _ => x.clone(),
+    })
+}
+
+/// The value that stands in for an error in a trap.
+fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
+    let is_limit = matches!(&error.name[..], b"stop" | b"wsfull") || error == super::host::NEEDS_OWNER;
+    if is_limit {
+        // A limit is not the query's own to catch.
+        return Err(error);
+    }
+    match handler {
+        Value::Func(_) => context.call1(handler, Value::chars(error.name.into_owned())),
+        value => Ok(value.clone()),
+    }
+}
+
+/// `@[…]` with 1 to 4 arguments.
+pub(super) fn at(context: &mut Context, mut a: Vec<Value>) -> Result {
+    match a.len() {
+        2 => {
+            let y = a.remove(1);
+            apply_one(context, &a.remove(0), y)
+        }
+        3 if matches!(a.first(), Some(Value::Func(_))) => {
+            let (handler, x) = (a.remove(2), a.remove(1));
+            let f = a.remove(0);
+            context.call1(&f, x).or_else(|error| rescue(context, &handler, error))
+        }
+        n @ (3 | 4) => {
+            let value = if n == 4 { Some(a.remove(3)) } else { None };
+            let (f, path) = (a.remove(2), a.remove(1));
+            amend_global(context, a.remove(0), &[path], &f, value)
+        }
+        _ => Err(QError::named("rank")),
+    }
+}
+
+fn apply_one(context: &mut Context, f: &Value, x: Value) -> Result {
+    match f {
+        Value::Func(_) | Value::Sym(_) | Value::Null => context.call1(f, x),
+        Value::Int(_) | Value::Long(_) => context.call1(f, x),
+        data => index::one(context, data, &x),
+    }
+}
+
+/// `.[…]` with 1 to 4 arguments.
+pub(super) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
+    let path = |x: &Value| if let Value::Vector(_) = x { x.items() } else { vec![x.clone()] };
+    match a.len() {
+        1 => value(context, a.remove(0)),
+        2 => {
+            let arguments = a.remove(1);
+            let f = a.remove(0);
+            if !matches!(arguments, Value::Vector(_)) {
+                return Err(type_error());
+            }
+            if arguments.count() == 0 {
+                return match &f {
+                    Value::Sym(name) => context.global(*name),
+                    _ => Ok(f),
+                };
+            }
+            context.apply(&f, path(&arguments))
+        }
+        3 if matches!(a.first(), Some(Value::Func(_))) => {
+            let (handler, arguments) = (a.remove(2), a.remove(1));
+            let f = a.remove(0);
+            context.apply(&f, path(&arguments)).or_else(|error| rescue(context, &handler, error))
+        }
+        n @ (3 | 4) => {
+            let value = if n == 4 { Some(a.remove(3)) } else { None };
+            let (f, indices) = (a.remove(2), a.remove(1));
+            let indices = if indices.count() == 0 { Vec::new() } else { path(&indices) };
+            amend_global(context, a.remove(0), &indices, &f, value)
+        }
+        _ => Err(QError::named("rank")),
+    }
+}
+
+/// Amends a value, or the global that a symbol names.
+fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value, value: Option<Value>) -> Result {
+    let assigns = prims::is_glyph(f, ":");
+    let change = if assigns {
+        Amend { function: None, value: value.as_ref() }
+    } else {
+        Amend { function: Some(f), value: value.as_ref() }
+    };
+    if let Value::Sym(name) = target {
+        let old = match context.host.global(name) {
+            Some(old) => old,
+            None if path.is_empty() && assigns => Value::empty(),
+            None => context.global(name)?,
+        };
+        let new = amend::deep(context, old, path, &change)?;
+        context.set_global(name, new)?;
+        return Ok(Value::Sym(name));
+    }
+    amend::deep(context, target, path, &change)
+}
+
+/// `?` with 2 to 6 arguments: find, roll, vector conditional, functional select.
+pub(super) fn query(context: &mut Context, mut a: Vec<Value>) -> Result {
+    match a.len() {
+        2 => {
+            let y = a.remove(1);
+            let x = a.remove(0);
+            match &x {
+                Value::Long(_) | Value::Int(_) | Value::Short(_) => super::random::roll(context, &x, y),
+                _ => super::sets::find_in(context, x, y),
+            }
+        }
+        3 => {
+            let (z, y) = (a.remove(2), a.remove(1));
+            vector_conditional(context, &a.remove(0), &y, &z)
+        }
+        _ => super::tree::select(context, a),
+    }
+}
+
+fn vector_conditional(context: &mut Context, test: &Value, yes: &Value, no: &Value) -> Result {
+    if test.is_scalar() {
+        return Ok(if super::eval::truth(test)? { yes.clone() } else { no.clone() });
+    }
+    let count = test.count();
+    for side in [yes, no] {
+        if !side.is_scalar() && side.count() != count {
+            return Err(QError::named("length"));
+        }
+    }
+    let mut out = Vec::with_capacity(count);
+    for i in 0..count {
+        context.tick()?;
+        out.push(if super::eval::truth(&test.at(i))? { yes.at(i) } else { no.at(i) });
+    }
+    Ok(Value::collapse(out))
+}
+
+/// `!` with 2 or 4 arguments.
+pub(super) fn bang(context: &mut Context, mut a: Vec<Value>) -> Result {
+    match a.len() {
+        2 => {
+            let y = a.remove(1);
+            tables::bang(context, a.remove(0), y)
+        }
+        4 => super::tree::update(context, a),
+        _ => Err(QError::named("rank")),
+    }
+}
+
+/// `show x`.
+pub(super) fn show_(context: &mut Context, x: Value) -> Result {
+    let console = context.host.console();
+    let text = match &x {
+        Value::Null => b"::\n".to_vec(),
+        shown => show(shown, &console),
+    };
+    context.host.print(&text)?;
+    Ok(Value::Null)
+}
+
+/// `0N!x`: prints and passes on. Reached through `!`.
+pub(super) fn print_through(context: &mut Context, x: Value) -> Result {
+    let mut text = one_line(&x);
+    text.push(b'\n');
+    context.host.print(&text)?;
+    Ok(x)
+}
+
+/// `.Q.s x`.
+pub(super) fn q_s(context: &mut Context, x: Value) -> Result {
+    let console: Console = context.host.console();
+    Ok(Value::chars(show(&x, &console)))
+}
+
+/// `.Q.s1 x`.
+pub(super) fn q_s1(_: &mut Context, x: Value) -> Result {
+    Ok(Value::chars(one_line(&x)))
+}
+
+/// `.Q.ty x`.
+pub(super) fn q_ty(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Char(match &x {
+        Value::Vector(v) if matches!(v.items, Items::List(_)) => tables::column_letter(v),
+        Value::Vector(v) => cast::letter(v.items.type_number()),
+        atom if atom.is_atom() => cast::letter((-atom.type_number()) as i8).to_ascii_uppercase(),
+        _ => b' ',
+    }))
+}
+
+/// `.Q.id x`: a name with only what names may have.
+pub(super) fn q_id(_: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Sym(s) => {
+            let clean: Vec<u8> =
+                text(*s).iter().filter(|c| c.is_ascii_alphanumeric() || **c == b'_').copied().collect();
+            Ok(Value::Sym(super::parse::symbol(&clean)?))
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// `.Q.qt x`: whether it is a table.
+pub(super) fn q_qt(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Bool(match &x {
+        Value::Table(_) => true,
+        Value::Dict(d) => d.keyed().is_some(),
+        _ => false,
+    }))
+}
+
+/// `system "…"`.
+pub(super) fn system(context: &mut Context, x: Value) -> Result {
+    super::system::command(context, x.as_text().ok_or_else(type_error)?)
+}
+
+/// `:[x;y]` gives `y`.
+pub(super) fn right(_: &mut Context, _: Value, y: Value) -> Result {
+    Ok(y)
+}
+
+/// `::x` is `x`.
+pub(super) fn identity(_: &mut Context, x: Value) -> Result {
+    Ok(x)
+}
+
+/// `'[f;g;…]`: a composition; of one argument its each.
+pub(super) fn compose(_: &mut Context, parts: Vec<Value>) -> Result {
+    Ok(Value::func(Function::Composition(parts)))
+}
+
+/// `x each y` and its relatives, as functions of two arguments.
+pub(super) fn derive(context: &mut Context, iterator: crate::table::function::Iterator, f: Value, x: Value) -> Result {
+    let derived = Value::func(Function::Derived { iterator, function: f });
+    context.call1(&derived, x)
+}

@@ -1,0 +1,307 @@
+//! The iterators: each, over, scan, each-prior, each-left, each-right.
+
+use super::apply::valence;
+use super::context::Context;
+use super::error::QError;
+use super::eval::truth;
+use super::matches::same;
+use super::{index, prims};
+use crate::table::function::{Function, Iterator};
+use crate::table::{Items, Value, Vector};
+
+/// Applies a derived function.
+pub(super) fn apply(
+    context: &mut Context,
+    iterator: Iterator,
+    f: &Value,
+    mut arguments: Vec<Value>,
+) -> Result<Value, QError> {
+    match iterator {
+        Iterator::Each if is_index_case(f) => case(context, f, &arguments),
+        Iterator::Each => each(context, f, arguments),
+        Iterator::EachLeft | Iterator::EachRight => match <[Value; 2]>::try_from(arguments) {
+            Ok([x, y]) if iterator == Iterator::EachLeft => map(context, &x, |c, item| c.call2(f, item, y.clone())),
+            Ok([x, y]) => map(context, &y, |c, item| c.call2(f, x.clone(), item)),
+            Err(_) => Err(QError::named("rank")),
+        },
+        Iterator::EachPrior => {
+            let y = arguments.pop().ok_or(QError::named("rank"))?;
+            if valence(f) == 1 && arguments.is_empty() {
+                return each(context, f, vec![y]);
+            }
+            let seed = arguments.pop();
+            if !arguments.is_empty() {
+                return Err(QError::named("rank"));
+            }
+            prior(context, f, seed, &y)
+        }
+        Iterator::Over | Iterator::Scan => {
+            let scan = iterator == Iterator::Scan;
+            if !matches!(f, Value::Func(_) | Value::Null) {
+                return walk_data(context, f, arguments, scan);
+            }
+            match (valence(f), arguments.len()) {
+                (_, 0) => Err(QError::named("rank")),
+                (1, 1) => converge(context, f, arguments.remove(0), scan),
+                (1, 2) => {
+                    let x = arguments.remove(1);
+                    repeat(context, f, &arguments.remove(0), x, scan)
+                }
+                (_, 1) => fold(context, f, None, &arguments.remove(0), scan),
+                (2, 2) => {
+                    let y = arguments.remove(1);
+                    fold(context, f, Some(arguments.remove(0)), &y, scan)
+                }
+                (n, m) if n == m => fold_many(context, f, arguments, scan),
+                (n, m) if m < n => {
+                    let function = Value::func(Function::Derived { iterator, function: f.clone() });
+                    Ok(super::apply::project(function, arguments.into_iter().map(Some).collect()))
+                }
+                _ => Err(QError::named("rank")),
+            }
+        }
+    }
+}
+
+/// Applies to every item; a dictionary keeps its keys.
+pub(super) fn map(
+    context: &mut Context,
+    over: &Value,
+    mut f: impl FnMut(&mut Context, Value) -> Result<Value, QError>,
+) -> Result<Value, QError> {
+    if let Value::Dict(d) = over {
+        let values = map(context, &d.values, f)?;
+        return Ok(Value::dict(d.keys.clone(), values));
+    }
+    if over.is_scalar() {
+        return f(context, over.clone());
+    }
+    let count = over.count();
+    if count == 0 {
+        return Ok(match over {
+            Value::Vector(v) => v.items.cut(0, 0).into(),
+            _ => Value::empty(),
+        });
+    }
+    let mut out = Vec::with_capacity(count.min(1 << 20));
+    for i in 0..count {
+        context.tick()?;
+        out.push(f(context, over.at(i))?);
+    }
+    Ok(Value::collapse(out))
+}
+
+fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
+    if let [x] = &arguments[..] {
+        if x.count() == 0 && !x.is_scalar() {
+            return Ok(match x {
+                Value::Dict(d) => Value::dict(d.keys.clone(), Value::empty()),
+                _ => Value::empty(),
+            });
+        }
+        return map(context, x, |c, item| c.apply(f, vec![item]));
+    }
+    // Dictionaries on both sides pair up by key.
+    if let [Value::Dict(x), Value::Dict(y)] = &arguments[..] {
+        let keys = super::sets::union(context, x.keys.clone(), y.keys.clone())?;
+        let (left, right) = (arguments.first().cloned(), arguments.get(1).cloned());
+        let (left, right) = (left.unwrap_or(Value::Null), right.unwrap_or(Value::Null));
+        let mut out = Vec::with_capacity(keys.count());
+        for key in keys.items() {
+            let x = index::one(context, &left, &key)?;
+            let y = index::one(context, &right, &key)?;
+            out.push(context.call2(f, x, y)?);
+        }
+        return Ok(Value::dict(keys, Value::collapse(out)));
+    }
+    let keys = arguments.iter().find_map(|a| if let Value::Dict(d) = a { Some(d.keys.clone()) } else { None });
+    let mut count = None;
+    for argument in arguments.iter().filter(|a| !a.is_scalar()) {
+        if *count.get_or_insert(argument.count()) != argument.count() {
+            return Err(QError::named("length"));
+        }
+    }
+    let Some(count) = count else { return context.apply(f, arguments) };
+    let mut out = Vec::with_capacity(count.min(1 << 20));
+    for i in 0..count {
+        context.tick()?;
+        out.push(context.apply(f, arguments.iter().map(|a| a.at(i)).collect())?);
+    }
+    let values = Value::collapse(out);
+    Ok(match keys {
+        Some(keys) => Value::dict(keys, values),
+        None => values,
+    })
+}
+
+/// Whether an each on a list of integers is the case iterator.
+fn is_index_case(f: &Value) -> bool {
+    matches!(f, Value::Vector(Vector { items: Items::Int(_) | Items::Long(_) | Items::Short(_), .. }))
+}
+
+/// `i'[a;b;…]`: from item `k` of the list that `i[k]` says.
+fn case(context: &mut Context, choice: &Value, arguments: &[Value]) -> Result<Value, QError> {
+    let mut out = Vec::with_capacity(choice.count());
+    for k in 0..choice.count() {
+        context.tick()?;
+        let which = choice.at(k).as_long().and_then(|w| usize::try_from(w).ok()).ok_or(QError::named("index"))?;
+        let list = arguments.get(which).ok_or(QError::named("index"))?;
+        out.push(list.at(k));
+    }
+    Ok(Value::collapse(out))
+}
+
+fn prior(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value) -> Result<Value, QError> {
+    if let Value::Dict(d) = y {
+        let values = prior(context, f, seed, &d.values)?;
+        return Ok(Value::dict(d.keys.clone(), values));
+    }
+    if y.is_scalar() {
+        return Ok(y.clone());
+    }
+    let count = y.count();
+    let mut before = match seed {
+        Some(seed) => seed,
+        None => prims::prior_seed(f, y),
+    };
+    let mut out = Vec::with_capacity(count.min(1 << 20));
+    for i in 0..count {
+        context.tick()?;
+        let item = y.at(i);
+        out.push(context.call2(f, item.clone(), before)?);
+        before = item;
+    }
+    Ok(if out.is_empty() { y.clone() } else { Value::collapse(out) })
+}
+
+fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: bool) -> Result<Value, QError> {
+    if let Value::Dict(d) = y {
+        let values = fold(context, f, seed, &d.values, scan)?;
+        return Ok(if scan { Value::dict(d.keys.clone(), values) } else { values });
+    }
+    if y.is_scalar() {
+        return match seed {
+            Some(seed) => context.call2(f, seed, y.clone()),
+            None => Ok(y.clone()),
+        };
+    }
+    if let Some(result) = prims::fast_fold(context, f, seed.as_ref(), y, scan) {
+        return result;
+    }
+    let count = y.count();
+    let mut from = 0;
+    let mut out = Vec::new();
+    let mut total = match seed {
+        Some(seed) => seed,
+        None if count == 0 => return Ok(if scan { y.clone() } else { prims::fold_identity(f, y) }),
+        None => {
+            from = 1;
+            let first = y.at(0);
+            if scan {
+                out.push(first.clone());
+            }
+            first
+        }
+    };
+    for i in from..count {
+        context.tick()?;
+        total = context.call2(f, total, y.at(i))?;
+        if scan {
+            out.push(total.clone());
+        }
+    }
+    Ok(if scan { Value::collapse(out) } else { total })
+}
+
+/// `f/[seed;a;b;…]`: lists side by side.
+fn fold_many(context: &mut Context, f: &Value, arguments: Vec<Value>, scan: bool) -> Result<Value, QError> {
+    let mut arguments = arguments.into_iter();
+    let mut total = arguments.next().ok_or(QError::named("rank"))?;
+    let lists: Vec<Value> = arguments.collect();
+    let mut count = None;
+    for list in lists.iter().filter(|l| !l.is_scalar()) {
+        if *count.get_or_insert(list.count()) != list.count() {
+            return Err(QError::named("length"));
+        }
+    }
+    let mut out = Vec::new();
+    for i in 0..count.unwrap_or(1) {
+        context.tick()?;
+        let mut next = vec![total];
+        next.extend(lists.iter().map(|l| l.at(i)));
+        total = context.apply(f, next)?;
+        if scan {
+            out.push(total.clone());
+        }
+    }
+    Ok(if scan { Value::collapse(out) } else { total })
+}
+
+/// Until the result repeats itself or is the start again.
+fn converge(context: &mut Context, f: &Value, start: Value, scan: bool) -> Result<Value, QError> {
+    let mut out = vec![start.clone()];
+    let mut last = start.clone();
+    loop {
+        context.enter()?;
+        let next = context.call1(f, last.clone())?;
+        if same(&next, &last)? || same(&next, &start)? {
+            return Ok(if scan { Value::collapse(out) } else { last });
+        }
+        if scan {
+            out.push(next.clone());
+        }
+        last = next;
+    }
+}
+
+/// `n f/x` and `test f/x`.
+fn repeat(context: &mut Context, f: &Value, times: &Value, start: Value, scan: bool) -> Result<Value, QError> {
+    let mut out = Vec::new();
+    let mut last = start;
+    if scan {
+        out.push(last.clone());
+    }
+    let count = match times {
+        Value::Func(_) | Value::Dict(_) | Value::Vector(_) => None,
+        atom => Some(atom.as_long().ok_or(QError::named("type"))?),
+    };
+    let mut done = 0;
+    loop {
+        context.tick()?;
+        let more = match count {
+            Some(count) => done < count,
+            None => truth(&context.call1(times, last.clone())?)?,
+        };
+        if !more {
+            return Ok(if scan { Value::collapse(out) } else { last });
+        }
+        last = context.call1(f, last)?;
+        if scan {
+            out.push(last.clone());
+        }
+        done += 1;
+    }
+}
+
+/// A list or dictionary as the function of an accumulator: follow it until it repeats.
+fn walk_data(context: &mut Context, data: &Value, mut arguments: Vec<Value>, scan: bool) -> Result<Value, QError> {
+    match arguments.len() {
+        1 => converge(context, data, arguments.remove(0), scan),
+        2 => {
+            let y = arguments.remove(1);
+            let x = arguments.remove(0);
+            let deep = matches!(data, Value::Vector(Vector { items: Items::List(_), .. }));
+            if deep && !y.is_scalar() {
+                let mut total = x;
+                let mut out = Vec::new();
+                for item in y.items() {
+                    total = index::deep(context, data, &[total, item])?;
+                    out.push(total.clone());
+                }
+                return Ok(if scan { Value::collapse(out) } else { total });
+            }
+            repeat(context, data, &x, y, scan)
+        }
+        _ => Err(QError::named("rank")),
+    }
+}

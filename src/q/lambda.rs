@@ -1,0 +1,29 @@
+//! Lambdas: text now, code when it is first applied.
+
+use super::ast::Code;
+use super::error::QError;
+use super::parse;
+use crate::table::function::{Function, Lambda};
+use crate::table::{Sym, Value};
+use std::sync::{Arc, OnceLock};
+
+/// The compiled form behind [`Lambda::code`].
+#[derive(Debug, Default)]
+pub struct Compiled(OnceLock<Result<Code, QError>>);
+
+impl Compiled {
+    pub fn ready(code: Code) -> Compiled {
+        Compiled(OnceLock::from(Ok(code)))
+    }
+}
+
+/// A lambda from its text, compiled when it is first applied.
+pub fn lambda(source: &[u8], namespace: Sym) -> Value {
+    Value::func(Function::Lambda(Lambda { source: source.into(), namespace, code: Arc::new(Compiled::default()) }))
+}
+
+/// What the lambda runs; the error of its text if it is not q.
+pub fn code(lambda: &Lambda) -> Result<&Code, QError> {
+    let compiled = lambda.code.downcast_ref::<Compiled>().ok_or(QError::named("type"))?;
+    compiled.0.get_or_init(|| parse::lambda_code(&lambda.source, lambda.namespace)).as_ref().map_err(QError::clone)
+}

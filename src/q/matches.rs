@@ -1,0 +1,126 @@
+//! Sameness (`~`) and the order of any two values.
+
+use super::apply::type_of;
+use super::error::QError;
+use crate::kernel::num::{float_equal, float_order};
+use crate::sys::stack;
+use crate::table::function::Function;
+use crate::table::symbol::text;
+use crate::table::{Items, Raw, Value, Vector};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// `x~y`: the same type and the same items; floats within the tolerance.
+pub(super) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
+    if stack::is_deep() {
+        return Err(QError::named("stack"));
+    }
+    Ok(match (x, y) {
+        (Value::Vector(a), Value::Vector(b)) => return same_items(&a.items, &b.items),
+        (Value::Dict(a), Value::Dict(b)) => same(&a.keys, &b.keys)? && same(&a.values, &b.values)?,
+        (Value::Table(a), Value::Table(b)) => {
+            if a.names != b.names {
+                return Ok(false);
+            }
+            for (c, d) in a.columns.iter().zip(&b.columns) {
+                if !same_items(&c.items, &d.items)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Value::Func(a), Value::Func(b)) => Arc::ptr_eq(a, b) || same_function(a, b)?,
+        (Value::Null, Value::Null) => true,
+        _ if x.is_atom() && y.is_atom() && x.type_number() == y.type_number() => {
+            same_items(&x.to_items(), &y.to_items())?
+        }
+        _ => false,
+    })
+}
+
+fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
+    if a.len() != b.len() || a.type_number() != b.type_number() {
+        return Ok(false);
+    }
+    Ok(match (a.raw(), b.raw()) {
+        (Raw::List(x), Raw::List(y)) => {
+            for (x, y) in x.iter().zip(y) {
+                if !same(x, y)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Raw::U8(x), Raw::U8(y)) => x == y,
+        (Raw::I16(x), Raw::I16(y)) => x == y,
+        (Raw::I32(x), Raw::I32(y)) => x == y,
+        (Raw::I64(x), Raw::I64(y)) => x == y,
+        (Raw::Sym(x), Raw::Sym(y)) => x == y,
+        (Raw::Guid(x), Raw::Guid(y)) => x == y,
+        (Raw::F32(x), Raw::F32(y)) => x.iter().zip(y).all(|(x, y)| float_equal(f64::from(*x), f64::from(*y))),
+        (Raw::F64(x), Raw::F64(y)) => x.iter().zip(y).all(|(x, y)| float_equal(*x, *y)),
+        _ => false,
+    })
+}
+
+fn same_function(a: &Function, b: &Function) -> Result<bool, QError> {
+    Ok(match (a, b) {
+        (Function::Lambda(a), Function::Lambda(b)) => a.source == b.source && a.namespace == b.namespace,
+        (Function::Primitive(a), Function::Primitive(b)) => a == b,
+        (Function::Coded(a, b), Function::Coded(c, d)) => (a, b) == (c, d),
+        (Function::Native(a), Function::Native(b)) => a == b,
+        (Function::Derived { iterator: i, function: f }, Function::Derived { iterator: j, function: g }) => {
+            i == j && same(f, g)?
+        }
+        (Function::Composition(a), Function::Composition(b)) => same_all(a, b)?,
+        (Function::Projection { function: f, arguments: a }, Function::Projection { function: g, arguments: b }) => {
+            let holes = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_some() == b.is_some());
+            let (a, b): (Vec<Value>, Vec<Value>) =
+                (a.iter().flatten().cloned().collect(), b.iter().flatten().cloned().collect());
+            holes && same(f, g)? && same_all(&a, &b)?
+        }
+        _ => false,
+    })
+}
+
+fn same_all(a: &[Value], b: &[Value]) -> Result<bool, QError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for (a, b) in a.iter().zip(b) {
+        if !same(a, b)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// An order of any two values, for sorting lists of them: by type, then item by item.
+pub(super) fn order(x: &Value, y: &Value) -> Ordering {
+    if stack::is_deep() {
+        return Ordering::Equal;
+    }
+    if let (Some(x), Some(y)) = (number(x), number(y)) {
+        return x.cmp(&y);
+    }
+    if let (Some(x), Some(y)) = (x.as_float(), y.as_float()) {
+        return float_order(x, y);
+    }
+    match (x, y) {
+        (Value::Sym(x), Value::Sym(y)) => text(*x).cmp(text(*y)),
+        (Value::Guid(x), Value::Guid(y)) => x.cmp(y),
+        (Value::Vector(Vector { .. }), Value::Vector(_)) => {
+            let shorter = x.count().min(y.count());
+            (0..shorter)
+                .map(|i| order(&x.at(i), &y.at(i)))
+                .find(|o| o.is_ne())
+                .unwrap_or_else(|| x.count().cmp(&y.count()))
+        }
+        (Value::Dict(x), Value::Dict(y)) => order(&x.values, &y.values),
+        _ => type_of(x).cmp(&type_of(y)),
+    }
+}
+
+fn number(x: &Value) -> Option<i64> {
+    if matches!(x, Value::Float(_) | Value::Real(_) | Value::Datetime(_)) { None } else { x.as_long() }
+}

@@ -1,0 +1,522 @@
+//! Tokens to syntax: right to left, no precedence, juxtaposition is application.
+
+use super::ast::{Assign, Code, Kind, Node};
+use super::error::QError;
+use super::lambda::Compiled;
+use super::lex::{Placed, Token, parse_error, tokens};
+use super::prims;
+use super::resolve;
+use crate::sys::stack;
+use crate::table::function::{Function, Iterator, Lambda};
+use crate::table::symbol::intern;
+use crate::table::{Sym, Value};
+use std::sync::Arc;
+
+/// Where an expression inside a qSQL phrase ends besides its brackets.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stops {
+    pub comma: bool,
+    pub words: bool,
+}
+
+pub(super) struct Parser<'a> {
+    text: &'a [u8],
+    tokens: Vec<Placed>,
+    at: usize,
+    namespace: Sym,
+    pub(super) stops: Stops,
+}
+
+/// A term, and whether it can stand between two operands.
+struct Term {
+    node: Node,
+    infix: bool,
+}
+
+/// A parsed text.
+pub struct Program {
+    pub code: Code,
+    /// The last statement is an assignment, or ends in a semicolon: the console shows nothing.
+    pub silent: bool,
+}
+
+/// Parses statements as they are typed, with names resolved in `namespace` (null for the root).
+pub fn program(text: &[u8], namespace: Sym) -> Result<Program, QError> {
+    let mut parser = Parser::new(text, namespace)?;
+    let mut body = parser.statements()?;
+    if !matches!(parser.peek(), Token::End) {
+        return Err(parser.unexpected());
+    }
+    let silent = match body.last().map(|n| &n.kind) {
+        Some(Kind::Assign(_)) => true,
+        Some(Kind::Const(Value::Null)) => text.trim_ascii_end().last() != Some(&b':'),
+        Some(Kind::If(_) | Kind::While(_) | Kind::Do(_)) => true,
+        _ => false,
+    };
+    let code = resolve::program(&mut body, namespace)?;
+    Ok(Program { code, silent })
+}
+
+/// The code of a lambda's text.
+pub fn lambda_code(source: &[u8], namespace: Sym) -> Result<Code, QError> {
+    let mut parser = Parser::new(source, namespace)?;
+    let (code, _) = parser.lambda()?;
+    if !matches!(parser.peek(), Token::End) {
+        return Err(parser.unexpected());
+    }
+    Ok(code)
+}
+
+pub(super) fn symbol(text: &[u8]) -> Result<Sym, QError> {
+    intern(text).map_err(|_| QError::named("limit"))
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
+        Ok(Parser { text, tokens: tokens(text)?, at: 0, namespace, stops: Stops::default() })
+    }
+
+    fn placed(&self, ahead: usize) -> Option<&Placed> {
+        self.tokens.get(self.at + ahead).or(self.tokens.last())
+    }
+
+    pub(super) fn peek(&self) -> &Token {
+        self.placed(0).map_or(&Token::End, |p| &p.token)
+    }
+
+    pub(super) fn peek_after(&self) -> &Token {
+        self.placed(1).map_or(&Token::End, |p| &p.token)
+    }
+
+    /// Byte position of the next token.
+    pub(super) fn position(&self) -> usize {
+        self.placed(0).map_or(0, |p| p.start)
+    }
+
+    pub(super) fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    /// Whether the next token touches the one before it.
+    fn touches(&self) -> bool {
+        self.placed(0).is_some_and(|p| !p.spaced)
+    }
+
+    fn is_open(&self, bracket: u8) -> bool {
+        matches!(self.peek(), Token::Open(b) if *b == bracket)
+    }
+
+    fn is_close(&self, bracket: u8) -> bool {
+        matches!(self.peek(), Token::Close(b) if *b == bracket)
+    }
+
+    pub(super) fn is_glyph(&self, glyph: &str) -> bool {
+        matches!(self.peek(), Token::Glyph(g) if *g == glyph)
+    }
+
+    pub(super) fn is_word(&self, word: &[u8]) -> bool {
+        matches!(self.peek(), Token::Name(n) if *n == word)
+    }
+
+    pub(super) fn unexpected(&self) -> QError {
+        let what = match self.peek() {
+            Token::End => "end of text".to_owned(),
+            _ => {
+                let place = self.placed(0).map_or(0..0, |p| p.start..p.end);
+                format!("unexpected {}", String::from_utf8_lossy(self.text.get(place).unwrap_or_default()))
+            }
+        };
+        parse_error(&what, self.position())
+    }
+
+    fn expect_close(&mut self, bracket: u8) -> Result<(), QError> {
+        if !self.is_close(bracket) {
+            return Err(self.unexpected());
+        }
+        self.advance();
+        Ok(())
+    }
+
+    pub(super) fn at_end(&self) -> bool {
+        match self.peek() {
+            Token::End | Token::Semicolon | Token::Close(_) => true,
+            Token::Glyph(",") => self.stops.comma,
+            Token::Name(b"by" | b"from" | b"where") => self.stops.words,
+            _ => false,
+        }
+    }
+
+    /// Statements up to a closing bracket or the end; an empty one is the generic null.
+    fn statements(&mut self) -> Result<Vec<Node>, QError> {
+        let mut out = Vec::new();
+        loop {
+            let at = self.position();
+            let node = if self.at_end() { Node::new(at, Kind::Const(Value::Null)) } else { self.expression()? };
+            out.push(node);
+            if !matches!(self.peek(), Token::Semicolon) {
+                return Ok(out);
+            }
+            self.advance();
+        }
+    }
+
+    /// Runs `inner` as if nothing stood around it.
+    pub(super) fn bracketed<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, QError>) -> Result<T, QError> {
+        let stops = std::mem::take(&mut self.stops);
+        let result = inner(self);
+        self.stops = stops;
+        result
+    }
+
+    /// `[a;;b]` after its opening bracket.
+    fn arguments(&mut self) -> Result<Vec<Option<Node>>, QError> {
+        self.bracketed(|p| {
+            let mut out = Vec::new();
+            loop {
+                out.push(if p.at_end() { None } else { Some(p.expression()?) });
+                if matches!(p.peek(), Token::Semicolon) {
+                    p.advance();
+                } else {
+                    p.expect_close(b']')?;
+                    return Ok(out);
+                }
+            }
+        })
+    }
+
+    pub(super) fn expression(&mut self) -> Result<Node, QError> {
+        if stack::is_deep() {
+            return Err(QError::with("limit", "expression nested too deeply"));
+        }
+        let at = self.position();
+        match self.peek() {
+            Token::Glyph(":") if !matches!(self.peek_after(), Token::Open(b'[') | Token::Iterator(_)) => {
+                self.advance();
+                if self.at_end() {
+                    return Ok(Node::new(at, Kind::Const(prims::glyph(":"))));
+                }
+                return Ok(Node::new(at, Kind::Return(Box::new(self.expression()?))));
+            }
+            Token::Iterator(Iterator::Each) if !matches!(self.peek_after(), Token::Open(b'[')) => {
+                self.advance();
+                if self.at_end() {
+                    return Ok(Node::new(at, Kind::Const(prims::glyph("'"))));
+                }
+                return Ok(Node::new(at, Kind::Signal(Box::new(self.expression()?))));
+            }
+            _ => {}
+        }
+        let left = self.term()?;
+        if self.at_end() {
+            return Ok(left.node);
+        }
+        if let Some(assignment) = self.assignment(&left.node)? {
+            return Ok(assignment);
+        }
+        let iterator_word = matches!(self.peek(), Token::Name(b"each" | b"peach" | b"over" | b"scan" | b"prior"));
+        if (!left.infix || iterator_word) && self.infix_follows() {
+            let verb = self.term()?;
+            if self.at_end() {
+                let call = Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]);
+                return Ok(Node::new(at, call));
+            }
+            let right = self.expression()?;
+            if is_open_ended(&right) {
+                let projection = Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]));
+                return Ok(Node::new(at, Kind::Compose(Box::new(projection), Box::new(right))));
+            }
+            return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), Some(right)])));
+        }
+        let right = self.expression()?;
+        if is_open_ended(&right) {
+            return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
+        }
+        Ok(Node::new(at, Kind::Apply(Box::new(left.node), vec![Some(right)])))
+    }
+
+    /// Whether the next token is an operator between operands, and not one applied by brackets.
+    fn infix_follows(&self) -> bool {
+        match self.peek() {
+            Token::Glyph(_) => {
+                let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
+                !bracket
+            }
+            Token::Name(name) => prims::keyword(name).is_some_and(|k| prims::is_infix(&k)),
+            _ => {
+                // A term with iterators behind it is an infix function whatever it is: look past one name or lambda.
+                self.derived_follows()
+            }
+        }
+    }
+
+    /// Whether a lambda, a bracketed function or a name with an iterator touching it comes next.
+    fn derived_follows(&self) -> bool {
+        let mut depth = 0usize;
+        let mut ahead = 0;
+        loop {
+            let Some(placed) = self.tokens.get(self.at + ahead) else { return false };
+            match placed.token {
+                Token::Open(b'(' | b'{') | Token::Open(_) if depth > 0 || ahead == 0 => depth += 1,
+                Token::Close(_) => depth = depth.saturating_sub(1),
+                Token::End => return false,
+                _ => {}
+            }
+            ahead += 1;
+            if depth == 0 {
+                break;
+            }
+        }
+        self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_)))
+            && !matches!(self.peek(), Token::Literal(_))
+            && self.infix_after_iterators(ahead)
+    }
+
+    /// `f/[…]` is applied by its brackets; `f/` without them is infix.
+    fn infix_after_iterators(&self, mut ahead: usize) -> bool {
+        while let Some(p) = self.tokens.get(self.at + ahead) {
+            match p.token {
+                Token::Iterator(_) if !p.spaced => ahead += 1,
+                Token::Open(b'[') => return p.spaced,
+                _ => return true,
+            }
+        }
+        true
+    }
+
+    fn assignment(&mut self, left: &Node) -> Result<Option<Node>, QError> {
+        let Token::Glyph(glyph) = self.peek() else { return Ok(None) };
+        let glyph = *glyph;
+        if !glyph.ends_with(':') || matches!(glyph, "0:" | "1:" | "2:") {
+            return Ok(None);
+        }
+        let (target, indices) = match &left.kind {
+            Kind::Name(_) => (left.clone(), Vec::new()),
+            Kind::List(_) if glyph == ":" => (left.clone(), Vec::new()),
+            Kind::Apply(f, indices) if matches!(f.kind, Kind::Name(_)) => ((**f).clone(), indices.clone()),
+            _ => return Ok(None),
+        };
+        let at = self.position();
+        self.advance();
+        if self.at_end() {
+            return Err(self.unexpected());
+        }
+        let through = match glyph {
+            ":" | "::" => None,
+            op => Some(prims::glyph(op.get(..op.len() - 1).unwrap_or_default())),
+        };
+        let value = self.expression()?;
+        let assign = Assign { target, global: glyph == "::", indices, through, value };
+        Ok(Some(Node::new(at, Kind::Assign(Box::new(assign)))))
+    }
+
+    fn term(&mut self) -> Result<Term, QError> {
+        let at = self.position();
+        let mut term = self.primary()?;
+        loop {
+            match self.peek() {
+                Token::Iterator(i) if self.touches() => {
+                    let i = *i;
+                    self.advance();
+                    term = Term { node: Node::new(at, Kind::Derive(i, Box::new(term.node))), infix: true };
+                }
+                Token::Open(b'[') => {
+                    self.advance();
+                    let arguments = self.arguments()?;
+                    let node = match &term.node.kind {
+                        Kind::Const(f) if prims::is_glyph(f, "$") && arguments.len() > 2 => {
+                            let parts = arguments.into_iter().map(|a| a.unwrap_or(Node::constant(Value::Null)));
+                            Kind::Cond(parts.collect())
+                        }
+                        _ => Kind::Apply(Box::new(term.node), arguments),
+                    };
+                    term = Term { node: Node::new(at, node), infix: false };
+                }
+                _ => return Ok(term),
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Result<Term, QError> {
+        let at = self.position();
+        let noun = |kind| Ok(Term { node: Node::new(at, kind), infix: false });
+        match self.peek().clone() {
+            Token::Literal(value) => {
+                self.advance();
+                noun(Kind::Const(value))
+            }
+            Token::Name(name) => self.name(name),
+            Token::Glyph(glyph) => {
+                self.advance();
+                let primitive = prims::find_glyph(glyph).ok_or_else(|| parse_error("unknown operator", at))?;
+                let unary = glyph.len() > 1 && glyph.ends_with(':') && !matches!(glyph, "::" | "0:" | "1:" | "2:");
+                Ok(Term { node: Node::new(at, Kind::Const(primitive)), infix: !unary && glyph != "::" })
+            }
+            Token::Iterator(i) => {
+                self.advance();
+                noun(Kind::Const(prims::glyph(i.glyph())))
+            }
+            Token::Open(b'(') => {
+                self.advance();
+                if self.is_open(b'[') {
+                    self.advance();
+                    return self.table(at).map(|node| Term { node, infix: false });
+                }
+                let items = self.bracketed(|p| {
+                    let mut out = Vec::new();
+                    if p.is_close(b')') {
+                        p.advance();
+                        return Ok(out);
+                    }
+                    loop {
+                        out.push(if p.at_end() { Node::new(at, Kind::Const(Value::Null)) } else { p.expression()? });
+                        if matches!(p.peek(), Token::Semicolon) {
+                            p.advance();
+                        } else {
+                            p.expect_close(b')')?;
+                            return Ok(out);
+                        }
+                    }
+                })?;
+                match <[Node; 1]>::try_from(items) {
+                    Ok([node]) => Ok(Term { node, infix: false }),
+                    Err(items) if items.is_empty() => noun(Kind::Const(Value::empty())),
+                    Err(items) => noun(Kind::List(items)),
+                }
+            }
+            Token::Open(b'{') => {
+                let (code, source) = self.lambda()?;
+                let lambda =
+                    Lambda { source: source.into(), namespace: self.namespace, code: Arc::new(Compiled::ready(code)) };
+                noun(Kind::Const(Value::func(Function::Lambda(lambda))))
+            }
+            Token::Open(_) => {
+                self.advance();
+                let body = self.bracketed(|p| {
+                    let body = p.statements()?;
+                    p.expect_close(b']')?;
+                    Ok(body)
+                })?;
+                noun(Kind::Seq(body))
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn name(&mut self, name: &'static [u8]) -> Result<Term, QError> {
+        let at = self.position();
+        let control: Option<fn(Vec<Node>) -> Kind> = match name {
+            b"if" => Some(Kind::If),
+            b"while" => Some(Kind::While),
+            b"do" => Some(Kind::Do),
+            _ => None,
+        };
+        if let Some(make) = control
+            && matches!(self.peek_after(), Token::Open(b'['))
+        {
+            self.advance();
+            self.advance();
+            let parts = self.bracketed(|p| {
+                let parts = p.statements()?;
+                p.expect_close(b']')?;
+                Ok(parts)
+            })?;
+            return Ok(Term { node: Node::new(at, make(parts)), infix: false });
+        }
+        if let Some(verb) = super::parse_query::verb(name) {
+            return self.query(verb).map(|node| Term { node, infix: false });
+        }
+        self.advance();
+        match prims::keyword(name) {
+            Some(primitive) => {
+                let infix = prims::is_infix(&primitive);
+                Ok(Term { node: Node::new(at, Kind::Const(primitive)), infix })
+            }
+            None => Ok(Term { node: Node::new(at, Kind::Name(symbol(name)?)), infix: false }),
+        }
+    }
+
+    /// `([keys]columns)` after `([`.
+    fn table(&mut self, at: usize) -> Result<Node, QError> {
+        self.bracketed(|p| {
+            let keys = p.fields(b']')?;
+            if p.is_close(b')') {
+                p.advance();
+                return Ok(Node::new(at, Kind::Table { keys, columns: Vec::new(), keyed_only: true }));
+            }
+            let columns = p.fields(b')')?;
+            Ok(Node::new(at, Kind::Table { keys, columns, keyed_only: false }))
+        })
+    }
+
+    /// `a:x;b:y` up to and with a closing bracket.
+    fn fields(&mut self, close: u8) -> Result<Vec<(Option<Sym>, Node)>, QError> {
+        let mut out = Vec::new();
+        loop {
+            while matches!(self.peek(), Token::Semicolon) {
+                self.advance();
+            }
+            if self.is_close(close) {
+                self.advance();
+                return Ok(out);
+            }
+            out.push(self.field()?);
+            if !matches!(self.peek(), Token::Semicolon) && !self.is_close(close) {
+                return Err(self.unexpected());
+            }
+        }
+    }
+
+    /// `name:expression` or an expression.
+    pub(super) fn field(&mut self) -> Result<(Option<Sym>, Node), QError> {
+        let name = match (self.peek(), self.peek_after()) {
+            (Token::Name(name), Token::Glyph(":")) => Some(symbol(name)?),
+            _ => None,
+        };
+        if name.is_some() {
+            self.advance();
+            self.advance();
+        }
+        Ok((name, self.expression()?))
+    }
+
+    /// A lambda from its opening brace: its code and its text.
+    fn lambda(&mut self) -> Result<(Code, &'a [u8]), QError> {
+        let start = self.position();
+        if !self.is_open(b'{') {
+            return Err(self.unexpected());
+        }
+        self.advance();
+        self.bracketed(|p| {
+            let mut parameters = None;
+            if p.is_open(b'[') {
+                p.advance();
+                let mut names = Vec::new();
+                while let Token::Name(name) = p.peek() {
+                    names.push(symbol(name)?);
+                    p.advance();
+                    if matches!(p.peek(), Token::Semicolon) {
+                        p.advance();
+                    }
+                }
+                p.expect_close(b']')?;
+                parameters = Some(names);
+            }
+            let mut body = p.statements()?;
+            let end = p.placed(0).map_or(start, |t| t.end);
+            p.expect_close(b'}')?;
+            let code = resolve::lambda(parameters, &mut body, p.namespace)?;
+            Ok((code, p.text.get(start..end).unwrap_or_default()))
+        })
+    }
+}
+
+/// `x+` without a right operand: applied behind a function it makes a composition.
+fn is_open_ended(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Apply(f, arguments) => {
+            matches!(arguments[..], [Some(_), None]) && matches!(f.kind, Kind::Const(_) | Kind::Derive(..))
+        }
+        Kind::Compose(..) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,527 @@
+//! qSQL: where-clauses to selections, groups to dense ids, aggregates as partials, everything else by the evaluator
+//! over column vectors.
+
+use super::aggregate::{self, Grouping};
+use super::ast::{Kind, Node, Query, Verb};
+use super::context::Context;
+use super::error::QError;
+use super::eval::{Flow, Frame};
+use super::find;
+use super::prims;
+use super::resolve::last_name;
+use super::sort;
+use super::tables;
+use crate::kernel::keys::Groups;
+use crate::table::symbol::text;
+use crate::table::{Items, Sym, Table, Value, Vector};
+use std::sync::Arc;
+
+/// A table whose columns are names, and which of its rows count.
+pub(super) struct Scope {
+    table: Arc<Table>,
+    /// `None`: all rows, and columns are used without a copy.
+    rows: Option<Arc<Vec<u32>>>,
+    /// Columns already cut down to the rows.
+    cut: Vec<(Sym, Value)>,
+}
+
+/// A column of the innermost table, cut down to its rows; `i` is the row number.
+pub(super) fn column(scopes: &mut [Scope], name: Sym) -> Option<Value> {
+    let scope = scopes.last_mut()?;
+    let whole = match scope.table.column(name) {
+        Some(column) => column,
+        None if text(name) == b"i" => {
+            let rows = match &scope.rows {
+                Some(rows) => rows.iter().map(|r| i64::from(*r)).collect(),
+                None => (0..scope.table.count() as i64).collect(),
+            };
+            return Some(Value::longs(rows));
+        }
+        None => return None,
+    };
+    let Some(rows) = &scope.rows else { return Some(whole.clone().into()) };
+    if let Some((_, cut)) = scope.cut.iter().find(|(n, _)| *n == name) {
+        return Some(cut.clone());
+    }
+    let cut: Value = whole.items.gather(rows).into();
+    scope.cut.push((name, cut.clone()));
+    Some(cut)
+}
+
+type Walk<T> = Result<T, Flow>;
+
+/// The rows of a table that its where-clauses leave.
+struct Selected {
+    table: Arc<Table>,
+    rows: Option<Arc<Vec<u32>>>,
+}
+
+impl Selected {
+    fn count(&self) -> usize {
+        self.rows.as_ref().map_or(self.table.count(), |r| r.len())
+    }
+
+    fn all(&self) -> Table {
+        match &self.rows {
+            Some(rows) => self.table.rows(rows),
+            None => (*self.table).clone(),
+        }
+    }
+}
+
+/// Evaluates with the columns of `table`, cut to `rows`, as names.
+fn within<T>(
+    context: &mut Context,
+    table: &Arc<Table>,
+    rows: Option<&Arc<Vec<u32>>>,
+    f: impl FnOnce(&mut Context) -> Walk<T>,
+) -> Walk<T> {
+    context.scopes.push(Scope { table: Arc::clone(table), rows: rows.cloned(), cut: Vec::new() });
+    let result = f(context);
+    context.scopes.pop();
+    result
+}
+
+/// Runs a template.
+pub(super) fn template(context: &mut Context, query: &Query, frame: &mut Frame) -> Walk<Value> {
+    let from = context.eval(&query.from, frame)?;
+    let (table, keys) = tables::flat(context, &from)?;
+    if table.count() > u32::MAX as usize {
+        return Err(QError::with("limit", "more than 4294967295 rows").into());
+    }
+    let selected = filter(context, table, &query.filters, frame)?;
+    let result = match query.verb {
+        Verb::Select => {
+            let plain = query.columns.is_empty() && query.by.is_none();
+            let result = select(context, query, &selected, frame)?;
+            let result = shorten(context, query, result, frame)?;
+            return Ok(match &result {
+                Value::Table(t) if plain && keys > 0 => tables::key_by(keys, t)?,
+                _ => result,
+            });
+        }
+        Verb::Exec => return exec(context, query, &selected, frame),
+        Verb::Update => update(context, query, &selected, frame)?,
+        Verb::Delete => delete(query, &selected)?,
+    };
+    let result = tables::key_by(keys.min(result.columns.len()), &result)?;
+    if let Value::Sym(name) = from {
+        context.set_global(name, result)?;
+        return Ok(from);
+    }
+    Ok(result)
+}
+
+fn filter(context: &mut Context, table: Arc<Table>, filters: &[Node], frame: &mut Frame) -> Walk<Selected> {
+    let mut rows: Option<Arc<Vec<u32>>> = None;
+    for clause in filters {
+        context.check()?;
+        let count = rows.as_ref().map_or(table.count(), |r| r.len());
+        let holds = within(context, &table, rows.as_ref(), |c| c.eval(clause, frame))?;
+        rows = Some(Arc::new(keep(&holds, rows.as_deref(), count)?));
+    }
+    Ok(Selected { table, rows })
+}
+
+/// The rows where a clause holds.
+fn keep(holds: &Value, rows: Option<&Vec<u32>>, count: usize) -> Result<Vec<u32>, QError> {
+    let row = |i: usize| rows.map_or(i as u32, |r| r.get(i).copied().unwrap_or(0));
+    match holds {
+        Value::Vector(Vector { items: Items::Bool(bits), .. }) => {
+            if bits.len() != count {
+                return Err(QError::named("length"));
+            }
+            let total = bits.iter().map(|b| usize::from(*b)).sum();
+            let mut out = Vec::with_capacity(total);
+            for (i, bit) in bits.iter().enumerate() {
+                if *bit != 0 {
+                    out.push(row(i));
+                }
+            }
+            Ok(out)
+        }
+        Value::Vector(v) => {
+            let bits = super::arith::longs(&v.items, 7).map_err(|_| QError::named("type"))?;
+            if bits.len() != count {
+                return Err(QError::named("length"));
+            }
+            Ok(bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| row(i)).collect())
+        }
+        atom => Ok(if super::eval::truth(atom)? { (0..count).map(row).collect() } else { Vec::new() }),
+    }
+}
+
+/// Names of the result's columns; those that come twice get a number behind them.
+fn names(fields: &[(Option<Sym>, Node)]) -> Result<Vec<Sym>, QError> {
+    let mut out: Vec<Sym> = Vec::with_capacity(fields.len());
+    for (name, node) in fields {
+        let name = name.or_else(|| last_name(node)).unwrap_or(prims::name("x"));
+        let mut unique = name;
+        let mut number = 0;
+        while out.contains(&unique) {
+            number += 1;
+            unique = super::parse::symbol(&[text(name), number.to_string().as_bytes()].concat())?;
+        }
+        out.push(unique);
+    }
+    Ok(out)
+}
+
+fn select(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {
+    if let Some(by) = &query.by {
+        return grouped_select(context, query, by, selected, frame);
+    }
+    if query.columns.is_empty() {
+        let all = selected.all();
+        return Ok(if query.distinct { distinct(all) } else { Value::table(all) });
+    }
+    let values = evaluate(context, &query.columns, selected, frame)?;
+    let rows = values.iter().find(|v| !v.is_scalar()).map(Value::count);
+    let mut columns = Vec::with_capacity(values.len());
+    for value in values {
+        let column = match rows {
+            Some(rows) if value.is_scalar() => Value::collapse(vec![value; rows]),
+            None => Value::collapse(vec![value]),
+            _ => value,
+        };
+        let column = match column {
+            Value::Vector(v) => v,
+            other => other.into_vector().ok_or(QError::named("type"))?,
+        };
+        if rows.is_some_and(|r| column.len() != r) {
+            return Err(QError::named("length").into());
+        }
+        columns.push(column);
+    }
+    let table = Table::new(names(&query.columns)?, columns);
+    Ok(if query.distinct { distinct(table) } else { Value::table(table) })
+}
+
+fn distinct(table: Table) -> Value {
+    let firsts = find::row_groups(&table.columns).firsts;
+    Value::table(table.rows(&firsts))
+}
+
+/// The values of the columns over the selected rows.
+fn evaluate(
+    context: &mut Context,
+    fields: &[(Option<Sym>, Node)],
+    selected: &Selected,
+    frame: &mut Frame,
+) -> Walk<Vec<Value>> {
+    within(context, &selected.table, selected.rows.as_ref(), |c| {
+        let mut out = Vec::with_capacity(fields.len());
+        for (_, node) in fields {
+            out.push(c.eval(node, frame)?);
+        }
+        Ok(out)
+    })
+}
+
+/// Groups of the selected rows, numbered in the order of their keys.
+struct Grouped {
+    groups: Groups,
+    /// One item per group.
+    keys: Vec<Vector>,
+    /// For each group the rows of the table.
+    members: Option<Vec<Arc<Vec<u32>>>>,
+}
+
+fn group(context: &mut Context, by: &[(Option<Sym>, Node)], selected: &Selected, frame: &mut Frame) -> Walk<Grouped> {
+    let values = evaluate(context, by, selected, frame)?;
+    let count = selected.count();
+    let mut columns: Vec<Vector> = Vec::with_capacity(values.len());
+    for value in values {
+        let column = if value.is_scalar() { Value::collapse(vec![value; count]) } else { value };
+        let column = column.into_vector().ok_or(QError::named("type"))?;
+        if column.len() != count {
+            return Err(QError::named("length").into());
+        }
+        columns.push(column);
+    }
+    let mut groups = find::row_groups(&columns);
+    if columns.is_empty() {
+        groups = Groups { ids: vec![0; count], firsts: if count > 0 { vec![0] } else { Vec::new() } };
+    }
+    let keys: Vec<Vector> = columns.iter().map(|c| c.items.gather(&groups.firsts).into()).collect();
+    let order = sort::rows_by_columns(&keys.iter().collect::<Vec<_>>(), groups.firsts.len(), false);
+    let mut place = vec![0u32; order.len()];
+    for (new, old) in order.iter().enumerate() {
+        if let Some(slot) = place.get_mut(*old as usize) {
+            *slot = new as u32;
+        }
+    }
+    for id in &mut groups.ids {
+        *id = place.get(*id as usize).copied().unwrap_or(0);
+    }
+    groups.firsts = order.iter().map(|o| groups.firsts.get(*o as usize).copied().unwrap_or(0)).collect();
+    let keys = keys.iter().map(|k| k.items.gather(&order).into()).collect();
+    Ok(Grouped { groups, keys, members: None })
+}
+
+impl Grouped {
+    fn members(&mut self, selected: &Selected) -> &[Arc<Vec<u32>>] {
+        let groups = &self.groups;
+        self.members.get_or_insert_with(|| {
+            let mut members = groups.members();
+            if let Some(rows) = &selected.rows {
+                for member in members.iter_mut().flatten() {
+                    *member = rows.get(*member as usize).copied().unwrap_or(0);
+                }
+            }
+            members.into_iter().map(Arc::new).collect()
+        })
+    }
+}
+
+/// An aggregate applied to expressions, where that is what a column is.
+fn as_aggregate(node: &Node) -> Option<(aggregate::Aggregate, Vec<&Node>)> {
+    let Kind::Apply(f, arguments) = &node.kind else { return None };
+    let Kind::Const(f) = &f.kind else { return None };
+    let aggregate = aggregate::of(f)?;
+    let arguments: Option<Vec<&Node>> = arguments.iter().map(Option::as_ref).collect();
+    let arguments = arguments?;
+    let wanted =
+        if matches!(aggregate, aggregate::Aggregate::WeightedAvg | aggregate::Aggregate::WeightedSum) { 2 } else { 1 };
+    (arguments.len() == wanted).then_some((aggregate, arguments))
+}
+
+/// Whether an expression gives for each row what it gives for that row alone: it can be evaluated over all groups at
+/// once before it is aggregated.
+fn is_row_wise(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Const(v) => v.is_atom(),
+        Kind::Column(..) => true,
+        Kind::Apply(f, arguments) => {
+            let atomic = matches!(&f.kind, Kind::Const(f) if prims::is_atomic(f));
+            atomic && arguments.iter().all(|a| a.as_ref().is_some_and(is_row_wise))
+        }
+        _ => false,
+    }
+}
+
+/// One value per group of one column's expression.
+fn per_group(
+    context: &mut Context,
+    node: &Node,
+    selected: &Selected,
+    grouped: &mut Grouped,
+    frame: &mut Frame,
+) -> Walk<Vector> {
+    let n = grouped.groups.firsts.len();
+    if let Some((aggregate, arguments)) = as_aggregate(node)
+        && arguments.iter().all(|a| is_row_wise(a))
+    {
+        let values = within(context, &selected.table, selected.rows.as_ref(), |c| {
+            let mut out = Vec::with_capacity(arguments.len());
+            for argument in &arguments {
+                out.push(c.eval(argument, frame)?);
+            }
+            Ok(out)
+        })?;
+        let count = selected.count();
+        if values.iter().all(|v| matches!(v, Value::Vector(v) if v.len() == count)) {
+            let items: Vec<Items> = values.into_iter().map(|v| v.to_items()).collect();
+            let by = Grouping { ids: Some(&grouped.groups.ids), groups: n };
+            if let Some(result) = aggregate::grouped(aggregate, &items, count, by)? {
+                return Ok(result.into());
+            }
+        }
+    }
+    let mut out = Vec::with_capacity(n);
+    for rows in grouped.members(selected).to_vec() {
+        context.tick()?;
+        out.push(within(context, &selected.table, Some(&rows), |c| c.eval(node, frame))?);
+    }
+    match Value::collapse(out) {
+        Value::Vector(v) => Ok(v),
+        other => Ok(other.into_vector().ok_or(QError::named("type"))?),
+    }
+}
+
+fn grouped_select(
+    context: &mut Context,
+    query: &Query,
+    by: &[(Option<Sym>, Node)],
+    selected: &Selected,
+    frame: &mut Frame,
+) -> Walk<Value> {
+    let mut grouped = group(context, by, selected, frame)?;
+    let key_names = names(by)?;
+    let (value_names, columns) = if query.columns.is_empty() {
+        // Without columns: the last row of each group.
+        let lasts: Vec<u32> = grouped.members(selected).iter().filter_map(|m| m.last().copied()).collect();
+        let mut names = Vec::new();
+        let mut columns = Vec::new();
+        for (name, column) in selected.table.names.iter().zip(&selected.table.columns) {
+            if !key_names.contains(name) {
+                names.push(*name);
+                columns.push(column.items.gather(&lasts).into());
+            }
+        }
+        (names, columns)
+    } else {
+        let mut columns = Vec::with_capacity(query.columns.len());
+        for (_, node) in &query.columns {
+            context.check()?;
+            columns.push(per_group(context, node, selected, &mut grouped, frame)?);
+        }
+        (names(&query.columns)?, columns)
+    };
+    let mut keys = Table::new(key_names, grouped.keys);
+    if let [only] = &mut keys.columns[..] {
+        only.attr = crate::table::Attr::Sorted;
+    }
+    Ok(Value::dict(Value::table(keys), Value::table(Table::new(value_names, columns))))
+}
+
+fn exec(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {
+    if let Some(by) = &query.by {
+        let mut grouped = group(context, by, selected, frame)?;
+        let key_names = names(by)?;
+        let keys: Value = match &grouped.keys[..] {
+            [only] if by.first().is_some_and(|(name, _)| name.is_none()) || by.len() == 1 => only.clone().into(),
+            _ => Value::table(Table::new(key_names, grouped.keys.clone())),
+        };
+        let mut columns = Vec::with_capacity(query.columns.len());
+        for (_, node) in &query.columns {
+            columns.push(per_group(context, node, selected, &mut grouped, frame)?);
+        }
+        let values: Value = match <[Vector; 1]>::try_from(columns) {
+            Ok([only]) if query.columns.first().is_some_and(|(name, _)| name.is_none()) => only.into(),
+            Ok(one) => Value::table(Table::new(names(&query.columns)?, one.to_vec())),
+            Err(columns) => Value::table(Table::new(names(&query.columns)?, columns)),
+        };
+        return Ok(Value::dict(keys, values));
+    }
+    if query.columns.is_empty() {
+        let all = selected.all();
+        let last = all.count().wrapping_sub(1);
+        return Ok(all.row(last));
+    }
+    let mut values = evaluate(context, &query.columns, selected, frame)?;
+    if values.len() == 1 && query.columns.first().is_some_and(|(name, _)| name.is_none()) {
+        let only = values.remove(0);
+        return Ok(if query.distinct { super::sets::distinct(context, only)? } else { only });
+    }
+    Ok(Value::dict(Value::symbols(names(&query.columns)?), Value::collapse(values)))
+}
+
+/// `column` with `values` at `rows`; a new column is null elsewhere.
+fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usize) -> Result<Vector, QError> {
+    let wanted = rows.map_or(count, <[u32]>::len);
+    if values.is_scalar() || matches!(values, Value::Dict(_)) {
+        let repeated = Value::collapse(vec![values; wanted.max(1)]);
+        let repeated = repeated.into_vector().ok_or(QError::named("type"))?.cut(0, wanted);
+        return scatter(old, repeated.into(), rows, count);
+    }
+    let Some(values) = values.into_vector() else { return Err(QError::named("type")) };
+    if values.len() != wanted {
+        return Err(QError::named("length"));
+    }
+    let Some(rows) = rows else { return Ok(values) };
+    let (a, b) = (old.map(|o| o.items.type_number()), values.items.type_number());
+    if a.is_some_and(|a| a != b && a != 0 && !values.is_empty()) {
+        return Err(QError::named("type"));
+    }
+    // New values first, then the old: each row says where its item lies.
+    let base = match old {
+        Some(old) => old.items.clone(),
+        None => values.items.gather(&vec![-1i64; count]),
+    };
+    let both = base.join(&values.items);
+    let mut from: Vec<i64> = (0..count as i64).collect();
+    for (i, row) in rows.iter().enumerate() {
+        if let Some(slot) = from.get_mut(*row as usize) {
+            *slot = (count + i) as i64;
+        }
+    }
+    Ok(both.gather(&from).into())
+}
+
+fn update(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Table> {
+    let mut out = (*selected.table).clone();
+    let count = out.count();
+    let column_names = names(&query.columns)?;
+    let mut results = Vec::with_capacity(column_names.len());
+    if let Some(by) = &query.by {
+        let mut grouped = group(context, by, selected, frame)?;
+        for (_, node) in &query.columns {
+            let mut values: Vec<Value> = Vec::with_capacity(selected.count());
+            let mut rows: Vec<u32> = Vec::with_capacity(selected.count());
+            for member in grouped.members(selected).to_vec() {
+                context.tick()?;
+                let value = within(context, &selected.table, Some(&member), |c| c.eval(node, frame))?;
+                if !value.is_scalar() && value.count() != member.len() {
+                    return Err(QError::named("length").into());
+                }
+                for i in 0..member.len() {
+                    values.push(if value.is_scalar() { value.clone() } else { value.at(i) });
+                }
+                rows.extend_from_slice(&member);
+            }
+            results.push((Value::collapse(values), Some(rows)));
+        }
+    } else {
+        let rows = selected.rows.as_ref().map(|r| r.to_vec());
+        for value in evaluate(context, &query.columns, selected, frame)? {
+            results.push((value, rows.clone()));
+        }
+    }
+    for (name, (value, rows)) in column_names.iter().zip(results) {
+        let at = out.names.iter().position(|n| n == name);
+        let whole = rows.as_ref().is_some_and(|r| r.len() == count);
+        let old = at.and_then(|a| out.columns.get(a));
+        let new = scatter(if whole && query.by.is_some() { None } else { old }, value, rows.as_deref(), count)?;
+        match at.and_then(|a| out.columns.get_mut(a)) {
+            Some(column) => *column = new,
+            None => {
+                out.names.push(*name);
+                out.columns.push(new);
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn delete(query: &Query, selected: &Selected) -> Walk<Table> {
+    let table = &selected.table;
+    if query.columns.is_empty() {
+        let mut gone = vec![selected.rows.is_none(); table.count()];
+        for row in selected.rows.iter().flat_map(|r| r.iter()) {
+            if let Some(slot) = gone.get_mut(*row as usize) {
+                *slot = true;
+            }
+        }
+        let kept: Vec<u32> = gone.iter().enumerate().filter(|(_, g)| !**g).map(|(i, _)| i as u32).collect();
+        return Ok(table.rows(&kept));
+    }
+    let gone = names(&query.columns)?;
+    let mut out = Table::new(Vec::new(), Vec::new());
+    for name in &gone {
+        super::index::column(table, *name)?;
+    }
+    for (name, column) in table.names.iter().zip(&table.columns) {
+        if !gone.contains(name) {
+            out.names.push(*name);
+            out.columns.push(column.clone());
+        }
+    }
+    Ok(out)
+}
+
+/// `select[n;>column]`.
+fn shorten(context: &mut Context, query: &Query, result: Value, frame: &mut Frame) -> Walk<Value> {
+    let mut result = result;
+    if let Some((descending, name)) = query.order {
+        let (flat, keys) = tables::flat(context, &result)?;
+        let column = super::index::column(&flat, name)?;
+        let rows = sort::rows_ascending(&column.items, descending);
+        result = tables::key_by(keys, &flat.rows(&rows))?;
+    }
+    if let Some(limit) = &query.limit {
+        let limit = context.eval(limit, frame)?;
+        result = super::shape::sublist(context, limit, result)?;
+    }
+    Ok(result)
+}

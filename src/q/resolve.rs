@@ -1,0 +1,209 @@
+//! Names to places: parameters and locals to slots, the rest to globals by their full names.
+
+use super::ast::{Code, Kind, Node};
+use super::error::QError;
+use super::parse::symbol;
+use crate::table::symbol::text;
+use crate::table::{Sym, Value};
+
+struct Scope {
+    locals: Vec<Sym>,
+    namespace: Sym,
+    in_query: u32,
+}
+
+/// A lambda's code. Without declared parameters they are `x`, `y` and `z` as far as they are used.
+pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace: Sym) -> Result<Code, QError> {
+    let parameters = match parameters {
+        Some(names) => names,
+        None => {
+            let implicit = [symbol(b"x")?, symbol(b"y")?, symbol(b"z")?];
+            let mut used = 1;
+            for node in body.iter() {
+                walk(node, &mut |n| {
+                    if let Kind::Name(name) = n.kind {
+                        used = used.max(implicit.iter().position(|i| *i == name).map_or(0, |p| p + 1));
+                    }
+                });
+            }
+            implicit.into_iter().take(used).collect()
+        }
+    };
+    if parameters.len() > 8 {
+        return Err(QError::with("params", "more than 8 parameters"));
+    }
+    let mut locals = parameters.clone();
+    for node in body.iter() {
+        walk(node, &mut |n| {
+            if let Kind::Assign(assign) = &n.kind
+                && !assign.global
+            {
+                let mut add = |n: &Node| {
+                    if let Kind::Name(name) = n.kind
+                        && !locals.contains(&name)
+                        && !text(name).contains(&b'.')
+                    {
+                        locals.push(name);
+                    }
+                };
+                match &assign.target.kind {
+                    Kind::List(targets) => targets.iter().for_each(&mut add),
+                    _ if assign.through.is_none() && assign.indices.is_empty() => add(&assign.target),
+                    _ => {}
+                }
+            }
+        });
+    }
+    if locals.len() > usize::from(u16::MAX) {
+        return Err(QError::with("locals", "too many locals"));
+    }
+    let mut scope = Scope { locals, namespace, in_query: 0 };
+    for node in body.iter_mut() {
+        scope.resolve(node)?;
+    }
+    Ok(Code { parameters, locals: scope.locals, body: body.to_vec() })
+}
+
+/// A text's code: every name is a global.
+pub(super) fn program(body: &mut [Node], namespace: Sym) -> Result<Code, QError> {
+    let mut scope = Scope { locals: Vec::new(), namespace, in_query: 0 };
+    for node in body.iter_mut() {
+        scope.resolve(node)?;
+    }
+    Ok(Code { parameters: Vec::new(), locals: Vec::new(), body: body.to_vec() })
+}
+
+/// The children of a node, for walks that only look.
+pub(super) fn children(node: &Node) -> Vec<&Node> {
+    match &node.kind {
+        Kind::Const(_) | Kind::Name(_) | Kind::Local(_) | Kind::Global(_) => Vec::new(),
+        Kind::Column(_, outer) => vec![outer],
+        Kind::Derive(_, n) | Kind::Return(n) | Kind::Signal(n) => vec![n],
+        Kind::Compose(f, g) => vec![f, g],
+        Kind::Apply(f, arguments) => std::iter::once(&**f).chain(arguments.iter().flatten()).collect(),
+        Kind::Assign(a) => {
+            let mut all: Vec<&Node> = vec![&a.value, &a.target];
+            all.extend(a.indices.iter().flatten());
+            all
+        }
+        Kind::List(n) | Kind::Cond(n) | Kind::If(n) | Kind::While(n) | Kind::Do(n) | Kind::Seq(n) => n.iter().collect(),
+        Kind::Table { keys, columns, .. } => keys.iter().chain(columns).map(|(_, n)| n).collect(),
+        Kind::Query(q) => {
+            let named = q.columns.iter().chain(q.by.iter().flatten()).map(|(_, n)| n);
+            named.chain(&q.filters).chain(q.limit.as_ref()).chain(std::iter::once(&q.from)).collect()
+        }
+    }
+}
+
+pub(super) fn walk(node: &Node, look: &mut impl FnMut(&Node)) {
+    look(node);
+    for child in children(node) {
+        walk(child, look);
+    }
+}
+
+/// A global's full name as seen from `namespace`.
+pub fn qualify(name: Sym, namespace: Sym) -> Result<Sym, QError> {
+    let plain = text(name);
+    if namespace == Sym::NULL || plain.first() == Some(&b'.') {
+        return Ok(name);
+    }
+    symbol(&[text(namespace), b".", plain].concat())
+}
+
+impl Scope {
+    fn resolve(&mut self, node: &mut Node) -> Result<(), QError> {
+        match &mut node.kind {
+            Kind::Name(name) => {
+                let name = *name;
+                let slot = self.locals.iter().position(|l| *l == name).and_then(|s| u16::try_from(s).ok());
+                let outside = match slot {
+                    Some(slot) => Kind::Local(slot),
+                    None => Kind::Global(qualify(name, self.namespace)?),
+                };
+                node.kind = if self.in_query > 0 {
+                    Kind::Column(name, Box::new(Node { at: node.at, kind: outside }))
+                } else {
+                    outside
+                };
+                Ok(())
+            }
+            Kind::Const(_) | Kind::Local(_) | Kind::Global(_) | Kind::Column(..) => Ok(()),
+            Kind::Derive(_, n) | Kind::Return(n) | Kind::Signal(n) => self.resolve(n),
+            Kind::Compose(f, g) => {
+                self.resolve(f)?;
+                self.resolve(g)
+            }
+            Kind::Apply(f, arguments) => {
+                self.resolve(f)?;
+                arguments.iter_mut().flatten().try_for_each(|a| self.resolve(a))
+            }
+            Kind::Assign(assign) => {
+                let in_query = std::mem::take(&mut self.in_query);
+                self.resolve(&mut assign.target)?;
+                self.in_query = in_query;
+                if assign.global
+                    && let Kind::Local(_) = assign.target.kind
+                {
+                    assign.global = false;
+                }
+                assign.indices.iter_mut().flatten().try_for_each(|i| self.resolve(i))?;
+                self.resolve(&mut assign.value)
+            }
+            Kind::List(n) | Kind::Cond(n) | Kind::If(n) | Kind::While(n) | Kind::Do(n) | Kind::Seq(n) => {
+                n.iter_mut().try_for_each(|n| self.resolve(n))
+            }
+            Kind::Table { keys, columns, .. } => {
+                for (name, field) in keys.iter_mut().chain(columns) {
+                    if name.is_none() {
+                        *name = last_name(field);
+                    }
+                    self.resolve(field)?;
+                }
+                Ok(())
+            }
+            Kind::Query(query) => {
+                self.resolve(&mut query.from)?;
+                if let Some(limit) = &mut query.limit {
+                    self.resolve(limit)?;
+                }
+                self.in_query += 1;
+                let named = query.columns.iter_mut().chain(query.by.iter_mut().flatten()).map(|(_, n)| n);
+                let result = named.chain(&mut query.filters).try_for_each(|n| self.resolve(n));
+                self.in_query -= 1;
+                result
+            }
+        }
+    }
+}
+
+/// The name that a column without one gets: the last name in its expression.
+pub(super) fn last_name(node: &Node) -> Option<Sym> {
+    let mut last: Option<(u32, Sym)> = None;
+    walk(node, &mut |n| {
+        if let Kind::Name(name) | Kind::Column(name, _) = n.kind
+            && last.is_none_or(|(at, _)| n.at >= at)
+        {
+            last = Some((n.at, name));
+        }
+    });
+    let name = last?.1;
+    (text(name) != b"i").then_some(name)
+}
+
+/// The globals that code refers to, also in the lambdas inside it.
+pub fn globals(code: &Code, names: &mut Vec<Sym>) {
+    for node in &code.body {
+        walk(node, &mut |n| match &n.kind {
+            Kind::Global(name) if !names.contains(name) => names.push(*name),
+            Kind::Const(Value::Func(f)) => {
+                if let crate::table::Function::Lambda(l) = &**f
+                    && let Ok(inner) = super::lambda::code(l)
+                {
+                    globals(inner, names);
+                }
+            }
+            _ => {}
+        });
+    }
+}

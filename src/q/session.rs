@@ -1,0 +1,149 @@
+//! A process of its own for expressions: globals in memory, a console. What `elastick q` runs and schemas are loaded in.
+
+use super::error::QError;
+use super::host::{Caller, Host};
+use super::limits::Limits;
+use super::parse::symbol;
+use super::show::{Console, show};
+use super::{eval_line, tables};
+use crate::table::symbol::text;
+use crate::table::{Sym, Value};
+use std::collections::HashMap;
+
+/// Globals in namespaces, in order of definition.
+#[derive(Default)]
+pub struct Session {
+    globals: HashMap<Sym, Value>,
+    order: Vec<Sym>,
+    caller: Caller,
+    console: Console,
+    namespace: Sym,
+    printed: Vec<u8>,
+}
+
+impl Session {
+    pub fn new() -> Session {
+        Session::default()
+    }
+
+    /// What was printed since the last call.
+    pub fn take_printed(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.printed)
+    }
+
+    /// Names and values of globals, in order of definition.
+    pub fn globals(&self) -> impl Iterator<Item = (Sym, &Value)> {
+        self.order.iter().filter_map(|name| self.globals.get(name).map(|value| (*name, value)))
+    }
+
+    /// Evaluates a line of the console; what it prints, result and error included.
+    pub fn line(&mut self, line: &[u8], limits: &Limits) -> Vec<u8> {
+        let result = eval_line(self, line, limits);
+        let mut out = self.take_printed();
+        match result {
+            Ok((value, true)) => out.extend(show(&value, &self.console)),
+            Ok(_) => {}
+            Err(error) => {
+                out.push(b'\'');
+                out.extend_from_slice(&error.name);
+                if !error.detail.is_empty() {
+                    out.extend_from_slice(b" (");
+                    out.extend_from_slice(error.detail.as_bytes());
+                    out.push(b')');
+                }
+                out.push(b'\n');
+            }
+        }
+        out
+    }
+}
+
+/// The namespace of a full name, and its name there.
+fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
+    let full = text(name);
+    match full.iter().rposition(|c| *c == b'.') {
+        Some(at) if full.first() == Some(&b'.') && at > 0 => {
+            (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default())
+        }
+        _ => (b"", full),
+    }
+}
+
+impl Host for Session {
+    fn global(&self, name: Sym) -> Option<Value> {
+        self.globals.get(&name).cloned()
+    }
+
+    fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        if self.globals.insert(name, value).is_none() {
+            self.order.push(name);
+        }
+        Ok(())
+    }
+
+    fn names(&self, namespace: Sym) -> Vec<Sym> {
+        let space = if text(namespace) == b"." { b"" } else { text(namespace) };
+        let inside = self.order.iter().filter(|n| split(**n).0 == space);
+        inside.filter_map(|n| symbol(split(*n).1).ok()).collect()
+    }
+
+    fn native(&self, _name: Sym) -> Option<u8> {
+        None
+    }
+
+    fn call(&mut self, name: Sym, _arguments: &[Value]) -> Result<Value, QError> {
+        Err(QError::signal(text(name)))
+    }
+
+    fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
+        let old = match self.globals.remove(&name) {
+            Some(old) => old,
+            None if matches!(rows, Value::Table(_)) => {
+                let count = rows.count() as i64;
+                self.assign(name, rows.clone())?;
+                return Ok(Value::longs((0..count).collect()));
+            }
+            None => return Err(QError::named("type")),
+        };
+        let before = old.count();
+        let result = tables::extend(old.clone(), rows);
+        match result {
+            Ok(new) => {
+                let after = new.count();
+                self.globals.insert(name, new);
+                Ok(Value::longs((before as i64..after as i64).collect()))
+            }
+            Err(error) => {
+                self.globals.insert(name, old);
+                Err(error)
+            }
+        }
+    }
+
+    fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    fn print(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.printed.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn console(&self) -> Console {
+        self.console
+    }
+
+    fn set_console(&mut self, console: Console) -> Result<(), QError> {
+        self.console = console;
+        Ok(())
+    }
+
+    fn namespace(&self) -> Sym {
+        self.namespace
+    }
+
+    fn set_namespace(&mut self, namespace: Sym) -> Result<(), QError> {
+        self.namespace = namespace;
+        Ok(())
+    }
+}

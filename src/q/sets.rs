@@ -1,0 +1,190 @@
+//! Lists as sets: membership, distinct, union, groups.
+
+use super::context::Context;
+use super::error::QError;
+use super::find;
+use super::index;
+use super::iterate;
+use super::matches::same;
+use super::shape::{Result, join, listed, type_error};
+use crate::table::{Items, Value, Vector};
+
+pub(super) fn distinct(_: &mut Context, x: Value) -> Result {
+    if x.is_scalar() {
+        return Ok(x);
+    }
+    if let Value::Dict(d) = &x {
+        if d.keyed().is_none() {
+            return distinct_of(&d.values);
+        }
+        return Ok(x);
+    }
+    distinct_of(&x)
+}
+
+fn distinct_of(x: &Value) -> Result {
+    let groups = find::groups_of(x)?;
+    Ok(if groups.firsts.len() == x.count() { x.clone() } else { x.gather(&groups.firsts) })
+}
+
+pub(super) fn group(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let rows = group(context, d.values.clone())?;
+            let Value::Dict(rows) = rows else { return Err(type_error()) };
+            let keys = index::one(context, &d.keys, &rows.values)?;
+            Ok(Value::dict(rows.keys.clone(), keys))
+        }
+        Value::Vector(_) | Value::Table(_) => {
+            let groups = find::groups_of(&x)?;
+            let rows = groups.members().into_iter().map(|g| Value::longs(g.into_iter().map(i64::from).collect()));
+            Ok(Value::dict(x.gather(&groups.firsts), Value::list(rows.collect())))
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// `x?y`.
+pub(super) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let at = find_in(context, d.values.clone(), y)?;
+            index::one(context, &d.keys, &at)
+        }
+        Value::Table(keys) => match &y {
+            Value::Table(wanted) => Ok(Value::longs(find::table_positions(context, keys, wanted)?)),
+            Value::Dict(d) => Ok(Value::Long(find::row_of(keys, &d.values)?.unwrap_or(keys.count()) as i64)),
+            row => Ok(Value::Long(find::row_of(keys, &listed(row.clone()))?.unwrap_or(keys.count()) as i64)),
+        },
+        Value::Vector(v) => {
+            let deep = matches!(v.items, Items::List(_));
+            match &y {
+                Value::Vector(w) if !deep && !matches!(w.items, Items::List(_)) => {
+                    check_types(v, w)?;
+                    Ok(Value::longs(find::positions(context, v, w)?))
+                }
+                Value::Vector(Vector { items: Items::List(_), .. }) if deep => {
+                    let Value::Vector(w) = &y else { return Err(type_error()) };
+                    Ok(Value::longs(find::positions(context, v, w)?))
+                }
+                Value::Vector(_) if !deep => iterate::map(context, &y, |c, item| find_in(c, x.clone(), item)),
+                Value::Dict(_) | Value::Table(_) if !deep => {
+                    iterate::map(context, &y, |c, item| find_in(c, x.clone(), item))
+                }
+                item => {
+                    if !deep && item.is_atom() {
+                        let w = Vector::from(item.to_items());
+                        check_types(v, &w)?;
+                        return Ok(find::positions(context, v, &w)?
+                            .first()
+                            .map_or(Value::Long(v.len() as i64), |p| Value::Long(*p)));
+                    }
+                    Ok(Value::Long(find::position(&x, item)?.unwrap_or(x.count()) as i64))
+                }
+            }
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// Items of unlike kinds are never found; asking for them is an error, as in q.
+fn check_types(x: &Vector, y: &Vector) -> std::result::Result<(), QError> {
+    let (a, b) = (x.items.type_number(), y.items.type_number());
+    let textual = |t: i8| matches!(t, 10 | 11);
+    if a != b && a != 0 && b != 0 && (textual(a) || textual(b)) { Err(type_error()) } else { Ok(()) }
+}
+
+/// `x in y`.
+pub(super) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
+    let found = |p: &i64, n: usize| u8::from((*p as usize) < n);
+    match (&x, &y) {
+        (_, Value::Dict(d)) => in_(context, x.clone(), d.values.clone()),
+        (Value::Dict(d), _) if !matches!(y, Value::Table(_)) => {
+            let values = in_(context, d.values.clone(), y)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        (Value::Table(w), Value::Table(keys)) => {
+            let at = find::table_positions(context, keys, w)?;
+            Ok(Value::bools(at.iter().map(|p| found(p, keys.count())).collect()))
+        }
+        (_, Value::Table(keys)) => {
+            let values = if let Value::Dict(d) = &x { d.values.clone() } else { listed(x.clone()) };
+            Ok(Value::Bool(find::row_of(keys, &values)?.is_some()))
+        }
+        (Value::Vector(a), Value::Vector(b)) => {
+            let (deep_x, deep_y) = (matches!(a.items, Items::List(_)), matches!(b.items, Items::List(_)));
+            if deep_y && !deep_x && !a.is_empty() {
+                // A simple list is sought as one item where the right side holds lists of its kind first.
+                if b.items.get(0).is_scalar() {
+                    let at = find::positions(context, b, a)?;
+                    return Ok(Value::bools(at.iter().map(|p| found(p, b.len())).collect()));
+                }
+                return Ok(Value::Bool(find::position(&y, &x)?.is_some()));
+            }
+            if deep_x && !deep_y {
+                return iterate::map(context, &x, |c, item| in_(c, item, y.clone()));
+            }
+            let at = find::positions(context, b, a)?;
+            Ok(Value::bools(at.iter().map(|p| found(p, b.len())).collect()))
+        }
+        (Value::Vector(_), _) => iterate::map(context, &x, |c, item| in_(c, item, y.clone())),
+        (_, Value::Vector(_)) => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
+        _ => Ok(Value::Bool(same(&x, &y)?)),
+    }
+}
+
+/// `x within y`: between two bounds, both included.
+pub(super) fn within(context: &mut Context, x: Value, y: Value) -> Result {
+    use super::arith::{Op, atomic};
+    use crate::kernel::zip::{Arithmetic, Comparison};
+    if y.count() != 2 {
+        return Err(QError::named("length"));
+    }
+    let from = atomic(context, Op::Compare(Comparison::AtLeast), &x, &y.at(0))?;
+    let to = atomic(context, Op::Compare(Comparison::AtMost), &x, &y.at(1))?;
+    atomic(context, Op::Arithmetic(Arithmetic::Lesser), &from, &to)
+}
+
+pub(super) fn union(context: &mut Context, x: Value, y: Value) -> Result {
+    let both = join(context, listed(x), listed(y))?;
+    distinct(context, both)
+}
+
+fn keep(context: &mut Context, x: &Value, y: &Value, inside: bool) -> Result {
+    let x = match x {
+        Value::Dict(d) if d.keyed().is_none() => d.values.clone(),
+        other => listed(other.clone()),
+    };
+    let y = match y {
+        Value::Dict(d) if d.keyed().is_none() => d.values.clone(),
+        other => listed(other.clone()),
+    };
+    let at = find::all(context, &y, &x)?;
+    let n = y.count();
+    let rows: Vec<i64> =
+        at.iter().enumerate().filter(|(_, p)| ((**p as usize) < n) == inside).map(|(i, _)| i as i64).collect();
+    Ok(x.gather(&rows))
+}
+
+pub(super) fn inter(context: &mut Context, x: Value, y: Value) -> Result {
+    keep(context, &x, &y, true)
+}
+
+pub(super) fn except(context: &mut Context, x: Value, y: Value) -> Result {
+    keep(context, &x, &y, false)
+}
+
+pub(super) fn bin(_: &mut Context, x: Value, y: Value) -> Result {
+    searched(x, y, find::bin)
+}
+
+pub(super) fn binr(_: &mut Context, x: Value, y: Value) -> Result {
+    searched(x, y, find::binr)
+}
+
+fn searched(x: Value, y: Value, search: fn(&Value, &Value) -> std::result::Result<Vec<i64>, QError>) -> Result {
+    if y.is_scalar() {
+        return Ok(Value::Long(search(&x, &y.enlist())?.first().copied().unwrap_or(-1)));
+    }
+    Ok(Value::longs(search(&x, &y)?))
+}

@@ -1,0 +1,511 @@
+//! Making, cutting and turning lists.
+
+use super::context::Context;
+use super::error::QError;
+use super::index;
+use crate::table::symbol::text;
+use crate::table::{Attr, Dict, Items, Raw, Table, Value, Vector};
+use std::sync::Arc;
+
+pub(super) type Result = std::result::Result<Value, QError>;
+
+pub(super) fn type_error() -> QError {
+    QError::named("type")
+}
+
+pub(super) fn long(x: &Value) -> std::result::Result<i64, QError> {
+    match x {
+        Value::Float(_) | Value::Real(_) | Value::Char(_) => Err(type_error()),
+        other => other.as_long().ok_or_else(type_error),
+    }
+}
+
+pub(super) fn til(context: &mut Context, x: Value) -> Result {
+    if let Value::Dict(_) | Value::Vector(_) | Value::Table(_) = x {
+        return super::tables::key(context, x);
+    }
+    let n = usize::try_from(long(&x)?).map_err(|_| QError::named("domain"))?;
+    context.reserve_items(n, 8)?;
+    Ok(Value::longs((0..n as i64).collect()))
+}
+
+pub(super) fn count(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Long(x.count() as i64))
+}
+
+pub(super) fn first(_: &mut Context, x: Value) -> Result {
+    Ok(x.at(0))
+}
+
+pub(super) fn last(_: &mut Context, x: Value) -> Result {
+    Ok(x.at(x.count().wrapping_sub(1)))
+}
+
+pub(super) fn enlist(_: &mut Context, items: Vec<Value>) -> Result {
+    Ok(Value::collapse(items))
+}
+
+pub(super) fn reverse(_: &mut Context, x: Value) -> Result {
+    if x.is_scalar() {
+        return Ok(x);
+    }
+    let rows: Vec<i64> = (0..x.count() as i64).rev().collect();
+    Ok(x.gather(&rows))
+}
+
+pub(super) fn rotate(_: &mut Context, x: Value, y: Value) -> Result {
+    let by = long(&x)?;
+    let count = y.count() as i64;
+    if y.is_scalar() {
+        return Err(type_error());
+    }
+    if count == 0 {
+        return Ok(y);
+    }
+    let rows: Vec<i64> = (0..count).map(|i| (i + by.rem_euclid(count)) % count).collect();
+    Ok(y.gather(&rows))
+}
+
+pub(super) fn raze(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            let mut out: Option<Value> = None;
+            let simple = l.iter().all(|v| matches!(v, Value::Vector(_)));
+            if simple {
+                let mut items = Items::List(Default::default());
+                for v in l.iter() {
+                    context.tick()?;
+                    if let Value::Vector(v) = v {
+                        items = items.join(&v.items);
+                    }
+                }
+                return Ok(items.into());
+            }
+            for v in l.iter() {
+                out = Some(match out {
+                    Some(before) => join(context, before, v.clone())?,
+                    None => v.clone(),
+                });
+            }
+            Ok(match out {
+                Some(atom) if atom.is_scalar() => atom.enlist(),
+                Some(all) => all,
+                None => x,
+            })
+        }
+        Value::Dict(d) => raze(context, d.values.clone()),
+        atom if atom.is_scalar() => Ok(x.enlist()),
+        _ => Ok(x),
+    }
+}
+
+/// `x,y`.
+pub(super) fn join(context: &mut Context, x: Value, y: Value) -> Result {
+    context.check()?;
+    Ok(match (x, y) {
+        (Value::Dict(a), Value::Dict(b)) => join_dicts(context, &a, &b)?,
+        (Value::Table(a), Value::Table(b)) => super::tables::join_tables(a, &b)?,
+        (Value::Table(a), Value::Dict(b)) => {
+            if b.keyed().is_some() {
+                return Err(type_error());
+            }
+            let row = super::tables::row_table(&a, &Value::Dict(b))?;
+            super::tables::join_tables(a, &row)?
+        }
+        (Value::Dict(a), Value::Table(b)) if a.keyed().is_some() => {
+            let keyed = super::tables::key_by(a.keyed().map_or(0, |k| k.0.columns.len()), &b)?;
+            match keyed {
+                Value::Dict(b) => join_dicts(context, &a, &b)?,
+                _ => return Err(type_error()),
+            }
+        }
+        (Value::Dict(a), Value::Table(b)) => {
+            let row = super::tables::row_table(&b, &Value::Dict(a))?;
+            super::tables::join_tables(Arc::new(row), &b)?
+        }
+        (Value::Vector(v), y) if matches!(&v.items, Items::List(l) if l.is_empty()) => {
+            if y.is_scalar() {
+                y.enlist()
+            } else {
+                y
+            }
+        }
+        (x, Value::Vector(v)) if matches!(&v.items, Items::List(l) if l.is_empty()) => {
+            if x.is_scalar() {
+                x.enlist()
+            } else {
+                x
+            }
+        }
+        (Value::Vector(x), Value::Vector(y)) => {
+            let attr = Attr::None;
+            Vector { attr, items: x.items.join(&y.items) }.into()
+        }
+        (Value::Vector(x), y) if y.is_atom() => x.items.join(&y.to_items()).into(),
+        (x, Value::Vector(y)) if x.is_atom() => x.to_items().join(&y.items).into(),
+        (x, y) => {
+            let mut all = if x.is_scalar() || matches!(x, Value::Dict(_)) { vec![x] } else { x.items() };
+            if y.is_scalar() || matches!(y, Value::Dict(_)) {
+                all.push(y);
+            } else {
+                all.extend(y.items());
+            }
+            Value::collapse(all)
+        }
+    })
+}
+
+/// Keys of both; where both have one, the right value.
+pub(super) fn join_dicts(context: &mut Context, a: &Dict, b: &Dict) -> Result {
+    let keys = super::sets::union(context, a.keys.clone(), b.keys.clone())?;
+    let in_a = super::find::all(context, &a.keys, &keys)?;
+    let in_b = super::find::all(context, &b.keys, &keys)?;
+    let split = a.values.count() as i64;
+    let rows: Vec<i64> =
+        in_a.iter().zip(&in_b).map(|(i, j)| if (*j as usize) < b.values.count() { split + *j } else { *i }).collect();
+    let both = join(context, a.values.clone(), b.values.clone())?;
+    Ok(Value::dict(keys, both.gather(&rows)))
+}
+
+/// `x#y`.
+pub(super) fn take(context: &mut Context, x: Value, y: Value) -> Result {
+    match (&x, &y) {
+        (Value::Sym(name), _) if !matches!(y, Value::Dict(_) | Value::Table(_)) || is_attribute(text(*name)) => {
+            super::tables::set_attribute(text(*name), y)
+        }
+        (_, Value::Table(t)) if x.as_symbols().is_some() => {
+            let names = x.as_symbols().unwrap_or_default();
+            let columns: std::result::Result<Vec<Vector>, QError> =
+                names.iter().map(|n| index::column(t, *n).cloned()).collect();
+            Ok(Value::table(Table::new(names.to_vec(), columns?)))
+        }
+        (Value::Table(keys), Value::Dict(d)) if d.keyed().is_some() => {
+            let own = d.keyed().ok_or_else(type_error)?.0;
+            let rows = super::find::table_positions(context, own, keys)?;
+            let found: Vec<i64> = rows.into_iter().filter(|r| (*r as usize) < own.count()).collect();
+            Ok(y.gather(&found))
+        }
+        (_, Value::Dict(d)) if !matches!(x, Value::Long(_) | Value::Int(_) | Value::Short(_)) => {
+            let wanted = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
+            let values = index::one(context, &y, &wanted)?;
+            let _ = d;
+            Ok(Value::dict(wanted, values))
+        }
+        (Value::Vector(shape), _) => reshape(context, shape, &y),
+        _ => take_count(context, long(&x)?, &y),
+    }
+}
+
+fn is_attribute(name: &[u8]) -> bool {
+    matches!(name, b"s" | b"u" | b"p" | b"g" | b"")
+}
+
+fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
+    let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
+    context.reserve_items(size, 8)?;
+    if y.is_scalar() {
+        return Ok(Value::collapse(vec![y.clone(); size]))
+            .map(|v| if size == 0 { y.to_items().cut(0, 0).into() } else { v });
+    }
+    let count = y.count();
+    if let Value::Dict(d) = y {
+        return Ok(Value::dict(take_count(context, n, &d.keys)?, take_count(context, n, &d.values)?));
+    }
+    if size <= count {
+        return Ok(if n >= 0 { y.cut(0, size) } else { y.cut(count - size, count) });
+    }
+    if count == 0 {
+        return Ok(y.gather(&vec![-1i64; size]));
+    }
+    // Past the end it starts again; from the back the last item stays last.
+    let skip = if n < 0 { (count - size % count) % count } else { 0 };
+    let rows: Vec<i64> = (0..size).map(|i| ((i + skip) % count) as i64).collect();
+    Ok(y.gather(&rows))
+}
+
+fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
+    let dims = index::rows(&shape.items).ok_or_else(type_error)?;
+    if let [one] = dims[..] {
+        return take_count(context, one, y);
+    }
+    let count = if y.is_scalar() { 1 } else { y.count() };
+    let mut dims = dims;
+    // A null dimension is as long as it must be.
+    if let Some(at) = dims.iter().position(|d| *d == i64::MIN) {
+        let others: i64 = dims.iter().filter(|d| **d != i64::MIN).fold(1, |a, b| a.saturating_mul((*b).max(1)));
+        let needed = (count as i64).div_euclid(others) + i64::from((count as i64) % others != 0);
+        if let Some(d) = dims.get_mut(at) {
+            *d = needed;
+        }
+        let total = (count as i64).min(dims.iter().product());
+        let flat = take_count(context, total, y)?;
+        return partial_shape(context, &dims, &flat);
+    }
+    let total = dims.iter().try_fold(1i64, |a, b| a.checked_mul((*b).max(0))).ok_or(QError::named("limit"))?;
+    let flat = take_count(context, total, y)?;
+    partial_shape(context, &dims, &flat)
+}
+
+fn partial_shape(context: &mut Context, dims: &[i64], flat: &Value) -> Result {
+    context.enter()?;
+    let (Some(rows), Some(rest)) = (dims.first(), dims.get(1..)) else { return Ok(flat.clone()) };
+    if rest.is_empty() {
+        return Ok(flat.clone());
+    }
+    let each = usize::try_from(rest.iter().product::<i64>().max(0)).unwrap_or(0);
+    let rows = usize::try_from(*rows).unwrap_or(0);
+    let mut out = Vec::with_capacity(rows.min(1 << 20));
+    for i in 0..rows {
+        let part = flat.cut(i * each, (i + 1) * each);
+        out.push(partial_shape(context, rest, &part)?);
+    }
+    Ok(Value::list(out))
+}
+
+/// `x _ y`.
+pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
+    match (&x, &y) {
+        (_, Value::Dict(d))
+            if !matches!(x, Value::Long(_) | Value::Int(_)) || d.keyed().is_none() && is_key_type(&x, &d.keys) =>
+        {
+            let gone = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
+            let keys = super::sets::except(context, d.keys.clone(), gone)?;
+            let rows = super::find::all(context, &d.keys, &keys)?;
+            Ok(Value::dict(keys, d.values.gather(&rows)))
+        }
+        (_, Value::Table(t)) if x.as_symbols().is_some() => {
+            let gone = x.as_symbols().unwrap_or_default();
+            let mut out = Table::new(Vec::new(), Vec::new());
+            for (name, column) in t.names.iter().zip(&t.columns) {
+                if !gone.contains(name) {
+                    out.names.push(*name);
+                    out.columns.push(column.clone());
+                }
+            }
+            Ok(Value::table(out))
+        }
+        (Value::Dict(d), _) if y.is_scalar() => drop(context, y.clone(), Value::Dict(d.clone())),
+        (Value::Vector(_), _) if y.is_scalar() => {
+            let at = usize::try_from(long(&y)?).ok().filter(|a| *a < x.count());
+            let Some(at) = at else { return Ok(x) };
+            let rows: Vec<i64> = (0..x.count()).filter(|i| *i != at).map(|i| i as i64).collect();
+            Ok(x.gather(&rows))
+        }
+        (Value::Vector(at), _) => cut_at(context, at, &y),
+        _ => {
+            let n = long(&x)?;
+            let count = y.count();
+            if y.is_scalar() {
+                return Err(type_error());
+            }
+            let size = usize::try_from(n.unsigned_abs()).unwrap_or(count).min(count);
+            Ok(if n >= 0 { y.cut(size, count) } else { y.cut(0, count - size) })
+        }
+    }
+}
+
+fn is_key_type(x: &Value, keys: &Value) -> bool {
+    matches!(keys, Value::Vector(v) if i16::from(v.items.type_number()) == -x.type_number())
+}
+
+fn cut_at(context: &mut Context, at: &Vector, y: &Value) -> Result {
+    let starts = index::rows(&at.items).ok_or_else(type_error)?;
+    let count = y.count();
+    let mut out = Vec::with_capacity(starts.len());
+    for (i, start) in starts.iter().enumerate() {
+        context.tick()?;
+        let end = starts.get(i + 1).copied().unwrap_or(count as i64);
+        if *start < 0 || end < *start {
+            return Err(QError::named("domain"));
+        }
+        out.push(y.cut((*start as usize).min(count), (end as usize).min(count)));
+    }
+    Ok(Value::list(out))
+}
+
+/// `x cut y`: pieces of `x` items, or `_` where `x` is a list.
+pub(super) fn cut(context: &mut Context, x: Value, y: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return drop(context, x, y);
+    }
+    let size = usize::try_from(long(&x)?).ok().filter(|s| *s > 0).ok_or(QError::named("domain"))?;
+    let count = y.count();
+    let mut out = Vec::with_capacity(count.div_ceil(size).min(1 << 20));
+    let mut at = 0;
+    while at < count {
+        context.tick()?;
+        out.push(y.cut(at, at.saturating_add(size).min(count)));
+        at = at.saturating_add(size);
+    }
+    Ok(Value::list(out))
+}
+
+/// `x sublist y`: at most so many, or from one index so many.
+pub(super) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
+    let count = y.count();
+    match &x {
+        Value::Vector(v) => {
+            let bounds = index::rows(&v.items).ok_or_else(type_error)?;
+            let [start, size] = bounds[..] else { return Err(QError::named("length")) };
+            let start = usize::try_from(start).map_err(|_| QError::named("domain"))?.min(count);
+            let size = usize::try_from(size).unwrap_or(0);
+            Ok(y.cut(start, start.saturating_add(size).min(count)))
+        }
+        n => {
+            let n = long(n)?;
+            take_count(context, n.clamp(-(count as i64), count as i64), &y)
+        }
+    }
+}
+
+/// `where`: indices repeated as often as the counts say.
+pub(super) fn where_(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let rows = where_(context, d.values.clone())?;
+            index::one(context, &d.keys, &rows)
+        }
+        Value::Vector(v) => match v.items.raw() {
+            Raw::U8(bits) if matches!(v.items, Items::Bool(_)) => {
+                let rows = bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| i as i64);
+                Ok(Value::longs(rows.collect()))
+            }
+            Raw::List(l) if l.is_empty() => Ok(Value::longs(Vec::new())),
+            _ => {
+                let counts = index::rows(&v.items).ok_or_else(type_error)?;
+                let total: i64 = counts.iter().map(|c| (*c).max(0)).fold(0, i64::saturating_add);
+                context.reserve_items(usize::try_from(total).unwrap_or(usize::MAX), 8)?;
+                let mut out = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
+                for (i, count) in counts.iter().enumerate() {
+                    for _ in 0..*count {
+                        out.push(i as i64);
+                    }
+                }
+                Ok(Value::longs(out))
+            }
+        },
+        _ => Err(type_error()),
+    }
+}
+
+pub(super) fn flip(_: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Table(t) => {
+            let columns = t.columns.iter().map(|c| c.clone().into()).collect();
+            Ok(Value::dict(Value::symbols(t.names.clone()), Value::list(columns)))
+        }
+        Value::Dict(d) => super::tables::from_columns(d),
+        Value::Vector(_) => flip_list(x),
+        _ => Err(QError::named("rank")),
+    }
+}
+
+pub(super) fn flip_list(x: Value) -> Result {
+    let rows = x.items();
+    if rows.iter().all(Value::is_scalar) {
+        return Err(QError::named("rank"));
+    }
+    let mut wide = None;
+    for row in rows.iter().filter(|r| !r.is_scalar()) {
+        if *wide.get_or_insert(row.count()) != row.count() {
+            return Err(QError::named("length"));
+        }
+    }
+    let wide = wide.unwrap_or(0);
+    Ok(Value::list((0..wide).map(|i| Value::collapse(rows.iter().map(|r| r.at(i)).collect())).collect()))
+}
+
+pub(super) fn cross(context: &mut Context, x: Value, y: Value) -> Result {
+    let (a, b) = (x.count(), y.count());
+    context.reserve_items(a.saturating_mul(b), 48)?;
+    let left: Vec<i64> = (0..a * b).map(|i| (i / b.max(1)) as i64).collect();
+    let right: Vec<i64> = (0..a * b).map(|i| (i % b.max(1)) as i64).collect();
+    let (x, y) = (listed(x).gather(&left), listed(y).gather(&right));
+    if let (Value::Table(x), Value::Table(y)) = (&x, &y) {
+        let mut out = (**x).clone();
+        for (name, column) in y.names.iter().zip(&y.columns) {
+            out.names.push(*name);
+            out.columns.push(column.clone());
+        }
+        return Ok(Value::table(out));
+    }
+    let mut out = Vec::with_capacity(a * b);
+    for i in 0..a * b {
+        context.tick()?;
+        out.push(join(context, x.at(i), y.at(i))?);
+    }
+    Ok(Value::list(out))
+}
+
+pub(super) fn listed(x: Value) -> Value {
+    if x.is_scalar() { x.enlist() } else { x }
+}
+
+/// `next`, `prev` and `x xprev y`: items moved by `by` places, nulls where there are none.
+pub(super) fn shift(context: &mut Context, by: i64, y: &Value) -> Result {
+    if let Value::Dict(d) = y {
+        let values = shift(context, by, &d.values)?;
+        return Ok(Value::dict(d.keys.clone(), values));
+    }
+    if y.is_scalar() {
+        return Err(type_error());
+    }
+    let count = y.count() as i64;
+    let rows: Vec<i64> =
+        (0..count).map(|i| i.checked_sub(by).filter(|r| (0..count).contains(r)).unwrap_or(-1)).collect();
+    Ok(y.gather(&rows))
+}
+
+pub(super) fn prev(context: &mut Context, y: Value) -> Result {
+    shift(context, 1, &y)
+}
+
+pub(super) fn next(context: &mut Context, y: Value) -> Result {
+    shift(context, -1, &y)
+}
+
+pub(super) fn xprev(context: &mut Context, x: Value, y: Value) -> Result {
+    let by = long(&x)?;
+    shift(context, by, &y)
+}
+
+/// `fills`: the last item that was not null.
+pub(super) fn fills(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let values = fills(context, d.values.clone())?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        Value::Table(t) => {
+            let mut columns = Vec::with_capacity(t.columns.len());
+            for c in &t.columns {
+                columns.push(fills(context, c.clone().into())?.into_vector().ok_or_else(type_error)?);
+            }
+            Ok(Value::table(Table::new(t.names.clone(), columns)))
+        }
+        Value::Vector(_) => {
+            let nulls = super::monads::null(context, x.clone())?;
+            let mut at = -1;
+            let mut rows = Vec::with_capacity(x.count());
+            for i in 0..x.count() {
+                if !matches!(nulls.at(i), Value::Bool(true)) || at < 0 {
+                    at = i as i64;
+                }
+                rows.push(at);
+            }
+            Ok(x.gather(&rows))
+        }
+        _ => Ok(x),
+    }
+}
+
+/// Applies a unary function of lists to each column of a table or to the values of a dictionary of lists.
+pub(super) fn by_column(context: &mut Context, t: &Table, f: impl Fn(&mut Context, Value) -> Result) -> Result {
+    let mut names = Vec::with_capacity(t.names.len());
+    let mut values = Vec::with_capacity(t.names.len());
+    for (name, column) in t.names.iter().zip(&t.columns) {
+        names.push(*name);
+        values.push(f(context, column.clone().into())?);
+    }
+    Ok(Value::dict(Value::symbols(names), Value::collapse(values)))
+}

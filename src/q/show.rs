@@ -1,0 +1,181 @@
+//! The console: lists by line, matrices, dictionaries and tables in columns, cut to the console's size.
+
+use super::format::{self, cell, one_line_at};
+use crate::table::symbol::text;
+use crate::table::{Items, Table, Value, Vector};
+
+/// How large the console is and how floats are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Console {
+    /// `\c`: lines and columns.
+    pub rows: usize,
+    pub columns: usize,
+    /// `\P`; 0 stands for 17 digits.
+    pub precision: u8,
+}
+
+impl Default for Console {
+    fn default() -> Console {
+        Console { rows: 25, columns: 80, precision: format::PRECISION }
+    }
+}
+
+/// What the console shows of a value, each line with its end; the generic null shows nothing.
+pub fn show(value: &Value, console: &Console) -> Vec<u8> {
+    if matches!(value, Value::Null) {
+        return Vec::new();
+    }
+    // One line more than fits is enough to know that there are more.
+    let room = console.rows.saturating_sub(2).max(1);
+    let lines = lines(value, room + 1, console.precision);
+    let mut out = Vec::new();
+    let full = lines.len() > room;
+    for line in lines.iter().take(if full { room.saturating_sub(1).max(1) } else { room }) {
+        if line.len() > console.columns {
+            out.extend_from_slice(line.get(..console.columns.saturating_sub(2)).unwrap_or_default());
+            out.extend_from_slice(b"..");
+        } else {
+            out.extend_from_slice(line);
+        }
+        out.push(b'\n');
+    }
+    if full {
+        out.extend_from_slice(b"..\n");
+    }
+    out
+}
+
+type Lines = Vec<Vec<u8>>;
+
+fn lines(value: &Value, most: usize, precision: u8) -> Lines {
+    match value {
+        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
+            let shown = l.get(..most.min(l.len())).unwrap_or_default();
+            list_lines(shown, precision)
+        }
+        Value::Dict(d) => match (&d.keys, &d.values) {
+            (Value::Table(k), Value::Table(v)) => {
+                let (left, right) = (table_block(k, most, precision), table_block(v, most, precision));
+                beside(left, right)
+            }
+            (Value::Table(k), values) => {
+                let left = table_block(k, most, precision);
+                let mut right: Lines = vec![Vec::new(), vec![b'-']];
+                right.extend(column(values, most, precision));
+                beside(left, right)
+            }
+            (keys, Value::Table(v)) => {
+                let mut left: Lines = vec![Vec::new(), Vec::new()];
+                left.extend(column(keys, most, precision));
+                beside(pad(left), table_block(v, most, precision))
+            }
+            (keys, values) => beside(pad(column(keys, most, precision)), column(values, most, precision)),
+        },
+        Value::Table(t) => table_block(t, most, precision),
+        other => vec![one_line_at(other, precision)],
+    }
+}
+
+/// Two blocks with a bar between them; the left one is padded.
+fn beside(left: Lines, right: Lines) -> Lines {
+    let wide = left.iter().map(|l| width(l)).max().unwrap_or(0);
+    let mut out = Vec::with_capacity(left.len());
+    for (i, mut line) in left.into_iter().enumerate() {
+        line.resize(line.len() + wide - width(&line), b' ');
+        line.extend_from_slice(b"| ");
+        line.extend_from_slice(right.get(i).map_or(&[][..], |r| r));
+        out.push(line);
+    }
+    out
+}
+
+/// Characters, not bytes: text may be UTF-8.
+fn width(line: &[u8]) -> usize {
+    line.iter().filter(|c| **c & 0xc0 != 0x80).count()
+}
+
+fn pad(mut lines: Lines) -> Lines {
+    let wide = lines.iter().map(|l| width(l)).max().unwrap_or(0);
+    for line in &mut lines {
+        line.resize(line.len() + wide - width(line), b' ');
+    }
+    lines
+}
+
+/// The items of a list below one another: rows of equal length in columns.
+fn list_lines(items: &[Value], precision: u8) -> Lines {
+    let wide = match items.first() {
+        Some(Value::Vector(v)) => v.len(),
+        _ => 0,
+    };
+    let matrix = wide > 1
+        && items.iter().all(|i| matches!(i, Value::Vector(v) if v.len() == wide))
+        && !items.iter().all(|i| matches!(i, Value::Vector(Vector { items: Items::Char(_), .. })));
+    if !matrix {
+        return items.iter().map(|i| one_line_at(i, precision)).collect();
+    }
+    let columns: Vec<Lines> =
+        (0..wide).map(|c| items.iter().map(|row| row_cell(row, c, precision)).collect()).collect();
+    join_columns(columns, items.len())
+}
+
+/// A cell of a matrix: atoms of general lists keep their type's mark.
+fn row_cell(row: &Value, c: usize, precision: u8) -> Vec<u8> {
+    match row {
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            l.get(c).map_or(Vec::new(), |item| one_line_at(item, precision))
+        }
+        other => cell(&other.at(c), precision),
+    }
+}
+
+/// Columns side by side, each as wide as its widest cell.
+fn join_columns(columns: Vec<Lines>, rows: usize) -> Lines {
+    let mut out: Lines = vec![Vec::new(); rows];
+    let last = columns.len().saturating_sub(1);
+    for (c, column) in columns.into_iter().enumerate() {
+        let wide = column.iter().map(|l| width(l)).max().unwrap_or(0);
+        for (line, cell) in out.iter_mut().zip(column) {
+            let have = width(&cell);
+            line.extend_from_slice(&cell);
+            line.resize(line.len() + wide - have, b' ');
+            if c < last {
+                line.push(b' ');
+            }
+        }
+    }
+    out
+}
+
+/// The items of a list as cells of one column.
+fn column(values: &Value, most: usize, precision: u8) -> Lines {
+    let count = values.count().min(most);
+    match values {
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            let shown = l.get(..count).unwrap_or_default();
+            list_lines(shown, precision)
+        }
+        other => (0..count).map(|i| cell(&other.at(i), precision)).collect(),
+    }
+}
+
+/// Names, a line of dashes, and rows.
+fn table_block(t: &Table, most: usize, precision: u8) -> Lines {
+    let rows = t.count().min(most);
+    let mut columns = Vec::with_capacity(t.columns.len());
+    for (name, vector) in t.names.iter().zip(&t.columns) {
+        let mut cells: Lines = vec![text(*name).to_vec()];
+        match &vector.items {
+            Items::List(l) => {
+                let shown = l.get(..rows).unwrap_or_default();
+                cells.extend(shown.iter().map(|v| one_line_at(v, precision)));
+            }
+            simple => cells.extend((0..rows).map(|i| cell(&simple.get(i), precision))),
+        }
+        columns.push(cells);
+    }
+    let mut lines = join_columns(columns, rows + 1);
+    let wide = lines.first().map_or(0, |l| width(l));
+    lines.insert(1, vec![b'-'; wide]);
+    lines
+}

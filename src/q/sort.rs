@@ -1,0 +1,176 @@
+//! Order: `iasc`, `asc`, `xasc`, `rank`, `xrank`.
+
+use super::arith::order_floats;
+use super::context::Context;
+use super::error::QError;
+use super::index;
+use super::matches::order;
+use super::shape::{Result, long, type_error};
+use crate::table::symbol::text;
+use crate::table::{Attr, Items, Raw, Sym, Table, Value, Vector};
+use std::cmp::Ordering;
+
+/// The rows in ascending order, equal ones in their own order.
+pub(super) fn rows_ascending(items: &Items, descending: bool) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..items.len() as u32).collect();
+    sort_rows(&mut rows, items, descending);
+    rows
+}
+
+fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) {
+    fn by<T>(rows: &mut [u32], v: &[T], descending: bool, cmp: impl Fn(&T, &T) -> Ordering) {
+        let compare = |a: &u32, b: &u32| match (v.get(*a as usize), v.get(*b as usize)) {
+            (Some(a), Some(b)) => {
+                if descending {
+                    cmp(b, a)
+                } else {
+                    cmp(a, b)
+                }
+            }
+            _ => Ordering::Equal,
+        };
+        // Feeds arrive in order more often than not.
+        if !rows.is_sorted_by(|a, b| compare(a, b) != Ordering::Greater) {
+            rows.sort_by(compare);
+        }
+    }
+    match items.raw() {
+        Raw::U8(v) => by(rows, v, descending, Ord::cmp),
+        Raw::I16(v) => by(rows, v, descending, Ord::cmp),
+        Raw::I32(v) => by(rows, v, descending, Ord::cmp),
+        Raw::I64(v) => by(rows, v, descending, Ord::cmp),
+        Raw::Guid(v) => by(rows, v, descending, Ord::cmp),
+        Raw::F32(v) => by(rows, v, descending, |a, b| order_floats(&f64::from(*a), &f64::from(*b))),
+        Raw::F64(v) => by(rows, v, descending, order_floats),
+        Raw::Sym(v) => by(rows, v, descending, |a, b| if a == b { Ordering::Equal } else { text(*a).cmp(text(*b)) }),
+        Raw::List(v) => by(rows, v, descending, order),
+    }
+}
+
+/// Rows of a table in the order of these columns, the first weighing most.
+pub(super) fn rows_by_columns(columns: &[&Vector], count: usize, descending: bool) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..count as u32).collect();
+    for column in columns.iter().rev() {
+        sort_rows(&mut rows, &column.items, descending);
+    }
+    rows
+}
+
+fn rows_of(x: &Value, descending: bool) -> std::result::Result<Vec<u32>, QError> {
+    match x {
+        Value::Vector(v) => Ok(rows_ascending(&v.items, descending)),
+        Value::Table(t) => Ok(rows_by_columns(&t.columns.iter().collect::<Vec<_>>(), t.count(), descending)),
+        Value::Dict(d) => match d.keyed() {
+            Some((_, v)) => Ok(rows_by_columns(&v.columns.iter().collect::<Vec<_>>(), v.count(), descending)),
+            None => rows_of(&d.values, descending),
+        },
+        _ => Err(type_error()),
+    }
+}
+
+fn grade(context: &mut Context, x: Value, descending: bool) -> Result {
+    let rows = rows_of(&x, descending)?;
+    match &x {
+        Value::Dict(d) => index::one(context, &d.keys, &Value::longs(rows.into_iter().map(i64::from).collect())),
+        _ => Ok(Value::longs(rows.into_iter().map(i64::from).collect())),
+    }
+}
+
+pub(super) fn iasc(context: &mut Context, x: Value) -> Result {
+    grade(context, x, false)
+}
+
+pub(super) fn idesc(context: &mut Context, x: Value) -> Result {
+    grade(context, x, true)
+}
+
+pub(super) fn asc(_: &mut Context, x: Value) -> Result {
+    if x.is_scalar() {
+        return Err(QError::named("rank"));
+    }
+    let rows = rows_of(&x, false)?;
+    let sorted = x.gather(&rows);
+    Ok(match sorted {
+        Value::Vector(v) if !matches!(v.items, Items::List(_)) || !v.is_empty() => {
+            Vector { attr: Attr::Sorted, items: v.items }.into()
+        }
+        Value::Table(t) => {
+            let mut t = (*t).clone();
+            if let Some(first) = t.columns.first_mut() {
+                first.attr = Attr::Sorted;
+            }
+            Value::table(t)
+        }
+        other => other,
+    })
+}
+
+pub(super) fn desc(_: &mut Context, x: Value) -> Result {
+    if x.is_scalar() {
+        return Err(QError::named("rank"));
+    }
+    Ok(x.gather(&rows_of(&x, true)?))
+}
+
+pub(super) fn rank(context: &mut Context, x: Value) -> Result {
+    let rows = rows_of(&x, false)?;
+    let mut ranks = vec![0i64; rows.len()];
+    for (place, row) in rows.iter().enumerate() {
+        if let Some(rank) = ranks.get_mut(*row as usize) {
+            *rank = place as i64;
+        }
+    }
+    match &x {
+        Value::Dict(d) => Ok(Value::dict(d.keys.clone(), Value::longs(ranks))),
+        _ => {
+            context.tick()?;
+            Ok(Value::longs(ranks))
+        }
+    }
+}
+
+pub(super) fn xrank(context: &mut Context, x: Value, y: Value) -> Result {
+    let buckets = long(&x)?;
+    let ranks = rank(context, y)?;
+    let n = ranks.count() as i64;
+    let bucket = |r: i64| if n == 0 { 0 } else { r.saturating_mul(buckets).div_euclid(n) };
+    Ok(Value::longs(super::index::rows(&ranks.to_items()).unwrap_or_default().into_iter().map(bucket).collect()))
+}
+
+/// `` `a`b xasc t `` of a table or of a table's name.
+fn by_names(context: &mut Context, x: Value, y: Value, descending: bool) -> Result {
+    let names: Vec<Sym> = x.as_symbols().ok_or_else(type_error)?.to_vec();
+    if let Value::Sym(name) = y {
+        let table = context.global(name)?;
+        let sorted = by_names(context, x, table, descending)?;
+        context.set_global(name, sorted)?;
+        return Ok(Value::Sym(name));
+    }
+    let (flat, keys) = match &y {
+        Value::Dict(d) => match d.keyed() {
+            Some((k, _)) => (super::tables::unkey(&y)?, k.columns.len()),
+            None => return Err(type_error()),
+        },
+        _ => (y.clone(), 0),
+    };
+    let Value::Table(t) = &flat else { return Err(type_error()) };
+    let columns: std::result::Result<Vec<&Vector>, QError> = names.iter().map(|n| index::column(t, *n)).collect();
+    let rows = rows_by_columns(&columns?, t.count(), descending);
+    let mut sorted: Table = t.rows(&rows);
+    if !descending
+        && let Some(first) = names.first()
+        && let Some(at) = sorted.names.iter().position(|n| n == first)
+        && let Some(column) = sorted.columns.get_mut(at)
+    {
+        column.attr = Attr::Sorted;
+    }
+    super::tables::key_by(keys, &sorted)
+}
+
+pub(super) fn xasc(context: &mut Context, x: Value, y: Value) -> Result {
+    by_names(context, x, y, false)
+}
+
+pub(super) fn xdesc(context: &mut Context, x: Value, y: Value) -> Result {
+    by_names(context, x, y, true)
+}

@@ -1,0 +1,263 @@
+//! Parse trees: expressions as q values, for `parse`, `eval` and the functional forms of qSQL.
+
+use super::ast::{Kind, Node, Query, Verb};
+use super::context::Context;
+use super::error::QError;
+use super::eval::{Flow, Frame};
+use super::prims;
+use super::query;
+use super::shape::{Result, type_error};
+use crate::sys::stack;
+use crate::table::function::Function;
+use crate::table::{Items, Sym, Value, Vector};
+
+/// The expression that a parse tree stands for: symbols are names, one-item lists are constants.
+pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
+    if stack::is_deep() {
+        return Err(QError::named("stack"));
+    }
+    Ok(match tree {
+        Value::Sym(name) => {
+            let outside = Box::new(Node { at: 0, kind: Kind::Global(*name) });
+            Node { at: 0, kind: Kind::Column(*name, outside) }
+        }
+        Value::Vector(Vector { items: Items::Sym(names), .. }) if names.len() == 1 => Node::constant(tree.at(0)),
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [] => Node::constant(tree.clone()),
+            [one] => Node::constant(one.clone()),
+            [f, arguments @ ..] => {
+                let arguments: std::result::Result<Vec<Option<Node>>, QError> =
+                    arguments.iter().map(|a| to_node(a).map(Some)).collect();
+                let kind = match f {
+                    Value::Func(_) if prims::is_glyph(f, "$") && arguments.as_ref().is_ok_and(|a| a.len() > 2) => {
+                        Kind::Cond(arguments?.into_iter().flatten().collect())
+                    }
+                    _ => Kind::Apply(Box::new(to_node(f)?), arguments?),
+                };
+                Node { at: 0, kind }
+            }
+        },
+        constant => Node::constant(constant.clone()),
+    })
+}
+
+/// `eval x`.
+pub(super) fn eval(context: &mut Context, x: Value) -> Result {
+    let node = to_node(&x)?;
+    run(context, |c, frame| c.eval(&node, frame))
+}
+
+fn run(context: &mut Context, f: impl FnOnce(&mut Context, &mut Frame) -> std::result::Result<Value, Flow>) -> Result {
+    match f(context, &mut Frame { locals: Vec::new() }) {
+        Ok(value) | Err(Flow::Return(value)) => Ok(value),
+        Err(Flow::Error(error)) => Err(error),
+    }
+}
+
+fn nodes(x: &Value) -> std::result::Result<Vec<Node>, QError> {
+    match x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => l.iter().map(to_node).collect(),
+        Value::Vector(v) if v.is_empty() => Ok(Vec::new()),
+        Value::Vector(_) => x.items().iter().map(to_node).collect(),
+        one => Ok(vec![to_node(one)?]),
+    }
+}
+
+fn fields(x: &Value) -> std::result::Result<Vec<(Option<Sym>, Node)>, QError> {
+    let Value::Dict(d) = x else { return Err(type_error()) };
+    let names = d.keys.as_symbols().ok_or_else(type_error)?;
+    let mut out = Vec::with_capacity(names.len());
+    for (i, name) in names.iter().enumerate() {
+        let item = d.values.at(i);
+        out.push((Some(*name), to_node(&item)?));
+    }
+    Ok(out)
+}
+
+fn is_empty(x: &Value) -> bool {
+    matches!(x, Value::Vector(v) if v.is_empty())
+}
+
+/// `?[t;c;b;a]` with up to six arguments.
+pub(super) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
+    let mut arguments = arguments.into_iter();
+    let mut next = || arguments.next();
+    let (Some(t), Some(c), Some(b), Some(a)) = (next(), next(), next(), next()) else {
+        return Err(QError::named("rank"));
+    };
+    let limit = next().map(|n| Node::constant(n));
+    let order = next().map(|o| (matches!(&o.at(0), f if prims::is_glyph(f, ">:")), o.at(1)));
+    let order = match order {
+        Some((descending, Value::Sym(name))) => Some((descending, name)),
+        _ => None,
+    };
+    let mut distinct = false;
+    let mut verb = Verb::Select;
+    let by = match &b {
+        Value::Bool(true) => {
+            distinct = true;
+            None
+        }
+        Value::Bool(false) => None,
+        empty if is_empty(empty) => {
+            verb = Verb::Exec;
+            None
+        }
+        Value::Dict(_) => Some(fields(&b)?),
+        tree => {
+            verb = Verb::Exec;
+            Some(vec![(None, to_node(tree)?)])
+        }
+    };
+    let columns = match &a {
+        Value::Dict(_) => fields(&a)?,
+        empty if is_empty(empty) => Vec::new(),
+        tree => {
+            verb = Verb::Exec;
+            vec![(None, to_node(tree)?)]
+        }
+    };
+    let query = Query { verb, distinct, limit, order, columns, by, from: Node::constant(t), filters: nodes(&c)? };
+    run(context, |c, frame| query::template(c, &query, frame))
+}
+
+/// `![t;c;b;a]`: update, or delete where `a` is a list of names.
+pub(super) fn update(context: &mut Context, arguments: Vec<Value>) -> Result {
+    let mut arguments = arguments.into_iter();
+    let mut next = || arguments.next();
+    let (Some(t), Some(c), Some(b), Some(a)) = (next(), next(), next(), next()) else {
+        return Err(QError::named("rank"));
+    };
+    let by = if let Value::Dict(_) = &b { Some(fields(&b)?) } else { None };
+    let (verb, columns) = match &a {
+        Value::Dict(_) => (Verb::Update, fields(&a)?),
+        names => {
+            let names = names.as_symbols().map(<[Sym]>::to_vec).unwrap_or_default();
+            let column = |n: &Sym| (Some(*n), Node::constant(Value::Null));
+            (Verb::Delete, names.iter().map(column).collect())
+        }
+    };
+    let query = Query {
+        verb,
+        distinct: false,
+        limit: None,
+        order: None,
+        columns,
+        by,
+        from: Node::constant(t),
+        filters: nodes(&c)?,
+    };
+    run(context, |c, frame| query::template(c, &query, frame))
+}
+
+/// The parse tree of an expression.
+pub(super) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
+    if stack::is_deep() {
+        return Err(QError::named("stack"));
+    }
+    let list = |f: Value, nodes: &[Node]| -> Result {
+        let mut out = vec![f];
+        for node in nodes {
+            out.push(from_node(node)?);
+        }
+        Ok(Value::list(out))
+    };
+    let word = |w: &str| Value::Sym(prims::name(w));
+    match &node.kind {
+        Kind::Const(value @ (Value::Sym(_) | Value::Vector(Vector { items: Items::Sym(_), .. }))) => Ok(match value {
+            Value::Sym(s) => Value::symbols(vec![*s]),
+            vector => Value::list(vec![vector.clone()]),
+        }),
+        Kind::Const(value) => Ok(value.clone()),
+        Kind::Name(name) | Kind::Global(name) | Kind::Column(name, _) => Ok(Value::Sym(*name)),
+        Kind::Local(_) => Err(QError::named("nyi")),
+        Kind::Apply(f, arguments) => {
+            let mut out = vec![from_node(f)?];
+            for argument in arguments {
+                out.push(match argument {
+                    Some(node) => from_node(node)?,
+                    None => Value::Null,
+                });
+            }
+            Ok(Value::list(out))
+        }
+        Kind::Derive(iterator, f) => match from_node(f)? {
+            function @ Value::Func(_) => Ok(Value::func(Function::Derived { iterator: *iterator, function })),
+            other => Ok(Value::list(vec![prims::glyph(iterator.glyph()), other])),
+        },
+        Kind::Compose(f, g) => Ok(Value::list(vec![prims::glyph("'"), from_node(f)?, from_node(g)?])),
+        Kind::Assign(a) => {
+            let mut target = from_node(&a.target)?;
+            if !a.indices.is_empty() {
+                let mut out = vec![target];
+                for index in &a.indices {
+                    out.push(index.as_ref().map_or(Ok(Value::Null), from_node)?);
+                }
+                target = Value::list(out);
+            }
+            let verb = a.through.clone().unwrap_or_else(|| prims::glyph(if a.global { "::" } else { ":" }));
+            Ok(Value::list(vec![verb, target, from_node(&a.value)?]))
+        }
+        Kind::List(nodes) => list(prims::glyph("enlist"), nodes),
+        Kind::Cond(nodes) => list(prims::glyph("$"), nodes),
+        Kind::If(nodes) => list(word("if"), nodes),
+        Kind::While(nodes) => list(word("while"), nodes),
+        Kind::Do(nodes) => list(word("do"), nodes),
+        Kind::Seq(nodes) => list(word(";"), nodes),
+        Kind::Return(n) => list(prims::glyph(":"), std::slice::from_ref(&**n)),
+        Kind::Signal(n) => list(prims::glyph("'"), std::slice::from_ref(&**n)),
+        Kind::Table { .. } => Err(QError::named("nyi")),
+        Kind::Query(q) => query_tree(q),
+    }
+}
+
+fn query_tree(q: &Query) -> Result {
+    let named = |fields: &[(Option<Sym>, Node)]| -> Result {
+        let mut names = Vec::with_capacity(fields.len());
+        let mut trees = Vec::with_capacity(fields.len());
+        for (name, node) in fields {
+            names.push(name.or_else(|| super::resolve::last_name(node)).unwrap_or(prims::name("x")));
+            trees.push(from_node(node)?);
+        }
+        Ok(Value::dict(Value::symbols(names), Value::collapse(trees)))
+    };
+    let filters: std::result::Result<Vec<Value>, QError> = q.filters.iter().map(from_node).collect();
+    let filters = filters?;
+    let c = if filters.is_empty() { Value::empty() } else { Value::list(vec![Value::list(filters)]) };
+    let b = match &q.by {
+        Some(by) if q.verb == Verb::Exec && by.len() == 1 => {
+            by.first().map_or(Ok(Value::empty()), |(_, n)| from_node(n))?
+        }
+        Some(by) => named(by)?,
+        None if q.verb == Verb::Exec => Value::empty(),
+        None => Value::Bool(q.distinct),
+    };
+    let a = match (&q.columns[..], q.verb) {
+        ([], Verb::Delete) => Value::symbols(Vec::new()),
+        ([], _) => Value::empty(),
+        ([(None, node)], Verb::Exec) => from_node(node)?,
+        (columns, Verb::Delete) => {
+            let names =
+                columns.iter().map(|(name, n)| name.or_else(|| super::resolve::last_name(n)).unwrap_or_default());
+            Value::list(vec![Value::symbols(names.collect())])
+        }
+        (columns, _) => named(columns)?,
+    };
+    let f = if matches!(q.verb, Verb::Select | Verb::Exec) { "?" } else { "!" };
+    Ok(Value::list(vec![prims::glyph(f), from_node(&q.from)?, c, b, a]))
+}
+
+/// `parse x`.
+pub(super) fn parse(_: &mut Context, x: Value) -> Result {
+    let program = super::parse::program(x.as_text().ok_or_else(type_error)?, Sym::NULL)?;
+    match &program.code.body[..] {
+        [one] => from_node(one),
+        many => {
+            let mut out = vec![Value::Sym(prims::name(";"))];
+            for node in many {
+                out.push(from_node(node)?);
+            }
+            Ok(Value::list(out))
+        }
+    }
+}
