@@ -7,6 +7,7 @@ pub mod feed;
 pub mod fleet;
 mod log;
 pub mod progress;
+mod q;
 
 pub use args::{command_for, settings_of};
 pub use error::CliError;
@@ -28,6 +29,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Feed, command: feed::command, run: feed::run },
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
+    Subcommand { program: Program::Q, command: q::command, run: q::run },
 ];
 
 fn command() -> Command {
