@@ -8,6 +8,7 @@ pub mod fleet;
 mod log;
 pub mod progress;
 mod q;
+pub mod rdb;
 
 pub use args::{command_for, settings_of};
 pub use error::CliError;
@@ -30,6 +31,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
+    Subcommand { program: Program::Rdb, command: rdb::command, run: rdb::run },
 ];
 
 fn command() -> Command {

@@ -48,6 +48,7 @@ pub use format::one_line;
 pub use host::{Caller, Host, NEEDS_OWNER};
 pub use limits::Limits;
 pub use show::{Console, show};
+pub use tables::extend;
 pub use wire::{from_owned, from_view, to_wire};
 
 use crate::table::function::Function;

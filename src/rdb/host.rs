@@ -4,6 +4,7 @@ use super::globals::{Globals, SharedGlobals, within};
 use super::report::{self, Constants};
 use super::shared::Shared;
 use crate::q::error::QError;
+use crate::q::extend;
 use crate::q::host::{Caller, Host, NEEDS_OWNER};
 use crate::sys::shared::Shared as Slice;
 use crate::table::store::Tables;
@@ -149,11 +150,23 @@ impl Host for QueryHost<'_> {
         Err(QError::signal(symbol::text(name)))
     }
 
-    fn append(&mut self, name: Sym, _: &Value) -> Result<Value, QError> {
+    fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
         if self.is_fed(name) {
             return Err(no_update(name));
         }
-        Err(QError::signal(symbol::text(name)))
+        let old = match self.globals().get(name) {
+            Some(old) => old.clone(),
+            // As in kdb+, a table inserted under a new name defines it.
+            None => match rows {
+                Value::Table(table) => Value::Table(Arc::new(table.rows::<u32>(&[]))),
+                _ => return Err(QError::signal(symbol::text(name))),
+            },
+        };
+        let before = old.count();
+        let new = extend(old, rows)?;
+        let after = new.count();
+        self.assign(name, new)?;
+        Ok(Value::longs((before as i64..after as i64).collect()))
     }
 
     fn caller(&self) -> &Caller {

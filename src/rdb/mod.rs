@@ -1,6 +1,7 @@
 //! A node of the elastic real-time database.
 
 pub mod capacity;
+pub mod evaluate;
 pub mod globals;
 pub mod host;
 pub mod ingest;

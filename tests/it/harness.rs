@@ -31,6 +31,10 @@ impl Process {
         Process { child, output }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The first line of its output that `wanted` finds something in.
     pub fn line<T>(&mut self, wanted: impl Fn(&str) -> Option<T>) -> T {
         let mut seen = String::new();

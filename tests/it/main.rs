@@ -7,4 +7,5 @@ mod harness;
 mod log_tools;
 mod rdb_foreign;
 mod rdb_native;
+mod rdb_process;
 mod rdb_support;

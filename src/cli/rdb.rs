@@ -1,0 +1,60 @@
+//! `elastick rdb`: one node of the elastic real-time database.
+
+use super::{CliError, command_for, settings_of};
+use crate::config::Program;
+use crate::fleet::Fleet;
+use crate::fleet::dry_run::DryRun;
+use crate::fleet::local::Local;
+use crate::rdb::node;
+use crate::rdb::options::{NodeOptions, OptionsError};
+use crate::rdb::shared::Ending;
+use clap::{ArgMatches, Command};
+use std::io::Write;
+
+/// The queue of a node that belongs to no group.
+const QUEUE: &str = "rdb";
+
+pub fn command() -> Command {
+    command_for(Program::Rdb)
+        .about(
+            "One node of the elastic real-time database: waits in its queue, takes updates until it is full, answers q",
+        )
+        .after_help(
+            "Example: elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll-threshold 80\n\n\
+             Any kdb+ client can ask the printed port: select from trade, .rdb.windows, .rdb.stats. Tables that the \
+             tickerplant feeds cannot be written by clients ('noupdate).",
+        )
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let settings = settings_of(Program::Rdb, matches)?;
+    let mut options = NodeOptions::resolve(&settings).map_err(|error| match error {
+        OptionsError::Config(error) => CliError::Config(error),
+        OptionsError::Thresholds(error) => CliError::Usage(error.to_string()),
+    })?;
+    let fleet: Box<dyn Fleet> = match Local::from_environment().map_err(CliError::failed)? {
+        Some(local) => Box::new(local),
+        None => {
+            options.queue.get_or_insert_with(|| QUEUE.to_string());
+            Box::new(DryRun::new(options.node.as_deref().unwrap_or("this node")))
+        }
+    };
+    let tickerplant = options.tickerplant.to_string();
+    let node = node::prepare(options, fleet, crate::rdb::evaluate::evaluate).map_err(CliError::failed)?;
+    let mut out = std::io::stdout();
+    let identity = node.identity();
+    writeln!(
+        out,
+        "{} of queue {}, tickerplant {tickerplant}, listening on {}",
+        identity.node, identity.queue, identity.port
+    )?;
+    out.flush()?;
+    match node.run().map_err(CliError::failed)? {
+        Ending::Asked => Ok(()),
+        Ending::Terminated => {
+            writeln!(out, "the day is over; terminated")?;
+            Ok(())
+        }
+        Ending::Failed(reason) => Err(CliError::Failed(reason)),
+    }
+}
