@@ -274,10 +274,12 @@ fn connect(options: &PublisherOptions) -> Result<Client, FeedError> {
 
 /// Where the tickerplant's log is now. All that was sent on this connection before has been handled when it answers.
 fn place(client: &mut Client) -> Result<Place, FeedError> {
-    const QUESTION: &str = ".u `i`L";
+    const QUESTION: &str = ".u `i`j`L";
     let answer = client.query(QUESTION)?;
-    let tip = answer.item(0).and_then(|i| i.as_long()).and_then(|i| u64::try_from(i).ok());
-    let log = answer.item(1).and_then(|log| log.as_symbol().map(<[u8]>::to_vec)).unwrap_or_default();
+    let index = |at: usize| answer.item(at).and_then(|i| i.as_long()).and_then(|i| u64::try_from(i).ok());
+    // In batch mode `i` is what was published and `j` what was logged; without it `j` may be null.
+    let tip = index(0).max(index(1));
+    let log = answer.item(2).and_then(|log| log.as_symbol().map(<[u8]>::to_vec)).unwrap_or_default();
     let log = String::from_utf8_lossy(&log).trim_start_matches(':').to_string();
     match tip {
         Some(tip) => Ok(Place { tip, log: log.into() }),

@@ -73,10 +73,10 @@ impl Fake {
     fn answer(&self, question: &[u8]) -> Result<Value, Vec<u8>> {
         match question {
             b".u.t" => Ok(Value::symbols(empty_tables().map(|(name, _)| name))),
-            b".u `i`L" => {
+            b".u `i`j`L" => {
                 let path = if self.faults.no_log { "/nowhere".to_string() } else { self.path.display().to_string() };
                 let tip = i64::try_from(self.taken_updates()).expect("few");
-                Ok(Value::list([Value::Long(tip), Value::symbol(format!(":{path}"))]))
+                Ok(Value::list([Value::Long(tip), Value::Long(i64::MIN), Value::symbol(format!(":{path}"))]))
             }
             _ => {
                 let table = question.strip_prefix(b"0#").unwrap_or_default();

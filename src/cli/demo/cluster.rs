@@ -6,13 +6,18 @@ use crate::cli::CliError;
 use crate::config::Address;
 use crate::fleet::local::Local;
 use crate::fleet::{Description, Fleet, Identity};
+use crate::monitor::view::NodeState;
 use crate::net::Client;
 use proto::{Limits, Value};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Time for one answer.
 const ANSWER: Duration = Duration::from_secs(30);
+
+/// Time for a node to say how it is.
+const GLANCE: Duration = Duration::from_secs(1);
 
 pub const GROUP: &str = "rdb";
 
@@ -29,6 +34,8 @@ pub struct Answer {
 pub struct Cluster {
     tickerplant: Client,
     fleet: Local,
+    /// Connections to the nodes, by their ports.
+    nodes: HashMap<u16, Client>,
 }
 
 impl Cluster {
@@ -41,22 +48,45 @@ impl Cluster {
         let identity = Identity { instance: "demo".to_string(), group: GROUP.to_string() };
         let fleet = Local::new(address(fleet), identity);
         let tickerplant = connect(&address(tickerplant), &mut running)?;
-        Ok(Cluster { tickerplant, fleet })
+        Ok(Cluster { tickerplant, fleet, nodes: HashMap::new() })
     }
 
     pub fn ask(&mut self) -> Result<Answer, CliError> {
-        let answer = self.query("(.u.i;.u.asg.durable;.u.asg.tab)")?;
-        let index = |at: usize| answer.item(at).and_then(|n| n.as_long()).and_then(|n| u64::try_from(n).ok());
+        let answer = self.query("(.u.j;.u.stats;.u.asg.tab)")?;
+        let index = |value: Option<Value>| value?.as_long().and_then(|n| u64::try_from(n).ok());
         let table = answer.item(2).ok_or_else(|| CliError::Failed("the tickerplant has no .u.asg.tab".to_string()))?;
-        let rows = queue_table::rows(&table)
+        let mut rows = queue_table::rows(&table)
             .ok_or_else(|| CliError::Failed("the tickerplant's .u.asg.tab is none".to_string()))?;
+        rows.iter_mut().for_each(|row| self.refresh(row));
         Ok(Answer {
-            tip: index(0).ok_or_else(|| CliError::Failed("the tickerplant's .u.i is no number".to_string()))?,
-            durable: index(1),
+            tip: index(answer.item(0))
+                .ok_or_else(|| CliError::Failed("the tickerplant's .u.j is no number".to_string()))?,
+            durable: index(answer.item(1).and_then(|stats| stats.lookup("durable"))),
             rows,
             table,
             fleet: self.fleet.describe().map_err(CliError::failed)?,
         })
+    }
+
+    /// Brings a row up to date with what its node says itself: the queue's table hears of that once a second.
+    fn refresh(&mut self, row: &mut Row) {
+        let Some(port) = row.port.filter(|_| row.state != NodeState::Away) else { return };
+        let client = match self.nodes.remove(&port) {
+            Some(client) => Some(client),
+            None => Client::connect(&address(port), GLANCE, Limits::default()).ok(),
+        };
+        // A node that is going, or busy, is shown as the table has it.
+        let Some(mut client) = client else { return };
+        let Ok(stats) = client.query(".rdb.stats") else { return };
+        self.nodes.insert(port, client);
+        let index = |name: &str| stats.lookup(name)?.as_long().and_then(|n| u64::try_from(n).ok());
+        let memory = stats.lookup("memory").and_then(|memory| memory.as_float()).filter(|percent| !percent.is_nan());
+        row.memory_percent = memory.or(row.memory_percent);
+        row.bytes = index("used").unwrap_or(row.bytes);
+        row.rows = index("rows").unwrap_or(row.rows);
+        if row.state == NodeState::Live {
+            row.next = index("next").or(row.next);
+        }
     }
 
     /// The tickerplant's log.
