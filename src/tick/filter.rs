@@ -72,24 +72,27 @@ fn count(column: &[u8]) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(*rest.first_chunk()?)).ok()
 }
 
+/// The items of each column, without the column's head.
+pub fn columns<'a>(spec: &TableSpec, columns: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let mut rest = columns;
+    spec.columns.iter().map_while(move |column| {
+        let (own, after) = rest.split_at_checked(column_bytes(column, rest)?)?;
+        rest = after;
+        own.get(HEAD_BYTES..)
+    })
+}
+
 /// The items of the column `sym`.
-fn sym_items<'a>(spec: &TableSpec, mut columns: &'a [u8]) -> Option<&'a [u8]> {
-    let place = spec.sym_column?;
-    for column in spec.columns.get(..place)? {
-        columns = columns.get(column_bytes(column, columns)?..)?;
-    }
-    columns.get(HEAD_BYTES..column_bytes(spec.columns.get(place)?, columns)?)
+fn sym_items<'a>(spec: &TableSpec, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    columns(spec, bytes).nth(spec.sym_column?)
 }
 
 /// Appends the chosen rows (in rising order) of every column.
-fn pick(spec: &TableSpec, mut columns: &[u8], chosen: &[usize], out: &mut Vec<u8>) -> Option<()> {
+fn pick(spec: &TableSpec, bytes: &[u8], chosen: &[usize], out: &mut Vec<u8>) -> Option<()> {
     let total = i32::try_from(chosen.len()).ok()?.to_le_bytes();
-    for column in &spec.columns {
-        let (own, rest) = columns.split_at_checked(column_bytes(column, columns)?)?;
-        columns = rest;
+    for (column, items) in spec.columns.iter().zip(columns(spec, bytes)) {
         out.extend_from_slice(&[column.ty.cast_unsigned(), 0]);
         out.extend_from_slice(&total);
-        let items = own.get(HEAD_BYTES..)?;
         match column.width {
             Some(width) => {
                 for row in chosen {

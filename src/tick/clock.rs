@@ -1,0 +1,147 @@
+//! The time of day in the configured zone, and when the day rolls.
+
+use super::core::Stamp;
+use super::day::Calendar;
+use crate::config::units::RollTime;
+use crate::queue::Date;
+use jiff::civil;
+use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// 2000.01.01 in seconds from 1970.01.01.
+const EPOCH_SECONDS: i64 = 946_684_800;
+const NS: i64 = 1_000_000_000;
+
+/// Nanoseconds from 2000.01.01 UTC.
+pub fn utc_now_ns() -> i64 {
+    let from_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ns = i64::try_from(from_1970.as_nanos()).unwrap_or(i64::MAX);
+    ns.saturating_sub(EPOCH_SECONDS.saturating_mul(NS))
+}
+
+/// The calendar date of a day number.
+pub fn civil_date(date: Date) -> civil::Date {
+    let first = civil::Date::constant(2000, 1, 1);
+    first.saturating_add(i64::from(date.0).days())
+}
+
+/// The day number of a calendar date.
+pub fn day_number(date: civil::Date) -> Date {
+    let first = civil::Date::constant(2000, 1, 1);
+    let days = first.until(date).map_or(0, |span| span.get_days());
+    Date(days)
+}
+
+/// A wall clock.
+pub struct Clock {
+    roll: RollTime,
+    /// The zone's offset, and the second up to which it was looked up.
+    offset_ns: i64,
+    offset_until_ns: i64,
+}
+
+impl Clock {
+    pub fn new(roll: RollTime) -> Clock {
+        Clock { roll, offset_ns: 0, offset_until_ns: i64::MIN }
+    }
+
+    /// Local time, as kdb+'s `.z.P`.
+    pub fn stamp(&mut self, utc_ns: i64) -> Stamp {
+        // Zones change at whole minutes.
+        const LOOK_UP_NS: i64 = 60 * NS;
+        if utc_ns >= self.offset_until_ns || utc_ns < self.offset_until_ns.saturating_sub(LOOK_UP_NS) {
+            let offset = self.roll.zone.to_offset(timestamp(utc_ns));
+            self.offset_ns = i64::from(offset.seconds()).saturating_mul(NS);
+            self.offset_until_ns = utc_ns.div_euclid(LOOK_UP_NS).saturating_add(1).saturating_mul(LOOK_UP_NS);
+        }
+        Stamp { timestamp_ns: utc_ns.saturating_add(self.offset_ns) }
+    }
+
+    /// The day that a moment belongs to, and when the next one begins. A day that rolls at 17:00 is named after the date on which
+    /// it ends, as trading days are; one that rolls in the morning after the date on which it begins.
+    pub fn calendar(&self, utc_ns: i64) -> Calendar {
+        let now = timestamp(utc_ns).to_zoned(self.roll.zone.clone());
+        let today_roll = self.roll_of(now.date());
+        let (begun, next) = if now.timestamp() < today_roll.timestamp() {
+            (now.date().yesterday().unwrap_or(now.date()), today_roll)
+        } else {
+            (now.date(), self.roll_of(now.date().tomorrow().unwrap_or(now.date())))
+        };
+        let ends_next_day = self.roll.time >= civil::Time::constant(12, 0, 0, 0);
+        let name = if ends_next_day { begun.tomorrow().unwrap_or(begun) } else { begun };
+        Calendar { today: day_number(name), next_roll_ns: from_2000_ns(next.timestamp()) }
+    }
+
+    fn roll_of(&self, date: civil::Date) -> Zoned {
+        let at = date.to_datetime(self.roll.time);
+        // A time that a change of clocks leaves out is taken an hour later.
+        at.to_zoned(self.roll.zone.clone()).unwrap_or_else(|_| Timestamp::MAX.to_zoned(self.roll.zone.clone()))
+    }
+}
+
+fn timestamp(utc_ns: i64) -> Timestamp {
+    let from_1970 = SignedDuration::from_secs(EPOCH_SECONDS).saturating_add(SignedDuration::from_nanos(utc_ns));
+    Timestamp::from_duration(from_1970).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn from_2000_ns(at: Timestamp) -> i64 {
+    let ns = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
+    ns.saturating_sub(EPOCH_SECONDS.saturating_mul(NS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::units::roll_time;
+
+    fn ns(text: &str) -> i64 {
+        from_2000_ns(text.parse().unwrap())
+    }
+
+    fn clock(roll: &str) -> Clock {
+        Clock::new(roll_time(roll).unwrap())
+    }
+
+    fn day(text: &str) -> Date {
+        day_number(text.parse().unwrap())
+    }
+
+    #[test]
+    fn local_time_is_that_of_the_zone() {
+        let mut clock = clock("00:00 America/New_York");
+        for (utc, local) in [
+            ("2026-11-01T05:59:59Z", "2026-11-01T01:59:59Z"),
+            ("2026-11-01T06:00:00Z", "2026-11-01T01:00:00Z"),
+            ("2026-07-01T00:00:00Z", "2026-06-30T20:00:00Z"),
+        ] {
+            assert_eq!(clock.stamp(ns(utc)).timestamp_ns, ns(local), "{utc}");
+        }
+    }
+
+    #[test]
+    fn a_day_that_rolls_at_midnight_is_the_civil_day() {
+        let calendar = clock("00:00 UTC").calendar(ns("2026-11-21T23:59:59Z"));
+        assert_eq!(calendar, Calendar { today: day("2026-11-21"), next_roll_ns: ns("2026-11-22T00:00:00Z") });
+    }
+
+    #[test]
+    fn a_day_that_rolls_in_the_evening_is_named_after_its_end() {
+        let clock = clock("17:00 America/New_York");
+        let before = clock.calendar(ns("2026-11-20T21:59:00Z"));
+        assert_eq!(before, Calendar { today: day("2026-11-20"), next_roll_ns: ns("2026-11-20T22:00:00Z") });
+        let after = clock.calendar(ns("2026-11-20T22:00:00Z"));
+        assert_eq!(after, Calendar { today: day("2026-11-21"), next_roll_ns: ns("2026-11-21T22:00:00Z") });
+    }
+
+    #[test]
+    fn a_day_that_rolls_in_the_morning_is_named_after_its_begin() {
+        let calendar = clock("05:00 UTC").calendar(ns("2026-11-21T04:00:00Z"));
+        assert_eq!(calendar, Calendar { today: day("2026-11-20"), next_roll_ns: ns("2026-11-21T05:00:00Z") });
+    }
+
+    #[test]
+    fn day_numbers_are_those_of_kdb() {
+        assert_eq!(day("2000-01-01"), Date(0));
+        assert_eq!(civil_date(day("2026-11-21")), civil::Date::constant(2026, 11, 21));
+    }
+}

@@ -1,0 +1,121 @@
+//! `.u.w`: who is subscribed to which table, and to which symbols of it. Pure.
+
+use super::core::schema::Form;
+use super::filter::Symbols;
+use super::lane::LaneKey;
+
+/// Symbols as a subscriber named them: `` ` `` for all, else a list whose order is shown again in `.u.w`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    All,
+    List(Vec<Vec<u8>>),
+}
+
+impl Wanted {
+    /// Adds other symbols, as `.u.add` does for a handle that is there already. All and more are all.
+    fn union(&mut self, other: &Wanted) {
+        match (&mut *self, other) {
+            (Wanted::List(own), Wanted::List(other)) => {
+                for symbol in other {
+                    if !own.contains(symbol) {
+                        own.push(symbol.clone());
+                    }
+                }
+            }
+            (_, Wanted::All) => *self = Wanted::All,
+            (Wanted::All, _) => {}
+        }
+    }
+
+    fn symbols(&self) -> Symbols {
+        match self {
+            Wanted::All => Symbols::All,
+            Wanted::List(list) => Symbols::Some(list.iter().cloned().collect()),
+        }
+    }
+}
+
+/// Subscriptions of all tables, in the order in which they were made.
+#[derive(Clone, Debug)]
+pub struct Subscriptions<K> {
+    tables: Vec<Vec<(K, Wanted)>>,
+}
+
+impl<K: Copy + PartialEq> Subscriptions<K> {
+    pub fn new(tables: usize) -> Subscriptions<K> {
+        Subscriptions { tables: (0..tables).map(|_| Vec::new()).collect() }
+    }
+
+    /// Subscribers of a table.
+    pub fn of(&self, table: usize) -> &[(K, Wanted)] {
+        self.tables.get(table).map_or(&[], Vec::as_slice)
+    }
+
+    /// `.u.add`: adds to what the subscriber has of the table.
+    pub fn add(&mut self, table: usize, subscriber: K, wanted: Wanted) {
+        let Some(entries) = self.tables.get_mut(table) else { return };
+        match entries.iter_mut().find(|(who, _)| *who == subscriber) {
+            Some((_, own)) => own.union(&wanted),
+            None => entries.push((subscriber, wanted)),
+        }
+    }
+
+    /// `.u.del`.
+    pub fn remove(&mut self, table: usize, subscriber: K) {
+        if let Some(entries) = self.tables.get_mut(table) {
+            entries.retain(|(who, _)| *who != subscriber);
+        }
+    }
+
+    pub fn remove_everywhere(&mut self, subscriber: K) {
+        (0..self.tables.len()).for_each(|table| self.remove(table, subscriber));
+    }
+
+    /// What a subscriber has, as the key of its lane.
+    pub fn key(&self, subscriber: K, form: Form, merged: bool, compress: bool) -> LaneKey {
+        let of_table = |entries: &Vec<(K, Wanted)>| {
+            entries.iter().find(|(who, _)| *who == subscriber).map(|(_, wanted)| wanted.symbols())
+        };
+        LaneKey { tables: self.tables.iter().map(of_table).collect(), form, merged, compress }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(symbols: &[&str]) -> Wanted {
+        Wanted::List(symbols.iter().map(|symbol| symbol.as_bytes().to_vec()).collect())
+    }
+
+    #[test]
+    fn adding_unites_and_keeps_the_order() {
+        let mut subscriptions = Subscriptions::new(1);
+        subscriptions.add(0, 7, list(&["B", "A"]));
+        subscriptions.add(0, 7, list(&["C", "A"]));
+        assert_eq!(subscriptions.of(0), [(7, list(&["B", "A", "C"]))]);
+    }
+
+    #[test]
+    fn all_and_more_are_all() {
+        for (first, second) in [(Wanted::All, list(&["A"])), (list(&["A"]), Wanted::All)] {
+            let mut subscriptions = Subscriptions::new(1);
+            subscriptions.add(0, 7, first);
+            subscriptions.add(0, 7, second);
+            assert_eq!(subscriptions.of(0), [(7, Wanted::All)]);
+        }
+    }
+
+    #[test]
+    fn a_key_names_the_tables_that_are_wanted() {
+        let mut subscriptions = Subscriptions::new(3);
+        subscriptions.add(0, 7, Wanted::All);
+        subscriptions.add(2, 7, list(&["B", "A"]));
+        subscriptions.add(1, 8, Wanted::All);
+        let key = subscriptions.key(7, Form::Table, false, false);
+        let some = Symbols::Some([b"A".to_vec(), b"B".to_vec()].into());
+        assert_eq!(key.tables, [Some(Symbols::All), None, Some(some)]);
+        subscriptions.remove_everywhere(7);
+        assert!(subscriptions.key(7, Form::Table, false, false).is_empty());
+    }
+}
