@@ -9,6 +9,7 @@ mod log;
 pub mod progress;
 mod q;
 pub mod rdb;
+mod tick;
 
 pub use args::{command_for, settings_of};
 pub use error::CliError;
@@ -32,6 +33,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Log, command: log::command, run: log::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
     Subcommand { program: Program::Rdb, command: rdb::command, run: rdb::run },
+    Subcommand { program: Program::Tick, command: tick::command, run: tick::run },
 ];
 
 fn command() -> Command {

@@ -86,10 +86,12 @@ limits! {
         "Bytes of refused updates kept to be looked at";
     symbols, "limit-symbols", count, 50_000_000, "50000000", [Tick, Rdb, Q, Demo],
         "Distinct symbols interned by a process";
-    query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Rdb],
+    query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Tick, Rdb],
         "Longest time a client's query may take on a node";
     query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
         "Most memory a client's query may take";
+    globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],
+        "Bytes of all that clients define on the tickerplant, as it would travel";
     core_query_time_ns, "limit-core-query-time", nanoseconds, 20_000_000, "20ms", [Tick],
         "Longest time of a query that runs on the tickerplant's own thread";
     log_read_chunk_bytes, "limit-log-read-chunk", bytes, 1 << 20, "1MiB", [Tick, Rdb, Feed, Log],

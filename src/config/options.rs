@@ -149,6 +149,9 @@ options! {
         "Memory that this process may use, in MB; 0 for all of the server (or container)";
     BLOCK_WRITES: bool = units::switch, "block-writes" letter Some('b'), programs &[Tick, Rdb];
         "Clients may read but not assign (noupdate)";
+    UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), variables &["QUDSPATH"],
+        programs &[Tick, Rdb];
+        "Directory of the Unix socket kx.PORT, by path and by abstract name; empty for none";
     SCHEMAS: PathBuf = units::path, "schemas" value "DIR|FILE", default Some("schemas"), programs &[Tick];
         "Directory that holds SRC.q, or the schema file itself";
     DURABILITY: Durability = units::durability, "durability" value "none|os|group(TIME)|each", default Some("os"),

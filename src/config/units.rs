@@ -107,6 +107,11 @@ fn duration_with(text: &str, no_unit_ns: Option<u64>) -> Result<Duration, String
         .ok_or_else(|| format!("{text:?} is not a time; write it like 5ms, 2s, 10m or 1h"))
 }
 
+/// Any text, also an empty one.
+pub fn text(text: &str) -> Result<String, String> {
+    Ok(text.to_string())
+}
+
 /// A time with its unit: `5ms`, `2s`, `1h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     duration_with(text, None)

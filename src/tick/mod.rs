@@ -1,11 +1,22 @@
 //! The tickerplant.
 
+pub mod catchup;
 pub mod clock;
 pub mod core;
 pub mod day;
 pub mod feed;
 pub mod filter;
+pub mod globals;
+pub mod host;
+pub mod journal;
 pub mod lane;
 pub mod merge;
+pub mod messages;
+pub mod plant;
 pub mod quarantine;
+pub mod query;
+pub mod schema_file;
+pub mod service;
 pub mod subscriptions;
+pub mod verify;
+pub mod worker;

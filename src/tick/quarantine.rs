@@ -12,7 +12,7 @@ pub struct Refused {
     pub user: Vec<u8>,
     pub table: Vec<u8>,
     /// kdb+'s name for what was wrong, and the words.
-    pub term: &'static str,
+    pub term: String,
     pub reason: String,
     /// The start of the message's object.
     pub message: Vec<u8>,
@@ -22,8 +22,8 @@ pub struct Refused {
 
 impl Refused {
     fn held_bytes(&self) -> usize {
-        let parts = [self.user.len(), self.table.len(), self.reason.len(), self.message.len(), size_of::<Refused>()];
-        parts.iter().sum()
+        let parts = [self.user.len(), self.table.len(), self.term.len(), self.reason.len(), self.message.len()];
+        parts.iter().sum::<usize>().saturating_add(size_of::<Refused>())
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
             handle: 5,
             user: b"feed".to_vec(),
             table: b"trade".to_vec(),
-            term: "type",
+            term: "type".into(),
             reason: "wrong".into(),
             message: vec![0; message_bytes],
             message_bytes,

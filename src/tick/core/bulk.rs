@@ -25,7 +25,8 @@ pub(super) fn columns(
     let expected = spec.columns.len();
     let brings_time = given.count() == expected;
     let without_time = stamp.item(time.ty).is_some();
-    if !brings_time && !(without_time && given.count().checked_add(1) == Some(expected)) {
+    let fits = brings_time || (without_time && given.count().checked_add(1) == Some(expected));
+    if !fits {
         return Err(Reason::ColumnCount { expected, without_time, found: given.count() });
     }
     // kdb+tick adds no time to data that begins with one; such data is short of another column.

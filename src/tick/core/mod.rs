@@ -2,14 +2,14 @@
 //! append one log record. Pure.
 //!
 //! An update is never decoded. One pass over its bytes checks and copies it in the one form that log, feed and replay share:
-//! `` (`upd;`table;columns) `` with each column a vector, little-endian, without attributes. A single row of atoms takes the short
-//! way in [`row`]; everything else goes through [`bulk`].
+//! `` (`upd;`table;columns) `` with each column a vector, little-endian, without attributes. A row of atoms and a list of typed
+//! columns take the short way in [`plain`]; everything else goes through [`bulk`].
 
 pub mod batch;
 mod bulk;
 pub mod call;
+mod plain;
 pub mod refusal;
-mod row;
 pub mod schema;
 
 #[cfg(test)]
@@ -62,10 +62,10 @@ pub fn publish(
         return Err(Refusal { table: call.table.to_vec(), reason: Reason::UnknownTable });
     };
     let start = batch.begin(&spec.record_head);
-    let columns = match row::columns(spec, call.data, stamp, batch.bytes_mut()) {
-        row::Outcome::Done => Ok(1),
-        // Not a plain row of atoms, or something is wrong with it: the long way takes it or says what.
-        row::Outcome::Other => {
+    let columns = match plain::columns(spec, call.data, stamp, batch.bytes_mut()) {
+        Some(rows) => Ok(rows),
+        // A less common form, or something is wrong with it: the long way takes it or says what.
+        None => {
             batch.restart(start, &spec.record_head);
             let limits = proto::Limits { max_depth: limits.max_depth.saturating_sub(LEVELS_AROUND), ..*limits };
             bulk::columns(spec, call.data, stamp, &limits, batch.bytes_mut())

@@ -337,7 +337,7 @@ impl<K: Copy + Eq + Hash + Ord> Feed<K> {
                 return None;
             }
             let spec = Arc::clone(&found.spec);
-            if let Some((frames, reached)) = self.from_recent(&spec, next, until) {
+            if let Some((frames, reached)) = self.recent_messages(&spec, next, until) {
                 let behind = self.subscribers.get_mut(&subscriber)?.behind.as_mut()?;
                 behind.next.index = reached;
                 outboxes.send(subscriber, frames);
@@ -370,7 +370,7 @@ impl<K: Copy + Eq + Hash + Ord> Feed<K> {
     }
 
     /// Messages for updates from `next` on, as far as they are in memory, about a chunk of them; and how far they reach.
-    fn from_recent(&self, spec: &LaneSpec, next: Position, until: u64) -> Option<(Bytes, u64)> {
+    fn recent_messages(&self, spec: &LaneSpec, next: Position, until: u64) -> Option<(Bytes, u64)> {
         let first = self.recent.front()?;
         if next.day != self.day || next.index < first.first_index() {
             return None;

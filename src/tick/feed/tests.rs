@@ -27,6 +27,9 @@ fn tables() -> Arc<Tables> {
 /// A row of a table: its table, symbol and number.
 type Row = (usize, u8, i64);
 
+/// An update in the log: its rows, table and columns.
+type Logged = (Vec<Row>, usize, Vec<u8>);
+
 /// What a subscriber sees: rows, and ends of days.
 #[derive(Clone, Debug, PartialEq)]
 enum Seen {
@@ -121,8 +124,8 @@ struct World {
     feed: Feed<usize>,
     boxes: Boxes,
     jobs: Vec<ReadJob<usize>>,
-    /// Each day's updates: rows, and where their columns are.
-    log: Vec<Vec<(Vec<Row>, usize, Vec<u8>)>>,
+    /// Each day's updates.
+    log: Vec<Vec<Logged>>,
     expected: Vec<Expected>,
     next_id: i64,
 }

@@ -1,0 +1,118 @@
+//! `elastick tick SRC [DIR]`: the tickerplant.
+
+use super::{CliError, command_for, settings_of};
+use crate::config::{Limits, Program, Settings, options};
+use crate::net::access::{Access, Everyone, UserFile};
+use crate::net::{Listeners, NetLimits, Parts, Reactor, signals};
+use crate::queue::Params;
+use crate::table::symbol;
+use crate::tick::core::Tables;
+use crate::tick::globals::Globals;
+use crate::tick::plant::{Plant, PlantOptions};
+use crate::tick::query::Bounds;
+use crate::tick::schema_file;
+use crate::tick::service::{ServiceOptions, TickService};
+use clap::{ArgMatches, Command};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub fn command() -> Command {
+    command_for(Program::Tick)
+        .about("Tickerplant: takes updates over kdb+ IPC, logs them, publishes them")
+        .after_help(
+            "Tables come from SRC.q in the directory of --schemas; the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
+             everything is written and synced, subscribers are told. Started again on the same day, it goes on with log and queue.",
+        )
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let settings = settings_of(Program::Tick, matches)?;
+    let limits = Limits::resolve(&settings)?;
+    symbol::set_limit(limits.symbols);
+    let src = settings.get(&options::SRC)?;
+    let path = schema_path(&settings.get(&options::SCHEMAS)?, &src);
+    let schema = schema_file::load(&path).map_err(CliError::failed)?;
+    let tables =
+        Tables::new(schema.tables).map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))?;
+    let tables = Arc::new(tables);
+    let every = settings.get(&options::TIMER)?;
+    let plant_options = PlantOptions {
+        src,
+        dir: settings.find(&options::DIR)?,
+        durability: settings.get(&options::DURABILITY)?,
+        damage: settings.get(&options::DAMAGE)?,
+        batch: (!every.is_zero()).then_some(every),
+        roll: settings.get(&options::ROLL)?,
+        queue: Params {
+            subscribers_max: usize::try_from(limits.queue_subscribers).unwrap_or(usize::MAX),
+            ..Params::default()
+        },
+        limits: limits.clone(),
+    };
+    let net_limits = NetLimits::of(&limits);
+    let codec = net_limits.codec();
+    let access = access(&settings)?;
+    let parts = Parts::new().map_err(CliError::failed)?;
+    // The log first: a second tickerplant on the same directory is told so, not that the port is taken.
+    let plant = Plant::start(plant_options, tables, parts.waker()).map_err(CliError::failed)?;
+    let listen = settings.get(&options::PORT)?;
+    let mut listeners = Listeners::tcp(&listen).map_err(|error| CliError::Failed(format!("cannot listen: {error}")))?;
+    let directory = settings.get(&options::UNIX_SOCKETS)?;
+    if !directory.is_empty() {
+        listeners.unix(Path::new(&directory));
+    }
+    let port = listeners.port();
+    let end = signals::on_termination(parts.waker()).map_err(CliError::failed)?;
+    let service_options = ServiceOptions {
+        codec,
+        globals: Globals::new(schema.globals, usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX)),
+        query: Bounds { time: query_time(&settings, &limits)?, memory_bytes: limits.query_memory_bytes },
+        own_query: Bounds {
+            time: Duration::from_nanos(limits.core_query_time_ns),
+            memory_bytes: limits.query_memory_bytes,
+        },
+        threads: 2,
+        may_assign: !settings.is_on(&options::BLOCK_WRITES)?,
+    };
+    let service = TickService::new(plant, service_options, parts.waker(), end).map_err(CliError::failed)?;
+    let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
+    let mut out = std::io::stdout();
+    writeln!(out, "elastick tick is listening on {port}")?;
+    out.flush()?;
+    reactor.run().map_err(CliError::failed)?;
+    match reactor.service.plant.failure() {
+        Some(failure) => Err(CliError::Failed(failure.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// `-T`, or the limit of query time.
+fn query_time(settings: &Settings, limits: &Limits) -> Result<Duration, CliError> {
+    let asked = settings.get(&options::QUERY_TIME)?;
+    let most = Duration::from_nanos(limits.query_time_ns);
+    Ok(if asked.is_zero() { most } else { asked.min(most) })
+}
+
+/// The schema file: the one given, or SRC.q in the directory given.
+fn schema_path(schemas: &Path, src: &str) -> PathBuf {
+    if schemas.extension().is_some_and(|ending| ending == "q") {
+        return schemas.to_path_buf();
+    }
+    schemas.join(format!("{src}.q"))
+}
+
+/// `-U FILE`, or `-u FILE` unless that is the number 1.
+fn access(settings: &Settings) -> Result<Box<dyn Access>, CliError> {
+    let of_users = settings.find(&options::USERS)?;
+    let of_access = settings.find(&options::ACCESS)?.filter(|text| text != "1").map(PathBuf::from);
+    match of_users.or(of_access) {
+        None => Ok(Box::new(Everyone)),
+        Some(path) => {
+            let users =
+                UserFile::read(&path).map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))?;
+            Ok(Box::new(users))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Reading the log for subscribers that are behind, and putting what is read into their messages. Runs on a thread of its own,
+//! since a disk may take its time.
+
+use super::core::batch::Batch;
+use super::core::call::Call;
+use super::core::schema::Tables;
+use super::core::{Stamp, publish};
+use super::feed::ReadJob;
+use super::lane::LaneSpec;
+use super::worker::Worker;
+use crate::log::{LogError, LogReader, Next, parts};
+use bytes::Bytes;
+use mio::Waker;
+use proto::Limits;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Logs held open for subscribers that will ask for more.
+const OPEN_READERS: usize = 64;
+
+/// A read, and the log that it is of.
+pub struct Job<K> {
+    pub read: ReadJob<K>,
+    pub log: PathBuf,
+}
+
+/// What was read.
+pub struct Done<K> {
+    pub subscriber: K,
+    pub serial: u64,
+    /// Messages, and the index behind the last update that they cover.
+    pub outcome: Result<(Bytes, u64), LogError>,
+}
+
+/// What reading takes.
+#[derive(Clone)]
+pub struct Setup {
+    pub tables: Arc<Tables>,
+    pub limits: Limits,
+    pub chunk_bytes: usize,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system's.
+pub fn start<K: Copy + Eq + Hash + Send + 'static>(
+    setup: Setup,
+    waker: Arc<Waker>,
+) -> io::Result<Worker<Job<K>, Done<K>>> {
+    Worker::start("catch-up", 1, waker, move || reading(setup.clone()))
+}
+
+fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Done<K> {
+    let mut readers: HashMap<K, LogReader> = HashMap::new();
+    move |job: Job<K>| {
+        let (subscriber, serial) = (job.read.subscriber, job.read.serial);
+        let reader = match readers.remove(&subscriber).filter(|reader| reader.path() == job.log) {
+            Some(reader) => Ok(reader),
+            None => LogReader::open(&job.log, setup.limits, setup.chunk_bytes),
+        };
+        let outcome = reader.and_then(|mut reader| {
+            let chunk = read(&setup, &mut reader, &job)?;
+            if readers.len() >= OPEN_READERS {
+                readers.clear();
+            }
+            readers.insert(subscriber, reader);
+            Ok(chunk)
+        });
+        Done { subscriber, serial, outcome }
+    }
+}
+
+fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Job<K>) -> Result<(Bytes, u64), LogError> {
+    let read = &job.read;
+    if reader.position() != read.from.index {
+        reader.seek(read.from.index)?;
+    }
+    let mut frames = Vec::new();
+    match reader.next_chunk(read.bytes, read.until)? {
+        Next::Chunk(chunk) => {
+            for (index, record) in chunk.iter() {
+                append_messages(setup, &read.spec, record, index, &mut frames);
+            }
+            Ok((frames.into(), chunk.last_index()))
+        }
+        Next::NotYet => Err(missing(&job.log, read.until, read.from.index)),
+    }
+}
+
+/// The tickerplant has written what it asks for; a log that does not have it is not the log that was written.
+fn missing(path: &Path, wanted_index: u64, have_index: u64) -> LogError {
+    LogError::NotReached { path: path.to_path_buf(), wanted_index, have_index, waited: std::time::Duration::ZERO }
+}
+
+/// Puts one log record into a lane's message, in the form in which updates travel, whoever wrote the log. A record that is no
+/// update of a table of ours is passed over, as it would be refused today.
+fn append_messages(setup: &Setup, spec: &LaneSpec, record: &[u8], index: u64, out: &mut Vec<u8>) {
+    let Some(record) = parts(record, &setup.limits) else { return };
+    let call = Call { table: record.table, data: record.columns.raw() };
+    let mut batch = Batch::default();
+    if record.function == b"upd"
+        && let Ok(update) = publish(&setup.tables, &call, Stamp::default(), &setup.limits, &mut batch)
+        && update.rows > 0
+    {
+        spec.encode(&setup.tables, &batch, &update, index, out);
+    }
+}

@@ -1,0 +1,61 @@
+//! What clients and the schema file have defined, besides what belongs to the tickerplant. Read by queries on other threads,
+//! changed by the owner alone.
+
+use crate::q::{QError, to_wire};
+use crate::table::{Sym, Value, symbol};
+use proto::Writer;
+use std::collections::HashMap;
+
+#[derive(Clone, Default)]
+pub struct Globals {
+    /// Each value with its size as it would travel.
+    values: HashMap<Sym, (Value, usize)>,
+    order: Vec<Sym>,
+    bytes: usize,
+    bytes_most: usize,
+}
+
+impl Globals {
+    /// What the schema file defines, and room for `bytes_most` more.
+    pub fn new(defined: Vec<(Sym, Value)>, bytes_most: usize) -> Globals {
+        let order = defined.iter().map(|(name, _)| *name).collect();
+        let values = defined.into_iter().map(|(name, value)| (name, (value, 0))).collect();
+        Globals { values, order, bytes: 0, bytes_most }
+    }
+
+    pub fn get(&self, name: Sym) -> Option<&Value> {
+        self.values.get(&name).map(|(value, _)| value)
+    }
+
+    /// # Errors
+    /// `wsfull` where all that clients have defined is over the limit.
+    pub fn set(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        let mut object = Vec::new();
+        let mut writer = Writer::new(&mut object);
+        to_wire(&value, &mut writer)?;
+        writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
+        let size = object.len().saturating_add(symbol::text(name).len());
+        let before = self.values.get(&name).map_or(0, |(_, size)| *size);
+        let bytes = self.bytes.saturating_sub(before).saturating_add(size);
+        if bytes > self.bytes_most {
+            return Err(QError::with("wsfull", format!("clients may define {} bytes in all", self.bytes_most)));
+        }
+        self.bytes = bytes;
+        if self.values.insert(name, (value, size)).is_none() {
+            self.order.push(name);
+        }
+        Ok(())
+    }
+
+    /// Names in a namespace, without it, in order of definition.
+    pub fn names(&self, namespace: &[u8]) -> Vec<&'static [u8]> {
+        let inside = |name: &Sym| {
+            let text = symbol::text(*name);
+            match namespace {
+                b"" | b"." => (!text.starts_with(b".")).then_some(text),
+                space => text.strip_prefix(space)?.strip_prefix(b".").filter(|rest| !rest.contains(&b'.')),
+            }
+        };
+        self.order.iter().filter_map(inside).collect()
+    }
+}

@@ -1,0 +1,197 @@
+//! What the tickerplant offers to expressions: tables, `.u`, and what clients have defined.
+//!
+//! Queries run beside the loop on a [`SnapshotHost`]; what looks at `.u` or changes anything is run again on the loop's thread
+//! with an [`OwnerHost`].
+
+use super::globals::Globals;
+use super::plant::Plant;
+use super::plant::calls::{self, Called};
+use super::plant::values::VARIABLES;
+use crate::net::{ConnId, Control};
+use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
+use crate::table::{Sym, Value, symbol};
+use proto::{Endian, Limits, View, Writer};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Parameters of a native function.
+fn native(name: Sym) -> Option<u8> {
+    calls::parameters(symbol::text(name))
+}
+
+fn is_own(name: &[u8]) -> bool {
+    name == b".u" || name.starts_with(b".u.") || name == b".z.ts"
+}
+
+/// A client may not write into the tickerplant's own tables and variables.
+fn no_update(name: Sym) -> QError {
+    let name = symbol::text(name).escape_ascii();
+    QError::with("noupdate", format!("{name} belongs to the tickerplant; publish with .u.upd"))
+}
+
+/// A host for queries beside the loop.
+pub struct SnapshotHost {
+    globals: Arc<Globals>,
+    caller: Caller,
+    /// Set when the query has looked at what only the owner can tell.
+    asks_owner: Cell<bool>,
+}
+
+impl SnapshotHost {
+    pub fn new(globals: Arc<Globals>, caller: Caller) -> SnapshotHost {
+        SnapshotHost { globals, caller, asks_owner: Cell::new(false) }
+    }
+
+    /// Whether the result, whatever it is, does not count.
+    pub fn asks_owner(&self) -> bool {
+        self.asks_owner.get()
+    }
+}
+
+impl Host for SnapshotHost {
+    fn global(&self, name: Sym) -> Option<Value> {
+        if is_own(symbol::text(name)) {
+            self.asks_owner.set(true);
+            return None;
+        }
+        self.globals.get(name).cloned()
+    }
+
+    fn assign(&mut self, _: Sym, _: Value) -> Result<(), QError> {
+        Err(NEEDS_OWNER)
+    }
+
+    fn names(&self, namespace: Sym) -> Vec<Sym> {
+        let space = symbol::text(namespace);
+        if is_own(space) {
+            self.asks_owner.set(true);
+        }
+        self.globals.names(space).into_iter().filter_map(|name| symbol::intern(name).ok()).collect()
+    }
+
+    fn native(&self, name: Sym) -> Option<u8> {
+        native(name)
+    }
+
+    fn call(&mut self, _: Sym, _: &[Value]) -> Result<Value, QError> {
+        Err(NEEDS_OWNER)
+    }
+
+    fn append(&mut self, name: Sym, _: &Value) -> Result<Value, QError> {
+        Err(no_update(name))
+    }
+
+    fn caller(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+/// A host on the loop's thread.
+pub struct OwnerHost<'a> {
+    pub plant: &'a mut Plant,
+    pub ctl: &'a mut Control,
+    pub conn: ConnId,
+    pub caller: Caller,
+    pub globals: &'a mut Arc<Globals>,
+    /// Whether clients may define anything (kdb+'s `-b` forbids it).
+    pub may_assign: bool,
+    pub codec: Limits,
+    /// An update was accepted: the answer is held until it is as durable as promised.
+    pub published: bool,
+}
+
+impl OwnerHost<'_> {
+    fn value(&self, object: &[u8]) -> Option<Value> {
+        let (view, _) = View::parse(object, Endian::Little, &self.codec).ok()?;
+        from_view(&view).ok()
+    }
+
+    fn own(&self, name: &[u8]) -> Option<Value> {
+        let mut object = Vec::new();
+        let mut writer = Writer::new(&mut object);
+        if !self.plant.put_variable(name, &mut writer) || writer.finish().is_err() {
+            return None;
+        }
+        self.value(&object)
+    }
+}
+
+/// Names of variables and functions in a namespace of the tickerplant's own, and of the namespaces in it. The quarantine may be
+/// large and is left out: who names it gets it.
+fn own_names(space: &[u8]) -> Vec<&'static [u8]> {
+    let variables = VARIABLES.iter().copied().filter(|name| *name != ".u.quarantine");
+    let all = variables.chain(calls::FUNCTIONS.iter().map(|(name, _)| *name));
+    let mut names: Vec<&'static [u8]> = all
+        .filter_map(|name| name.as_bytes().strip_prefix(space)?.strip_prefix(b"."))
+        .map(|rest| rest.split(|byte| *byte == b'.').next().unwrap_or(rest))
+        .collect();
+    names.dedup();
+    names
+}
+
+impl Host for OwnerHost<'_> {
+    fn global(&self, name: Sym) -> Option<Value> {
+        let text = symbol::text(name);
+        match is_own(text) {
+            true => self.own(text),
+            false => self.globals.get(name).cloned(),
+        }
+    }
+
+    fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        let text = symbol::text(name);
+        if is_own(text) || self.plant.tables.find(text).is_some() {
+            return Err(no_update(name));
+        }
+        if !self.may_assign {
+            return Err(QError::with("noupdate", "clients may not define anything here"));
+        }
+        Arc::make_mut(self.globals).set(name, value)
+    }
+
+    fn names(&self, namespace: Sym) -> Vec<Sym> {
+        let space = symbol::text(namespace);
+        let own = if is_own(space) { own_names(space) } else { Vec::new() };
+        let own = own.into_iter().filter(|name| {
+            // Without a log there is no `.u.i` and no `.u.L`.
+            let full = [space, b".", *name].concat();
+            !matches!(full.as_slice(), b".u.i" | b".u.j" | b".u.L") || self.plant.has_log()
+        });
+        own.chain(self.globals.names(space)).filter_map(|name| symbol::intern(name).ok()).collect()
+    }
+
+    fn native(&self, name: Sym) -> Option<u8> {
+        native(name)
+    }
+
+    fn call(&mut self, name: Sym, arguments: &[Value]) -> Result<Value, QError> {
+        let mut objects = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            let mut object = Vec::new();
+            let mut writer = Writer::new(&mut object);
+            to_wire(argument, &mut writer)?;
+            writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
+            objects.push(object);
+        }
+        let mut args = Vec::with_capacity(objects.len());
+        for object in &objects {
+            let parsed = View::parse(object, Endian::Little, &self.codec);
+            args.push(parsed.map_err(|error| QError::with("limit", error.to_string()))?.0);
+        }
+        let caller = calls::Caller { conn: self.conn, request: None };
+        let mut object = Vec::new();
+        let mut writer = Writer::new(&mut object);
+        let called = self.plant.call(symbol::text(name), &args, caller, &mut writer, self.ctl)?;
+        writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
+        self.published |= called == Called::PutWhenDurable;
+        Ok(self.value(&object).unwrap_or(Value::Null))
+    }
+
+    fn append(&mut self, name: Sym, _: &Value) -> Result<Value, QError> {
+        Err(no_update(name))
+    }
+
+    fn caller(&self) -> &Caller {
+        &self.caller
+    }
+}

@@ -1,0 +1,58 @@
+//! The queue's journal as a file beside the log.
+
+use crate::queue::journal::{self, Record};
+use crate::queue::{Date, Params, Queue};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Appends one line for each change of the queue.
+pub struct JournalFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl JournalFile {
+    /// Opens or makes the journal of a day and reads the queue from it. A journal that cannot be used is kept under another name,
+    /// and the queue begins empty: nodes bring along what they hold. True if there was anything to restore.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn open(path: &Path, params: Params, date: Date) -> io::Result<(JournalFile, Queue, bool)> {
+        let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+        let bytes = std::fs::read(path)?;
+        let read = journal::read(&bytes).and_then(|found| {
+            let queue = if found.records.is_empty() {
+                Queue::new(params.clone(), date)
+            } else {
+                Queue::restore(params.clone(), date, &found.records)?
+            };
+            Ok((queue, found))
+        });
+        let (queue, good_bytes, restored) = match read {
+            Ok((queue, found)) => (queue, found.good_bytes, !found.records.is_empty()),
+            Err(error) => {
+                let aside = path.with_extension(format!("queue.bad.{}", bytes.len()));
+                std::fs::rename(path, &aside)?;
+                ::log::error!("{}: {error}; kept as {}, the queue begins empty", path.display(), aside.display());
+                file = OpenOptions::new().create_new(true).read(true).write(true).open(path)?;
+                (Queue::new(params, date), 0, false)
+            }
+        };
+        if good_bytes < bytes.len() as u64 && good_bytes > 0 {
+            ::log::warn!("{}: a last line that was cut short is left out", path.display());
+        }
+        file.set_len(good_bytes)?;
+        file.seek(SeekFrom::Start(good_bytes))?;
+        Ok((JournalFile { file, path: path.to_path_buf() }, queue, restored))
+    }
+
+    /// Writes a record; a restart of this process finds it.
+    ///
+    /// # Errors
+    /// The file system's, with the file's name.
+    pub fn append(&mut self, record: &Record) -> io::Result<()> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
+        self.file.write_all(&record.encode()).map_err(named)
+    }
+}

@@ -1,0 +1,389 @@
+//! The tickerplant's state and what can be done with it. One thread owns it: the loop's.
+//!
+//! Updates of a turn are gathered, logged with one write, and only then published ([`Plant::settle`]). Everything that looks at
+//! the state or changes subscriptions settles first, so that an index that is told to anyone is exact.
+
+pub mod calls;
+mod publish;
+mod queue;
+mod roll;
+mod stats;
+mod subscribe;
+pub mod values;
+
+pub use stats::Stats;
+
+use super::catchup;
+use super::clock::{self, Clock};
+use super::core::Stamp;
+use super::core::batch::Batch;
+use super::core::schema::{Form, Tables};
+use super::day::Day;
+use super::feed::{Feed, FeedLimits, Outboxes};
+use super::journal::JournalFile;
+use super::merge::Merge;
+use super::messages::{self, Place};
+use super::quarantine::Quarantine;
+use super::subscriptions::Subscriptions;
+use super::verify;
+use super::worker::Worker;
+use crate::config::units::RollTime;
+use crate::config::{Damage, Durability, Limits};
+use crate::log::{self, LogError, LogOptions, LogWriter};
+use crate::net::{ConnId, Control};
+use crate::queue::{Date, Params, Queue};
+use bytes::Bytes;
+use mio::Waker;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a tickerplant is started with.
+pub struct PlantOptions {
+    pub src: String,
+    /// Directory of the logs; nothing is logged without one.
+    pub dir: Option<PathBuf>,
+    pub durability: Durability,
+    pub damage: Damage,
+    /// Batch mode: how often to publish.
+    pub batch: Option<Duration>,
+    pub roll: RollTime,
+    pub limits: Limits,
+    pub queue: Params,
+}
+
+/// Why a tickerplant cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("cannot start: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// An answer that is held back until what it confirms is as durable as promised.
+struct Ack {
+    /// Updates before this one must be.
+    index: u64,
+    request: crate::net::Request,
+    answer: Bytes,
+}
+
+/// The tickerplant.
+pub struct Plant {
+    pub tables: Arc<Tables>,
+    /// `.u.t`: tables by name.
+    pub sorted: Vec<usize>,
+    pub stats: Stats,
+    pub quarantine: Quarantine,
+    pub limits: Limits,
+    codec: proto::Limits,
+    src: String,
+    dir: Option<PathBuf>,
+    batch_every: Option<Duration>,
+    batch: Batch,
+    merge: Option<Merge>,
+    next_flush: Option<Instant>,
+    log: Option<LogWriter>,
+    /// Set once nothing can be logged any more.
+    failure: Option<String>,
+    feed: Feed<ConnId>,
+    subscriptions: Subscriptions<ConnId>,
+    queue: Queue,
+    journal: Option<JournalFile>,
+    members: HashMap<ConnId, queue::Member>,
+    proofs: queue::Proofs,
+    clock: Clock,
+    day: Day,
+    /// Time of this turn; taken when the first message of a turn needs it.
+    utc_ns: i64,
+    stamp: Stamp,
+    in_turn: bool,
+    acks: VecDeque<Ack>,
+    /// Logs that someone may still be fed from, by the feed's count of days.
+    logs: BTreeMap<u32, PathBuf>,
+    catchup: Worker<catchup::Job<ConnId>, catchup::Done<ConnId>>,
+    verify: Worker<verify::Job, verify::Done>,
+}
+
+impl Outboxes<ConnId> for Control {
+    fn waiting_bytes(&self, subscriber: ConnId) -> usize {
+        self.outbox_bytes(subscriber)
+    }
+
+    fn all_waiting_bytes(&self) -> usize {
+        self.outboxes_bytes()
+    }
+
+    fn send(&mut self, subscriber: ConnId, messages: Bytes) {
+        Control::send(self, subscriber, messages);
+    }
+
+    fn notify_below(&mut self, subscriber: ConnId, bytes: usize) {
+        Control::notify_below(self, subscriber, bytes);
+    }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn feed_limits(limits: &Limits) -> FeedLimits {
+    let outbox_bytes = size(limits.outbox_bytes);
+    FeedLimits {
+        outbox_bytes,
+        crowded_outbox_bytes: outbox_bytes.min(1 << 20),
+        outboxes_bytes: size(limits.outboxes_bytes),
+        low_bytes: outbox_bytes / 4,
+        chunk_bytes: size(limits.log_read_chunk_bytes).min(outbox_bytes / 2).max(1),
+        recent_bytes: outbox_bytes.min(16 << 20),
+        marks: 1024,
+        lanes: size(limits.lanes),
+    }
+}
+
+impl Plant {
+    /// Opens log and journal of the day, repairs what a crash tore, and starts the threads.
+    ///
+    /// # Errors
+    /// The log's, if another tickerplant has it or it is damaged in its middle; the system's.
+    pub fn start(options: PlantOptions, tables: Arc<Tables>, waker: Arc<Waker>) -> Result<Plant, StartError> {
+        let PlantOptions { src, dir, durability, damage, batch, roll, limits, queue: params } = options;
+        let codec = proto::Limits {
+            max_message_bytes: limits.message_bytes,
+            max_decompressed_bytes: limits.decompressed_bytes,
+            max_depth: size(limits.depth),
+        };
+        let clock = Clock::new(roll);
+        let utc_ns = clock::utc_now_ns();
+        let newest = dir.as_ref().and_then(|dir| newest_log(dir, &src));
+        let day = Day::start(newest, clock.calendar(utc_ns));
+        let mut log = None;
+        if let Some(dir) = &dir {
+            let dir = std::path::absolute(dir)?;
+            let of_log = Arc::clone(&waker);
+            let options = LogOptions {
+                dir,
+                src: src.clone(),
+                durability,
+                damage,
+                epoch: None,
+                limits: codec,
+                chunk_bytes: size(limits.log_read_chunk_bytes),
+                buffer_bytes: size(limits.log_buffer_bytes),
+                waker: Some(Arc::new(move || {
+                    // The loop looks at the durable tip whenever it turns.
+                    let _ = of_log.wake();
+                })),
+            };
+            let (writer, report) = LogWriter::open(options, clock::civil_date(day.date()))?;
+            ::log::info!("{report}");
+            log = Some(writer);
+        }
+        let tip = log.as_ref().map_or(0, LogWriter::tip);
+        let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), None, false);
+        if let Some(log) = &log {
+            let path = log::queue_path(log.path());
+            let (file, found, any) = JournalFile::open(&path, params, day.date())?;
+            (queue, journal, restored) = (found, Some(file), any);
+        }
+        let setup = catchup::Setup {
+            tables: Arc::clone(&tables),
+            limits: codec,
+            chunk_bytes: size(limits.log_read_chunk_bytes),
+        };
+        let catchup = catchup::start(setup, Arc::clone(&waker))?;
+        let chunk_bytes = size(limits.log_read_chunk_bytes);
+        let verify = verify::start(Arc::clone(&tables), codec, chunk_bytes, waker)?;
+        let mut sorted: Vec<usize> = (0..tables.len()).collect();
+        sorted.sort_by_key(|table| tables.get(*table).map(|spec| spec.name.clone()));
+        let mut plant = Plant {
+            sorted,
+            stats: Stats::default(),
+            quarantine: Quarantine::new(size(limits.quarantine_updates), size(limits.quarantine_bytes)),
+            codec,
+            src,
+            dir,
+            batch: Batch::new(tip),
+            merge: batch.is_some().then(|| Merge::new(&tables)),
+            next_flush: batch.and_then(|every| Instant::now().checked_add(every)),
+            batch_every: batch,
+            logs: log.iter().map(|log| (0, log.path().to_path_buf())).collect(),
+            log,
+            failure: None,
+            feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
+            subscriptions: Subscriptions::new(tables.len()),
+            queue,
+            journal,
+            members: HashMap::new(),
+            proofs: queue::Proofs::default(),
+            clock,
+            day,
+            utc_ns,
+            stamp: Stamp::default(),
+            in_turn: false,
+            acks: VecDeque::new(),
+            catchup,
+            verify,
+            tables,
+            limits,
+        };
+        if restored {
+            plant.restored(tip);
+        }
+        Ok(plant)
+    }
+
+    /// The moment of this turn, nanoseconds from 2000.01.01 UTC. Rolls the day if it is due.
+    pub fn begin_turn(&mut self, ctl: &mut Control) {
+        if self.in_turn {
+            return;
+        }
+        self.in_turn = true;
+        self.utc_ns = clock::utc_now_ns();
+        self.stamp = self.clock.stamp(self.utc_ns);
+        if self.day.is_due(self.utc_ns) {
+            let calendar = self.clock.calendar(self.utc_ns);
+            self.drive_day(super::day::Event::Clock(calendar), ctl);
+        }
+    }
+
+    /// The turn is over: its updates are logged and published.
+    pub fn end_turn(&mut self, ctl: &mut Control) {
+        self.settle(ctl);
+        self.in_turn = false;
+    }
+
+    /// When something is to be done without a message: the day's roll, the batch, a node's grace.
+    pub fn deadline(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let wall = [Some(self.day.next_deadline_ns()), self.queue.next_deadline_ns()];
+        let utc_ns = clock::utc_now_ns();
+        let from_wall = wall.into_iter().flatten().filter_map(|at_ns| {
+            // Looked at again after an hour at the latest: the wall clock may be set.
+            let left_ns = at_ns.saturating_sub(utc_ns).clamp(0, 3_600_000_000_000);
+            now.checked_add(Duration::from_nanos(left_ns.unsigned_abs()))
+        });
+        from_wall.chain(self.next_flush).min()
+    }
+
+    /// Does what is due.
+    pub fn timer(&mut self, ctl: &mut Control) {
+        self.begin_turn(ctl);
+        if self.next_flush.is_some_and(|at| at <= ctl.now()) {
+            self.flush_merged(ctl);
+            self.next_flush = self.batch_every.and_then(|every| ctl.now().checked_add(every));
+        }
+        if self.queue.next_deadline_ns().is_some_and(|at_ns| at_ns <= self.utc_ns) {
+            self.queue_tick(ctl);
+        }
+    }
+
+    /// Another thread has finished something.
+    pub fn woken(&mut self, ctl: &mut Control) {
+        self.begin_turn(ctl);
+        if let Some(Err(error)) = self.log.as_mut().map(LogWriter::check) {
+            self.fail(&error, ctl);
+        }
+        self.acknowledge(ctl);
+        while let Some(done) = self.catchup.result() {
+            self.caught_up(done, ctl);
+        }
+        while let Some(done) = self.verify.result() {
+            self.verified(done, ctl);
+        }
+    }
+
+    /// A subscriber that is behind has room.
+    pub fn writable(&mut self, conn: ConnId, ctl: &mut Control) {
+        let Some(read) = self.feed.pump(conn, ctl) else { return };
+        let Some(log) = self.logs.get(&read.from.day).cloned() else {
+            return ctl.close(conn, "too slow, and there is no log to feed it from");
+        };
+        // What durability `none` holds back is not in the file yet.
+        if self.log.as_ref().is_some_and(|log| log.written_tip() < read.until)
+            && let Some(Err(error)) = self.log.as_mut().map(LogWriter::flush)
+        {
+            return self.fail(&error, ctl);
+        }
+        self.catchup.submit(catchup::Job { read, log });
+    }
+
+    fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut Control) {
+        match done.outcome {
+            Ok((messages, reached)) => {
+                if self.feed.chunk(done.subscriber, done.serial, messages, reached, ctl) {
+                    self.writable(done.subscriber, ctl);
+                }
+                self.forget_old_logs();
+            }
+            Err(error) => {
+                ::log::error!("cannot feed {} from the log: {error}", done.subscriber.handle());
+                ctl.close(done.subscriber, "its part of the log cannot be read");
+            }
+        }
+    }
+
+    fn forget_old_logs(&mut self) {
+        let oldest = self.feed.oldest_day();
+        self.logs.retain(|day, _| *day >= oldest);
+    }
+
+    /// A connection is gone.
+    pub fn closed(&mut self, conn: ConnId, ctl: &mut Control) {
+        self.settle(ctl);
+        self.feed.remove(conn);
+        self.subscriptions.remove_everywhere(conn);
+        self.forget_old_logs();
+        self.leave_queue(conn, ctl);
+    }
+
+    /// Clean end: everything flushed and durable, nodes told.
+    pub fn stop(&mut self, reason: &str, ctl: &mut Control) {
+        self.flush_merged(ctl);
+        let bye = messages::bye(reason);
+        let natives: Vec<ConnId> =
+            self.members.iter().filter(|(_, member)| member.form == Form::Indexed).map(|(conn, _)| *conn).collect();
+        natives.into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
+        if let Some(log) = self.log.take() {
+            match log.close() {
+                Ok(()) => {
+                    let all = std::mem::take(&mut self.acks);
+                    all.into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
+                }
+                Err(error) => ::log::error!("{error}"),
+            }
+        }
+    }
+
+    /// The log's file handle as kdb+ has it; empty without a log.
+    pub fn log_handle(&self) -> Vec<u8> {
+        self.log.as_ref().map(|log| log::handle(log.path()).into_bytes()).unwrap_or_default()
+    }
+
+    pub fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    fn place<'a>(&self, log: &'a [u8]) -> Place<'a> {
+        Place {
+            log,
+            date: self.queue.date().0,
+            epoch: self.log.as_ref().map_or(0, LogWriter::epoch),
+            tip: self.feed.tip().index,
+        }
+    }
+}
+
+/// The newest day that has a log in this directory.
+fn newest_log(dir: &std::path::Path, src: &str) -> Option<Date> {
+    let files = std::fs::read_dir(dir).ok()?;
+    let dates = files.flatten().filter_map(|file| {
+        let path = file.path();
+        let date = log::date_of(&path)?;
+        (path == log::log_path(dir, src, date)).then(|| clock::day_number(date))
+    });
+    dates.max()
+}

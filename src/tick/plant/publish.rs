@@ -1,0 +1,165 @@
+//! Updates: in, into the log, and out.
+
+use super::{Ack, Plant};
+use crate::log::{LogError, LogWriter};
+use crate::net::{ConnId, Control, Request, message};
+use crate::q::error::QError;
+use crate::tick::core::batch::Batch;
+use crate::tick::core::call::Call;
+use crate::tick::core::{self, Reason, Refusal};
+use crate::tick::quarantine::Refused;
+use bytes::Bytes;
+use proto::View;
+
+/// Rows that batch mode gathers before it publishes without waiting for the timer, in bytes.
+const MERGE_BYTES: usize = 64 << 20;
+
+/// The answer to a publisher: `::`.
+const NULL_RESPONSE: &[u8] = &[1, 2, 0, 0, 10, 0, 0, 0, 101, 0];
+
+impl Plant {
+    /// Takes an update. A refused one is counted and kept in quarantine.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut Control) -> Result<(), Refusal> {
+        self.begin_turn(ctl);
+        let accepted = match self.failure {
+            None => core::publish(&self.tables, call, self.stamp, &self.codec, &mut self.batch),
+            Some(_) => Err(Refusal { table: call.table.to_vec(), reason: Reason::LogFailed }),
+        };
+        match accepted {
+            Ok(update) => {
+                self.stats.updates = self.stats.updates.wrapping_add(1);
+                self.stats.rows = self.stats.rows.wrapping_add(update.rows as u64);
+                Ok(())
+            }
+            Err(refusal) => {
+                self.refuse(conn, &refusal, call.data, ctl);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// As [`Plant::update`], and answers the publisher when the update is as durable as promised.
+    pub fn update_sync(&mut self, conn: ConnId, call: &Call<'_>, request: Request, ctl: &mut Control) {
+        match self.update(conn, call, ctl) {
+            Ok(()) => self.acknowledge_later(request, Bytes::from_static(NULL_RESPONSE)),
+            Err(refusal) => ctl.reply(request, message::error(&refusal.signal())),
+        }
+    }
+
+    /// Answers when everything accepted so far is as durable as promised.
+    pub fn acknowledge_later(&mut self, request: Request, answer: Bytes) {
+        self.acks.push_back(Ack { index: self.batch.tip(), request, answer });
+    }
+
+    fn refuse(&mut self, conn: ConnId, refusal: &Refusal, data: &[u8], ctl: &Control) {
+        self.refuse_with(conn, &refusal.table, refusal.reason.term().into(), refusal.to_string(), data, ctl);
+    }
+
+    /// Counts and keeps a call of `.u.upd` that was none.
+    pub(super) fn refuse_call(&mut self, conn: ConnId, error: &QError, args: &[View<'_>], ctl: &Control) {
+        let table = args.first().and_then(View::text).unwrap_or_default();
+        let data = args.last().map(View::raw).unwrap_or_default();
+        let term = String::from_utf8_lossy(&error.name).into_owned();
+        self.refuse_with(conn, table, term, error.to_string(), data, ctl);
+    }
+
+    fn refuse_with(&mut self, conn: ConnId, table: &[u8], term: String, reason: String, data: &[u8], ctl: &Control) {
+        self.stats.refused = self.stats.refused.wrapping_add(1);
+        let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
+        let kept = data.get(..crate::tick::quarantine::MESSAGE_BYTES).unwrap_or(data);
+        if self.stats.refused.is_power_of_two() {
+            // Every one is in quarantine; the log says it often enough to be seen.
+            let from = user.escape_ascii();
+            ::log::warn!("update of {from} refused, {} so far: {reason}", self.stats.refused);
+        }
+        self.quarantine.add(Refused {
+            time_ns: self.stamp.timestamp_ns,
+            handle: conn.handle(),
+            user,
+            table: table.to_vec(),
+            term,
+            reason,
+            message: kept.to_vec(),
+            message_bytes: data.len(),
+        });
+    }
+
+    /// Logs the updates gathered so far, then publishes them, then answers those who waited for it.
+    pub fn settle(&mut self, ctl: &mut Control) {
+        if !self.batch.is_empty() {
+            self.stats.turns = self.stats.turns.wrapping_add(1);
+            let updates = self.batch.updates().len() as u64;
+            let logged = match &mut self.log {
+                Some(log) => log.append(self.batch.bytes(), updates),
+                None => Ok(()),
+            };
+            if let Err(error) = logged {
+                self.stats.unlogged = self.stats.unlogged.wrapping_add(updates);
+                self.batch = Batch::new(self.feed.tip().index);
+                self.fail(&error, ctl);
+                return;
+            }
+            if let Some(merge) = &mut self.merge {
+                merge.add(&self.tables, &self.batch);
+            }
+            let batch = std::mem::take(&mut self.batch);
+            self.batch = self.feed.publish(batch, ctl);
+            self.batch.start_over();
+            if self.merge.as_ref().is_some_and(|merge| merge.bytes() > MERGE_BYTES) {
+                self.publish_merged(ctl);
+            }
+        }
+        self.acknowledge(ctl);
+    }
+
+    /// Publishes what batch mode holds.
+    pub fn flush_merged(&mut self, ctl: &mut Control) {
+        self.settle(ctl);
+        self.publish_merged(ctl);
+        if let Some(Err(error)) = self.log.as_mut().map(LogWriter::flush) {
+            self.fail(&error, ctl);
+        }
+    }
+
+    fn publish_merged(&mut self, ctl: &mut Control) {
+        if let Some(merge) = &mut self.merge {
+            let merged = merge.take(&self.tables);
+            self.feed.publish_merged(&merged, ctl);
+        }
+    }
+
+    /// Sends the answers whose updates are as durable as promised.
+    pub fn acknowledge(&mut self, ctl: &mut Control) {
+        let safe = match &self.log {
+            _ if self.failure.is_some() => return,
+            Some(log) => log.acknowledged_tip(),
+            None => self.feed.tip().index,
+        };
+        while self.acks.front().is_some_and(|ack| ack.index <= safe) {
+            if let Some(ack) = self.acks.pop_front() {
+                ctl.reply(ack.request, ack.answer);
+            }
+        }
+    }
+
+    /// Nothing can be logged any more: nothing is accepted or acknowledged from here on, and everyone who waits is told so.
+    pub(super) fn fail(&mut self, error: &LogError, ctl: &mut Control) {
+        if self.failure.is_some() {
+            return;
+        }
+        ::log::error!("{error}. Updates are refused from here on; free the disk and start again");
+        self.failure = Some(error.to_string());
+        let text = format!("io: {error}");
+        for ack in std::mem::take(&mut self.acks) {
+            ctl.reply(ack.request, message::error(text.as_bytes()));
+        }
+    }
+
+    /// Why nothing is accepted any more, if that is so.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}

@@ -1,0 +1,104 @@
+//! The end of a day.
+
+use super::Plant;
+use crate::log;
+use crate::net::Control;
+use crate::queue::{Event as QueueEvent, State, UpdateIndex};
+use crate::tick::clock;
+use crate::tick::core::batch::Batch;
+use crate::tick::core::schema::Form;
+use crate::tick::day::{Action, Event};
+use crate::tick::messages;
+
+impl Plant {
+    /// `.u.endofday`: the day ends now.
+    pub fn end_of_day(&mut self, ctl: &mut Control) {
+        self.drive_day(Event::Manual, ctl);
+    }
+
+    /// Takes the day's machine as far as it goes.
+    pub(super) fn drive_day(&mut self, mut event: Event, ctl: &mut Control) {
+        while let Some(action) = self.day.step(event, self.utc_ns) {
+            event = if self.carry_out_day(action, ctl) { Event::Done } else { Event::Failed };
+        }
+    }
+
+    fn carry_out_day(&mut self, action: Action, ctl: &mut Control) -> bool {
+        match action {
+            Action::Flush { from, to, days_left_out } => {
+                ::log::info!("the day {from} ends after {} updates", self.batch.tip());
+                if days_left_out > 0 {
+                    ::log::warn!("{days_left_out} days before {to} have no log");
+                }
+                self.flush_merged(ctl);
+            }
+            Action::CreateLog { date } => {
+                if let Some(log) = &mut self.log {
+                    // Closes the old log, durable, before the new one is there.
+                    if let Err(error) = log.roll(clock::civil_date(date)) {
+                        ::log::error!("the day goes on: {error}");
+                        if let Err(error) = log.check() {
+                            self.fail(&error, ctl);
+                        }
+                        return false;
+                    }
+                    let next_day = self.feed.tip().day.saturating_add(1);
+                    self.logs.insert(next_day, log.path().to_path_buf());
+                }
+                if self.failure.is_none() {
+                    for ack in std::mem::take(&mut self.acks) {
+                        ctl.reply(ack.request, ack.answer);
+                    }
+                }
+            }
+            Action::SendEnd { date } => {
+                let end = messages::end(date.0);
+                // Live ones that have not said where to feed them from: the new day is fed to them from its start.
+                let replaying: Vec<_> = self.live_but_not_fed(ctl);
+                self.feed.end_day(&end, ctl);
+                for conn in replaying {
+                    ctl.send(conn, end.clone());
+                    self.feed_from(conn, 0, ctl);
+                }
+            }
+            Action::EndQueueDay { new_date } => {
+                let ended_tip = UpdateIndex(self.batch.tip());
+                self.batch = Batch::new(0);
+                self.step_queue_at(QueueEvent::DayEnd { new_date }, ended_tip, None, ctl);
+            }
+            Action::CloseLog { .. } => {
+                self.forget_old_logs();
+                for member in self.members.values_mut() {
+                    member.counted_from = 0;
+                }
+                self.queue_tick(ctl);
+            }
+        }
+        true
+    }
+
+    fn live_but_not_fed(&self, ctl: &Control) -> Vec<crate::net::ConnId> {
+        let live = self.queue.subscribers().iter().filter(|subscriber| subscriber.state == State::Live);
+        let conns = live.filter_map(|subscriber| ctl.by_handle(subscriber.handle?.0));
+        conns
+            .filter(|conn| {
+                let native = self.members.get(conn).is_some_and(|member| member.form == Form::Indexed);
+                native && !self.feed.is_subscribed(*conn)
+            })
+            .collect()
+    }
+
+    /// `.u.end[date]` called by a client: tells everyone who is subscribed, as u.q does; the day does not roll.
+    pub fn send_end(&mut self, date: i32, ctl: &mut Control) {
+        self.flush_merged(ctl);
+        let end = messages::end(date);
+        let subscribers: Vec<_> = self.feed.subscribers().collect();
+        subscribers.into_iter().for_each(|conn| ctl.send(conn, end.clone()));
+    }
+
+    /// The log of a date, whether it is there or not.
+    pub(super) fn log_of(&self, date: crate::queue::Date) -> Option<std::path::PathBuf> {
+        let dir = std::path::absolute(self.dir.as_ref()?).ok()?;
+        Some(log::log_path(&dir, &self.src, clock::civil_date(date)))
+    }
+}

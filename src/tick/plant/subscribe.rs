@@ -1,0 +1,116 @@
+//! `.u.sub`, `.u.add` and `.u.del`.
+
+use super::Plant;
+use super::queue::{compresses, symbols};
+use crate::net::{ConnId, Control};
+use crate::q::error::QError;
+use crate::tick::core::schema::Form;
+use crate::tick::messages;
+use crate::tick::subscriptions::Wanted;
+use proto::{View, Writer};
+
+impl Plant {
+    /// `.u.sub[t;s]`: replaces what the subscriber has of a table, or of all of them. Puts what u.q answers.
+    ///
+    /// # Errors
+    /// An unknown table is signalled by its name.
+    pub fn sub(
+        &mut self,
+        args: &[View<'_>],
+        conn: ConnId,
+        writer: &mut Writer<'_>,
+        ctl: &mut Control,
+    ) -> Result<(), QError> {
+        let (table, wanted) = self.table_and_symbols(args)?;
+        self.settle(ctl);
+        let chosen = table.map_or_else(|| self.sorted.clone(), |table| vec![table]);
+        for table in &chosen {
+            self.subscriptions.remove(*table, conn);
+            self.subscriptions.add(*table, conn, wanted.clone());
+        }
+        self.subscribed(conn, ctl)?;
+        match table {
+            Some(table) => self.put_answer(table, writer),
+            None => messages::put_pairs(writer, &self.tables, &chosen),
+        }
+        Ok(())
+    }
+
+    /// `.u.add[t;s]`: adds to what the subscriber has of a table.
+    ///
+    /// # Errors
+    /// An unknown table is signalled by its name.
+    pub fn add(
+        &mut self,
+        args: &[View<'_>],
+        conn: ConnId,
+        writer: &mut Writer<'_>,
+        ctl: &mut Control,
+    ) -> Result<(), QError> {
+        let (table, wanted) = self.table_and_symbols(args)?;
+        let table = table.ok_or(QError::with("type", ".u.add takes the name of a table"))?;
+        self.settle(ctl);
+        self.subscriptions.add(table, conn, wanted);
+        self.subscribed(conn, ctl)?;
+        self.put_answer(table, writer);
+        Ok(())
+    }
+
+    /// `.u.del[t;h]`: ends a handle's subscription to a table.
+    ///
+    /// # Errors
+    /// An unknown table is signalled by its name.
+    pub fn del(&mut self, args: &[View<'_>], ctl: &mut Control) -> Result<(), QError> {
+        let (table, _) = self.table_and_symbols(args.get(..1).unwrap_or_default())?;
+        let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;
+        let Some(conn) = ctl.by_handle(of) else { return Ok(()) };
+        self.settle(ctl);
+        match table {
+            Some(table) => self.subscriptions.remove(table, conn),
+            None => self.subscriptions.remove_everywhere(conn),
+        }
+        self.subscribed(conn, ctl)
+    }
+
+    fn put_answer(&self, table: usize, writer: &mut Writer<'_>) {
+        match self.tables.get(table) {
+            Some(spec) => messages::put_pair(writer, spec),
+            None => writer.null(),
+        }
+    }
+
+    /// The feed of a connection follows what `.u.w` says of it.
+    fn subscribed(&mut self, conn: ConnId, ctl: &Control) -> Result<(), QError> {
+        let form = self.members.get(&conn).map_or(Form::Table, |member| member.form);
+        // Subscribers of a queue are told update by update, so that they can count them.
+        let merged = self.merge.is_some() && !self.members.contains_key(&conn);
+        let key = self.subscriptions.key(conn, form, merged, compresses(conn, ctl));
+        self.feed.subscribe(conn, key).map_err(|error| QError::with("limit", error.to_string()))
+    }
+
+    /// The table named, or all for `` ` ``, and the symbols wanted.
+    fn table_and_symbols(&self, args: &[View<'_>]) -> Result<(Option<usize>, Wanted), QError> {
+        let name = args.first().and_then(View::text).ok_or(QError::with("type", "a table's name is a symbol"))?;
+        let table = match name {
+            b"" => None,
+            name => Some(self.tables.find(name).ok_or_else(|| QError::signal(name))?.0),
+        };
+        let wanted = match args.get(1) {
+            None => Wanted::All,
+            Some(atom) if atom.symbol() == Some(b"") || atom.is_null() => Wanted::All,
+            Some(list) => {
+                Wanted::List(symbols(list).ok_or(QError::with("type", "symbols are a symbol or a list of symbols"))?)
+            }
+        };
+        Ok((table, wanted))
+    }
+}
+
+/// A handle as clients write it: an int or a long.
+pub(super) fn handle_argument(view: &View<'_>) -> Option<i32> {
+    match view.type_code() {
+        -6 => view.atom::<i32>(),
+        -7 => view.atom::<i64>().and_then(|handle| i32::try_from(handle).ok()),
+        _ => None,
+    }
+}

@@ -1,0 +1,151 @@
+//! The variables of `.u`, as objects.
+
+use super::Plant;
+use crate::queue::{Row, Verified};
+use crate::tick::messages::long;
+use crate::tick::subscriptions::Wanted;
+use proto::{Writer, types};
+
+/// Names of the variables.
+pub const VARIABLES: [&str; 11] =
+    [".u.t", ".u.w", ".u.i", ".u.j", ".u.L", ".u.l", ".u.d", ".u.stats", ".u.refused", ".u.quarantine", ".u.asg.tab"];
+
+impl Plant {
+    /// Puts a variable by its full name; false if there is none of that name.
+    pub fn put_variable(&self, name: &[u8], writer: &mut Writer<'_>) -> bool {
+        match name {
+            b".u.t" => writer.symbols(self.sorted_names()),
+            b".u.w" => self.put_subscriptions(writer),
+            b".u.i" | b".u.j" | b".u.L" if self.log.is_none() => return false,
+            b".u.i" if self.merge.is_some() => writer.atom_long(long(self.feed.merged_tip())),
+            b".u.i" | b".u.j" => writer.atom_long(long(self.feed.tip().index)),
+            b".u.L" => writer.symbol(self.log_handle()),
+            b".u.l" => writer.atom_int(if self.log.is_some() { 3 } else { 0 }),
+            b".u.d" => writer.atom_date(self.day.date().0),
+            b".u.stats" => self.put_stats(writer),
+            b".u.refused" => writer.atom_long(long(self.stats.refused)),
+            b".u.quarantine" => self.put_quarantine(writer),
+            b".u.asg.tab" => put_rows(&self.queue.rows(), writer),
+            _ => return false,
+        }
+        true
+    }
+
+    fn sorted_names(&self) -> Vec<&[u8]> {
+        self.sorted.iter().filter_map(|table| self.tables.get(*table)).map(|spec| spec.name.as_slice()).collect()
+    }
+
+    /// A table name -> list of (handle; symbols).
+    fn put_subscriptions(&self, writer: &mut Writer<'_>) {
+        writer.dict_head();
+        writer.symbols(self.sorted_names());
+        writer.list_head(self.sorted.len());
+        for table in &self.sorted {
+            let entries = self.subscriptions.of(*table);
+            writer.list_head(entries.len());
+            for (conn, wanted) in entries {
+                writer.list_head(2);
+                writer.atom_int(conn.handle());
+                match wanted {
+                    Wanted::All => writer.symbol(""),
+                    Wanted::List(list) => writer.symbols(list),
+                }
+            }
+        }
+    }
+
+    fn put_stats(&self, writer: &mut Writer<'_>) {
+        let (behind, demotions) = self.feed.behind();
+        let log = self.log.as_ref();
+        let own = [
+            ("tip", self.feed.tip().index),
+            ("durable", log.map_or(0, crate::log::LogWriter::durable_tip)),
+            ("logBytes", log.map_or(0, crate::log::LogWriter::written_bytes)),
+            ("lanes", self.feed.lanes() as u64),
+            ("behind", behind as u64),
+            ("demotions", demotions),
+            ("failed", u64::from(self.failure.is_some())),
+        ];
+        let all: Vec<(&str, u64)> = self.stats.entries().into_iter().chain(own).collect();
+        writer.dict_head();
+        writer.symbols(all.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        let values: Vec<i64> = all.iter().map(|(_, value)| long(*value)).collect();
+        writer.vector(types::LONG, types::ATTR_NONE, &values);
+    }
+
+    fn put_quarantine(&self, writer: &mut Writer<'_>) {
+        let all: Vec<_> = self.quarantine.iter().collect();
+        writer.table_head(["time", "handle", "feed", "tab", "error", "reason", "bytes", "message"]);
+        let times: Vec<i64> = all.iter().map(|refused| refused.time_ns).collect();
+        writer.vector(types::TIMESTAMP, types::ATTR_NONE, &times);
+        let handles: Vec<i32> = all.iter().map(|refused| refused.handle).collect();
+        writer.vector(types::INT, types::ATTR_NONE, &handles);
+        writer.symbols(all.iter().map(|refused| &refused.user));
+        // A table's name may be any bytes of a message; a symbol ends at its first NUL.
+        let before_nul = |text: &'_ [u8]| text.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
+        writer.symbols(all.iter().map(|refused| before_nul(&refused.table)));
+        writer.symbols(all.iter().map(|refused| before_nul(refused.term.as_bytes())));
+        writer.list_head(all.len());
+        all.iter().for_each(|refused| writer.chars(&refused.reason));
+        let bytes: Vec<i64> = all.iter().map(|refused| long(refused.message_bytes as u64)).collect();
+        writer.vector(types::LONG, types::ATTR_NONE, &bytes);
+        writer.list_head(all.len());
+        all.iter().for_each(|refused| writer.vector(types::BYTE, types::ATTR_NONE, &refused.message));
+    }
+}
+
+/// `.u.asg.tab`: the paper's ten columns and elastick's own.
+fn put_rows(rows: &[Row], writer: &mut Writer<'_>) {
+    fn longs(writer: &mut Writer<'_>, ty: i8, values: impl Iterator<Item = Option<i64>>) {
+        let values: Vec<i64> = values.map(|value| value.unwrap_or(types::NULL_LONG)).collect();
+        writer.vector(ty, types::ATTR_NONE, &values);
+    }
+    fn ints(writer: &mut Writer<'_>, values: impl Iterator<Item = Option<i32>>) {
+        let values: Vec<i32> = values.map(|value| value.unwrap_or(types::NULL_INT)).collect();
+        writer.vector(types::INT, types::ATTR_NONE, &values);
+    }
+    writer.table_head(crate::queue::COLUMNS);
+    longs(writer, types::TIMESTAMP, rows.iter().map(|row| Some(row.time_ns)));
+    ints(writer, rows.iter().map(|row| row.handle));
+    writer.list_head(rows.len());
+    rows.iter().for_each(|row| writer.symbols(&row.tabs));
+    writer.list_head(rows.len());
+    for row in rows {
+        match row.syms.as_slice() {
+            [one] if row.tabs.len() == 1 => put_symbols(one, writer),
+            many => {
+                writer.list_head(many.len());
+                many.iter().for_each(|syms| put_symbols(syms, writer));
+            }
+        }
+    }
+    let ips: Vec<String> = rows.iter().map(|row| row.ip.to_string()).collect();
+    writer.symbols(&ips);
+    writer.symbols(rows.iter().map(|row| &row.queue.0));
+    longs(writer, types::TIMESTAMP, rows.iter().map(|row| row.live_ns));
+    longs(writer, types::TIMESTAMP, rows.iter().map(|row| row.rolled_ns));
+    longs(writer, types::LONG, rows.iter().map(|row| row.first_index.map(|index| long(index.0))));
+    longs(writer, types::LONG, rows.iter().map(|row| row.last_index.map(|index| long(index.0))));
+    writer.symbols(rows.iter().map(|row| &row.node));
+    writer.symbols(rows.iter().map(|row| row.state));
+    let memory: Vec<f64> = rows.iter().map(|row| row.memory_percent.unwrap_or(types::NULL_FLOAT)).collect();
+    writer.vector(types::FLOAT, types::ATTR_NONE, &memory);
+    longs(writer, types::LONG, rows.iter().map(|row| row.rows.map(long)));
+    longs(writer, types::LONG, rows.iter().map(|row| row.bytes.map(long)));
+    writer.symbols(rows.iter().map(|row| match row.verified {
+        Verified::Unknown => "",
+        Verified::Yes => "yes",
+        Verified::No => "no",
+    }));
+    ints(writer, rows.iter().map(|row| row.port.map(i32::from)));
+    writer.list_head(rows.len());
+    for row in rows {
+        let held: Vec<i64> = row.held.iter().flat_map(|held| [long(held.first().0), long(held.last().0)]).collect();
+        writer.vector(types::LONG, types::ATTR_NONE, &held);
+    }
+}
+
+/// All symbols are shown as the paper shows them, `` ,` ``.
+fn put_symbols(symbols: &[Vec<u8>], writer: &mut Writer<'_>) {
+    if symbols.is_empty() { writer.symbols([""]) } else { writer.symbols(symbols) }
+}

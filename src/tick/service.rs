@@ -1,0 +1,307 @@
+//! The tickerplant behind its port: messages to updates, calls and queries.
+
+use super::core::call;
+use super::globals::Globals;
+use super::host::OwnerHost;
+use super::plant::Plant;
+use super::plant::calls::{self, Called, Caller};
+use super::query::{self, Bounds, Done, Query};
+use super::worker::Worker;
+use crate::net::{CloseReason, ConnId, Control, Peer, Request, Service, message, signals};
+use crate::q::{self, QError};
+use bytes::Bytes;
+use mio::Waker;
+use proto::{Endian, Header, Limits, MessageKind, View, Writer, types};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// A tickerplant as the loop drives it.
+pub struct TickService {
+    pub plant: Plant,
+    codec: Limits,
+    queries: Worker<Query, Done>,
+    globals: Arc<Globals>,
+    own_bounds: Bounds,
+    may_assign: bool,
+    /// Set when the process was asked to end.
+    end: Arc<AtomicBool>,
+}
+
+/// How messages that are no updates are handled.
+pub struct ServiceOptions {
+    /// Bounds of a message.
+    pub codec: Limits,
+    pub globals: Globals,
+    /// Bounds of a query beside the loop, and of one on its thread.
+    pub query: Bounds,
+    pub own_query: Bounds,
+    /// Threads for queries.
+    pub threads: usize,
+    /// Whether clients may define anything.
+    pub may_assign: bool,
+}
+
+impl TickService {
+    /// Starts the threads for queries.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(
+        plant: Plant,
+        options: ServiceOptions,
+        waker: Arc<Waker>,
+        end: Arc<AtomicBool>,
+    ) -> io::Result<TickService> {
+        let ServiceOptions { codec, globals, query, own_query, threads, may_assign } = options;
+        let queries = query::start(threads, query, codec, waker)?;
+        Ok(TickService { plant, codec, queries, globals: Arc::new(globals), own_bounds: own_query, may_assign, end })
+    }
+
+    fn little(&mut self, conn: ConnId, body: &[u8], ctl: &mut Control) {
+        if let Some(call) = call::recognise(body) {
+            match ctl.request() {
+                // Refusals of updates that nobody waits for are counted and kept.
+                None => drop(self.plant.update(conn, &call, ctl)),
+                Some(request) => self.plant.update_sync(conn, &call, request, ctl),
+            }
+            return;
+        }
+        let caller = Caller { conn, request: ctl.request() };
+        match View::parse(body, Endian::Little, &self.codec) {
+            Ok((view, used)) if used == body.len() => self.other(&view, caller, ctl),
+            Ok((_, used)) => {
+                self.malformed(caller, &format!("badmsg: {} bytes after the object", body.len() - used), ctl)
+            }
+            Err(error) => self.malformed(caller, &error.to_string(), ctl),
+        }
+    }
+
+    /// Bytes in a whole message that are no object: kdb+ closes the connection; who waits is told why first.
+    fn malformed(&mut self, caller: Caller, reason: &str, ctl: &mut Control) {
+        self.plant.stats.malformed = self.plant.stats.malformed.wrapping_add(1);
+        match caller.request {
+            Some(request) => ctl.reply(request, message::error(reason.trim_start_matches('\'').as_bytes())),
+            None => ctl.close(caller.conn, reason),
+        }
+    }
+
+    /// Anything but an update in its usual form.
+    fn other(&mut self, view: &View<'_>, caller: Caller, ctl: &mut Control) {
+        let items: Vec<View<'_>>;
+        let atoms: Vec<Vec<u8>>;
+        if let Some(list) = view.list() {
+            items = list.iter().collect();
+        } else if let Some(vector) = view.vector().filter(|vector| vector.ty == types::SYMBOL) {
+            // A q peer sends (`.u.sub;`trade;`) as one symbol vector.
+            atoms = vector.symbols().map(symbol_atom).collect();
+            items = atoms
+                .iter()
+                .filter_map(|atom| View::parse(atom, Endian::Little, &self.codec).ok())
+                .map(|v| v.0)
+                .collect();
+        } else {
+            items = Vec::new();
+        }
+        let Some((function, args)) = items.split_first() else { return self.query(view, caller, ctl) };
+        if let Some(name) = function.text().filter(|name| calls::parameters(name).is_some()) {
+            return self.call(name, args, caller, ctl);
+        }
+        match (function.lambda(), args) {
+            (Some((_, source)), [count]) if calls::is_roll_lambda(source) => {
+                let own = int_atom(caller.conn.handle());
+                match View::parse(&own, Endian::Little, &self.codec) {
+                    Ok((own, _)) => self.call(b".u.asg.roll", &[own, *count], caller, ctl),
+                    Err(error) => self.malformed(caller, &error.to_string(), ctl),
+                }
+            }
+            _ => self.query(view, caller, ctl),
+        }
+    }
+
+    fn call(&mut self, name: &[u8], args: &[View<'_>], caller: Caller, ctl: &mut Control) {
+        let mut object = Vec::new();
+        let mut writer = Writer::new(&mut object);
+        let called = self.plant.call(name, args, caller, &mut writer, ctl);
+        let called = called.and_then(|called| {
+            writer.finish().map_err(|error| QError::with("limit", error.to_string()))?;
+            Ok(called)
+        });
+        match called {
+            Ok(called) => self.answer(called, &object, caller.request, ctl),
+            Err(error) => self.failed(&error, caller, ctl),
+        }
+    }
+
+    fn answer(&mut self, called: Called, object: &[u8], request: Option<Request>, ctl: &mut Control) {
+        let Some(request) = request else { return };
+        let answer = message::response(object).unwrap_or_else(|error| message::error(error.to_string().as_bytes()));
+        let answer = match ctl.peer(request.conn) {
+            Some(peer) => message::for_peer(answer, peer),
+            None => answer,
+        };
+        match called {
+            Called::Put => ctl.reply(request, answer),
+            Called::PutWhenDurable => self.plant.acknowledge_later(request, answer),
+            Called::Answered => {}
+        }
+    }
+
+    fn failed(&mut self, error: &QError, caller: Caller, ctl: &mut Control) {
+        self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
+        match caller.request {
+            Some(request) => {
+                let text = match error.detail.is_empty() {
+                    true => error.name.to_vec(),
+                    false => [&error.name, b": ".as_slice(), error.detail.as_bytes()].concat(),
+                };
+                ctl.reply(request, message::error(&text));
+            }
+            None => log::warn!("message of handle {}: {error}", caller.conn.handle()),
+        }
+    }
+
+    /// An expression: beside the loop if it can be, at once if it is about `.u`.
+    fn query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut Control) {
+        let Some(peer) = ctl.peer(caller.conn).cloned() else { return };
+        self.plant.stats.queries = self.plant.stats.queries.wrapping_add(1);
+        let who =
+            q::Caller { handle: caller.conn.handle(), user: peer.user.clone(), address: peer.z_a(), remote: true };
+        let (conn, request) = (caller.conn, caller.request);
+        let globals = Arc::clone(&self.globals);
+        let query = Query { conn, request, object: view.raw().to_vec(), caller: who, peer, globals };
+        if query.object.windows(3).any(|part| part == b".u.") {
+            return self.own_query(query, ctl);
+        }
+        // Its connection waits, so that what follows on it sees what this one did.
+        ctl.pause(conn);
+        self.queries.submit(query);
+    }
+
+    /// An expression on this thread.
+    fn own_query(&mut self, query: Query, ctl: &mut Control) {
+        self.plant.begin_turn(ctl);
+        self.plant.settle(ctl);
+        let Query { conn, request, object, caller, peer, .. } = query;
+        let mut host = OwnerHost {
+            plant: &mut self.plant,
+            ctl,
+            conn,
+            caller,
+            globals: &mut self.globals,
+            may_assign: self.may_assign,
+            codec: self.codec,
+            published: false,
+        };
+        let result = query::evaluate(&mut host, &object, self.own_bounds, &self.codec);
+        let published = host.published;
+        let (answer, error) = query::answer(result, &peer);
+        if published && error.is_none() {
+            if let Some(request) = request {
+                self.plant.acknowledge_later(request, answer);
+            }
+        } else {
+            self.answered(conn, request, answer, error, ctl);
+        }
+    }
+
+    fn answered(
+        &mut self,
+        conn: ConnId,
+        request: Option<Request>,
+        answer: Bytes,
+        error: Option<QError>,
+        ctl: &mut Control,
+    ) {
+        if let Some(error) = &error {
+            self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
+            match request {
+                None => log::warn!("message of handle {}: {error}", conn.handle()),
+                Some(_) => log::debug!("query of handle {}: {error}", conn.handle()),
+            }
+        }
+        if let Some(request) = request {
+            ctl.reply(request, answer);
+        }
+    }
+
+    fn queries_done(&mut self, ctl: &mut Control) {
+        while let Some(done) = self.queries.result() {
+            match done {
+                Done::Answer { conn, request, answer, error } => {
+                    self.answered(conn, request, answer, error, ctl);
+                    ctl.resume(conn);
+                }
+                Done::NeedsOwner(query) => {
+                    let conn = query.conn;
+                    self.own_query(query, ctl);
+                    ctl.resume(conn);
+                }
+            }
+        }
+    }
+}
+
+fn symbol_atom(text: &[u8]) -> Vec<u8> {
+    [&[types::SYMBOL_ATOM.cast_unsigned()], text, &[0]].concat()
+}
+
+fn int_atom(value: i32) -> Vec<u8> {
+    [&[types::INT.saturating_neg().cast_unsigned()], value.to_le_bytes().as_slice()].concat()
+}
+
+impl Service for TickService {
+    fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
+        log::debug!("handle {} opened by {peer}", conn.handle());
+    }
+
+    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
+        if header.kind == MessageKind::Response {
+            return;
+        }
+        if header.endian == Endian::Little {
+            return self.little(conn, body, ctl);
+        }
+        let caller = Caller { conn, request: ctl.request() };
+        let little =
+            View::parse(body, Endian::Big, &self.codec).map_err(|error| error.to_string()).and_then(|(view, _)| {
+                let mut little = Vec::with_capacity(body.len());
+                view.append_little(&mut little).map_err(|error| error.to_string())?;
+                Ok(little)
+            });
+        match little {
+            Ok(little) => self.little(conn, &little, ctl),
+            Err(reason) => self.malformed(caller, &reason, ctl),
+        }
+    }
+
+    fn turn_ended(&mut self, ctl: &mut Control) {
+        self.plant.end_turn(ctl);
+    }
+
+    fn writable(&mut self, conn: ConnId, ctl: &mut Control) {
+        self.plant.writable(conn, ctl);
+    }
+
+    fn closed(&mut self, conn: ConnId, _: &CloseReason, ctl: &mut Control) {
+        self.plant.closed(conn, ctl);
+    }
+
+    fn woken(&mut self, ctl: &mut Control) {
+        self.plant.woken(ctl);
+        self.queries_done(ctl);
+        if signals::is_asked(&self.end) {
+            self.plant.stop("the tickerplant was asked to end", ctl);
+            ctl.stop();
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.plant.deadline()
+    }
+
+    fn timer(&mut self, ctl: &mut Control) {
+        self.plant.timer(ctl);
+    }
+}
