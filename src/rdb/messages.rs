@@ -211,14 +211,29 @@ pub fn paper_roll(out: &mut Vec<u8>, next: u64) -> Result<(), EncodeError> {
 /// The start-up string of `tick/r.q`; with tables, one subscription for each of them in the same string.
 pub fn stock_subscribe(subscription: &Subscription) -> String {
     match subscription.tables.as_slice() {
-        [] => "(.u.sub[`;`];.u `i`L)".to_string(),
-        [one] => format!("(enlist .u.sub[`{one};`];.u `i`L)"),
-        many => format!("(.u.sub[;`]each`{};.u `i`L)", many.join("`")),
+        [] => "(.u.sub[`;`];`.u `i`L)".to_string(),
+        [one] => format!("(enlist .u.sub[`{one};`];`.u `i`L)"),
+        many => format!("(.u.sub[;`]each`{};`.u `i`L)", many.join("`")),
     }
 }
 
 /// Tells the paper's tickerplant from stock kdb+tick.
 pub const HAS_QUEUE: &str = "`asg in key`.u";
+
+/// Asks a tickerplant in q for its empty tables, by name.
+pub const SCHEMAS: &str = ".u.t!{0#value x}each .u.t";
+
+/// Reads the answer to [`SCHEMAS`].
+///
+/// # Errors
+/// What makes no sense.
+pub fn named_schemas(view: &View<'_>) -> Result<Vec<Schema>, String> {
+    let dict = view.dict().ok_or("no dictionary of tables")?;
+    let names = dict.keys.vector().ok_or("no names of tables")?.symbols();
+    let tables = dict.values.list().ok_or("no list of tables")?.iter();
+    let schema = |(name, table): (&[u8], View<'_>)| Schema::of(symbol::intern(name).ok()?, &wire::data(&table)?);
+    names.zip(tables).map(schema).collect::<Option<Vec<Schema>>>().ok_or_else(|| "a value is no table".to_string())
+}
 
 /// Where a day's log is, as a file symbol says it.
 fn log_path(view: &View<'_>) -> Option<PathBuf> {

@@ -161,6 +161,8 @@ class QTick:
             return kdb.K(-kdb.BOOL, int(self.paper))
         if text in state:
             return state[text]
+        if text == ".u.t!{0#value x}each .u.t":
+            return kdb.K(kdb.DICT, (state[".u.t"], kdb.lst(*self.tables.values())))
         if text == "(.u.sub[`;`];`.u `i`L)":
             return kdb.lst(self._sub(handle, "", ""), kdb.lst(state[".u.i"], state[".u.L"]))
         raise NameError(text)

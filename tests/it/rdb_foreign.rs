@@ -28,6 +28,19 @@ fn paper(options: &[(&str, &str)]) -> (Door, Node, Guest) {
 
 fn subscribed(guest: &mut Guest) {
     let (kind, value) = guest.next();
+    assert_eq!((kind, called(&value)), (MessageKind::Sync, ".u.t!{0#value x}each .u.t".to_string()));
+    guest.answer(|w| {
+        w.dict_head();
+        w.symbols(["trade", "quote"]);
+        w.list_head(2);
+        for _ in 0..2 {
+            w.table_head(["time", "sym", "n"]);
+            w.vector(types::TIMESPAN, types::ATTR_NONE, &[] as &[i64]);
+            w.vector_head(types::SYMBOL, types::ATTR_GROUPED, 0);
+            w.vector(types::LONG, types::ATTR_NONE, &[] as &[i64]);
+        }
+    });
+    let (kind, value) = guest.next();
     assert_eq!(kind, MessageKind::Async);
     let none = Value::Symbol(Vec::new());
     let name = |text: &str| Value::Symbol(text.as_bytes().to_vec());
@@ -127,7 +140,7 @@ fn stock(door: &Door, log: Option<(&Log, i64)>) -> Guest {
     let mut guest = door.accept();
     in_q(&mut guest, false);
     let (kind, value) = guest.next();
-    assert_eq!((kind, called(&value)), (MessageKind::Sync, "(.u.sub[`;`];.u `i`L)".to_string()));
+    assert_eq!((kind, called(&value)), (MessageKind::Sync, "(.u.sub[`;`];`.u `i`L)".to_string()));
     guest.answer(|w| {
         w.list_head(2);
         put_tables(w);

@@ -59,14 +59,43 @@ impl Ingest {
                 }
             }
             Dialect::Paper => {
+                self.define_early(client)?;
                 let (options, queue) = (self.options.clone(), self.identity.queue.clone());
                 self.write(|out| messages::paper_subscribe(out, &options.subscription, &queue));
                 self.send(client)?;
             }
             Dialect::Stock => self.subscribe(client)?,
         }
+        self.greeted = true;
         self.ask(Ask::Ready);
         Ok(())
+    }
+
+    /// The paper's tickerplant tells the tables to a live node only; one that waits asks, so that it can answer queries on
+    /// them. Where that is refused, the tables come later.
+    fn define_early(&mut self, client: &mut Client) -> Result<(), Fault> {
+        let request = message::message(MessageKind::Sync, |w| w.chars(messages::SCHEMAS));
+        let request = request.map_err(|error| Fault::Fatal(format!("cannot ask for the tables: {error}")))?;
+        let answer = client.request_raw(&request, |_| {})?;
+        let tables = match answer.view(&self.limits) {
+            Ok(view) => messages::named_schemas(&view),
+            Err(error) => Err(error.to_string()),
+        };
+        match tables {
+            Ok(mut tables) => {
+                let wanted = &self.options.subscription.tables;
+                let is_wanted = |table: &crate::table::Schema| {
+                    let name = crate::table::symbol::text(table.name);
+                    wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_bytes() == name)
+                };
+                tables.retain(is_wanted);
+                self.define(tables).map(drop)
+            }
+            Err(reason) => {
+                log::info!("the tables are told when this node is live: {reason}");
+                Ok(())
+            }
+        }
     }
 
     /// elastick's own way. False if the tickerplant does not know it.

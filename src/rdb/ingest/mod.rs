@@ -88,6 +88,8 @@ pub struct Ingest {
     started: Instant,
     dialect: Option<Dialect>,
     connected: bool,
+    /// It has joined or subscribed over this connection.
+    greeted: bool,
     date: Option<i32>,
     tip: Option<u64>,
     /// Nodes to ask the fleet for.
@@ -136,6 +138,7 @@ impl Ingest {
             started: Instant::now(),
             dialect: None,
             connected: false,
+            greeted: false,
             date: None,
             tip: None,
             desired: None,
@@ -162,11 +165,14 @@ impl Ingest {
             match Client::connect(address, ANSWER_WITHIN, self.limits) {
                 Ok(mut client) => {
                     log::info!("connected to the tickerplant at {address}");
-                    (pause, told) = (PAUSE_FIRST, false);
-                    self.connected = true;
+                    told = false;
+                    (self.connected, self.greeted) = (true, false);
                     let result = self.session(&mut client);
                     self.connected = false;
                     self.after_session(result);
+                    if self.greeted {
+                        pause = PAUSE_FIRST;
+                    }
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut told, true) {
