@@ -132,6 +132,7 @@ fn put_rows(rows: &[Row], writer: &mut Writer<'_>) {
     writer.vector(types::FLOAT, types::ATTR_NONE, &memory);
     longs(writer, types::LONG, rows.iter().map(|row| row.rows.map(long)));
     longs(writer, types::LONG, rows.iter().map(|row| row.bytes.map(long)));
+    longs(writer, types::LONG, rows.iter().map(|row| row.next.map(|next| long(next.0))));
     writer.symbols(rows.iter().map(|row| match row.verified {
         Verified::Unknown => "",
         Verified::Yes => "yes",
