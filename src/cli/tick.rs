@@ -58,7 +58,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     // The log first: a second tickerplant on the same directory is told so, not that the port is taken.
     let plant = Plant::start(plant_options, tables, parts.waker()).map_err(CliError::failed)?;
     let listen = settings.get(&options::PORT)?;
-    let mut listeners = Listeners::tcp(&listen).map_err(|error| CliError::Failed(format!("cannot listen: {error}")))?;
+    let mut listeners = Listeners::tcp(&listen)
+        .map_err(|error| CliError::Failed(format!("cannot listen on port {}: {error}", listen.first)))?;
     let directory = settings.get(&options::UNIX_SOCKETS)?;
     if !directory.is_empty() {
         listeners.unix(Path::new(&directory));

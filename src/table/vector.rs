@@ -234,6 +234,8 @@ impl Items {
         match self {
             Items::List(s) => match s.first() {
                 Some(Value::Vector(v)) => Value::Vector(v.cut(0, 0)),
+                // As in a namespace, whose first entry this is.
+                Some(Value::Null) => Value::Null,
                 Some(atom) if atom.is_atom() => Value::null_of((-atom.type_number()) as i8),
                 _ => Value::empty(),
             },

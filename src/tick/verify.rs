@@ -48,7 +48,8 @@ pub enum Answer {
         /// In words, where what is held differs from the log.
         difference: Option<String>,
     },
-    Position(UpdateIndex),
+    /// `None` if it has not got so many.
+    Position(Option<UpdateIndex>),
 }
 
 /// Starts the thread.
@@ -77,7 +78,7 @@ fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Don
         }
         Question::Position { from, until, messages } => {
             let found = position_of(tables, &spec, &mut reader, (from, until, messages), deadline)?;
-            Ok(Answer::Position(UpdateIndex(found)))
+            Ok(Answer::Position(found.map(UpdateIndex)))
         }
     });
     Done { handle, date, answer }
@@ -118,17 +119,17 @@ fn proof_of(
     window_proof(reader, range, deadline, |_, record, out| wanted(tables, spec, record, out))
 }
 
-/// The index behind the update with which a subscriber has got `messages` since `from`.
+/// The index behind the update with which a subscriber has got `messages` since `from`, if it got so many.
 fn position_of(
     tables: &Tables,
     spec: &LaneSpec,
     reader: &mut LogReader,
     (from, until, messages): (u64, u64, u64),
     deadline: Instant,
-) -> Result<u64, LogError> {
+) -> Result<Option<u64>, LogError> {
     let (mut counted, mut position) = (0u64, from);
     if messages == 0 {
-        return Ok(from);
+        return Ok(Some(from));
     }
     let mut scratch = Vec::new();
     reader.replay(from..until, 1 << 20, deadline, |chunk| {
@@ -145,7 +146,7 @@ fn position_of(
         }
         ControlFlow::Continue(())
     })?;
-    Ok(position)
+    Ok((counted == messages).then_some(position))
 }
 
 fn difference(logged: &Proof, held: &Proof) -> Option<String> {

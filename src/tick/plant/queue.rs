@@ -27,6 +27,8 @@ pub struct Member {
     pub subscription: Arc<Subscription>,
     /// A paper subscriber counts messages from this update on; before it, updates.
     pub counted_from: u64,
+    /// Its count at the last end of a day: the paper's `asg/r.q` as printed does not start anew.
+    pub carried: u64,
 }
 
 type ProofKey = (Handle, Date, Window);
@@ -96,7 +98,7 @@ impl Plant {
         let subscription = Arc::new(self.subscription(tabs, syms)?);
         let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name is a symbol"))?.to_vec());
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
-        let member = Member { form: Form::Table, subscription: Arc::clone(&subscription), counted_from: 0 };
+        let member = Member { form: Form::Table, subscription: Arc::clone(&subscription), counted_from: 0, carried: 0 };
         self.members.entry(conn).or_insert(member);
         let event = Event::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
         self.step_queue(event, None, ctl).map_or(Ok(()), Err)
@@ -137,13 +139,17 @@ impl Plant {
         let conn = ctl.by_handle(of).filter(|conn| self.members.contains_key(conn));
         let conn = conn.ok_or_else(|| QError::with("domain", format!("handle {of} is in no queue")))?;
         let Some(member) = self.members.get(&conn) else { return Ok(()) };
-        let count = u64::try_from(count).unwrap_or(0);
         let tip = self.feed.tip().index;
         let (from, date) = (member.counted_from, self.queue.date());
+        let count = u64::try_from(count).ok().and_then(|count| match count.checked_sub(member.carried) {
+            Some(today) if count > tip && today <= tip => Some(today),
+            _ => (count <= tip).then_some(count),
+        });
+        let count = count.ok_or_else(|| QError::with("domain", format!("there are {tip} updates so far")))?;
         let key = self.key_of_member(member, false);
         let everything = key.tables.iter().all(|wanted| *wanted == Some(crate::tick::filter::Symbols::All));
         if everything || count <= from {
-            let event = Event::Roll { handle: handle(conn), next: UpdateIndex(count.min(tip)), date };
+            let event = Event::Roll { handle: handle(conn), next: UpdateIndex(count), date };
             return self.step_queue(event, None, ctl).map_or(Ok(()), Err);
         }
         // It counts messages, and got one only for updates with rows that it wants: the log says which update that was.
@@ -166,7 +172,7 @@ impl Plant {
         let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "join takes a dictionary"))?;
         let join = self.joining(&dict, conn, ctl)?;
         let subscription = Arc::clone(&join.subscription);
-        self.members.insert(conn, Member { form: Form::Indexed, subscription, counted_from: 0 });
+        self.members.insert(conn, Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0 });
         let refused = self.step_queue(Event::Join(join), request, ctl);
         if refused.is_some() {
             self.members.remove(&conn);
@@ -516,8 +522,12 @@ impl Plant {
         let Some(held) = self.proofs.take(key) else { return };
         let (of, date, window) = *key;
         let Some(subscriber) = self.queue.by_handle(of) else { return };
-        let member =
-            Member { form: Form::Indexed, subscription: Arc::clone(&subscriber.subscription), counted_from: 0 };
+        let member = Member {
+            form: Form::Indexed,
+            subscription: Arc::clone(&subscriber.subscription),
+            counted_from: 0,
+            carried: 0,
+        };
         let spec = LaneSpec::new(self.key_of_member(&member, false));
         self.ask_log(of, date, spec, Question::Proof { window, held }, ctl);
     }
@@ -546,7 +556,10 @@ impl Plant {
                 }
                 self.step_queue(Event::Proved { handle, window, date, ok }, None, ctl);
             }
-            Ok(Answer::Position(next)) => {
+            Ok(Answer::Position(None)) => {
+                ::log::warn!("handle {handle} counts more messages than it was sent; it is not rolled");
+            }
+            Ok(Answer::Position(Some(next))) => {
                 self.step_queue(Event::Roll { handle, next, date }, None, ctl);
             }
             Err(error) => ::log::error!("handle {handle}: cannot look into the log of {date}: {error}"),

@@ -63,14 +63,15 @@ impl Plant {
             }
             Action::EndQueueDay { new_date } => {
                 let ended_tip = UpdateIndex(self.batch.tip());
+                for member in self.members.values_mut() {
+                    member.counted_from = 0;
+                    member.carried = member.carried.saturating_add(ended_tip.0);
+                }
                 self.batch = Batch::new(0);
                 self.step_queue_at(QueueEvent::DayEnd { new_date }, ended_tip, None, ctl);
             }
             Action::CloseLog { .. } => {
                 self.forget_old_logs();
-                for member in self.members.values_mut() {
-                    member.counted_from = 0;
-                }
                 self.queue_tick(ctl);
             }
         }

@@ -150,3 +150,35 @@ fn put_rows(rows: &[Row], writer: &mut Writer<'_>) {
 fn put_symbols(symbols: &[Vec<u8>], writer: &mut Writer<'_>) {
     if symbols.is_empty() { writer.symbols([""]) } else { writer.symbols(symbols) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Date, Event, Handle, Params, Queue, QueueName, Subscribe, Subscription, UpdateIndex};
+    use proto::{Endian, Limits, View};
+
+    #[test]
+    fn the_queue_is_a_table_of_all_its_columns() {
+        let mut queue = Queue::new(Params::default(), Date(0));
+        for handle in 5..8 {
+            let subscription = Subscription { tabs: vec![vec![]], syms: vec![vec![vec![]]] };
+            let subscribe = Subscribe {
+                handle: Handle(handle),
+                queue: QueueName(b"q".to_vec()),
+                subscription: subscription.into(),
+                ip: std::net::Ipv4Addr::LOCALHOST.into(),
+            };
+            queue.step(Event::Subscribe(subscribe), UpdateIndex(0), 0);
+        }
+        let mut object = Vec::new();
+        let mut writer = Writer::new(&mut object);
+        put_rows(&queue.rows(), &mut writer);
+        writer.finish().unwrap();
+        let (view, used) = View::parse(&object, Endian::Little, &Limits::default()).unwrap();
+        let table = view.table().unwrap();
+        assert_eq!((used, table.rows()), (object.len(), 3));
+        let names: Vec<&[u8]> = table.names.symbols().collect();
+        assert_eq!(names, crate::queue::COLUMNS.map(str::as_bytes));
+        assert_eq!(table.column(b"ip").unwrap().vector().unwrap().symbols().next(), Some(&b"127.0.0.1"[..]));
+    }
+}
