@@ -155,7 +155,7 @@ options! {
     SCHEMAS: PathBuf = units::path, "schemas" value "DIR|FILE", default Some("schemas"), programs &[Tick];
         "Directory that holds SRC.q, or the schema file itself";
     DURABILITY: Durability = units::durability, "durability" value "none|os|group(TIME)|each", default Some("os"),
-        programs &[Tick, Demo];
+        programs &[Tick];
         "When an update counts as logged: none = buffered, os = given to the operating system, group(5ms) = synced to disk \
          at most every 5 ms, each = synced before it is published";
     DAMAGE: Damage = units::damage, "damage" value "stop|keep-before|skip", default Some("stop"), programs &[Tick];
@@ -254,6 +254,9 @@ options! {
         "Nodes to run at most";
     LEAD_TIME: Duration = units::duration, "lead-time" value "TIME", default Some("300ms"), programs &[Demo];
         "Time that the fleet takes to launch a node, beside the start of its process";
+    DEMO_DURABILITY: Durability = units::durability, "durability" value "none|os|group(TIME)|each",
+        default Some("group(20ms)"), programs &[Demo];
+        "When the tickerplant counts an update as logged";
     SVG: PathBuf = units::path, "svg" value "FILE", programs &[Demo];
         "Write a picture of the day: capacity and use, nodes and their windows";
 }

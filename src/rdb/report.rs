@@ -100,6 +100,7 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
         ("roll", Value::Float(constants.policy.roll_percent())),
         ("scaled", Value::Bool(state.scaled)),
         ("lead", Value::Timespan(state.lead_ns.unwrap_or(NULL_LONG))),
+        ("catchUp", Value::Timespan(state.catch_up_ns.unwrap_or(NULL_LONG))),
         ("cushion", float(state.cushion)),
         ("rate", float(state.bytes_per_second)),
         ("budget", Value::Long(long(memory.budget))),

@@ -53,6 +53,8 @@ pub struct State {
     pub memory_percent: Option<f64>,
     pub scaled: bool,
     pub lead_ns: Option<i64>,
+    /// From being made live until all that had been logged by then was taken in.
+    pub catch_up_ns: Option<i64>,
     pub cushion: Option<f64>,
     pub bytes_per_second: Option<f64>,
     pub rows: u64,
@@ -79,6 +81,7 @@ impl Default for State {
             memory_percent: None,
             scaled: false,
             lead_ns: None,
+            catch_up_ns: None,
             cushion: None,
             bytes_per_second: None,
             rows: 0,

@@ -83,6 +83,9 @@ impl Cluster {
         let memory = stats.lookup("memory").and_then(|memory| memory.as_float()).filter(|percent| !percent.is_nan());
         row.memory_percent = memory.or(row.memory_percent);
         row.bytes = index("used").unwrap_or(row.bytes);
+        if let Some(Value::Timespan(ns)) = stats.lookup("catchUp") {
+            row.catch_up_ns = Some(ns).filter(|ns| *ns >= 0);
+        }
         row.rows = index("rows").unwrap_or(row.rows);
         if row.state == NodeState::Live {
             row.next = index("next").or(row.next);

@@ -65,9 +65,16 @@ impl Day {
         let schemas = dir.join("schemas");
         std::fs::create_dir_all(&schemas).map_err(CliError::failed)?;
         std::fs::write(schemas.join("sym.q"), SCHEMA).map_err(CliError::failed)?;
+        let logs = dir.join("log");
+        if logs.exists() {
+            return Err(CliError::Usage(format!(
+                "{} is there already; the demo's day begins with no log",
+                logs.display()
+            )));
+        }
         let port = free_port(&options.listen)?;
         let mut arguments = words(&["tick", "sym"]);
-        arguments.push(dir.join("log").into());
+        arguments.push(logs.into());
         arguments.extend(words(&[
             "-p",
             &port.to_string(),

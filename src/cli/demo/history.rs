@@ -30,8 +30,8 @@ struct Launch {
 pub struct Handover {
     pub from: String,
     pub to: String,
-    /// From one node's roll until the next was live, in nanoseconds.
-    pub gap_ns: i64,
+    /// From one node's roll until the next had taken in all that had been logged when it was made live.
+    pub took_ns: i64,
     /// From asking for the successor until the roll, divided by the successor's lead time.
     pub cushion: Option<f64>,
 }
@@ -44,6 +44,7 @@ pub struct History {
     launches: BTreeMap<String, Launch>,
     live_ns: BTreeMap<String, i64>,
     rolled_ns: BTreeMap<String, i64>,
+    catch_up_ns: BTreeMap<String, i64>,
     node_days: f64,
     last_share: f64,
     peak_nodes: u32,
@@ -79,6 +80,9 @@ impl History {
         for row in look.rows {
             if let Some(live_ns) = row.live_ns {
                 self.live_ns.insert(row.node.clone(), live_ns);
+            }
+            if let Some(catch_up_ns) = row.catch_up_ns {
+                self.catch_up_ns.insert(row.node.clone(), catch_up_ns);
             }
             if let Some(rolled_ns) = row.rolled_ns {
                 self.rolled_ns.insert(row.node.clone(), rolled_ns);
@@ -167,8 +171,9 @@ impl History {
             let lead_ns = launch.lead_ns.filter(|lead_ns| *lead_ns > 0)?;
             Some(rolled_ns.saturating_sub(launch.asked_ns).max(0) as f64 / lead_ns as f64)
         });
-        let gap_ns = live_ns.saturating_sub(rolled_ns).max(0);
-        Some(Handover { from: from.to_string(), to: to.to_string(), gap_ns, cushion })
+        let catch_up_ns = self.catch_up_ns.get(to).copied().unwrap_or(0);
+        let took_ns = live_ns.saturating_sub(rolled_ns).max(0).saturating_add(catch_up_ns);
+        Some(Handover { from: from.to_string(), to: to.to_string(), took_ns, cushion })
     }
 }
 
@@ -200,6 +205,7 @@ mod tests {
             rows: 0,
             bytes: 0,
             next: None,
+            catch_up_ns: None,
             verified: None,
             port: None,
         }
@@ -240,17 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn a_handover_has_its_gap_and_its_cushion() {
+    fn a_handover_has_its_time_and_its_cushion() {
         let mut history = History::new(100);
         let members = [member("a", 100, Some(2)), member("b", 10, Some(2))];
-        let rows = [
-            row("a", NodeState::Rolled, 80.0, Some(0), Some(106 * SECOND)),
-            row("b", NodeState::Live, 1.0, Some(107 * SECOND), None),
-        ];
+        let mut successor = row("b", NodeState::Live, 1.0, Some(107 * SECOND), None);
+        successor.catch_up_ns = Some(5);
+        let rows = [row("a", NodeState::Rolled, 80.0, Some(0), Some(106 * SECOND)), successor];
         history.look(&look(0.5, 110, &rows, &members));
         let handovers = history.handovers();
         assert_eq!(handovers.len(), 1);
-        assert_eq!((handovers[0].gap_ns, handovers[0].cushion), (SECOND, Some(3.0)));
+        assert_eq!((handovers[0].took_ns, handovers[0].cushion), (SECOND + 5, Some(3.0)));
     }
 
     #[test]

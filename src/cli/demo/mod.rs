@@ -74,7 +74,7 @@ fn resolve(settings: &Settings) -> Result<DemoOptions, CliError> {
         roll_percent: settings.get(&options::DEMO_ROLL)?,
         max_nodes: settings.get(&options::DEMO_MAX_NODES)?.max(1),
         lead_time: settings.get(&options::LEAD_TIME)?,
-        durability: settings.get(&options::DURABILITY)?,
+        durability: settings.get(&options::DEMO_DURABILITY)?,
         listen: settings.get(&options::DEMO_PORT)?,
         dir: settings.find(&options::DEMO_DIR)?,
         svg: settings.find(&options::SVG)?,

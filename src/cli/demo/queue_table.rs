@@ -23,6 +23,8 @@ pub struct Row {
     pub bytes: u64,
     /// The next update that a live node expects.
     pub next: Option<u64>,
+    /// From being made live until it had taken in all that was logged by then.
+    pub catch_up_ns: Option<i64>,
     pub verified: Option<bool>,
     pub port: Option<u16>,
 }
@@ -60,6 +62,8 @@ fn row(table: &Value, at: usize) -> Option<Row> {
         rows: index("rows").unwrap_or(0),
         bytes: index("bytes").unwrap_or(0),
         next: index("next").filter(|_| state == NodeState::Live),
+        // Only the node itself knows.
+        catch_up_ns: None,
         verified,
         port: long("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0),
     })

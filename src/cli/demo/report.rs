@@ -118,7 +118,7 @@ impl Report<'_> {
 
     fn figures(&self) -> Vec<String> {
         let handovers = self.history.handovers();
-        let longest = handovers.iter().max_by_key(|handover| handover.gap_ns);
+        let longest = handovers.iter().max_by_key(|handover| handover.took_ns);
         let cushion = handovers.iter().filter_map(|handover| handover.cushion).min_by(f64::total_cmp);
         let mut lines = vec![
             format!(
@@ -138,7 +138,7 @@ impl Report<'_> {
             lines.push(format!(
                 "handovers    {}; the longest took {}, from {} to {}",
                 handovers.len(),
-                text::span(u64::try_from(handover.gap_ns).unwrap_or(0)),
+                text::span(u64::try_from(handover.took_ns).unwrap_or(0)),
                 handover.from,
                 handover.to
             ));
@@ -182,7 +182,7 @@ impl Report<'_> {
             "handovers": handovers.iter().map(|handover| json!({
                 "from": handover.from,
                 "to": handover.to,
-                "gap_ns": handover.gap_ns,
+                "took_ns": handover.took_ns,
                 "cushion": handover.cushion,
             })).collect::<Vec<_>>(),
         })

@@ -92,6 +92,10 @@ pub struct Ingest {
     greeted: bool,
     date: Option<i32>,
     tip: Option<u64>,
+    /// The tip when this node was made live, and when that was; none once it has been reached.
+    catching_up: Option<(u64, Instant)>,
+    /// How long that took.
+    catch_up: Option<Duration>,
     /// Nodes to ask the fleet for.
     desired: Option<u32>,
     /// Messages to be sent.
@@ -141,6 +145,8 @@ impl Ingest {
             greeted: false,
             date: None,
             tip: None,
+            catching_up: None,
+            catch_up: None,
             desired: None,
             out: Vec::new(),
             replay: None,
@@ -346,6 +352,12 @@ impl Ingest {
 
     /// Looks at memory, answers of the fleet and queries, and does what the policy says. Then shows the state.
     fn watch(&mut self) {
+        if let Some((tip, since)) = self.catching_up
+            && self.intake.next().is_some_and(|next| next >= tip)
+        {
+            self.catching_up = None;
+            self.catch_up = Some(since.elapsed());
+        }
         self.watch_as(self.replay.is_some());
     }
 
@@ -479,6 +491,7 @@ impl Ingest {
             memory_percent: percent(memory.used, memory.budget),
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
+            catch_up_ns: self.catch_up.and_then(|time| i64::try_from(time.as_nanos()).ok()),
             cushion: self.policy.cushion(self.now_ns()),
             bytes_per_second: self.policy.bytes_per_second(),
             rows: self.intake.rows(),

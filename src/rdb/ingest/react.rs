@@ -6,6 +6,7 @@ use crate::net::client::{Client, ClientError};
 use crate::rdb::messages::{self, Live, Rebuild, Told};
 use crate::rdb::policy::{Event, Phase};
 use proto::Value;
+use std::time::Instant;
 
 impl Ingest {
     /// False if something is to be done before the next message.
@@ -61,6 +62,7 @@ impl Ingest {
         }
         self.date = Some(live.date);
         self.tip = Some(live.tip);
+        self.catching_up = Some((live.tip, Instant::now()));
         self.desired = live.position.map(|position| position.saturating_add(1));
         self.step(Event::BecameLive);
         if self.intake.open_window().is_none() {

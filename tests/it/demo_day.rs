@@ -1,0 +1,79 @@
+//! The whole demo, short: it must prove its day, and leave nothing behind when it is ended early.
+
+use crate::harness::{Directory, elastick, is_running, signal, wait_for};
+use serde_json::Value as Json;
+use std::path::Path;
+use std::process::Stdio;
+
+const SHORT: [&str; 13] = [
+    "demo",
+    "--json",
+    "--port",
+    "0",
+    "--minutes",
+    "0.3",
+    "--rate",
+    "2000",
+    "--node-memory",
+    "2MiB",
+    "--lead-time",
+    "50ms",
+    "--dir",
+];
+
+#[test]
+fn a_short_day_is_proved() {
+    let directory = Directory::new("demo-day");
+    let dir = directory.path().to_str().expect("a path");
+    let svg = directory.path().join("day.svg");
+    let more = [dir, "--svg", svg.to_str().expect("a path")];
+    let output = elastick(&[&SHORT[..], &more].concat()).output().expect("the demo runs");
+    let words = String::from_utf8_lossy(&output.stderr);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"));
+    assert!(output.status.success(), "{words}\n{report:#}");
+    assert_eq!(report["proved"], true);
+    assert_eq!(report["tip"], 36_000);
+    assert_eq!(
+        report["counted_rows"],
+        report["windows"]
+            .as_array()
+            .map_or(0, |windows| { windows.iter().filter_map(|window| window["rows"].as_u64()).sum() })
+    );
+    for table in report["tables"].as_array().expect("tables") {
+        assert_eq!(table["sent"], table["logged"]);
+        assert_eq!(table["logged"], table["held"]);
+    }
+    assert!(report["peak_nodes"].as_u64() >= Some(8), "{}", report["peak_nodes"]);
+    assert_eq!(report["nodes_left"], 1);
+    assert!(std::fs::read_to_string(&svg).expect("a picture").contains("</svg>"));
+}
+
+/// Processes that the demo's own processes say they started, and these themselves.
+fn started(dir: &Path) -> Vec<u32> {
+    let text = std::fs::read_to_string(dir.join("fleet.log")).unwrap_or_default();
+    let numbers = text.lines().filter_map(|line| line.split_once("started as process ")?.1.trim().parse().ok());
+    numbers.collect()
+}
+
+#[test]
+fn nothing_is_left_when_it_is_interrupted_or_killed() {
+    for how in ["INT", "KILL"] {
+        let directory = Directory::new(&format!("demo-{how}"));
+        let dir = directory.path().to_str().expect("a path");
+        let mut command = elastick(&[&SHORT[..], &[dir]].concat());
+        command.env("ELASTICK_LOG", "info").stdout(Stdio::null()).stderr(Stdio::null());
+        let mut demo = command.spawn().expect("the demo runs");
+        let nodes = wait_for("two nodes", || Some(started(directory.path())).filter(|nodes| nodes.len() >= 2));
+        let parent = |process: u32| {
+            let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+            status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse::<u32>().ok())
+        };
+        let fleet = parent(nodes[0]).expect("a node has a parent");
+        assert_eq!(parent(fleet), Some(demo.id()));
+        signal(demo.id(), how);
+        assert!(!demo.wait().expect("it ends").success());
+        wait_for("all processes to end", || {
+            nodes.iter().chain([&fleet]).all(|process| !is_running(*process)).then_some(())
+        });
+    }
+}
