@@ -9,7 +9,7 @@ use super::plant::calls::{self, Called};
 use super::plant::values::VARIABLES;
 use crate::net::{ConnId, Control};
 use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
-use crate::table::{Sym, Value, symbol};
+use crate::table::{Function, Sym, Value, symbol};
 use proto::{Endian, Limits, View, Writer};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -107,12 +107,30 @@ impl OwnerHost<'_> {
     }
 
     fn own(&self, name: &[u8]) -> Option<Value> {
+        if name == b".u.asg" {
+            return self.space(name);
+        }
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
         if !self.plant.put_variable(name, &mut writer) || writer.finish().is_err() {
             return None;
         }
         self.value(&object)
+    }
+}
+
+impl OwnerHost<'_> {
+    /// A namespace inside `.u`, as a dictionary.
+    fn space(&self, space: &[u8]) -> Option<Value> {
+        let mut keys = vec![Sym::NULL];
+        let mut values = vec![Value::Null];
+        for name in own_names(space) {
+            let full = symbol::intern(&[space, b".", name].concat()).ok()?;
+            let value = if native(full).is_some() { Value::func(Function::Native(full)) } else { self.global(full)? };
+            keys.push(symbol::intern(name).ok()?);
+            values.push(value);
+        }
+        Some(Value::dict(Value::symbols(keys), Value::list(values)))
     }
 }
 

@@ -10,3 +10,6 @@ mod rdb_foreign;
 mod rdb_native;
 mod rdb_process;
 mod rdb_support;
+mod tick_feed;
+mod tick_nodes;
+mod tick_support;

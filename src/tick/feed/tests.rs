@@ -327,7 +327,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
     #[test]
     fn every_subscriber_gets_exactly_what_it_asked_for(ops in prop::collection::vec(op(), 1..120)) {
         let mut world = World::new();

@@ -39,7 +39,7 @@ pub const FUNCTIONS: [(&str, u8); 16] = [
     (".u.asg.roll", 2),
     (".u.asg.end", 1),
     (".u.asg.join", 1),
-    (".u.asg.from", 2),
+    (".u.asg.from", 1),
     (".u.asg.stream", 2),
     (".u.asg.rolling", 3),
     (".u.asg.proved", 4),

@@ -29,6 +29,8 @@ pub struct Member {
     pub counted_from: u64,
     /// Its count at the last end of a day: the paper's `asg/r.q` as printed does not start anew.
     pub carried: u64,
+    /// The day has ended before this node has said where to feed it from: whatever it says, the new day is fed from its start.
+    pub from_start: bool,
 }
 
 type ProofKey = (Handle, Date, Window);
@@ -98,7 +100,13 @@ impl Plant {
         let subscription = Arc::new(self.subscription(tabs, syms)?);
         let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name is a symbol"))?.to_vec());
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
-        let member = Member { form: Form::Table, subscription: Arc::clone(&subscription), counted_from: 0, carried: 0 };
+        let member = Member {
+            form: Form::Table,
+            subscription: Arc::clone(&subscription),
+            counted_from: 0,
+            carried: 0,
+            from_start: false,
+        };
         self.members.entry(conn).or_insert(member);
         let event = Event::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
         self.step_queue(event, None, ctl).map_or(Ok(()), Err)
@@ -172,7 +180,8 @@ impl Plant {
         let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "join takes a dictionary"))?;
         let join = self.joining(&dict, conn, ctl)?;
         let subscription = Arc::clone(&join.subscription);
-        self.members.insert(conn, Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0 });
+        self.members
+            .insert(conn, Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false });
         let refused = self.step_queue(Event::Join(join), request, ctl);
         if refused.is_some() {
             self.members.remove(&conn);
@@ -281,20 +290,19 @@ impl Plant {
         self.step_queue(Event::Status { handle: handle(conn), status }, None, ctl);
     }
 
-    /// `.u.asg.from[next]` and, of a day, `.u.asg.from[next;date]`: a word about a day that has ended says nothing any more.
+    /// `.u.asg.from[next]`.
     ///
     /// # Errors
     /// `domain` for one that is not live.
     pub fn asg_from(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
-        let next = index_argument(args, 0)?;
-        if self.date_argument(args, 1)? != self.queue.date() {
-            return Ok(());
-        }
+        let asked = index_argument(args, 0)?;
         self.settle(ctl);
         let own = self.queue.by_handle(handle(conn));
         if !own.is_some_and(|of| of.state == crate::queue::State::Live) {
             return Err(QError::with("domain", "only a live node is fed"));
         }
+        let ended = self.members.get_mut(&conn).is_some_and(|member| std::mem::take(&mut member.from_start));
+        let next = if ended { UpdateIndex(0) } else { asked };
         if next.0 > self.feed.tip().index {
             return Err(QError::with("domain", format!("update {next} is beyond the tip {}", self.feed.tip().index)));
         }
@@ -527,6 +535,7 @@ impl Plant {
             subscription: Arc::clone(&subscriber.subscription),
             counted_from: 0,
             carried: 0,
+            from_start: false,
         };
         let spec = LaneSpec::new(self.key_of_member(&member, false));
         self.ask_log(of, date, spec, Question::Proof { window, held }, ctl);

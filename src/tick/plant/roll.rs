@@ -53,12 +53,14 @@ impl Plant {
             }
             Action::SendEnd { date } => {
                 let end = messages::end(date.0);
-                // Live ones that have not said where to feed them from: the new day is fed to them from its start.
                 let replaying: Vec<_> = self.live_but_not_fed(ctl);
                 self.feed.end_day(&end, ctl);
                 for conn in replaying {
                     ctl.send(conn, end.clone());
-                    self.feed_from(conn, 0, ctl);
+                    // Where it will ask to be fed from may be said of the old day still.
+                    if let Some(member) = self.members.get_mut(&conn) {
+                        member.from_start = true;
+                    }
                 }
             }
             Action::EndQueueDay { new_date } => {
@@ -78,6 +80,7 @@ impl Plant {
         true
     }
 
+    /// Live nodes that have not said yet where to feed them from.
     fn live_but_not_fed(&self, ctl: &Control) -> Vec<crate::net::ConnId> {
         let live = self.queue.subscribers().iter().filter(|subscriber| subscriber.state == State::Live);
         let conns = live.filter_map(|subscriber| ctl.by_handle(subscriber.handle?.0));

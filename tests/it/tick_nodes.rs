@@ -1,0 +1,199 @@
+//! The tickerplant's side of elastick's own protocol, played message by message.
+
+use crate::tick_support::*;
+use elastick::log::{Proof, update_hash};
+use elastick::net::Client;
+use proto::{Value, encode};
+
+fn joining(node: &str, queue: &str) -> Value {
+    let keys = ["proto", "node", "queue", "tabs", "syms", "port", "date", "held", "live", "first", "next"];
+    let values = [
+        Value::Long(1),
+        Value::symbol(node),
+        Value::symbol(queue),
+        Value::symbol(""),
+        Value::symbol(""),
+        Value::Int(0),
+        Value::Date(i32::MIN),
+        Value::longs([]),
+        Value::Bool(false),
+        Value::Long(i64::MIN),
+        Value::Long(i64::MIN),
+    ];
+    call(".u.asg.join", [Value::dict(Value::symbols(keys), Value::list(values))])
+}
+
+/// A node of the queue `q`.
+fn node(tick: &Tick, name: &str) -> Client {
+    let mut client = tick.client();
+    let answer = client.request(&joining(name, "q")).unwrap();
+    assert!(answer.lookup("tip").is_some(), "{answer:?}");
+    client
+}
+
+fn field(message: &Value, key: &str) -> i64 {
+    message.item(1).and_then(|d| d.lookup(key)).and_then(|v| v.as_long()).unwrap()
+}
+
+/// What a node that took in these updates says it holds.
+fn proof_of(updates: &[Value]) -> Proof {
+    let mut proof = Proof::new();
+    for update in updates {
+        let Some(Value::Table { columns, .. }) = update.item(2) else { panic!("{update:?}") };
+        let mut bytes = Vec::new();
+        columns.iter().for_each(|column| encode::encode_object(column, &mut bytes).unwrap());
+        proof.add(b"trade", ids(update).len() as u64, update_hash(&bytes));
+    }
+    proof
+}
+
+fn proof_table(proof: &Proof) -> Value {
+    let longs = |of: fn(&elastick::log::TableProof) -> u64| {
+        Value::longs(proof.iter().map(|(_, own)| of(&own).cast_signed()).collect::<Vec<i64>>())
+    };
+    Value::table([
+        ("tab", Value::symbols(proof.iter().map(|(name, _)| name.to_vec()))),
+        ("updates", longs(|own| own.updates)),
+        ("rows", longs(|own| own.rows)),
+        ("hash", longs(|own| own.hash)),
+    ])
+}
+
+fn rolling(next: i64, proof: &Proof, date: Value) -> Value {
+    call(".u.asg.rolling", [Value::Long(next), proof_table(proof), date])
+}
+
+#[test]
+fn a_first_node_is_live_at_once_and_is_fed_from_where_it_says() {
+    let tick = Tick::start("tick-from", &[]);
+    let mut feed = tick.client();
+    (0..5).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
+    let mut node = node(&tick, "n");
+    let live = told(&mut node);
+    assert_eq!((name_of(&live).as_str(), field(&live, "first"), field(&live, "tip")), (".u.asg.live", 0, 5));
+    feed.request(&trades(5..7)).unwrap();
+    node.send_async(&call(".u.asg.from", [Value::Long(2)])).unwrap();
+    node.flush().unwrap();
+    let updates: Vec<Value> = (0..4).map(|_| told(&mut node)).collect();
+    assert_eq!(updates.iter().map(index).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!(updates.iter().flat_map(ids).collect::<Vec<_>>(), [2, 3, 4, 5, 6]);
+    feed.request(&trades(7..8)).unwrap();
+    assert_eq!(index(&told(&mut node)), 6);
+}
+
+#[test]
+fn a_window_is_streamed_to_a_node_that_cannot_read_the_log() {
+    let tick = Tick::start("tick-stream", &[]);
+    let mut feed = tick.client();
+    (0..10).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
+    let mut node = node(&tick, "n");
+    assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
+    node.send_async(&call(".u.asg.stream", [Value::Long(3), Value::Long(6)])).unwrap();
+    node.flush().unwrap();
+    assert_eq!((0..3).map(|_| index(&told(&mut node))).collect::<Vec<_>>(), [3, 4, 5]);
+    let done = told(&mut node);
+    assert_eq!(
+        (name_of(&done).as_str(), done.item(1), done.item(2)),
+        (".u.asg.streamed", Some(Value::Long(3)), Some(Value::Long(6)))
+    );
+}
+
+/// A live node that has taken in five trades, and one that waits.
+fn handover(name: &str) -> (Tick, Client, Client, Client, Vec<Value>) {
+    let tick = Tick::start(name, &[]);
+    let mut feed = tick.client();
+    let mut first = node(&tick, "first");
+    assert_eq!(name_of(&told(&mut first)), ".u.asg.live");
+    first.send_async(&call(".u.asg.from", [Value::Long(0)])).unwrap();
+    first.flush().unwrap();
+    (0..5).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
+    let updates = (0..5).map(|_| told(&mut first)).collect();
+    let second = node(&tick, "second");
+    (tick, feed, first, second, updates)
+}
+
+#[test]
+fn a_handover_whose_proof_agrees_is_shown_as_verified() {
+    let (_tick, mut feed, mut first, mut second, updates) = handover("tick-proof");
+    let date = feed.query(".u.d").unwrap();
+    first.send_async(&rolling(5, &proof_of(&updates), date)).unwrap();
+    first.flush().unwrap();
+    let live = told(&mut second);
+    assert_eq!((name_of(&live).as_str(), field(&live, "first")), (".u.asg.live", 5));
+    eventually(&mut feed, "exec verified from .u.asg.tab where node=`first", &Value::symbols(["yes"]));
+}
+
+#[test]
+fn a_handover_whose_proof_differs_is_rebuilt() {
+    let (_tick, mut feed, mut first, mut second, updates) = handover("tick-differs");
+    let date = feed.query(".u.d").unwrap();
+    // It lost an update.
+    first.send_async(&rolling(5, &proof_of(&updates[1..]), date)).unwrap();
+    first.flush().unwrap();
+    let recheck = told(&mut first);
+    assert_eq!(name_of(&recheck), ".u.asg.recheck");
+    assert_eq!(name_of(&told(&mut second)), ".u.asg.live");
+    assert_eq!(feed.query(".u.stats`differing").unwrap(), Value::Long(1));
+}
+
+#[test]
+fn nodes_are_told_that_the_tickerplant_ends() {
+    let mut tick = Tick::start("tick-bye", &[]);
+    let mut node = node(&tick, "n");
+    assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
+    assert!(tick.process.stop().success());
+    assert_eq!(name_of(&told(&mut node)), ".u.asg.bye");
+}
+
+#[test]
+fn a_node_that_replays_while_the_day_ends_is_fed_the_new_day_from_its_start() {
+    let tick = Tick::start("tick-late-from", &[]);
+    let mut feed = tick.client();
+    (0..3).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
+    let mut node = node(&tick, "n");
+    assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
+    feed.query(".u.endofday[]").unwrap();
+    (10..15).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
+    // Said of the day that has ended.
+    node.send_async(&call(".u.asg.from", [Value::Long(3)])).unwrap();
+    node.flush().unwrap();
+    assert_eq!(name_of(&told(&mut node)), ".u.end");
+    assert_eq!(take_ids(&mut node, 5), [10, 11, 12, 13, 14]);
+}
+
+#[test]
+fn a_paper_subscriber_of_some_symbols_rolls_at_the_update_that_it_counts() {
+    let tick = Tick::start("tick-paper-count", &[]);
+    let mut feed = tick.client();
+    (0..4).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
+    let mut first = tick.client();
+    let subscribe = |queue: &str| {
+        call(".u.asg.sub", [Value::symbols(["trade"]), Value::list([Value::symbols(["A"])]), Value::symbol(queue)])
+    };
+    first.send_async(&subscribe("q")).unwrap();
+    first.flush().unwrap();
+    let replay = told(&mut first);
+    assert_eq!((name_of(&replay).as_str(), replay.item(3)), (".sub.rep", Some(Value::longs([0, 4]))));
+    // Trades 6 and 9 are its own; it has counted four updates of the replay and two messages.
+    (4..12).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
+    assert_eq!(take_ids(&mut first, 2), [6, 9]);
+    let roll = Value::list([Value::lambda("{.u.asg.roll[.z.w;x]}"), Value::Long(6)]);
+    first.send_async(&roll).unwrap();
+    first.flush().unwrap();
+    let mut second = tick.client();
+    eventually(&mut feed, "exec lastI from .u.asg.tab where not null rolled", &Value::longs([10]));
+    second.send_async(&subscribe("q")).unwrap();
+    second.flush().unwrap();
+    assert_eq!(told(&mut second).item(3), Some(Value::longs([10, 12])));
+}
+
+#[test]
+fn the_queue_is_remembered_over_a_restart() {
+    let mut tick = Tick::start("tick-queue-restart", &[]);
+    let mut node = node(&tick, "n");
+    assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
+    tick.process.kill();
+    let tick = tick.restarted(&[]);
+    let mut client = tick.client();
+    assert_eq!(client.query("exec node from .u.asg.tab").unwrap(), Value::symbols(["n"]));
+}
