@@ -15,6 +15,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Where cores are short, a query gives way to the thread that ingests.
+const NICE: i32 = 10;
+
 /// A message from a client.
 #[derive(Debug)]
 pub struct Job {
@@ -92,6 +95,8 @@ impl Pool {
         for number in 0..threads.max(1) {
             let (inner, done, wake) = (Arc::clone(&pool.inner), done.clone(), wake.clone());
             std::thread::Builder::new().name(format!("query {number}")).spawn(move || {
+                // On Linux this is the thread's own. Without it queries run as well, only less kindly.
+                let _ = rustix::process::nice(NICE);
                 while let Some(job) = inner.next() {
                     // A service that is gone wants no answers.
                     let _ = done.send(inner.run(job));

@@ -198,6 +198,7 @@ impl Door {
     pub fn accept(&self) -> Guest {
         let (mut stream, _) = self.0.accept().expect("a node connects");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        stream.set_nodelay(true).expect("a socket");
         let mut hello = Vec::new();
         let mut byte = [0; 1];
         while hello.last() != Some(&0) {
