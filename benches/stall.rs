@@ -117,9 +117,9 @@ fn main() {
     let limit = QUERY_SECONDS.to_string();
     let arguments = ["rdb", &address, "-p", "0", "--memory", "4GiB", "-T", &limit, "--query-threads", "2"];
     let mut node = harness::Process::start(&mut harness::elastick(&arguments));
-    let port = node.number_after("listening on");
     let mut guest = door.accept();
     guest.join(9821, 0, false);
+    let port = node.number_after("listening on");
     guest.make_live(0, 0, 9821, None);
     guest.call(".u.asg.from");
     let mut index = 0;

@@ -41,18 +41,17 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let tickerplant = options.tickerplant.to_string();
     let node = node::prepare(options, fleet, crate::rdb::evaluate::evaluate).map_err(CliError::failed)?;
-    let mut out = std::io::stdout();
-    let identity = node.identity();
-    writeln!(
-        out,
-        "{} of queue {}, tickerplant {tickerplant}, listening on {}",
-        identity.node, identity.queue, identity.port
-    )?;
-    out.flush()?;
-    match node.run().map_err(CliError::failed)? {
+    let identity = node.identity().clone();
+    let ready = move || {
+        let mut out = std::io::stdout();
+        let line = format!("{} of queue {}, tickerplant {tickerplant}", identity.node, identity.queue);
+        // Whoever reads the line may be gone; the node is not there for that alone.
+        let _ = writeln!(out, "{line}, listening on {}", identity.port).and_then(|()| out.flush());
+    };
+    match node.run(ready).map_err(CliError::failed)? {
         Ending::Asked => Ok(()),
         Ending::Terminated => {
-            writeln!(out, "the day is over; terminated")?;
+            writeln!(std::io::stdout(), "the day is over; terminated")?;
             Ok(())
         }
         Ending::Failed(reason) => Err(CliError::Failed(reason)),

@@ -100,16 +100,16 @@ impl Node {
         &self.identity
     }
 
-    /// Runs until the node ends, and says why it did.
+    /// Runs until the node ends, and says why it did. For `ready` see [`Ingest::run`]; clients may connect before.
     ///
     /// # Errors
     /// The system's: no thread, no readiness queue.
-    pub fn run(self) -> io::Result<Ending> {
+    pub fn run(self, ready: impl FnOnce() + Send + 'static) -> io::Result<Ending> {
         let Node { mut reactor, mut ingest, shared, .. } = self;
         let guard = EndsWithThread(Arc::clone(&shared));
         let thread = std::thread::Builder::new().name("ingest".into()).spawn(move || {
             let _guard = guard;
-            ingest.run();
+            ingest.run(ready);
         })?;
         reactor.run()?;
         shared.end(Ending::Asked);

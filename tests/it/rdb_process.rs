@@ -27,9 +27,9 @@ fn live_with(tables: crate::rdb_support::Tables, options: &[&str]) -> Scene {
     let mut arguments = vec!["rdb", &address, "-p", "0"];
     arguments.extend_from_slice(options);
     let mut node = Process::start(&mut elastick(&arguments));
-    let port = node.number_after("listening on");
     let mut guest = door.accept();
     let joined = guest.join(DATE, 0, false);
+    let port = node.number_after("listening on");
     assert_eq!(entry(&joined, "port"), Value::Int(i32::from(port)));
     guest.make_live(0, 0, DATE, None);
     guest.call(".u.asg.from");

@@ -106,7 +106,7 @@ impl Node {
         let node = ingest::Identity { node: "node-1".to_string(), queue: "rdb".to_string(), port: 7001 };
         let fleet = capacity::start(fleet).expect("thread");
         let mut ingest = Ingest::new(options, node, Arc::clone(&shared), store, meter, fleet).expect("figures");
-        let thread = std::thread::spawn(move || ingest.run());
+        let thread = std::thread::spawn(move || ingest.run(|| {}));
         Node { shared, asked, thread: Some(thread) }
     }
 

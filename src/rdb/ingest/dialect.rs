@@ -67,6 +67,7 @@ impl Ingest {
             Dialect::Stock => self.subscribe(client)?,
         }
         self.greeted = true;
+        self.tell_ready();
         self.ask(Ask::Ready);
         Ok(())
     }

@@ -114,6 +114,7 @@ pub struct Ingest {
     watch_bytes: u64,
     budget_bytes: u64,
     full_warned: bool,
+    ready: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Ingest {
@@ -159,11 +160,14 @@ impl Ingest {
             watched: Usage::default(),
             budget_bytes,
             full_warned: false,
+            ready: None,
         })
     }
 
-    /// Runs until the node ends.
-    pub fn run(&mut self) {
+    /// Runs until the node ends. `ready` is called once: when the node has joined, so that its tables are known, or when the
+    /// tickerplant turns out not to be there yet.
+    pub fn run(&mut self, ready: impl FnOnce() + Send + 'static) {
+        self.ready = Some(Box::new(ready));
         let mut pause = PAUSE_FIRST;
         let mut told = false;
         while !self.shared.is_ending() {
@@ -186,9 +190,16 @@ impl Ingest {
                     }
                 }
             }
+            self.tell_ready();
             self.watch();
             self.wait(pause);
             pause = pause.saturating_mul(2).min(PAUSE_MOST);
+        }
+    }
+
+    pub(super) fn tell_ready(&mut self) {
+        if let Some(ready) = self.ready.take() {
+            ready();
         }
     }
 
