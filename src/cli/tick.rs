@@ -22,7 +22,7 @@ pub fn command() -> Command {
     command_for(Program::Tick)
         .about("Tickerplant: takes updates over kdb+ IPC, logs them, publishes them")
         .after_help(
-            "Tables come from SRC.q in the directory of --schemas; the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
+            "Tables come from SRC.q in the directory of --schemas, or tick/SRC.q, and for sym there are built-in ones; the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
              everything is written and synced, subscribers are told. Started again on the same day, it goes on with log and queue.",
         )
 }
@@ -32,10 +32,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let limits = Limits::resolve(&settings)?;
     symbol::set_limit(limits.symbols);
     let src = settings.get(&options::SRC)?;
-    let path = schema_path(&settings.get(&options::SCHEMAS)?, &src);
-    let schema = schema_file::load(&path).map_err(CliError::failed)?;
-    let tables =
-        Tables::new(schema.tables).map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))?;
+    let source = schema_file::find(&settings.get(&options::SCHEMAS)?, &src);
+    let schema = schema_file::load(&source).map_err(CliError::failed)?;
+    let tables = Tables::new(schema.tables).map_err(|error| CliError::Failed(format!("{source}: {error}")))?;
     let tables = Arc::new(tables);
     let every = settings.get(&options::TIMER)?;
     let plant_options = PlantOptions {
@@ -94,14 +93,6 @@ fn query_time(settings: &Settings, limits: &Limits) -> Result<Duration, CliError
     let asked = settings.get(&options::QUERY_TIME)?;
     let most = Duration::from_nanos(limits.query_time_ns);
     Ok(if asked.is_zero() { most } else { asked.min(most) })
-}
-
-/// The schema file: the one given, or SRC.q in the directory given.
-fn schema_path(schemas: &Path, src: &str) -> PathBuf {
-    if schemas.extension().is_some_and(|ending| ending == "q") {
-        return schemas.to_path_buf();
-    }
-    schemas.join(format!("{src}.q"))
 }
 
 /// `-U FILE`, or `-u FILE` unless that is the number 1.

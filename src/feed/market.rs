@@ -134,10 +134,12 @@ impl Market {
                     writer.symbol_item(self.universe.symbols().get(row.symbol).map_or("", |s| s.name.as_str()))
                 }
                 Role::Condition => writer.symbol_item([row.condition].trim_ascii()),
+                Role::Side => writer.symbol_item([side(row)]),
                 _ => writer.symbol_item([row.exchange]),
             }),
             types::CHAR => rows.iter().for_each(|row| match column.role {
                 Role::Condition => writer.raw(&[row.condition]),
+                Role::Side => writer.raw(&[side(row)]),
                 _ => writer.raw(&[row.exchange]),
             }),
             types::BOOL => rows.iter().for_each(|row| writer.raw(&[u8::from(row.noise % 50 == 0)])),
@@ -159,6 +161,10 @@ impl Market {
 
 fn letter(letters: &[u8], rng: &mut Rng) -> u8 {
     rng.choice(letters).copied().unwrap_or(b' ')
+}
+
+fn side(row: &Row) -> u8 {
+    if row.noise.is_multiple_of(2) { b'B' } else { b'S' }
 }
 
 fn number(role: Role, row: &Row) -> f64 {

@@ -32,6 +32,8 @@ pub enum Role {
     Exchange,
     /// A trade's or quote's condition, a letter.
     Condition,
+    /// Who began the trade: `B` or `S`.
+    Side,
     /// Nothing that the market knows of: any value of its type.
     Other,
 }
@@ -49,6 +51,7 @@ impl Role {
             "asize" | "asksize" => Role::AskSize,
             "ex" | "src" => Role::Exchange,
             "cond" | "mode" => Role::Condition,
+            "side" => Role::Side,
             _ => Role::Other,
         }
     }

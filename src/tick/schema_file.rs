@@ -15,31 +15,71 @@ pub struct SchemaFile {
     pub globals: Vec<(Sym, Value)>,
 }
 
+/// The schema that is used where there is no file for the name `sym`.
+pub const BUILT_IN: &str = include_str!("../../schemas/sym.q");
+
+/// Where a schema comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    File(PathBuf),
+    BuiltIn,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::BuiltIn => f.write_str("built-in sym.q"),
+        }
+    }
+}
+
+/// The schema called `src`: `given` itself where it is a file, `SRC.q` in it, `tick/SRC.q` as kdb+tick keeps it, or for `sym`
+/// the built-in one.
+pub fn find(given: &Path, src: &str) -> Source {
+    if given.extension().is_some_and(|ending| ending == "q") {
+        return Source::File(given.to_path_buf());
+    }
+    let name = format!("{src}.q");
+    let first = given.join(&name);
+    let found = [first.clone(), Path::new("tick").join(&name)].into_iter().find(|path| path.is_file());
+    match found {
+        Some(path) => Source::File(path),
+        None if src == "sym" => Source::BuiltIn,
+        None => Source::File(first),
+    }
+}
+
 /// Why a schema file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaFileError {
-    #[error("{path}: {error}")]
-    Read { path: PathBuf, error: io::Error },
-    #[error("{path}, {error}")]
-    Script { path: PathBuf, error: ScriptError },
-    #[error("{path} defines no table")]
-    NoTable { path: PathBuf },
+    #[error("{origin}: {error}")]
+    Read { origin: Source, error: io::Error },
+    #[error("{origin}, {error}")]
+    Script { origin: Source, error: ScriptError },
+    #[error("{origin} defines no table")]
+    NoTable { origin: Source },
 }
 
 /// Runs a schema file and takes the tables of the root namespace, as kdb+tick does.
 ///
 /// # Errors
 /// The file's, or the script's with its line.
-pub fn load(path: &Path) -> Result<SchemaFile, SchemaFileError> {
-    let text = std::fs::read(path).map_err(|error| SchemaFileError::Read { path: path.to_path_buf(), error })?;
+pub fn load(source: &Source) -> Result<SchemaFile, SchemaFileError> {
+    let text = match source {
+        Source::BuiltIn => BUILT_IN.as_bytes().to_vec(),
+        Source::File(path) => {
+            std::fs::read(path).map_err(|error| SchemaFileError::Read { origin: source.clone(), error })?
+        }
+    };
     let mut session = Session::new();
-    script::run(&text, &mut session).map_err(|error| SchemaFileError::Script { path: path.to_path_buf(), error })?;
+    script::run(&text, &mut session).map_err(|error| SchemaFileError::Script { origin: source.clone(), error })?;
     let globals: Vec<(Sym, Value)> = session.globals().map(|(name, value)| (name, grouped(value.clone()))).collect();
     let in_root = |name: &Sym| !symbol::text(*name).starts_with(b".");
     let tables: Vec<Schema> =
         globals.iter().filter(|(name, _)| in_root(name)).filter_map(|(name, value)| Schema::of(*name, value)).collect();
     if tables.is_empty() {
-        return Err(SchemaFileError::NoTable { path: path.to_path_buf() });
+        return Err(SchemaFileError::NoTable { origin: source.clone() });
     }
     Ok(SchemaFile { tables, globals })
 }
@@ -63,7 +103,7 @@ mod tests {
     fn tables_of(text: &str, name: &str) -> Result<Vec<String>, String> {
         let path = std::env::temp_dir().join(format!("elastick-schema-{name}-{}.q", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let loaded = load(&path).map_err(|error| error.to_string());
+        let loaded = load(&Source::File(path.clone())).map_err(|error| error.to_string());
         std::fs::remove_file(&path).unwrap();
         let name = |schema: &Schema| String::from_utf8_lossy(symbol::text(schema.name)).into_owned();
         loaded.map(|file| file.tables.iter().map(name).collect())
@@ -74,6 +114,19 @@ mod tests {
         let text = "trade:([]time:`timespan$();sym:`g#`symbol$())\nlimit:10\n\
                     .x.hidden:([]a:())\nquote:([]time:`timestamp$();sym:`symbol$();note:())\n";
         assert_eq!(tables_of(text, "order").unwrap(), ["trade", "quote"]);
+    }
+
+    #[test]
+    fn the_name_sym_has_a_built_in_schema_and_others_have_none() {
+        let nowhere = Path::new("no-such-folder");
+        assert_eq!(find(nowhere, "sym"), Source::BuiltIn);
+        assert_eq!(find(nowhere, "other"), Source::File(nowhere.join("other.q")));
+        assert_eq!(load(&Source::BuiltIn).map(|file| file.tables.len()).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_file_given_is_that_file() {
+        assert_eq!(find(Path::new("a/b.q"), "sym"), Source::File("a/b.q".into()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::monitor::screen::Screen;
 use crate::monitor::svg::Picture;
 use crate::monitor::text;
 use crate::monitor::view::{ClusterView, NodeState, NodeView};
+use crate::tick::schema_file;
 use proto::Limits;
 use serde_json::Value as Json;
 use std::ffi::OsString;
@@ -32,7 +33,6 @@ const SETTLE: Duration = Duration::from_secs(60);
 const MIN_NODES: u32 = 1;
 /// Rates are means over this many looks.
 const RATE_LOOKS: usize = 20;
-const SCHEMA: &str = include_str!("../../../schemas/sym.q");
 /// Seconds from 1970.01.01 to 2000.01.01.
 const EPOCH_2000: i64 = 946_684_800;
 
@@ -64,7 +64,7 @@ impl Day {
     fn start(options: &DemoOptions, dir: &Path) -> Result<Day, CliError> {
         let schemas = dir.join("schemas");
         std::fs::create_dir_all(&schemas).map_err(CliError::failed)?;
-        std::fs::write(schemas.join("sym.q"), SCHEMA).map_err(CliError::failed)?;
+        std::fs::write(schemas.join("sym.q"), schema_file::BUILT_IN).map_err(CliError::failed)?;
         let logs = dir.join("log");
         if logs.exists() {
             return Err(CliError::Usage(format!(
