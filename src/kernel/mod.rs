@@ -5,3 +5,6 @@ pub mod num;
 pub mod partial;
 pub mod sym;
 pub mod zip;
+
+#[cfg(test)]
+mod tests;

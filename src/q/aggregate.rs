@@ -103,10 +103,6 @@ pub(super) fn grouped(
             let (weights, items) = (floats(w)?, floats(x)?);
             let pairs = run(|| Weighted::new(n), (&weights[..], &items[..]), rows, ids);
             let average = aggregate == Aggregate::WeightedAvg;
-            let whole = !average && w.type_number() < 8 && x.type_number() < 8;
-            if whole {
-                return Ok(Some(Items::Long(pairs.iter().map(|(p, _)| *p as i64).collect())));
-            }
             Some(Items::Float(pairs.iter().map(|(p, w)| if average { p / w } else { *p }).collect()))
         }
     })

@@ -57,7 +57,10 @@ impl Context<'_> {
                     return Err(QError::named("rank"));
                 }
                 arguments.truncate(wanted);
-                self.run(code, arguments)
+                let caller = self.running.replace(f.clone());
+                let result = self.run(code, arguments);
+                self.running = caller;
+                result
             }
             Function::Primitive(index) => self.primitive(f, *index, arguments),
             Function::Coded(..) => Err(QError::named("nyi")),
@@ -128,6 +131,10 @@ impl Context<'_> {
     fn send(&mut self, handle: i64, message: Value) -> Result<Value, QError> {
         match handle {
             0 => super::message(self, &message),
+            1 | 2 => {
+                self.host.print(message.as_text().ok_or(QError::named("type"))?)?;
+                Ok(Value::Long(handle))
+            }
             -1 | -2 => {
                 let mut text = match message.as_text() {
                     Some(text) => text.to_vec(),

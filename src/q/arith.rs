@@ -172,7 +172,15 @@ fn dictionaries(context: &mut Context, a: &Dict, b: &Dict, leaf: Leaf) -> Result
 fn pair(context: &mut Context, x: &Value, y: &Value, i: i64, j: i64, leaf: Leaf) -> Result<Value, QError> {
     let (i, j) = (usize::try_from(i).unwrap_or(usize::MAX), usize::try_from(j).unwrap_or(usize::MAX));
     if i >= x.count() {
-        return Ok(y.at(j));
+        // What is missing on the left counts as zero where the function says what that gives.
+        let alone = y.at(j);
+        let items = alone.to_items();
+        let zero = Value::from_long(items.type_number(), 0);
+        let number = !matches!(items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_));
+        return match number.then(|| broadcast(context, &zero, &Value::from_long(items.type_number(), 1), leaf)) {
+            Some(Ok(difference)) if difference.as_float() == Some(-1.0) => broadcast(context, &zero, &alone, leaf),
+            _ => Ok(alone),
+        };
     }
     if j >= y.count() {
         return Ok(x.at(i));

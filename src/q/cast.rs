@@ -92,7 +92,10 @@ fn target(x: &Value) -> Result<Target, QError> {
 /// `x$y`.
 pub(super) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value, QError> {
     match &x {
-        Value::Vector(Vector { items: Items::Char(_) | Items::Sym(_) | Items::Short(_), .. }) => {
+        Value::Vector(Vector { items: Items::Char(_) | Items::Sym(_) | Items::Short(_), .. })
+        | Value::Vector(Vector { items: Items::List(_), .. })
+            if !matches!(x.at(0), Value::Vector(Vector { items: Items::Float(_) | Items::Long(_), .. })) =>
+        {
             if x.count() != y.count() && !y.is_scalar() {
                 return Err(QError::named("length"));
             }
@@ -103,6 +106,8 @@ pub(super) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
             Ok(Value::collapse(out))
         }
         Value::Vector(_) if y.as_vector().is_some() => super::stats::dot(context, &x, &y),
+        // A global's name: its items are the domain, which must hold all of `y`.
+        Value::Sym(name) if is_domain(context, *name) => enumerate(context, *name, y),
         Value::Long(_) | Value::Int(_) => {
             let width = x.as_long().unwrap_or(0);
             pad(context, width, &y)
@@ -113,6 +118,29 @@ pub(super) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
             Target::Parse(t) => parse(context, t, &y),
             Target::Part(p) => monadic(context, &y, &|items| part(p, items)),
         },
+    }
+}
+
+fn is_domain(context: &Context, name: Sym) -> bool {
+    !text(name).is_empty()
+        && !NAMES.iter().any(|(n, _)| n.as_bytes() == text(name))
+        && context.host.global(name).is_some()
+}
+
+/// Checks against a domain. What is enumerated stays the symbols themselves: they are small numbers already.
+fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result<Value, QError> {
+    let domain = match context.host.global(name) {
+        Some(Value::Dict(d)) => match &d.keys {
+            Value::Table(t) => t.columns.first().cloned().map_or(Value::Null, Value::from),
+            keys => keys.clone(),
+        },
+        Some(domain) => domain,
+        None => return Err(QError::named("cast")),
+    };
+    match super::sets::in_(context, y.clone(), domain)? {
+        Value::Bool(true) => Ok(y),
+        Value::Vector(Vector { items: Items::Bool(known), .. }) if known.iter().all(|k| *k != 0) => Ok(y),
+        _ => Err(QError::named("cast")),
     }
 }
 
@@ -350,7 +378,7 @@ fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
     let null = || Value::null_of(t);
     Ok(match t {
         0 => Value::chars(given),
-        1 => Value::Bool(matches!(trimmed.first(), Some(b'1' | b'y' | b'Y' | b't' | b'T'))),
+        1 => Value::Bool(matches!(trimmed, [b'1' | b'y' | b'Y' | b't' | b'T' | b'x' | b'X'])),
         2 => guid(trimmed).map_or_else(null, Value::Guid),
         4 => {
             let hex = std::str::from_utf8(trimmed).ok().and_then(|h| u8::from_str_radix(h, 16).ok());

@@ -14,6 +14,8 @@ pub struct Context<'h> {
     pub limits: Limits,
     /// Tables of the qSQL templates that are being evaluated, innermost last.
     pub(super) scopes: Vec<Scope>,
+    /// The lambda that is running: `.z.s`.
+    pub(super) running: Option<Value>,
     steps: u32,
     /// What this thread held when the evaluation began.
     held_bytes: i64,
@@ -22,7 +24,7 @@ pub struct Context<'h> {
 impl<'h> Context<'h> {
     pub fn new(host: &'h mut dyn Host, limits: &Limits) -> Context<'h> {
         let held_bytes = allocated::thread_bytes();
-        Context { host, limits: limits.clone(), scopes: Vec::new(), steps: 0, held_bytes }
+        Context { host, limits: limits.clone(), scopes: Vec::new(), running: None, steps: 0, held_bytes }
     }
 
     /// Called in every loop: ends the evaluation at its deadline or memory limit.

@@ -152,7 +152,7 @@ impl Context<'_> {
         if self.host.native(name).is_some() {
             return Ok(Value::func(Function::Native(name)));
         }
-        if let Some(own) = prims::keyword(written) {
+        if let Some(own) = prims::keyword(written.strip_prefix(b".q.").unwrap_or(written)) {
             return Ok(own);
         }
         if let Some(space) = self.namespace(name) {
@@ -269,13 +269,13 @@ impl Context<'_> {
             }
             for (i, target) in targets.iter().enumerate() {
                 if !matches!(target.kind, Kind::Const(Value::Null)) {
-                    self.store(target, value.at(i), frame, assign.global)?;
+                    self.store(target, value.at(i), frame)?;
                 }
             }
             return Ok(value);
         }
         if assign.through.is_none() && assign.indices.is_empty() {
-            self.store(&assign.target, value.clone(), frame, assign.global)?;
+            self.store(&assign.target, value.clone(), frame)?;
             return Ok(value);
         }
         let mut path = Vec::with_capacity(assign.indices.len());
@@ -288,9 +288,14 @@ impl Context<'_> {
         path.reverse();
         let old = self.take(&assign.target, frame)?;
         let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
-        let new = amend::deep(self, old, &path, &change)?;
-        self.store(&assign.target, new, frame, assign.global)?;
-        Ok(value)
+        let appends = path.is_empty() && assign.through.as_ref().is_some_and(|f| prims::is_glyph(f, ","));
+        let new = if appends {
+            super::tables::append_to(self, old, value.clone())?
+        } else {
+            amend::deep(self, old, &path, &change)?
+        };
+        self.store(&assign.target, new.clone(), frame)?;
+        Ok(if path.is_empty() { new } else { value })
     }
 
     /// The old value of what is assigned to; a local's is moved out, so that it can be changed in place.
@@ -304,7 +309,7 @@ impl Context<'_> {
         }
     }
 
-    fn store(&mut self, target: &Node, value: Value, frame: &mut Frame, _global: bool) -> Result<(), Flow> {
+    fn store(&mut self, target: &Node, value: Value, frame: &mut Frame) -> Result<(), Flow> {
         match &target.kind {
             Kind::Local(slot) => {
                 if let Some(local) = frame.locals.get_mut(usize::from(*slot)) {

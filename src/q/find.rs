@@ -128,6 +128,10 @@ pub(super) fn positions(context: &Context, list: &Vector, wanted: &Vector) -> Re
             if let (Some(l), Some(w)) = (l, w) {
                 return Ok(keys::positions(&l, &w));
             }
+            if let (Ok(l), Ok(w)) = (super::arith::floats(&list.items), super::arith::floats(&wanted.items)) {
+                let bits = |v: Vec<f64>| v.into_iter().map(bits).collect::<Vec<u64>>();
+                return Ok(keys::positions(&bits(l), &bits(w)));
+            }
             let all = |v: &Vector| (0..v.len()).map(|i| canonical(&v.items.get(i))).collect::<Vec<_>>();
             keys::positions(&all(list), &all(wanted))
         }

@@ -296,13 +296,14 @@ pub(super) fn right(_: &mut Context, _: Value, y: Value) -> Result {
     Ok(y)
 }
 
-/// `::x` is `x`.
-pub(super) fn identity(_: &mut Context, x: Value) -> Result {
-    Ok(x)
-}
-
-/// `'[f;g;…]`: a composition; of one argument its each.
-pub(super) fn compose(_: &mut Context, parts: Vec<Value>) -> Result {
+/// An iterator as a function: of one argument the function that it derives; `'` of more a composition.
+pub(super) fn iterator(_: &mut Context, iterator: crate::table::function::Iterator, mut parts: Vec<Value>) -> Result {
+    if parts.len() == 1 {
+        return Ok(Value::func(Function::Derived { iterator, function: parts.remove(0) }));
+    }
+    if iterator != crate::table::function::Iterator::Each {
+        return Err(QError::named("rank"));
+    }
     Ok(Value::func(Function::Composition(parts)))
 }
 

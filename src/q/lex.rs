@@ -73,7 +73,7 @@ impl Lexer<'_> {
     }
 
     fn spaced(&self) -> bool {
-        self.at == 0 || self.text.get(self.at - 1).is_some_and(|c| c.is_ascii_whitespace())
+        self.at == 0 || self.text.get(self.at - 1).is_some_and(|c| c.is_ascii_whitespace() || *c == 0xa0)
     }
 
     /// Whether a minus here starts a number: nothing that could be its left operand touches it.
@@ -102,6 +102,8 @@ impl Lexer<'_> {
         }
         match c {
             c if c.is_ascii_whitespace() => self.at += 1,
+            // A no-break space, as text copied from a page has it.
+            0xc2 if self.peek(1) == 0xa0 => self.at += 2,
             b'/' if spaced => {
                 while self.at < self.text.len() && self.peek(0) != b'\n' {
                     self.at += 1;

@@ -90,6 +90,7 @@ fn rounded(context: &mut Context, x: &Value, up: bool) -> Result {
             Ok(Items::Long(floats(items)?.iter().map(|f| float_to_long(whole(f))).collect()))
         }
         Raw::Sym(_) | Raw::Guid(_) => Err(type_error()),
+        Raw::U8(_) => widened(items),
         _ => Ok(items.clone()),
     })
 }

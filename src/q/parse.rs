@@ -220,8 +220,10 @@ impl<'a> Parser<'a> {
                 let call = Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]);
                 return Ok(Node::new(at, call));
             }
+            let right_is_closed = !matches!(self.peek(), Token::Glyph(_));
             let right = self.expression()?;
-            if is_open_ended(&right) {
+            if is_open_ended(&right) || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
+            {
                 let projection = Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]));
                 return Ok(Node::new(at, Kind::Compose(Box::new(projection), Box::new(right))));
             }
@@ -241,7 +243,7 @@ impl<'a> Parser<'a> {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
                 !bracket
             }
-            Token::Name(name) => prims::keyword(name).is_some_and(|k| prims::is_infix(&k)),
+            Token::Name(name) if prims::keyword(name).is_some_and(|k| prims::is_infix(&k)) => true,
             _ => {
                 // A term with iterators behind it is an infix function whatever it is: look past one name or lambda.
                 self.derived_follows()
@@ -347,7 +349,8 @@ impl<'a> Parser<'a> {
             Token::Name(name) => self.name(name),
             Token::Glyph(glyph) => {
                 self.advance();
-                let primitive = prims::find_glyph(glyph).ok_or_else(|| parse_error("unknown operator", at))?;
+                let primitive = if glyph == "::" { Some(Value::Null) } else { prims::find_glyph(glyph) };
+                let primitive = primitive.ok_or_else(|| parse_error("unknown operator", at))?;
                 let unary = glyph.len() > 1 && glyph.ends_with(':') && !matches!(glyph, "::" | "0:" | "1:" | "2:");
                 Ok(Term { node: Node::new(at, Kind::Const(primitive)), infix: !unary && glyph != "::" })
             }
@@ -368,7 +371,7 @@ impl<'a> Parser<'a> {
                         return Ok(out);
                     }
                     loop {
-                        out.push(if p.at_end() { Node::new(at, Kind::Const(Value::Null)) } else { p.expression()? });
+                        out.push(if p.at_end() { None } else { Some(p.expression()?) });
                         if matches!(p.peek(), Token::Semicolon) {
                             p.advance();
                         } else {
@@ -377,7 +380,15 @@ impl<'a> Parser<'a> {
                         }
                     }
                 })?;
+                // A list with holes waits for the items that are missing.
+                if items.iter().any(Option::is_none) {
+                    let enlist = Node::new(at, Kind::Const(prims::glyph("enlist")));
+                    return noun(Kind::Apply(Box::new(enlist), items));
+                }
+                let items: Vec<Node> = items.into_iter().flatten().collect();
                 match <[Node; 1]>::try_from(items) {
+                    // Brackets close a composition: what stands before it is applied to it.
+                    Ok([node]) if is_open_ended(&node) => noun(Kind::Seq(vec![node])),
                     Ok([node]) => Ok(Term { node, infix: false }),
                     Err(items) if items.is_empty() => noun(Kind::Const(Value::empty())),
                     Err(items) => noun(Kind::List(items)),

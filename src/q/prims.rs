@@ -8,7 +8,7 @@ use super::{cast, internal, joins, monads, sets, shape, sort, stats, strings, ta
 use crate::kernel::zip::{Arithmetic, Comparison};
 use crate::table::function::{Function, Iterator};
 use crate::table::symbol::intern;
-use crate::table::{Items, Sym, Value, Vector};
+use crate::table::{Items, Sym, Value};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -71,8 +71,8 @@ const fn many(name: &'static str, least: u8, most: u8, run: Many) -> Primitive {
     Primitive { name, shown: name, infix: false, code: NONE, atomic: None, run: Run::Many(least, most, run) }
 }
 
-const fn iterator(name: &'static str, code: u8, run: Binary) -> Primitive {
-    Primitive { name, shown: name, infix: true, code: (103, code), atomic: None, run: Run::Binary(run) }
+const fn iterator(name: &'static str, code: u8, run: Many) -> Primitive {
+    Primitive { name, shown: name, infix: false, code: (103, code), atomic: None, run: Run::Many(1, 8, run) }
 }
 
 macro_rules! op {
@@ -89,7 +89,7 @@ macro_rules! each {
 
 macro_rules! derive {
     ($name:literal, $code:literal, $iterator:ident) => {
-        iterator($name, $code, |c, f, x| internal::derive(c, Iterator::$iterator, f, x))
+        iterator($name, $code, |c, a| internal::iterator(c, Iterator::$iterator, a))
     };
 }
 
@@ -118,18 +118,10 @@ pub static PRIMITIVES: &[Primitive] = &[
     op!("<=", NONE, Op::Compare(Comparison::AtMost)),
     op!(">=", NONE, Op::Compare(Comparison::AtLeast)),
     op!("<>", NONE, Op::Compare(Comparison::Unequal)),
-    unary("::", "::", 0x00, internal::identity),
     operator("0:", 0x14, |_, _, _| Err(QError::with("access", "files are not reachable from here"))),
     operator("1:", 0x15, |_, _, _| Err(QError::with("access", "files are not reachable from here"))),
     operator("2:", 0x16, |_, _, _| Err(QError::with("access", "libraries are not reachable from here"))),
-    Primitive {
-        name: "'",
-        shown: "'",
-        infix: false,
-        code: (103, 0x00),
-        atomic: None,
-        run: Run::Many(2, 8, internal::compose),
-    },
+    derive!("'", 0x00, Each),
     derive!("/", 0x01, Over),
     derive!("\\", 0x02, Scan),
     derive!("':", 0x03, EachPrior),
@@ -248,7 +240,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("avgs", stats::avgs),
     word("ceiling", monads::ceiling),
     word("cols", tables::cols),
-    word("deltas", stats::deltas),
+    many("deltas", 1, 2, stats::deltas),
     word("differ", stats::differ),
     word("eval", tree::eval),
     word("fills", shape::fills),
@@ -265,7 +257,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("prds", stats::prds),
     word("prev", shape::prev),
     word("rank", sort::rank),
-    word("ratios", stats::ratios),
+    many("ratios", 1, 2, stats::ratios),
     word("raze", shape::raze),
     word("rtrim", strings::rtrim),
     word("sdev", stats::sdev),
@@ -354,6 +346,11 @@ pub(super) fn is_glyph(f: &Value, glyph: &str) -> bool {
     index_of(f).and_then(get).is_some_and(|p| p.name == glyph || (glyph.len() > 1 && p.shown == glyph))
 }
 
+/// Whether a function is written as an operator and not as a word.
+pub(super) fn is_operator(f: &Value) -> bool {
+    name_of(f).is_some_and(|n| !n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '.'))
+}
+
 /// Whether a function stands between its arguments.
 pub(super) fn is_infix(f: &Value) -> bool {
     index_of(f).and_then(get).is_some_and(|p| p.infix)
@@ -415,10 +412,7 @@ pub(super) fn prior_seed(f: &Value, y: &Value) -> Value {
         Some("-" | "+") if number > 0 => Value::from_long(if matches!(number, 1 | 4) { 6 } else { number }, 0),
         Some("*" | "%") if number > 0 => Value::from_long(if matches!(number, 1 | 4) { 6 } else { number }, 1),
         Some(",") => Value::empty(),
-        _ => match y {
-            Value::Vector(Vector { items: Items::List(_), .. }) => Value::empty(),
-            other => other.at(usize::MAX),
-        },
+        _ => y.at(usize::MAX),
     }
 }
 

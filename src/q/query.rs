@@ -8,7 +8,7 @@ use super::error::QError;
 use super::eval::{Flow, Frame};
 use super::find;
 use super::prims;
-use super::resolve::last_name;
+use super::resolve::column_name;
 use super::sort;
 use super::tables;
 use crate::kernel::keys::Groups;
@@ -202,7 +202,7 @@ fn keep(holds: &Value, rows: Option<&Vec<u32>>, count: usize) -> Result<Vec<u32>
 fn names(fields: &[(Option<Sym>, Node)]) -> Result<Vec<Sym>, QError> {
     let mut out: Vec<Sym> = Vec::with_capacity(fields.len());
     for (name, node) in fields {
-        let name = name.or_else(|| last_name(node)).unwrap_or(prims::name("x"));
+        let name = name.or_else(|| column_name(node)).unwrap_or(prims::name("x"));
         let mut unique = name;
         let mut number = 0;
         while out.contains(&unique) {

@@ -21,7 +21,12 @@ pub(super) fn seed(seed: i64) {
 
 /// `n?y`: `n` draws; for a negative `n` without putting back.
 pub(super) fn roll(context: &mut Context, x: &Value, y: Value) -> Result {
-    let n = x.as_long().ok_or_else(type_error)?;
+    let mut n = x.as_long().ok_or_else(type_error)?;
+    if n == i64::MIN {
+        // `0N?x` draws all, each once.
+        let all = if y.is_scalar() { y.as_long().ok_or_else(type_error)? } else { y.count() as i64 };
+        n = all.max(0).wrapping_neg();
+    }
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
     context.reserve_items(size, 16)?;
     GENERATOR.with(|g| draw(&mut g.borrow_mut(), n < 0, size, &y))

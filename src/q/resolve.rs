@@ -156,7 +156,7 @@ impl Scope {
             Kind::Table { keys, columns, .. } => {
                 for (name, field) in keys.iter_mut().chain(columns) {
                     if name.is_none() {
-                        *name = last_name(field);
+                        *name = column_name(field);
                     }
                     self.resolve(field)?;
                 }
@@ -177,18 +177,26 @@ impl Scope {
     }
 }
 
-/// The name that a column without one gets: the last name in its expression.
-pub(super) fn last_name(node: &Node) -> Option<Sym> {
-    let mut last: Option<(u32, Sym)> = None;
-    walk(node, &mut |n| {
-        if let Kind::Name(name) | Kind::Column(name, _) = n.kind
-            && last.is_none_or(|(at, _)| n.at >= at)
-        {
-            last = Some((n.at, name));
-        }
-    });
-    let name = last?.1;
-    (text(name) != b"i").then_some(name)
+/// The name that a column without one gets: that of an operator's left operand, or of a function's last argument.
+pub(super) fn column_name(node: &Node) -> Option<Sym> {
+    let mut node = node;
+    loop {
+        node = match &node.kind {
+            Kind::Name(name) | Kind::Column(name, _) => {
+                let written = text(*name);
+                let last = written
+                    .iter()
+                    .rposition(|c| *c == b'.')
+                    .map_or(written, |dot| written.get(dot + 1..).unwrap_or_default());
+                return symbol(last).ok().filter(|_| written != b"i");
+            }
+            Kind::Apply(f, arguments) => {
+                let operator = matches!(&f.kind, Kind::Const(f) if super::prims::is_operator(f));
+                if operator { arguments.first()?.as_ref()? } else { arguments.last()?.as_ref()? }
+            }
+            _ => return None,
+        };
+    }
 }
 
 /// The globals that code refers to, also in the lambdas inside it.

@@ -47,6 +47,13 @@ pub(super) fn group(context: &mut Context, x: Value) -> Result {
 /// `x?y`.
 pub(super) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
+        // `name?y`: what the domain lacks is added to it.
+        Value::Sym(name) => {
+            let domain = context.host.global(*name).unwrap_or_else(|| Value::symbols(Vec::new()));
+            let all = union(context, domain, listed(y.clone()))?;
+            context.set_global(*name, all)?;
+            Ok(y)
+        }
         Value::Dict(d) => {
             let at = find_in(context, d.values.clone(), y)?;
             index::one(context, &d.keys, &at)
@@ -113,12 +120,8 @@ pub(super) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(a), Value::Vector(b)) => {
             let (deep_x, deep_y) = (matches!(a.items, Items::List(_)), matches!(b.items, Items::List(_)));
-            if deep_y && !deep_x && !a.is_empty() {
-                // A simple list is sought as one item where the right side holds lists of its kind first.
-                if b.items.get(0).is_scalar() {
-                    let at = find::positions(context, b, a)?;
-                    return Ok(Value::bools(at.iter().map(|p| found(p, b.len())).collect()));
-                }
+            if deep_y && !b.is_empty() && depth(&x) <= depth(&b.items.get(0)) {
+                // As deep as an item of the right side: it is sought as one.
                 return Ok(Value::Bool(find::position(&y, &x)?.is_some()));
             }
             if deep_x && !deep_y {
@@ -128,9 +131,25 @@ pub(super) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             Ok(Value::bools(at.iter().map(|p| found(p, b.len())).collect()))
         }
         (Value::Vector(_), _) => iterate::map(context, &x, |c, item| in_(c, item, y.clone())),
-        (_, Value::Vector(_)) => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
-        _ => Ok(Value::Bool(same(&x, &y)?)),
+        (_, Value::Vector(b)) => {
+            let first_is_list = !b.is_empty() && !b.items.get(0).is_scalar();
+            Ok(Value::Bool(!first_is_list && find::position(&y, &x)?.is_some()))
+        }
+        _ => Ok(Value::Bool(same(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
     }
+}
+
+/// How deep lists are nested, by their first items.
+fn depth(x: &Value) -> usize {
+    let (mut depth, mut at) = (0, x.clone());
+    while let Value::Vector(v) = &at {
+        depth += 1;
+        if !matches!(v.items, Items::List(_)) || v.is_empty() || depth > 64 {
+            break;
+        }
+        at = v.items.get(0);
+    }
+    depth
 }
 
 /// `x within y`: between two bounds, both included.

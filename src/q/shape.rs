@@ -265,9 +265,7 @@ fn partial_shape(context: &mut Context, dims: &[i64], flat: &Value) -> Result {
 /// `x _ y`.
 pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
     match (&x, &y) {
-        (_, Value::Dict(d))
-            if !matches!(x, Value::Long(_) | Value::Int(_)) || d.keyed().is_none() && is_key_type(&x, &d.keys) =>
-        {
+        (_, Value::Dict(d)) if !matches!(x, Value::Long(_) | Value::Int(_)) => {
             let gone = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
             let keys = super::sets::except(context, d.keys.clone(), gone)?;
             let rows = super::find::all(context, &d.keys, &keys)?;
@@ -284,7 +282,7 @@ pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             }
             Ok(Value::table(out))
         }
-        (Value::Dict(d), _) if y.is_scalar() => drop(context, y.clone(), Value::Dict(d.clone())),
+        (Value::Dict(_), _) if y.is_scalar() => drop(context, y.enlist(), x),
         (Value::Vector(_), _) if y.is_scalar() => {
             let at = usize::try_from(long(&y)?).ok().filter(|a| *a < x.count());
             let Some(at) = at else { return Ok(x) };
@@ -302,10 +300,6 @@ pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             Ok(if n >= 0 { y.cut(size, count) } else { y.cut(0, count - size) })
         }
     }
-}
-
-fn is_key_type(x: &Value, keys: &Value) -> bool {
-    matches!(keys, Value::Vector(v) if i16::from(v.items.type_number()) == -x.type_number())
 }
 
 fn cut_at(context: &mut Context, at: &Vector, y: &Value) -> Result {

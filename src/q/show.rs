@@ -65,9 +65,10 @@ fn lines(value: &Value, most: usize, precision: u8) -> Lines {
                 beside(left, right)
             }
             (keys, Value::Table(v)) => {
-                let mut left: Lines = vec![Vec::new(), Vec::new()];
-                left.extend(column(keys, most, precision));
-                beside(pad(left), table_block(v, most, precision))
+                let mut left = pad(column(keys, most, precision));
+                let wide = left.first().map_or(0, |l| width(l));
+                left.splice(0..0, [vec![b' '; wide], vec![b'-'; wide]]);
+                beside(left, table_block(v, most, precision))
             }
             (keys, values) => beside(pad(column(keys, most, precision)), column(values, most, precision)),
         },
@@ -108,15 +109,20 @@ fn list_lines(items: &[Value], precision: u8) -> Lines {
         Some(Value::Vector(v)) => v.len(),
         _ => 0,
     };
-    let matrix = wide > 1
-        && items.iter().all(|i| matches!(i, Value::Vector(v) if v.len() == wide))
-        && !items.iter().all(|i| matches!(i, Value::Vector(Vector { items: Items::Char(_), .. })));
+    let matrix =
+        wide > 1 && items.iter().all(|i| matches!(i, Value::Vector(v) if v.len() == wide)) && !is_compact(items);
     if !matrix {
         return items.iter().map(|i| one_line_at(i, precision)).collect();
     }
     let columns: Vec<Lines> =
         (0..wide).map(|c| items.iter().map(|row| row_cell(row, c, precision)).collect()).collect();
     join_columns(columns, items.len())
+}
+
+/// Rows of text, of booleans or of bytes are shown as they are, not in columns.
+fn is_compact(rows: &[Value]) -> bool {
+    let number = rows.first().map_or(0, Value::type_number);
+    matches!(number, 1 | 4 | 10) && rows.iter().all(|r| r.type_number() == number)
 }
 
 /// A cell of a matrix: atoms of general lists keep their type's mark.

@@ -43,7 +43,9 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) {
         Raw::F32(v) => by(rows, v, descending, |a, b| order_floats(&f64::from(*a), &f64::from(*b))),
         Raw::F64(v) => by(rows, v, descending, order_floats),
         Raw::Sym(v) => by(rows, v, descending, |a, b| if a == b { Ordering::Equal } else { text(*a).cmp(text(*b)) }),
-        Raw::List(v) => by(rows, v, descending, order),
+        Raw::List(v) => by(rows, v, descending, |a, b| {
+            a.type_number().unsigned_abs().cmp(&b.type_number().unsigned_abs()).then_with(|| order(a, b))
+        }),
     }
 }
 
@@ -96,8 +98,9 @@ pub(super) fn asc(_: &mut Context, x: Value) -> Result {
         }
         Value::Table(t) => {
             let mut t = (*t).clone();
+            let attr = if t.columns.len() > 1 { Attr::Parted } else { Attr::Sorted };
             if let Some(first) = t.columns.first_mut() {
-                first.attr = Attr::Sorted;
+                first.attr = attr;
             }
             Value::table(t)
         }

@@ -37,8 +37,7 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
             let mut total = first.clone();
             for item in items {
                 context.tick()?;
-                // Nulls are left out, as in the sums of vectors.
-                total = arith::broadcast(context, &total, item, &mut |c, a, b| null_aside(c, op, a, b))?;
+                total = arith::atomic(context, op, &total, item)?;
             }
             Ok(total)
         }
@@ -51,31 +50,6 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
             _ => Ok(x),
         },
     }
-}
-
-/// A sum in which a null counts as nothing.
-fn null_aside(context: &mut Context, op: Op, a: &Value, b: &Value) -> Result {
-    match op {
-        Op::Arithmetic(Arithmetic::Add | Arithmetic::Multiply) => {
-            let neutral = Value::Bool(matches!(op, Op::Arithmetic(Arithmetic::Multiply)));
-            let (a, b) = (
-                arith::atomic(context, Op::Fill, &neutral_of(&neutral, a), a)?,
-                arith::atomic(context, Op::Fill, &neutral_of(&neutral, b), b)?,
-            );
-            arith::atomic(context, op, &a, &b)
-        }
-        Op::Arithmetic(Arithmetic::Lesser) => {
-            let filled = arith::atomic(context, Op::Fill, b, a)?;
-            let other = arith::atomic(context, Op::Fill, a, b)?;
-            arith::atomic(context, op, &filled, &other)
-        }
-        _ => arith::atomic(context, op, a, b),
-    }
-}
-
-fn neutral_of(neutral: &Value, like: &Value) -> Value {
-    let number = like.to_items().type_number();
-    if matches!(number, 1..=10) { neutral.clone() } else { Value::from_long(number, 0) }
 }
 
 macro_rules! aggregates {
@@ -99,6 +73,7 @@ aggregates! {
 pub(super) fn prd(context: &mut Context, x: Value) -> Result {
     let times = Op::Arithmetic(Arithmetic::Multiply);
     match &x {
+        Value::Vector(Vector { items: Items::Char(_), .. }) => Err(type_error()),
         Value::Vector(Vector { items: Items::List(_), .. }) => reduce(context, x, Aggregate::Sum, Some(times)),
         Value::Vector(v) => Ok(match v.items.raw() {
             Raw::F64(_) | Raw::F32(_) => Value::Float(floats(&v.items)?.iter().filter(|f| !f.is_nan()).product()),
@@ -296,9 +271,7 @@ fn scan(context: &mut Context, x: Value, op: Arithmetic) -> Result {
                 out.push(match out.last() {
                     Some(before) => {
                         let before = before.clone();
-                        arith::broadcast(context, &before, item, &mut |c, a, b| {
-                            null_aside(c, Op::Arithmetic(op), a, b)
-                        })?
+                        arith::atomic(context, Op::Arithmetic(op), &before, item)?
                     }
                     None => item.clone(),
                 });
@@ -368,12 +341,25 @@ pub(super) fn avgs(context: &mut Context, x: Value) -> Result {
 }
 
 /// `deltas x`, and each item compared with the one before for `differ` and `ratios`.
-pub(super) fn deltas(context: &mut Context, x: Value) -> Result {
-    with_previous(context, x, Op::Arithmetic(Arithmetic::Subtract))
+pub(super) fn deltas(context: &mut Context, arguments: Vec<Value>) -> Result {
+    seeded(context, arguments, Op::Arithmetic(Arithmetic::Subtract))
 }
 
-pub(super) fn ratios(context: &mut Context, x: Value) -> Result {
-    with_previous(context, x, Op::Divide)
+pub(super) fn ratios(context: &mut Context, arguments: Vec<Value>) -> Result {
+    seeded(context, arguments, Op::Divide)
+}
+
+/// With two arguments the first stands before the items of the second.
+fn seeded(context: &mut Context, mut arguments: Vec<Value>, op: Op) -> Result {
+    let y = arguments.pop().ok_or_else(type_error)?;
+    match arguments.pop() {
+        None => with_previous(context, y, op),
+        Some(seed) => {
+            let all = super::shape::join(context, seed, y)?;
+            let result = with_previous(context, all, op)?;
+            Ok(result.cut(1, result.count()))
+        }
+    }
 }
 
 fn with_previous(context: &mut Context, x: Value, op: Op) -> Result {

@@ -32,6 +32,20 @@ pub(super) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         b".z.a" => Value::Int(caller.address),
         b".z.K" => Value::Float(4.0),
         b".z.k" => Value::Date(time::date(2020, 5, 4).unwrap_or(0)),
+        b".z.s" => context.running.clone()?,
+        b".q" => {
+            let mut names = vec![Sym::NULL];
+            names.extend(prims::keywords());
+            let functions = prims::keywords()
+                .into_iter()
+                .map(|n| prims::keyword(crate::table::symbol::text(n)).unwrap_or(Value::Null));
+            let values = std::iter::once(Value::Null).chain(functions).collect();
+            Value::dict(Value::symbols(names), Value::list(values))
+        }
+        b".Q.M" => Value::Long(i64::MAX),
+        b".Q.b6" => Value::chars(
+            [&(b'A'..=b'Z').collect::<Vec<u8>>()[..], &(b'a'..=b'z').collect::<Vec<u8>>(), b"0123456789+/"].concat(),
+        ),
         b".z.o" => Value::Sym(prims::name("l64")),
         b".z.i" => Value::Int(i32::try_from(std::process::id()).unwrap_or(0)),
         b".z.x" => Value::empty(),
@@ -53,7 +67,9 @@ pub(super) fn command(context: &mut Context, text: &[u8]) -> Result {
     let text = text.trim_ascii();
     let split = text.iter().position(|c| *c == b' ').unwrap_or(text.len());
     let (word, rest) = text.split_at(split);
-    let rest = rest.trim_ascii();
+    // A comment ends a command as it ends an expression.
+    let comment = rest.windows(2).position(|w| w == b" /").unwrap_or(rest.len());
+    let rest = rest.get(..comment).unwrap_or_default().trim_ascii();
     let number = || std::str::from_utf8(rest).ok().and_then(|n| n.parse::<i64>().ok());
     let mut console = context.host.console();
     match word {
@@ -93,7 +109,8 @@ pub(super) fn command(context: &mut Context, text: &[u8]) -> Result {
         }
         b"a" => {
             let space = if rest.is_empty() { context.host.namespace() } else { super::parse::symbol(rest)? };
-            super::tables::tables(context, Value::Sym(space))
+            let found = super::tables::tables(context, Value::Sym(space))?;
+            Ok(found.to_items().into())
         }
         b"v" | b"f" => {
             let space = if rest.is_empty() { context.host.namespace() } else { super::parse::symbol(rest)? };

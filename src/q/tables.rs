@@ -419,13 +419,9 @@ pub(super) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
         return Err(QError::named("length"));
     }
     // Of atoms, one row; of lists, as many as they are long. A column of lists takes a list as its item.
-    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if !l.is_empty());
-    let many = !matches!(row, Value::Dict(_))
-        && values.iter().enumerate().any(|(i, v)| !v.is_scalar() && !nested(i))
-        && values
-            .iter()
-            .zip(&t.columns)
-            .any(|(v, c)| !v.is_scalar() && (!matches!(c.items, Items::List(_)) || v.type_number() == 0));
+    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if l.first().is_some_and(|v| !v.is_scalar()));
+    let is_batch = |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || v.type_number() == 0);
+    let many = !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);
     let rows = if many { values.iter().find(|v| !v.is_scalar()).map_or(1, Value::count) } else { 1 };
     let mut columns = Vec::with_capacity(values.len());
     for value in values {
@@ -472,6 +468,21 @@ pub(super) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QEr
         }
     }
     Ok(new)
+}
+
+/// `x,:y`: a vector takes only its own type, a table rows in any form.
+pub(super) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
+    match &x {
+        Value::Table(_) => upsert_value(context, x, &y, true),
+        Value::Dict(d) if d.keyed().is_some() => upsert_value(context, x, &y, true),
+        Value::Vector(v) if !v.is_empty() && !matches!(v.items, Items::List(_)) => {
+            if i16::from(v.items.type_number()) != y.type_number().abs() && y.count() > 0 {
+                return Err(type_error());
+            }
+            join(context, x, y)
+        }
+        _ => join(context, x, y),
+    }
 }
 
 /// A plain table or list with rows added: what a host does for [`super::Host::append`].

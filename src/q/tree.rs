@@ -216,7 +216,7 @@ fn query_tree(q: &Query) -> Result {
         let mut names = Vec::with_capacity(fields.len());
         let mut trees = Vec::with_capacity(fields.len());
         for (name, node) in fields {
-            names.push(name.or_else(|| super::resolve::last_name(node)).unwrap_or(prims::name("x")));
+            names.push(name.or_else(|| super::resolve::column_name(node)).unwrap_or(prims::name("x")));
             trees.push(from_node(node)?);
         }
         Ok(Value::dict(Value::symbols(names), Value::collapse(trees)))
@@ -238,7 +238,7 @@ fn query_tree(q: &Query) -> Result {
         ([(None, node)], Verb::Exec) => from_node(node)?,
         (columns, Verb::Delete) => {
             let names =
-                columns.iter().map(|(name, n)| name.or_else(|| super::resolve::last_name(n)).unwrap_or_default());
+                columns.iter().map(|(name, n)| name.or_else(|| super::resolve::column_name(n)).unwrap_or_default());
             Value::list(vec![Value::symbols(names.collect())])
         }
         (columns, _) => named(columns)?,

@@ -1,0 +1,157 @@
+//! Kernels against the obvious way of doing the same, over nulls, infinities, empty and unaligned slices.
+
+use super::keys::{groups, groups_dense, positions};
+use super::num::{Int, Num, float_equal};
+use super::partial::{Counts, Ends, Extremes, Moments, Partial, Sums, Weighted, over_parts};
+use super::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
+use proptest::prelude::*;
+
+fn long() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => -100i64..100,
+        1 => any::<i64>(),
+        1 => Just(i64::NULL),
+        1 => Just(i64::INFINITY),
+        1 => Just(i64::NEGATIVE_INFINITY),
+    ]
+}
+
+fn float() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => (-1000i32..1000).prop_map(|i| f64::from(i) / 8.0),
+        1 => Just(f64::NAN),
+        1 => Just(f64::INFINITY),
+        1 => Just(f64::NEG_INFINITY),
+        1 => Just(-0.0),
+    ]
+}
+
+/// Items, groups for them, and where to cut.
+fn grouped() -> impl Strategy<Value = (Vec<(i64, u32)>, usize)> {
+    (prop::collection::vec((long(), 0u32..5), 0..60), 1usize..6)
+}
+
+fn same(x: f64, y: f64) -> bool {
+    x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()).max(1.0)
+}
+
+proptest! {
+    #[test]
+    fn sums_of_longs_are_null_where_either_is(x in prop::collection::vec((long(), long()), 0..50), cut in 0usize..9) {
+        let (a, b): (Vec<i64>, Vec<i64>) = x.into_iter().unzip();
+        let (a, b) = (&a[cut.min(a.len())..], &b[cut.min(b.len())..]);
+        let slow: Vec<i64> = a.iter().zip(b).map(|(x, y)| {
+            if *x == i64::MIN || *y == i64::MIN { i64::MIN } else { x.wrapping_add(*y) }
+        }).collect();
+        prop_assert_eq!(arithmetic(Arithmetic::Add, a, b), slow);
+    }
+
+    #[test]
+    fn lesser_and_greater_take_null_as_least(x in prop::collection::vec((long(), long()), 0..50)) {
+        let (a, b): (Vec<i64>, Vec<i64>) = x.into_iter().unzip();
+        let least: Vec<i64> = a.iter().zip(&b).map(|(x, y)| *x.min(y)).collect();
+        let most: Vec<i64> = a.iter().zip(&b).map(|(x, y)| *x.max(y)).collect();
+        prop_assert_eq!(arithmetic(Arithmetic::Lesser, &a, &b), least);
+        prop_assert_eq!(arithmetic(Arithmetic::Greater, &a, &b), most);
+    }
+
+    #[test]
+    fn one_item_is_repeated(x in prop::collection::vec(long(), 2..20), y in long()) {
+        let wide = vec![y; x.len()];
+        prop_assert_eq!(zip(&x, &[y], i64::minus), zip(&x, &wide, i64::minus));
+        prop_assert_eq!(zip(&[y], &x, i64::minus), zip(&wide, &x, i64::minus));
+    }
+
+    #[test]
+    fn comparisons_of_longs_are_those_of_the_machine(x in prop::collection::vec((long(), long()), 0..50)) {
+        let (a, b): (Vec<i64>, Vec<i64>) = x.iter().copied().unzip();
+        let slow = |f: fn(&i64, &i64) -> bool| x.iter().map(|(x, y)| u8::from(f(x, y))).collect::<Vec<u8>>();
+        prop_assert_eq!(compare(Comparison::Less, &a, &b), slow(i64::lt));
+        prop_assert_eq!(compare(Comparison::AtLeast, &a, &b), slow(i64::ge));
+        prop_assert_eq!(compare(Comparison::Unequal, &a, &b), slow(i64::ne));
+    }
+
+    #[test]
+    fn floats_compare_with_null_least_and_each_pair_in_one_way(x in prop::collection::vec((float(), float()), 0..50)) {
+        let (a, b): (Vec<f64>, Vec<f64>) = x.iter().copied().unzip();
+        let less = compare_floats(Comparison::Less, &a, &b);
+        let more = compare_floats(Comparison::More, &a, &b);
+        let equal = compare_floats(Comparison::Equal, &a, &b);
+        for (i, (x, y)) in x.iter().enumerate() {
+            prop_assert_eq!(less[i] + more[i] + equal[i], 1, "{} {}", x, y);
+            prop_assert_eq!(equal[i] == 1, float_equal(*x, *y));
+            prop_assert_eq!(less[i] == 1, !float_equal(*x, *y) && (x < y || x.is_nan()));
+        }
+    }
+
+    #[test]
+    fn positions_are_those_of_a_search(h in prop::collection::vec(-5i64..5, 0..30), n in prop::collection::vec(-6i64..6, 0..30)) {
+        let slow: Vec<i64> =
+            n.iter().map(|n| h.iter().position(|h| h == n).unwrap_or(h.len()) as i64).collect();
+        prop_assert_eq!(positions(&h, &n), slow);
+    }
+
+    #[test]
+    fn groups_put_equal_items_together_in_order_of_appearance(x in prop::collection::vec(0u32..8, 0..50)) {
+        let found = groups(&x);
+        let mut distinct: Vec<u32> = Vec::new();
+        for item in &x {
+            if !distinct.contains(item) {
+                distinct.push(*item);
+            }
+        }
+        let ids: Vec<u32> = x.iter().map(|i| distinct.iter().position(|d| d == i).unwrap_or(0) as u32).collect();
+        prop_assert_eq!(&found.ids, &ids);
+        prop_assert_eq!(found.firsts.iter().map(|f| x[*f as usize]).collect::<Vec<_>>(), distinct);
+        prop_assert_eq!(groups_dense(x.iter().copied(), 8), found);
+    }
+
+    #[test]
+    fn partials_merge_to_what_one_pass_gives((rows, parts) in grouped()) {
+        let (x, ids): (Vec<i64>, Vec<u32>) = rows.iter().copied().unzip();
+        let of = |g: u32| rows.iter().filter(move |(x, group)| *group == g && !x.is_null()).map(|(x, _)| *x);
+        let sums = over_parts(|| Sums::new(5, 0i64), &x[..], x.len(), Some(&ids), parts).finish();
+        let least = over_parts(|| Extremes::new(5, false), &x[..], x.len(), Some(&ids), parts).finish();
+        let most = over_parts(|| Extremes::new(5, true), &x[..], x.len(), Some(&ids), parts).finish();
+        let counts = over_parts(|| Counts::new(5), (), x.len(), Some(&ids), parts).finish();
+        let ends = over_parts(|| Ends::new(5), (), x.len(), Some(&ids), parts).finish();
+        for g in 0..5u32 {
+            let i = g as usize;
+            // A sum that runs through the null of its type is q's own business; the others are plain.
+            let usual = of(g).all(|x| x.abs() < 1 << 40);
+            if usual {
+                prop_assert_eq!(sums[i], of(g).sum::<i64>());
+            }
+            prop_assert_eq!(least[i], of(g).min().unwrap_or(i64::INFINITY));
+            prop_assert_eq!(most[i], of(g).max().unwrap_or(i64::NEGATIVE_INFINITY));
+            prop_assert_eq!(counts[i], ids.iter().filter(|id| **id == g).count() as i64);
+            let first = ids.iter().position(|id| *id == g).map_or(u32::MAX, |p| p as u32);
+            let last = ids.iter().rposition(|id| *id == g).map_or(u32::MAX, |p| p as u32);
+            prop_assert_eq!(ends[i], (first, last));
+        }
+    }
+
+    #[test]
+    fn moments_and_weights_merge(rows in prop::collection::vec((-100i32..100, 0i32..9), 0..60), parts in 1usize..6) {
+        let x: Vec<f64> = rows.iter().map(|r| if r.0 == 7 { f64::NAN } else { f64::from(r.0) }).collect();
+        let w: Vec<f64> = rows.iter().map(|r| f64::from(r.1)).collect();
+        let kept: Vec<(f64, f64)> = x.iter().copied().zip(w.iter().copied()).filter(|(x, _)| !x.is_nan()).collect();
+        let n = kept.len() as f64;
+        let mean = kept.iter().map(|k| k.0).sum::<f64>() / n;
+        let variance = kept.iter().map(|k| (k.0 - mean).powi(2)).sum::<f64>() / n;
+        let moments = over_parts(|| Moments::new(1), &x[..], x.len(), None, parts).finish();
+        prop_assert!(same(moments[0].average(), mean));
+        prop_assert!(same(moments[0].variance(false), variance));
+        let weighted = over_parts(|| Weighted::new(1), (&w[..], &x[..]), x.len(), None, parts).finish();
+        prop_assert!(same(weighted[0].0, kept.iter().map(|k| k.0 * k.1).sum()));
+        prop_assert!(same(weighted[0].1, kept.iter().map(|k| k.1).sum()));
+    }
+
+    #[test]
+    fn widening_and_narrowing_keep_nulls_and_infinities(x in any::<i32>(), long in any::<i64>()) {
+        prop_assert_eq!(i32::from_long(x.to_long()), x);
+        prop_assert_eq!(i64::from_long(long), long);
+        let narrow = i16::from_long(long);
+        prop_assert_eq!(narrow.is_null(), long.is_null());
+    }
+}
