@@ -175,3 +175,15 @@ fn the_namespace_of_the_tickerplant_lists_what_it_has() {
     assert_eq!(client.query("`asg in key`.u").unwrap(), Value::Bool(true));
     assert_eq!(client.query("all `t`w`i`L`d`sub`upd`end in key`.u").unwrap(), Value::Bool(true));
 }
+
+#[test]
+fn the_day_rolls_by_the_clock() {
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
+    let roll = format!("{} UTC", soon.to_zoned(jiff::tz::TimeZone::UTC).strftime("%H:%M:%S"));
+    let tick = Tick::start("tick-clock", &["--roll", &roll]);
+    let mut client = tick.client();
+    client.request(&all("trade")).unwrap();
+    let Value::Date(today) = client.query(".u.d").unwrap() else { panic!("a date") };
+    assert_eq!(told(&mut client), call(".u.end", [Value::Date(today)]));
+    assert_eq!(client.query(".u.d").unwrap(), Value::Date(today + 1));
+}

@@ -197,3 +197,11 @@ fn the_queue_is_remembered_over_a_restart() {
     let mut client = tick.client();
     assert_eq!(client.query("exec node from .u.asg.tab").unwrap(), Value::symbols(["n"]));
 }
+
+#[test]
+fn a_node_that_does_not_come_back_is_given_up() {
+    let (_tick, _feed, first, mut second, _) = handover("tick-gone");
+    drop(first);
+    let live = told(&mut second);
+    assert_eq!((name_of(&live).as_str(), field(&live, "first")), (".u.asg.live", 0));
+}

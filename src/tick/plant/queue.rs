@@ -576,15 +576,20 @@ impl Plant {
     }
 }
 
+/// A name as clients write it: a symbol, or a string, which some begin with the backtick of a symbol.
+pub(super) fn name<'a>(view: &View<'a>) -> Option<&'a [u8]> {
+    view.symbol().or_else(|| view.chars().map(|text| text.strip_prefix(b"`").unwrap_or(text)))
+}
+
 /// Symbols of an atom, a vector, or a string.
 pub(super) fn symbols(view: &View<'_>) -> Option<Vec<Vec<u8>>> {
-    if let Some(text) = view.text() {
-        return Some(vec![text.to_vec()]);
+    if let Some(name) = name(view) {
+        return Some(vec![name.to_vec()]);
     }
     if let Some(vector) = view.vector() {
         return (vector.ty == proto::types::SYMBOL).then(|| vector.symbols().map(<[u8]>::to_vec).collect());
     }
-    view.list()?.iter().map(|item| item.text().map(<[u8]>::to_vec)).collect()
+    view.list()?.iter().map(|item| name(&item).map(<[u8]>::to_vec)).collect()
 }
 
 fn index_argument(args: &[View<'_>], at: usize) -> Result<UpdateIndex, QError> {

@@ -1,7 +1,7 @@
 //! `.u.sub`, `.u.add` and `.u.del`.
 
 use super::Plant;
-use super::queue::{compresses, symbols};
+use super::queue::{compresses, name, symbols};
 use crate::net::{ConnId, Control};
 use crate::q::error::QError;
 use crate::tick::core::schema::Form;
@@ -90,14 +90,14 @@ impl Plant {
 
     /// The table named, or all for `` ` ``, and the symbols wanted.
     fn table_and_symbols(&self, args: &[View<'_>]) -> Result<(Option<usize>, Wanted), QError> {
-        let name = args.first().and_then(View::text).ok_or(QError::with("type", "a table's name is a symbol"))?;
-        let table = match name {
+        let named = args.first().and_then(name).ok_or(QError::with("type", "a table's name is a symbol"))?;
+        let table = match named {
             b"" => None,
             name => Some(self.tables.find(name).ok_or_else(|| QError::signal(name))?.0),
         };
         let wanted = match args.get(1) {
             None => Wanted::All,
-            Some(atom) if atom.symbol() == Some(b"") || atom.is_null() => Wanted::All,
+            Some(atom) if name(atom) == Some(b"") || atom.is_null() => Wanted::All,
             Some(list) => {
                 Wanted::List(symbols(list).ok_or(QError::with("type", "symbols are a symbol or a list of symbols"))?)
             }
