@@ -118,6 +118,7 @@ impl Day {
         let (tip, held, counted_rows) = self.collect(stop, &tables)?;
         let log = self.cluster.log()?;
         let verdict = proof::check(held, tip, &sent, |first, last| logged(&log, first, last))?;
+        self.history.end(verdict.windows.iter().map(|(held, _)| (held.node.as_str(), held.first, held.last)));
         self.note("end of day");
         self.cluster.end_of_day()?;
         // A group that does not shrink is a miss that the report names.
@@ -213,13 +214,19 @@ impl Day {
                 .iter()
                 .filter_map(|row| Some((row, row.port?)))
                 .filter(|(row, _)| row.state != NodeState::Away)
-                .map(|(row, port)| cluster::ask_node(&row.node, port, tables))
-                .collect::<Result<_, _>>()?;
+                .filter_map(|(row, port)| match cluster::ask_node(&row.node, port, tables) {
+                    Ok(answer) => Some(answer),
+                    Err(error) => {
+                        // It may just have died; if nobody takes its windows over, the proof will miss them.
+                        log::warn!("{error}");
+                        None
+                    }
+                })
+                .collect();
             let counted_rows = nodes.iter().map(|node| node.counted_rows).sum();
-            let held: Vec<Held> = nodes.into_iter().flat_map(|node| node.windows).collect();
-            let reached = held.iter().map(|window| window.last).max().unwrap_or(0);
+            let mut held: Vec<Held> = nodes.into_iter().flat_map(|node| node.windows).collect();
             // What is missing after all this time is for the proof to name.
-            if reached >= answer.tip || by.is_none_or(|by| Instant::now() >= by) {
+            if proof::coverage(&mut held, answer.tip).is_empty() || by.is_none_or(|by| Instant::now() >= by) {
                 return Ok((answer.tip, held, counted_rows));
             }
             std::thread::sleep(LOOK);

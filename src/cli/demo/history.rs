@@ -49,6 +49,7 @@ pub struct History {
     last_share: f64,
     peak_nodes: u32,
     peak_used_bytes: u64,
+    over: bool,
 }
 
 impl History {
@@ -56,8 +57,21 @@ impl History {
         History { node_memory_bytes, ..History::default() }
     }
 
+    /// The day is over: these are the windows that nodes held at its end. Later looks change nothing.
+    pub fn end<'a>(&mut self, windows: impl Iterator<Item = (&'a str, u64, u64)>) {
+        self.over = true;
+        for (node, first, last) in windows {
+            if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.name == node) {
+                lane.window = Some((first, Some(last)));
+            }
+        }
+    }
+
     /// Takes in a look; looks come in the order of time.
     pub fn look(&mut self, look: &Look<'_>) {
+        if self.over {
+            return;
+        }
         let nodes = u32::try_from(look.members.len()).unwrap_or(u32::MAX);
         let passed = (look.day_share - self.last_share).max(0.0);
         self.last_share = self.last_share.max(look.day_share);

@@ -51,8 +51,7 @@ pub fn check<E>(
     sent: &Proof,
     mut logged: impl FnMut(u64, u64) -> Result<Proof, E>,
 ) -> Result<Verdict, E> {
-    held.sort_by_key(|window| (window.first, window.last));
-    let mut verdict = Verdict { misses: coverage(&held, tip), ..Verdict::default() };
+    let mut verdict = Verdict { misses: coverage(&mut held, tip), ..Verdict::default() };
     let mut held_in_all = Proof::new();
     for window in held {
         let wanted = logged(window.first, window.last)?;
@@ -108,11 +107,12 @@ impl TableVerdict {
     }
 }
 
-/// Gaps and overlaps of windows, which are in order, over `[0, tip)`.
-fn coverage(held: &[Held], tip: u64) -> Vec<String> {
+/// Gaps and overlaps of windows over `[0, tip)`, in words. Puts the windows in order.
+pub fn coverage(held: &mut [Held], tip: u64) -> Vec<String> {
+    held.sort_by_key(|window| (window.first, window.last));
     let mut misses = Vec::new();
     let (mut reached, mut holder) = (0, "");
-    for window in held {
+    for window in held.iter() {
         if window.first > reached {
             misses.push(format!("{} is held by nobody", text::window(reached, Some(window.first))));
         }
