@@ -171,22 +171,31 @@ impl History {
         memory_bytes / (self.node_memory_bytes.max(1) as f64) * 24.0
     }
 
-    /// The changes of the live node, in their order.
+    /// The changes of the live node, in their order: one node's window ends where the next one's begins, and the next one
+    /// was made live after that (a window that was lost and is read again has neighbours too).
     pub fn handovers(&self) -> Vec<Handover> {
-        let mut line: Vec<(i64, &str)> = self.live_ns.iter().map(|(node, live_ns)| (*live_ns, node.as_str())).collect();
-        line.sort_unstable();
-        let pairs = line.iter().zip(line.iter().skip(1));
-        pairs.filter_map(|((_, from), (_, to))| self.handover(from, to)).collect()
+        let ends = self.lanes.iter().filter_map(|lane| Some((lane.window?.1?, lane.name.as_str())));
+        let mut handovers: Vec<(u64, Handover)> = ends
+            .flat_map(|(end, from)| {
+                let next = self.lanes.iter().filter(move |lane| lane.window.is_some_and(|(first, _)| first == end));
+                next.filter_map(move |to| Some((end, self.handover(from, &to.name)?)))
+            })
+            .collect();
+        handovers.sort_by_key(|(end, _)| *end);
+        handovers.into_iter().map(|(_, handover)| handover).collect()
     }
 
     fn handover(&self, from: &str, to: &str) -> Option<Handover> {
         let (rolled_ns, live_ns) = (*self.rolled_ns.get(from)?, *self.live_ns.get(to)?);
+        if from == to || live_ns < rolled_ns {
+            return None;
+        }
         let cushion = self.launches.get(to).and_then(|launch| {
             let lead_ns = launch.lead_ns.filter(|lead_ns| *lead_ns > 0)?;
             Some(rolled_ns.saturating_sub(launch.asked_ns).max(0) as f64 / lead_ns as f64)
         });
         let catch_up_ns = self.catch_up_ns.get(to).copied().unwrap_or(0);
-        let took_ns = live_ns.saturating_sub(rolled_ns).max(0).saturating_add(catch_up_ns);
+        let took_ns = live_ns.saturating_sub(rolled_ns).saturating_add(catch_up_ns);
         Some(Handover { from: from.to_string(), to: to.to_string(), took_ns, cushion })
     }
 }
@@ -264,12 +273,26 @@ mod tests {
         let mut history = History::new(100);
         let members = [member("a", 100, Some(2)), member("b", 10, Some(2))];
         let mut successor = row("b", NodeState::Live, 1.0, Some(107 * SECOND), None);
-        successor.catch_up_ns = Some(5);
-        let rows = [row("a", NodeState::Rolled, 80.0, Some(0), Some(106 * SECOND)), successor];
+        (successor.catch_up_ns, successor.first) = (Some(5), Some(40));
+        let mut rolled = row("a", NodeState::Rolled, 80.0, Some(0), Some(106 * SECOND));
+        rolled.last = Some(40);
+        let rows = [rolled, successor];
         history.look(&look(0.5, 110, &rows, &members));
         let handovers = history.handovers();
         assert_eq!(handovers.len(), 1);
         assert_eq!((handovers[0].took_ns, handovers[0].cushion), (SECOND + 5, Some(3.0)));
+    }
+
+    #[test]
+    fn a_window_that_was_read_again_is_no_handover() {
+        let mut history = History::new(100);
+        let members = [member("a", 10, None), member("b", 100, None)];
+        let mut again = row("a", NodeState::Rolled, 80.0, Some(200 * SECOND), Some(201 * SECOND));
+        again.last = Some(40);
+        let mut after = row("b", NodeState::Live, 80.0, Some(100 * SECOND), None);
+        after.first = Some(40);
+        history.look(&look(0.5, 210, &[again, after], &members));
+        assert_eq!(history.handovers(), []);
     }
 
     #[test]
