@@ -153,6 +153,11 @@ impl Intake {
         Ok(took)
     }
 
+    /// Whether an update of this table should have been taken, but there is no such table.
+    pub fn lacks(&self, table: &[u8]) -> bool {
+        self.gapless && self.open.is_some() && !self.table_names.iter().any(|name| name == table)
+    }
+
     /// Passes over an update that cannot be taken.
     pub fn skip(&mut self) {
         if let Some(open) = &mut self.open {
