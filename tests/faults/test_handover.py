@@ -42,7 +42,7 @@ class Handover(Cluster):
         self.assertEqual(vanishing.window, (5, 5))
         vanishing.connection.close()
         self.publish(5)
-        self.start_node("-w", "0")
+        self.start_node("--memory", "0")
         self.eventually(lambda: self.held_count() == 5 * self.rows_at_once, "the third takes the window")
         self.assertEqual(sorted(first.rows.seqs() + self.held()), self.acknowledged)
 
@@ -55,7 +55,7 @@ class Handover(Cluster):
             vanishing.connection.close()
             first.connection.close()
         self.eventually(lambda: not self.queue(), "all are gone")
-        self.start_node("-w", "0")
+        self.start_node("--memory", "0")
         self.assert_held_once("nobody had kept anything")
 
     def test_a_successor_that_hangs_in_its_handover_holds_its_window_when_it_goes_on(self):

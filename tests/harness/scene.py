@@ -15,7 +15,7 @@ quote:([]time:`timespan$();sym:`g#`symbol$();bid:`float$();ask:`float$();seq:`lo
 """
 
 # A node that is full after some tens of thousands of trades: few megabytes, and room above for the process itself.
-SMALL = ("-w", "8", "--scale", "30", "--roll-threshold", "60")
+SMALL = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
 
 
 class Scene(unittest.TestCase):
