@@ -182,6 +182,13 @@ impl Context<'_> {
 
     /// A namespace as a dictionary, its first entry the null symbol with the generic null.
     pub(super) fn namespace(&mut self, name: Sym) -> Option<Value> {
+        if text(name) == b".q" {
+            let (names, words): (Vec<Sym>, Vec<Value>) =
+                prims::keywords().into_iter().filter_map(|name| Some((name, prims::keyword(text(name))?))).unzip();
+            let keys = std::iter::once(Sym::NULL).chain(names).collect();
+            let values = std::iter::once(Value::Null).chain(words).collect();
+            return Some(Value::dict(Value::symbols(keys), Value::list(values)));
+        }
         let names = self.host.names(name);
         let root = name == Sym::NULL || text(name) == b".";
         if names.is_empty() && !root {

@@ -114,8 +114,24 @@ fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError>
     Ok((value, !program.silent))
 }
 
-/// How PyKX asks whether a name is a context.
+/// How PyKX asks, in k, whether a name is a function, a context or a value: one marker or the other, or the value itself.
 const CONTEXT_PROBE: &[u8] = b"k){x:. x;$[99h<@x;:";
+
+fn context_probe(context: &mut Context, asked: Option<&Value>) -> Result<Value, QError> {
+    let Some(Value::Sym(name)) = asked else { return Err(QError::named("type")) };
+    let value = context.global(*name)?;
+    Ok(match &value {
+        Value::Func(_) => Value::Sym(prims::name("_pykx_fn_marker")),
+        // What makes a dictionary a context: its first name is the null symbol, with the generic null.
+        Value::Dict(space)
+            if space.keys.as_symbols().and_then(<[Sym]>::first) == Some(&Sym::NULL)
+                && matches!(space.values.at(0), Value::Null) =>
+        {
+            Value::Sym(prims::name("_pykx_ctx_marker"))
+        }
+        _ => value,
+    })
+}
 
 fn message(context: &mut Context, object: &Value) -> Result<Value, QError> {
     context.enter()?;
@@ -139,7 +155,7 @@ fn message(context: &mut Context, object: &Value) -> Result<Value, QError> {
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
             let written = head.as_text().unwrap_or_default();
             if written.starts_with(CONTEXT_PROBE) {
-                return Ok(Value::Sym(prims::name("_pykx_ctx_marker")));
+                return context_probe(context, arguments.first());
             }
             run_text(context, written)?
         }

@@ -138,11 +138,6 @@ pub(super) fn key(context: &mut Context, x: Value) -> Result {
                 spaces.extend(context.host.names(Sym::NULL));
                 return Ok(Value::symbols(spaces));
             }
-            if written == b".q" {
-                let mut names = vec![Sym::NULL];
-                names.extend(prims::keywords());
-                return Ok(Value::symbols(names));
-            }
             if let Some(Value::Dict(d)) = context.namespace(*name) {
                 return Ok(d.keys.clone());
             }

@@ -42,7 +42,7 @@ async function play(steps) {
         wake();
       });
       results.push(await new Promise((resolve) =>
-        subscriber.k(".u.sub", "`" + step.subscribe, "`", (err, schema) => resolve(err ? { error: err.message } : schema[0]))));
+        subscriber.k(".u.sub", nodeq.symbol(step.subscribe), nodeq.symbol(""), (err, schema) => resolve(err ? { error: err.message } : schema[0]))));
     } else if (step.take) {
       while (received.length < step.take) await new Promise((resolve) => (wake = resolve));
       results.push(received.splice(0));

@@ -10,7 +10,10 @@ SCRIPT = pathlib.Path(__file__).with_name("node_q.js")
 def play(address, *steps):
     """The results of the steps, in order."""
     command = ["node", "--no-deprecation", SCRIPT, str(address), json.dumps(steps)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"node-q did not end playing {[next(iter(step)) for step in steps]}") from None
     if done.returncode:
         raise AssertionError(f"node-q ended with {done.returncode}:\n{done.stderr}")
     return json.loads(done.stdout)

@@ -66,10 +66,11 @@ class BadLogs(Scene):
         self.assertEqual(self.today().read_bytes(), b"#!/bin/sh\necho this is not a log\n")
 
     def damaged(self):
-        """Record 10 of 20 has its first bytes overwritten; the rest of the log is good."""
+        """Record 10 of 20 is overwritten where its columns begin; the rest of the log is good."""
         whole, size = self.whole_log(), self.one_record()
         at = len(tplog.MAGIC) + 10 * size
-        data = whole[:at] + b"\xee" * 12 + whole[at + 12 :]
+        bad = at + len(kdb.encode(kdb.lst(kdb.sym("upd"), kdb.sym("trade"))))
+        data = whole[:bad] + b"\xee" * 12 + whole[bad + 12 :]
         self.clean(data)
         return data, at, size
 

@@ -6,9 +6,11 @@ from harness.subscribers import PaperRdb
 
 
 class Handover(Cluster):
+    rows_at_once = 1000
+
     def test_nodes_that_are_full_during_their_replay_roll_and_the_next_goes_on(self):
         """The log holds what three nodes can hold before the first of them joins."""
-        self.publish(600)
+        self.publish(330)
         for _ in range(5):
             self.start_node()
         self.joined(5)

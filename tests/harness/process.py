@@ -7,8 +7,10 @@ import signal
 import subprocess
 import time
 
+from .client import KdbError
+
 ROOT = pathlib.Path(__file__).parents[2]
-DEADLINE_S = 30
+DEADLINE_S = 12
 LISTENING = re.compile(r"listening on \S*?(\d+)\b")
 
 
@@ -21,12 +23,20 @@ def binary():
 
 
 def eventually(check, what, deadline_s=DEADLINE_S, on_failure=lambda: ""):
-    """Polls until `check` gives something true, and gives it back; fails naming `what` after the deadline."""
+    """Polls until `check` gives something true, and gives it back; fails naming `what` after the deadline.
+
+    An error answer is "not yet": a node that has not joined has no tables.
+    """
     end = time.monotonic() + deadline_s
     pause = 0.002
     while True:
-        seen = check()
-        if seen:
+        try:
+            seen = check()
+        except KdbError as error:
+            seen, failed = error, True
+        else:
+            failed = False
+        if seen and not failed:
             return seen
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s} s: {what}; last seen {seen!r}{on_failure()}")
