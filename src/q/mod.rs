@@ -171,3 +171,6 @@ fn message(context: &mut Context, object: &Value) -> Result<Value, QError> {
     }
     context.apply(&f, arguments)
 }
+
+#[cfg(test)]
+mod tests;
