@@ -32,7 +32,8 @@ pub struct Primitive {
     /// How kdb+ shows the function.
     pub shown: &'static str,
     pub infix: bool,
-    /// Type and code on the wire; type 100 for those that travel as the text of a lambda.
+    /// Type and code on the wire; type 100 for those that travel as the text of a lambda, 106 to 111 for operators under
+    /// an iterator.
     pub code: (u8, u8),
     /// Where it works item by item on two arguments.
     pub atomic: Option<Op>,
@@ -49,6 +50,11 @@ const fn unary(name: &'static str, shown: &'static str, code: u8, run: Unary) ->
 /// A keyword of one argument that kdb+ defines in k.
 const fn word(name: &'static str, run: Unary) -> Primitive {
     Primitive { name, shown: name, infix: false, code: NONE, atomic: None, run: Run::Unary(run) }
+}
+
+/// A keyword that kdb+ has as an operator with an iterator: type of the iterator, code of the operator.
+const fn cover(name: &'static str, shown: &'static str, code: (u8, u8), run: Unary) -> Primitive {
+    Primitive { name, shown, infix: false, code, atomic: None, run: Run::Unary(run) }
 }
 
 const fn operator(name: &'static str, code: u8, run: Binary) -> Primitive {
@@ -189,8 +195,8 @@ pub static PRIMITIVES: &[Primitive] = &[
     op!("mod", NONE, Op::Mod),
     op!("xlog", NONE, Op::Log),
     op!("xbar", NONE, Op::Bar),
-    op!("and", NONE, Op::Arithmetic(Arithmetic::Lesser)),
-    op!("or", NONE, Op::Arithmetic(Arithmetic::Greater)),
+    op!("and", (102, 0x05), Op::Arithmetic(Arithmetic::Lesser)),
+    op!("or", (102, 0x06), Op::Arithmetic(Arithmetic::Greater)),
     each!("each", Each),
     each!("peach", Each),
     each!("over", Over),
@@ -240,7 +246,14 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("avgs", stats::avgs),
     word("ceiling", monads::ceiling),
     word("cols", tables::cols),
-    many("deltas", 1, 2, stats::deltas),
+    Primitive {
+        name: "deltas",
+        shown: "-':",
+        infix: false,
+        code: (109, 0x02),
+        atomic: None,
+        run: Run::Many(1, 2, stats::deltas),
+    },
     word("differ", stats::differ),
     word("eval", tree::eval),
     word("fills", shape::fills),
@@ -248,22 +261,29 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("keys", tables::keys),
     word("lower", monads::lower),
     word("ltrim", strings::ltrim),
-    word("maxs", stats::maxs),
+    cover("maxs", "|\\", (108, 0x06), stats::maxs),
     word("med", stats::med),
     word("meta", tables::meta),
-    word("mins", stats::mins),
+    cover("mins", "&\\", (108, 0x05), stats::mins),
     word("next", shape::next),
     word("parse", tree::parse),
-    word("prds", stats::prds),
-    word("prev", shape::prev),
+    cover("prds", "*\\", (108, 0x03), stats::prds),
+    cover("prev", ":':", (109, 0x00), shape::prev),
     word("rank", sort::rank),
-    many("ratios", 1, 2, stats::ratios),
-    word("raze", shape::raze),
+    Primitive {
+        name: "ratios",
+        shown: "%':",
+        infix: false,
+        code: (109, 0x04),
+        atomic: None,
+        run: Run::Many(1, 2, stats::ratios),
+    },
+    cover("raze", ",/", (107, 0x0c), shape::raze),
     word("rtrim", strings::rtrim),
     word("sdev", stats::sdev),
     word("show", internal::show_),
     word("signum", monads::signum),
-    word("sums", stats::sums),
+    cover("sums", "+\\", (108, 0x01), stats::sums),
     word("svar", stats::svar),
     word("system", internal::system),
     word("tables", tables::tables),

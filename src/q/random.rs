@@ -11,7 +11,8 @@ use std::cell::RefCell;
 pub const DEFAULT_SEED: i64 = -314_159;
 
 thread_local! {
-    static GENERATOR: RefCell<fastrand::Rng> = RefCell::new(fastrand::Rng::with_seed(DEFAULT_SEED as u64));
+    static GENERATOR: RefCell<fastrand::Rng> =
+        const { RefCell::new(fastrand::Rng::with_seed(DEFAULT_SEED as u64)) };
 }
 
 /// `\S n`.

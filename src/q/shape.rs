@@ -364,7 +364,7 @@ pub(super) fn where_(context: &mut Context, x: Value) -> Result {
                 let rows = bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| i as i64);
                 Ok(Value::longs(rows.collect()))
             }
-            Raw::List(l) if l.is_empty() => Ok(Value::longs(Vec::new())),
+            Raw::List([]) => Ok(Value::longs(Vec::new())),
             _ => {
                 let counts = index::rows(&v.items).ok_or_else(type_error)?;
                 let total: i64 = counts.iter().map(|c| (*c).max(0)).fold(0, i64::saturating_add);
@@ -436,9 +436,9 @@ pub(super) fn listed(x: Value) -> Value {
 }
 
 /// `next`, `prev` and `x xprev y`: items moved by `by` places, nulls where there are none.
-pub(super) fn shift(context: &mut Context, by: i64, y: &Value) -> Result {
+pub(super) fn shift(by: i64, y: &Value) -> Result {
     if let Value::Dict(d) = y {
-        let values = shift(context, by, &d.values)?;
+        let values = shift(by, &d.values)?;
         return Ok(Value::dict(d.keys.clone(), values));
     }
     if y.is_scalar() {
@@ -450,17 +450,17 @@ pub(super) fn shift(context: &mut Context, by: i64, y: &Value) -> Result {
     Ok(y.gather(&rows))
 }
 
-pub(super) fn prev(context: &mut Context, y: Value) -> Result {
-    shift(context, 1, &y)
+pub(super) fn prev(_: &mut Context, y: Value) -> Result {
+    shift(1, &y)
 }
 
-pub(super) fn next(context: &mut Context, y: Value) -> Result {
-    shift(context, -1, &y)
+pub(super) fn next(_: &mut Context, y: Value) -> Result {
+    shift(-1, &y)
 }
 
-pub(super) fn xprev(context: &mut Context, x: Value, y: Value) -> Result {
+pub(super) fn xprev(_: &mut Context, x: Value, y: Value) -> Result {
     let by = long(&x)?;
-    shift(context, by, &y)
+    shift(by, &y)
 }
 
 /// `fills`: the last item that was not null.

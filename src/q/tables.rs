@@ -236,7 +236,8 @@ pub(super) fn set_attribute(name: &[u8], x: Value) -> Result {
         Value::Dict(d) => {
             let keys = match &d.keys {
                 Value::Vector(_) => set_attribute(name, d.keys.clone())?,
-                table => table.clone(),
+                Value::Table(t) => Value::table(Table { sorted: attr == Attr::Sorted, ..(**t).clone() }),
+                other => other.clone(),
             };
             Ok(Value::Dict(Arc::new(Dict { sorted: attr == Attr::Sorted, keys, values: d.values.clone() })))
         }

@@ -115,7 +115,8 @@ fn a_host_that_needs_its_owner_is_heard_through_traps() {
 
 #[test]
 fn globals_of_a_text_are_known_before_it_runs() {
-    let names: Vec<&[u8]> = parse_names(b"{.u.sub[x;y]}[`a;`b]; t:select from trade where sym=`a").into_iter().map(text).collect();
+    let names: Vec<&[u8]> =
+        parse_names(b"{.u.sub[x;y]}[`a;`b]; t:select from trade where sym=`a").into_iter().map(text).collect();
     for name in [&b".u.sub"[..], b"trade", b"t"] {
         assert!(names.contains(&name), "{names:?}");
     }

@@ -85,7 +85,7 @@ pub(super) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
     let (Some(t), Some(c), Some(b), Some(a)) = (next(), next(), next(), next()) else {
         return Err(QError::named("rank"));
     };
-    let limit = next().map(|n| Node::constant(n));
+    let limit = next().map(Node::constant);
     let order = next().map(|o| (matches!(&o.at(0), f if prims::is_glyph(f, ">:")), o.at(1)));
     let order = match order {
         Some((descending, Value::Sym(name))) => Some((descending, name)),

@@ -187,6 +187,10 @@ fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), 
             let primitive = prims::get(*index).ok_or(QError::named("type"))?;
             match primitive.code {
                 (100, _) => out.lambda(b"", as_lambda(primitive).as_bytes()),
+                (kind @ 106..=111, code) => {
+                    out.derived_head(kind.cast_signed());
+                    out.primitive(types::BINARY, code);
+                }
                 (kind, code) => out.primitive(kind.cast_signed(), code),
             }
         }
