@@ -1,7 +1,7 @@
 //! The functions that clients can call, by name.
 
 use super::Plant;
-use super::subscribe::handle_argument;
+use super::arguments::handle_argument;
 use crate::net::{ConnId, Control, Request};
 use crate::q::error::QError;
 use crate::tick::core::call::Call;

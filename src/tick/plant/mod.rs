@@ -3,6 +3,8 @@
 //! Updates of a turn are gathered, logged with one write, and only then published ([`Plant::settle`]). Everything that looks at
 //! the state or changes subscriptions settles first, so that an index that is told to anyone is exact.
 
+mod arguments;
+mod asg;
 pub mod calls;
 mod publish;
 mod queue;

@@ -1,7 +1,8 @@
 //! `.u.sub`, `.u.add` and `.u.del`.
 
 use super::Plant;
-use super::queue::{compresses, name, symbols};
+use super::arguments::{handle_argument, name, symbols};
+use super::queue::compresses;
 use crate::net::{ConnId, Control};
 use crate::q::error::QError;
 use crate::tick::core::schema::Form;
@@ -103,14 +104,5 @@ impl Plant {
             }
         };
         Ok((table, wanted))
-    }
-}
-
-/// A handle as clients write it: an int or a long.
-pub(super) fn handle_argument(view: &View<'_>) -> Option<i32> {
-    match view.type_code() {
-        -6 => view.atom::<i32>(),
-        -7 => view.atom::<i64>().and_then(|handle| i32::try_from(handle).ok()),
-        _ => None,
     }
 }

@@ -1,0 +1,254 @@
+//! The functions of `.u.asg`: what subscribers of a queue call.
+
+use super::Plant;
+use super::arguments::{index_argument, proof_argument, symbols};
+use super::queue::{Member, compresses, handle};
+use crate::net::{ConnId, Control, Request};
+use crate::q::QError;
+use crate::queue::{
+    Date, Event, Join, NodeName, OpenWindow, QueueName, Status, Subscribe, Subscription, UpdateIndex, Window,
+};
+use crate::tick::core::schema::Form;
+use crate::tick::filter::Symbols;
+use crate::tick::lane::LaneSpec;
+use crate::tick::messages;
+use crate::tick::verify::Question;
+use proto::View;
+use proto::view::DictView;
+use std::sync::Arc;
+
+impl Plant {
+    /// The paper's `.u.asg.sub[t;s;q]`.
+    ///
+    /// # Errors
+    /// The paper's, in its words.
+    pub fn asg_sub(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+        let [tabs, syms, queue] = args else { return Err(QError::named("rank")) };
+        let subscription = Arc::new(self.subscription(tabs, syms)?);
+        let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name is a symbol"))?.to_vec());
+        let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
+        let member = Member {
+            form: Form::Table,
+            subscription: Arc::clone(&subscription),
+            counted_from: 0,
+            carried: 0,
+            from_start: false,
+        };
+        self.members.entry(conn).or_insert(member);
+        let event = Event::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
+        self.step_queue(event, None, ctl).map_or(Ok(()), Err)
+    }
+
+    /// Tables and symbols of `.u.asg.sub`, checked as the paper checks them.
+    fn subscription(&self, tabs: &View<'_>, syms: &View<'_>) -> Result<Subscription, QError> {
+        let kind = || QError::with("type", "tables and symbols are symbols or lists of symbols");
+        let tabs_list: Vec<Vec<u8>> = symbols(tabs).ok_or_else(kind)?;
+        let syms_list: Vec<Vec<Vec<u8>>> = if tabs.symbol().is_some() {
+            vec![symbols(syms).ok_or_else(kind)?]
+        } else if let Some(list) = syms.list() {
+            list.iter().map(|item| symbols(&item)).collect::<Option<_>>().ok_or_else(kind)?
+        } else {
+            symbols(syms).ok_or_else(kind)?.into_iter().map(|symbol| vec![symbol]).collect()
+        };
+        if tabs_list.len() != syms_list.len() {
+            return Err(QError::signal("Count of table and symbol lists must match"));
+        }
+        let unknown: Vec<&[u8]> = tabs_list
+            .iter()
+            .filter(|name| !name.is_empty() && self.tables.find(name).is_none())
+            .map(Vec::as_slice)
+            .collect();
+        if !unknown.is_empty() {
+            let comma: &[u8] = if unknown.len() == 1 { b",`" } else { b"`" };
+            return Err(QError::signal([comma, &unknown.join(&b'`'), b" not available"].concat()));
+        }
+        Ok(Subscription { tabs: tabs_list, syms: syms_list })
+    }
+
+    /// The paper's `.u.asg.roll[h;i]`: `i` counts what the subscriber took in.
+    ///
+    /// # Errors
+    /// `domain` for a handle that is in no queue, and the queue's own.
+    pub fn asg_roll(&mut self, of: i32, count: i64, ctl: &mut Control) -> Result<(), QError> {
+        self.settle(ctl);
+        let conn = ctl.by_handle(of).filter(|conn| self.members.contains_key(conn));
+        let conn = conn.ok_or_else(|| QError::with("domain", format!("handle {of} is in no queue")))?;
+        let Some(member) = self.members.get(&conn) else { return Ok(()) };
+        let tip = self.feed.tip().index;
+        let (from, date) = (member.counted_from, self.queue.date());
+        let count = u64::try_from(count).ok().and_then(|count| match count.checked_sub(member.carried) {
+            Some(today) if count > tip && today <= tip => Some(today),
+            _ => (count <= tip).then_some(count),
+        });
+        let count = count.ok_or_else(|| QError::with("domain", format!("there are {tip} updates so far")))?;
+        let key = self.key_of_member(member, false);
+        let everything = key.tables.iter().all(|wanted| *wanted == Some(Symbols::All));
+        if everything || count <= from {
+            let event = Event::Roll { handle: handle(conn), next: UpdateIndex(count), date };
+            return self.step_queue(event, None, ctl).map_or(Ok(()), Err);
+        }
+        // It counts messages, and got one only for updates with rows that it wants: the log says which update that was.
+        let question = Question::Position { from, until: tip, messages: count.saturating_sub(from) };
+        self.ask_log(handle(conn), date, LaneSpec::new(key), question, ctl);
+        Ok(())
+    }
+
+    /// `.u.asg.join`: answered as soon as the queue has decided, before anything that follows from it is sent.
+    ///
+    /// # Errors
+    /// What is missing in the node's dictionary; the queue's own.
+    pub fn asg_join(
+        &mut self,
+        args: &[View<'_>],
+        conn: ConnId,
+        request: Option<Request>,
+        ctl: &mut Control,
+    ) -> Result<(), QError> {
+        let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "join takes a dictionary"))?;
+        let join = self.joining(&dict, conn, ctl)?;
+        let subscription = Arc::clone(&join.subscription);
+        self.members
+            .insert(conn, Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false });
+        let refused = self.step_queue(Event::Join(join), request, ctl);
+        if refused.is_some() {
+            self.members.remove(&conn);
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn joining(&self, dict: &DictView<'_>, conn: ConnId, ctl: &Control) -> Result<Join, QError> {
+        let missing = |name: &str| QError::with("type", format!("join: {name} is missing or of the wrong type"));
+        let get = |name: &str| dict.get(name.as_bytes()).ok_or_else(|| missing(name));
+        let index = |name: &str| -> Option<UpdateIndex> {
+            let value = dict.get(name.as_bytes())?.atom::<i64>()?;
+            u64::try_from(value).ok().map(UpdateIndex)
+        };
+        if get("proto")?.atom::<i64>() != Some(1) {
+            return Err(QError::with("nyi", "join: only protocol 1 is spoken here"));
+        }
+        let node = get("node")?.text().ok_or_else(|| missing("node"))?.to_vec();
+        let queue = get("queue")?.text().ok_or_else(|| missing("queue"))?.to_vec();
+        let held = get("held")?.vector().and_then(|held| held.to_vec::<i64>()).ok_or_else(|| missing("held"))?;
+        let (pairs, rest) = held.as_chunks::<2>();
+        let window = |[first, last]: &[i64; 2]| {
+            let index = |i: i64| u64::try_from(i).ok().map(UpdateIndex);
+            Window::new(index(*first)?, index(*last)?)
+        };
+        let held: Option<Vec<Window>> = if rest.is_empty() { pairs.iter().map(window).collect() } else { None };
+        let live = dict.get(b"live").and_then(|live| live.atom::<bool>()).unwrap_or(false);
+        let open = match (live, index("first"), index("next")) {
+            (true, Some(first), Some(next)) => Some(OpenWindow { first, next }),
+            _ => None,
+        };
+        let date = dict.get(b"date").and_then(|date| date.atom::<i32>());
+        let port = dict.get(b"port").and_then(|port| port.atom::<i32>()).and_then(|port| u16::try_from(port).ok());
+        Ok(Join {
+            handle: handle(conn),
+            node: NodeName(node),
+            queue: QueueName(queue),
+            subscription: Arc::new(self.subscription(&get("tabs")?, &get("syms")?)?),
+            ip: ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip),
+            port: port.filter(|port| *port != 0),
+            date: date.filter(|date| *date != i32::MIN).map(Date),
+            held: held.ok_or_else(|| missing("held"))?,
+            open,
+        })
+    }
+
+    /// `.u.asg.rolling[next;proof;date]`.
+    ///
+    /// # Errors
+    /// The queue's, for one that is not live.
+    pub fn asg_rolling(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+        let next = index_argument(args, 0)?;
+        let date = self.date_argument(args, 2)?;
+        let own = handle(conn);
+        let open = self
+            .queue
+            .by_handle(own)
+            .and_then(|of| self.queue.live(&of.queue))
+            .filter(|(live, _)| live.handle == Some(own));
+        if let Some(window) = open.and_then(|(_, open)| Window::new(open, next)) {
+            self.proofs.came((own, date, window), proof_argument(args, 1)?);
+        }
+        self.step_queue(Event::Roll { handle: own, next, date }, None, ctl).map_or(Ok(()), Err)
+    }
+
+    /// `.u.asg.proved[first;last;proof;date]`.
+    ///
+    /// # Errors
+    /// `type` for arguments that are none.
+    pub fn asg_proved(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+        let window = Window::new(index_argument(args, 0)?, index_argument(args, 1)?);
+        let date = self.date_argument(args, 3)?;
+        let Some(window) = window else { return Ok(()) };
+        let key = (handle(conn), date, window);
+        self.proofs.came(key, proof_argument(args, 2)?);
+        if self.proofs.wanted.contains(&key) {
+            self.check_proof(&key, ctl);
+            return Ok(());
+        }
+        self.step_queue(Event::Rebuilt { handle: handle(conn), window, date }, None, ctl).map_or(Ok(()), Err)
+    }
+
+    fn date_argument(&self, args: &[View<'_>], at: usize) -> Result<Date, QError> {
+        match args.get(at) {
+            None => Ok(self.queue.date()),
+            Some(date) => date.atom::<i32>().map(Date).ok_or(QError::with("type", "a date is missing")),
+        }
+    }
+
+    /// `.u.asg.status[d]`.
+    pub fn asg_status(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) {
+        let Some(dict) = args.first().and_then(View::dict) else { return };
+        let float = |name: &[u8]| dict.get(name).and_then(|v| v.atom::<f64>()).filter(|v| v.is_finite());
+        let long = |name: &[u8]| dict.get(name).and_then(|v| v.atom::<i64>()).filter(|v| *v != i64::MIN);
+        let count = |name: &[u8]| long(name).and_then(|v| u64::try_from(v).ok());
+        let status = Status {
+            memory_percent: float(b"memory"),
+            scale_percent: float(b"scale"),
+            roll_percent: float(b"roll"),
+            rows: count(b"rows"),
+            bytes: count(b"bytes"),
+            next: count(b"next").map(UpdateIndex),
+            scaled: dict.get(b"scaled").and_then(|v| v.atom::<bool>()).unwrap_or(false),
+            lead_ns: long(b"lead"),
+        };
+        self.step_queue(Event::Status { handle: handle(conn), status }, None, ctl);
+    }
+
+    /// `.u.asg.from[next]`.
+    ///
+    /// # Errors
+    /// `domain` for one that is not live.
+    pub fn asg_from(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+        let asked = index_argument(args, 0)?;
+        self.settle(ctl);
+        let own = self.queue.by_handle(handle(conn));
+        if !own.is_some_and(|of| of.state == crate::queue::State::Live) {
+            return Err(QError::with("domain", "only a live node is fed"));
+        }
+        let ended = self.members.get_mut(&conn).is_some_and(|member| std::mem::take(&mut member.from_start));
+        let next = if ended { UpdateIndex(0) } else { asked };
+        if next.0 > self.feed.tip().index {
+            return Err(QError::with("domain", format!("update {next} is beyond the tip {}", self.feed.tip().index)));
+        }
+        self.feed_from(conn, next.0, ctl);
+        Ok(())
+    }
+
+    /// `.u.asg.stream[first;last]`.
+    ///
+    /// # Errors
+    /// `domain` for one that is in no queue.
+    pub fn asg_stream(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+        let (first, last) = (index_argument(args, 0)?, index_argument(args, 1)?);
+        self.settle(ctl);
+        let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is in no queue"))?;
+        let key = self.key_of_member(member, compresses(conn, ctl));
+        let done = messages::streamed(first.0, last.0);
+        self.feed.stream(conn, key, first.0, last.0, done).map_err(|e| QError::with("limit", e.to_string()))?;
+        self.writable(conn, ctl);
+        Ok(())
+    }
+}
