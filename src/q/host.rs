@@ -29,6 +29,11 @@ pub trait Host {
     /// Assigns a global.
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError>;
 
+    /// Forgets a global: `` delete t from `. ``.
+    fn remove(&mut self, _name: Sym) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+
     /// Names in a namespace (`.u`, or the null symbol for the root), in order of definition.
     fn names(&self, namespace: Sym) -> Vec<Sym>;
 

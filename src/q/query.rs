@@ -85,6 +85,11 @@ fn within<T>(
 /// Runs a template.
 pub(super) fn template(context: &mut Context, query: &Query, frame: &mut Frame) -> Walk<Value> {
     let from = context.eval(&query.from, frame)?;
+    if query.verb == Verb::Delete
+        && let Some(result) = delete_names(context, query, &from)?
+    {
+        return Ok(result);
+    }
     let (table, keys) = tables::flat(context, &from)?;
     if table.count() > u32::MAX as usize {
         return Err(QError::with("limit", "more than 4294967295 rows").into());
@@ -110,6 +115,33 @@ pub(super) fn template(context: &mut Context, query: &Query, frame: &mut Frame) 
         return Ok(from);
     }
     Ok(result)
+}
+
+/// `` delete a from `. `` and `` delete k from d ``: globals of a namespace, keys of a dictionary.
+fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Option<Value>, QError> {
+    let held = match from {
+        Value::Sym(name) => context.host.global(*name),
+        other => Some(other.clone()),
+    };
+    match (&held, from) {
+        (Some(Value::Dict(d)), _) if d.keyed().is_none() => {
+            let rest = super::shape::drop(context, Value::symbols(names(&query.columns)?), Value::Dict(Arc::clone(d)))?;
+            if let Value::Sym(name) = from {
+                context.set_global(*name, rest)?;
+                return Ok(Some(from.clone()));
+            }
+            Ok(Some(rest))
+        }
+        (None, Value::Sym(space)) if context.namespace(*space).is_some() => {
+            for name in names(&query.columns)? {
+                let root = text(*space) == b"." || *space == Sym::NULL;
+                let full = if root { name } else { super::resolve::qualify(name, *space)? };
+                context.host.remove(full)?;
+            }
+            Ok(Some(from.clone()))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn filter(context: &mut Context, table: Arc<Table>, filters: &[Node], frame: &mut Frame) -> Walk<Selected> {

@@ -81,6 +81,12 @@ impl Host for Session {
         Ok(())
     }
 
+    fn remove(&mut self, name: Sym) -> Result<(), QError> {
+        self.globals.remove(&name);
+        self.order.retain(|n| *n != name);
+        Ok(())
+    }
+
     fn names(&self, namespace: Sym) -> Vec<Sym> {
         let space = if text(namespace) == b"." { b"" } else { text(namespace) };
         let inside = self.order.iter().filter(|n| split(**n).0 == space);

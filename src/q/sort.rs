@@ -42,7 +42,23 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) {
         Raw::Guid(v) => by(rows, v, descending, Ord::cmp),
         Raw::F32(v) => by(rows, v, descending, |a, b| order_floats(&f64::from(*a), &f64::from(*b))),
         Raw::F64(v) => by(rows, v, descending, order_floats),
-        Raw::Sym(v) => by(rows, v, descending, |a, b| if a == b { Ordering::Equal } else { text(*a).cmp(text(*b)) }),
+        Raw::Sym(v) => {
+            // Each distinct symbol's text is compared once; rows are then sorted by small numbers.
+            let groups = super::find::groups(items);
+            let mut order: Vec<u32> = (0..groups.firsts.len() as u32).collect();
+            let name = |g: &u32| {
+                groups.firsts.get(*g as usize).and_then(|f| v.get(*f as usize)).map_or(&b""[..], |s| text(*s))
+            };
+            order.sort_by(|a, b| name(a).cmp(name(b)));
+            let mut places = vec![0u32; order.len()];
+            for (place, group) in order.iter().enumerate() {
+                if let Some(slot) = places.get_mut(*group as usize) {
+                    *slot = place as u32;
+                }
+            }
+            let ranks: Vec<u32> = groups.ids.iter().map(|g| places.get(*g as usize).copied().unwrap_or(0)).collect();
+            by(rows, &ranks, descending, Ord::cmp);
+        }
         Raw::List(v) => by(rows, v, descending, |a, b| {
             a.type_number().unsigned_abs().cmp(&b.type_number().unsigned_abs()).then_with(|| order(a, b))
         }),
