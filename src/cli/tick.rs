@@ -37,6 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let tables = Tables::new(schema.tables).map_err(|error| CliError::Failed(format!("{source}: {error}")))?;
     let tables = Arc::new(tables);
     let every = settings.get(&options::TIMER)?;
+    let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     let plant_options = PlantOptions {
         src,
         dir: settings.find(&options::DIR)?,
@@ -45,6 +46,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         batch: (!every.is_zero()).then_some(every),
         roll: settings.get(&options::ROLL)?,
         queue: Params {
+            grace_ns: nanoseconds(settings.get(&options::NODE_GRACE)?),
+            restart_grace_ns: nanoseconds(settings.get(&options::START_GRACE)?),
             subscribers_max: usize::try_from(limits.queue_subscribers).unwrap_or(usize::MAX),
             ..Params::default()
         },

@@ -160,6 +160,10 @@ options! {
          at most every 5 ms, each = synced before it is published";
     DAMAGE: Damage = units::damage, "damage" value "stop|keep-before|skip", default Some("stop"), programs &[Tick];
         "If the log is damaged in the middle: refuse to start, keep what is before it, or leave the damage out";
+    NODE_GRACE: Duration = units::duration, "node-grace" value "TIME", default Some("2s"), programs &[Tick];
+        "How long a node that lost its connection may come back for the windows it holds, before others rebuild them";
+    START_GRACE: Duration = units::duration, "start-grace" value "TIME", default Some("30s"), programs &[Tick];
+        "The same after a start of the tickerplant, when all nodes have to come back";
     ROLL: RollTime = units::roll_time, "roll" value "TIME [ZONE]", default Some("00:00"), programs &[Tick];
         "When the day rolls, e.g. \"17:00 America/New_York\"; without a zone, the system's";
     QUEUE: String = units::name, "queue" value "NAME", programs &[Rdb];

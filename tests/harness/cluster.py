@@ -11,7 +11,8 @@ GONE = (ConnectionError, TimeoutError, OSError)
 class Cluster(Scene):
     """`publish` keeps account of acknowledged rows; `assert_held_once` compares it with all nodes that run."""
 
-    tick_options = ()
+    # Long enough for a node that runs to come back; the default would make each lost node cost half a minute.
+    tick_options = ("--start-grace", "3s")
     rows_at_once = 200
 
     def setUp(self):
