@@ -240,7 +240,7 @@ options! {
         "Directory for what each instance prints, in DIR/NAME-1.log; by default it goes where the supervisor's goes";
     DEMO_MINUTES: f64 = units::positive, "minutes" value "N", default Some("2.5"), programs &[Demo];
         "Length of the simulated day";
-    DEMO_RATE: f64 = units::positive, "rate" value "N", default Some("4000"), programs &[Demo];
+    DEMO_RATE: f64 = units::positive, "rate" value "N", default Some("2700"), programs &[Demo];
         "Updates a second, on average over the day";
     DEMO_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010/5029"), programs &[Demo];
         "Port of the tickerplant: port, lo/hi for the first free one of a range, 0 for any";

@@ -3,31 +3,21 @@
 use crate::harness::{Directory, elastick, is_running, signal, wait_for};
 use serde_json::Value as Json;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-const SHORT: [&str; 13] = [
-    "demo",
-    "--json",
-    "--port",
-    "0",
-    "--minutes",
-    "0.3",
-    "--rate",
-    "2000",
-    "--node-memory",
-    "2MiB",
-    "--lead-time",
-    "50ms",
-    "--dir",
-];
+/// A demo of a short day with small nodes.
+fn demo(directory: &Directory, minutes: &str, rate: &str, more: &[&str]) -> Command {
+    let dir = directory.path().to_str().expect("a path");
+    let day = ["demo", "--json", "--port", "0", "--dir", dir, "--minutes", minutes, "--rate", rate];
+    elastick(&[&day[..], &["--node-memory", "2MiB", "--lead-time", "50ms"], more].concat())
+}
 
 #[test]
 fn a_short_day_is_proved() {
     let directory = Directory::new("demo-day");
-    let dir = directory.path().to_str().expect("a path");
     let svg = directory.path().join("day.svg");
-    let more = [dir, "--svg", svg.to_str().expect("a path")];
-    let output = elastick(&[&SHORT[..], &more].concat()).output().expect("the demo runs");
+    let more = ["--svg", svg.to_str().expect("a path")];
+    let output = demo(&directory, "0.3", "2000", &more).output().expect("the demo runs");
     let words = String::from_utf8_lossy(&output.stderr);
     let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"));
     assert!(output.status.success(), "{words}\n{report:#}");
@@ -48,6 +38,17 @@ fn a_short_day_is_proved() {
     assert!(std::fs::read_to_string(&svg).expect("a picture").contains("</svg>"));
 }
 
+#[test]
+fn a_window_that_nobody_holds_is_named() {
+    let directory = Directory::new("demo-miss");
+    let output = demo(&directory, "0.1", "4000", &["--max-nodes", "2"]).output().expect("the demo runs");
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("is held by nobody"), "{words}");
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"));
+    assert_eq!(report["proved"], false);
+}
+
 /// Processes that the demo's own processes say they started, and these themselves.
 fn started(dir: &Path) -> Vec<u32> {
     let text = std::fs::read_to_string(dir.join("fleet.log")).unwrap_or_default();
@@ -59,8 +60,7 @@ fn started(dir: &Path) -> Vec<u32> {
 fn nothing_is_left_when_it_is_interrupted_or_killed() {
     for how in ["INT", "KILL"] {
         let directory = Directory::new(&format!("demo-{how}"));
-        let dir = directory.path().to_str().expect("a path");
-        let mut command = elastick(&[&SHORT[..], &[dir]].concat());
+        let mut command = demo(&directory, "0.3", "2000", &[]);
         command.env("ELASTICK_LOG", "info").stdout(Stdio::null()).stderr(Stdio::null());
         let mut demo = command.spawn().expect("the demo runs");
         let nodes = wait_for("two nodes", || Some(started(directory.path())).filter(|nodes| nodes.len() >= 2));

@@ -99,6 +99,13 @@ impl Cluster {
         path.map(PathBuf::from).ok_or_else(|| CliError::Failed("the tickerplant keeps no log".to_string()))
     }
 
+    /// Names of the tables.
+    pub fn tables(&mut self) -> Result<Vec<String>, CliError> {
+        let answer = self.query(".u.t")?;
+        let names = answer.as_symbols().unwrap_or_default();
+        Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    }
+
     pub fn end_of_day(&mut self) -> Result<(), CliError> {
         self.query(".u.endofday[]").map(drop)
     }

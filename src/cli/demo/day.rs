@@ -11,6 +11,7 @@ use crate::cli::CliError;
 use crate::config::Listen;
 use crate::config::units::Scale;
 use crate::feed::curve::DAY_NS;
+use crate::fleet::Stage;
 use crate::log::{Keep, LogReader, Proof, TableProof, window_proof};
 use crate::monitor::screen::Screen;
 use crate::monitor::svg::Picture;
@@ -114,7 +115,7 @@ impl Day {
         self.until(stop, SETTLE, "all nodes of the group to be in the queue", |answer| {
             answer.fleet.members.iter().all(|member| answer.rows.iter().any(|row| row.node == member.instance))
         })?;
-        let tables: Vec<String> = sent.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+        let tables = self.cluster.tables()?;
         let (tip, held, counted_rows) = self.collect(stop, &tables)?;
         let log = self.cluster.log()?;
         let verdict = proof::check(held, tip, &sent, |first, last| logged(&log, first, last))?;
@@ -225,8 +226,9 @@ impl Day {
                 .collect();
             let counted_rows = nodes.iter().map(|node| node.counted_rows).sum();
             let mut held: Vec<Held> = nodes.into_iter().flat_map(|node| node.windows).collect();
-            // What is missing after all this time is for the proof to name.
-            if proof::coverage(&mut held, answer.tip).is_empty() || by.is_none_or(|by| Instant::now() >= by) {
+            let whole = proof::coverage(&mut held, answer.tip).is_empty();
+            // What is missing then is for the proof to name.
+            if whole || nobody_will_come(&answer) || by.is_none_or(|by| Instant::now() >= by) {
                 return Ok((answer.tip, held, counted_rows));
             }
             std::thread::sleep(LOOK);
@@ -298,6 +300,14 @@ impl Day {
         self.fleet.stop();
         self.tickerplant.stop();
     }
+}
+
+/// Whether the group is full and no node takes anything in any more.
+fn nobody_will_come(answer: &Answer) -> bool {
+    let fleet = &answer.fleet;
+    fleet.desired >= fleet.max
+        && fleet.members.iter().all(|member| member.stage == Stage::InService)
+        && answer.rows.iter().all(|row| row.state == NodeState::Rolled)
 }
 
 fn stopped(stop: &AtomicBool) -> Result<(), CliError> {

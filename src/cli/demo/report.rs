@@ -75,6 +75,11 @@ impl Report<'_> {
                 text::thousands(self.tip),
                 text::thousands(self.logged_rows())
             ));
+            let sent: u64 = self.verdict.tables.iter().map(|table| table.sent.updates).sum();
+            if self.tip > sent {
+                let others = text::thousands(self.tip - sent);
+                lines.push(format!("{others} of the updates came from others than the feed: held as logged"));
+            }
         } else {
             lines.push("NOT proved:".to_string());
             lines.extend(self.misses().iter().map(|miss| format!("  {miss}")));
