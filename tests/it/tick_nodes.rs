@@ -205,3 +205,19 @@ fn a_node_that_does_not_come_back_is_given_up() {
     let live = told(&mut second);
     assert_eq!((name_of(&live).as_str(), field(&live, "first")), (".u.asg.live", 0));
 }
+
+#[test]
+fn what_a_live_node_holds_at_the_end_of_the_day_is_checked() {
+    let (_tick, mut feed, mut first, _second, updates) = handover("tick-end-proof");
+    let date = feed.query(".u.d").unwrap();
+    feed.query(".u.endofday[]").unwrap();
+    assert_eq!(name_of(&told(&mut first)), ".u.end");
+    let proved =
+        |proof: &Proof| call(".u.asg.proved", [Value::Long(0), Value::Long(5), proof_table(proof), date.clone()]);
+    first.send_async(&proved(&proof_of(&updates))).unwrap();
+    first.flush().unwrap();
+    eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([1, 0]));
+    first.send_async(&proved(&proof_of(&updates[1..]))).unwrap();
+    first.flush().unwrap();
+    eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([1, 1]));
+}
