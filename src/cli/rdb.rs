@@ -2,6 +2,7 @@
 
 use super::{CliError, command_for, settings_of};
 use crate::config::Program;
+use crate::config::options;
 use crate::fleet::Fleet;
 use crate::fleet::dry_run::DryRun;
 use crate::fleet::local::Local;
@@ -28,6 +29,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Rdb, matches)?;
+    settings.get(&options::TLS)?;
     let mut options = NodeOptions::resolve(&settings).map_err(|error| match error {
         OptionsError::Config(error) => CliError::Config(error),
         OptionsError::Thresholds(error) => CliError::Usage(error.to_string()),

@@ -29,6 +29,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Tick, matches)?;
+    settings.get(&options::TLS)?;
     let limits = Limits::resolve(&settings)?;
     symbol::set_limit(limits.symbols);
     let src = settings.get(&options::SRC)?;

@@ -139,8 +139,8 @@ options! {
         "1: remote callers cannot run system commands or leave the directory; FILE: that, and user:password lines";
     USERS: PathBuf = units::path, "users" letter Some('U'), value "FILE", programs &[Tick, Rdb];
         "File of user:password lines (plain, md5 or sha1 hex)";
-    TLS: u64 = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
-        "0 plain connections only, 1 plain and TLS, 2 TLS only";
+    TLS: () = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
+        "0 plain connections; 1 and 2, with TLS, are refused: not offered yet";
     QUERY_TIME: Duration = units::seconds, "query-time" letter Some('T'), value "SECONDS", default Some("0"),
         programs &[Tick, Rdb];
         "Longest time a client's query may take; 0 leaves it to the limit of query time";
