@@ -131,6 +131,7 @@ pub(super) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             Ok(Value::bools(at.iter().map(|p| found(p, b.len())).collect()))
         }
         (Value::Vector(_), _) => iterate::map(context, &x, |c, item| in_(c, item, y.clone())),
+        (Value::Table(_), _) => Err(type_error()),
         (_, Value::Vector(b)) => {
             let first_is_list = !b.is_empty() && !b.items.get(0).is_scalar();
             Ok(Value::Bool(!first_is_list && find::position(&y, &x)?.is_some()))

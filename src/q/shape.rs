@@ -237,13 +237,18 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
         if let Some(d) = dims.get_mut(at) {
             *d = needed;
         }
-        let total = (count as i64).min(dims.iter().product());
+        let total = (count as i64).min(product(&dims)?);
         let flat = take_count(context, total, y)?;
         return partial_shape(context, &dims, &flat);
     }
-    let total = dims.iter().try_fold(1i64, |a, b| a.checked_mul((*b).max(0))).ok_or(QError::named("limit"))?;
+    let total = product(&dims)?;
     let flat = take_count(context, total, y)?;
     partial_shape(context, &dims, &flat)
+}
+
+/// How many items a shape holds.
+fn product(dims: &[i64]) -> std::result::Result<i64, QError> {
+    dims.iter().try_fold(1i64, |all, d| all.checked_mul((*d).max(0))).ok_or(QError::named("limit"))
 }
 
 fn partial_shape(context: &mut Context, dims: &[i64], flat: &Value) -> Result {
@@ -252,11 +257,13 @@ fn partial_shape(context: &mut Context, dims: &[i64], flat: &Value) -> Result {
     if rest.is_empty() {
         return Ok(flat.clone());
     }
-    let each = usize::try_from(rest.iter().product::<i64>().max(0)).unwrap_or(0);
+    let each = usize::try_from(product(rest)?).unwrap_or(0);
     let rows = usize::try_from(*rows).unwrap_or(0);
+    context.reserve_items(rows, size_of::<Value>())?;
     let mut out = Vec::with_capacity(rows.min(1 << 20));
     for i in 0..rows {
-        let part = flat.cut(i * each, (i + 1) * each);
+        context.tick()?;
+        let part = flat.cut(i.saturating_mul(each), (i + 1).saturating_mul(each));
         out.push(partial_shape(context, rest, &part)?);
     }
     Ok(Value::list(out))

@@ -225,7 +225,9 @@ impl Value {
         Value::list(Vec::new())
     }
 
+    /// A dictionary. An atom stands for as many of it as there are keys.
     pub fn dict(keys: Value, values: Value) -> Value {
+        let values = if values.is_scalar() { Value::collapse(vec![values; keys.count()]) } else { values };
         Value::Dict(Arc::new(Dict::new(keys, values)))
     }
 
