@@ -69,7 +69,9 @@ fn feed(guest: &mut Guest, index: &mut u64, port: u16, with_query: bool) -> (Dur
             let (mut longest, mut total, mut steps) = (Duration::ZERO, Duration::ZERO, 0u32);
             let (mut seen, mut since) = (next(&mut client), Instant::now());
             // The first step is the feed's beginning.
-            while next(&mut client) == seen && !done.load(Ordering::Relaxed) {}
+            while next(&mut client) == seen && !done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
             while !done.load(Ordering::Relaxed) {
                 let now = next(&mut client);
                 if now != seen {
