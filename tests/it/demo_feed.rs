@@ -1,12 +1,14 @@
 //! The feed against a tickerplant that breaks connections, refuses updates, or has no log.
 
 use crate::fake_tickerplant::{Faults, start, write_log};
-use crate::harness::{Directory, elastick};
-use elastick::log::{Proof, TableProof};
+use crate::harness::{Directory, Process, elastick, wait_for};
+use elastick::log::{Keep, LogReader, Proof, TableProof, window_proof};
 use proto::Value;
 use serde_json::Value as Json;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn feed(port: u16, arguments: &[&str]) -> Output {
     let address = format!("127.0.0.1:{port}");
@@ -114,6 +116,42 @@ fn a_log_is_replayed_with_single_rows_and_tables_made_columns() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(accepted(&summary(&output)), *taken.lock().unwrap());
     assert_eq!(taken.lock().unwrap().table(b"trade").rows, 5);
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_the_tickerplant_is_killed() {
+    let directory = Directory::new("feed-kill");
+    let dir = directory.path().to_str().expect("a path");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let port = free.to_string();
+    let tickerplant = || {
+        let mut process = Process::start(&mut elastick(&["tick", "sym", dir, "-p", &port]));
+        process.number_after("listening on");
+        process
+    };
+    let mut running = tickerplant();
+    let command = ["feed", &format!(":{port}"), "--json", "--rate", "20000", "--updates", "50000"];
+    let feed = elastick(&command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the feed runs");
+    let logged = || {
+        let names = std::fs::read_dir(directory.path()).expect("a folder").flatten().map(|entry| entry.path());
+        let log = names.filter(|path| path.extension().is_some_and(|date| date.len() == 2)).min().expect("a log");
+        (log.metadata().expect("a file").len(), log)
+    };
+    for bytes in [1_000_000, 3_000_000] {
+        wait_for("the log to grow", || (logged().0 > bytes).then_some(()));
+        running.kill();
+        running = tickerplant();
+    }
+    let output = feed.wait_with_output().expect("the feed ends");
+    assert!(output.status.success());
+    let summary = summary(&output);
+    assert_eq!((&summary["updates"], &summary["reconnects"]), (&Json::from(50_000), &Json::from(2)));
+    assert!(running.stop().success());
+    let limits = proto::Limits::default();
+    let mut reader = LogReader::open(&logged().1, limits, 1 << 20).expect("a log");
+    let by = Instant::now() + Duration::from_secs(60);
+    let proof = window_proof(&mut reader, 0..50_000, by, |_, _, _| Keep::Whole).expect("50,000 updates");
+    assert_eq!(proof, accepted(&summary));
 }
 
 /// Files of a folder and of those in it.
