@@ -56,7 +56,7 @@ class Handover(Cluster):
             self.publish(2)
             vanishing.connection.close()
             first.connection.close()
-        self.eventually(lambda: not self.queue(), "all are gone")
+        self.eventually(lambda: self.queue() == [], "all are gone")
         self.start_node("--memory", "0")
         self.assert_held_once("nobody had kept anything")
 

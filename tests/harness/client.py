@@ -6,7 +6,7 @@ from collections import deque
 
 from . import kdb, wire
 
-DEADLINE_S = 12
+DEADLINE_S = 30
 
 
 class KdbError(Exception):
@@ -26,7 +26,11 @@ class Connection:
         self.socket = self._dial(address)
         self.capability = None
         if user is not None:
-            self.capability = self.handshake(user.encode() + bytes([capability]) + b"\0")
+            try:
+                self.capability = self.handshake(user.encode() + bytes([capability]) + b"\0")
+            except OSError:
+                self.close()
+                raise
 
     def _dial(self, address):
         if isinstance(address, int):

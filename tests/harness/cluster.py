@@ -14,6 +14,7 @@ class Cluster(Scene):
     # Long enough for a node that runs to come back; the default would make each lost node cost half a minute.
     tick_options = ("--start-grace", "3s")
     rows_at_once = 200
+    node_options = SMALL
 
     def setUp(self):
         super().setUp()
@@ -34,7 +35,7 @@ class Cluster(Scene):
 
     def start_node(self, *options, name=None):
         name = name or f"node{len(self.nodes)}"
-        node = self.rdb(self.port, *(options or SMALL), name=name)
+        node = self.rdb(self.port, *(options or self.node_options), name=name)
         self.nodes.append(node)
         return node
 
@@ -52,40 +53,56 @@ class Cluster(Scene):
     def publish(self, updates=1):
         """Sync updates. One that gets no answer is neither sent again nor relied on."""
         for _ in range(updates):
+            if not self.connect_feed():
+                continue
             first, self.next_seq = self.next_seq, self.next_seq + self.rows_at_once
             rows = range(first, first + self.rows_at_once)
             try:
-                if self.feed is None:
-                    self.feed = Connection(self.port, deadline_s=20)
-                    self.connections.append(self.feed)
                 self.feed.ask(update("trade", trades(first, self.rows_at_once)))
                 self.acknowledged += rows
             except KdbError as error:
                 raise AssertionError(f"update {first} was refused: {error}") from None
             except GONE:
+                self.feed.close()
                 self.feed = None
                 self.unsure += rows
 
+    def connect_feed(self):
+        """Whether the feed has a connection; it dials again after one was lost."""
+        try:
+            if self.feed is None:
+                self.feed = Connection(self.port, deadline_s=20)
+                self.connections.append(self.feed)
+        except GONE:
+            return False
+        return True
+
     def queue(self):
-        """Subscribers that are not lost: list of (state, node name, closed windows); empty while nobody answers."""
+        """Subscribers that are not lost: list of (state, node name, closed windows); None while nobody answers."""
         table = self.ask(self.tp, "select state, node, held from .u.asg.tab where state<>`lost")
         if table is None:
-            return []
+            return None
         t = table.v
         held = t["held"].v if t["held"].t == kdb.GENERAL else []
         return list(zip(t["state"].v, t["node"].v, [window.v for window in held]))
 
     def states(self):
-        return sorted(state for state, *_ in self.queue())
+        return sorted(state for state, *_ in self.queue() or [])
 
     def node_in(self, state):
         """A running node that the tickerplant shows in this state, or None."""
-        names = [name for shown, name, _ in self.queue() if shown == state]
+        names = [name for shown, name, _ in self.queue() or [] if shown == state]
         return next((node for node in self.running() if node.name in names), None)
 
     def joined(self, count):
         here = lambda: len([state for state in self.states() if state != "away"]) == count
         self.eventually(here, f"{count} subscribers are in the queue")
+
+    def replace_missing(self):
+        """What a fleet does: sees to it that a node waits."""
+        queue = self.queue()
+        if queue is not None and not {"waiting", "away"} & {state for state, *_ in queue}:
+            self.start_node().port
 
     def held(self):
         seqs = []
@@ -102,12 +119,14 @@ class Cluster(Scene):
         """Waits until all that was acknowledged has been taken in somewhere."""
         self.eventually(lambda: self.held_count() >= len(self.acknowledged), "the nodes keep up with the feed")
 
-    def assert_held_once(self, why=""):
+    def assert_held_once(self, why="", fleet=False):
         """Every acknowledged row on exactly one node; of the unsure ones each at most once; nothing else."""
         wrong = []
 
         def exact():
             wrong[:] = self.differences()
+            if wrong and fleet:
+                self.replace_missing()
             return not wrong
 
         try:

@@ -10,7 +10,7 @@ import time
 from .client import KdbError
 
 ROOT = pathlib.Path(__file__).parents[2]
-DEADLINE_S = 12
+DEADLINE_S = 30
 LISTENING = re.compile(r"listening on \S*?(\d+)\b")
 
 

@@ -75,10 +75,10 @@ class Scene(unittest.TestCase):
         self.connections.append(connection)
         return connection
 
-    def eventually(self, check, what, deadline_s=12):
+    def eventually(self, check, what, deadline_s=30):
         return eventually(check, what, deadline_s)
 
-    def eventually_equal(self, read, wanted, what, deadline_s=12):
+    def eventually_equal(self, read, wanted, what, deadline_s=30):
         """Polls until `read` gives `wanted`; the failure shows the difference."""
         seen = []
 

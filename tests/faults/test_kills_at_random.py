@@ -1,0 +1,86 @@
+"""kill -9 of anything at moments drawn from a seed, while a publisher goes on: nothing acknowledged is lost or held twice."""
+
+import os
+import random
+import threading
+
+from harness.cluster import Cluster
+
+SEEDS = [int(seed) for seed in os.environ.get("ELASTICK_SEEDS", "1 2").split()]
+ROUNDS = 12
+
+
+class Feeder(threading.Thread):
+    """Publishes until told to stop, over restarts of the tickerplant. `allow` keeps it from running ahead."""
+
+    def __init__(self, cluster):
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.allowed = threading.Semaphore(0)
+        self.stopped = False
+        self.failure = None
+
+    def allow(self, updates):
+        for _ in range(updates):
+            self.allowed.release()
+
+    def run(self):
+        try:
+            while True:
+                self.allowed.acquire()
+                if self.stopped:
+                    return
+                self.cluster.publish()
+        except AssertionError as failure:
+            self.failure = failure
+
+    def stop(self):
+        self.stopped = True
+        self.allowed.release()
+        self.join(60)
+        if self.failure:
+            raise self.failure
+
+
+class KillsAtRandom(Cluster):
+    tick_options = ("--start-grace", "3s", "--node-grace", "500ms")
+    # About 30,000 trades each.
+    node_options = ("--memory", "2MiB", "--scale", "30", "--roll-threshold", "60")
+
+    def test_anything_at_any_moment(self):
+        for seed in SEEDS:
+            with self.subTest(seed=seed):
+                self.doCleanups()
+                self.setUp()
+                self.play(random.Random(seed), seed)
+
+    def all_are_back(self):
+        self.replace_missing()
+        return self.states() and "away" not in self.states()
+
+    def play(self, dice, seed):
+        for _ in range(3):
+            self.start_node()
+        self.joined(3)
+        feeder = Feeder(self)
+        feeder.start()
+        killed = []
+        for _ in range(ROUNDS):
+            updates = dice.randrange(1, 60)
+            reached = self.next_seq + dice.randrange(0, updates) * self.rows_at_once
+            feeder.allow(updates)
+            self.eventually(lambda: self.next_seq >= reached or feeder.failure, "the feeder gets that far")
+            if dice.random() < 0.7:
+                self.eventually(self.all_are_back, "nodes that run are back in the queue")
+            victim = dice.choice(sorted({*self.states(), "tick", "none"} - {"away"}))
+            if victim == "tick":
+                self.tp.kill()
+                self.start_tick()
+                killed.append(victim)
+            elif node := self.node_in(victim):
+                node.kill()
+                killed.append(f"{victim} {node.name}")
+            self.replace_missing()
+        feeder.stop()
+        self.publish(5)
+        self.assert_held_once(f"seed {seed}, killed: {', '.join(killed)}", fleet=True)
