@@ -15,6 +15,7 @@ class Cluster(Scene):
     tick_options = ("--start-grace", "3s")
     rows_at_once = 200
     node_options = SMALL
+    node_wrapper = ()
 
     def setUp(self):
         super().setUp()
@@ -35,7 +36,7 @@ class Cluster(Scene):
 
     def start_node(self, *options, name=None):
         name = name or f"node{len(self.nodes)}"
-        node = self.rdb(self.port, *(options or self.node_options), name=name)
+        node = self.rdb(self.port, *(options or self.node_options), name=name, wrapper=self.node_wrapper)
         self.nodes.append(node)
         return node
 

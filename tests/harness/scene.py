@@ -53,8 +53,9 @@ class Scene(unittest.TestCase):
         for process in self.processes:
             process.close()
 
-    def start(self, name, *arguments, **environment):
-        process = Process(name, arguments, self.directory, environment)
+    def start(self, name, *arguments, wrapper=(), **environment):
+        """Starts `elastick` with these arguments; a `wrapper` is a command that executes it."""
+        process = Process(name, arguments, self.directory, environment, wrapper)
         self.processes.append(process)
         return process
 
@@ -63,10 +64,11 @@ class Scene(unittest.TestCase):
         logs = self.logs if logs is None else logs
         return self.start(name, "tick", "sym", logs, "-p", port, "--schemas", self.directory / "sym.q", *options)
 
-    def rdb(self, tick, *options, name="rdb", queue="rdb"):
+    def rdb(self, tick, *options, name="rdb", queue="rdb", wrapper=()):
         """A node of the queue; `tick` is a process or a port."""
         port = tick if isinstance(tick, int) else tick.port
-        return self.start(name, "rdb", f"127.0.0.1:{port}", "-p", "0", "--queue", queue, "--node", name, *options)
+        arguments = ("rdb", f"127.0.0.1:{port}", "-p", "0", "--queue", queue, "--node", name, *options)
+        return self.start(name, *arguments, wrapper=wrapper)
 
     def connect(self, process, **options):
         """A connection to a process, a port or a Unix socket."""
