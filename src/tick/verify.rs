@@ -1,15 +1,18 @@
 //! Comparing what a node says it holds with the log, and counting a paper subscriber's messages in it. Runs on a thread of its
 //! own: a window may be the whole day.
 
-use super::core::schema::Tables;
+use super::core::batch::Batch;
+use super::core::call::Call;
+use super::core::schema::{TableSpec, Tables};
+use super::core::{Stamp, publish};
 use super::filter::Filter;
 use super::lane::LaneSpec;
 use super::worker::Worker;
 use crate::log::{Keep, LogError, LogReader, Proof, columns_of, window_proof};
 use crate::queue::{Date, Handle, UpdateIndex, Window};
 use mio::Waker;
+use proto::Limits;
 use proto::log::Record;
-use proto::{Limits, types};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -84,28 +87,41 @@ fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Don
     Done { handle, date, answer }
 }
 
-/// The rows of a record that a lane's subscribers get.
+/// The rows of a record that a lane's subscribers get: none of a record that does not fit the table, which they pass over.
 fn wanted(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
     let Some((table, own)) = tables.find(record.table) else { return Keep::Skip };
-    match spec.filter(table) {
-        None => Keep::Skip,
-        Some(Filter::All) => Keep::Whole,
-        Some(filter) => {
+    let Some(filter) = spec.filter(table) else { return Keep::Skip };
+    let plain = is_plain(own, record);
+    match filter {
+        Filter::All if plain || is_acceptable(tables, record) => Keep::Whole,
+        Filter::All => Keep::Skip,
+        filter => {
             let (columns, rows) = columns_of(&record.columns);
-            // Only columns in our own form can be filtered as they stand.
-            let fits = record.columns.type_code() == types::LIST
-                && record.columns.list().is_some_and(|list| {
-                    list.count == own.columns.len()
-                        && list.iter().zip(&own.columns).all(|(column, spec)| column.type_code() == spec.ty)
-                });
             let rows = usize::try_from(rows).unwrap_or(0);
-            match if fits { filter.select(own, columns, rows, out) } else { 0 } {
+            // Only columns in our own form can be filtered as they stand.
+            match if plain { filter.select(own, columns, rows, out) } else { 0 } {
                 0 => Keep::Skip,
                 chosen if chosen == rows => Keep::Whole,
                 chosen => Keep::Encoded { rows: chosen as u64 },
             }
         }
     }
+}
+
+/// Whether a record is in the form in which the tickerplant writes it: columns of the table's types, all of one length.
+fn is_plain(own: &TableSpec, record: &Record<'_>) -> bool {
+    let Some(list) = record.columns.list().filter(|list| list.count == own.columns.len()) else { return false };
+    let mut rows = None;
+    list.iter().zip(&own.columns).all(|(column, spec)| {
+        let length = column.count();
+        column.type_code() == spec.ty && *rows.get_or_insert(length) == length
+    })
+}
+
+/// Whether a record that another program wrote in another form (a row, a table) would be accepted today.
+fn is_acceptable(tables: &Tables, record: &Record<'_>) -> bool {
+    let call = Call { table: record.table, data: record.columns.raw() };
+    publish(tables, &call, Stamp::default(), &Limits::default(), &mut Batch::default()).is_ok()
 }
 
 fn proof_of(
@@ -171,4 +187,45 @@ fn difference(logged: &Proof, held: &Proof) -> Option<String> {
         })
     });
     Some(parts.collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Attr;
+    use crate::table::schema::{ColumnSchema, Schema};
+    use crate::table::symbol::intern;
+    use crate::tick::core::schema::Form;
+    use crate::tick::filter::Symbols;
+    use crate::tick::lane::LaneKey;
+    use proto::{Value, encode, log};
+
+    /// Whether a record of `trade`, a table of a time and a symbol, counts for someone who takes all of it.
+    fn counts(columns: Value) -> bool {
+        let sym = |text: &str| intern(text.as_bytes()).unwrap();
+        let columns_of = [("time", 16), ("sym", 11)];
+        let column = |(name, ty)| ColumnSchema { name: sym(name), ty, attr: Attr::None };
+        let schema = Schema { name: sym("trade"), columns: columns_of.map(column).to_vec(), keys: 0 };
+        let tables = Tables::new([schema]).unwrap();
+        let key = LaneKey { tables: vec![Some(Symbols::All)], form: Form::Indexed, merged: false, compress: false };
+        let mut bytes = Vec::new();
+        encode::encode_object(&Value::list([Value::symbol("upd"), Value::symbol("trade"), columns]), &mut bytes)
+            .unwrap();
+        let (_, view) = log::next_record(&bytes, &Limits::default()).unwrap().unwrap();
+        let record = log::record(view).unwrap();
+        !matches!(wanted(&tables, &LaneSpec::new(key), &record, &mut Vec::new()), Keep::Skip)
+    }
+
+    #[test]
+    fn records_that_fit_count_in_every_form() {
+        assert!(counts(Value::list([Value::timespans(vec![1, 2]), Value::symbols(["a", "b"])])));
+        assert!(counts(Value::list([Value::Timespan(1), Value::symbol("a")])));
+    }
+
+    #[test]
+    fn records_of_another_schema_do_not_count() {
+        assert!(!counts(Value::list([Value::timespans(vec![1, 2]), Value::longs(vec![1, 2])])));
+        assert!(!counts(Value::list([Value::timespans(vec![1, 2]), Value::symbols(["a"])])));
+        assert!(!counts(Value::list([Value::timespans(vec![1]), Value::symbols(["a"]), Value::longs(vec![1])])));
+    }
 }

@@ -101,7 +101,7 @@ impl fmt::Display for Refusal {
             }
             Reason::ColumnName { column } => write!(f, "{table} and the data differ in column {column}"),
             Reason::TooLong { bytes } => write!(f, "{table}: {bytes} bytes are more than a record may have"),
-            Reason::Malformed(error) => write!(f, "{error}"),
+            Reason::Malformed(error) => write!(f, "{} (byte {} of the data)", error.kind, error.offset),
             Reason::LogFailed => write!(f, "the log of the tickerplant cannot be written, nothing is accepted"),
         }
     }
