@@ -205,6 +205,8 @@ pub fn node_state(member: &Member, row: Option<&Row>) -> NodeState {
     match (member.stage, row) {
         (Stage::Terminating, _) => NodeState::Terminating,
         (_, Some(row)) => row.state,
+        // It was in the queue and left it: the day is over, and it is about to end itself.
+        (Stage::InService, None) => NodeState::Terminating,
         (_, None) => NodeState::Starting,
     }
 }
@@ -298,13 +300,19 @@ mod tests {
     #[test]
     fn a_lane_has_a_span_for_each_state() {
         let mut history = History::new(100);
+        let starting = [Member { stage: Stage::Starting, ..member("a", 1, None) }];
+        history.look(&look(0.0, 0, &[], &starting));
         let members = [member("a", 1, None)];
-        history.look(&look(0.0, 0, &[], &members));
         let live = [row("a", NodeState::Live, 1.0, None, None)];
         history.look(&look(0.25, 1, &live, &members));
         history.look(&look(0.75, 2, &live, &members));
         let spans: Vec<_> = history.lanes()[0].spans.iter().map(|s| (s.state, s.from, s.to)).collect();
         assert_eq!(spans, [(NodeState::Starting, 0.0, 0.25), (NodeState::Live, 0.25, 0.75)]);
+    }
+
+    #[test]
+    fn a_node_that_left_the_queue_is_ending() {
+        assert_eq!(node_state(&member("a", 1, None), None), NodeState::Terminating);
     }
 
     #[test]
