@@ -17,11 +17,12 @@ const QUEUE: &str = "rdb";
 
 pub fn command() -> Command {
     command_for(Program::Rdb)
+        .mut_arg(options::ROLL_THRESHOLD.spec.name, |arg| arg.visible_alias("roll"))
         .about(
             "One node of the elastic real-time database: waits in its queue, takes updates until it is full, answers q",
         )
         .after_help(
-            "Example: elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll-threshold 80\n\n\
+            "Example: elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll 80\n\n\
              Any kdb+ client can ask the printed port: select from trade, .rdb.windows, .rdb.stats. Tables that the \
              tickerplant feeds cannot be written by clients ('noupdate).",
         )
