@@ -99,7 +99,8 @@ pub fn parse_names(text: &[u8]) -> Vec<Sym> {
 }
 
 fn run_text(context: &mut Context, text: &[u8]) -> Result<Value, QError> {
-    run_line(context, text).map(|(value, _)| value)
+    // An assignment answers nothing to whoever sent it, as it shows nothing at the console.
+    run_line(context, text).map(|(value, shown)| if shown { value } else { Value::Null })
 }
 
 fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {

@@ -96,6 +96,14 @@ fn a_call_comes_as_name_text_symbols_or_lambda_and_its_arguments_are_not_evaluat
 }
 
 #[test]
+fn an_assignment_answers_the_generic_null() {
+    let mut session = Session::new();
+    assert_eq!(text_of(&mut session, "a:5"), "::");
+    assert_eq!(text_of(&mut session, "a+:1;"), "::");
+    assert_eq!(text_of(&mut session, "1+b:a"), "7");
+}
+
+#[test]
 fn what_a_client_asks_on_connecting_is_answered() {
     let mut session = Session::new();
     let probe = Value::chars("k){x:. x;$[99h<@x;:`_pykx_fn_marker;99h~@x;:x;:`_pykx_ctx_marker]}");
