@@ -21,8 +21,17 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// The pure cores: no clock, no I/O, no threads, no randomness.
-const PURE: &[&str] =
-    &["src/queue/", "src/lease/", "src/tick/core", "src/tick/day", "src/rdb/policy", "src/fleet/group"];
+const PURE: &[&str] = &[
+    "src/queue/",
+    "src/lease/",
+    "src/tick/core",
+    "src/tick/day",
+    "src/tick/feed",
+    "src/tick/lane",
+    "src/tick/filter",
+    "src/rdb/policy",
+    "src/fleet/group",
+];
 const IMPURE_WORDS: &[&str] = &[
     "std::fs",
     "std::net",
