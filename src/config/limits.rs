@@ -57,7 +57,7 @@ macro_rules! limits {
 
 limits! {
     message_bytes, "limit-message", bytes, 256 << 20, "256MiB", [Tick, Rdb, Feed, Log, Q, Demo],
-        "Longest message or log record accepted";
+        "Longest message or log record accepted; over a connection not more than --limit-inbox either";
     decompressed_bytes, "limit-decompressed", bytes, 1 << 30, "1GiB", [Tick, Rdb, Q],
         "Longest message after decompression";
     depth, "limit-depth", count, 64, "64", [Tick, Rdb, Log, Q],
