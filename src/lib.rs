@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod kernel;
 pub mod lease;
 pub mod log;
+pub mod metrics;
 pub mod monitor;
 pub mod net;
 pub mod q;

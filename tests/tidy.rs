@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 /// files. Modules in one group do not know one another.
 const LAYERS: &[&[&str]] = &[
     &["sys", "config"],
+    &["metrics"],
     &["kernel"],
     &["table"],
     &["q"],

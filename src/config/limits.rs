@@ -37,6 +37,21 @@ macro_rules! limits {
 
         pub static LIMITS: &[&OptionSpec] = &[$(&entries::$field.spec),*];
 
+        /// A limit by name, for those who count what it refused.
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Limit { $($field,)* }
+
+        impl Limit {
+            /// All of them, in the order of the table.
+            pub const ALL: &[Limit] = &[$(Limit::$field),*];
+
+            /// Its option; the unit is the spec's `value`: `bytes`, `count` or `nanoseconds`.
+            pub fn spec(self) -> &'static OptionSpec {
+                match self { $(Limit::$field => &entries::$field.spec,)* }
+            }
+        }
+
         impl Default for Limits {
             fn default() -> Limits {
                 Limits { $($field: $value,)* }
@@ -44,6 +59,11 @@ macro_rules! limits {
         }
 
         impl Limits {
+            /// The value of one, in its unit.
+            pub fn get(&self, limit: Limit) -> u64 {
+                match limit { $(Limit::$field => self.$field,)* }
+            }
+
             /// The limits as set for a program; those of other programs keep their defaults.
             pub fn resolve(settings: &Settings) -> Result<Limits, ConfigError> {
                 Ok(Limits { $($field: match settings.find(&entries::$field)? {

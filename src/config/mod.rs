@@ -13,6 +13,6 @@ pub mod units;
 
 pub use address::{Address, Listen};
 pub use durability::{Damage, Durability};
-pub use limits::Limits;
+pub use limits::{Limit, Limits};
 pub use options::{Opt, OptionSpec, Program};
 pub use settings::{ConfigError, Settings};

@@ -1,0 +1,120 @@
+//! Counters for what happens in many places, and limits as metrics. One relaxed addition each; none stands on a path that is
+//! taken for each row or update.
+
+use super::snapshot::Snapshot;
+use super::table::Id;
+use crate::config::{Limit, Limits, Program};
+use proto::{DecodeError, DecodeErrorKind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static COUNTS: [AtomicU64; Id::ALL.len()] = [const { AtomicU64::new(0) }; Id::ALL.len()];
+static REFUSALS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; Limit::ALL.len()];
+
+/// Metrics that are counted here.
+const COUNTED: [Id; 6] = [
+    Id::ConnectionsAccepted,
+    Id::ConnectionsRefused,
+    Id::HttpRequests,
+    Id::CloudWatchSent,
+    Id::CloudWatchFailed,
+    Id::CloudWatchDropped,
+];
+
+/// Limits that give a size and refuse nothing.
+const SIZES: [Limit; 2] = [Limit::log_read_chunk_bytes, Limit::log_buffer_bytes];
+
+/// Counts one.
+pub fn count(id: Id) {
+    if let Some(counter) = COUNTS.get(id as usize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A limit has refused something, or cut it off.
+pub fn refused(limit: Limit) {
+    if let Some(counter) = REFUSALS.get(limit as usize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// As [`refused`], if it was a limit that an object or message broke.
+pub fn refused_by(error: &DecodeError) {
+    match error.kind {
+        DecodeErrorKind::TooDeep { .. } => refused(Limit::depth),
+        DecodeErrorKind::MessageTooLong { .. } => refused(Limit::message_bytes),
+        DecodeErrorKind::ExpandsTooFar { .. } => refused(Limit::decompressed_bytes),
+        _ => {}
+    }
+}
+
+/// How often a limit has refused something in this process.
+pub fn refusals(limit: Limit) -> u64 {
+    REFUSALS.get(limit as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
+}
+
+/// What was counted here.
+pub fn put(snapshot: &mut Snapshot) {
+    for id in COUNTED {
+        snapshot.set(id, COUNTS.get(id as usize).map(|counter| counter.load(Ordering::Relaxed)));
+    }
+}
+
+/// A program's limits: each with its value, how much of it is used where that is known, and how often it has refused.
+pub fn put_limits(snapshot: &mut Snapshot, program: Program, limits: &Limits, used: &[(Limit, u64)]) {
+    for id in [Id::LimitBytes, Id::LimitItems, Id::LimitSeconds, Id::LimitUsedBytes, Id::LimitUsedItems] {
+        snapshot.none(id);
+    }
+    for limit in Limit::ALL.iter().copied().filter(|limit| limit.spec().belongs_to(program)) {
+        let label = limit.spec().name;
+        let value = limits.get(limit);
+        let used = used.iter().find(|(of, _)| *of == limit).map(|(_, used)| *used);
+        match limit.spec().value {
+            "nanoseconds" => snapshot.add(Id::LimitSeconds, &[label], value as f64 / 1e9),
+            "bytes" => {
+                snapshot.add(Id::LimitBytes, &[label], value);
+                snapshot.add(Id::LimitUsedBytes, &[label], used);
+            }
+            _ => {
+                snapshot.add(Id::LimitItems, &[label], value);
+                snapshot.add(Id::LimitUsedItems, &[label], used);
+            }
+        }
+        if !SIZES.contains(&limit) {
+            snapshot.add(Id::LimitRefusals, &[label], refusals(limit));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::table::{Kind, Process};
+
+    #[test]
+    fn every_limit_of_a_program_is_told() {
+        for (program, process) in [(Program::Tick, Process::Tick), (Program::Rdb, Process::Node)] {
+            let mut snapshot = Snapshot::new(process);
+            put_limits(&mut snapshot, program, &Limits::default(), &[(Limit::connections, 3)]);
+            for limit in Limit::ALL.iter().filter(|limit| limit.spec().belongs_to(program)) {
+                let told = [Id::LimitBytes, Id::LimitItems, Id::LimitSeconds].into_iter().any(|id| {
+                    snapshot.samples(id).iter().any(|sample| sample.labels == [limit.spec().name.to_string()])
+                });
+                assert!(told, "{limit:?}");
+            }
+            assert_eq!(snapshot.samples(Id::LimitUsedItems).len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_a_limit_refused_is_counted_under_its_name() {
+        let before = refusals(Limit::depth);
+        let deep = DecodeError { offset: 0, kind: DecodeErrorKind::TooDeep { max_depth: 1 } };
+        refused_by(&deep);
+        assert!(refusals(Limit::depth) > before);
+    }
+
+    #[test]
+    fn only_counters_are_counted_here() {
+        assert!(COUNTED.iter().all(|id| id.metric().kind == Kind::Counter && id.metric().labels.is_empty()));
+    }
+}

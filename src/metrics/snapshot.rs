@@ -1,0 +1,140 @@
+//! The values of a process's metrics at one moment.
+
+use super::table::{Id, Process};
+use std::sync::mpsc::Sender;
+
+/// A question for the thread that owns the values: it fills a snapshot and sends it there.
+pub type Request = Sender<Snapshot>;
+
+/// A value, or that it is unknown.
+pub trait Figure {
+    fn figure(self) -> Option<f64>;
+}
+
+impl Figure for f64 {
+    fn figure(self) -> Option<f64> {
+        self.is_finite().then_some(self)
+    }
+}
+
+impl Figure for u64 {
+    fn figure(self) -> Option<f64> {
+        // Exact up to 2^53, as everything that reads these.
+        Some(self as f64)
+    }
+}
+
+impl Figure for usize {
+    fn figure(self) -> Option<f64> {
+        (self as u64).figure()
+    }
+}
+
+impl Figure for bool {
+    fn figure(self) -> Option<f64> {
+        Some(f64::from(u8::from(self)))
+    }
+}
+
+impl<T: Figure> Figure for Option<T> {
+    fn figure(self) -> Option<f64> {
+        self.and_then(T::figure)
+    }
+}
+
+/// One value of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Values of the metric's labels, in their order.
+    pub labels: Vec<String>,
+    /// Finite.
+    pub value: f64,
+}
+
+/// What is known of one metric.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Entry {
+    /// Whether the process said anything of it, if only that it does not know.
+    told: bool,
+    samples: Vec<Sample>,
+}
+
+/// The values of all metrics of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    process: Process,
+    /// By place in the table.
+    entries: Vec<Entry>,
+}
+
+impl Snapshot {
+    pub fn new(process: Process) -> Snapshot {
+        Snapshot { process, entries: vec![Entry::default(); Id::ALL.len()] }
+    }
+
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Sets a metric without labels. An unknown value is left out.
+    pub fn set(&mut self, id: Id, value: impl Figure) {
+        self.add(id, &[], value);
+    }
+
+    /// Adds a value of a metric with these labels, in the order of the table.
+    pub fn add(&mut self, id: Id, labels: &[&str], value: impl Figure) {
+        let Some(entry) = self.entries.get_mut(id as usize) else { return };
+        entry.told = true;
+        if let Some(value) = value.figure() {
+            let labels = labels.iter().map(|label| label.to_string()).collect();
+            entry.samples.push(Sample { labels, value });
+        }
+    }
+
+    /// The process has nothing to say of this metric now: there is no such queue, say.
+    pub fn none(&mut self, id: Id) {
+        if let Some(entry) = self.entries.get_mut(id as usize) {
+            entry.told = true;
+        }
+    }
+
+    /// All values of a metric.
+    pub fn samples(&self, id: Id) -> &[Sample] {
+        self.entries.get(id as usize).map_or(&[], |entry| &entry.samples)
+    }
+
+    /// The value of a metric without labels.
+    pub fn value(&self, id: Id) -> Option<f64> {
+        self.samples(id).iter().find(|sample| sample.labels.is_empty()).map(|sample| sample.value)
+    }
+
+    /// Metrics of this process that were not told, and told ones that are not its own.
+    pub fn faults(&self) -> Vec<Id> {
+        let told = |id: &Id| self.entries.get(*id as usize).is_some_and(|entry| entry.told);
+        Id::ALL.iter().copied().filter(|id| told(id) != id.metric().of.includes(self.process)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_values_are_left_out_but_told() {
+        let mut snapshot = Snapshot::new(Process::Node);
+        snapshot.set(Id::Cushion, None::<f64>);
+        snapshot.set(Id::LeadTime, f64::NAN);
+        snapshot.set(Id::Lag, Some(7u64));
+        assert_eq!((snapshot.value(Id::Cushion), snapshot.value(Id::LeadTime)), (None, None));
+        assert_eq!(snapshot.value(Id::Lag), Some(7.0));
+        assert!(!snapshot.faults().contains(&Id::Cushion));
+    }
+
+    #[test]
+    fn what_is_missing_and_what_belongs_to_another_are_faults() {
+        let mut snapshot = Snapshot::new(Process::Tick);
+        snapshot.set(Id::Lag, 1u64);
+        assert!(snapshot.faults().contains(&Id::Lag) && snapshot.faults().contains(&Id::TickUp));
+        assert!(!snapshot.faults().contains(&Id::Cushion));
+    }
+}
