@@ -49,6 +49,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             max,
             launch_delay_ns: nanoseconds(settings.get(&options::LAUNCH_DELAY)?),
             grace_ns: nanoseconds(settings.get(&options::GRACE)?),
+            notice_ns: nanoseconds(settings.get(&options::NOTICE)?),
         },
         listen: settings.get(&options::FLEET_PORT)?,
         command: matches.get_many::<OsString>(COMMAND).into_iter().flatten().cloned().collect(),

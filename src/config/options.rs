@@ -236,6 +236,9 @@ options! {
         "Time from asking for an instance until it is started, to imitate the lead time of a server";
     GRACE: Duration = units::duration, "grace" value "TIME", default Some("10s"), programs &[Fleet];
         "Time for an instance to end after it was told to, before it is killed";
+    NOTICE: Duration = units::duration, "notice" value "TIME", default Some("30s"), programs &[Fleet];
+        "Time from the notice that an instance gets until it is told to end, when it is replaced or the group made smaller; \
+         less if it releases itself";
     OUTPUT: PathBuf = units::path, "output" value "DIR", programs &[Fleet];
         "Directory for what each instance prints, in DIR/NAME-1.log; by default it goes where the supervisor's goes";
     DEMO_MINUTES: f64 = units::positive, "minutes" value "N", default Some("2.5"), programs &[Demo];

@@ -1,6 +1,6 @@
 //! A fleet that does nothing and says what it would have done.
 
-use super::{Capacity, Description, Fleet, FleetError, Identity};
+use super::{Capacity, Description, Fleet, FleetError, Identity, Notice};
 
 /// For a node that belongs to no group: requests are written to the log and granted.
 #[derive(Debug)]
@@ -40,6 +40,26 @@ impl Fleet for DryRun {
 
     fn ready(&mut self) -> Result<(), FleetError> {
         log::info!("dry run: {} is ready", self.identity.instance);
+        Ok(())
+    }
+
+    fn protect(&mut self, on: bool) -> Result<(), FleetError> {
+        let word = if on { "protect" } else { "no longer protect" };
+        log::info!("dry run: would {word} {} from scale-in", self.identity.instance);
+        Ok(())
+    }
+
+    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
+        Ok(None)
+    }
+
+    fn released(&mut self) -> Result<(), FleetError> {
+        log::info!("dry run: {} may end", self.identity.instance);
+        Ok(())
+    }
+
+    fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
+        log::info!("dry run: would replace {instance}");
         Ok(())
     }
 

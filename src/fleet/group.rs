@@ -2,9 +2,11 @@
 //!
 //! They are those of an EC2 Auto Scaling group as far as a queue of nodes needs them: capacity between `min` and `max`,
 //! an instance that dies is replaced, one that is terminated with the capacity decremented is not. Requests are for "at
-//! least so many", so that a repeated one changes nothing.
+//! least so many", so that a repeated one changes nothing. Only an operator makes the group smaller; protected instances
+//! stay then, and one in service that is taken or replaced has notice first.
 
-use super::{Capacity, Stage};
+use super::{Capacity, Notice, Reason, Stage};
+use std::time::Duration;
 
 /// An instance of the group; counts up and is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +21,8 @@ pub struct Rules {
     pub launch_delay_ns: u64,
     /// From telling an instance to end until it is killed.
     pub grace_ns: u64,
+    /// From the notice that an instance in service gets until it is told to end; less if it releases itself.
+    pub notice_ns: u64,
 }
 
 /// First and longest pause before an instance that failed early is replaced; it doubles with every failure in a row.
@@ -35,8 +39,16 @@ pub enum Event {
     AtLeast(u32),
     /// An instance says that it can do its work.
     Ready(Instance),
-    /// An instance is to go, with one off the desired capacity.
+    /// The operator wants so many instances, more or fewer.
+    Exactly(u32),
+    /// An instance is not to be taken when the group is made smaller, or may be.
+    Protect(Instance, bool),
+    /// An instance asks to go, with one off the desired capacity.
     Terminate(Instance),
+    /// An instance is not well: another is to take its place.
+    Replace(Instance),
+    /// Nothing is lost any more if the instance ends.
+    Released(Instance),
     /// An instance's process has ended, or could not be started.
     Exited(Instance),
     /// End everything and replace nothing.
@@ -52,16 +64,28 @@ pub enum Action {
     Kill(Instance),
     /// To whoever asked with [`Event::AtLeast`].
     Capacity(Capacity),
-    /// To whoever asked with [`Event::Terminate`] or [`Event::Ready`]: done, or why not.
+    /// To whoever said something of an instance, or asked for an exact number: done, or why not.
     Answer(Result<(), String>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Pending { launch_at_ns: u64 },
-    Starting { since_ns: u64 },
+    Pending {
+        launch_at_ns: u64,
+    },
+    Starting {
+        since_ns: u64,
+    },
     InService,
-    Terminating { kill_at_ns: u64, killed: bool },
+    /// It has notice, and is told to end when it has released itself or its time is over.
+    Noticed {
+        reason: Reason,
+        stop_at_ns: u64,
+    },
+    Terminating {
+        kill_at_ns: u64,
+        killed: bool,
+    },
 }
 
 /// One instance.
@@ -70,6 +94,7 @@ pub struct Slot {
     pub instance: Instance,
     pub requested_ns: u64,
     pub lead_ns: Option<u64>,
+    pub protected: bool,
     state: State,
 }
 
@@ -79,7 +104,18 @@ impl Slot {
             State::Pending { .. } => Stage::Pending,
             State::Starting { .. } => Stage::Starting,
             State::InService => Stage::InService,
-            State::Terminating { .. } => Stage::Terminating,
+            State::Noticed { .. } | State::Terminating { .. } => Stage::Terminating,
+        }
+    }
+
+    /// That the instance is to end, and when.
+    pub fn notice(&self, now_ns: u64) -> Option<Notice> {
+        match self.state {
+            State::Noticed { reason, stop_at_ns } => {
+                Some(Notice { reason, left: Some(Duration::from_nanos(stop_at_ns.saturating_sub(now_ns))) })
+            }
+            State::Terminating { .. } => Some(Notice { reason: Reason::Terminating, left: Some(Duration::ZERO) }),
+            _ => None,
         }
     }
 
@@ -141,6 +177,7 @@ impl Group {
     pub fn deadline_ns(&self) -> Option<u64> {
         let due = |slot: &Slot| match slot.state {
             State::Pending { launch_at_ns } => Some(launch_at_ns),
+            State::Noticed { stop_at_ns, .. } => Some(stop_at_ns),
             State::Terminating { kill_at_ns, killed: false } => Some(kill_at_ns),
             _ => None,
         };
@@ -154,16 +191,38 @@ impl Group {
             Event::Tick => {}
             Event::AtLeast(desired) => actions.push(Action::Capacity(self.at_least(desired))),
             Event::Ready(instance) => actions.push(Action::Answer(self.ready(instance, now_ns))),
+            Event::Exactly(desired) => actions.push(Action::Answer(self.exactly(desired))),
+            Event::Protect(instance, on) => {
+                actions.push(Action::Answer(self.slot(instance).map(|slot| slot.protected = on)));
+            }
             Event::Terminate(instance) => {
                 let answer = self.terminate(instance, now_ns, &mut actions);
+                actions.push(Action::Answer(answer));
+            }
+            Event::Replace(instance) => {
+                let answer = self.replace(instance, now_ns, &mut actions);
+                actions.push(Action::Answer(answer));
+            }
+            Event::Released(instance) => {
+                let grace_ns = self.rules.grace_ns;
+                let answer = self.slot(instance).map(|slot| {
+                    if let State::Noticed { .. } = slot.state {
+                        end(slot, now_ns, grace_ns, &mut actions);
+                    }
+                });
                 actions.push(Action::Answer(answer));
             }
             Event::Exited(instance) => self.exited(instance, now_ns),
             Event::Shutdown => self.shut_down(now_ns, &mut actions),
         }
+        self.shrink(now_ns, &mut actions);
         self.fill(now_ns);
         self.on_time(now_ns, &mut actions);
         actions
+    }
+
+    fn slot(&mut self, instance: Instance) -> Result<&mut Slot, String> {
+        self.slots.iter_mut().find(|slot| slot.instance == instance).ok_or_else(|| unknown(instance))
     }
 
     fn at_least(&mut self, desired: u32) -> Capacity {
@@ -179,28 +238,72 @@ impl Group {
     }
 
     fn ready(&mut self, instance: Instance, now_ns: u64) -> Result<(), String> {
-        let slot = self.slots.iter_mut().find(|slot| slot.instance == instance).ok_or_else(|| unknown(instance))?;
+        let slot = self.slot(instance)?;
+        let mut lead = None;
         if let State::Starting { .. } = slot.state {
             let lead_ns = now_ns.saturating_sub(slot.requested_ns);
             slot.state = State::InService;
             slot.lead_ns = Some(lead_ns);
-            self.last_lead_ns = Some(lead_ns);
+            lead = Some(lead_ns);
+        }
+        if lead.is_some() {
+            self.last_lead_ns = lead;
             self.early_failures = 0;
         }
         Ok(())
     }
 
+    fn exactly(&mut self, desired: u32) -> Result<(), String> {
+        let Rules { min, max, .. } = self.rules;
+        if self.shutdown {
+            return Err("the group is shutting down".to_string());
+        }
+        if !(min..=max).contains(&desired) {
+            return Err(format!(
+                "{desired} instances are not between the group's minimum of {min} and maximum of {max}"
+            ));
+        }
+        self.desired = desired;
+        Ok(())
+    }
+
+    /// Ends one without a word if it serves nobody yet, and with notice if it does.
+    fn replace(&mut self, instance: Instance, now_ns: u64, actions: &mut Vec<Action>) -> Result<(), String> {
+        let rules = self.rules;
+        let slot = self.slot(instance)?;
+        if slot.counts() {
+            notify(slot, Reason::Unhealthy, now_ns, &rules, actions);
+            self.slots.retain(|slot| slot.state != UNBORN);
+        }
+        Ok(())
+    }
+
+    /// Takes unprotected instances, the newest first, while there are more than desired. Protected ones stay until they are
+    /// no longer.
+    fn shrink(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        let rules = self.rules;
+        let counting = self.slots.iter().filter(|slot| slot.counts()).count();
+        let surplus = counting.saturating_sub(self.desired as usize);
+        let newest = self.slots.iter_mut().rev().filter(|slot| slot.counts() && !slot.protected);
+        for slot in newest.take(surplus) {
+            notify(slot, Reason::Terminating, now_ns, &rules, actions);
+        }
+        self.slots.retain(|slot| slot.state != UNBORN);
+    }
+
     fn terminate(&mut self, instance: Instance, now_ns: u64, actions: &mut Vec<Action>) -> Result<(), String> {
-        let slot = self.slots.iter_mut().find(|slot| slot.instance == instance).ok_or_else(|| unknown(instance))?;
-        if slot.stage() == Stage::Terminating {
+        let Rules { min, grace_ns, .. } = self.rules;
+        let at_minimum = self.desired <= min;
+        let slot = self.slot(instance)?;
+        if !slot.counts() {
             return Ok(());
         }
-        if self.desired <= self.rules.min {
-            return Err(format!("the group is at its minimum of {}", self.rules.min));
+        if at_minimum {
+            return Err(format!("the group is at its minimum of {min}"));
         }
+        end(slot, now_ns, grace_ns, actions);
         self.desired -= 1;
-        end(slot, now_ns, self.rules.grace_ns, actions);
-        self.slots.retain(|slot| slot.counts() || slot.state != UNBORN);
+        self.slots.retain(|slot| slot.state != UNBORN);
         Ok(())
     }
 
@@ -216,7 +319,7 @@ impl Group {
     fn shut_down(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         self.shutdown = true;
         let grace_ns = self.rules.grace_ns;
-        for slot in self.slots.iter_mut().filter(|slot| slot.counts()) {
+        for slot in self.slots.iter_mut().filter(|slot| !matches!(slot.state, State::Terminating { .. })) {
             end(slot, now_ns, grace_ns, actions);
         }
         self.slots.retain(|slot| slot.state != UNBORN);
@@ -232,7 +335,13 @@ impl Group {
         let wait_ns = self.rules.launch_delay_ns.saturating_add(self.back_off_ns());
         for _ in 0..missing {
             let state = State::Pending { launch_at_ns: now_ns.saturating_add(wait_ns) };
-            self.slots.push(Slot { instance: Instance(self.next), requested_ns: now_ns, lead_ns: None, state });
+            self.slots.push(Slot {
+                instance: Instance(self.next),
+                requested_ns: now_ns,
+                lead_ns: None,
+                protected: false,
+                state,
+            });
             self.next += 1;
         }
     }
@@ -250,6 +359,9 @@ impl Group {
                 State::Pending { launch_at_ns } if launch_at_ns <= now_ns => {
                     slot.state = State::Starting { since_ns: now_ns };
                     actions.push(Action::Launch(slot.instance));
+                }
+                State::Noticed { stop_at_ns, .. } if stop_at_ns <= now_ns => {
+                    end(slot, now_ns, self.rules.grace_ns, actions);
                 }
                 State::Terminating { kill_at_ns, killed: false } if kill_at_ns <= now_ns => {
                     slot.state = State::Terminating { kill_at_ns, killed: true };
@@ -270,6 +382,16 @@ fn end(slot: &mut Slot, now_ns: u64, grace_ns: u64, actions: &mut Vec<Action>) {
     } else {
         slot.state = State::Terminating { kill_at_ns: now_ns.saturating_add(grace_ns), killed: false };
         actions.push(Action::Stop(slot.instance));
+    }
+}
+
+/// Gives notice to one in service; ends any other at once.
+fn notify(slot: &mut Slot, reason: Reason, now_ns: u64, rules: &Rules, actions: &mut Vec<Action>) {
+    match slot.state {
+        State::InService if rules.notice_ns > 0 => {
+            slot.state = State::Noticed { reason, stop_at_ns: now_ns.saturating_add(rules.notice_ns) };
+        }
+        _ => end(slot, now_ns, rules.grace_ns, actions),
     }
 }
 

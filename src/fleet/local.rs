@@ -1,7 +1,7 @@
 //! A node's side of a supervisor on this machine.
 
 use super::protocol::{self, Call};
-use super::{Capacity, Description, Fleet, FleetError, Identity};
+use super::{Capacity, Description, Fleet, FleetError, Identity, Notice};
 use crate::config::Address;
 use crate::net::client::{Client, ClientError};
 use proto::{Limits, Value};
@@ -82,6 +82,23 @@ impl Fleet for Local {
 
     fn ready(&mut self) -> Result<(), FleetError> {
         self.call(&Call::Ready { instance: self.identity.instance.clone() }).map(drop)
+    }
+
+    fn protect(&mut self, on: bool) -> Result<(), FleetError> {
+        self.call(&Call::Protect { instance: self.identity.instance.clone(), on }).map(drop)
+    }
+
+    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
+        let answer = self.call(&Call::Notice { instance: self.identity.instance.clone() })?;
+        protocol::decode_notice(&answer).ok_or_else(|| FleetError::Protocol(format!("{answer:?}")))
+    }
+
+    fn released(&mut self) -> Result<(), FleetError> {
+        self.call(&Call::Released { instance: self.identity.instance.clone() }).map(drop)
+    }
+
+    fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
+        self.call(&Call::Replace { instance: instance.to_string() }).map(drop)
     }
 
     fn terminate_me(&mut self) -> Result<(), FleetError> {

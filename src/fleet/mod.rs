@@ -6,11 +6,15 @@
 //! | [`local`] | child processes of a [`supervisor`] on this machine, which keeps the rules of [`group`] |
 //! | [`dry_run`] | nobody's: what would be asked is printed |
 
+pub mod back_off;
 pub mod dry_run;
 pub mod group;
 pub mod local;
+mod notice;
 pub mod protocol;
 pub mod supervisor;
+
+pub use notice::{Notice, Reason};
 
 use std::time::Duration;
 use thiserror::Error;
@@ -65,6 +69,15 @@ pub struct Member {
     pub age: Duration,
     /// From asking for it until it was ready.
     pub lead_time: Option<Duration>,
+    /// The fleet does not take it when it makes the group smaller.
+    pub protected: bool,
+}
+
+impl Member {
+    /// Whether it is one of those that the group's desired capacity counts.
+    pub fn counts(&self) -> bool {
+        self.stage != Stage::Terminating
+    }
 }
 
 /// A group as it is now.
@@ -89,17 +102,34 @@ pub enum Capacity {
     Refused { desired: u32, reason: String },
 }
 
-#[derive(Debug, Error)]
+/// Why a request came to nothing. Texts are for operators; they do not change from attempt to attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FleetError {
-    /// The fleet could not be asked, or gave no answer: the request may be repeated.
+    /// The fleet could not be asked: the request may be repeated.
     #[error("the fleet at {address} cannot be reached: {reason}")]
     Unreachable { address: String, reason: String },
+    /// The fleet is asked too much, or is busy with the group: the request may be repeated later.
+    #[error("{call}: the fleet asks to wait: {reason}")]
+    Busy { call: &'static str, reason: String },
+    /// No answer came, or one of a fault inside: it may have been carried out or not.
+    #[error("{call}: whether it was carried out is not known: {reason}")]
+    Unsure { call: &'static str, reason: String },
+    /// This process lacks a permission.
+    #[error("{call} is not allowed: the role of this instance needs the permission {permission} ({reason})")]
+    Denied { call: &'static str, permission: &'static str, reason: String },
     /// The fleet says no.
     #[error("the fleet refuses: {0}")]
     Refused(String),
     /// The answer is not what the protocol says.
     #[error("the fleet's answer makes no sense: {0}")]
     Protocol(String),
+}
+
+impl FleetError {
+    /// Whether the same request may succeed a little later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, FleetError::Unreachable { .. } | FleetError::Busy { .. } | FleetError::Unsure { .. })
+    }
 }
 
 /// What a node asks of the fleet that it belongs to. Calls may take as long as a network does: not for the thread that
@@ -117,7 +147,30 @@ pub trait Fleet: Send {
     /// Says that this instance can do its work; its lead time ends here.
     fn ready(&mut self) -> Result<(), FleetError>;
 
+    /// Protects this instance from being taken when the group is made smaller, or no longer. It does not protect it from
+    /// being ended by name, found unhealthy, or interrupted: see [`Fleet::notice`].
+    fn protect(&mut self, on: bool) -> Result<(), FleetError>;
+
+    /// Whether the fleet is going to end this instance. Cheap, but not free: to be asked every [`Fleet::notice_every`].
+    fn notice(&mut self) -> Result<Option<Notice>, FleetError>;
+
+    /// Says that nothing is lost any more if this instance ends, after a [`Notice`]: the fleet need not wait.
+    fn released(&mut self) -> Result<(), FleetError>;
+
+    /// Ends another instance, one that never came up; the desired capacity stays, so that a new one takes its place.
+    fn replace(&mut self, instance: &str) -> Result<(), FleetError>;
+
     /// Ends this instance and takes one off the desired capacity, so that it is not replaced. Refused where the group
     /// would fall below its minimum.
     fn terminate_me(&mut self) -> Result<(), FleetError>;
+
+    /// How often to ask for a notice.
+    fn notice_every(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// How often to look at the group while nothing is expected of it.
+    fn describe_every(&self) -> Duration {
+        Duration::from_secs(5)
+    }
 }

@@ -5,10 +5,15 @@
 //! |---|---|
 //! | ``(`.fleet.describe; `group)`` | dictionary `group min desired max lead members` |
 //! | ``(`.fleet.desired; `group; n)`` | dictionary `granted desired reason` |
+//! | ``(`.fleet.set; `group; n)`` | `::`, or the error why not: exactly so many, protected ones stay |
 //! | ``(`.fleet.ready; `instance)`` | `::` |
+//! | ``(`.fleet.protect; `instance; 1b)`` | `::` |
+//! | ``(`.fleet.notice; `instance)`` | dictionary `reason left`, the reason null if there is none |
+//! | ``(`.fleet.released; `instance)`` | `::` |
+//! | ``(`.fleet.replace; `instance)`` | `::`; it ends after its notice, and another is started |
 //! | ``(`.fleet.terminate; `instance)`` | `::`, or the error why not |
 
-use super::{Capacity, Description, Member, Stage};
+use super::{Capacity, Description, Member, Notice, Reason, Stage};
 use proto::{Items, Value, types};
 use std::time::Duration;
 
@@ -17,49 +22,68 @@ use std::time::Duration;
 pub enum Call {
     Describe { group: String },
     AtLeast { group: String, desired: u32 },
+    Exactly { group: String, desired: u32 },
     Ready { instance: String },
+    Protect { instance: String, on: bool },
+    Notice { instance: String },
+    Released { instance: String },
+    Replace { instance: String },
     Terminate { instance: String },
 }
 
 const DESCRIBE: &[u8] = b".fleet.describe";
 const DESIRED: &[u8] = b".fleet.desired";
+const SET: &[u8] = b".fleet.set";
 const READY: &[u8] = b".fleet.ready";
+const PROTECT: &[u8] = b".fleet.protect";
+const NOTICE: &[u8] = b".fleet.notice";
+const RELEASED: &[u8] = b".fleet.released";
+const REPLACE: &[u8] = b".fleet.replace";
 const TERMINATE: &[u8] = b".fleet.terminate";
 
 impl Call {
     pub fn encode(&self) -> Value {
-        let call = |function: &[u8], name: &str| vec![Value::symbol(function), Value::symbol(name)];
-        Value::list(match self {
+        let call = |function: &[u8], name: &str| Value::list([Value::symbol(function), Value::symbol(name)]);
+        let with =
+            |function: &[u8], name: &str, value| Value::list([Value::symbol(function), Value::symbol(name), value]);
+        match self {
             Call::Describe { group } => call(DESCRIBE, group),
-            Call::AtLeast { group, desired } => {
-                let mut items = call(DESIRED, group);
-                items.push(Value::Long(i64::from(*desired)));
-                items
-            }
+            Call::AtLeast { group, desired } => with(DESIRED, group, Value::Long(i64::from(*desired))),
+            Call::Exactly { group, desired } => with(SET, group, Value::Long(i64::from(*desired))),
             Call::Ready { instance } => call(READY, instance),
+            Call::Protect { instance, on } => with(PROTECT, instance, Value::Bool(*on)),
+            Call::Notice { instance } => call(NOTICE, instance),
+            Call::Released { instance } => call(RELEASED, instance),
+            Call::Replace { instance } => call(REPLACE, instance),
             Call::Terminate { instance } => call(TERMINATE, instance),
-        })
+        }
     }
 
     /// # Errors
     /// In words, what is none of the calls.
     pub fn decode(message: &Value) -> Result<Call, String> {
-        let usage = "fleet: call (`.fleet.describe;`group), (`.fleet.desired;`group;n), (`.fleet.ready;`instance) or \
-                     (`.fleet.terminate;`instance)";
+        let usage = "fleet: call .fleet.describe or .fleet.desired, .fleet.set with a number, of a `group; .fleet.ready, \
+                     .fleet.protect with a boolean, .fleet.notice, .fleet.released, .fleet.replace or .fleet.terminate of \
+                     an `instance";
         // Two symbols travel as a symbol vector.
         let items: Vec<Value> = (0..message.len().min(4)).filter_map(|i| message.item(i)).collect();
         let text = |value: &Value| value.as_text().map(|text| String::from_utf8_lossy(text).into_owned());
         let [function, name, rest @ ..] = &items[..] else { return Err(usage.to_string()) };
         let (Some(function), Some(name)) = (function.as_text(), text(name)) else { return Err(usage.to_string()) };
+        let number = |count: &Value| {
+            let count = count.as_long().or_else(|| count.as_int().map(i64::from));
+            count.and_then(|n| u32::try_from(n).ok()).ok_or("type: n is a number of instances")
+        };
         match (function, rest) {
             (DESCRIBE, []) => Ok(Call::Describe { group: name }),
+            (DESIRED, [count]) => Ok(Call::AtLeast { desired: number(count)?, group: name }),
+            (SET, [count]) => Ok(Call::Exactly { desired: number(count)?, group: name }),
             (READY, []) => Ok(Call::Ready { instance: name }),
+            (PROTECT, [on]) => Ok(Call::Protect { on: on.as_bool().ok_or("type: on is a boolean")?, instance: name }),
+            (NOTICE, []) => Ok(Call::Notice { instance: name }),
+            (RELEASED, []) => Ok(Call::Released { instance: name }),
+            (REPLACE, []) => Ok(Call::Replace { instance: name }),
             (TERMINATE, []) => Ok(Call::Terminate { instance: name }),
-            (DESIRED, [count]) => {
-                let count = count.as_long().or_else(|| count.as_int().map(i64::from));
-                let desired = count.and_then(|n| u32::try_from(n).ok()).ok_or("type: n is a number of instances")?;
-                Ok(Call::AtLeast { group: name, desired })
-            }
             _ => Err(usage.to_string()),
         }
     }
@@ -83,6 +107,7 @@ pub fn encode_description(description: &Description) -> Value {
         ("process", Value::longs(members.iter().map(process).collect::<Vec<_>>())),
         ("age", Value::timespans(members.iter().map(|m| timespan(Some(m.age))).collect::<Vec<_>>())),
         ("lead", Value::timespans(members.iter().map(|m| timespan(m.lead_time)).collect::<Vec<_>>())),
+        ("protected", Value::bools(members.iter().map(|m| m.protected).collect::<Vec<_>>())),
     ]);
     let values = Value::list([
         Value::symbol(&description.group),
@@ -107,14 +132,16 @@ pub fn decode_description(answer: &Value) -> Option<Description> {
     };
     let (instances, stages) = (table.column("instance")?.as_symbols()?, table.column("stage")?.as_symbols()?);
     let (processes, ages, leads) = (table.column("process")?.as_longs()?, spans("age")?, spans("lead")?);
-    let rows = instances.iter().zip(stages).zip(processes).zip(ages.iter().zip(&leads));
-    let members = rows.map(|(((instance, stage), process), (age, lead))| {
+    let Some(Value::Vector { items: Items::Bool(protected), .. }) = table.column("protected") else { return None };
+    let rows = instances.iter().zip(stages).zip(processes).zip(ages.iter().zip(&leads).zip(protected));
+    let members = rows.map(|(((instance, stage), process), ((age, lead), protected))| {
         Some(Member {
             instance: String::from_utf8_lossy(instance).into_owned(),
             stage: Stage::from_name(std::str::from_utf8(stage).ok()?)?,
             process: u32::try_from(*process).ok(),
             age: duration(*age)?,
             lead_time: duration(*lead),
+            protected: *protected,
         })
     });
     Some(Description {
@@ -146,6 +173,25 @@ pub fn decode_capacity(answer: &Value) -> Option<Capacity> {
     Some(Capacity::Refused { desired, reason: String::from_utf8_lossy(reason.as_text()?).into_owned() })
 }
 
+pub fn encode_notice(notice: Option<Notice>) -> Value {
+    let reason = notice.map_or("", |notice| notice.reason.name());
+    let left = timespan(notice.and_then(|notice| notice.left));
+    Value::dict(Value::symbols(["reason", "left"]), Value::list([Value::symbol(reason), Value::Timespan(left)]))
+}
+
+/// `None` where the answer is not what [`encode_notice`] makes.
+pub fn decode_notice(answer: &Value) -> Option<Option<Notice>> {
+    let reason = answer.lookup("reason")?;
+    let Value::Timespan(left) = answer.lookup("left")? else { return None };
+    match reason.as_text()? {
+        b"" => Some(None),
+        name => {
+            let reason = Reason::from_name(std::str::from_utf8(name).ok()?)?;
+            Some(Some(Notice { reason, left: duration(left) }))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +210,11 @@ mod tests {
             Call::Describe { group: "rdb".into() },
             Call::AtLeast { group: "rdb".into(), desired: 3 },
             Call::Ready { instance: "rdb-1".into() },
+            Call::Exactly { group: "rdb".into(), desired: 0 },
+            Call::Protect { instance: "rdb-1".into(), on: true },
+            Call::Notice { instance: "rdb-1".into() },
+            Call::Released { instance: "rdb-1".into() },
+            Call::Replace { instance: "rdb-1".into() },
             Call::Terminate { instance: "rdb-1".into() },
         ] {
             assert_eq!(Call::decode(&over_the_wire(&call.encode())), Ok(call));
@@ -200,6 +251,7 @@ mod tests {
                     process: Some(4711),
                     age: Duration::from_secs(3),
                     lead_time: Some(Duration::from_millis(700)),
+                    protected: true,
                 },
                 Member {
                     instance: "rdb-2".into(),
@@ -207,6 +259,7 @@ mod tests {
                     process: None,
                     age: Duration::ZERO,
                     lead_time: None,
+                    protected: false,
                 },
             ],
         };
@@ -216,6 +269,15 @@ mod tests {
         {
             assert_eq!(decode_capacity(&over_the_wire(&encode_capacity(&capacity))), Some(capacity));
         }
+    }
+
+    #[test]
+    fn a_notice_arrives_with_its_reason_and_time() {
+        let notice = Notice { reason: Reason::Unhealthy, left: Some(Duration::from_secs(9)) };
+        for notice in [None, Some(notice), Some(Notice { left: None, ..notice })] {
+            assert_eq!(decode_notice(&over_the_wire(&encode_notice(notice))), Some(notice));
+        }
+        assert_eq!(decode_notice(&Value::Long(1)), None);
     }
 
     #[test]

@@ -225,6 +225,7 @@ impl Supervisor {
             process: self.children.get(&slot.instance).map(Child::id),
             age: Duration::from_nanos(now_ns.saturating_sub(slot.requested_ns)),
             lead_time: slot.lead_ns.map(Duration::from_nanos),
+            protected: slot.protected,
         };
         Description {
             group: self.options.group.clone(),
@@ -255,19 +256,47 @@ impl Supervisor {
                 log::info!("asked for {desired} instances: {capacity:?}");
                 Ok(protocol::encode_capacity(&capacity))
             }
+            Call::Exactly { group, desired } => {
+                self.own_group(&group)?;
+                log::info!("told to have {desired} instances");
+                self.told(Event::Exactly(desired))
+            }
             Call::Ready { instance } => {
                 let instance = self.instance(&instance)?;
-                self.step(Event::Ready(instance)).answer?;
-                Ok(Value::Unary(proto::types::UNARY_NULL))
+                self.told(Event::Ready(instance))
             }
-            Call::Terminate { instance } => {
+            Call::Protect { instance, on } => {
                 let instance = self.instance(&instance)?;
-                let answer = self.step(Event::Terminate(instance)).answer;
-                log::info!("{} asked to be terminated: {answer:?}", self.name(instance));
-                answer?;
-                Ok(Value::Unary(proto::types::UNARY_NULL))
+                self.told(Event::Protect(instance, on))
+            }
+            Call::Notice { instance: name } => {
+                let instance = self.instance(&name)?;
+                let slot = self.group.slots().iter().find(|slot| slot.instance == instance);
+                let slot = slot.ok_or_else(|| format!("fleet: {name} has ended"))?;
+                Ok(protocol::encode_notice(slot.notice(self.now_ns())))
+            }
+            Call::Released { instance } => {
+                let instance = self.instance(&instance)?;
+                self.told(Event::Released(instance))
+            }
+            Call::Replace { instance: name } => {
+                let instance = self.instance(&name)?;
+                log::info!("{name} is to be replaced");
+                self.told(Event::Replace(instance))
+            }
+            Call::Terminate { instance: name } => {
+                let instance = self.instance(&name)?;
+                let answer = self.told(Event::Terminate(instance));
+                log::info!("{name} is to be terminated: {}", answer.as_ref().map_or_else(String::as_str, |_| "done"));
+                answer
             }
         }
+    }
+
+    /// For calls that are answered with done, or why not.
+    fn told(&mut self, event: Event) -> Result<Value, String> {
+        self.step(event).answer?;
+        Ok(Value::Unary(proto::types::UNARY_NULL))
     }
 }
 

@@ -1,92 +1,327 @@
 //! The thread that talks to the fleet: its calls may take as long as a network does.
+//!
+//! What the node asks for is kept until it is done or makes no sense any more; what fails is tried again with growing
+//! pauses and jitter. A change is one line in the log, an attempt is none.
+
+mod counters;
+mod task;
+#[cfg(test)]
+mod tests;
+
+pub use counters::CapacityCounters;
 
 use super::policy::ScaleAnswer;
-use crate::fleet::{Capacity, Fleet, FleetError};
+use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use task::Task;
 
 /// What a node wants of its fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The node waits in its queue.
     Ready,
     /// At least so many nodes; without a number, one more than there were when this node was asked for.
     AtLeast(Option<u32>),
+    /// The instances that have a node in the queue, as the tickerplant knows them.
+    Joined(Vec<String>),
+    /// Whether the node holds rows of the day, so that the fleet must not take it when it makes the group smaller.
+    Protect(bool),
+    /// Nothing is lost any more if this instance ends, after [`Answer::Leave`].
+    Released,
     Terminate,
 }
 
-/// What became of it.
+/// What became of it, and what the fleet says by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Scaled(ScaleAnswer),
-    LeadTime { lead_ns: i64 },
+    LeadTime {
+        lead_ns: i64,
+    },
+    /// The fleet is going to end this instance: at `by`, where it says when. Said again if the reason changes.
+    Leave {
+        by: Option<Instant>,
+        reason: String,
+    },
+    /// An instance that was launched never joined; it is replaced.
+    Late {
+        instance: String,
+    },
     Terminated,
     TerminateRefused,
 }
 
-/// Pause between looks at the group's lead time.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Attempts to be terminated before the node gives up asking.
-const TERMINATE_ATTEMPTS: u32 = 5;
+/// How a node talks to the thread.
+pub struct Link {
+    pub asks: Sender<Ask>,
+    pub answers: Receiver<Answer>,
+    pub counters: Arc<CapacityCounters>,
+}
+
+/// Pause between looks at the group while something is expected of it.
+const LOOK_SOON: Duration = Duration::from_secs(5);
+/// A node that could not be terminated in this time stays, and waits in its queue again.
+const TERMINATE_WITHIN: Duration = Duration::from_secs(600);
 
 /// Starts the thread. It ends when the sender of questions is dropped.
 ///
 /// # Errors
 /// No thread can be had.
-pub fn start(fleet: Box<dyn Fleet>) -> std::io::Result<(Sender<Ask>, Receiver<Answer>)> {
+pub fn start(fleet: Box<dyn Fleet>) -> std::io::Result<Link> {
     let (asks, asked) = channel();
     let (answers, answered) = channel();
-    std::thread::Builder::new().name("fleet".into()).spawn(move || run(fleet, &asked, &answers))?;
-    Ok((asks, answered))
+    let counters = Arc::new(CapacityCounters::default());
+    let worker = Worker::new(fleet, answers, Arc::clone(&counters));
+    std::thread::Builder::new().name("fleet".into()).spawn(move || worker.run(&asked))?;
+    Ok(Link { asks, answers: answered, counters })
 }
 
-fn run(mut fleet: Box<dyn Fleet>, asked: &Receiver<Ask>, answers: &Sender<Answer>) {
-    let mut lead_ns = None;
-    loop {
-        let answer = match asked.recv_timeout(LOOK_EVERY) {
-            Ok(Ask::Ready) => {
-                if let Err(error) = fleet.ready() {
-                    log::warn!("cannot tell the fleet that this node waits: {error}");
-                }
-                None
-            }
-            Ok(Ask::AtLeast(desired)) => Some(Answer::Scaled(at_least(fleet.as_mut(), desired))),
-            Ok(Ask::Terminate) => Some(terminate(fleet.as_mut())),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        // A node that is gone wants no answers.
-        if answer.is_some_and(|answer| answers.send(answer).is_err()) {
-            return;
+/// Nobody listens any more.
+struct Gone;
+
+struct Worker {
+    fleet: Box<dyn Fleet>,
+    answers: Sender<Answer>,
+    counters: Arc<CapacityCounters>,
+    ready: Option<Task>,
+    /// At least so many nodes are wanted.
+    want: Option<(Option<u32>, Task)>,
+    protect: Option<(bool, Task)>,
+    released: Option<Task>,
+    terminate: Option<Task>,
+    joined: BTreeSet<String>,
+    lead: Option<Duration>,
+    told: Option<Reason>,
+    notice_at: Instant,
+    look_at: Instant,
+    look_failed: bool,
+    notice_failed: bool,
+}
+
+impl Worker {
+    fn new(fleet: Box<dyn Fleet>, answers: Sender<Answer>, counters: Arc<CapacityCounters>) -> Worker {
+        let now = Instant::now();
+        Worker {
+            notice_at: now.checked_add(fleet.notice_every()).unwrap_or(now),
+            fleet,
+            answers,
+            counters,
+            ready: None,
+            want: None,
+            protect: None,
+            released: None,
+            terminate: None,
+            joined: BTreeSet::new(),
+            lead: None,
+            told: None,
+            look_at: now,
+            look_failed: false,
+            notice_failed: false,
         }
-        let known = fleet.describe().ok().and_then(|group| group.lead_time);
-        let now_ns = known.and_then(|lead| i64::try_from(lead.as_nanos()).ok());
-        if let Some(now_ns) = now_ns.filter(|_| now_ns != lead_ns) {
-            lead_ns = Some(now_ns);
-            if answers.send(Answer::LeadTime { lead_ns: now_ns }).is_err() {
+    }
+
+    fn run(mut self, asked: &Receiver<Ask>) {
+        loop {
+            let wait = self.deadline().saturating_duration_since(Instant::now());
+            match asked.recv_timeout(wait) {
+                Ok(ask) => self.take(ask),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            while let Ok(ask) = asked.try_recv() {
+                self.take(ask);
+            }
+            if self.work().is_err() {
                 return;
             }
         }
     }
-}
 
-fn at_least(fleet: &mut dyn Fleet, desired: Option<u32>) -> ScaleAnswer {
-    let result = match desired {
-        Some(desired) => fleet.at_least(desired),
-        None => successor(fleet).and_then(|desired| fleet.at_least(desired)),
-    };
-    match result {
-        Ok(Capacity::Granted { desired }) => {
-            log::info!("asked the fleet for a successor: {desired} nodes desired");
-            ScaleAnswer::Granted
+    fn deadline(&self) -> Instant {
+        let tasks = [
+            self.ready.as_ref(),
+            self.want.as_ref().map(|(_, task)| task),
+            self.protect.as_ref().map(|(_, task)| task),
+            self.released.as_ref(),
+            self.terminate.as_ref(),
+        ];
+        let tasks = tasks.into_iter().flatten().map(Task::at);
+        tasks.chain([self.notice_at, self.look_at]).min().unwrap_or(self.look_at)
+    }
+
+    fn take(&mut self, ask: Ask) {
+        match ask {
+            Ask::Ready => self.ready = Some(Task::new("cannot tell the fleet that this node waits")),
+            Ask::AtLeast(desired) => {
+                self.counters.asked.add();
+                match &mut self.want {
+                    Some((wanted, _)) => *wanted = desired.or(*wanted),
+                    None => self.want = Some((desired, Task::new("cannot ask the fleet for a successor"))),
+                }
+            }
+            Ask::Joined(instances) => self.joined = instances.into_iter().collect(),
+            Ask::Protect(on) => match &mut self.protect {
+                Some((wanted, _)) => *wanted = on,
+                None => self.protect = Some((on, Task::new("cannot change the protection of this node"))),
+            },
+            Ask::Released => self.released = Some(Task::new("cannot tell the fleet that this node may end")),
+            Ask::Terminate => self.terminate = Some(Task::new("cannot ask to be terminated")),
         }
-        Ok(Capacity::Refused { desired, reason }) => {
-            log::warn!("the fleet stays at {desired} nodes: {reason}");
-            ScaleAnswer::AtMaximum
+    }
+
+    fn tell(&self, answer: Answer) -> Result<(), Gone> {
+        self.answers.send(answer).map_err(|_| Gone)
+    }
+
+    /// Does what is due.
+    fn work(&mut self) -> Result<(), Gone> {
+        self.heed()?;
+        if let Some(task) = Task::take_due(&mut self.ready) {
+            let result = self.fleet.ready();
+            self.ready = self.settle(task, result).err();
         }
-        Err(error) => {
-            log::warn!("cannot ask the fleet for a successor: {error}");
-            ScaleAnswer::Refused
+        if let Some(task) = Task::take_due(&mut self.released) {
+            let result = self.fleet.released();
+            self.released = self.settle(task, result).err();
+        }
+        if let Some((on, task)) = Task::take_due_with(&mut self.protect) {
+            let result = self.fleet.protect(on);
+            self.protect = self.settle(task, result).err().map(|task| (on, task));
+        }
+        if let Some((desired, task)) = Task::take_due_with(&mut self.want) {
+            self.scale(desired, task)?;
+        }
+        if let Some(task) = Task::take_due(&mut self.terminate) {
+            self.terminate(task)?;
+        }
+        self.look()
+    }
+
+    /// What the task has come to: done, or itself, to be tried again.
+    fn settle<T>(&self, mut task: Task, result: Result<T, FleetError>) -> Result<T, Task> {
+        match result {
+            Ok(value) => {
+                task.succeeded();
+                Ok(value)
+            }
+            Err(error) => {
+                self.counters.count(&error);
+                task.failed(&error, fastrand::f64());
+                Err(task)
+            }
+        }
+    }
+
+    /// Asks whether this instance is going to be ended.
+    fn heed(&mut self) -> Result<(), Gone> {
+        let now = Instant::now();
+        if now < self.notice_at {
+            return Ok(());
+        }
+        self.notice_at = now.checked_add(self.fleet.notice_every()).unwrap_or(now);
+        let notice = match self.fleet.notice() {
+            Ok(notice) => notice,
+            Err(error) => {
+                if !std::mem::replace(&mut self.notice_failed, true) {
+                    log::warn!("cannot find out whether the fleet is going to end this node: {error}");
+                }
+                return Ok(());
+            }
+        };
+        self.notice_failed = false;
+        let Some(notice) = notice.filter(|notice| self.told != Some(notice.reason)) else { return Ok(()) };
+        self.told = Some(notice.reason);
+        log::warn!("the fleet is going to end this node: {}", notice.reason.name());
+        let by = notice.left.and_then(|left| now.checked_add(left));
+        self.tell(Answer::Leave { by, reason: notice.reason.name().to_string() })
+    }
+
+    fn scale(&mut self, desired: Option<u32>, task: Task) -> Result<(), Gone> {
+        let result = match desired {
+            Some(desired) => self.fleet.at_least(desired),
+            None => successor(self.fleet.as_mut()).and_then(|desired| self.fleet.at_least(desired)),
+        };
+        let first = task.failures() == 0;
+        match self.settle(task, result) {
+            Ok(Capacity::Granted { desired }) => {
+                log::info!("asked the fleet for a successor: {desired} nodes desired");
+                self.counters.granted.add();
+                self.look_at = Instant::now();
+                self.tell(Answer::Scaled(ScaleAnswer::Granted))
+            }
+            Ok(Capacity::Refused { desired, reason }) => {
+                log::warn!("the fleet stays at {desired} nodes: {reason}");
+                self.counters.refused.add();
+                self.tell(Answer::Scaled(ScaleAnswer::AtMaximum))
+            }
+            Err(task) => {
+                // Tried again here; the policy's own repetition joins in.
+                self.want = Some((desired, task));
+                if !first {
+                    return Ok(());
+                }
+                self.counters.refused.add();
+                self.tell(Answer::Scaled(ScaleAnswer::Refused))
+            }
+        }
+    }
+
+    fn terminate(&mut self, task: Task) -> Result<(), Gone> {
+        let refused = |error: &FleetError| match error {
+            FleetError::Refused(reason) => Some(reason.clone()),
+            _ => None,
+        };
+        match self.fleet.terminate_me() {
+            Ok(()) => self.tell(Answer::Terminated),
+            Err(error) => match refused(&error) {
+                Some(reason) => {
+                    log::info!("the fleet keeps this node: {reason}");
+                    self.tell(Answer::TerminateRefused)
+                }
+                None if task.age() > TERMINATE_WITHIN => {
+                    log::warn!("this node stays, for it could not be terminated: {error}");
+                    self.tell(Answer::TerminateRefused)
+                }
+                None => {
+                    self.terminate = self.settle(task, Err::<(), _>(error)).err();
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Looks at the group.
+    fn look(&mut self) -> Result<(), Gone> {
+        let now = Instant::now();
+        if now < self.look_at {
+            return Ok(());
+        }
+        let pause = if self.want.is_some() { LOOK_SOON } else { self.fleet.describe_every() };
+        self.look_at = now.checked_add(pause).unwrap_or(now);
+        let group = match self.fleet.describe() {
+            Ok(group) => group,
+            Err(error) => {
+                self.counters.count(&error);
+                if !std::mem::replace(&mut self.look_failed, true) {
+                    log::warn!("cannot look at the group: {error}");
+                }
+                return Ok(());
+            }
+        };
+        self.look_failed = false;
+        self.saw(&group)
+    }
+
+    fn saw(&mut self, group: &Description) -> Result<(), Gone> {
+        self.counters.saw(group);
+        let Some(lead) = group.lead_time.filter(|lead| self.lead != Some(*lead)) else { return Ok(()) };
+        self.lead = Some(lead);
+        match i64::try_from(lead.as_nanos()) {
+            Ok(lead_ns) => self.tell(Answer::LeadTime { lead_ns }),
+            Err(_) => Ok(()),
         }
     }
 }
@@ -97,128 +332,4 @@ fn successor(fleet: &mut dyn Fleet) -> Result<u32, FleetError> {
     let own = &fleet.identity().instance;
     let place = group.members.iter().zip(2u32..).find(|(member, _)| member.instance == *own);
     Ok(place.map_or(group.desired.saturating_add(1), |(_, desired)| desired))
-}
-
-fn terminate(fleet: &mut dyn Fleet) -> Answer {
-    let mut pause = Duration::from_millis(200);
-    for attempt in 1..=TERMINATE_ATTEMPTS {
-        match fleet.terminate_me() {
-            Ok(()) => return Answer::Terminated,
-            Err(FleetError::Refused(reason)) => {
-                log::info!("the fleet keeps this node: {reason}");
-                return Answer::TerminateRefused;
-            }
-            Err(error) if attempt == TERMINATE_ATTEMPTS => log::warn!("cannot ask to be terminated: {error}"),
-            Err(error) => {
-                log::warn!("cannot ask to be terminated, trying again: {error}");
-                std::thread::sleep(pause);
-                pause = pause.saturating_mul(2);
-            }
-        }
-    }
-    Answer::TerminateRefused
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fleet::{Description, Identity, Member, Stage};
-
-    struct Group {
-        identity: Identity,
-        members: Vec<&'static str>,
-        desired: u32,
-        max: u32,
-        down: bool,
-    }
-
-    impl Group {
-        fn boxed(own: &str, max: u32, down: bool) -> Box<Group> {
-            let identity = Identity { instance: own.to_string(), group: "g".to_string() };
-            Box::new(Group { identity, members: vec!["n1", "n2", "n3"], desired: 3, max, down })
-        }
-    }
-
-    impl Fleet for Group {
-        fn identity(&self) -> &Identity {
-            &self.identity
-        }
-
-        fn describe(&mut self) -> Result<Description, FleetError> {
-            let member = |name: &&str| Member {
-                instance: name.to_string(),
-                stage: Stage::InService,
-                process: None,
-                age: Duration::ZERO,
-                lead_time: None,
-            };
-            let members = self.members.iter().map(member).collect();
-            let lead_time = Some(Duration::from_secs(7));
-            Ok(Description { desired: self.desired, lead_time, members, ..Description::default() })
-        }
-
-        fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
-            if self.down {
-                return Err(FleetError::Unreachable { address: "x".to_string(), reason: "down".to_string() });
-            }
-            self.desired = self.desired.max(desired.min(self.max));
-            match desired <= self.max {
-                true => Ok(Capacity::Granted { desired: self.desired }),
-                false => Ok(Capacity::Refused { desired: self.desired, reason: "max".to_string() }),
-            }
-        }
-
-        fn ready(&mut self) -> Result<(), FleetError> {
-            Ok(())
-        }
-
-        fn terminate_me(&mut self) -> Result<(), FleetError> {
-            Err(FleetError::Refused("below the minimum".to_string()))
-        }
-    }
-
-    fn next(answers: &Receiver<Answer>) -> Answer {
-        loop {
-            match answers.recv_timeout(Duration::from_secs(20)).expect("an answer") {
-                Answer::LeadTime { .. } => {}
-                other => return other,
-            }
-        }
-    }
-
-    #[test]
-    fn a_node_without_a_position_asks_for_one_behind_its_place_in_the_group() {
-        let mut group = Group::boxed("n2", 9, false);
-        assert_eq!(successor(group.as_mut()).expect("described"), 3);
-        let mut stranger = Group::boxed("n9", 9, false);
-        assert_eq!(successor(stranger.as_mut()).expect("described"), 4);
-    }
-
-    #[test]
-    fn each_answer_of_the_fleet_is_told_apart() {
-        for (max, down, expected) in
-            [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
-        {
-            let (asks, answers) = start(Group::boxed("n3", max, down)).expect("thread");
-            asks.send(Ask::AtLeast(None)).expect("running");
-            assert_eq!(next(&answers), Answer::Scaled(expected));
-        }
-    }
-
-    #[test]
-    fn a_fleet_that_keeps_the_node_says_so() {
-        let (asks, answers) = start(Group::boxed("n3", 9, false)).expect("thread");
-        asks.send(Ask::Terminate).expect("running");
-        assert_eq!(next(&answers), Answer::TerminateRefused);
-    }
-
-    #[test]
-    fn the_lead_time_is_told_once() {
-        let (asks, answers) = start(Group::boxed("n3", 9, false)).expect("thread");
-        asks.send(Ask::Ready).expect("running");
-        let first = answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
-        assert_eq!(first, Answer::LeadTime { lead_ns: 7_000_000_000 });
-        asks.send(Ask::Terminate).expect("running");
-        assert_eq!(answers.recv_timeout(Duration::from_secs(20)).expect("an answer"), Answer::TerminateRefused);
-    }
 }

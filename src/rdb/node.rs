@@ -1,6 +1,6 @@
 //! A node: its threads, put together.
 
-use super::capacity;
+use super::capacity::{self, Link};
 use super::host::NodeScope;
 use super::ingest::{Identity, Ingest};
 use super::meter::Meter;
@@ -86,8 +86,8 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, evaluate: Evaluate) 
     let pool = Pool::start(threads, scope, bounds, evaluate, &done, on_done)?;
     let queries = Queries::new(Arc::clone(&shared), pool, answered, asked_to_end);
     let reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
-    let fleet = capacity::start(fleet)?;
-    let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, fleet)?;
+    let Link { asks, answers, .. } = capacity::start(fleet)?;
+    let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
     Ok(Node { reactor, ingest, shared, identity })
 }
 

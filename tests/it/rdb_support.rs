@@ -3,7 +3,7 @@
 
 use crate::harness::{Directory, wait_for};
 use elastick::config::{Program, Settings};
-use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity};
+use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Notice};
 use elastick::net::message;
 use elastick::rdb::capacity;
 use elastick::rdb::ingest::{self, Ingest};
@@ -63,6 +63,22 @@ impl Fleet for Notes {
         Ok(())
     }
 
+    fn protect(&mut self, _: bool) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
+        Ok(None)
+    }
+
+    fn released(&mut self) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    fn replace(&mut self, _: &str) -> Result<(), FleetError> {
+        Ok(())
+    }
+
     fn terminate_me(&mut self) -> Result<(), FleetError> {
         self.note(Asked::Terminate);
         if self.keeps { Err(FleetError::Refused("below the minimum".to_string())) } else { Ok(()) }
@@ -105,6 +121,7 @@ impl Node {
         let shared = Arc::new(Shared::new(store.shared()));
         let node = ingest::Identity { node: "node-1".to_string(), queue: "rdb".to_string(), port: 7001 };
         let fleet = capacity::start(fleet).expect("thread");
+        let fleet = (fleet.asks, fleet.answers);
         let mut ingest = Ingest::new(options, node, Arc::clone(&shared), store, meter, fleet).expect("figures");
         let thread = std::thread::spawn(move || ingest.run(|| {}));
         Node { shared, asked, thread: Some(thread) }

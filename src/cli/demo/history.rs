@@ -243,6 +243,7 @@ mod tests {
             process: None,
             age: Duration::from_secs(age),
             lead_time: lead.map(Duration::from_secs),
+            protected: false,
         }
     }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 const SECOND: u64 = 1_000_000_000;
 
 fn rules(min: u32, max: u32) -> Rules {
-    Rules { min, max, launch_delay_ns: 0, grace_ns: 5 * SECOND }
+    Rules { min, max, launch_delay_ns: 0, grace_ns: 5 * SECOND, notice_ns: 30 * SECOND }
 }
 
 fn started(min: u32, max: u32) -> Group {
@@ -132,11 +132,84 @@ fn a_shutdown_ends_all_and_launches_none() {
     assert!(group.is_down());
 }
 
+fn in_service(min: u32, desired: u32) -> Group {
+    let mut group = started(min, 9);
+    group.step(Event::AtLeast(desired), 0);
+    for n in 1..=u64::from(desired) {
+        group.step(Event::Ready(Instance(n)), 0);
+    }
+    group
+}
+
+fn notice_of(group: &Group, n: u64, now_ns: u64) -> Option<Notice> {
+    group.slots().iter().find(|slot| slot.instance == Instance(n)).and_then(|slot| slot.notice(now_ns))
+}
+
+#[test]
+fn a_smaller_group_takes_the_newest_that_is_not_protected() {
+    let mut group = in_service(0, 3);
+    group.step(Event::Protect(Instance(3), true), 1);
+    assert_eq!(group.step(Event::Exactly(1), 2), [Action::Answer(Ok(()))]);
+    assert_eq!(stages(&group), [(1, Stage::Terminating), (2, Stage::Terminating), (3, Stage::InService)]);
+}
+
+#[test]
+fn a_group_of_protected_instances_shrinks_when_they_no_longer_are() {
+    let mut group = in_service(0, 2);
+    for n in [1, 2] {
+        group.step(Event::Protect(Instance(n), true), 1);
+    }
+    assert_eq!(group.step(Event::Exactly(0), 2), [Action::Answer(Ok(()))]);
+    assert_eq!(notice_of(&group, 1, 2), None);
+    group.step(Event::Protect(Instance(1), false), 3);
+    let left = Some(Duration::from_secs(30));
+    assert_eq!(notice_of(&group, 1, 3), Some(Notice { reason: Reason::Terminating, left }));
+}
+
+#[test]
+fn a_number_outside_the_limits_is_refused() {
+    let mut group = in_service(1, 2);
+    let actions = group.step(Event::Exactly(0), 1);
+    assert!(matches!(&actions[..], [Action::Answer(Err(reason))] if reason.contains("minimum of 1")), "{actions:?}");
+    assert_eq!(group.desired(), 2);
+}
+
+#[test]
+fn one_that_is_replaced_has_notice_while_another_starts() {
+    let mut group = in_service(1, 1);
+    assert_eq!(group.step(Event::Replace(Instance(1)), SECOND), [Action::Answer(Ok(())), Action::Launch(Instance(2))]);
+    assert_eq!(
+        group.step(Event::Released(Instance(1)), 2 * SECOND),
+        [Action::Stop(Instance(1)), Action::Answer(Ok(()))]
+    );
+    assert_eq!(group.desired(), 1);
+}
+
+#[test]
+fn one_with_notice_is_told_to_end_when_its_time_is_over() {
+    let mut group = in_service(1, 1);
+    group.step(Event::Replace(Instance(1)), 0);
+    assert_eq!(group.deadline_ns(), Some(30 * SECOND));
+    assert_eq!(group.step(Event::Tick, 30 * SECOND), [Action::Stop(Instance(1))]);
+    assert_eq!(group.step(Event::Tick, 35 * SECOND), [Action::Kill(Instance(1))]);
+}
+
+#[test]
+fn one_that_never_came_up_is_replaced_without_notice() {
+    let mut group = started(1, 3);
+    let actions = group.step(Event::Replace(Instance(1)), 1);
+    assert_eq!(actions, [Action::Stop(Instance(1)), Action::Answer(Ok(())), Action::Launch(Instance(2))]);
+}
+
 #[derive(Clone, Debug)]
 enum Doing {
     Pass(u64),
     AtLeast(u32),
     Ready(usize),
+    Exactly(u32),
+    Protect(usize, bool),
+    Replace(usize),
+    Released(usize),
     Terminate(usize),
     Exit(usize),
 }
@@ -146,6 +219,10 @@ fn doing() -> impl Strategy<Value = Doing> {
         (0..20 * SECOND).prop_map(Doing::Pass),
         (0u32..12).prop_map(Doing::AtLeast),
         (0usize..12).prop_map(Doing::Ready),
+        (0u32..12).prop_map(Doing::Exactly),
+        (0usize..12, any::<bool>()).prop_map(|(n, on)| Doing::Protect(n, on)),
+        (0usize..12).prop_map(Doing::Replace),
+        (0usize..12).prop_map(Doing::Released),
         (0usize..12).prop_map(Doing::Terminate),
         (0usize..12).prop_map(Doing::Exit),
     ]
@@ -165,6 +242,10 @@ proptest! {
                 Doing::Pass(ns) => { now += ns; Event::Tick }
                 Doing::AtLeast(n) => Event::AtLeast(n),
                 Doing::Ready(n) => Event::Ready(at(n)),
+                Doing::Exactly(n) => Event::Exactly(n),
+                Doing::Protect(n, on) => Event::Protect(at(n), on),
+                Doing::Replace(n) => Event::Replace(at(n)),
+                Doing::Released(n) => Event::Released(at(n)),
                 Doing::Terminate(n) => Event::Terminate(at(n)),
                 Doing::Exit(n) if running.contains(&at(n)) => Event::Exited(at(n)),
                 Doing::Exit(_) => Event::Tick,
@@ -179,8 +260,11 @@ proptest! {
                     Action::Capacity(_) | Action::Answer(_) => {}
                 }
             }
-            let counting = group.slots().iter().filter(|slot| slot.stage() != Stage::Terminating).count();
-            prop_assert_eq!(counting, group.desired() as usize);
+            let counting: Vec<&Slot> = group.slots().iter().filter(|slot| slot.counts()).collect();
+            prop_assert!(counting.len() >= group.desired() as usize);
+            // More than desired are only those that are protected.
+            let protected = counting.iter().filter(|slot| slot.protected).count();
+            prop_assert!(counting.len() <= protected.max(group.desired() as usize));
             prop_assert!((min..=min + more).contains(&group.desired()));
             for slot in group.slots() {
                 prop_assert_eq!(running.contains(&slot.instance), slot.stage() != Stage::Pending);

@@ -408,6 +408,7 @@ impl Ingest {
                 Answer::Scaled(answer) => self.step(Event::ScaleAnswer(answer)),
                 Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
                 Answer::TerminateRefused => self.step(Event::TerminateRefused),
+                Answer::Leave { .. } | Answer::Late { .. } => {}
                 Answer::Terminated => self.shared.end(Ending::Terminated),
             }
         }

@@ -1,0 +1,64 @@
+//! Something to be done that is tried until it is.
+
+use crate::fleet::FleetError;
+use crate::fleet::back_off::BackOff;
+use std::time::{Duration, Instant};
+
+/// Ceilings of the pauses between attempts.
+const FIRST_NS: u64 = 500_000_000;
+const MOST_NS: u64 = 20_000_000_000;
+
+/// Due at [`Task::at`]; says in the log what goes wrong when it changes.
+pub(super) struct Task {
+    /// What the log says before the error.
+    trouble: &'static str,
+    began: Instant,
+    at: Instant,
+    back_off: BackOff,
+    said: Option<FleetError>,
+}
+
+impl Task {
+    /// Due now.
+    pub fn new(trouble: &'static str) -> Task {
+        let now = Instant::now();
+        Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MOST_NS), said: None }
+    }
+
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    pub fn age(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub fn failures(&self) -> u32 {
+        self.back_off.failures()
+    }
+
+    pub fn take_due(task: &mut Option<Task>) -> Option<Task> {
+        task.take_if(|task| task.at <= Instant::now())
+    }
+
+    pub fn take_due_with<T>(task: &mut Option<(T, Task)>) -> Option<(T, Task)> {
+        task.take_if(|(_, task)| task.at <= Instant::now())
+    }
+
+    pub fn succeeded(&self) {
+        if self.said.is_some() {
+            log::info!("done after {} failures: {}", self.failures(), self.trouble);
+        }
+    }
+
+    /// To be tried again; `chance` is from 0 to 1.
+    pub fn failed(&mut self, error: &FleetError, chance: f64) {
+        if self.said.as_ref() != Some(error) {
+            log::warn!("{}, trying again: {error}", self.trouble);
+            self.said = Some(error.clone());
+        }
+        let pause = Duration::from_nanos(self.back_off.pause_ns(chance));
+        let now = Instant::now();
+        self.at = now.checked_add(pause).unwrap_or(now);
+    }
+}

@@ -1,0 +1,224 @@
+use super::*;
+use crate::fleet::{Identity, Member, Notice, Stage};
+
+struct Group {
+    identity: Identity,
+    members: Vec<&'static str>,
+    desired: u32,
+    max: u32,
+    down: bool,
+}
+
+impl Group {
+    fn boxed(own: &str, max: u32, down: bool) -> Box<Group> {
+        let identity = Identity { instance: own.to_string(), group: "g".to_string() };
+        Box::new(Group { identity, members: vec!["n1", "n2", "n3"], desired: 3, max, down })
+    }
+}
+
+impl Fleet for Group {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn describe(&mut self) -> Result<Description, FleetError> {
+        let member = |name: &&str| Member {
+            instance: name.to_string(),
+            stage: Stage::InService,
+            process: None,
+            age: Duration::ZERO,
+            lead_time: None,
+            protected: false,
+        };
+        let members = self.members.iter().map(member).collect();
+        let lead_time = Some(Duration::from_secs(7));
+        Ok(Description { desired: self.desired, lead_time, members, ..Description::default() })
+    }
+
+    fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
+        if self.down {
+            return Err(FleetError::Unreachable { address: "x".to_string(), reason: "down".to_string() });
+        }
+        self.desired = self.desired.max(desired.min(self.max));
+        match desired <= self.max {
+            true => Ok(Capacity::Granted { desired: self.desired }),
+            false => Ok(Capacity::Refused { desired: self.desired, reason: "max".to_string() }),
+        }
+    }
+
+    fn ready(&mut self) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    fn protect(&mut self, _: bool) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
+        Ok(None)
+    }
+
+    fn released(&mut self) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    fn replace(&mut self, _: &str) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    fn notice_every(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+
+    fn terminate_me(&mut self) -> Result<(), FleetError> {
+        Err(FleetError::Refused("below the minimum".to_string()))
+    }
+}
+
+fn next(answers: &Receiver<Answer>) -> Answer {
+    loop {
+        match answers.recv_timeout(Duration::from_secs(20)).expect("an answer") {
+            Answer::LeadTime { .. } => {}
+            other => return other,
+        }
+    }
+}
+
+#[test]
+fn a_node_without_a_position_asks_for_one_behind_its_place_in_the_group() {
+    let mut group = Group::boxed("n2", 9, false);
+    assert_eq!(successor(group.as_mut()).expect("described"), 3);
+    let mut stranger = Group::boxed("n9", 9, false);
+    assert_eq!(successor(stranger.as_mut()).expect("described"), 4);
+}
+
+#[test]
+fn each_answer_of_the_fleet_is_told_apart() {
+    for (max, down, expected) in
+        [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
+    {
+        let Link { asks, answers, .. } = start(Group::boxed("n3", max, down)).expect("thread");
+        asks.send(Ask::AtLeast(None)).expect("running");
+        assert_eq!(next(&answers), Answer::Scaled(expected));
+    }
+}
+
+#[test]
+fn a_fleet_that_keeps_the_node_says_so() {
+    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false)).expect("thread");
+    asks.send(Ask::Terminate).expect("running");
+    assert_eq!(next(&answers), Answer::TerminateRefused);
+}
+
+#[test]
+fn the_lead_time_is_told_once() {
+    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false)).expect("thread");
+    asks.send(Ask::Ready).expect("running");
+    let first = answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
+    assert_eq!(first, Answer::LeadTime { lead_ns: 7_000_000_000 });
+    asks.send(Ask::Terminate).expect("running");
+    assert_eq!(answers.recv_timeout(Duration::from_secs(20)).expect("an answer"), Answer::TerminateRefused);
+}
+
+/// A group that tells its thread things by itself, and writes down what it is asked.
+struct Telling {
+    group: Group,
+    notice: Option<Notice>,
+    failures_left: u32,
+    asked: Sender<&'static str>,
+}
+
+impl Telling {
+    fn boxed(notice: Option<Notice>, failures_left: u32) -> (Box<Telling>, Receiver<&'static str>) {
+        let (asked, heard) = channel();
+        (Box::new(Telling { group: *Group::boxed("n3", 9, false), notice, failures_left, asked }), heard)
+    }
+
+    fn note(&mut self, what: &'static str) -> Result<(), FleetError> {
+        let _ = self.asked.send(what);
+        match self.failures_left.checked_sub(1) {
+            None => Ok(()),
+            Some(left) => {
+                self.failures_left = left;
+                Err(FleetError::Busy { call: "Test", reason: "slow down".to_string() })
+            }
+        }
+    }
+}
+
+impl Fleet for Telling {
+    fn identity(&self) -> &Identity {
+        self.group.identity()
+    }
+
+    fn describe(&mut self) -> Result<Description, FleetError> {
+        self.group.describe()
+    }
+
+    fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
+        self.note("at least")?;
+        self.group.at_least(desired)
+    }
+
+    fn ready(&mut self) -> Result<(), FleetError> {
+        self.note("ready")
+    }
+
+    fn protect(&mut self, on: bool) -> Result<(), FleetError> {
+        self.note(if on { "protect" } else { "unprotect" })
+    }
+
+    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
+        Ok(self.notice)
+    }
+
+    fn released(&mut self) -> Result<(), FleetError> {
+        self.note("released")
+    }
+
+    fn replace(&mut self, _: &str) -> Result<(), FleetError> {
+        self.note("replace")
+    }
+
+    fn terminate_me(&mut self) -> Result<(), FleetError> {
+        self.note("terminate")
+    }
+
+    fn notice_every(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+}
+
+#[test]
+fn a_notice_is_told_once() {
+    let notice = Notice { reason: Reason::SpotInterruption, left: None };
+    let (fleet, heard) = Telling::boxed(Some(notice), 0);
+    let Link { asks, answers, .. } = start(fleet).expect("thread");
+    assert_eq!(next(&answers), Answer::Leave { by: None, reason: "spot interruption".to_string() });
+    asks.send(Ask::Released).expect("running");
+    assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("released"));
+    asks.send(Ask::Terminate).expect("running");
+    assert_eq!(next(&answers), Answer::Terminated, "not the notice again");
+}
+
+#[test]
+fn what_the_fleet_puts_off_is_tried_until_it_is_done() {
+    let (fleet, heard) = Telling::boxed(None, 2);
+    let Link { asks, answers, counters } = start(fleet).expect("thread");
+    asks.send(Ask::Protect(true)).expect("running");
+    let said: Vec<_> = (0..3).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
+    assert_eq!(said, ["protect"; 3]);
+    asks.send(Ask::Terminate).expect("running");
+    assert_eq!(next(&answers), Answer::Terminated);
+    assert_eq!(counters.throttled.get(), 2);
+}
+
+#[test]
+fn a_request_that_fails_is_refused_to_the_node_at_once_and_granted_later() {
+    let (fleet, _heard) = Telling::boxed(None, 2);
+    let Link { asks, answers, counters } = start(fleet).expect("thread");
+    asks.send(Ask::AtLeast(Some(4))).expect("running");
+    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
+    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
+    assert_eq!((counters.asked.get(), counters.refused.get(), counters.granted.get()), (1, 1, 1));
+}
