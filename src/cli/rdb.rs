@@ -6,6 +6,7 @@ use crate::config::options;
 use crate::fleet::Fleet;
 use crate::fleet::dry_run::DryRun;
 use crate::fleet::local::Local;
+use crate::net::Notifier;
 use crate::rdb::node;
 use crate::rdb::options::{NodeOptions, OptionsError};
 use crate::rdb::shared::Ending;
@@ -43,9 +44,11 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         }
     };
     let tickerplant = options.tickerplant.to_string();
-    let node = node::prepare(options, fleet, crate::rdb::evaluate::evaluate).map_err(CliError::failed)?;
+    let notifier = Notifier::from_environment();
+    let node = node::prepare(options, fleet, crate::rdb::evaluate::evaluate, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();
     let ready = move || {
+        notifier.ready(&format!("listening on {}", identity.port));
         let mut out = std::io::stdout();
         let line = format!("{} of queue {}, tickerplant {tickerplant}", identity.node, identity.queue);
         // Whoever reads the line may be gone; the node is not there for that alone.

@@ -3,7 +3,7 @@
 use super::{CliError, command_for, settings_of};
 use crate::config::{Limits, Program, Settings, options};
 use crate::net::access::{Access, Everyone, UserFile};
-use crate::net::{Listeners, NetLimits, Parts, Reactor, signals};
+use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, signals};
 use crate::queue::Params;
 use crate::table::symbol;
 use crate::tick::core::Tables;
@@ -16,7 +16,7 @@ use clap::{ArgMatches, Command};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub fn command() -> Command {
     command_for(Program::Tick)
@@ -44,6 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         dir: settings.find(&options::DIR)?,
         durability: settings.get(&options::DURABILITY)?,
         damage: settings.get(&options::DAMAGE)?,
+        mount: settings.get(&options::REQUIRE_MOUNT)?,
         batch: (!every.is_zero()).then_some(every),
         roll: settings.get(&options::ROLL)?,
         queue: Params {
@@ -57,6 +58,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let net_limits = NetLimits::of(&limits);
     let codec = net_limits.codec();
     let access = access(&settings)?;
+    let notifier = Notifier::from_environment();
+    notifier.status("opening the log");
     let parts = Parts::new().map_err(CliError::failed)?;
     // The log first: a second tickerplant on the same directory is told so, not that the port is taken.
     let plant = Plant::start(plant_options, tables, parts.waker()).map_err(CliError::failed)?;
@@ -82,6 +85,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let service = TickService::new(plant, service_options, parts.waker(), end).map_err(CliError::failed)?;
     let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
+    reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
+    notifier.ready(&format!("listening on {port}"));
     let mut out = std::io::stdout();
     writeln!(out, "elastick tick is listening on {port}")?;
     out.flush()?;

@@ -7,6 +7,7 @@
 pub mod address;
 pub mod durability;
 pub mod limits;
+pub mod mount;
 pub mod options;
 pub mod settings;
 pub mod units;
@@ -14,5 +15,6 @@ pub mod units;
 pub use address::{Address, Listen};
 pub use durability::{Damage, Durability};
 pub use limits::{Limit, Limits};
+pub use mount::RequiredMount;
 pub use options::{Opt, OptionSpec, Program};
 pub use settings::{ConfigError, Settings};

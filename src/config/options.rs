@@ -3,6 +3,7 @@
 use super::address::{Address, Listen};
 use super::durability::{Damage, Durability};
 use super::limits::LIMITS;
+use super::mount::RequiredMount;
 pub use super::units::Protocol;
 use super::units::{self, RollTime};
 use std::path::PathBuf;
@@ -158,6 +159,10 @@ options! {
         programs &[Tick];
         "When an update counts as logged: none = buffered, os = given to the operating system, group(5ms) = synced to disk \
          at most every 5 ms, each = synced before it is published";
+    REQUIRE_MOUNT: RequiredMount = units::required_mount, "require-mount" value "none|KIND|DIR", default Some("none"),
+        programs &[Tick];
+        "Refuse to log unless DIR is on a file system of this kind (nfs for EFS), or on the one mounted at this path: a \
+         volume that is not mounted is then never taken for an empty directory";
     DAMAGE: Damage = units::damage, "damage" value "stop|keep-before|skip", default Some("stop"), programs &[Tick];
         "If the log is damaged in the middle: refuse to start, keep what is before it, or leave the damage out";
     NODE_GRACE: Duration = units::duration, "node-grace" value "TIME", default Some("2s"), programs &[Tick];

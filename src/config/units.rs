@@ -2,6 +2,7 @@
 
 use super::address::{Address, Listen};
 use super::durability::{Damage, Durability};
+use super::mount::RequiredMount;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use std::path::PathBuf;
@@ -218,6 +219,10 @@ pub fn durability(text: &str) -> Result<Durability, String> {
 }
 
 pub fn damage(text: &str) -> Result<Damage, String> {
+    text.parse()
+}
+
+pub fn required_mount(text: &str) -> Result<RequiredMount, String> {
     text.parse()
 }
 

@@ -12,6 +12,11 @@ pub enum LogError {
     Io { path: PathBuf, action: &'static str, source: io::Error },
     #[error("{path} is not a tickerplant log: it does not begin with ff 01 and an empty list")]
     NotALog { path: PathBuf },
+    #[error(
+        "{path} is on {found}, not on {required} as required: is the volume mounted? Nothing was written, so that the \
+         day's log does not end up on the wrong disk"
+    )]
+    Misplaced { path: PathBuf, required: String, found: String },
     #[error("{path} is in use by another tickerplant ({holder}); a log has one writer")]
     Held { path: PathBuf, holder: String },
     #[error("epoch {given} is not above epoch {stored}, which has written to {path}: another tickerplant took over")]

@@ -6,7 +6,8 @@ use super::index::{BlockBuilder, SideWriter};
 use super::lock::WriterLock;
 use super::name::log_path;
 use super::open::{self, How, OpenReport};
-use crate::config::{Damage, Durability};
+use crate::config::{Damage, Durability, RequiredMount};
+use crate::sys::mount;
 use jiff::civil::Date;
 use proto::Limits;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub struct LogOptions {
     pub durability: Durability,
     /// What to do with damage in the middle at start.
     pub damage: Damage,
+    /// The file system that the directory must be on, looked at whenever a log is opened.
+    pub mount: RequiredMount,
     /// Fencing token; one more than the last writer's if none is given.
     pub epoch: Option<u64>,
     /// Bounds of a record that is already in the log.
@@ -49,10 +52,12 @@ impl LogWriter {
     /// Takes the lock, opens or makes the log of `date`, counts it, and repairs a torn tail.
     ///
     /// # Errors
+    /// `Misplaced` if the directory is not on the file system that it must be on; nothing is written then.
     /// `Held` if another tickerplant writes here, `Refused` with the exact range if the middle of the log is damaged and
     /// the options say stop, `StaleEpoch` if a later epoch has written.
     pub fn open(options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
         let dir = &options.dir;
+        check_mount(dir, &options.mount)?;
         std::fs::create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
         let (lock, last) = WriterLock::take(dir, &options.src, options.epoch)?;
         let how = How {
@@ -96,7 +101,11 @@ impl LogWriter {
     }
 
     /// Closes the day's log, durable, and opens that of `date`. The epoch stays.
+    ///
+    /// # Errors
+    /// As of [`LogWriter::open`]; if the directory is not where it must be, the day's log goes on.
     pub fn roll(&mut self, date: Date) -> Result<OpenReport, LogError> {
+        check_mount(&self.options.dir, &self.options.mount)?;
         self.finish_day()?;
         let epoch = self.lock.epoch();
         let how = How {
@@ -168,6 +177,21 @@ impl LogWriter {
         self.side.flush();
         Ok(())
     }
+}
+
+/// Refuses a directory on another file system than the one asked for.
+fn check_mount(dir: &Path, required: &RequiredMount) -> Result<(), LogError> {
+    if *required == RequiredMount::Any {
+        return Ok(());
+    }
+    let mount = mount::mount_of(dir).map_err(LogError::io(dir, "find the file system of the directory"))?;
+    let is_there = match required {
+        RequiredMount::Any => true,
+        RequiredMount::Kind(kind) => mount.is_kind(kind),
+        RequiredMount::At(point) => mount.is_at(point).map_err(LogError::io(point, "look at the mount point"))?,
+    };
+    let (path, required) = (dir.to_path_buf(), required.to_string());
+    if is_there { Ok(()) } else { Err(LogError::Misplaced { path, required, found: mount.to_string() }) }
 }
 
 type Day = (PathBuf, Appender, SideWriter, BlockBuilder, OpenReport);

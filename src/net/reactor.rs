@@ -7,6 +7,7 @@
 use super::access::Access;
 use super::control::{Control, FIRST_CONNECTION, Request};
 use super::listener::Listeners;
+use super::notify::Heart;
 use super::peer::{CloseReason, ConnId, Peer};
 use crate::config::Limits;
 use mio::{Events, Poll, Token, Waker};
@@ -43,6 +44,11 @@ pub trait Service {
     /// When [`Service::timer`] is to be called.
     fn deadline(&self) -> Option<Instant>;
     fn timer(&mut self, ctl: &mut Control);
+    /// A line on how it goes, for the service manager. None if a thread that it cannot do without has not been heard of since
+    /// this was last asked: the manager then hears nothing, and in the end replaces the process.
+    fn vital_signs(&mut self) -> Option<String> {
+        Some(String::new())
+    }
 }
 
 /// Bounds of the loop; see `config::limits` for what each means.
@@ -95,6 +101,7 @@ pub struct Reactor<S> {
     access: Box<dyn Access>,
     /// Accepted and not through their handshake, in order of time.
     strangers: VecDeque<(Instant, ConnId)>,
+    heart: Option<Heart>,
     pub service: S,
 }
 
@@ -132,7 +139,13 @@ impl<S: Service> Reactor<S> {
         listeners.register(parts.poll.registry())?;
         let control = Control::new(parts.poll.registry().try_clone()?, parts.waker, limits);
         let events = Events::with_capacity(1024);
-        Ok(Reactor { poll: parts.poll, events, control, listeners, access, strangers: VecDeque::new(), service })
+        let strangers = VecDeque::new();
+        Ok(Reactor { poll: parts.poll, events, control, listeners, access, strangers, heart: None, service })
+    }
+
+    /// From now on each turn may tell the service manager that the loop lives.
+    pub fn set_heart(&mut self, heart: Heart) {
+        self.heart = Some(heart);
     }
 
     /// Runs until the service calls [`Control::stop`].
@@ -142,6 +155,9 @@ impl<S: Service> Reactor<S> {
     pub fn run(&mut self) -> io::Result<()> {
         while !self.control.stopping {
             self.turn()?;
+        }
+        if let Some(heart) = &self.heart {
+            heart.stopping();
         }
         self.last_writes()
     }
@@ -193,7 +209,17 @@ impl<S: Service> Reactor<S> {
         self.service.turn_ended(&mut self.control);
         self.write_dirty();
         self.close_closing();
+        self.beat();
         Ok(())
+    }
+
+    fn beat(&mut self) {
+        if let Some(heart) = &mut self.heart {
+            let now = Instant::now();
+            if heart.due().is_some_and(|at| at <= now) {
+                heart.beat(now, self.service.vital_signs());
+            }
+        }
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -201,7 +227,8 @@ impl<S: Service> Reactor<S> {
             return Some(Duration::ZERO);
         }
         let stranger = self.strangers.front().map(|(by, _)| *by);
-        let next = [self.service.deadline(), stranger].into_iter().flatten().min()?;
+        let heart = self.heart.as_ref().and_then(Heart::due);
+        let next = [self.service.deadline(), stranger, heart].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 

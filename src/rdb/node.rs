@@ -11,14 +11,14 @@ use super::service::Queries;
 use super::shared::{Ending, Shared};
 use crate::fleet::Fleet;
 use crate::net::access::{Access, Everyone, UserFile};
-use crate::net::{Listeners, NetLimits, Parts, Reactor, signals};
+use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, signals};
 use crate::sys::memory::Sources;
 use crate::table::store::Store;
 use crate::table::symbol;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A query may take its share of the node's memory, but never less than this.
 const QUERY_MEMORY_LEAST_BYTES: u64 = 64 << 20;
@@ -45,7 +45,12 @@ fn own_name() -> String {
 ///
 /// # Errors
 /// The port, the file of users, or the system's memory figures cannot be had.
-pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, evaluate: Evaluate) -> io::Result<Node> {
+pub fn prepare(
+    options: NodeOptions,
+    fleet: Box<dyn Fleet>,
+    evaluate: Evaluate,
+    notifier: &Notifier,
+) -> io::Result<Node> {
     let options = Arc::new(options);
     symbol::set_limit(options.limits.symbols);
     let access: Box<dyn Access> = match &options.users {
@@ -66,8 +71,12 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, evaluate: Evaluate) 
     let waker = parts.waker();
     let asked_to_end = signals::on_termination(Arc::clone(&waker))?;
     let on_end = Arc::clone(&waker);
-    // A loop that is gone needs no waking.
-    shared.set_wake(Box::new(move || drop(on_end.wake())));
+    let to_manager = notifier.clone();
+    shared.set_wake(Box::new(move || {
+        to_manager.stopping();
+        // A loop that is gone needs no waking.
+        let _ = on_end.wake();
+    }));
 
     let name = |text: &str| symbol::intern(text.as_bytes()).map_err(|error| io::Error::other(error.to_string()));
     let constants = Constants {
@@ -85,7 +94,8 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, evaluate: Evaluate) 
     let on_done = move || drop(waker.wake());
     let pool = Pool::start(threads, scope, bounds, evaluate, &done, on_done)?;
     let queries = Queries::new(Arc::clone(&shared), pool, answered, asked_to_end);
-    let reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
+    let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
+    reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
     let Link { asks, answers, .. } = capacity::start(fleet)?;
     let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
     Ok(Node { reactor, ingest, shared, identity })

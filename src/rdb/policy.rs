@@ -175,6 +175,20 @@ pub enum Phase {
     Terminated,
 }
 
+impl Phase {
+    /// The word for it in `.rdb.stats` and to the service manager.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Waiting => "waiting",
+            Phase::Live => "live",
+            Phase::Rebuilding => "rebuilding",
+            Phase::Rolled => "rolled",
+            Phase::Ending { .. } => "ending",
+            Phase::Terminated => "terminated",
+        }
+    }
+}
+
 /// Whether a successor was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Successor {

@@ -68,14 +68,7 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
     let index = |value: Option<u64>| Value::Long(value.map_or(NULL_LONG, long));
     let float = |value: Option<f64>| Value::Float(value.unwrap_or(NULL_FLOAT));
     let memory = &state.memory;
-    let phase = match state.phase {
-        Phase::Waiting => "waiting",
-        Phase::Live => "live",
-        Phase::Rebuilding => "rebuilding",
-        Phase::Rolled => "rolled",
-        Phase::Ending { .. } => "ending",
-        Phase::Terminated => "terminated",
-    };
+    let phase = state.phase.name();
     let entries = [
         ("node", Value::Sym(constants.node)),
         ("queue", Value::Sym(constants.queue)),

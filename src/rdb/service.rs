@@ -83,4 +83,15 @@ impl Service for Queries {
     fn timer(&mut self, ctl: &mut Control) {
         self.end_if_drained(ctl);
     }
+
+    /// The loop serves queries while the ingest thread alone takes updates: neither is of use without the other. A node that
+    /// ends has a deadline of its own.
+    fn vital_signs(&mut self) -> Option<String> {
+        (self.shared.has_ingest_come_round() || self.shared.is_ending()).then(|| {
+            let state = self.shared.state();
+            let memory = state.memory_percent.unwrap_or(0.0);
+            let lost = if state.connected { "" } else { ", waiting for the tickerplant" };
+            format!("{}{lost}, {} rows, memory {memory:.1} %", state.phase.name(), state.rows)
+        })
+    }
 }

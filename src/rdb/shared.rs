@@ -115,6 +115,8 @@ pub struct Shared {
     pub query_bytes: &'static AtomicI64,
     /// Bytes of what clients have assigned, an estimate.
     pub global_bytes: AtomicI64,
+    /// Set by the ingest thread whenever it comes round.
+    ingest_came_round: AtomicBool,
     stopping: AtomicBool,
     ending: Mutex<Option<Ending>>,
     wake: OnceLock<Wake>,
@@ -128,6 +130,7 @@ impl Shared {
             queries_open: AtomicU64::new(0),
             query_bytes: Box::leak(Box::default()),
             global_bytes: AtomicI64::new(0),
+            ingest_came_round: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             ending: Mutex::new(None),
             wake: OnceLock::new(),
@@ -155,6 +158,16 @@ impl Shared {
         if let Some(wake) = self.wake.get() {
             wake();
         }
+    }
+
+    /// The ingest thread lives.
+    pub fn ingest_comes_round(&self) {
+        self.ingest_came_round.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the ingest thread has come round since this was last asked.
+    pub fn has_ingest_come_round(&self) -> bool {
+        self.ingest_came_round.swap(false, Ordering::Relaxed)
     }
 
     pub fn is_ending(&self) -> bool {

@@ -6,6 +6,7 @@ pub mod child;
 pub mod fs;
 pub mod held;
 pub mod memory;
+pub mod mount;
 pub mod process;
 pub mod region;
 pub mod shared;

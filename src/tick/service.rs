@@ -304,4 +304,8 @@ impl Service for TickService {
     fn timer(&mut self, ctl: &mut Control) {
         self.plant.timer(ctl);
     }
+
+    fn vital_signs(&mut self) -> Option<String> {
+        Some(self.plant.status_line())
+    }
 }

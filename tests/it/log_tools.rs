@@ -1,7 +1,7 @@
 //! `elastick log` as a person or a script runs it.
 
 use crate::harness::{Directory, elastick};
-use elastick::config::{Damage, Durability};
+use elastick::config::{Damage, Durability, RequiredMount};
 use elastick::log::{LogOptions, LogWriter, log_path, side_path};
 use jiff::civil::Date;
 use serde_json::Value as Json;
@@ -30,6 +30,7 @@ fn writer(directory: &Directory) -> LogWriter {
         src: "sym".to_string(),
         durability: Durability::Os,
         damage: Damage::Stop,
+        mount: RequiredMount::Any,
         epoch: None,
         limits: proto::Limits::default(),
         chunk_bytes: 1 << 16,

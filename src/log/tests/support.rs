@@ -1,6 +1,6 @@
 //! Directories that go away, small updates, and a reader that takes everything.
 
-use crate::config::{Damage, Durability};
+use crate::config::{Damage, Durability, RequiredMount};
 use crate::log::{LogError, LogOptions, LogReader, LogWriter, Next, OpenReport};
 use jiff::civil::Date;
 use proto::Limits;
@@ -33,6 +33,7 @@ impl Folder {
             src: "sym".to_string(),
             durability,
             damage: Damage::Stop,
+            mount: RequiredMount::Any,
             epoch: None,
             limits: Limits::default(),
             chunk_bytes: CHUNK,

@@ -1,8 +1,10 @@
 //! One writer for each log, epochs, days.
 
 use super::support::*;
-use crate::config::{Damage, Durability};
+use crate::config::{Damage, Durability, RequiredMount};
 use crate::log::{LogError, LogOptions, LogWriter, log_path};
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 #[test]
 fn a_second_writer_is_refused_and_told_who_is_there() {
@@ -122,4 +124,54 @@ fn an_empty_log_is_the_eight_bytes_of_kdb() {
     let folder = Folder::new();
     let path = folder.with(&[]);
     assert_eq!(std::fs::read(path).unwrap(), [0xff, 1, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_directory_on_another_file_system_than_asked_for_is_left_alone() {
+    let folder = Folder::new();
+    let dir = folder.0.join("not-made");
+    for mount in ["nfs", "/proc"] {
+        let mount: RequiredMount = mount.parse().unwrap();
+        let expected = mount.to_string();
+        let options = LogOptions { dir: dir.clone(), mount, ..folder.options(Durability::Os) };
+        let Err(error) = LogWriter::open(options, DAY) else { panic!("a log on the wrong disk") };
+        let text = error.to_string();
+        assert!(matches!(error, LogError::Misplaced { .. }) && text.contains(&expected), "{text}");
+        assert!(!dir.exists());
+    }
+}
+
+#[test]
+fn a_directory_where_it_must_be_is_taken() {
+    let folder = Folder::new();
+    let mount = crate::sys::mount::mount_of(&folder.0).unwrap();
+    for required in [RequiredMount::Kind(mount.kind), RequiredMount::At(mount.point)] {
+        let options = LogOptions { mount: required, ..folder.options(Durability::Os) };
+        LogWriter::open(options, DAY).unwrap().0.close().unwrap();
+    }
+}
+
+/// The directory of the log leads to a volume that is taken away: the name then leads to the disk below.
+#[test]
+fn a_volume_that_is_gone_when_the_day_rolls_leaves_the_days_log_going() {
+    let folder = Folder::new();
+    let (dir, below) = (folder.0.join("log"), folder.0.join("below"));
+    let volume = Path::new("/dev/shm").join(format!("elastick-volume-{}", std::process::id()));
+    let kind_of = |path: &Path| crate::sys::mount::mount_of(path).unwrap().kind;
+    if kind_of(&volume) != "tmpfs" || kind_of(&folder.0) == "tmpfs" {
+        return eprintln!("skipped: /dev/shm is no file system of its own here");
+    }
+    std::fs::create_dir(&volume).unwrap();
+    std::fs::create_dir(&below).unwrap();
+    symlink(&volume, &dir).unwrap();
+    let mount = RequiredMount::Kind("tmpfs".to_string());
+    let options = LogOptions { dir: dir.clone(), mount, ..folder.options(Durability::Os) };
+    let (mut writer, _) = LogWriter::open(options, DAY).unwrap();
+    std::fs::remove_file(&dir).unwrap();
+    symlink(&below, &dir).unwrap();
+    let rolled = writer.roll(DAY.tomorrow().unwrap());
+    std::fs::remove_dir_all(&volume).unwrap();
+    assert!(matches!(rolled, Err(LogError::Misplaced { .. })));
+    assert_eq!((writer.date(), std::fs::read_dir(&below).unwrap().count()), (DAY, 0));
+    writer.check().unwrap();
 }

@@ -382,6 +382,7 @@ impl Ingest {
     }
 
     fn watch_as(&mut self, replaying: bool) {
+        self.shared.ingest_comes_round();
         let usage = self.intake.store().usage();
         let grown = (usage.total_bytes() as u64).saturating_sub(self.watched.total_bytes() as u64);
         self.watched = usage;

@@ -30,7 +30,7 @@ use super::subscriptions::Subscriptions;
 use super::verify;
 use super::worker::Worker;
 use crate::config::units::RollTime;
-use crate::config::{Damage, Durability, Limits};
+use crate::config::{Damage, Durability, Limits, RequiredMount};
 use crate::log::{self, LogError, LogOptions, LogWriter};
 use crate::net::{ConnId, Control};
 use crate::queue::{Date, Params, Queue};
@@ -49,6 +49,8 @@ pub struct PlantOptions {
     pub dir: Option<PathBuf>,
     pub durability: Durability,
     pub damage: Damage,
+    /// What the log must be on.
+    pub mount: RequiredMount,
     /// Batch mode: how often to publish.
     pub batch: Option<Duration>,
     pub roll: RollTime,
@@ -152,7 +154,7 @@ impl Plant {
     /// # Errors
     /// The log's, if another tickerplant has it or it is damaged in its middle; the system's.
     pub fn start(options: PlantOptions, tables: Arc<Tables>, waker: Arc<Waker>) -> Result<Plant, StartError> {
-        let PlantOptions { src, dir, durability, damage, batch, roll, limits, queue: params } = options;
+        let PlantOptions { src, dir, durability, damage, mount, batch, roll, limits, queue: params } = options;
         let codec = proto::Limits {
             max_message_bytes: limits.message_bytes,
             max_decompressed_bytes: limits.decompressed_bytes,
@@ -171,6 +173,7 @@ impl Plant {
                 src: src.clone(),
                 durability,
                 damage,
+                mount,
                 epoch: None,
                 limits: codec,
                 chunk_bytes: size(limits.log_read_chunk_bytes),

@@ -158,6 +158,15 @@ impl Plant {
         }
     }
 
+    /// A line on how it goes.
+    pub fn status_line(&self) -> String {
+        let subscribers = self.queue.subscribers().len();
+        match &self.failure {
+            Some(failure) => format!("refusing updates: {failure}"),
+            None => format!("{} updates today, {subscribers} nodes in queues", self.batch.tip()),
+        }
+    }
+
     /// Why nothing is accepted any more, if that is so.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()

@@ -1,0 +1,249 @@
+//! What the service manager is told (systemd's notification protocol): ready, how it goes, still alive, ending.
+//!
+//! The manager gives a datagram socket in `NOTIFY_SOCKET`; without one nothing is sent. It is never waited for once the
+//! process serves: a manager that does not read must not stop a tickerplant.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time for the manager to take the word that the process is ready.
+const READY_WITHIN: Duration = Duration::from_secs(5);
+/// How often the status is told to a manager that does not watch.
+const STATUS_EVERY: Duration = Duration::from_secs(30);
+/// Bytes of a status at most; it is a line for people.
+const STATUS_BYTES_MOST: usize = 500;
+
+struct Manager {
+    socket: UnixDatagram,
+    address: SocketAddr,
+}
+
+/// The way to the service manager, or to nobody.
+#[derive(Clone, Default)]
+pub struct Notifier {
+    manager: Option<Arc<Manager>>,
+    /// The process is killed if it does not say for so long that it lives.
+    watchdog: Option<Duration>,
+}
+
+impl Notifier {
+    /// As `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` say. A socket that cannot be used is logged and left alone: the
+    /// manager will notice that nothing comes.
+    pub fn from_environment() -> Notifier {
+        Notifier::from_variables(|name| std::env::var_os(name))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Notifier {
+        let Some(name) = variable("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Notifier::default() };
+        let manager = match Manager::at(&name) {
+            Ok(manager) => manager,
+            Err(error) => {
+                log::warn!("cannot tell the service manager anything at {}: {error}", name.display());
+                return Notifier::default();
+            }
+        };
+        let number = |name: &str| variable(name).and_then(|text| text.to_str()?.parse::<u64>().ok());
+        // A watchdog that is meant for another process is none of ours.
+        let is_ours = variable("WATCHDOG_PID").is_none() || number("WATCHDOG_PID") == Some(std::process::id().into());
+        let watchdog = number("WATCHDOG_USEC").filter(|time| is_ours && *time > 0).map(Duration::from_micros);
+        Notifier { manager: Some(Arc::new(manager)), watchdog }
+    }
+
+    /// The process serves. Waits a little for the manager, because without this word it ends the process.
+    pub fn ready(&self, status: &str) {
+        let Some(manager) = &self.manager else { return };
+        if let Err(error) = manager.send_patiently(&format!("READY=1\n{}", status_line(status))) {
+            log::warn!("cannot tell the service manager that this process is ready: {error}");
+        }
+    }
+
+    /// What the process is at, for `systemctl status`.
+    pub fn status(&self, status: &str) {
+        self.send(&status_line(status));
+    }
+
+    /// The process ends by itself, or in order.
+    pub fn stopping(&self) {
+        self.send("STOPPING=1\nSTATUS=ending");
+    }
+
+    fn send(&self, text: &str) -> bool {
+        let Some(manager) = &self.manager else { return false };
+        let sent = manager.socket.send_to_addr(text.as_bytes(), &manager.address);
+        if let Err(error) = &sent {
+            log::debug!("cannot tell the service manager {text:?}: {error}");
+        }
+        sent.is_ok()
+    }
+}
+
+impl Manager {
+    fn at(name: &OsStr) -> io::Result<Manager> {
+        let address = match name.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            [b'/', ..] => SocketAddr::from_pathname(name)?,
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a path nor an abstract name")),
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Manager { socket, address })
+    }
+
+    fn send_patiently(&self, text: &str) -> io::Result<()> {
+        self.socket.set_nonblocking(false)?;
+        self.socket.set_write_timeout(Some(READY_WITHIN))?;
+        let sent = self.socket.send_to_addr(text.as_bytes(), &self.address);
+        self.socket.set_nonblocking(true)?;
+        sent.map(drop)
+    }
+}
+
+/// One line, and not a long one: a line break would begin another word to the manager.
+fn status_line(status: &str) -> String {
+    let line: String = status.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let end = line.floor_char_boundary(STATUS_BYTES_MOST);
+    format!("STATUS={}", line.get(..end).unwrap_or_default())
+}
+
+/// The beat of a loop: when the manager is to be told that the process lives.
+///
+/// The loop itself beats, between its turns, so a loop that hangs is silent and the manager ends the process. What else must
+/// be alive answers through the loop: see [`Heart::beat`].
+pub struct Heart {
+    notifier: Notifier,
+    /// Half of the manager's patience, as the protocol advises.
+    every: Duration,
+    next: Option<Instant>,
+}
+
+impl Heart {
+    pub fn new(notifier: Notifier, now: Instant) -> Heart {
+        let every = notifier.watchdog.map_or(STATUS_EVERY, |patience| patience / 2);
+        let next = notifier.manager.as_ref().map(|_| now);
+        Heart { notifier, every, next }
+    }
+
+    /// When to beat next; never without a manager.
+    pub fn due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Tells the manager that the process lives and what it is at. Without vital signs it is told nothing, and they are looked
+    /// for again soon: a part that was busy for a while must not cost the whole rest of the manager's patience.
+    pub fn beat(&mut self, now: Instant, vital_signs: Option<String>) {
+        let alive = if self.notifier.watchdog.is_some() { "WATCHDOG=1\n" } else { "" };
+        let told = vital_signs.is_some_and(|status| self.notifier.send(&format!("{alive}{}", status_line(&status))));
+        self.next = now.checked_add(if told { self.every } else { self.every / 4 });
+    }
+
+    pub fn stopping(&self) {
+        self.notifier.stopping();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn variables(of: &[(&str, &str)]) -> Notifier {
+        let of: HashMap<String, OsString> = of.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
+        Notifier::from_variables(|name| of.get(name).cloned())
+    }
+
+    /// A manager that listens at this name, and what to set for it.
+    fn manager(kind: &str) -> (UnixDatagram, String) {
+        let name = format!("elastick-notify-{kind}-{}", std::process::id());
+        let socket = match kind {
+            "abstract" => UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap(),
+            _ => UnixDatagram::bind(std::env::temp_dir().join(&name)).unwrap(),
+        };
+        socket.set_nonblocking(true).unwrap();
+        let path = std::env::temp_dir().join(&name).to_string_lossy().into_owned();
+        (socket, if kind == "abstract" { format!("@{name}") } else { path })
+    }
+
+    fn heard(socket: &UnixDatagram) -> Option<String> {
+        let mut buffer = [0; 4096];
+        let bytes = socket.recv(&mut buffer).ok()?;
+        Some(String::from_utf8_lossy(&buffer[..bytes]).into_owned())
+    }
+
+    #[test]
+    fn a_manager_at_a_path_is_told() {
+        let (socket, name) = manager("path");
+        let notifier = variables(&[("NOTIFY_SOCKET", &name)]);
+        notifier.ready("listening on 5010");
+        notifier.stopping();
+        std::fs::remove_file(&name).unwrap();
+        assert_eq!(heard(&socket).as_deref(), Some("READY=1\nSTATUS=listening on 5010"));
+        assert_eq!(heard(&socket).as_deref(), Some("STOPPING=1\nSTATUS=ending"));
+    }
+
+    #[test]
+    fn a_manager_at_an_abstract_name_is_told() {
+        let (socket, name) = manager("abstract");
+        variables(&[("NOTIFY_SOCKET", &name)]).status("one\ntwo");
+        assert_eq!(heard(&socket).as_deref(), Some("STATUS=one two"));
+    }
+
+    #[test]
+    fn without_a_manager_nothing_is_due() {
+        let names = ["", "relative", "vsock:2:1", "/no/such/socket"];
+        for name in names {
+            let notifier = variables(&[("NOTIFY_SOCKET", name), ("WATCHDOG_USEC", "1000000")]);
+            notifier.ready("");
+            notifier.stopping();
+        }
+        assert_eq!(Heart::new(variables(&[]), Instant::now()).due(), None);
+    }
+
+    #[test]
+    fn a_manager_that_does_not_read_is_not_waited_for() {
+        let (socket, name) = manager("full");
+        let notifier = variables(&[("NOTIFY_SOCKET", &name)]);
+        let sent = (0..10_000).take_while(|_| notifier.send("STATUS=again")).count();
+        std::fs::remove_file(&name).unwrap();
+        assert!(sent < 10_000, "the queue of a socket ends somewhere");
+        drop(socket);
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_at_half_of_its_patience() {
+        let (socket, name) = manager("watchdog");
+        let notifier = variables(&[("NOTIFY_SOCKET", &name), ("WATCHDOG_USEC", "20000000")]);
+        let start = Instant::now();
+        let mut heart = Heart::new(notifier, start);
+        assert_eq!(heart.due(), Some(start));
+        heart.beat(start, Some("well".to_string()));
+        assert_eq!(heard(&socket).as_deref(), Some("WATCHDOG=1\nSTATUS=well"));
+        assert_eq!(heart.due(), Some(start + Duration::from_secs(10)));
+        std::fs::remove_file(&name).unwrap();
+    }
+
+    #[test]
+    fn without_vital_signs_the_watchdog_starves_and_they_are_looked_for_soon() {
+        let (socket, name) = manager("starved");
+        let mut heart =
+            Heart::new(variables(&[("NOTIFY_SOCKET", &name), ("WATCHDOG_USEC", "20000000")]), Instant::now());
+        std::fs::remove_file(&name).unwrap_or_default();
+        let now = Instant::now();
+        heart.beat(now, None);
+        assert_eq!(heard(&socket), None);
+        assert_eq!(heart.due(), Some(now + Duration::from_millis(2500)));
+    }
+
+    #[test]
+    fn a_watchdog_for_another_process_is_not_fed() {
+        let (socket, name) = manager("other");
+        let of = [("NOTIFY_SOCKET", name.as_str()), ("WATCHDOG_USEC", "1000000"), ("WATCHDOG_PID", "1")];
+        Heart::new(variables(&of), Instant::now()).beat(Instant::now(), Some("well".to_string()));
+        assert_eq!(heard(&socket).as_deref(), Some("STATUS=well"));
+        std::fs::remove_file(&name).unwrap();
+    }
+}
