@@ -1,0 +1,194 @@
+"""The instances of the API server as processes of this machine, each with metadata of its own.
+
+What EC2 does is done here: start the instance's program once it runs, tell it to end (SIGTERM) when it is terminated, and kill
+it after a grace; and what systemd does with the unit: start the program again when it fails.
+"""
+
+import datetime
+import os
+import signal
+import subprocess
+import threading
+import time
+
+from . import imds
+
+POLL_S = 0.05
+# Between the end of a program that failed and its next start, as the units have it but shorter.
+RESTART_S = 0.3
+
+
+class Machine:
+    """One instance. `program` makes its command and environment from the machine, once it has booted."""
+
+    def __init__(self, view, program, directory, grace_s):
+        self.id = view["id"]
+        self.view = view
+        self.overrides = {}
+        self.program = program
+        self.grace_s = grace_s
+        self.output = (directory / f"{self.id}.out").open("ab")
+        self.output_path = directory / f"{self.id}.out"
+        self.metadata = imds.Metadata(self.shown)
+        self.process = None
+        self.ending = False
+        self.started = 0
+        self.exits = []
+        self.lock = threading.Lock()
+
+    def shown(self):
+        """The view that its metadata give: tags may be changed, where all machines share one host."""
+        return {**self.view, "tags": {**self.view["tags"], **self.overrides}}
+
+    @property
+    def app(self):
+        return self.view["tags"].get("APP", "")
+
+    @property
+    def group(self):
+        return self.view["tags"].get("aws:autoscaling:groupName")
+
+    def boot(self):
+        with self.lock:
+            if self.ending:
+                return
+            made = self.program(self)
+            if made is None:
+                return
+            command, environment = made
+            self.started += 1
+            self.process = subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=self.output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        threading.Thread(target=self.watch, args=(self.process,), daemon=True).start()
+
+    def watch(self, process):
+        code = process.wait()
+        self.exits.append(code)
+        if code != 0 and not self.ending:
+            time.sleep(RESTART_S)
+            self.boot()
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number):
+        """To the program and what it started."""
+        if self.is_running():
+            try:
+                os.killpg(self.process.pid, number)
+            except ProcessLookupError:
+                pass
+
+    def kill(self):
+        """kill -9 of the program; the unit starts it again."""
+        self.signal(signal.SIGKILL)
+
+    def crash(self):
+        """The whole instance hangs or dies: nothing starts its program again."""
+        self.ending = True
+        self.signal(signal.SIGKILL)
+
+    def shut_down(self):
+        """EC2 terminates the instance."""
+        self.ending = True
+
+        def run():
+            self.signal(signal.SIGTERM)
+            try:
+                if self.process is not None:
+                    self.process.wait(self.grace_s)
+            except subprocess.TimeoutExpired:
+                self.signal(signal.SIGKILL)
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def printed(self):
+        return self.output_path.read_text("utf-8", "replace")
+
+    def close(self):
+        self.ending = True
+        with self.lock:
+            self.signal(signal.SIGKILL)
+            if self.process is not None:
+                self.process.wait()
+        self.metadata.close()
+        self.output.close()
+
+
+class Machines:
+    """Follows the API server: a machine for each instance that runs, none for those that do not."""
+
+    def __init__(self, api, directory, program, grace_s=5, dead_on_arrival=lambda view: False):
+        self.api = api
+        self.directory = directory
+        self.program = program
+        self.grace_s = grace_s
+        # Instances that EC2 runs, and on which nothing ever starts.
+        self.dead_on_arrival = dead_on_arrival
+        # Instances that were there before belong to another test.
+        self.strangers = {view["id"] for view in api.ask("instances")}
+        self.machines = {}
+        self.stopped = threading.Event()
+        self.problem = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.stopped.is_set():
+            try:
+                self._look()
+            except OSError as error:
+                self.problem = error
+            self.stopped.wait(POLL_S)
+
+    def _look(self):
+        for view in self.api.ask("instances"):
+            if view["id"] in self.strangers:
+                continue
+            machine = self.machines.get(view["id"])
+            if machine is not None:
+                # The group's tag is gone once the group has forgotten the instance; its own metadata keep it.
+                view["tags"] = {**machine.view["tags"], **view["tags"]}
+                view["role"] = view["role"] or machine.view["role"]
+                view["target"] = view["target"] or machine.view["target"]
+                machine.view = view
+                if view["ec2"] in ("terminated", "shutting-down", "stopped") and not machine.ending:
+                    machine.shut_down()
+            elif view["ec2"] == "running":
+                machine = Machine(view, self.program, self.directory, self.grace_s)
+                self.machines[view["id"]] = machine
+                if self.dead_on_arrival(view):
+                    machine.ending = True
+                else:
+                    threading.Thread(target=machine.boot, daemon=True).start()
+
+    def all(self, app=None, running=None):
+        """Machines in the order of their launch."""
+        return [
+            machine
+            for machine in list(self.machines.values())
+            if (app is None or machine.app == app) and (running is None or machine.is_running() == running)
+        ]
+
+    def spot_notice(self, machine, seconds=120):
+        """EC2 says that it takes the instance back, and does so when the time has come."""
+        machine.metadata.spot_at = imds.now() + datetime.timedelta(seconds=seconds)
+        self.api.note("spot notice", instance=machine.id, seconds=seconds)
+
+        def take():
+            if not self.stopped.wait(seconds) and machine.view["ec2"] == "running":
+                self.api.client("ec2").terminate_instances(InstanceIds=[machine.id])
+
+        threading.Thread(target=take, daemon=True).start()
+
+    def close(self):
+        self.stopped.set()
+        self.thread.join()
+        for machine in self.machines.values():
+            machine.close()

@@ -1,0 +1,30 @@
+"""Runs the API server with our patches: `python -m aws.cloud.server PATH_OF_moto_run.py -p PORT`."""
+
+import runpy
+import sys
+
+import moto.server
+
+from . import control, groups, hooks, schedule, stacks
+
+
+def main():
+    script, *arguments = sys.argv[1:]
+    groups.install()
+    hooks.install()
+    stacks.install()
+    schedule.install()
+    serve = moto.server.main
+
+    def serve_patched():
+        # Ours comes last, so that it stands before what the script itself puts around the server.
+        control.install()
+        groups.start_clockwork()
+        serve()
+
+    moto.server.main = serve_patched
+    sys.argv = [script, "-H", "127.0.0.1", *arguments]
+    runpy.run_path(script, run_name="__main__")
+
+
+main()
