@@ -11,8 +11,14 @@ use super::scan::Mark;
 use super::writer::Waker;
 use crate::config::Durability;
 use std::io;
+use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a log on a network file system is synced where the durability asks for no sync: another host sees an update, and
+/// this one learns that it has lost its lock, in this time and not in that of the system's write-back.
+const NETWORK_SYNC_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Appender {
     file: Arc<dyn LogFile>,
@@ -25,26 +31,35 @@ pub(super) struct Appender {
     buffer: Vec<u8>,
     buffer_most_bytes: usize,
     group: Option<GroupSync>,
-    poison: Option<String>,
+    /// The log is on a network file system.
+    is_shared: bool,
+    poison: Option<Poison>,
+}
+
+/// Why nothing is accepted any more.
+struct Poison {
+    reason: String,
+    is_lost: bool,
 }
 
 impl Appender {
-    /// Goes on behind `end`, which the caller has made durable.
+    /// Goes on behind `end`, which the caller has made durable. `is_shared`: on a network file system.
     pub fn new(
         file: Arc<dyn LogFile>,
         path: &Path,
         end: Mark,
         durability: Durability,
+        is_shared: bool,
         buffer_most_bytes: usize,
         waker: Option<Waker>,
     ) -> Result<Appender, LogError> {
-        let group = match durability {
-            Durability::Group(interval) => Some(
-                GroupSync::start(Arc::clone(&file), interval, end.index, waker)
-                    .map_err(LogError::io(path, "start a thread to sync"))?,
-            ),
-            Durability::None | Durability::Os | Durability::Each => None,
+        let interval = match durability {
+            Durability::Group(interval) => Some(interval),
+            Durability::None | Durability::Os => is_shared.then_some(NETWORK_SYNC_EVERY),
+            Durability::Each => None,
         };
+        let start = |interval| GroupSync::start(Arc::clone(&file), interval, end.index, waker);
+        let group = interval.map(start).transpose().map_err(LogError::io(path, "start a thread to sync"))?;
         Ok(Appender {
             file,
             path: path.to_path_buf(),
@@ -55,6 +70,7 @@ impl Appender {
             buffer: Vec::new(),
             buffer_most_bytes,
             group,
+            is_shared,
             poison: None,
         })
     }
@@ -128,10 +144,14 @@ impl Appender {
     /// The error of every call after a failed write or sync, also of one that failed in the syncing thread.
     pub fn check(&mut self) -> Result<(), LogError> {
         if self.poison.is_none() {
-            self.poison = self.group.as_ref().and_then(GroupSync::failure).map(str::to_string);
+            let failure = self.group.as_ref().and_then(GroupSync::failure);
+            self.poison = failure.map(|error| self.poison_of("cannot sync", error));
         }
         match &self.poison {
-            Some(reason) => Err(LogError::Poisoned { path: self.path.clone(), reason: reason.clone() }),
+            Some(Poison { reason, is_lost }) => {
+                let (path, reason) = (self.path.clone(), reason.clone());
+                Err(if *is_lost { LogError::Lost { path, reason } } else { LogError::Poisoned { path, reason } })
+            }
             None => Ok(()),
         }
     }
@@ -150,12 +170,11 @@ impl Appender {
 
     /// Takes back the part of the batch that was written, so that the log ends with a whole record.
     fn failed_write(&mut self, error: io::Error) -> LogError {
-        let reason = match self.file.truncate(self.written.offset_bytes) {
-            Ok(()) => format!("cannot write: {error}"),
-            Err(also) => format!("cannot write: {error}; nor cut off the part that was written: {also}"),
-        };
-        self.poison = Some(reason);
-        LogError::Io { path: self.path.clone(), action: "write", source: error }
+        let mut poison = self.poison_of("cannot write", &error);
+        if let Err(also) = self.file.truncate(self.written.offset_bytes) {
+            poison.reason = format!("{}; nor cut off the part that was written: {also}", poison.reason);
+        }
+        self.fail("write", error, poison)
     }
 
     fn sync_now(&mut self, index: u64) -> Result<(), LogError> {
@@ -166,9 +185,22 @@ impl Appender {
             }
             Err(error) => {
                 // After a failed sync the kernel may have dropped the data and will not fail again.
-                self.poison = Some(format!("cannot sync: {error}"));
-                Err(LogError::Io { path: self.path.clone(), action: "sync", source: error })
+                let poison = self.poison_of("cannot sync", &error);
+                Err(self.fail("sync", error, poison))
             }
         }
+    }
+
+    /// On a network file system these errors say that the server no longer takes this host for the file's writer, or that it
+    /// does not have the file any more.
+    fn poison_of(&self, what: &str, error: &io::Error) -> Poison {
+        let no_more = [Errno::IO, Errno::STALE, Errno::NOLCK].map(|errno| Some(errno.raw_os_error()));
+        Poison { reason: format!("{what}: {error}"), is_lost: self.is_shared && no_more.contains(&error.raw_os_error()) }
+    }
+
+    fn fail(&mut self, action: &'static str, source: io::Error, poison: Poison) -> LogError {
+        let (path, is_lost, reason) = (self.path.clone(), poison.is_lost, poison.reason.clone());
+        self.poison = Some(poison);
+        if is_lost { LogError::Lost { path, reason } } else { LogError::Io { path, action, source } }
     }
 }

@@ -32,6 +32,9 @@ pub enum LogError {
     /// A write or a sync failed; nothing is accepted any more, because what is on disk is not known.
     #[error("{path}: nothing more is logged after an earlier failure: {reason}")]
     Poisoned { path: PathBuf, reason: String },
+    /// Another writes the log now, or may: this process must end, and whoever starts it again finds out which.
+    #[error("{path} is no longer this tickerplant's to write: {reason}")]
+    Lost { path: PathBuf, reason: String },
     #[error("{path} has shrunk from {was_bytes} to {now_bytes} bytes while it was read")]
     Shrunk { path: PathBuf, was_bytes: u64, now_bytes: u64 },
     #[error("{path} was replaced by another file while it was read")]
@@ -41,6 +44,11 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// Whether the log may be another's now, so that nothing that was not synced is known to be in it.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, LogError::Lost { .. })
+    }
+
     /// Wraps an operating system's error with the file and what was tried.
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> LogError {
         let path = path.to_path_buf();

@@ -14,7 +14,7 @@ struct Shared {
     /// Updates before this survive a power cut.
     durable_index: AtomicU64,
     /// Why syncing ended.
-    failure: OnceLock<String>,
+    failure: OnceLock<io::Error>,
 }
 
 struct State {
@@ -73,8 +73,8 @@ impl GroupSync {
         self.shared.durable_index.load(Ordering::Acquire)
     }
 
-    pub fn failure(&self) -> Option<&str> {
-        self.shared.failure.get().map(String::as_str)
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.shared.failure.get()
     }
 }
 
@@ -109,7 +109,7 @@ fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&W
                 Ok(()) => shared.durable_index.store(target, Ordering::Release),
                 Err(error) => {
                     // Set once: the thread ends here.
-                    let _ = shared.failure.set(format!("cannot sync: {error}"));
+                    let _ = shared.failure.set(error);
                 }
             }
             if let Some(waker) = waker {

@@ -261,6 +261,8 @@ impl SideWriter {
         let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
         let opened =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).and_then(|file| {
+                // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
+                file.try_lock()?;
                 if keep == 0 {
                     file.set_len(0)?;
                     file::write_all(&file, &head(), 0)?;

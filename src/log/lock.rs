@@ -8,6 +8,7 @@
 use super::error::LogError;
 use super::file;
 use super::name::lock_path;
+use crate::sys::fs;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,12 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// Whether this one writes where `other` did: it came later, or took the same number.
+    pub(super) fn has_replaced(&self, other: &Holder) -> bool {
+        let is_other = (self.pid, &self.host, &self.boot) != (other.pid, &other.host, &other.boot);
+        self.epoch > other.epoch || (self.epoch == other.epoch && is_other)
+    }
+
     fn here(epoch: u64) -> Holder {
         let read = |path: &str| word(&std::fs::read_to_string(path).unwrap_or_default());
         Holder {
@@ -109,6 +116,21 @@ impl WriterLock {
         Ok((lock, last))
     }
 
+    /// Who holds it.
+    pub fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// The lock's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the lock is another host's to give, and to take.
+    pub fn is_on_nfs(&self) -> bool {
+        fs::is_nfs(&self.file)
+    }
+
     pub fn epoch(&self) -> u64 {
         self.holder.epoch
     }
@@ -139,7 +161,13 @@ fn last_holder(file: &File, path: &Path) -> Result<Option<Holder>, LogError> {
     Ok(lines.filter_map(Holder::decode).max_by_key(|holder| holder.epoch))
 }
 
-fn describe(holder: Option<&Holder>) -> String {
+/// The last writer that a lock file names, as its server has it now.
+pub(super) fn read_holder(path: &Path) -> Result<Option<Holder>, LogError> {
+    let file = fs::open_fresh(path).map_err(LogError::io(path, "open"))?;
+    last_holder(&file, path)
+}
+
+pub(super) fn describe(holder: Option<&Holder>) -> String {
     match holder {
         Some(holder) => format!("process {} on {}, epoch {}", holder.pid, holder.host, holder.epoch),
         None => "its process has not written its number yet".to_string(),

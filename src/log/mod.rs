@@ -6,6 +6,7 @@
 mod appender;
 mod buffer;
 mod error;
+mod fence;
 mod file;
 mod group;
 mod index;
@@ -31,7 +32,7 @@ pub use file::LogFile;
 pub use name::{date_of, handle, log_path, queue_path, side_path};
 pub use open::{Cut, OpenReport};
 pub use proof::{Keep, Proof, TableProof, columns_of, mix64, update_hash, window_proof};
-pub use reader::{Chunk, LogReader, Next, parts};
+pub use reader::{Chunk, LogReader, Next, Reads, parts};
 pub use rebuild::rebuild;
 pub use record::{Fault, FaultKind};
 pub use scan::{DamagedRange, Mark};

@@ -2,7 +2,8 @@
 //!
 //! Positioned reads, never a mapping: a file that is cut while it is read gives an error, not a signal. The end of the
 //! file is not the end of the log: on a network file system an open handle may show an old size for a minute, so a
-//! reader that knows of a later tip opens the file again until it has it.
+//! reader that knows of a later tip opens the file again until it has it. One that reads what another host writes reads
+//! past the page cache as well ([`Reads::Fresh`]).
 
 use super::buffer::Buffer;
 use super::error::LogError;
@@ -12,6 +13,7 @@ use super::name::side_path;
 use super::open::FIRST;
 use super::record::{self, Step};
 use super::scan::{DamagedRange, Mark};
+use crate::sys::fs;
 use proto::log::{FILE_HEAD, Record, is_log_head};
 use proto::{Endian, Limits, View};
 use std::fs::File;
@@ -24,6 +26,26 @@ use std::time::{Duration, Instant};
 /// Pauses between attempts to see more of a file begin with this and double.
 const PAUSE_LEAST: Duration = Duration::from_millis(1);
 const PAUSE_MOST: Duration = Duration::from_millis(100);
+
+/// How a log is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Through the page cache: what this host wrote, or what nobody writes any more.
+    Cached,
+    /// On NFS past the page cache, so that neither an old size nor an old page is taken for the log. For a log that another
+    /// host writes; on the writer's own host such reads make its appends wait.
+    Fresh,
+}
+
+impl Reads {
+    fn open(self, path: &Path) -> Result<File, LogError> {
+        match self {
+            Reads::Cached => File::open(path),
+            Reads::Fresh => fs::open_fresh(path),
+        }
+        .map_err(LogError::io(path, "open"))
+    }
+}
 
 /// Whole records in a row.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +111,7 @@ pub enum Next<'a> {
 /// Reads one log.
 pub struct LogReader {
     path: PathBuf,
+    reads: Reads,
     file: File,
     inode: u64,
     limits: Limits,
@@ -109,13 +132,18 @@ pub struct LogReader {
 impl LogReader {
     /// Opens a log at its first update. `chunk_bytes` are read at once.
     pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
-        let file = File::open(path).map_err(LogError::io(path, "open"))?;
+        LogReader::open_as(path, limits, chunk_bytes, Reads::Cached)
+    }
+
+    fn open_as(path: &Path, limits: Limits, chunk_bytes: usize, reads: Reads) -> Result<LogReader, LogError> {
+        let file = reads.open(path)?;
         let metadata = file.metadata().map_err(LogError::io(path, "read"))?;
         check_head(&file, path)?;
         let mut buffer = Buffer::new(chunk_bytes);
         buffer.go_to(FIRST.offset_bytes);
         Ok(LogReader {
             path: path.to_path_buf(),
+            reads,
             file,
             inode: metadata.ino(),
             limits,
@@ -135,11 +163,12 @@ impl LogReader {
         path: &Path,
         limits: Limits,
         chunk_bytes: usize,
+        reads: Reads,
         deadline: Instant,
     ) -> Result<LogReader, LogError> {
         let mut pause = PAUSE_LEAST;
         loop {
-            match LogReader::open(path, limits, chunk_bytes) {
+            match LogReader::open_as(path, limits, chunk_bytes, reads) {
                 Err(LogError::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
                 other => return other,
@@ -255,14 +284,29 @@ impl LogReader {
 
     /// A file that is shorter than what was read of it was cut or overwritten by somebody.
     fn check_size(&mut self) -> Result<(), LogError> {
-        let now_bytes = self.file.size_bytes().map_err(LogError::io(&self.path, "read"))?;
+        let mut now_bytes = self.file.size_bytes().map_err(LogError::io(&self.path, "read"))?;
         let read_bytes = self.buffer.offset_bytes().saturating_add(self.buffer.available().len() as u64);
         self.seen_bytes = self.seen_bytes.max(read_bytes);
+        if now_bytes < read_bytes {
+            // What this host remembers of the size may be older than what was read; opening asks.
+            let (_, size_bytes) = self.open_again()?;
+            now_bytes = size_bytes;
+        }
         if now_bytes < read_bytes && read_bytes > FIRST.offset_bytes {
             return Err(LogError::Shrunk { path: self.path.clone(), was_bytes: self.seen_bytes, now_bytes });
         }
         self.seen_bytes = self.seen_bytes.max(now_bytes);
         Ok(())
+    }
+
+    /// The file, opened anew, and its size.
+    fn open_again(&self) -> Result<(File, u64), LogError> {
+        let file = self.reads.open(&self.path)?;
+        let metadata = file.metadata().map_err(LogError::io(&self.path, "read"))?;
+        if metadata.ino() != self.inode {
+            return Err(LogError::Replaced { path: self.path.clone() });
+        }
+        Ok((file, metadata.len()))
     }
 
     /// Opens the file again until it shows more than this reader has read, for an announced `tip`.
@@ -274,15 +318,11 @@ impl LogReader {
         let mut pause = PAUSE_LEAST;
         self.settle();
         loop {
-            let file = File::open(&self.path).map_err(LogError::io(&self.path, "open"))?;
-            let metadata = file.metadata().map_err(LogError::io(&self.path, "read"))?;
-            if metadata.ino() != self.inode {
-                return Err(LogError::Replaced { path: self.path.clone() });
-            }
+            let (file, size_bytes) = self.open_again()?;
             self.file = file;
             self.check_size()?;
             let read_bytes = self.buffer.offset_bytes().saturating_add(self.buffer.available().len() as u64);
-            if metadata.len() > read_bytes {
+            if size_bytes > read_bytes {
                 return Ok(());
             }
             if Instant::now() >= deadline {

@@ -2,12 +2,13 @@
 
 use super::appender::Appender;
 use super::error::LogError;
+use super::fence::Fence;
 use super::index::{BlockBuilder, SideWriter};
 use super::lock::WriterLock;
 use super::name::log_path;
 use super::open::{self, How, OpenReport};
 use crate::config::{Damage, Durability, RequiredMount};
-use crate::sys::mount;
+use crate::sys::{fs, mount};
 use jiff::civil::Date;
 use proto::Limits;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub struct LogOptions {
 pub struct LogWriter {
     options: LogOptions,
     lock: WriterLock,
+    /// Where a lock can be lost.
+    fence: Option<Fence>,
     date: Date,
     path: PathBuf,
     appender: Appender,
@@ -69,7 +72,13 @@ impl LogWriter {
             suspicious: last.as_ref().is_some_and(|holder| !holder.clean && !lock.same_boot(holder)),
         };
         let (path, appender, side, builder, report) = open_day(&options, date, &how)?;
-        Ok((LogWriter { options, lock, date, path, appender, builder, side }, report))
+        let fence = if lock.is_on_nfs() {
+            let started = Fence::start(lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
+            Some(started.map_err(LogError::io(lock.path(), "start a thread to watch"))?)
+        } else {
+            None
+        };
+        Ok((LogWriter { options, lock, fence, date, path, appender, builder, side }, report))
     }
 
     /// Appends whole records, `updates` of them, with one write. After an error nothing is accepted any more, and none
@@ -77,6 +86,7 @@ impl LogWriter {
     ///
     /// Under `each` they are durable when this returns; under `group` when [`LogWriter::durable_tip`] has passed them.
     pub fn append(&mut self, batch: &[u8], updates: u64) -> Result<(), LogError> {
+        self.check()?;
         self.appender.append(batch, updates)?;
         if let Some(entry) = self.builder.add(batch, updates) {
             self.side.push(&entry);
@@ -152,8 +162,13 @@ impl LogWriter {
         self.appender.acknowledged_tip()
     }
 
-    /// The error that ended this log, if one did; also one of the syncing thread, which `append` would report next.
+    /// The error that ended this log, if one did; also one of the threads that sync and watch, for whose sake the waker is
+    /// called.
     pub fn check(&mut self) -> Result<(), LogError> {
+        if let Some(successor) = self.fence.as_ref().and_then(Fence::successor) {
+            let reason = format!("another tickerplant has taken over ({successor})");
+            return Err(LogError::Lost { path: self.path.clone(), reason });
+        }
         self.appender.check()
     }
 
@@ -199,7 +214,9 @@ type Day = (PathBuf, Appender, SideWriter, BlockBuilder, OpenReport);
 fn open_day(options: &LogOptions, date: Date, how: &How) -> Result<Day, LogError> {
     let path = log_path(&options.dir, &options.src, date);
     let opened = open::open(&path, how)?;
+    let is_shared = fs::is_nfs(&opened.file);
+    let (end, waker) = (opened.end, options.waker.clone());
     let appender =
-        Appender::new(opened.file, &path, opened.end, options.durability, options.buffer_bytes, options.waker.clone())?;
+        Appender::new(opened.file, &path, end, options.durability, is_shared, options.buffer_bytes, waker)?;
     Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), opened.report))
 }

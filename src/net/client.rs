@@ -177,6 +177,17 @@ impl Client {
         self.capability
     }
 
+    /// Whether the server is on this host.
+    pub fn is_on_this_host(&self) -> bool {
+        match &self.socket {
+            Socket::Unix(_) => true,
+            Socket::Tcp(stream) => match (stream.local_addr(), stream.peer_addr()) {
+                (Ok(own), Ok(peer)) => own.ip() == peer.ip(),
+                _ => false,
+            },
+        }
+    }
+
     /// How long later requests wait for their answer; `None` for as long as it takes.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;

@@ -1,8 +1,29 @@
 //! What the log needs of the file system beyond reading and writing.
 
-use std::fs::File;
+use rustix::fs::{OFlags, fstatfs};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// `NFS_SUPER_MAGIC` of statfs(2).
+const NFS: i64 = 0x6969;
+
+/// Whether a file is on NFS, where other hosts write it and this kernel may show its size and its pages late.
+pub fn is_nfs(file: &File) -> bool {
+    fstatfs(file).is_ok_and(|system| i64::try_from(system.f_type).is_ok_and(|kind| kind == NFS))
+}
+
+/// Opens a file to be read; on NFS past the page cache, so that each read asks the server and an old size hides nothing.
+pub fn open_fresh(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if !is_nfs(&file) {
+        return Ok(file);
+    }
+    let direct = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
+    // A client that cannot read past its cache is read through it.
+    Ok(direct.unwrap_or(file))
+}
 
 /// Makes the name of a new or renamed file durable: a file survives a power cut only if its directory's entry does.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {

@@ -13,13 +13,15 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens or makes the journal of a day and reads the queue from it. A journal that cannot be used is kept under another name,
+    /// Opens or makes the journal of a day, takes its lock (on a network file system a tickerplant that was replaced can then not
+    /// write to it any more), and reads the queue from it. A journal that cannot be used is kept under another name,
     /// and the queue begins empty: nodes bring along what they hold. True if there was anything to restore.
     ///
     /// # Errors
     /// The file system's.
     pub fn open(path: &Path, params: Params, date: Date) -> io::Result<(JournalFile, Queue, bool)> {
         let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+        file.try_lock()?;
         let bytes = std::fs::read(path)?;
         let read = journal::read(&bytes).and_then(|found| {
             let queue = if found.records.is_empty() {
@@ -36,6 +38,7 @@ impl JournalFile {
                 std::fs::rename(path, &aside)?;
                 ::log::error!("{}: {error}; kept as {}, the queue begins empty", path.display(), aside.display());
                 file = OpenOptions::new().create_new(true).read(true).write(true).open(path)?;
+                file.try_lock()?;
                 (Queue::new(params, date), 0, false)
             }
         };
@@ -45,6 +48,10 @@ impl JournalFile {
         file.set_len(good_bytes)?;
         file.seek(SeekFrom::Start(good_bytes))?;
         Ok((JournalFile { file, path: path.to_path_buf() }, queue, restored))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes a record; a restart of this process finds it.

@@ -18,7 +18,7 @@ fn appender(file: &Arc<Faulty>, durability: Durability) -> Appender {
 }
 
 fn appender_with(file: &Arc<Faulty>, durability: Durability, waker: Option<Waker>) -> Appender {
-    Appender::new(Arc::clone(file) as _, Path::new("log"), Mark::default(), durability, 25, waker).unwrap()
+    Appender::new(Arc::clone(file) as _, Path::new("log"), Mark::default(), durability, false, 25, waker).unwrap()
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_failed_write_that_cannot_be_taken_back_says_so() {
         }
     }
     let file = Arc::new(Stuck(Faulty::default()));
-    let mut log = Appender::new(file, Path::new("log"), Mark::default(), Durability::Os, 25, None).unwrap();
+    let mut log = Appender::new(file, Path::new("log"), Mark::default(), Durability::Os, false, 25, None).unwrap();
     log.append(RECORD, 1).unwrap_err();
     let error = log.check().unwrap_err().to_string();
     assert!(error.contains("broken") && error.contains("stuck"), "{error}");

@@ -1,10 +1,11 @@
 //! Reading a log that grows, shrinks, is replaced, or is not there yet.
 
 use super::support::*;
-use crate::log::{LogError, LogReader, Next};
+use crate::log::{LogError, LogReader, Next, Reads};
 use proto::Limits;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -108,11 +109,11 @@ fn an_announced_tip_that_does_not_come_is_an_error_with_both_numbers() {
 fn a_log_announced_before_it_is_there_is_waited_for() {
     let folder = Folder::new();
     let path = folder.log();
-    let missing = LogReader::open_until(&path, Limits::default(), CHUNK, Instant::now() + Duration::from_millis(20));
+    let open = |path: &Path, by| LogReader::open_until(path, Limits::default(), CHUNK, Reads::Fresh, by);
+    let missing = open(&path, Instant::now() + Duration::from_millis(20));
     assert!(matches!(missing, Err(LogError::Io { .. })));
     let of_thread = path.clone();
-    let thread =
-        std::thread::spawn(move || LogReader::open_until(&of_thread, Limits::default(), CHUNK, soon()).map(drop));
+    let thread = std::thread::spawn(move || open(&of_thread, soon()).map(drop));
     let (writer, _) = folder.open();
     thread.join().unwrap().unwrap();
     writer.close().unwrap();

@@ -4,6 +4,7 @@
 
 mod dialect;
 mod react;
+mod reading;
 mod replay;
 
 use super::capacity::{Answer, Ask};
@@ -22,7 +23,7 @@ use dialect::Dialect;
 use proto::{Header, Limits, MessageKind, View};
 use replay::Replay;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,10 @@ pub struct Ingest {
     /// Messages to be sent.
     out: Vec<u8>,
     replay: Option<Replay>,
+    /// Threads that read the log, those among them that hang.
+    readings: Arc<AtomicUsize>,
+    /// The tickerplant of this connection is on this host.
+    beside_tickerplant: bool,
     /// The date has to be asked for: a day has ended.
     ask_date: bool,
     rejoin: bool,
@@ -151,6 +156,8 @@ impl Ingest {
             desired: None,
             out: Vec::new(),
             replay: None,
+            readings: Arc::default(),
+            beside_tickerplant: false,
             ask_date: false,
             rejoin: false,
             fault: None,
@@ -177,6 +184,7 @@ impl Ingest {
                     log::info!("connected to the tickerplant at {address}");
                     told = false;
                     (self.connected, self.greeted) = (true, false);
+                    self.beside_tickerplant = client.is_on_this_host();
                     let result = self.session(&mut client);
                     self.connected = false;
                     self.after_session(result);
@@ -388,7 +396,7 @@ impl Ingest {
         self.watched = usage;
         self.unwatched_bytes = 0;
         let buffers =
-            (self.out.capacity() as u64).saturating_add(if replaying { self.chunk_bytes() as u64 } else { 0 });
+            (self.out.capacity() as u64).saturating_add(if replaying { self.replay_bytes() } else { 0 });
         let shared = &self.shared;
         let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
         let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();

@@ -1,20 +1,22 @@
-//! Replaying a window in place from the log, a chunk at a time, so that messages and memory are looked at in between.
+//! Replaying a window in place from the log, a piece at a time, so that messages and memory are looked at in between.
 
+use super::reading::{Order, PIECES, Reading};
 use super::{Dialect, Fault, Ingest};
-use crate::log::{LogError, LogReader, Next};
+use crate::log::Reads;
 use crate::rdb::messages;
 use crate::rdb::update;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Time for a log that was announced to show itself here.
-const OPEN_WITHIN: Duration = Duration::from_secs(2);
-/// Time for a log to show the updates that it was announced to have.
-const REACH_WITHIN: Duration = Duration::from_secs(60);
-/// Longest look for more of a log before messages are looked at.
+/// Longest time without a piece of the log: what hangs longer is streamed by the tickerplant.
+const HANG_MOST: Duration = Duration::from_secs(15);
+/// Readings that may hang in the file system before the log is not tried any more.
+const HANGING_MOST: usize = 2;
+/// Longest wait for more of a log before messages are looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// Chunks of the log in parts of the node's budget, and at least these bytes.
-const CHUNK_PARTS: u64 = 64;
+/// Pieces of the log in parts of the node's budget, and at least these bytes.
+const CHUNK_PARTS: u64 = 64 * PIECES;
 const CHUNK_LEAST_BYTES: u64 = 64 << 10;
 
 /// What comes when a window is replayed.
@@ -28,9 +30,9 @@ pub(super) enum After {
 
 /// A window that is being replayed.
 pub(super) struct Replay {
-    reader: LogReader,
+    reading: Reading,
     until: u64,
-    chunk_bytes: usize,
+    /// When it counts as hanging.
     by: Instant,
     pub after: After,
 }
@@ -45,29 +47,34 @@ impl Ingest {
         }
         // Only the tickerplant can cut an update down to some symbols.
         let log = log.filter(|_| self.options.subscription.symbols.is_empty());
-        match log.map(|path| self.open_log(&path, next)) {
-            Some(Ok(reader)) => {
-                let now = Instant::now();
-                let by = now.checked_add(REACH_WITHIN).unwrap_or(now);
-                self.replay = Some(Replay { reader, until, chunk_bytes: self.chunk_bytes(), by, after });
-            }
-            Some(Err(error)) => self.be_fed(after, &error.to_string()),
+        match log.map(|path| self.start_reading(path, next, until)) {
+            Some(Ok(reading)) => self.replay = Some(Replay { reading, until, by: hangs_at(), after }),
+            Some(Err(reason)) => self.be_fed(after, &reason),
             None => self.be_fed(after, "there is no log to be read here"),
         }
     }
 
-    pub(super) fn chunk_bytes(&self) -> usize {
+    /// Bytes of one piece of the log.
+    fn chunk_bytes(&self) -> usize {
         let most = self.options.limits.log_read_chunk_bytes.max(CHUNK_LEAST_BYTES);
         let bytes = (self.budget_bytes / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    fn open_log(&self, path: &Path, next: u64) -> Result<LogReader, LogError> {
-        let now = Instant::now();
-        let by = now.checked_add(OPEN_WITHIN).unwrap_or(now);
-        let mut reader = LogReader::open_until(path, self.limits, self.chunk_bytes(), by)?;
-        reader.seek(next)?;
-        Ok(reader)
+    /// Bytes that a replay takes.
+    pub(super) fn replay_bytes(&self) -> u64 {
+        (self.chunk_bytes() as u64).saturating_mul(PIECES)
+    }
+
+    fn start_reading(&self, path: PathBuf, next: u64, until: u64) -> Result<Reading, String> {
+        if self.readings.load(Ordering::SeqCst) >= HANGING_MOST {
+            return Err(format!("{} hangs where it is read here", path.display()));
+        }
+        // On the writer's own host the page cache is the writer's, and going past it would make its appends wait.
+        let reads = if self.beside_tickerplant { Reads::Cached } else { Reads::Fresh };
+        let (limits, chunk_bytes) = (self.limits, self.chunk_bytes());
+        let order = Order { path, limits, chunk_bytes, reads, next, until };
+        Reading::start(order, &self.readings).map_err(|error| format!("no thread to read the log: {error}"))
     }
 
     /// The log cannot be read here: have the tickerplant send what is missing.
@@ -97,15 +104,19 @@ impl Ingest {
         }
     }
 
-    /// The next chunk of a replay under way. Updates that a roll leaves behind are the successor's.
+    /// The next piece of a replay under way. Updates that a roll leaves behind are the successor's.
     pub(super) fn replay_on(&mut self) -> Result<(), Fault> {
         let Some(mut replay) = self.replay.take() else { return Ok(()) };
-        let chunk = match replay.reader.next_chunk(replay.chunk_bytes, replay.until) {
-            Ok(Next::Chunk(chunk)) => chunk,
-            Ok(Next::NotYet) => return self.look_again(replay),
-            Err(error) => return self.unreadable(&replay, &error),
+        let piece = match replay.reading.next(LOOK) {
+            Ok(Some(piece)) => piece,
+            Ok(None) if Instant::now() < replay.by => {
+                self.replay = Some(replay);
+                return Ok(());
+            }
+            Ok(None) => return self.unreadable(replay, &format!("the log has hung for {HANG_MOST:?}")),
+            Err(reason) => return self.unreadable(replay, &reason),
         };
-        for (index, record) in chunk.iter() {
+        for (index, record) in piece.iter() {
             match update::update(record) {
                 Some(update) => self.take(&update, Some(index))?,
                 None => {
@@ -113,7 +124,7 @@ impl Ingest {
                     self.intake.skip();
                 }
             }
-            // A roll ends the window in the middle of the chunk, as exactly as in the feed.
+            // A roll ends the window in the middle of the piece, as exactly as in the feed.
             if self.unwatched_bytes >= self.watch_bytes {
                 self.watch_as(true);
             }
@@ -121,31 +132,23 @@ impl Ingest {
                 return Ok(());
             }
         }
-        if replay.reader.position() >= replay.until {
+        if piece.last_index() >= replay.until {
             self.replayed(replay.after);
         } else {
-            let now = Instant::now();
-            replay.by = now.checked_add(REACH_WITHIN).unwrap_or(now);
+            replay.by = hangs_at();
             self.replay = Some(replay);
         }
         Ok(())
     }
 
-    /// The file does not show yet what it was announced to have.
-    fn look_again(&mut self, mut replay: Replay) -> Result<(), Fault> {
-        let now = Instant::now();
-        match replay.reader.reopen_until(replay.until, now.checked_add(LOOK).unwrap_or(now).min(replay.by)) {
-            Ok(()) => {}
-            Err(LogError::NotReached { .. }) if now < replay.by => {}
-            Err(error) => return self.unreadable(&replay, &error),
-        }
-        self.replay = Some(replay);
+    fn unreadable(&mut self, replay: Replay, reason: &str) -> Result<(), Fault> {
+        log::warn!("cannot go on replaying: {reason}");
+        self.be_fed(replay.after, reason);
         Ok(())
     }
+}
 
-    fn unreadable(&mut self, replay: &Replay, error: &LogError) -> Result<(), Fault> {
-        log::warn!("cannot go on replaying: {error}");
-        self.be_fed(replay.after, &error.to_string());
-        Ok(())
-    }
+fn hangs_at() -> Instant {
+    let now = Instant::now();
+    now.checked_add(HANG_MOST).unwrap_or(now)
 }

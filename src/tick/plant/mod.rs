@@ -348,10 +348,7 @@ impl Plant {
     /// Clean end: everything flushed and durable, nodes told.
     pub fn stop(&mut self, reason: &str, ctl: &mut Control) {
         self.flush_merged(ctl);
-        let bye = messages::bye(reason);
-        let natives: Vec<ConnId> =
-            self.members.iter().filter(|(_, member)| member.form == Form::Indexed).map(|(conn, _)| *conn).collect();
-        natives.into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
+        self.say_bye(reason, ctl);
         if let Some(log) = self.log.take() {
             match log.close() {
                 Ok(()) => {
@@ -361,6 +358,14 @@ impl Plant {
                 Err(error) => ::log::error!("{error}"),
             }
         }
+    }
+
+    /// Tells nodes to look for a tickerplant anew.
+    fn say_bye(&mut self, reason: &str, ctl: &mut Control) {
+        let bye = messages::bye(reason);
+        let natives: Vec<ConnId> =
+            self.members.iter().filter(|(_, member)| member.form == Form::Indexed).map(|(conn, _)| *conn).collect();
+        natives.into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
     }
 
     /// The log's file handle as kdb+ has it; empty without a log.

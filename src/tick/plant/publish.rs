@@ -150,11 +150,19 @@ impl Plant {
         if self.failure.is_some() {
             return;
         }
-        ::log::error!("{error}. Updates are refused from here on; free the disk and start again");
         self.failure = Some(error.to_string());
         let text = format!("io: {error}");
         for ack in std::mem::take(&mut self.acks) {
             ctl.reply(ack.request, message::error(text.as_bytes()));
+        }
+        if error.is_lost() {
+            // Whatever this process would go on saying may be said by another by now, and differently.
+            ::log::error!("{error}. This tickerplant ends");
+            self.journal = None;
+            self.say_bye("the log is another tickerplant's", ctl);
+            ctl.stop();
+        } else {
+            ::log::error!("{error}. Updates are refused from here on; free the disk and start again");
         }
     }
 

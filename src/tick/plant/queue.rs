@@ -283,6 +283,9 @@ impl Plant {
             return Ok(());
         };
         let path = log::queue_path(log.path());
+        if self.journal.as_ref().is_some_and(|journal| journal.path() == path) {
+            return Ok(());
+        }
         let (file, ..) = JournalFile::open(&path, Params::default(), *date)?;
         self.journal = Some(file);
         Ok(())
