@@ -46,6 +46,7 @@ impl Queue {
                 kept.push(sub);
             } else {
                 self.status.remove(&sub.id);
+                self.told.remove(&sub.id);
                 if let Some(handle) = sub.handle {
                     out.push(Action::EndOfDay { handle, date: ended });
                 }
@@ -78,7 +79,7 @@ impl Queue {
             let open = self.lines.get(&sub.queue).map(|line| line.open).unwrap_or_default();
             let beyond = match sub.state {
                 State::Live => open > tip,
-                State::Rebuilding { window, .. } => window.last() > tip,
+                State::Rebuilding { window, .. } | State::TakingOver { window, .. } => window.last() > tip,
                 _ => false,
             } || sub.held.iter().any(|h| h.window.last() > tip);
             if beyond || sub.kind() == Kind::Paper {

@@ -2,6 +2,7 @@
 
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::Record;
+use super::leave::Leaving;
 use core::net::IpAddr;
 use std::sync::Arc;
 
@@ -39,6 +40,11 @@ pub struct Join {
     pub held: Vec<Window>,
     /// Its open window, where it is live.
     pub open: Option<OpenWindow>,
+    /// The fleet's group that its instance belongs to, and the instance; `None` where no fleet has told it.
+    pub group: Option<Symbol>,
+    pub instance: Option<Symbol>,
+    /// It is about to leave: it is given nothing any more.
+    pub leaving: Option<Leaving>,
 }
 
 /// The window of a live node: it holds `[first, next)`.
@@ -96,6 +102,12 @@ pub enum Event {
         handle: Handle,
         status: Status,
     },
+    /// A native node's instance is going to end: what it holds goes to others, and then it is told [`Action::Left`]. A live one
+    /// has rolled before it says so, or rolls yet: only itself knows what it took in. Said again, it may change the time.
+    Leaving {
+        handle: Handle,
+        leaving: Leaving,
+    },
     /// The connection has ended, whatever the reason.
     Disconnect {
         handle: Handle,
@@ -127,7 +139,16 @@ pub enum Action {
     /// It is no longer live: no updates to it any more.
     StopFeed { handle: Handle },
     /// Have it replay just this window. A subscriber of the paper's kind gets its `.sub.rep` with this window, outside `.u.w`.
-    Rebuild { handle: Handle, window: Window },
+    /// `hidden`: a node that leaves holds it still, so that queries must not see it here before [`Action::Show`].
+    Rebuild { handle: Handle, window: Window, hidden: bool },
+    /// This window was rebuilt elsewhere and is no longer this node's: it forgets it.
+    Handed { handle: Handle, window: Window },
+    /// From now on this node answers for a window that it took over, or goes on rebuilding it in sight.
+    Show { handle: Handle, window: Window },
+    /// It holds something that others hold: it forgets everything and waits.
+    Drop { handle: Handle },
+    /// A node that leaves has nothing left: it may end. It is no longer in the table.
+    Left { handle: Handle },
     /// This native node has closed a window: compare its proof with the log, then [`Event::Proved`].
     Verify { handle: Handle, window: Window, date: Date },
     /// The proof differs: it must drop that window.
@@ -136,10 +157,13 @@ pub enum Action {
     EndOfDay { handle: Handle, date: Date },
     /// The node has come back over another connection: close this one.
     Close { handle: Handle },
-    /// There is a window that nobody holds, or no live subscriber, and too few who wait. Said when the number of `missing` nodes
-    /// grows. `desired`: how many nodes the queue then has in all, for the fleet. `via`: a native node that can ask the fleet, the
-    /// live one if possible.
+    /// There is a window that nobody holds or that someone hands on, or no live subscriber, and too few who wait. Said when the
+    /// number of `missing` nodes grows, or the number to ask for. `desired`: how many instances the group then has in all, for the
+    /// fleet. `via`: a native node that can ask the fleet, the live one if possible.
     NeedNode { queue: QueueName, missing: usize, desired: usize, via: Option<Handle> },
+    /// For a live node that belongs to a group: how many instances to ask for when it wants its successor, and the names of those
+    /// from which a node has joined. Said when either has changed.
+    Group { handle: Handle, desired: usize, joined: Vec<Symbol> },
     /// For the log.
     Note(String),
     /// For the log, and a human must know.

@@ -40,6 +40,11 @@ impl Window {
         self.last.0.saturating_sub(self.first.0)
     }
 
+    /// What lies before and behind `part`, which is inside.
+    pub fn without(self, part: Window) -> [Option<Window>; 2] {
+        [Window::new(self.first, part.first), Window::new(part.last, self.last)]
+    }
+
     /// Whether every update of `other` is inside.
     pub fn contains(self, other: Window) -> bool {
         self.first <= other.first && other.last <= self.last

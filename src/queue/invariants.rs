@@ -1,7 +1,13 @@
 //! What must hold of every queue after every step, whatever happened. Asserted in debug builds, asked by tests and simulation.
+//!
+//! "Held" has one meaning: an update is held by the subscriber among whose closed windows it lies, by the one that rebuilds it, by
+//! the live one if the open window has begun, or by nobody (lost); by exactly one of these. One that takes over from a node that
+//! leaves holds nothing yet: what it takes over lies in a window that the leaver holds, no two take over the same, and when the
+//! last part is proved the window changes hands in that step.
 
 use super::ids::{Handle, NodeName, QueueName, UpdateIndex, Window};
-use super::table::{Line, Queue, State};
+use super::leave;
+use super::table::{Kind, Line, Queue, State};
 use std::collections::BTreeSet;
 
 /// An invariant that does not hold.
@@ -29,6 +35,12 @@ pub enum Violation {
     Holds { who: String, state: &'static str },
     #[error("in {queue} someone waits while there is work")]
     Idle { queue: QueueName },
+    #[error("{who} takes over {window}, which nobody who leaves holds")]
+    TakesOverNothing { who: String, window: Window },
+    #[error("in {queue} two take over {window}")]
+    TakenOverTwice { queue: QueueName, window: Window },
+    #[error("{0} leaves, has nothing left, and is still there")]
+    Lingers(String),
 }
 
 /// Checks the whole table.
@@ -68,7 +80,12 @@ fn check_subscribers(queue: &Queue) -> Result<(), Violation> {
         if reachable != usize::from(sub.state != State::Lost) {
             return Err(Violation::Connection(sub.label()));
         }
-        if matches!(sub.state, State::Waiting | State::Lost) && !sub.held.is_empty() {
+        let empty = sub.held.is_empty() && matches!(sub.state, State::Waiting | State::Rolled);
+        if sub.leaving.is_some() && empty && sub.handle.is_some() {
+            return Err(Violation::Lingers(sub.label()));
+        }
+        let holds_nothing = matches!(sub.state, State::Waiting | State::Lost | State::TakingOver { .. });
+        if holds_nothing && !sub.held.is_empty() {
             return Err(Violation::Holds { who: sub.label(), state: sub.state.name() });
         }
     }
@@ -84,6 +101,20 @@ fn check_line(queue: &Queue, name: &QueueName, line: &Line) -> Result<(), Violat
     }
     if (live == 0 || !line.lost.is_empty()) && here().any(|s| s.is_waiting_here(name)) {
         return Err(Violation::Idle { queue: name.clone() });
+    }
+    let handed_on = !leave::not_taken_over(queue.subscribers(), name).is_empty();
+    if handed_on && here().any(|s| s.is_waiting_here(name) && s.kind() == Kind::Native) {
+        return Err(Violation::Idle { queue: name.clone() });
+    }
+    let mut taken: Vec<Window> = Vec::new();
+    for (sub, window) in here().filter_map(|s| Some((s, s.takes_over()?))) {
+        if !here().any(|leaver| leaver.hands_on(window)) {
+            return Err(Violation::TakesOverNothing { who: sub.label(), window });
+        }
+        if taken.iter().any(|other| window.first() < other.last() && other.first() < window.last()) {
+            return Err(Violation::TakenOverTwice { queue: name.clone(), window });
+        }
+        taken.push(window);
     }
 
     let mut windows: Vec<Window> = line.lost.iter().map(|lost| lost.window).collect();

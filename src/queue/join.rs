@@ -61,9 +61,17 @@ impl Queue {
         let id = match &known {
             Some(known) => known.id,
             None => {
-                let (node, queue, subscription) =
-                    (Some(join.node.clone()), join.queue.clone(), join.subscription.clone());
-                self.add(Newcomer { handle, node, queue, subscription, ip: join.ip, port: join.port }, now_ns)
+                let new = Newcomer {
+                    handle,
+                    node: Some(join.node.clone()),
+                    queue: join.queue.clone(),
+                    subscription: join.subscription.clone(),
+                    ip: join.ip,
+                    port: join.port,
+                    group: join.group.clone(),
+                    instance: join.instance.clone(),
+                };
+                self.add(new, now_ns)
             }
         };
         self.seat(id, &join, known.as_ref(), adopted.unwrap_or_default(), now_ns, out);
@@ -131,6 +139,10 @@ impl Queue {
         sub.subscription = join.subscription.clone();
         sub.ip = join.ip;
         sub.port = join.port;
+        sub.group = join.group.clone();
+        sub.instance = join.instance.clone();
+        // Said before the connection ended, it still holds for the rows that it was said of.
+        sub.leaving = join.leaving.or(known.and_then(|k| k.leaving));
         sub.state = match open {
             Some(_) => State::Live,
             None if held.is_empty() => State::Waiting,
@@ -179,12 +191,7 @@ struct Adopted {
 impl Line {
     /// Takes a closed window out of what nobody holds and returns how often it was rejected; `None` if any of it is held.
     fn take(&mut self, window: Window, has_live: bool, tip: UpdateIndex) -> Option<u8> {
-        if let Some(at) = self.lost.iter().position(|lost| lost.window.contains(window)) {
-            let Lost { window: whole, rejections } = self.lost.remove(at);
-            let rests = [Window::new(whole.first(), window.first()), Window::new(window.last(), whole.last())];
-            for window in rests.into_iter().flatten() {
-                self.add_lost(Lost { window, rejections });
-            }
+        if let Some(rejections) = self.take_lost(window) {
             return Some(rejections);
         }
         if has_live || window.first() < self.open || window.last() > tip {
@@ -193,6 +200,16 @@ impl Line {
         self.skip_to(window.first());
         self.open = window.last();
         Some(0)
+    }
+
+    /// Takes a window out of the lost one that it lies in, and returns how often that was rejected.
+    pub(super) fn take_lost(&mut self, window: Window) -> Option<u8> {
+        let at = self.lost.iter().position(|lost| lost.window.contains(window))?;
+        let Lost { window: whole, rejections } = self.lost.remove(at);
+        for window in whole.without(window).into_iter().flatten() {
+            self.add_lost(Lost { window, rejections });
+        }
+        Some(rejections)
     }
 
     /// Takes the open window, if nobody is live in it.

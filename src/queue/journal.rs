@@ -7,7 +7,8 @@
 //! that is cut short is left out; damage before that is an error.
 
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
-use super::table::{Held, Line, Lost, Params, Queue, State, Subscriber, SubscriberId};
+use super::leave::Leaving;
+use super::table::{Held, Line, Lost, Params, Progress, Queue, State, Subscriber, SubscriberId};
 use super::{Subscription, invariants};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -192,6 +193,13 @@ impl Writer {
         }
     }
 
+    fn optional_name(&mut self, name: Option<&[u8]>) {
+        match name {
+            Some(name) => self.name(name),
+            None => self.word("-"),
+        }
+    }
+
     fn window(&mut self, window: Window) {
         self.number(window.first());
         self.number(window.last());
@@ -210,8 +218,16 @@ impl Writer {
                 self.number(next_id.0);
             }
             Change::Subscriber(sub) => {
-                self.word("sub");
+                // Without the words of a later version, a row is written as before it.
+                let plain = sub.group.is_none() && sub.instance.is_none() && sub.leaving.is_none();
+                self.word(if plain { "sub" } else { "member" });
                 self.subscriber(sub);
+                if !plain {
+                    self.optional_name(sub.group.as_deref());
+                    self.optional_name(sub.instance.as_deref());
+                    self.option(sub.leaving.map(|leaving| leaving.by_ns));
+                    self.option(sub.leaving.map(|leaving| leaving.replaced));
+                }
             }
             Change::SubscriberGone(id) => {
                 self.word("gone");
@@ -238,10 +254,7 @@ impl Writer {
         self.number(sub.id.0);
         self.number(sub.time_ns);
         self.option(sub.handle);
-        match &sub.node {
-            Some(node) => self.name(&node.0),
-            None => self.word("-"),
-        }
+        self.optional_name(sub.node.as_ref().map(|node| node.0.as_slice()));
         self.name(&sub.queue.0);
         self.names(&sub.subscription.tabs);
         self.number(sub.subscription.syms.len());
@@ -252,6 +265,11 @@ impl Writer {
         if let State::Rebuilding { window, rejections } = sub.state {
             self.window(window);
             self.number(rejections);
+        }
+        if let State::TakingOver { window, rejections, progress } = sub.state {
+            self.window(window);
+            self.number(rejections);
+            self.word(progress_word(progress));
         }
         self.option(sub.live_ns);
         self.option(sub.rolled_ns);
@@ -304,6 +322,7 @@ impl Reader<'_> {
         Some(match word {
             "reset" => Change::Reset { date: Date(self.number()?), next_id: SubscriberId(self.number()?) },
             "sub" => Change::Subscriber(Box::new(self.subscriber()?)),
+            "member" => Change::Subscriber(Box::new(self.member()?)),
             "gone" => Change::SubscriberGone(SubscriberId(self.number()?)),
             "line" => {
                 let queue = QueueName(self.name()?);
@@ -316,15 +335,27 @@ impl Reader<'_> {
         })
     }
 
+    fn optional_name(&mut self) -> Option<Option<Symbol>> {
+        match self.0.next()? {
+            "-" => Some(None),
+            word => name(word).map(Some),
+        }
+    }
+
+    fn member(&mut self) -> Option<Subscriber> {
+        let mut sub = self.subscriber()?;
+        (sub.group, sub.instance) = (self.optional_name()?, self.optional_name()?);
+        let (by_ns, replaced) = (self.option()?, self.option()?);
+        sub.leaving = by_ns.zip(replaced).map(|(by_ns, replaced)| Leaving { by_ns, replaced });
+        Some(sub)
+    }
+
     fn subscriber(&mut self) -> Option<Subscriber> {
         Some(Subscriber {
             id: SubscriberId(self.number()?),
             time_ns: self.number()?,
             handle: self.option()?.map(Handle),
-            node: match self.0.next()? {
-                "-" => None,
-                word => Some(NodeName(name(word)?)),
-            },
+            node: self.optional_name()?.map(NodeName),
             queue: QueueName(self.name()?),
             subscription: Arc::new(Subscription {
                 tabs: self.list(Self::name)?,
@@ -332,6 +363,9 @@ impl Reader<'_> {
             }),
             ip: self.number()?,
             port: self.option()?,
+            group: None,
+            instance: None,
+            leaving: None,
             state: self.state()?,
             live_ns: self.option()?,
             rolled_ns: self.option()?,
@@ -350,10 +384,34 @@ impl Reader<'_> {
             "waiting" => State::Waiting,
             "live" => State::Live,
             "rebuilding" => State::Rebuilding { window: self.window()?, rejections: self.number()? },
+            "taking" => State::TakingOver {
+                window: self.window()?,
+                rejections: self.number()?,
+                progress: {
+                    let word = self.0.next()?;
+                    PROGRESS.into_iter().find(|progress| progress_word(*progress) == word)?
+                },
+            },
             "rolled" => State::Rolled,
             "lost" => State::Lost,
             _ => return None,
         })
+    }
+}
+
+const PROGRESS: [Progress; 4] = [
+    Progress::Replaying,
+    Progress::Filled,
+    Progress::Proved { as_logged: true },
+    Progress::Proved { as_logged: false },
+];
+
+fn progress_word(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Replaying => "replaying",
+        Progress::Filled => "filled",
+        Progress::Proved { as_logged: true } => "proved",
+        Progress::Proved { as_logged: false } => "differing",
     }
 }
 

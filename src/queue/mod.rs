@@ -15,10 +15,12 @@
 
 mod ends;
 mod event;
+mod groups;
 mod ids;
 pub mod invariants;
 mod join;
 pub mod journal;
+mod leave;
 mod row;
 mod step;
 mod table;
@@ -29,5 +31,6 @@ mod tests;
 
 pub use event::{Action, Event, Join, OpenWindow, Refusal, Status, Subscribe, Subscription};
 pub use ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
+pub use leave::Leaving;
 pub use row::{COLUMNS, Row, Verified};
 pub use table::{Held, Kind, Line, Lost, Params, Queue, State, Subscriber, SubscriberId};

@@ -31,7 +31,8 @@ pub struct Row {
     pub last_index: Option<UpdateIndex>,
     /// Empty for the paper's kind.
     pub node: Symbol,
-    /// `waiting`, `live`, `rebuilding`, `rolled` or `lost`; `away` instead while it is not connected but may come back.
+    /// `waiting`, `live`, `rebuilding`, `taking`, `rolled` or `lost`; `leaving` instead for one that hands on what it holds, `away`
+    /// while it is not connected but may come back.
     pub state: &'static str,
     pub memory_percent: Option<f64>,
     pub rows: Option<u64>,
@@ -40,14 +41,16 @@ pub struct Row {
     pub next: Option<UpdateIndex>,
     pub verified: Verified,
     pub port: Option<u16>,
-    /// Closed windows that it holds.
+    /// Closed windows that it holds and answers for.
     pub held: Vec<Window>,
+    /// When it ends, whether or not it has handed on what it holds.
+    pub leaving_ns: Option<i64>,
 }
 
 /// Names of the columns of [`Row`], in order.
-pub const COLUMNS: [&str; 19] = [
+pub const COLUMNS: [&str; 20] = [
     "time", "handle", "tabs", "syms", "ip", "queue", "live", "rolled", "firstI", "lastI", "node", "state", "memory",
-    "rows", "bytes", "next", "verified", "port", "held",
+    "rows", "bytes", "next", "verified", "port", "held", "leaving",
 ];
 
 impl Queue {
@@ -62,7 +65,9 @@ impl Queue {
         let (first_index, last_index) = match sub.state {
             State::Waiting => (None, None),
             State::Live => (open, None),
-            State::Rebuilding { window, .. } => (Some(window.first()), Some(window.last())),
+            State::Rebuilding { window, .. } | State::TakingOver { window, .. } => {
+                (Some(window.first()), Some(window.last()))
+            }
             State::Rolled | State::Lost => (sub.span.map(Window::first), sub.span.map(Window::last)),
         };
         Row {
@@ -77,7 +82,11 @@ impl Queue {
             first_index,
             last_index,
             node: sub.node.as_ref().map(|node| node.0.clone()).unwrap_or_default(),
-            state: if sub.resume_by_ns.is_some() { "away" } else { sub.state.name() },
+            state: match (sub.resume_by_ns, sub.leaving) {
+                (Some(_), _) => "away",
+                (None, Some(_)) => "leaving",
+                (None, None) => sub.state.name(),
+            },
             memory_percent: status.memory_percent,
             rows: status.rows,
             bytes: status.bytes,
@@ -85,6 +94,7 @@ impl Queue {
             verified: verified(sub),
             port: sub.port,
             held: sub.held.iter().map(|held| held.window).collect(),
+            leaving_ns: sub.leaving.map(|leaving| leaving.by_ns),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One step of the queue: the event itself, then deadlines, then who is next, then the record of what changed.
 
 use super::event::{Action, Event, Refusal, Status, Subscribe, Subscription};
-use super::ids::{Handle, NodeName, QueueName, UpdateIndex, Window};
+use super::ids::{Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
-use super::table::{Kind, Line, Queue, State, Subscriber, SubscriberId};
+use super::leave;
+use super::table::{Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ impl Queue {
     /// No event, in any order and from anyone, breaks the invariants (see [`super::invariants`]).
     pub fn step(&mut self, event: Event, tip: UpdateIndex, now_ns: i64) -> Vec<Action> {
         let mut out = Vec::new();
+        self.now_ns = now_ns;
         match event {
             Event::Status { handle, status } => self.set_status(handle, status),
             Event::DayEnd { new_date } => {
@@ -43,6 +45,7 @@ impl Queue {
             Event::Roll { handle, next, date } => self.roll(handle, next, date, now_ns, out),
             Event::Rebuilt { handle, window, date } => self.rebuilt(handle, window, date, now_ns, out),
             Event::Proved { handle, window, date, ok } => self.proved(handle, window, date, ok, out),
+            Event::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
             Event::Disconnect { handle } => self.disconnect(handle, now_ns, out),
             Event::Status { .. } | Event::DayEnd { .. } | Event::Restored | Event::Tick => {}
         }
@@ -51,9 +54,11 @@ impl Queue {
     /// Everything that follows from a change: deadlines, promotions, calls for nodes, and the record, put first.
     fn settle(&mut self, before: Parts, now_ns: i64, out: &mut Vec<Action>) {
         self.give_up_overdue(now_ns, out);
+        self.hand_over(now_ns, out);
         self.assign(now_ns, out);
         self.forget_old_rows();
         self.call_for_nodes(out);
+        self.tell_groups(out);
         let changes = self.changes_since(before);
         if !changes.is_empty() {
             out.insert(0, Action::Journal(Record { tip: self.tip, changes }));
@@ -75,7 +80,8 @@ impl Queue {
         if let Err(reason) = self.check_room(&queue) {
             return out.push(Action::Refused { handle, reason });
         }
-        self.add(Newcomer { handle, node: None, queue, subscription, ip, port: None }, now_ns);
+        let (node, group, instance) = (None, None, None);
+        self.add(Newcomer { handle, node, queue, subscription, ip, port: None, group, instance }, now_ns);
     }
 
     /// Whether one more subscriber of this queue stays within the limits.
@@ -102,6 +108,9 @@ impl Queue {
             subscription: new.subscription,
             ip: new.ip,
             port: new.port,
+            group: new.group,
+            instance: new.instance,
+            leaving: None,
             state: State::Waiting,
             live_ns: None,
             rolled_ns: None,
@@ -155,6 +164,7 @@ impl Queue {
         let (first, last) = match sub.state {
             State::Live => (Some(open), Some(tip)),
             State::Rebuilding { window, .. } => (Some(window.first()), Some(window.last())),
+            State::TakingOver { .. } => (None, None),
             _ => (sub.held.first().map(|h| h.window.first()), sub.held.last().map(|h| h.window.last())),
         };
         let span = first.zip(last).and_then(|(first, last)| Window::new(first, last));
@@ -167,32 +177,46 @@ impl Queue {
         sub.span = span.or(sub.span);
         sub.handle = None;
         sub.resume_by_ns = None;
+        sub.leaving = None;
         self.release(id);
         if let Some(sub) = self.find(id) {
             sub.state = State::Lost;
         }
         self.status.remove(&id);
+        self.told.remove(&id);
     }
 
-    /// Gives the open window of every queue, then its lost ones, to those who have waited longest.
+    /// Gives the open window of every queue, then its lost ones, then those of nodes that leave, to those who have waited longest.
+    /// Only a native node can take over what another still holds: one of the paper's kind would show it at once.
     fn assign(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         let tip = self.tip;
         for (queue, line) in &mut self.lines {
             loop {
                 let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
-                if has_live && line.lost.is_empty() {
-                    break;
-                }
-                let Some(sub) = self.subscribers.iter_mut().find(|s| s.is_waiting_here(queue)) else { break };
+                let handed_on = match has_live && line.lost.is_empty() {
+                    true => match leave::not_taken_over(&self.subscribers, queue).first() {
+                        Some(window) => Some(*window),
+                        None => break,
+                    },
+                    false => None,
+                };
+                let can_take = |s: &&mut Subscriber| {
+                    s.is_waiting_here(queue) && (handed_on.is_none() || s.kind() == Kind::Native)
+                };
+                let Some(sub) = self.subscribers.iter_mut().find(can_take) else { break };
                 let Some(handle) = sub.handle else { break };
                 sub.live_ns = Some(now_ns);
                 sub.rolled_ns = None;
                 sub.span = None;
-                if has_live {
+                if let Some(window) = handed_on {
+                    sub.state = State::TakingOver { window, rejections: 0, progress: Progress::Replaying };
+                    out.push(Action::Note(format!("{} takes over {window}", sub.label())));
+                    out.push(Action::Rebuild { handle, window, hidden: true });
+                } else if has_live {
                     let lost = line.lost.remove(0);
                     sub.state = State::Rebuilding { window: lost.window, rejections: lost.rejections };
                     out.push(Action::Note(format!("{} rebuilds {}", sub.label(), lost.window)));
-                    out.push(Action::Rebuild { handle, window: lost.window });
+                    out.push(Action::Rebuild { handle, window: lost.window, hidden: false });
                 } else {
                     sub.state = State::Live;
                     out.push(Action::Note(format!("{} is live in {queue} from {}", sub.label(), line.open)));
@@ -220,15 +244,18 @@ impl Queue {
         for (queue, line) in &self.lines {
             let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
             let waiting = self.subscribers.iter().filter(|s| s.state == State::Waiting && s.queue == *queue).count();
-            let missing = (line.lost.len() + usize::from(!has_live)).saturating_sub(waiting);
-            if missing > self.asked.get(queue).copied().unwrap_or(0) {
-                let nodes = || self.subscribers.iter().filter(|s| s.queue == *queue && s.kind() == Kind::Native);
-                let desired = nodes().filter(|s| s.state != State::Lost).count() + missing;
-                let via = nodes().filter(|s| s.handle.is_some()).min_by_key(|s| s.state != State::Live);
+            let handed_on = leave::not_taken_over(&self.subscribers, queue).len();
+            let work = line.lost.len() + usize::from(!has_live) + handed_on;
+            let missing = work.saturating_sub(waiting);
+            let nodes = self.subscribers.iter().filter(|s| s.queue == *queue && s.kind() == Kind::Native);
+            let via = nodes.filter(|s| s.handle.is_some()).min_by_key(|s| s.state != State::Live);
+            let desired = self.taken(queue, via.and_then(|s| s.group.as_ref())) + work.max(waiting);
+            let (missing_before, desired_before) = self.asked.get(queue).copied().unwrap_or_default();
+            if missing > missing_before || (missing > 0 && desired > desired_before) {
                 let via = via.and_then(|s| s.handle);
                 out.push(Action::NeedNode { queue: queue.clone(), missing, desired, via });
             }
-            asked.insert(queue.clone(), missing);
+            asked.insert(queue.clone(), (missing, desired));
         }
         self.asked = asked;
     }
@@ -273,4 +300,6 @@ pub(super) struct Newcomer {
     pub subscription: Arc<Subscription>,
     pub ip: IpAddr,
     pub port: Option<u16>,
+    pub group: Option<Symbol>,
+    pub instance: Option<Symbol>,
 }

@@ -1,8 +1,10 @@
 //! The table: subscribers in the order in which they came, and for every queue what nobody holds.
 
 use super::event::{Status, Subscription};
-use super::ids::{Date, Handle, NodeName, QueueName, UpdateIndex, Window};
+use super::groups::Told;
+use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
+use super::leave::Leaving;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +28,9 @@ pub struct Params {
     pub lost_rows_max: usize,
     /// Closed windows that one node may bring along in a join.
     pub held_windows_max: usize,
+    /// Where instances host a node of each of several queues: how long after its first node an instance is expected to bring the
+    /// others, nanoseconds.
+    pub companions_ns: i64,
 }
 
 impl Default for Params {
@@ -39,6 +44,7 @@ impl Default for Params {
             queues_max: 256,
             lost_rows_max: 64,
             held_windows_max: 64,
+            companions_ns: 30_000_000_000,
         }
     }
 }
@@ -65,6 +71,8 @@ pub enum State {
     Live,
     /// Replays a closed window that another lost.
     Rebuilding { window: Window, rejections: u8 },
+    /// Replays, where no query sees it, a window of one that leaves (or a part of it), who holds it until this is `proved`.
+    TakingOver { window: Window, rejections: u8, progress: Progress },
     /// Holds its closed windows and takes nothing any more.
     Rolled,
     /// Gone, its windows given up; a row kept for show.
@@ -78,10 +86,21 @@ impl State {
             State::Waiting => "waiting",
             State::Live => "live",
             State::Rebuilding { .. } => "rebuilding",
+            State::TakingOver { .. } => "taking",
             State::Rolled => "rolled",
             State::Lost => "lost",
         }
     }
+}
+
+/// How far one that takes over has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Replaying,
+    /// It has all of it; the proof is being compared.
+    Filled,
+    /// `as_logged` is false only where the window was rebuilt in vain too often.
+    Proved { as_logged: bool },
 }
 
 /// A closed window in a subscriber's hands.
@@ -115,6 +134,11 @@ pub struct Subscriber {
     pub subscription: Arc<Subscription>,
     pub ip: IpAddr,
     pub port: Option<u16>,
+    /// The fleet's group and the instance, where the node named them.
+    pub group: Option<Symbol>,
+    pub instance: Option<Symbol>,
+    /// Since it said that it leaves.
+    pub leaving: Option<Leaving>,
     pub state: State,
     pub live_ns: Option<i64>,
     pub rolled_ns: Option<i64>,
@@ -143,7 +167,7 @@ impl Subscriber {
     }
 
     pub(super) fn is_waiting_here(&self, queue: &QueueName) -> bool {
-        self.state == State::Waiting && self.handle.is_some() && self.queue == *queue
+        self.state == State::Waiting && self.handle.is_some() && self.leaving.is_none() && self.queue == *queue
     }
 
     pub(super) fn is_live_in(&self, queue: &QueueName) -> bool {
@@ -184,8 +208,12 @@ pub struct Queue {
     pub(super) lines: BTreeMap<QueueName, Line>,
     /// What subscribers last said about themselves. Not kept over a restart.
     pub(super) status: BTreeMap<SubscriberId, Status>,
-    /// The last number of nodes asked for, by queue. Not kept over a restart: asking again does no harm.
-    pub(super) asked: BTreeMap<QueueName, usize>,
+    /// The last numbers of nodes missing and asked for, by queue. Not kept over a restart: asking again does no harm.
+    pub(super) asked: BTreeMap<QueueName, (usize, usize)>,
+    /// What live nodes were last told of their group. Not kept over a restart either.
+    pub(super) told: BTreeMap<SubscriberId, Told>,
+    /// The time of the last step.
+    pub(super) now_ns: i64,
 }
 
 impl Queue {
@@ -200,6 +228,8 @@ impl Queue {
             lines: BTreeMap::new(),
             status: BTreeMap::new(),
             asked: BTreeMap::new(),
+            told: BTreeMap::new(),
+            now_ns: i64::MIN,
         }
     }
 
@@ -233,13 +263,6 @@ impl Queue {
         self.subscribers.iter().find(|s| s.is_live_in(queue)).map(|s| (s, open))
     }
 
-    /// How many native nodes of the queue hold something or are about to, this one among them: with one more it has a successor.
-    /// What a live node asks its fleet for is this plus one.
-    pub fn position(&self, queue: &QueueName) -> usize {
-        let takes_part = |s: &&Subscriber| !matches!(s.state, State::Waiting | State::Lost);
-        self.subscribers.iter().filter(|s| s.queue == *queue && s.kind() == Kind::Native).filter(takes_part).count()
-    }
-
     /// What a subscriber last said about itself.
     pub fn status(&self, id: SubscriberId) -> Option<&Status> {
         self.status.get(&id)
@@ -247,7 +270,7 @@ impl Queue {
 
     /// When [`super::Event::Tick`] has work to do.
     pub fn next_deadline_ns(&self) -> Option<i64> {
-        self.subscribers.iter().filter_map(|s| s.resume_by_ns).min()
+        self.subscribers.iter().filter_map(|s| s.resume_by_ns).chain(self.companions_due_ns()).min()
     }
 
     /// The whole table as one record: what a new journal starts with.
@@ -270,5 +293,6 @@ impl Queue {
     pub(super) fn remove(&mut self, id: SubscriberId) {
         self.subscribers.retain(|s| s.id != id);
         self.status.remove(&id);
+        self.told.remove(&id);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::event::{Action, Refusal};
 use super::ids::{Date, Handle, UpdateIndex, Window};
-use super::table::{Held, Kind, Lost, Queue, State, SubscriberId};
+use super::table::{Held, Kind, Lost, Progress, Queue, State, SubscriberId};
 
 impl Queue {
     pub(super) fn roll(&mut self, handle: Handle, next: UpdateIndex, date: Date, now_ns: i64, out: &mut Vec<Action>) {
@@ -29,7 +29,12 @@ impl Queue {
                 let closed = Window::new(window.first(), end).map(|window| Held { window, verified: None, rejections });
                 (closed, Window::new(end, window.last()).map(|window| Lost { window, rejections }))
             }
-            State::Rolled => return out.push(Action::Note(format!("{} has rolled already", sub.label()))),
+            State::TakingOver { window, rejections, progress: Progress::Replaying } => {
+                return self.roll_of_part(id, window, rejections, next, now_ns, out);
+            }
+            State::Rolled | State::TakingOver { .. } => {
+                return out.push(Action::Note(format!("{} has rolled already", sub.label())));
+            }
             State::Waiting | State::Lost => {
                 return out.push(Action::Refused { handle, reason: Refusal::NotReceiving(sub.state.name()) });
             }
@@ -66,9 +71,12 @@ impl Queue {
         let today = self.date;
         match self.find(id) {
             Some(sub) if sub.state == State::Live && date < today => {
-                let label = sub.label();
+                let (label, sub_leaves) = (sub.label(), sub.leaving.is_some());
                 out.push(Action::StopFeed { handle });
                 out.push(Action::Note(format!("{label} rolled as {date} ended; it takes no part in the new day")));
+                if sub_leaves {
+                    out.push(Action::Left { handle });
+                }
                 self.release(id);
                 self.remove(id);
             }
@@ -90,6 +98,12 @@ impl Queue {
                     out.push(Action::Verify { handle, window, date });
                 }
             }
+            State::TakingOver { window: asked, rejections, progress: Progress::Replaying }
+                if asked == window && date == today =>
+            {
+                sub.state = State::TakingOver { window, rejections, progress: Progress::Filled };
+                out.push(Action::Verify { handle, window, date });
+            }
             _ => {}
         }
     }
@@ -101,6 +115,12 @@ impl Queue {
         };
         let label = sub.label();
         out.push(verdict(&label, window, date, ok));
+        if let State::TakingOver { window: of, rejections, progress: Progress::Filled } = sub.state
+            && of == window
+            && date == today
+        {
+            return sub.proved_taken(handle, window, rejections, ok, rebuilds_max, out);
+        }
         let Some(held) = sub.held.iter_mut().find(|h| h.window == window).filter(|_| date == today) else { return };
         held.verified = Some(ok);
         if ok {

@@ -103,16 +103,17 @@ pub fn live(tables: &Tables, chosen: &[usize], place: Place<'_>, first: u64, pos
 }
 
 /// ``(`.u.asg.rebuild; d)``.
-pub fn rebuild(place: Place<'_>, window: Window) -> Bytes {
+pub fn rebuild(place: Place<'_>, window: Window, hidden: bool) -> Bytes {
     call(".u.asg.rebuild", 1, |writer| {
         writer.dict_head();
-        let keys = ["first", "last", "log", "date"];
+        let keys = ["first", "last", "log", "date", "hidden"];
         writer.symbols(keys);
         writer.list_head(keys.len());
         writer.atom_long(long(window.first().0));
         writer.atom_long(long(window.last().0));
         writer.symbol(place.log);
         writer.atom_date(place.date);
+        writer.atom_bool(hidden);
     })
 }
 
@@ -135,6 +136,16 @@ pub fn recheck(window: Window) -> Bytes {
     window_call(".u.asg.recheck", window.first().0, window.last().0)
 }
 
+/// ``(`.u.asg.handed; first; last)``.
+pub fn handed(window: Window) -> Bytes {
+    window_call(".u.asg.handed", window.first().0, window.last().0)
+}
+
+/// ``(`.u.asg.show; first; last)``.
+pub fn show(window: Window) -> Bytes {
+    window_call(".u.asg.show", window.first().0, window.last().0)
+}
+
 fn window_call(name: &str, first: u64, last: u64) -> Bytes {
     call(name, 2, |writer| {
         writer.atom_long(long(first));
@@ -150,6 +161,19 @@ pub fn drop_all() -> Bytes {
 /// ``(`.u.asg.need; desired)``.
 pub fn need(desired: usize) -> Bytes {
     call(".u.asg.need", 1, |writer| writer.atom_long(long(desired as u64)))
+}
+
+/// ``(`.u.asg.left; 1b)``.
+pub fn left() -> Bytes {
+    call(".u.asg.left", 1, |writer| writer.atom_bool(true))
+}
+
+/// ``(`.u.asg.group; desired; joined)``.
+pub fn group(desired: usize, joined: &[Vec<u8>]) -> Bytes {
+    call(".u.asg.group", 2, |writer| {
+        writer.atom_long(long(desired as u64));
+        writer.symbols(joined);
+    })
 }
 
 /// ``(`.u.asg.bye; "reason")``.

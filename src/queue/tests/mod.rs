@@ -148,6 +148,9 @@ fn joining(handle: i32, node: &str) -> Join {
         date: None,
         held: vec![],
         open: None,
+        group: None,
+        instance: None,
+        leaving: None,
     }
 }
 
@@ -173,7 +176,7 @@ fn resume(handle: i32, next: u64) -> Action {
 }
 
 fn rebuild(handle: i32, window: Window) -> Action {
-    Action::Rebuild { handle: Handle(handle), window }
+    Action::Rebuild { handle: Handle(handle), window, hidden: false }
 }
 
 fn stop(handle: i32) -> Action {

@@ -6,7 +6,7 @@ use super::queue::{Member, compresses, handle};
 use crate::net::{ConnId, Control, Request};
 use crate::q::QError;
 use crate::queue::{
-    Date, Event, Join, NodeName, OpenWindow, QueueName, Status, Subscribe, Subscription, UpdateIndex, Window,
+    Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscription, UpdateIndex, Window,
 };
 use crate::tick::core::schema::Form;
 use crate::tick::filter::Symbols;
@@ -141,6 +141,7 @@ impl Plant {
             _ => None,
         };
         let date = dict.get(b"date").and_then(|date| date.atom::<i32>());
+        let name = |key: &[u8]| dict.get(key).and_then(|v| Some(v.text()?.to_vec())).filter(|name| !name.is_empty());
         let port = dict.get(b"port").and_then(|port| port.atom::<i32>()).and_then(|port| u16::try_from(port).ok());
         Ok(Join {
             handle: handle(conn),
@@ -152,6 +153,9 @@ impl Plant {
             date: date.filter(|date| *date != i32::MIN).map(Date),
             held: held.ok_or_else(|| missing("held"))?,
             open,
+            group: name(b"group"),
+            instance: name(b"instance"),
+            leaving: leaving(dict),
         })
     }
 
@@ -163,15 +167,29 @@ impl Plant {
         let next = index_argument(args, 0)?;
         let date = self.date_argument(args, 2)?;
         let own = handle(conn);
-        let open = self
-            .queue
-            .by_handle(own)
-            .and_then(|of| self.queue.live(&of.queue))
-            .filter(|(live, _)| live.handle == Some(own));
-        if let Some(window) = open.and_then(|(_, open)| Window::new(open, next)) {
+        let first = self.queue.by_handle(own).and_then(|of| match of.state {
+            State::Live => self.queue.live(&of.queue).map(|(_, open)| open),
+            State::Rebuilding { window, .. } | State::TakingOver { window, .. } => Some(window.first()),
+            _ => None,
+        });
+        if let Some(window) = first.and_then(|first| Window::new(first, next)) {
             self.proofs.came((own, date, window), proof_argument(args, 1)?);
         }
         self.step_queue(Event::Roll { handle: own, next, date }, None, ctl).map_or(Ok(()), Err)
+    }
+
+    /// `.u.asg.leaving[d]`.
+    ///
+    /// # Errors
+    /// `type` without a time, and the queue's own.
+    pub fn asg_leaving(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+        let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "leaving takes a dictionary"))?;
+        let leaving = leaving(&dict).ok_or(QError::with("type", "leaving: by is missing or no timestamp"))?;
+        if let Some(reason) = dict.get(b"reason").and_then(|reason| reason.text().map(<[u8]>::to_vec)) {
+            let label = self.queue.by_handle(handle(conn)).map_or_else(|| conn.handle().to_string(), |of| of.label());
+            ::log::warn!("{label} is going to end: {}", reason.escape_ascii());
+        }
+        self.step_queue(Event::Leaving { handle: handle(conn), leaving }, None, ctl).map_or(Ok(()), Err)
     }
 
     /// `.u.asg.proved[first;last;proof;date]`.
@@ -229,7 +247,7 @@ impl Plant {
         let asked = index_argument(args, 0)?;
         self.settle(ctl);
         let own = self.queue.by_handle(handle(conn));
-        if !own.is_some_and(|of| of.state == crate::queue::State::Live) {
+        if !own.is_some_and(|of| of.state == State::Live) {
             return Err(QError::with("domain", "only a live node is fed"));
         }
         let ended = self.members.get_mut(&conn).is_some_and(|member| std::mem::take(&mut member.from_start));
@@ -255,4 +273,11 @@ impl Plant {
         self.writable(conn, ctl);
         Ok(())
     }
+}
+
+/// When and how a node leaves, if it says so: `by` a timestamp, `replaced` a boolean.
+fn leaving(dict: &DictView<'_>) -> Option<Leaving> {
+    let by_ns = dict.get(b"by").and_then(|by| by.atom::<i64>()).filter(|by_ns| *by_ns != i64::MIN)?;
+    let replaced = dict.get(b"replaced").and_then(|replaced| replaced.atom::<bool>()).unwrap_or(false);
+    Some(Leaving { by_ns, replaced })
 }

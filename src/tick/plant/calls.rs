@@ -27,7 +27,7 @@ pub enum Called {
 }
 
 /// Names and numbers of parameters, in the order in which `.u` shows them.
-pub const FUNCTIONS: [(&str, u8); 16] = [
+pub const FUNCTIONS: [(&str, u8); 17] = [
     (".u.sub", 2),
     (".u.add", 2),
     (".u.del", 2),
@@ -44,6 +44,7 @@ pub const FUNCTIONS: [(&str, u8); 16] = [
     (".u.asg.rolling", 3),
     (".u.asg.proved", 4),
     (".u.asg.status", 1),
+    (".u.asg.leaving", 1),
 ];
 
 /// Whether there is a function of this name, and with how many parameters.
@@ -114,6 +115,7 @@ impl Plant {
             b".u.asg.rolling" => self.asg_rolling(args, conn, ctl)?,
             b".u.asg.proved" => self.asg_proved(args, conn, ctl)?,
             b".u.asg.status" => self.asg_status(args, conn, ctl),
+            b".u.asg.leaving" => self.asg_leaving(args, conn, ctl)?,
             _ => return Err(QError::signal(name)),
         }
         writer.null();

@@ -177,7 +177,7 @@ impl Plant {
                 self.subscriptions.remove_everywhere(conn);
                 self.feed.remove(conn);
             }
-            Action::Rebuild { handle, window } => {
+            Action::Rebuild { handle, window, hidden } => {
                 let conn = to(handle, ctl)?;
                 self.make_readable(conn, ctl);
                 let log = self.log_handle();
@@ -187,7 +187,7 @@ impl Plant {
                             self.members.get(&conn).map(|of| self.tables_of(&of.subscription)).unwrap_or_default();
                         messages::paper_replay(&self.tables, &chosen, &log, window.first().0, window.last().0)
                     }
-                    _ => messages::rebuild(self.place(&log), window),
+                    _ => messages::rebuild(self.place(&log), window, hidden),
                 };
                 ctl.send(conn, message);
             }
@@ -197,6 +197,13 @@ impl Plant {
                 self.check_proof(&key, ctl);
             }
             Action::Recheck { handle, window } => ctl.send(to(handle, ctl)?, messages::recheck(window)),
+            Action::Handed { handle, window } => ctl.send(to(handle, ctl)?, messages::handed(window)),
+            Action::Show { handle, window } => ctl.send(to(handle, ctl)?, messages::show(window)),
+            Action::Drop { handle } => ctl.send(to(handle, ctl)?, messages::drop_all()),
+            Action::Left { handle } => ctl.send(to(handle, ctl)?, messages::left()),
+            Action::Group { handle, desired, joined } => {
+                ctl.send(to(handle, ctl)?, messages::group(desired, &joined));
+            }
             Action::EndOfDay { handle, date } => ctl.send(to(handle, ctl)?, messages::end(date.0)),
             Action::Close { handle } => ctl.close(to(handle, ctl)?, "the node has come back over another connection"),
             Action::NeedNode { queue, missing, desired, via } => {
@@ -235,7 +242,7 @@ impl Plant {
         let tip = self.feed.tip().index;
         match member.form {
             Form::Indexed => {
-                let position = self.queue.by_handle(handle(conn)).map_or(1, |of| self.queue.position(&of.queue));
+                let position = self.queue.by_handle(handle(conn)).map_or(1, |of| self.queue.position(of));
                 ctl.send(conn, messages::live(&self.tables, &chosen, self.place(&log), first.0, position));
             }
             Form::Table => {

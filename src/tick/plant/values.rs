@@ -144,6 +144,7 @@ fn put_rows(rows: &[Row], writer: &mut Writer<'_>) {
         let held: Vec<i64> = row.held.iter().flat_map(|held| [long(held.first().0), long(held.last().0)]).collect();
         writer.vector(types::LONG, types::ATTR_NONE, &held);
     }
+    longs(writer, types::TIMESTAMP, rows.iter().map(|row| row.leaving_ns));
 }
 
 /// All symbols are shown as the paper shows them, `` ,` ``.
