@@ -114,7 +114,10 @@ impl Queue {
                     None => self.subscribers.push((**sub).clone()),
                 }
             }
-            Change::SubscriberGone(id) => self.remove(*id),
+            Change::SubscriberGone(id) => {
+                self.next_id = self.next_id.max(SubscriberId(id.0.saturating_add(1)));
+                self.remove(*id);
+            }
             Change::Line { queue, line } => {
                 self.lines.insert(queue.clone(), line.clone());
             }

@@ -200,9 +200,8 @@ impl Queue {
                     },
                     false => None,
                 };
-                let can_take = |s: &&mut Subscriber| {
-                    s.is_waiting_here(queue) && (handed_on.is_none() || s.kind() == Kind::Native)
-                };
+                let can_take =
+                    |s: &&mut Subscriber| s.is_waiting_here(queue) && (handed_on.is_none() || s.kind() == Kind::Native);
                 let Some(sub) = self.subscribers.iter_mut().find(can_take) else { break };
                 let Some(handle) = sub.handle else { break };
                 sub.live_ns = Some(now_ns);
@@ -261,7 +260,7 @@ impl Queue {
     }
 
     fn parts(&self) -> Parts {
-        Parts { subscribers: self.subscribers.clone(), lines: self.lines.clone() }
+        Parts { subscribers: self.subscribers.clone(), lines: self.lines.clone(), next_id: self.next_id }
     }
 
     fn changes_since(&self, before: Parts) -> Vec<Change> {
@@ -274,6 +273,10 @@ impl Queue {
         for gone in before.subscribers.iter().filter(|b| !self.subscribers.iter().any(|s| s.id == b.id)) {
             changes.push(Change::SubscriberGone(gone.id));
         }
+        // Who came and went in the same step has a number all the same.
+        let came = before.next_id.0..self.next_id.0;
+        let gone = came.map(SubscriberId).filter(|id| !self.subscribers.iter().any(|s| s.id == *id));
+        changes.extend(gone.map(Change::SubscriberGone));
         for (queue, line) in &self.lines {
             if before.lines.get(queue) != Some(line) {
                 changes.push(Change::Line { queue: queue.clone(), line: line.clone() });
@@ -290,6 +293,7 @@ impl Queue {
 struct Parts {
     subscribers: Vec<Subscriber>,
     lines: BTreeMap<QueueName, Line>,
+    next_id: SubscriberId,
 }
 
 /// Someone who comes to a queue.

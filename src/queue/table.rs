@@ -100,7 +100,9 @@ pub enum Progress {
     /// It has all of it; the proof is being compared.
     Filled,
     /// `as_logged` is false only where the window was rebuilt in vain too often.
-    Proved { as_logged: bool },
+    Proved {
+        as_logged: bool,
+    },
 }
 
 /// A closed window in a subscriber's hands.

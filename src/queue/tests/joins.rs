@@ -181,7 +181,8 @@ fn without_a_journal_nodes_bring_along_what_they_hold() {
     b.publish(100);
     let rolled = rejoining(1, "a", &[w(0, 40)], None);
     assert_eq!(b.step(rolled), [joined(1), verify(1, w(0, 40)), need(1, 2, Some(1))]);
-    assert_eq!(b.step(rejoining(2, "b", &[], Some((60, 95)))), [joined(2), resume(2, 95)]);
+    let live = b.step(rejoining(2, "b", &[], Some((60, 95))));
+    assert_eq!(live, [joined(2), resume(2, 95), need(1, 3, Some(2))], "with two here, the third is what is missing");
     assert_eq!(b.lost("rdb"), [w(40, 60)], "what nobody brings is rebuilt");
     assert_eq!(b.join(3, "c"), [joined(3), rebuild(3, w(40, 60))]);
 }

@@ -1,8 +1,10 @@
 //! Behaviour of the queue: a test per rule, the paper's known defects, and random schedules.
 
 mod days;
+mod groups;
 mod joins;
 mod journal;
+mod leaving;
 mod paper;
 mod random;
 mod rules;
@@ -75,6 +77,20 @@ impl Bench {
         let journal = read(&bytes).unwrap();
         assert_eq!(journal.good_bytes, bytes.len() as u64);
         Queue::restore(self.queue.params.clone(), self.queue.date(), &journal.records).unwrap()
+    }
+
+    /// Whoever takes something over rebuilds and proves it, and live ones that leave roll.
+    fn finish_takeovers(&mut self) {
+        let date = self.queue.date();
+        for sub in self.queue.subscribers().to_vec() {
+            if let (Some(handle), State::Live, Some(_)) = (sub.handle, sub.state, sub.leaving) {
+                self.step(Event::Roll { handle, next: i(self.tip), date });
+            }
+            if let (Some(handle), State::TakingOver { window, .. }) = (sub.handle, sub.state) {
+                self.step(Event::Rebuilt { handle, window, date });
+                self.step(Event::Proved { handle, window, date, ok: true });
+            }
+        }
     }
 
     fn publish(&mut self, updates: u64) {

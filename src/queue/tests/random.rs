@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
 const NODES: usize = 6;
+const LEAVING: Leaving = Leaving { by_ns: 0, replaced: false };
 
 fn any_window() -> impl Strategy<Value = Window> {
     (0..60u64, 1..30u64).prop_map(|(first, updates)| w(first, first + updates))
@@ -19,13 +20,20 @@ fn any_queue() -> impl Strategy<Value = &'static str> {
     prop_oneof![Just("rdb"), Just("other")]
 }
 
+fn any_leaving() -> impl Strategy<Value = Leaving> {
+    (0..100 * S, any::<bool>()).prop_map(|(by_ns, replaced)| Leaving { by_ns, replaced })
+}
+
 fn any_join() -> impl Strategy<Value = Event> {
+    let fleet = (prop::option::of(0..2u8), prop::option::of(0..4u8), prop::option::weighted(0.1, any_leaving()));
     let held = prop::collection::vec(any_window(), 0..3);
     let open = prop::option::of((0..60u64, 0..60u64));
-    (0..12i32, 0..NODES, any_queue(), prop::option::of(any_date()), held, open).prop_map(
-        |(handle, node, queue, date, held, open)| {
+    (0..12i32, 0..NODES, any_queue(), prop::option::of(any_date()), held, open, fleet).prop_map(
+        |(handle, node, queue, date, held, open, (group, instance, leaving))| {
             let open = open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
-            Event::Join(Join { queue: q(queue), date, held, open, ..joining(handle, &format!("n{node}")) })
+            let (group, instance) = (group.map(|of| vec![b'g', of]), instance.map(|of| vec![b'i', of]));
+            let joining = joining(handle, &format!("n{node}"));
+            Event::Join(Join { queue: q(queue), date, held, open, group, instance, leaving, ..joining })
         },
     )
 }
@@ -48,6 +56,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(handle, window, date)| Event::Rebuilt { handle, window, date }),
         1 => (handle(), any_window(), any_date(), any::<bool>())
             .prop_map(|(handle, window, date, ok)| Event::Proved { handle, window, date, ok }),
+        2 => (handle(), any_leaving()).prop_map(|(handle, leaving)| Event::Leaving { handle, leaving }),
         3 => handle().prop_map(|handle| Event::Disconnect { handle }),
         1 => any_date().prop_map(|new_date| Event::DayEnd { new_date }),
         1 => handle().prop_map(|handle| Event::Status { handle, status: Status::default() }),
@@ -94,12 +103,14 @@ proptest! {
         for queue in &queues {
             for extra in 0..100 {
                 let line = &b.queue.lines()[queue];
-                if line.lost.is_empty() && b.queue.live(queue).is_some() {
+                let handed_on = b.queue.subscribers().iter().any(|s| s.queue == *queue && s.leaving.is_some());
+                if line.lost.is_empty() && b.queue.live(queue).is_some() && !handed_on {
                     break;
                 }
                 let handle = 1_000 + extra + if *queue == q("rdb") { 0 } else { 500 };
                 let join = Join { queue: queue.clone(), ..joining(handle, &format!("extra{handle}")) };
                 b.step(Event::Join(join));
+                b.finish_takeovers();
                 prop_assert!(extra < 99, "nodes come and come and the queue is not whole");
             }
         }
@@ -111,8 +122,12 @@ proptest! {
 enum Down {
     Live { first: u64, date: Date },
     Feed { tip: u64 },
-    Rebuild { window: Window, date: Date },
+    Rebuild { window: Window, hidden: bool, date: Date },
     Recheck { window: Window },
+    Handed { window: Window },
+    Show { window: Window },
+    Drop,
+    Left,
     End { date: Date },
 }
 
@@ -123,7 +138,11 @@ struct Node {
     date: Option<Date>,
     held: Vec<Window>,
     open: Option<(u64, u64)>,
-    rebuilding: Option<Window>,
+    /// And whether queries see it.
+    rebuilding: Option<(Window, bool)>,
+    /// Whole, but of no account until it is shown.
+    hidden: Vec<Window>,
+    leaving: bool,
     inbox: VecDeque<Down>,
     outbox: VecDeque<Event>,
 }
@@ -133,6 +152,7 @@ impl Node {
         self.held.clear();
         self.open = None;
         self.rebuilding = None;
+        self.hidden.clear();
     }
 
     fn take(&mut self, message: Down) {
@@ -146,11 +166,22 @@ impl Node {
                     *next = tip.max(*next);
                 }
             }
-            Down::Rebuild { window, date } => {
+            Down::Rebuild { window, hidden, date } => {
                 self.date = Some(date);
-                self.rebuilding = Some(window);
+                self.rebuilding = Some((window, hidden));
             }
-            Down::Recheck { window } => self.held.retain(|held| *held != window),
+            Down::Recheck { window } => {
+                self.held.retain(|held| *held != window);
+                self.hidden.retain(|held| *held != window);
+            }
+            Down::Handed { window } => self.held.retain(|held| *held != window),
+            Down::Show { window } => {
+                self.rebuilding = self.rebuilding.map(|(window, _)| (window, false));
+                self.held.extend(self.hidden.iter().filter(|held| **held == window));
+                self.hidden.retain(|held| *held != window);
+            }
+            Down::Drop => self.forget(),
+            Down::Left => {}
             Down::End { date } => {
                 let was_live = self.open.is_some();
                 self.forget();
@@ -158,6 +189,29 @@ impl Node {
                 self.open = was_live.then_some((0, 0));
             }
         }
+        // One that leaves hands back what it is given.
+        if self.leaving && matches!(message, Down::Live { .. } | Down::Rebuild { .. }) {
+            let (first, window) = (self.open.take(), self.rebuilding.take());
+            let next = first.map(|(first, _)| i(first)).or(window.map(|(window, _)| window.first()));
+            if let (Some(handle), Some(date), Some(next)) = (self.handle, self.date, next) {
+                self.outbox.push_back(Event::Roll { handle, next, date });
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        let Some(handle) = self.handle else { return };
+        self.leaving = true;
+        if self.open.is_some() {
+            self.roll();
+        }
+        self.rebuilding = None;
+        self.outbox.push_back(Event::Leaving { handle, leaving: LEAVING });
+    }
+
+    /// Closed windows, seen or not.
+    fn all(&self) -> Vec<Window> {
+        self.hidden.iter().chain(&self.held).copied().collect()
     }
 
     fn roll(&mut self) {
@@ -165,9 +219,11 @@ impl Node {
         let (window, next) = match (self.open.take(), self.rebuilding.take()) {
             (Some((first, next)), _) => (Window::new(i(first), i(next)), next),
             // Half of it fits.
-            (None, Some(window)) => {
+            (None, Some((window, hidden))) => {
                 let next = window.first().0 + window.updates() / 2;
-                (Window::new(window.first(), i(next)), next)
+                let part = Window::new(window.first(), i(next));
+                self.hidden.extend(part.filter(|_| hidden));
+                (part.filter(|_| !hidden), next)
             }
             (None, None) => return,
         };
@@ -176,8 +232,11 @@ impl Node {
     }
 
     fn finish_rebuild(&mut self) {
-        let (Some(handle), Some(date), Some(window)) = (self.handle, self.date, self.rebuilding.take()) else { return };
-        self.held.push(window);
+        let (Some(handle), Some(date), Some((window, hidden))) = (self.handle, self.date, self.rebuilding.take())
+        else {
+            return;
+        };
+        if hidden { &mut self.hidden } else { &mut self.held }.push(window);
         self.outbox.push_back(Event::Rebuilt { handle, window, date });
     }
 }
@@ -199,6 +258,10 @@ enum Op {
     /// One of those who receive is full.
     Roll(usize),
     FinishRebuild(usize),
+    /// One of those who are connected is going to end.
+    Leave(usize),
+    /// What was proved has been compared with the log.
+    Compare,
     /// A proof of one of those who hold something differs.
     Doubt(usize),
     Pass(i64),
@@ -220,6 +283,8 @@ fn any_op() -> impl Strategy<Value = Op> {
         4 => Just(Op::SendAll),
         5 => node().prop_map(Op::Roll),
         4 => node().prop_map(Op::FinishRebuild),
+        2 => node().prop_map(Op::Leave),
+        4 => Just(Op::Compare),
         2 => node().prop_map(Op::Doubt),
         3 => (0..2 * S).prop_map(Op::Pass),
         1 => Just(Op::DayEnd),
@@ -232,13 +297,15 @@ struct World {
     nodes: Vec<Node>,
     /// Connections that have ended without the tickerplant having noticed.
     cuts: Vec<Handle>,
+    /// What the log says of proofs, to be told.
+    compared: Vec<Event>,
     next_handle: i32,
 }
 
 impl World {
     fn new(standbys_kept: usize) -> World {
         let b = Bench::with(Params { standbys_kept, ..Params::default() });
-        World { b, nodes: vec![Node::default(); NODES], cuts: vec![], next_handle: 1 }
+        World { b, nodes: vec![Node::default(); NODES], cuts: vec![], compared: vec![], next_handle: 1 }
     }
 
     fn by_handle(&mut self, handle: Handle) -> Option<&mut Node> {
@@ -251,16 +318,28 @@ impl World {
         let (tip, date) = (self.b.tip, self.b.queue.date());
         for action in actions {
             match action {
-                Action::Joined { handle, drop: true } => {
+                Action::Joined { handle, drop } => {
                     if let Some(node) = self.by_handle(handle) {
-                        node.forget();
+                        match drop {
+                            true => node.forget(),
+                            false => node.held.append(&mut node.hidden),
+                        }
                     }
+                }
+                Action::Verify { handle, window, date } => {
+                    self.compared.push(Event::Proved { handle, window, date, ok: true });
                 }
                 Action::MakeLive { handle, first, .. } => {
                     self.send(handle, [Down::Live { first: first.0, date }, Down::Feed { tip }]);
                 }
                 Action::Resume { handle, .. } => self.send(handle, [Down::Feed { tip }]),
-                Action::Rebuild { handle, window } => self.send(handle, [Down::Rebuild { window, date }]),
+                Action::Rebuild { handle, window, hidden } => {
+                    self.send(handle, [Down::Rebuild { window, hidden, date }]);
+                }
+                Action::Handed { handle, window } => self.send(handle, [Down::Handed { window }]),
+                Action::Show { handle, window } => self.send(handle, [Down::Show { window }]),
+                Action::Drop { handle } => self.send(handle, [Down::Drop]),
+                Action::Left { handle } => self.send(handle, [Down::Left]),
                 Action::Recheck { handle, window } => self.send(handle, [Down::Recheck { window }]),
                 Action::EndOfDay { handle, date } => self.send(handle, [Down::End { date }]),
                 Action::Close { handle } => self.cuts.retain(|cut| *cut != handle),
@@ -297,8 +376,9 @@ impl World {
         // Half a rebuild is not brought along; it begins again.
         node.rebuilding = None;
         let open = node.open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
-        let (date, held) = (node.date, node.held.clone());
-        self.step(Event::Join(Join { date, held, open, ..joining(handle.0, &format!("n{at}")) }));
+        let (date, held) = (node.date, node.held.iter().chain(&node.hidden).copied().collect());
+        let leaving = node.leaving.then_some(LEAVING);
+        self.step(Event::Join(Join { date, held, open, leaving, ..joining(handle.0, &format!("n{at}")) }));
     }
 
     fn cut(&mut self, at: usize) {
@@ -321,8 +401,9 @@ impl World {
         let Some(node) = self.nodes.get_mut(at) else { return };
         while let Some(message) = node.inbox.pop_front() {
             node.take(message);
-            // Not live at the day's end: it ends, and its name is used again by a fresh one.
-            if matches!(message, Down::End { .. }) && node.open.is_none() {
+            // Not live at the day's end, or gone: it ends, and its name is used again by a fresh one.
+            let ended = matches!(message, Down::End { .. }) && node.open.is_none();
+            if ended || (node.leaving && matches!(message, Down::Left | Down::End { .. })) {
                 self.cut(at);
                 self.nodes[at] = Node::default();
                 return;
@@ -333,6 +414,12 @@ impl World {
     /// What a node has sent arrives.
     fn deliver(&mut self, at: usize) {
         for event in self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.outbox)).unwrap_or_default() {
+            self.step(event);
+        }
+    }
+
+    fn compare(&mut self) {
+        for event in std::mem::take(&mut self.compared) {
             self.step(event);
         }
     }
@@ -370,10 +457,17 @@ impl World {
                     node.finish_rebuild();
                 }
             }
+            Op::Leave(nth) => {
+                if let Some(node) = self.nth(nth, |node| node.handle.is_some() && !node.leaving) {
+                    node.leave();
+                }
+            }
+            Op::Compare => self.compare(),
             Op::Doubt(nth) => {
                 let node =
-                    self.nth(nth, |node| node.handle.is_some() && !node.held.is_empty()).cloned().unwrap_or_default();
-                if let (Some(handle), Some(window), Some(date)) = (node.handle, node.held.first().copied(), node.date) {
+                    self.nth(nth, |node| node.handle.is_some() && !node.all().is_empty()).cloned().unwrap_or_default();
+                if let (Some(handle), Some(window), Some(date)) = (node.handle, node.all().first().copied(), node.date)
+                {
                     self.step(Event::Proved { handle, window, date, ok: false });
                 }
             }
@@ -411,12 +505,14 @@ impl World {
                 }
                 self.deliver(at);
             }
+            self.compare();
             self.b.now_ns += 31 * S;
             self.step(Event::Tick);
             self.feed();
             let line = self.b.queue.lines().get(&q("rdb")).cloned().unwrap_or_default();
             let quiet = self.nodes.iter().all(|n| n.rebuilding.is_none() && n.handle.is_some());
-            let whole = line.lost.is_empty() && self.live_handles().len() == 1;
+            let leaving = self.nodes.iter().any(|n| n.leaving);
+            let whole = line.lost.is_empty() && self.live_handles().len() == 1 && !leaving;
             if whole && quiet && round > 10 {
                 return;
             }

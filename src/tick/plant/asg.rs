@@ -6,7 +6,8 @@ use super::queue::{Member, compresses, handle};
 use crate::net::{ConnId, Control, Request};
 use crate::q::QError;
 use crate::queue::{
-    Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscription, UpdateIndex, Window,
+    Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscription, UpdateIndex,
+    Window,
 };
 use crate::tick::core::schema::Form;
 use crate::tick::filter::Symbols;

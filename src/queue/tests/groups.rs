@@ -1,0 +1,141 @@
+//! How many instances are asked for, with one queue on a group and with several.
+
+use super::*;
+
+fn at(handle: i32, queue: &str, instance: &str) -> Event {
+    let (group, instance) = (Some(b"g".to_vec()), Some(instance.as_bytes().to_vec()));
+    Event::Join(Join { queue: q(queue), group, instance, ..joining(handle, &format!("{queue}.{handle}")) })
+}
+
+/// What the live node on this connection was told last: the number to ask for, and who has joined.
+#[derive(Default)]
+struct Fleet(Vec<(i32, usize, Vec<String>)>);
+
+impl Fleet {
+    fn hear(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            if let Action::Group { handle, desired, joined } = action {
+                let names = joined.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+                self.0.push((handle.0, desired, names));
+            }
+        }
+    }
+
+    fn desired(&self, handle: i32) -> usize {
+        self.0.iter().rev().find(|(of, ..)| *of == handle).expect("told").1
+    }
+}
+
+#[test]
+fn one_queue_on_a_group_asks_for_its_position_plus_one() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    for at_node in 1..5 {
+        fleet.hear(b.step(at(at_node, "rdb", &format!("i{at_node}"))));
+        b.publish(10);
+        assert_eq!(fleet.desired(at_node), at_node as usize + 1);
+        let of = b.queue.by_handle(Handle(at_node)).unwrap();
+        assert_eq!(b.queue.position(of), at_node as usize);
+        let tip = b.tip;
+        let rolled = b.roll(at_node, tip);
+        assert_eq!(rolled.last(), Some(&need(1, at_node as usize + 1, Some(1))));
+    }
+}
+
+#[test]
+fn a_node_that_names_no_instance_counts_alone() {
+    let mut b = Bench::new();
+    b.join(1, "a");
+    b.step(at(2, "other", "i2"));
+    assert_eq!(b.queue.position(b.queue.by_handle(Handle(1)).unwrap()), 1);
+    assert_eq!(b.queue.position(b.queue.by_handle(Handle(2)).unwrap()), 1);
+}
+
+#[test]
+fn one_launch_serves_two_queues_that_have_a_node_on_every_instance() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    fleet.hear(b.step(at(1, "a", "i1")));
+    fleet.hear(b.step(at(2, "b", "i1")));
+    assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 2));
+    fleet.hear(b.step(at(3, "a", "i2")));
+    assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 2), "the other node of i2 is on its way");
+    fleet.hear(b.step(at(4, "b", "i2")));
+    assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 2));
+    b.publish(10);
+    fleet.hear(b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY }));
+    assert_eq!((fleet.desired(3), fleet.desired(2)), (3, 2));
+}
+
+#[test]
+fn an_instance_that_does_not_bring_its_other_node_counts_after_a_while() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    fleet.hear(b.step(at(1, "a", "i1")));
+    fleet.hear(b.step(at(2, "b", "i1")));
+    fleet.hear(b.step(at(3, "a", "i2")));
+    let due_ns = b.queue.next_deadline_ns().expect("someone is expected");
+    fleet.hear(b.pass(due_ns - b.now_ns));
+    assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 3));
+}
+
+#[test]
+fn two_queues_with_instances_of_their_own_get_one_each_and_none_too_many() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    fleet.hear(b.step(at(1, "a", "i1")));
+    fleet.hear(b.step(at(2, "b", "i2")));
+    assert_eq!((fleet.desired(1), fleet.desired(2)), (3, 3), "both ask for the third: one is launched");
+    fleet.hear(b.step(at(3, "a", "i3")));
+    assert_eq!((fleet.desired(1), fleet.desired(2)), (3, 4), "the other's took it: ask again");
+    fleet.hear(b.step(at(4, "b", "i4")));
+    assert_eq!((fleet.desired(1), fleet.desired(2)), (4, 4), "there are four");
+}
+
+#[test]
+fn a_need_that_another_queue_swallowed_is_told_again() {
+    let mut b = Bench::new();
+    b.step(at(1, "a", "i1"));
+    b.step(at(2, "b", "i2"));
+    b.publish(10);
+    let needs = |actions: Vec<Action>| -> Vec<(usize, usize)> {
+        let need = |action: &Action| match action {
+            Action::NeedNode { missing, desired, .. } => Some((*missing, *desired)),
+            _ => None,
+        };
+        actions.iter().filter_map(need).collect()
+    };
+    let roll = |handle| Event::Roll { handle: Handle(handle), next: i(10), date: TODAY };
+    assert_eq!(needs(b.step(roll(1))), [(1, 3)]);
+    assert_eq!(needs(b.step(roll(2))), [(1, 3)]);
+    assert_eq!(needs(b.step(at(3, "a", "i3"))), [(1, 4)]);
+    assert_eq!(needs(b.step(at(4, "b", "i4"))), []);
+}
+
+#[test]
+fn an_instance_that_the_fleet_replaces_is_not_counted() {
+    let mut b = Bench::new();
+    b.step(at(1, "rdb", "i1"));
+    b.step(at(2, "rdb", "i2"));
+    b.publish(10);
+    b.roll(1, 10);
+    let leaving = |replaced| Event::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 0, replaced } };
+    assert!(b.step(leaving(false)).contains(&need(1, 3, Some(2))));
+    b.step(leaving(true));
+    assert_eq!(b.queue.position(b.queue.by_handle(Handle(2)).unwrap()), 1);
+}
+
+#[test]
+fn live_nodes_learn_which_instances_have_joined() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    fleet.hear(b.step(at(1, "rdb", "i1")));
+    fleet.hear(b.step(at(2, "rdb", "i2")));
+    assert_eq!(fleet.0.last(), Some(&(1, 2, vec!["i1".to_string(), "i2".to_string()])));
+    fleet.hear(b.disconnect(2));
+    assert_eq!(fleet.0.last(), Some(&(1, 2, vec!["i1".to_string()])));
+    let told = fleet.0.len();
+    b.publish(10);
+    fleet.hear(b.pass(S));
+    assert_eq!(fleet.0.len(), told, "told when something has changed");
+}
