@@ -239,3 +239,21 @@ fn a_wrong_command_line_is_a_usage_error() {
         assert_eq!(run(arguments, &log).status.code(), Some(2), "{arguments:?}");
     }
 }
+
+#[test]
+fn proofs_of_windows_add_up_to_the_proof_of_the_day() {
+    let directory = Directory::new("log-proof");
+    let log = log(&directory);
+    let proof = |arguments: &[&str]| -> Json {
+        let output = run(&[&["proof", "--json"], arguments].concat(), &log);
+        serde_json::from_str(&text(&output)).expect("a line of JSON")
+    };
+    let hash = |proof: &Json| u64::from_str_radix(proof["tables"]["trade"]["hash"].as_str().expect("text"), 16);
+    let (whole, first, rest) = (proof(&[]), proof(&["--to", "3"]), proof(&["--from", "3", "--tables", "trade"]));
+    assert_eq!((&whole["first"], &whole["last"]), (&Json::from(0), &Json::from(10)));
+    assert_eq!(whole["tables"]["trade"]["rows"], 15);
+    assert_eq!(rest["tables"].get("quote"), None);
+    assert_eq!(first["tables"]["trade"]["rows"], 3);
+    let sum = hash(&first).expect("a hash").wrapping_add(hash(&rest).expect("a hash"));
+    assert_eq!(sum, hash(&whole).expect("a hash"));
+}

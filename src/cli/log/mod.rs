@@ -2,6 +2,7 @@
 
 mod cat;
 mod change;
+mod proof;
 mod report;
 
 use super::args::{command_with, settings_of};
@@ -39,6 +40,12 @@ const ACTIONS: &[Action] = &[
         run: cat::cat,
     },
     Action {
+        name: "proof",
+        about: "Updates, rows and hash of each table in a range of updates, as a node's .rdb.windows must have them",
+        options: &["from", "to", "tables", "json"],
+        run: proof::proof,
+    },
+    Action {
         name: "slice",
         about: "Write a range of updates, of some tables or all, as a log of its own",
         options: &["from", "to", "tables", "out"],
@@ -60,6 +67,7 @@ const EXAMPLES: &str = "Examples:
   elastick log info sym2026.11.21
   elastick log verify --json sym2026.11.*[0-9]
   elastick log cat --from 1000 --to 1010 --tables trade sym2026.11.21
+  elastick log proof --from 0 --to 5000 sym2026.11.21
   elastick log slice --from 0 --to 5000 --out morning sym2026.11.21
   elastick log repair --in-place sym2026.11.21";
 

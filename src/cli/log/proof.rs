@@ -1,0 +1,55 @@
+//! `log proof`: what a node that holds a window of the log must answer to `.rdb.windows`.
+
+use super::Job;
+use crate::cli::error::CliError;
+use crate::log::{Keep, LogError, LogReader, Proof, TableProof, survey, window_proof};
+use serde_json::{Map, Value as Json, json};
+use std::io::Write;
+use std::time::Instant;
+
+pub fn proof(job: &Job) -> Result<(), CliError> {
+    let (window, tables, json) = (job.window()?, job.tables()?, job.json()?);
+    let mut out = std::io::stdout().lock();
+    for path in &job.files {
+        let logged =
+            survey(path, job.limits, job.chunk_bytes, false, &mut |_, _| {}).map_err(CliError::failed)?.updates;
+        let window = window.start..window.end.min(logged);
+        if window.start > window.end {
+            return Err(CliError::Usage(format!("the log ends before update {}, it has {logged}", window.start)));
+        }
+        let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
+        let wanted = |table: &[u8]| tables.is_empty() || tables.iter().any(|name| name == table);
+        // All of the window is in the log, so there is nothing to wait for.
+        let proof: Result<Proof, LogError> =
+            window_proof(&mut reader, window.clone(), Instant::now(), |_, record, _| match wanted(record.table) {
+                true => Keep::Whole,
+                false => Keep::Skip,
+            });
+        let proof = proof.map_err(CliError::failed)?;
+        match json {
+            true => writeln!(out, "{}", to_json(window.start, window.end, &proof))?,
+            false => print(&mut out, window.start, window.end, &proof)?,
+        }
+    }
+    Ok(())
+}
+
+fn to_json(first: u64, last: u64, proof: &Proof) -> Json {
+    let table = |(name, table): (&[u8], TableProof)| {
+        // As text: JSON numbers lose the low bits of 64.
+        let hash = format!("{:016x}", table.hash);
+        let value = json!({ "updates": table.updates, "rows": table.rows, "hash": hash });
+        (String::from_utf8_lossy(name).into_owned(), value)
+    };
+    let tables: Map<String, Json> = proof.iter().map(table).collect();
+    json!({ "first": first, "last": last, "tables": tables })
+}
+
+fn print(out: &mut impl Write, first: u64, last: u64, proof: &Proof) -> std::io::Result<()> {
+    writeln!(out, "[{first}, {last})")?;
+    for (name, table) in proof.iter() {
+        let name = String::from_utf8_lossy(name);
+        writeln!(out, "  {name} {} updates {} rows {:016x}", table.updates, table.rows, table.hash)?;
+    }
+    Ok(())
+}
