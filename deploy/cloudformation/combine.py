@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Makes elastick.yaml, which launches everything with one command, from tickerplant.yaml and rdb-cluster.yaml.
+
+    deploy/cloudformation/combine.py            writes elastick.yaml
+    deploy/cloudformation/combine.py --check    fails if elastick.yaml is out of date
+
+What rdb-cluster.yaml imports from the tickerplant's stack becomes what that stack would have exported. Parameters, rules
+and conditions that both have must be the same in both. Works on the text, so that comments stay beside what they explain;
+comments between resources are left out, since a template that is sent along may have 51200 bytes.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE / "elastick.yaml"
+SECTIONS = ["Parameters", "Rules", "Conditions", "Resources", "Outputs"]
+DROPPED = {"TICKSTACK"}
+IMPORT = re.compile(r"Fn::ImportValue: !Sub '\$\{TICKSTACK\}-(\w+)'")
+
+HEAD = """\
+# Made by combine.py from tickerplant.yaml and rdb-cluster.yaml: change those.
+AWSTemplateFormatVersion: '2010-09-09'
+Description: 'elastick: file system, tickerplant and one RDB cluster.'
+
+Metadata:
+  AWS::CloudFormation::Interface:
+    ParameterGroups:
+      - Label: {default: Amazon EC2}
+        Parameters: [AMI, SSHKEY, TICKINSTANCETYPE, ROOTDEVICE, ROOTVOLUME]
+      - Label: {default: Real-time database cluster}
+        Parameters: [RDBINSTANCETYPE, SCALETHRESHOLD, ROLLTHRESHOLD, MINNODES, MAXNODES, RDBOPTIONS, RDBPORT]
+      - Label: {default: Network}
+        Parameters: [VPCID, SUBNETID, SUBNETID2, SUBNETID3, CLIENTCIDR, SSHCIDR]
+      - Label: {default: Tickerplant}
+        Parameters: [SCHEMA, ROLLTIME, TICKOPTIONS, TICKPORT, ZONENAME]
+      - Label: {default: Launching and ending}
+        Parameters: [PURCHASE, WARMPOOL, LAUNCHTIMEOUT, LEAVETIMEOUT, TURNOFF, TURNON, TIMEZONE]
+      - Label: {default: Keeping and watching}
+        Parameters: [BACKUP, KMSKEY, LOGRETENTION, LOGALARM, LAGALARM, ALARMTOPIC]
+"""
+
+
+def parse(text):
+    """{section: {name: its lines}}; comments before a name are left out."""
+    sections, section, name = {}, None, None
+    for line in text.splitlines():
+        if top := re.match(r"(\w+):$", line):
+            section, name = sections.setdefault(top[1], {}), None
+        elif entry := re.match(r"  ([\w:]+):", line):
+            name = entry[1]
+            section[name] = [line]
+        elif line.startswith("  #"):
+            name = None
+        elif line.strip() and name is not None:
+            section[name].append(line)
+    return sections
+
+
+def exports(outputs):
+    """{name of the export: expression of its value}."""
+    found = {}
+    for lines in outputs.values():
+        text = "\n".join(lines)
+        export = re.search(r"Export: \{Name: !Sub '\$\{AWS::StackName\}-(\w+)'\}", text)
+        if export:
+            found[export[1]] = re.search(r"^    Value: (.+)$", text, re.M)[1]
+    return found
+
+
+def combine(tick_text, rdb_text):
+    tick, rdb = parse(tick_text), parse(rdb_text)
+    values = exports(tick["Outputs"])
+
+    def resolved(line):
+        if "Fn::ImportValue" not in line:
+            return line
+        return IMPORT.sub(lambda found: values[found[1]], line)
+
+    out = [HEAD]
+    for section in SECTIONS:
+        merged = dict(tick[section])
+        for name, lines in rdb[section].items():
+            if name in DROPPED:
+                continue
+            lines = [resolved(line) for line in lines]
+            if merged.setdefault(name, lines) != lines:
+                raise SystemExit(f"combine.py: {section} {name} differs between the two templates")
+            if name == "RdbGroup" and section == "Resources":
+                lines.insert(2, "    DependsOn: TickGroup")
+        gap = "\n\n" if section == "Resources" else "\n"
+        out.append(f"{section}:\n" + gap.join("\n".join(lines) for lines in merged.values()) + "\n")
+    text = "\n".join(out)
+    if "TICKSTACK" in text:
+        raise SystemExit("combine.py: something of the other stack is left")
+    return text
+
+
+def current():
+    """elastick.yaml as it should be."""
+    return combine((HERE / "tickerplant.yaml").read_text(), (HERE / "rdb-cluster.yaml").read_text())
+
+
+def main():
+    if sys.argv[1:] == ["--check"]:
+        if OUT.read_text() != current():
+            sys.exit("combine.py: elastick.yaml is out of date; run deploy/cloudformation/combine.py")
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    else:
+        OUT.write_text(current())
+
+
+if __name__ == "__main__":
+    main()
