@@ -32,6 +32,8 @@ const PURE: &[&str] = &[
     "src/tick/filter",
     "src/rdb/policy",
     "src/fleet/group",
+    "src/fleet/scaling",
+    "src/fleet/back_off",
 ];
 const IMPURE_WORDS: &[&str] = &[
     "std::fs",

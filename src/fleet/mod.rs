@@ -12,6 +12,7 @@ pub mod group;
 pub mod local;
 mod notice;
 pub mod protocol;
+pub mod scaling;
 pub mod supervisor;
 
 pub use notice::{Notice, Reason};
@@ -37,6 +38,8 @@ pub enum Stage {
     Starting,
     /// Running and ready: a node that waits in its queue, or has left it for live.
     InService,
+    /// Kept aside, and not counted: in a warm pool, or in standby.
+    Standby,
     /// Told to end.
     Terminating,
 }
@@ -47,11 +50,12 @@ impl Stage {
             Stage::Pending => "pending",
             Stage::Starting => "starting",
             Stage::InService => "in service",
+            Stage::Standby => "standby",
             Stage::Terminating => "terminating",
         }
     }
 
-    pub const ALL: [Stage; 4] = [Stage::Pending, Stage::Starting, Stage::InService, Stage::Terminating];
+    pub const ALL: [Stage; 5] = [Stage::Pending, Stage::Starting, Stage::InService, Stage::Standby, Stage::Terminating];
 
     pub fn from_name(name: &str) -> Option<Stage> {
         Stage::ALL.into_iter().find(|stage| stage.name() == name)
@@ -76,7 +80,7 @@ pub struct Member {
 impl Member {
     /// Whether it is one of those that the group's desired capacity counts.
     pub fn counts(&self) -> bool {
-        self.stage != Stage::Terminating
+        !matches!(self.stage, Stage::Standby | Stage::Terminating)
     }
 }
 
@@ -114,6 +118,9 @@ pub enum FleetError {
     /// No answer came, or one of a fault inside: it may have been carried out or not.
     #[error("{call}: whether it was carried out is not known: {reason}")]
     Unsure { call: &'static str, reason: String },
+    /// The credentials of this process are missing, expired, or not taken.
+    #[error("{call}: the credentials of this instance's role were not accepted: {reason}")]
+    Credentials { call: &'static str, reason: String },
     /// This process lacks a permission.
     #[error("{call} is not allowed: the role of this instance needs the permission {permission} ({reason})")]
     Denied { call: &'static str, permission: &'static str, reason: String },
@@ -126,9 +133,9 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request may succeed later, if only because an operator has put something right.
     pub fn may_pass(&self) -> bool {
-        matches!(self, FleetError::Unreachable { .. } | FleetError::Busy { .. } | FleetError::Unsure { .. })
+        !matches!(self, FleetError::Refused(_))
     }
 }
 

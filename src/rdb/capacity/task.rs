@@ -15,7 +15,7 @@ pub(super) struct Task {
     began: Instant,
     at: Instant,
     back_off: BackOff,
-    said: Option<FleetError>,
+    said: Option<Box<FleetError>>,
 }
 
 impl Task {
@@ -53,9 +53,9 @@ impl Task {
 
     /// To be tried again; `chance` is from 0 to 1.
     pub fn failed(&mut self, error: &FleetError, chance: f64) {
-        if self.said.as_ref() != Some(error) {
+        if self.said.as_deref() != Some(error) {
             log::warn!("{}, trying again: {error}", self.trouble);
-            self.said = Some(error.clone());
+            self.said = Some(Box::new(error.clone()));
         }
         let pause = Duration::from_nanos(self.back_off.pause_ns(chance));
         let now = Instant::now();

@@ -1,0 +1,346 @@
+use super::launches::{Launches, Trouble};
+use super::*;
+use crate::fleet::{Description, Member, Stage};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const TIMEOUT_NS: u64 = 100;
+
+fn unsure() -> FleetError {
+    FleetError::Unsure { call: "SetDesiredCapacity", reason: "timeout".to_string() }
+}
+
+fn busy() -> FleetError {
+    FleetError::Busy { call: "SetDesiredCapacity", reason: "Throttling".to_string() }
+}
+
+fn granted(desired: u32) -> Next {
+    Next::Over(Capacity::Granted { desired })
+}
+
+#[test]
+fn enough_is_granted_without_a_change() {
+    assert_eq!(Request::new(3).step(Heard::Described { desired: 3, max: 9 }), granted(3));
+    assert_eq!(Request::new(3).step(Heard::Described { desired: 7, max: 9 }), granted(7));
+}
+
+#[test]
+fn too_few_are_raised_to_what_is_wanted() {
+    let mut request = Request::new(3);
+    assert_eq!(request.step(Heard::Described { desired: 1, max: 9 }), Next::Set(3));
+    assert_eq!(request.step(Heard::Done), granted(3));
+}
+
+#[test]
+fn a_lost_answer_is_read_back_before_anything_is_repeated() {
+    let mut request = Request::new(3);
+    request.step(Heard::Described { desired: 2, max: 9 });
+    assert_eq!(request.step(Heard::Failed(unsure())), Next::Describe);
+    assert_eq!(request.step(Heard::Described { desired: 3, max: 9 }), granted(3));
+}
+
+#[test]
+fn answers_that_keep_being_lost_are_left_for_later() {
+    let mut request = Request::new(3);
+    for _ in 0..SETBACKS_MOST {
+        request.step(Heard::Described { desired: 2, max: 9 });
+        assert_eq!(request.step(Heard::Failed(unsure())), Next::Describe);
+    }
+    request.step(Heard::Described { desired: 2, max: 9 });
+    assert_eq!(request.step(Heard::Failed(unsure())), Next::Later(unsure()));
+}
+
+#[test]
+fn what_is_put_off_is_left_for_later() {
+    assert_eq!(Request::new(3).step(Heard::Failed(busy())), Next::Later(busy()));
+    let mut request = Request::new(3);
+    request.step(Heard::Described { desired: 2, max: 9 });
+    assert_eq!(request.step(Heard::Failed(busy())), Next::Later(busy()));
+}
+
+#[test]
+fn a_group_at_its_maximum_refuses_and_says_so() {
+    let next = Request::new(5).step(Heard::Described { desired: 4, max: 4 });
+    assert!(matches!(next, Next::Over(Capacity::Refused { desired: 4, reason }) if reason.contains("maximum of 4")));
+}
+
+#[test]
+fn a_group_below_its_maximum_grows_up_to_it_before_it_refuses() {
+    let mut request = Request::new(5);
+    assert_eq!(request.step(Heard::Described { desired: 1, max: 4 }), Next::Set(4));
+    assert!(matches!(request.step(Heard::Done), Next::Over(Capacity::Refused { desired: 4, .. })));
+}
+
+#[test]
+fn limits_that_changed_in_between_are_read_again() {
+    let mut request = Request::new(5);
+    request.step(Heard::Described { desired: 1, max: 6 });
+    let invalid = FleetError::Refused("New SetDesiredCapacity value 5 is above max value 3".to_string());
+    assert_eq!(request.step(Heard::Failed(invalid)), Next::Describe);
+    assert_eq!(request.step(Heard::Described { desired: 1, max: 3 }), Next::Set(3));
+}
+
+#[test]
+fn a_value_that_is_refused_again_and_again_is_refused() {
+    let mut request = Request::new(5);
+    let invalid = FleetError::Refused("no".to_string());
+    for _ in 0..SETBACKS_MOST {
+        request.step(Heard::Described { desired: 1, max: 6 });
+        assert_eq!(request.step(Heard::Failed(invalid.clone())), Next::Describe);
+    }
+    request.step(Heard::Described { desired: 1, max: 6 });
+    let refused = Capacity::Refused { desired: 1, reason: "no".to_string() };
+    assert_eq!(request.step(Heard::Failed(invalid)), Next::Over(refused));
+}
+
+/// A group as its service keeps it.
+#[derive(Clone, Debug)]
+struct Service {
+    desired: u32,
+    max: u32,
+    launched: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    None,
+    /// Refused before anything happened.
+    PutOff,
+    /// Nothing happened, but that is not known.
+    LostBefore,
+    /// It was carried out, but that is not known.
+    LostAfter,
+}
+
+impl Service {
+    fn set(&mut self, desired: u32, fault: Fault) -> Heard {
+        if matches!(fault, Fault::PutOff) {
+            return Heard::Failed(busy());
+        }
+        if matches!(fault, Fault::LostBefore) {
+            return Heard::Failed(unsure());
+        }
+        if desired > self.max {
+            return Heard::Failed(FleetError::Refused("above max".to_string()));
+        }
+        self.launched += desired.saturating_sub(self.desired);
+        self.desired = desired;
+        match fault {
+            Fault::LostAfter => Heard::Failed(unsure()),
+            _ => Heard::Done,
+        }
+    }
+
+    fn describe(&self, fault: Fault) -> Heard {
+        match fault {
+            Fault::None => Heard::Described { desired: self.desired, max: self.max },
+            _ => Heard::Failed(busy()),
+        }
+    }
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        3 => Just(Fault::None),
+        1 => Just(Fault::PutOff),
+        1 => Just(Fault::LostBefore),
+        1 => Just(Fault::LostAfter),
+    ]
+}
+
+/// A node that asks until it has its answer.
+struct Asker {
+    wanted: u32,
+    request: Request,
+    next: Next,
+    over: Option<Capacity>,
+}
+
+impl Asker {
+    fn new(wanted: u32) -> Asker {
+        Asker { wanted, request: Request::new(wanted), next: Next::Describe, over: None }
+    }
+
+    /// One call.
+    fn act(&mut self, service: &mut Service, fault: Fault) {
+        let heard = match self.next {
+            Next::Describe => service.describe(fault),
+            Next::Set(desired) => {
+                assert!(desired <= self.wanted);
+                service.set(desired, fault)
+            }
+            Next::Over(_) | Next::Later(_) => return,
+        };
+        self.next = self.request.step(heard);
+        match &self.next {
+            Next::Over(capacity) => self.over = Some(capacity.clone()),
+            Next::Later(_) => *self = Asker { over: self.over.take(), ..Asker::new(self.wanted) },
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn one_asker_launches_what_is_missing_and_no_more(
+        desired in 0u32..6, max in 0u32..8, wanted in 0u32..10, faults in prop::collection::vec(fault(), 0..40),
+    ) {
+        let desired = desired.min(max);
+        let mut service = Service { desired, max, launched: 0 };
+        let mut asker = Asker::new(wanted);
+        let faults = faults.into_iter().chain(std::iter::repeat_n(Fault::None, 4));
+        for fault in faults {
+            let before = service.desired;
+            asker.act(&mut service, fault);
+            prop_assert!(service.desired >= before, "never lowered");
+        }
+        prop_assert!(asker.over.is_some());
+        prop_assert_eq!(service.desired, desired.max(wanted.min(max)));
+        prop_assert_eq!(service.launched, wanted.min(max).saturating_sub(desired), "not one too many");
+        let is_granted = matches!(asker.over, Some(Capacity::Granted { .. }));
+        prop_assert_eq!(is_granted, wanted <= service.desired);
+    }
+
+    /// Two nodes that ask for the same, call by call in any order, do not add up.
+    #[test]
+    fn two_askers_for_the_same_are_one(
+        desired in 0u32..6, wanted in 0u32..8, turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
+    ) {
+        let mut service = Service { desired, max: 8, launched: 0 };
+        let mut askers = [Asker::new(wanted), Asker::new(wanted)];
+        let rest = (0..8).map(|n| (n % 2 == 0, Fault::None));
+        for (second, fault) in turns.into_iter().chain(rest) {
+            askers[usize::from(second)].act(&mut service, fault);
+        }
+        prop_assert_eq!(service.launched, wanted.saturating_sub(desired));
+        let granted = askers.iter().filter(|asker| matches!(asker.over, Some(Capacity::Granted { .. }))).count();
+        prop_assert_eq!(granted, 2);
+    }
+
+    /// Two that ask for different numbers: a set that crosses another may lower it, which the watch sees and asks again.
+    #[test]
+    fn askers_of_different_numbers_both_have_theirs_in_the_end(
+        wanted in prop::array::uniform2(1u32..8), turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
+    ) {
+        let mut service = Service { desired: 1, max: 8, launched: 0 };
+        let mut askers = wanted.map(Asker::new);
+        let mut watches = ["a", "b"].map(|own| Launches::new(own, TIMEOUT_NS));
+        let rest = (0..40).map(|n| (n % 2 == 0, Fault::None));
+        for (second, fault) in turns.into_iter().chain(rest) {
+            let (asker, watch) = (&mut askers[usize::from(second)], &mut watches[usize::from(second)]);
+            asker.act(&mut service, fault);
+            if let Some(Capacity::Granted { .. }) = asker.over.take() {
+                watch.granted(asker.wanted);
+            }
+            // The launch takes longer than all of this: no instance is seen.
+            let group = Description { desired: service.desired, max: 8, ..Description::default() };
+            let troubles = watch.look(&group, 0);
+            if troubles.iter().any(|trouble| matches!(trouble, Trouble::SetBack { .. })) {
+                *asker = Asker::new(asker.wanted);
+            }
+        }
+        prop_assert_eq!(service.desired, wanted[0].max(wanted[1]).max(1));
+    }
+}
+
+fn group(desired: u32, members: &[(&str, Stage)]) -> Description {
+    let member = |(instance, stage): &(&str, Stage)| Member {
+        instance: instance.to_string(),
+        stage: *stage,
+        process: None,
+        age: Duration::ZERO,
+        lead_time: None,
+        protected: false,
+    };
+    Description { desired, max: 9, members: members.iter().map(member).collect(), ..Description::default() }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+fn watch(joined: &[&str]) -> Launches {
+    let mut launches = Launches::new("a", TIMEOUT_NS);
+    launches.joined(names(joined));
+    launches
+}
+
+const UP: Stage = Stage::InService;
+
+#[test]
+fn an_instance_that_never_joins_is_late_once() {
+    let mut launches = watch(&["a"]);
+    let two = group(2, &[("a", UP), ("b", UP)]);
+    assert_eq!(launches.look(&two, 0), []);
+    assert!(launches.expects());
+    assert_eq!(launches.look(&two, 99), []);
+    assert_eq!(launches.look(&two, 100), [Trouble::Late { instance: "b".to_string(), waited_ns: 100 }]);
+    assert_eq!(launches.look(&two, 300), []);
+}
+
+#[test]
+fn one_that_joined_and_lost_its_connection_is_not_late() {
+    let mut launches = watch(&["a", "b"]);
+    let two = group(2, &[("a", UP), ("b", UP)]);
+    launches.look(&two, 0);
+    launches.joined(names(&["a"]));
+    launches.look(&two, 1);
+    assert_eq!(launches.look(&two, 500), []);
+}
+
+#[test]
+fn nobody_is_late_while_it_is_not_known_who_has_joined() {
+    let two = group(2, &[("a", UP), ("b", UP)]);
+    for joined in [&[][..], &["x"]] {
+        let mut launches = watch(joined);
+        launches.look(&two, 0);
+        assert_eq!(launches.look(&two, 500), []);
+    }
+}
+
+#[test]
+fn the_time_does_not_run_while_the_tickerplant_is_away() {
+    let mut launches = watch(&["a"]);
+    let two = group(2, &[("a", UP), ("b", UP)]);
+    launches.look(&two, 0);
+    launches.joined(names(&[]));
+    launches.joined(names(&["a"]));
+    assert_eq!(launches.look(&two, 150), []);
+    assert_eq!(launches.look(&two, 250).len(), 1);
+}
+
+#[test]
+fn instances_that_go_or_stand_by_are_not_late() {
+    let mut launches = watch(&["a"]);
+    let some = group(1, &[("a", UP), ("b", Stage::Terminating), ("c", Stage::Standby)]);
+    launches.look(&some, 0);
+    assert_eq!(launches.look(&some, 500), []);
+}
+
+#[test]
+fn capacity_that_is_not_filled_is_told_once_and_again_after_it_was() {
+    let mut launches = watch(&["a"]);
+    let short = group(2, &[("a", UP)]);
+    launches.look(&short, 0);
+    assert_eq!(launches.look(&short, 25), [Trouble::Missing { instances: 1, desired: 2 }]);
+    assert_eq!(launches.look(&short, 90), []);
+    launches.joined(names(&["a", "b"]));
+    assert_eq!(launches.look(&group(2, &[("a", UP), ("b", UP)]), 95), []);
+    launches.look(&short, 100);
+    assert_eq!(launches.look(&short, 125), [Trouble::Missing { instances: 1, desired: 2 }]);
+}
+
+#[test]
+fn capacity_that_was_set_back_before_it_was_filled_is_told() {
+    let mut launches = watch(&["a"]);
+    launches.granted(3);
+    assert_eq!(launches.look(&group(2, &[("a", UP)]), 0), [Trouble::SetBack { desired: 2, granted: 3 }]);
+}
+
+#[test]
+fn capacity_that_shrinks_after_it_was_filled_is_as_wanted() {
+    let mut launches = watch(&["a", "b"]);
+    launches.granted(2);
+    launches.look(&group(2, &[("a", UP), ("b", UP)]), 0);
+    assert_eq!(launches.look(&group(1, &[("a", UP)]), 1), []);
+}
