@@ -127,6 +127,13 @@ class Lab:
         self.server = None
         self.start_server()
 
+    def pause_server(self):
+        """The server answers nobody, as in an outage of the file system."""
+        self.server.send_signal(signal.SIGSTOP)
+
+    def resume_server(self):
+        self.server.send_signal(signal.SIGCONT)
+
     def start_server(self):
         """The NFS server as EFS is one: 4.1 only, no delegations, advisory locks, a lease."""
         configuration = self.directory / "ganesha.conf"
@@ -173,6 +180,7 @@ class Lab:
 
     def guest(self, name, options=OF_NODES):
         """A guest that runs and has the file system mounted with these options."""
+        self.resume_server()
         guest = self.guests.get(name)
         if guest is None:
             guest = self.guests[name] = Guest(self, name, 11 + len(self.guests))

@@ -17,7 +17,7 @@ class Connection:
     """One connection. Answers and pushed messages are kept apart, so a subscriber may also ask."""
 
     def __init__(self, address, user="tests:", capability=3, deadline_s=DEADLINE_S):
-        """`address` is a port on this machine, or the path of a Unix socket (a leading NUL: an abstract one)."""
+        """`address` is a port on this machine, (host, port), or the path of a Unix socket (a leading NUL: an abstract one)."""
         self.address = address
         self.deadline_s = deadline_s
         self.received = bytearray()
@@ -34,7 +34,9 @@ class Connection:
 
     def _dial(self, address):
         if isinstance(address, int):
-            sock = socket.create_connection(("127.0.0.1", address), timeout=self.deadline_s)
+            address = ("127.0.0.1", address)
+        if isinstance(address, tuple):
+            sock = socket.create_connection(address, timeout=self.deadline_s)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

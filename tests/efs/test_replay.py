@@ -1,0 +1,55 @@
+"""A node in another kernel replays the log by its path while the tickerplant appends to it."""
+
+import threading
+
+from harness.client import Connection
+from harness.scene import trades, update
+
+from .cluster import EfsCluster
+from .lab import DEFAULTS
+
+
+class Replay(EfsCluster):
+    """With the recommended options."""
+
+    rows_at_once = 500
+
+    def publish_beside(self):
+        """A publisher that goes on until it is told to stop; the account has what it sent."""
+        over = threading.Event()
+        thread = threading.Thread(target=lambda: [self.publish(1) for _ in iter(over.is_set, True)])
+        thread.start()
+
+        def stop():
+            over.set()
+            thread.join()
+
+        self.addCleanup(stop)
+        return stop
+
+    def assert_replayed_by_path(self, node):
+        """It took the log from the file, not from the tickerplant's stream."""
+        self.assertNotRegex(node.printed(), "cannot go on|is streamed|fed from 0 on")
+
+    def test_a_node_replays_a_log_that_grows_all_the_while(self):
+        self.publish(200)
+        stop = self.publish_beside()
+        for _ in range(3):
+            node = self.start_node()
+            node.wait_for("live from update")
+            self.eventually(lambda: self.held_count() > 100_000, "the node has replayed")
+            self.assert_replayed_by_path(node)
+            node.kill()
+        node = self.start_node()
+        node.wait_for("live from update")
+        stop()
+        self.assert_held_once("the log grew during the replay")
+        self.assert_replayed_by_path(node)
+        self.assertIn("live from update", node.printed())
+
+
+class ReplayWithDefaults(Replay):
+    """With the options that AWS documents: sizes may be a minute old."""
+
+    of_tickerplant = DEFAULTS
+    of_nodes = DEFAULTS
