@@ -10,8 +10,8 @@ use super::group::GroupSync;
 use super::scan::Mark;
 use super::writer::Waker;
 use crate::config::Durability;
-use std::io;
 use rustix::io::Errno;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,7 +195,10 @@ impl Appender {
     /// does not have the file any more.
     fn poison_of(&self, what: &str, error: &io::Error) -> Poison {
         let no_more = [Errno::IO, Errno::STALE, Errno::NOLCK].map(|errno| Some(errno.raw_os_error()));
-        Poison { reason: format!("{what}: {error}"), is_lost: self.is_shared && no_more.contains(&error.raw_os_error()) }
+        Poison {
+            reason: format!("{what}: {error}"),
+            is_lost: self.is_shared && no_more.contains(&error.raw_os_error()),
+        }
     }
 
     fn fail(&mut self, action: &'static str, source: io::Error, poison: Poison) -> LogError {

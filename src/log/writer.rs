@@ -216,7 +216,6 @@ fn open_day(options: &LogOptions, date: Date, how: &How) -> Result<Day, LogError
     let opened = open::open(&path, how)?;
     let is_shared = fs::is_nfs(&opened.file);
     let (end, waker) = (opened.end, options.waker.clone());
-    let appender =
-        Appender::new(opened.file, &path, end, options.durability, is_shared, options.buffer_bytes, waker)?;
+    let appender = Appender::new(opened.file, &path, end, options.durability, is_shared, options.buffer_bytes, waker)?;
     Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), opened.report))
 }

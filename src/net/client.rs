@@ -1,5 +1,6 @@
 //! The blocking client: nodes, feeds, tools and tests talk to servers with it.
 
+use super::silence;
 use crate::config::Address;
 use proto::{
     Compression, DecodeError, EncodeError, FrameReader, Header, Limits, MessageKind, Value, View, Writer, compress,
@@ -175,6 +176,13 @@ impl Client {
     /// What both sides understand.
     pub fn capability(&self) -> u8 {
         self.capability
+    }
+
+    /// Has the connection fail when the server's host has been silent for about `most`: one that is gone does not say so.
+    pub fn end_after_silence(&self, most: Duration) {
+        if let Socket::Tcp(stream) = &self.socket {
+            silence::end_after(stream, most);
+        }
     }
 
     /// Whether the server is on this host.

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::message;
 use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
+use super::silence;
 use super::stream::Stream;
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
@@ -13,7 +14,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Tokens below this one are the waker's and the listeners'.
 pub(super) const FIRST_CONNECTION: usize = 64;
@@ -117,6 +118,13 @@ impl Control {
             if !std::mem::replace(&mut connection.dirty, true) {
                 self.dirty.push(conn);
             }
+        }
+    }
+
+    /// Has a connection fail when its peer's host has been silent for about `most`.
+    pub fn end_after_silence(&mut self, conn: ConnId, most: Duration) {
+        if let Some(Stream::Tcp(stream)) = self.get(conn).map(|connection| &connection.stream) {
+            silence::end_after(stream, most);
         }
     }
 

@@ -16,6 +16,7 @@ pub mod peer;
 pub mod reactor;
 mod replies;
 pub mod signals;
+mod silence;
 mod stream;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What node and tickerplant say to each other besides updates: elastick's own protocol, the paper's, and stock kdb+tick's.
 //! `ARCHITECTURE.md` section 4 has the table.
 
+use crate::lease::Epoch;
 use crate::log::Proof;
 use crate::net::message;
 use crate::table::{Schema, symbol, wire};
@@ -269,6 +270,9 @@ fn schemas(view: &View<'_>) -> Result<Vec<Schema>, String> {
 /// The answer to [`join`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
+    /// How often the right to write the log has changed hands.
+    pub epoch: Epoch,
+    pub log: Option<PathBuf>,
     pub date: i32,
     pub tip: u64,
     pub tables: Vec<Schema>,
@@ -283,6 +287,8 @@ pub struct Joined {
 pub fn joined(view: &View<'_>) -> Result<Joined, String> {
     let dict = view.dict().ok_or("the answer to .u.asg.join is no dictionary")?;
     Ok(Joined {
+        epoch: Epoch(index(dict.get(b"epoch")).unwrap_or_default()),
+        log: dict.get(b"log").as_ref().and_then(log_path),
         date: date(&dict)?,
         tip: index(dict.get(b"tip")).ok_or("no tip")?,
         tables: schemas(&dict.get(b"tables").ok_or("no tables")?)?,

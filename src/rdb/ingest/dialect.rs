@@ -1,12 +1,14 @@
 //! Three kinds of tickerplant: finding out which, and joining it.
 
 use super::{Fault, Ingest};
+use crate::lease::{Epoch, Fence};
 use crate::net::client::{Client, ClientError};
 use crate::net::message;
 use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Join};
 use crate::rdb::policy::{Event, Phase};
 use proto::{MessageKind, Value, View};
+use std::path::Path;
 
 /// What a tickerplant speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +125,7 @@ impl Ingest {
             Err(error) => return Err(Fault::Connection(format!("the tickerplant refuses this node: {error}"))),
         };
         let joined = messages::joined(&view).map_err(Fault::Connection)?;
+        self.pass_fence(joined.log.as_deref(), joined.epoch)?;
         if joined.drop {
             log::warn!("told to forget all rows: others hold this node's windows");
             self.step(Event::Dropped);
@@ -134,6 +137,17 @@ impl Ingest {
         self.date = Some(joined.date);
         self.tip = Some(joined.tip);
         Ok(true)
+    }
+
+    /// A tickerplant whose log another has taken over since says nothing that counts. Epochs of another directory are of other
+    /// logs, and a tickerplant without a log has none.
+    fn pass_fence(&mut self, log: Option<&Path>, epoch: Epoch) -> Result<(), Fault> {
+        let Some(dir) = log.and_then(Path::parent) else { return Ok(()) };
+        let known = self.fence.take().filter(|(of, _)| of == dir);
+        let (of, mut fence) = known.unwrap_or_else(|| (dir.to_path_buf(), Fence::default()));
+        let passed = fence.pass(epoch);
+        self.fence = Some((of, fence));
+        passed.map_err(|fenced| Fault::Connection(format!("the tickerplant was replaced: {fenced}")))
     }
 
     /// Stock kdb+tick: one string subscribes and tells where the log is.

@@ -17,11 +17,13 @@ use super::shared::{Ending, Shared, ShownWindow, State};
 use super::update::{self, Update};
 use crate::config::options::Protocol;
 use crate::config::units::Scale;
+use crate::lease::Fence;
 use crate::net::client::{Client, ClientError};
 use crate::table::store::{Store, Usage};
 use dialect::Dialect;
 use proto::{Header, Limits, MessageKind, View};
 use replay::Replay;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -31,6 +33,8 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_millis(20);
 /// Time for the tickerplant to accept a connection and to answer a call.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// A tickerplant whose host has been silent for so long is looked for anew.
+const SILENCE_MOST: Duration = Duration::from_secs(20);
 /// First and longest pause between attempts to connect; it doubles in between.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MOST: Duration = Duration::from_secs(5);
@@ -104,6 +108,8 @@ pub struct Ingest {
     replay: Option<Replay>,
     /// Threads that read the log, those among them that hang.
     readings: Arc<AtomicUsize>,
+    /// The directory of the log, and the latest epoch seen of it.
+    fence: Option<(PathBuf, Fence)>,
     /// The tickerplant of this connection is on this host.
     beside_tickerplant: bool,
     /// The date has to be asked for: a day has ended.
@@ -157,6 +163,7 @@ impl Ingest {
             out: Vec::new(),
             replay: None,
             readings: Arc::default(),
+            fence: None,
             beside_tickerplant: false,
             ask_date: false,
             rejoin: false,
@@ -184,6 +191,7 @@ impl Ingest {
                     log::info!("connected to the tickerplant at {address}");
                     told = false;
                     (self.connected, self.greeted) = (true, false);
+                    client.end_after_silence(SILENCE_MOST);
                     self.beside_tickerplant = client.is_on_this_host();
                     let result = self.session(&mut client);
                     self.connected = false;
@@ -395,8 +403,7 @@ impl Ingest {
         let grown = (usage.total_bytes() as u64).saturating_sub(self.watched.total_bytes() as u64);
         self.watched = usage;
         self.unwatched_bytes = 0;
-        let buffers =
-            (self.out.capacity() as u64).saturating_add(if replaying { self.replay_bytes() } else { 0 });
+        let buffers = (self.out.capacity() as u64).saturating_add(if replaying { self.replay_bytes() } else { 0 });
         let shared = &self.shared;
         let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
         let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();

@@ -17,6 +17,10 @@ use crate::tick::verify::Question;
 use proto::View;
 use proto::view::DictView;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A node whose host has been silent for so long is away, and its grace begins.
+const SILENCE_MOST: Duration = Duration::from_secs(20);
 
 impl Plant {
     /// The paper's `.u.asg.sub[t;s;q]`.
@@ -110,6 +114,7 @@ impl Plant {
         let subscription = Arc::clone(&join.subscription);
         self.members
             .insert(conn, Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false });
+        ctl.end_after_silence(conn, SILENCE_MOST);
         let refused = self.step_queue(Event::Join(join), request, ctl);
         if refused.is_some() {
             self.members.remove(&conn);
