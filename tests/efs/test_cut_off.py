@@ -1,79 +1,152 @@
-"""The file system does not answer, the tickerplant's host is cut off, another tickerplant takes its place."""
+"""The file system does not answer; the tickerplant's host is cut off; another tickerplant takes its place."""
 
-import time
+import pathlib
 
 from harness import tplog
-from harness.client import Connection, KdbError
+from harness.client import Connection
 from harness.cluster import GONE
+from harness.process import eventually
 from harness.scene import trades, update
 
 from .cluster import EfsCluster
-from .lab import EFS, LEASE_S, OF_TICKERPLANT
+from .lab import OF_TICKERPLANT
+
+TESTS = pathlib.Path(__file__).parents[1]
+NULL = 101
 
 
 class Outage(EfsCluster):
-    """The server is silent for less than a lease."""
+    """Silence that is shorter than a lease."""
 
-    def answers(self, feed, first):
-        """Whether an update is acknowledged within some seconds."""
+    def is_acknowledged(self, feed, first):
+        """Whether an update is answered within some seconds."""
+        feed.deadline_s = 3
         try:
             feed.ask(update("trade", trades(first, 1)))
             return True
         except GONE:
             return False
+        finally:
+            feed.deadline_s = 120
 
-    def test_nothing_is_acknowledged_meanwhile_and_all_goes_on_afterwards(self):
+    def outage(self, begin, end):
+        """Nothing is acknowledged while it lasts, nodes answer, and afterwards all goes on."""
         node = self.start_node()
         self.joined(1)
         self.publish(20)
         self.in_step()
-        self.lab.pause_server()
-        self.addCleanup(self.lab.resume_server)
-        feed = Connection(self.port, deadline_s=3)
+        feed = Connection(self.port)
         self.connections.append(feed)
-        first, self.next_seq = self.next_seq, self.next_seq + 1
-        self.assertFalse(self.answers(feed, first), "acknowledged what no server has")
-        self.unsure.append(first)
+        begin()
+        self.assertFalse(self.is_acknowledged(feed, self.next_seq), "acknowledged what no server has")
         self.assertGreaterEqual(self.ask(node, "count trade").v, len(self.acknowledged))
-        self.lab.resume_server()
-        self.assertEqual(feed.answer_or_error().t, 101, "the answer comes when the server is back")
+        end()
+        return feed
+
+    def test_a_server_that_is_silent_for_a_while_costs_time_only(self):
+        self.addCleanup(self.lab.resume_server)
+        first = self.next_seq + 20 * self.rows_at_once
+        feed = self.outage(self.lab.pause_server, self.lab.resume_server)
+        self.assertEqual(feed.answer_or_error().t, NULL, "the answer comes when the server is back")
         self.acknowledged.append(first)
+        self.next_seq = first + 1
         self.publish(20)
         self.assert_held_once("the server was silent for a while")
+
+    def test_a_tickerplant_that_was_cut_off_for_a_while_goes_on(self):
+        first = self.next_seq + 20 * self.rows_at_once
+        self.addCleanup(self.here.heal)
+        feed = self.outage(self.here.cut_off, self.here.heal)
+        self.eventually(lambda: self.ask(self.tp, "1+1") is not None, "the tickerplant answers")
+        answered = feed.answer_or_error().t == NULL
+        (self.acknowledged if answered else self.unsure).append(first)
+        self.next_seq = first + 1
+        self.publish(20)
+        self.assert_held_once("the tickerplant was cut off for a while")
         self.assertTrue(self.tp.is_running())
 
 
-class TakeOver(EfsCluster):
-    """The tickerplant's host is cut off for longer than a lease."""
-
-    address = "10.99.0.100"
-    rows_at_once = 50
-
-    def start_tick_at_the_address(self, guest):
-        """A tickerplant at the address that moves with it."""
-        guest.run(f"ip addr show dev vec0 | grep -q {self.address} || ip addr add {self.address}/24 dev vec0")
-        guest.run(f"busybox arping -U -c 2 -I vec0 {self.address} || true")
-        tick = super().start_tick(guest=guest, port=5099)
-        self.port = tick.port = (self.address, 5099)
-        return tick
-
-    def start_tick(self):
-        return None
-
-    def publish_inside(self, guest, first):
-        """A publisher on the tickerplant's own host that notes each update that was acknowledged."""
-        program = self.directory / "publisher.py"
-        program.write_text(
-            f"""
-import sys; sys.path.insert(0, {str(self.root)!r})
+PUBLISHER = """
+import sys
+sys.path.insert(0, {tests!r})
 from harness.client import Connection
 from harness.scene import trades, update
-feed = Connection(5099, deadline_s=300)
+feed = Connection({port}, deadline_s=300)
 for seq in range({first}, {first} + 1_000_000):
     feed.ask(update("trade", trades(seq, 1)))
     print(seq, flush=True)
 """
-        )
-        output = f"{self.label}.publisher.out"
-        guest.ask("start", arguments=["python3", str(program)], output=f"/mnt/work/{output}")
-        return lambda: [int(line) for line in (self.lab.work / output).read_text().split("\n") if line.isdigit()]
+
+
+class TakeOver(EfsCluster):
+    """Cut off for longer than a lease, with another tickerplant in its place. The address goes with the tickerplant."""
+
+    address = "10.99.0.100"
+    number = 5099
+    tick_options = ("--start-grace", "60s", "--node-grace", "60s")
+
+    def setUp(self):
+        super().setUp()
+        self.spare = self.lab.guest("spare", OF_TICKERPLANT)
+
+    def start_tick(self, guest=None):
+        guest = guest or self.here
+        guest.run(f"ip addr add {self.address}/24 dev vec0; busybox arping -q -A -c 2 -I vec0 {self.address}")
+        super().start_tick(guest=guest, port=self.number)
+        self.port = self.tp._port = (self.address, self.number)
+        return self.tp
+
+    def publish_beside_the_tickerplant(self):
+        """A publisher on the tickerplant's own host. Answers a function: what it has been acknowledged so far."""
+        program = self.lab.work / f"{self.label}.publisher.py"
+        program.write_text(PUBLISHER.format(tests=str(TESTS), port=self.number, first=1_000_000))
+        output = self.lab.work / f"{self.label}.publisher.out"
+        arguments = ["python3", f"/mnt/work/{program.name}"]
+        pid = self.here.ask("start", arguments=arguments, output=f"/mnt/work/{output.name}")
+        self.addCleanup(lambda: self.here.ask("kill", pid=pid))
+        return lambda: [int(line) for line in output.read_text().splitlines() if line.isdigit()]
+
+    def take_over(self):
+        """Starts a tickerplant in the spare guest, again and again as a supervisor does, until the log is free."""
+
+        def started():
+            tick = self.start_tick_once()
+            return tick if tick is not None else None
+
+        return eventually(started, "the other tickerplant gets the log", 120)
+
+    def start_tick_once(self):
+        try:
+            return self.start_tick(self.spare)
+        except AssertionError as error:
+            self.assertIn("in use by another tickerplant", str(error))
+            return None
+
+    def test_there_are_never_two_writers_and_what_was_acknowledged_is_in_the_log_once(self):
+        first = self.tp
+        node = self.start_node()
+        self.joined(1)
+        self.publish(20)
+        noted = self.publish_beside_the_tickerplant()
+        self.eventually(lambda: len(noted()) > 20, "the publisher beside it is acknowledged")
+        # The address is given to another host soon after this one cannot be reached.
+        self.here.ask("start", arguments=["sh", "-c", f"sleep 3; ip addr del {self.address}/24 dev vec0"], output="/dev/null")
+        self.here.cut_off()
+        self.feed.close()
+        self.feed = None
+        self.assertGreaterEqual(self.ask(node, "count trade").v, len(self.acknowledged))
+        self.take_over()
+        self.publish(20)
+        self.eventually(lambda: self.states() == ["live"], "the node has found the other tickerplant")
+        self.here.heal()
+        self.assertEqual(first.wait(), 1, first.tail())
+        self.assertRegex(first.printed(), "no longer this tickerplant's to write")
+        self.publish(20)
+        inside = noted()
+        self.unsure += range(1_000_000, 1_000_001 + len(inside) + 1)
+        self.acknowledged += inside
+        self.unsure = [seq for seq in self.unsure if seq not in set(inside)]
+        logged = [seq for record in tplog.read(next(self.path.glob("sym????.??.??"))) for seq in record[2][4].v]
+        self.assertEqual(len(logged), len(set(logged)), "a row is logged twice")
+        self.assertEqual(sorted(set(self.acknowledged) - set(logged)), [], "acknowledged, and not in the log")
+        self.assert_held_once("another tickerplant took over")

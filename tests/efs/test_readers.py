@@ -1,0 +1,132 @@
+"""What a reader in another kernel sees of a log that lags, shrinks, is replaced, or is not there yet."""
+
+from harness.scene import trades, update
+
+from .cluster import EfsCluster
+from .lab import DEFAULTS, EFS, OF_TICKERPLANT
+
+
+class StaleSizes(EfsCluster):
+    """The nodes' kernel remembers sizes for ten minutes, and another process there keeps the log open."""
+
+    of_nodes = f"{DEFAULTS},actimeo=600"
+
+    def log(self):
+        """The day's log as the server has it."""
+        return next(path for path in self.path.glob("sym????.??.??"))
+
+    def test_a_tip_announced_before_the_file_shows_it_is_replayed_by_path(self):
+        self.publish(20)
+        first = self.start_node()
+        self.assert_held_once("the first node")
+        path = f"{EFS}/{self.path.name}/{self.log().name}"
+        watcher = self.there.ask("start", arguments=["tail", "-f", path], output="/dev/null")
+        self.addCleanup(lambda: self.there.ask("kill", pid=watcher))
+        old = self.there.run(f"stat -c %s {path}")
+        self.publish(100)
+        self.in_step()
+        first.kill()
+        node = self.start_node()
+        self.assert_held_once("the file had grown since it was looked at here")
+        self.assertNotRegex(node.printed(), "cannot go on|is streamed|fed from 0 on")
+        self.assertRegex(node.printed(), "live from update 0")
+        self.assertLess(int(old), self.log().stat().st_size)
+
+
+class StaleOpens(StaleSizes):
+    """Not even opening asks the server: a mount that breaks close-to-open. The size is never seen; the rows come all the same."""
+
+    of_nodes = f"{DEFAULTS},actimeo=600,nocto"
+
+
+class Shrinking(EfsCluster):
+    def cat_stopped_in_the_middle(self):
+        """`elastick log cat` in the nodes' guest, held up by whoever reads its output until `go` is there."""
+        from harness.process import binary
+
+        path = f"{EFS}/{self.path.name}/{self.log().name}"
+        command = (
+            f"{binary()} log cat {path} 2>/mnt/work/{self.label}.err | "
+            f"(head -c 100 >/dev/null; touch /mnt/work/{self.label}.begun; "
+            f"while [ ! -e /mnt/work/{self.label}.go ]; do sleep 0.1; done; cat >/dev/null)"
+        )
+        pid = self.there.ask("start", arguments=["bash", "-o", "pipefail", "-c", command], output="/dev/null")
+        self.eventually((self.lab.work / f"{self.label}.begun").exists, "the log is being read")
+        return pid
+
+    log = StaleSizes.log
+
+    def go_on(self, pid):
+        """Its exit code and what it said."""
+        (self.lab.work / f"{self.label}.go").touch()
+        self.eventually(lambda: self.there.ask("poll", pid=pid) is not None, "the reader ends")
+        return self.there.ask("poll", pid=pid), (self.lab.work / f"{self.label}.err").read_text()
+
+    def test_a_reader_of_a_log_that_is_cut_says_so(self):
+        self.publish(400)
+        self.tp.terminate()
+        pid = self.cat_stopped_in_the_middle()
+        with self.log().open("r+b") as file:
+            file.truncate(1000)
+        code, said = self.go_on(pid)
+        self.assertRegex(said, "has shrunk from [0-9]+ to 1000 bytes")
+        self.assertEqual(code, 1)
+
+    def test_a_log_that_was_cut_under_its_tickerplant_kills_nobody(self):
+        """Rows are gone, which nobody can undo; every process lives and says what it cannot read."""
+        self.publish(400)
+        with self.log().open("r+b") as file:
+            file.truncate(self.log().stat().st_size // 2)
+        node = self.start_node()
+        node.wait_for("cannot go on replaying|is streamed|fed from")
+        for process in (self.tp, node):
+            self.assertNotIn(EFS, process.guest.run(f"cat /proc/{process.pid}/maps"), "a file of the log is mapped")
+            self.assertEqual(self.ask(process, "1+1").v, 2)
+        self.assertTrue(node.is_running() and self.tp.is_running())
+
+
+class NewDay(EfsCluster):
+    """A new day's log that was looked for by name before it was there."""
+
+    of_nodes = DEFAULTS
+
+    def look_for_it(self):
+        """A process beside the nodes that asks for the name of tomorrow's log all the time."""
+        today = self.ask(self.tp, ".u.d+1")
+        name = self.tomorrow
+        command = f"while :; do [ -e {EFS}/{self.path.name}/{name} ]; done"
+        pid = self.there.ask("start", arguments=["bash", "-c", command], output="/dev/null")
+        self.addCleanup(lambda: self.there.ask("kill", pid=pid))
+        return today
+
+    @property
+    def tomorrow(self):
+        import datetime
+
+        log = next(path for path in self.path.glob("sym????.??.??"))
+        day = datetime.date(*map(int, log.name[3:].split(".")))
+        return f"sym{day + datetime.timedelta(days=1):%Y.%m.%d}"
+
+    def test_the_day_rolls_and_a_late_node_has_the_new_day_whole(self):
+        first = self.start_node()
+        self.publish(20)
+        self.assert_held_once("the old day")
+        self.look_for_it()
+        self.ask(self.tp, ".u.endofday[]")
+        self.acknowledged.clear()
+        self.publish(20)
+        self.assert_held_once("the new day")
+        late = self.start_node()
+        late.port
+        self.joined(2)
+        first.kill()
+        self.assert_held_once("the late node replayed the new day")
+        self.publish(5)
+        self.assert_held_once("and takes the feed")
+
+
+class NewDayByName(NewDay):
+    """As above with the recommended options: names that are missing are not remembered."""
+
+    of_nodes = EfsCluster.of_nodes
+    of_tickerplant = OF_TICKERPLANT
