@@ -2,8 +2,9 @@
 
 use super::{CliError, command_for, settings_of};
 use crate::config::{Limits, Program, Settings, options};
+use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
-use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, signals};
+use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, signals};
 use crate::queue::Params;
 use crate::table::symbol;
 use crate::tick::core::Tables;
@@ -83,8 +84,13 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         threads: 2,
         may_assign: !settings.is_on(&options::BLOCK_WRITES)?,
     };
-    let service = TickService::new(plant, service_options, parts.waker(), end).map_err(CliError::failed)?;
+    let waker = parts.waker();
+    let (_tap, watched) = Tap::new(move || drop(waker.wake()));
+    let service = TickService::new(plant, service_options, parts.waker(), end, watched).map_err(CliError::failed)?;
     let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
+    if settings.is_on(&options::METRICS_OPEN)? {
+        reactor.open_pages(http::OPEN);
+    }
     reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
     notifier.ready(&format!("listening on {port}"));
     let mut out = std::io::stdout();

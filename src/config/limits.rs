@@ -114,6 +114,14 @@ limits! {
         "Bytes of all that clients define on the tickerplant, as it would travel";
     core_query_time_ns, "limit-core-query-time", nanoseconds, 20_000_000, "20ms", [Tick],
         "Longest time of a query that runs on the tickerplant's own thread";
+    http_connections, "limit-http-connections", count, 64, "64", [Tick, Rdb],
+        "HTTP connections at the same time";
+    http_request_bytes, "limit-http-request", bytes, 8 << 10, "8KiB", [Tick, Rdb],
+        "Longest head of an HTTP request";
+    http_time_ns, "limit-http-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
+        "Time for an HTTP client to send a request, and to take its answer";
+    http_idle_ns, "limit-http-idle", nanoseconds, 120_000_000_000, "2m", [Tick, Rdb],
+        "Time an HTTP connection is kept between two requests";
     log_read_chunk_bytes, "limit-log-read-chunk", bytes, 1 << 20, "1MiB", [Tick, Rdb, Feed, Log],
         "Bytes of the log read at once";
     log_buffer_bytes, "limit-log-buffer", bytes, 4 << 20, "4MiB", [Tick],

@@ -148,6 +148,8 @@ options! {
     WORKSPACE: u64 = units::mebibytes, "workspace" letter Some('w'), value "MB", default Some("0"),
         programs &[Tick, Rdb];
         "Memory that this process may use, in MB; 0 for all of the server (or container)";
+    METRICS_OPEN: bool = units::switch, "metrics-open" programs &[Tick, Rdb];
+        "GET /metrics and /health on the port need no password where other callers do";
     BLOCK_WRITES: bool = units::switch, "block-writes" letter Some('b'), programs &[Tick, Rdb];
         "Clients may read but not assign (noupdate)";
     UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), variables &["QUDSPATH"],

@@ -129,6 +129,11 @@ impl Appender {
         self.written
     }
 
+    /// Bytes held back under durability `none`.
+    pub fn held_bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
     pub fn durable_tip(&self) -> u64 {
         self.group.as_ref().map_or(0, GroupSync::durable_index).max(self.durable_index)
     }

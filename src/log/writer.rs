@@ -152,6 +152,11 @@ impl LogWriter {
         self.appender.written().offset_bytes
     }
 
+    /// Bytes accepted under durability `none` and not written yet.
+    pub fn held_bytes(&self) -> u64 {
+        self.appender.held_bytes()
+    }
+
     /// Updates before this survive a power cut.
     pub fn durable_tip(&self) -> u64 {
         self.appender.durable_tip()

@@ -13,15 +13,15 @@ static REFUSALS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; L
 /// Metrics that are counted here.
 const COUNTED: [Id; 6] = [
     Id::ConnectionsAccepted,
-    Id::ConnectionsRefused,
+    Id::LoginsRefused,
     Id::HttpRequests,
     Id::CloudWatchSent,
     Id::CloudWatchFailed,
     Id::CloudWatchDropped,
 ];
 
-/// Limits that give a size and refuse nothing.
-const SIZES: [Limit; 2] = [Limit::log_read_chunk_bytes, Limit::log_buffer_bytes];
+/// Limits that refuse nothing: they give a size, or the point from which others are used sparingly.
+const SIZES: [Limit; 3] = [Limit::log_read_chunk_bytes, Limit::log_buffer_bytes, Limit::outboxes_bytes];
 
 /// Counts one.
 pub fn count(id: Id) {
@@ -32,16 +32,21 @@ pub fn count(id: Id) {
 
 /// A limit has refused something, or cut it off.
 pub fn refused(limit: Limit) {
+    refused_times(limit, 1);
+}
+
+/// As [`refused`], for more than one.
+pub fn refused_times(limit: Limit, times: u64) {
     if let Some(counter) = REFUSALS.get(limit as usize) {
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(times, Ordering::Relaxed);
     }
 }
 
-/// As [`refused`], if it was a limit that an object or message broke.
-pub fn refused_by(error: &DecodeError) {
+/// As [`refused`], if it was a limit that an object or message broke; `length` is the one for a message's length.
+pub fn refused_by(error: &DecodeError, length: Limit) {
     match error.kind {
         DecodeErrorKind::TooDeep { .. } => refused(Limit::depth),
-        DecodeErrorKind::MessageTooLong { .. } => refused(Limit::message_bytes),
+        DecodeErrorKind::MessageTooLong { .. } => refused(length),
         DecodeErrorKind::ExpandsTooFar { .. } => refused(Limit::decompressed_bytes),
         _ => {}
     }
@@ -109,7 +114,7 @@ mod tests {
     fn what_a_limit_refused_is_counted_under_its_name() {
         let before = refusals(Limit::depth);
         let deep = DecodeError { offset: 0, kind: DecodeErrorKind::TooDeep { max_depth: 1 } };
-        refused_by(&deep);
+        refused_by(&deep, Limit::message_bytes);
         assert!(refusals(Limit::depth) > before);
     }
 

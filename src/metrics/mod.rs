@@ -9,7 +9,9 @@ pub mod process;
 pub mod prometheus;
 pub mod snapshot;
 pub mod table;
+pub mod tap;
 
-pub use counts::{count, refused, refused_by};
-pub use snapshot::{Request, Snapshot};
+pub use counts::{count, refused, refused_by, refused_times};
+pub use snapshot::Snapshot;
 pub use table::{Id, Kind, Metric, Of, Process, Unit};
+pub use tap::{Request, Tap};

@@ -1,10 +1,6 @@
 //! The values of a process's metrics at one moment.
 
 use super::table::{Id, Process};
-use std::sync::mpsc::Sender;
-
-/// A question for the thread that owns the values: it fills a snapshot and sends it there.
-pub type Request = Sender<Snapshot>;
 
 /// A value, or that it is unknown.
 pub trait Figure {

@@ -166,7 +166,7 @@ metrics! {
     Connections = gauge(Both, "elastick_connections", "Connections of kdb+ clients that have finished their handshake")
         .cloudwatch("Connections", Unit::Count);
     ConnectionsAccepted = counter(Both, "elastick_connections_accepted_total", "Connections accepted, whatever became of them");
-    ConnectionsRefused = counter(Both, "elastick_logins_refused_total", "Logins refused for a wrong user or password, HTTP's included");
+    LoginsRefused = counter(Both, "elastick_logins_refused_total", "Logins refused for a wrong user or password, HTTP's included");
     InboxBytes = gauge(Both, "elastick_inbox_bytes", "Bytes of unfinished messages, over all connections");
     OutboxBytes = gauge(Both, "elastick_outbox_bytes", "Bytes that wait to be written, over all connections");
     HttpRequests = counter(Both, "elastick_http_requests_total", "HTTP requests answered, malformed ones included");

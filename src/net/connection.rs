@@ -1,5 +1,6 @@
 //! One connection: its socket, what has been read and not handled, what waits to be written.
 
+use super::http::Session;
 use super::outbox::Outbox;
 use super::peer::{CloseReason, Peer};
 use super::reactor::NetLimits;
@@ -19,8 +20,10 @@ pub(super) struct Connection {
     pub(super) peer: Option<Peer>,
     /// When the handshake must be done.
     pub(super) handshake_by: Instant,
-    /// What has been read of the handshake.
+    /// What has been read of the handshake, or of an HTTP request.
     pub(super) login: Vec<u8>,
+    /// It speaks HTTP.
+    pub(super) http: Option<Session>,
     /// Read and not handled yet: the start of a message, or messages that wait until the connection may go on.
     pub(super) frames: FrameReader,
     /// Its share in the account of all inboxes, in bytes.
@@ -63,6 +66,7 @@ impl Connection {
             peer: None,
             handshake_by,
             login: Vec::new(),
+            http: None,
             frames: FrameReader::new(limits.codec()),
             inbox_bytes: 0,
             outbox: Outbox::default(),

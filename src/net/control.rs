@@ -6,11 +6,13 @@ use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
 use super::silence;
 use super::stream::Stream;
+use crate::config::Limit;
+use crate::metrics::{self, Id, Snapshot};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use proto::DecodeError;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,6 +47,8 @@ pub struct Control {
     pub(super) inboxes_bytes: usize,
     pub(super) stopping: bool,
     pub(super) request: Option<Request>,
+    /// HTTP connections, by the moment at which each is closed unless it goes on.
+    pub(super) sessions: BTreeSet<(Instant, ConnId)>,
     slots: Vec<Slot>,
     free: BinaryHeap<Reverse<u32>>,
     open: usize,
@@ -64,6 +68,7 @@ impl Control {
             inboxes_bytes: 0,
             stopping: false,
             request: None,
+            sessions: BTreeSet::new(),
             slots: Vec::new(),
             free: BinaryHeap::new(),
             open: 0,
@@ -150,6 +155,7 @@ impl Control {
     /// The message being handled is not one, and what follows it cannot be trusted: a question is answered with what is
     /// wrong, then the connection is closed (kdb+'s `badmsg`).
     pub fn malformed(&mut self, conn: ConnId, error: DecodeError) {
+        metrics::refused_by(&error, self.limits.message_limit);
         if let Some(request) = self.request.take() {
             // On the wire an error's text has no quote.
             self.reply(request, message::error(error.to_string().trim_start_matches('\'').as_bytes()));
@@ -191,6 +197,23 @@ impl Control {
             let connection = slot.connection.as_ref()?;
             Some((ConnId { slot: number, generation: connection.generation }, connection.peer.as_ref()?))
         })
+    }
+
+    /// Tells what connections hold; what is used of limits goes to `used`.
+    pub fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>) {
+        let open = || self.slots.iter().filter_map(|slot| slot.connection.as_deref());
+        let fullest = |bytes: fn(&Connection) -> usize| open().map(bytes).max().unwrap_or(0) as u64;
+        snapshot.set(Id::Connections, open().filter(|connection| connection.peer.is_some()).count());
+        snapshot.set(Id::InboxBytes, self.inboxes_bytes);
+        snapshot.set(Id::OutboxBytes, self.outboxes_bytes);
+        used.extend([
+            (Limit::connections, self.open as u64),
+            (Limit::http_connections, self.sessions.len() as u64),
+            (Limit::inbox_bytes, fullest(|connection| connection.inbox_bytes)),
+            (Limit::inboxes_bytes, self.inboxes_bytes as u64),
+            (Limit::outbox_bytes, fullest(|connection| connection.outbox.bytes())),
+            (Limit::outboxes_bytes, self.outboxes_bytes as u64),
+        ]);
     }
 
     pub(super) fn get(&self, conn: ConnId) -> Option<&Connection> {
@@ -288,6 +311,9 @@ impl Control {
     pub(super) fn remove(&mut self, conn: ConnId) -> Option<Box<Connection>> {
         self.get(conn)?;
         let mut connection = self.slots.get_mut(conn.slot as usize)?.connection.take()?;
+        if let Some(session) = &connection.http {
+            self.sessions.remove(&(session.by, conn));
+        }
         self.free.push(Reverse(conn.slot));
         self.open = self.open.saturating_sub(1);
         self.outboxes_bytes = self.outboxes_bytes.saturating_sub(connection.outbox.bytes());

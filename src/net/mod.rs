@@ -8,6 +8,7 @@ pub mod client;
 mod connection;
 pub mod control;
 mod digest;
+pub mod http;
 mod listener;
 pub mod message;
 pub mod notify;

@@ -4,12 +4,17 @@
 //! write what it has queued. One read a turn and connection is the budget: a publisher that never pauses gets no more of the
 //! loop than any other.
 
+mod pages;
+
 use super::access::Access;
+use super::connection::Connection;
 use super::control::{Control, FIRST_CONNECTION, Request};
+use super::http::Page;
 use super::listener::Listeners;
 use super::notify::Heart;
 use super::peer::{CloseReason, ConnId, Peer};
-use crate::config::Limits;
+use crate::config::{Limit, Limits};
+use crate::metrics::{self, Id};
 use mio::{Events, Poll, Token, Waker};
 use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress, handshake};
 use std::collections::VecDeque;
@@ -49,12 +54,18 @@ pub trait Service {
     fn vital_signs(&mut self) -> Option<String> {
         Some(String::new())
     }
+    /// The page that an HTTP client asks for: a path from `/` on, without its query. None if there is no such page.
+    fn page(&mut self, _path: &str, _ctl: &mut Control) -> Option<Page> {
+        None
+    }
 }
 
 /// Bounds of the loop; see `config::limits` for what each means.
 #[derive(Clone, Debug)]
 pub struct NetLimits {
     pub message_bytes: u64,
+    /// Which limit that is.
+    pub message_limit: Limit,
     pub decompressed_bytes: u64,
     pub depth: usize,
     pub connections: usize,
@@ -64,6 +75,10 @@ pub struct NetLimits {
     pub outbox_bytes: usize,
     /// Sync messages of one connection without an answer; it is not read on before one is answered.
     pub open_requests: usize,
+    pub http_connections: usize,
+    pub http_request_bytes: usize,
+    pub http_time: Duration,
+    pub http_idle: Duration,
 }
 
 impl NetLimits {
@@ -71,6 +86,11 @@ impl NetLimits {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         NetLimits {
             message_bytes: limits.message_bytes.min(limits.inbox_bytes),
+            message_limit: if limits.inbox_bytes < limits.message_bytes {
+                Limit::inbox_bytes
+            } else {
+                Limit::message_bytes
+            },
             decompressed_bytes: limits.decompressed_bytes,
             depth: size(limits.depth),
             connections: size(limits.connections),
@@ -79,6 +99,10 @@ impl NetLimits {
             inboxes_bytes: size(limits.inboxes_bytes),
             outbox_bytes: size(limits.outbox_bytes),
             open_requests: 1 << 16,
+            http_connections: size(limits.http_connections),
+            http_request_bytes: size(limits.http_request_bytes),
+            http_time: Duration::from_nanos(limits.http_time_ns),
+            http_idle: Duration::from_nanos(limits.http_idle_ns),
         }
     }
 
@@ -102,6 +126,8 @@ pub struct Reactor<S> {
     /// Accepted and not through their handshake, in order of time.
     strangers: VecDeque<(Instant, ConnId)>,
     heart: Option<Heart>,
+    /// Pages that need no password.
+    open_pages: &'static [&'static str],
     pub service: S,
 }
 
@@ -140,7 +166,17 @@ impl<S: Service> Reactor<S> {
         let control = Control::new(parts.poll.registry().try_clone()?, parts.waker, limits);
         let events = Events::with_capacity(1024);
         let strangers = VecDeque::new();
-        Ok(Reactor { poll: parts.poll, events, control, listeners, access, strangers, heart: None, service })
+        Ok(Reactor {
+            poll: parts.poll,
+            events,
+            control,
+            listeners,
+            access,
+            strangers,
+            heart: None,
+            open_pages: &[],
+            service,
+        })
     }
 
     /// From now on each turn may tell the service manager that the loop lives.
@@ -206,6 +242,7 @@ impl<S: Service> Reactor<S> {
         }
         self.read_ready();
         self.drop_silent_strangers();
+        self.drop_slow_sessions();
         self.service.turn_ended(&mut self.control);
         self.write_dirty();
         self.close_closing();
@@ -228,7 +265,8 @@ impl<S: Service> Reactor<S> {
         }
         let stranger = self.strangers.front().map(|(by, _)| *by);
         let heart = self.heart.as_ref().and_then(Heart::due);
-        let next = [self.service.deadline(), stranger, heart].into_iter().flatten().min()?;
+        let session = self.control.sessions.first().map(|(by, _)| *by);
+        let next = [self.service.deadline(), stranger, heart, session].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
@@ -243,11 +281,13 @@ impl<S: Service> Reactor<S> {
                 }
             };
             if self.control.open() >= self.control.limits.connections {
+                metrics::refused(Limit::connections);
                 log::warn!("connection from {ip} refused: limit of {} connections", self.control.limits.connections);
                 continue;
             }
             match self.control.insert(stream, ip, local) {
                 Ok(conn) => {
+                    metrics::count(Id::ConnectionsAccepted);
                     let by = self.control.get(conn).map_or(self.control.now, |connection| connection.handshake_by);
                     self.strangers.push_back((by, conn));
                     self.control.queue_read(conn);
@@ -277,6 +317,9 @@ impl<S: Service> Reactor<S> {
         if connection.closing.is_some() {
             return 0;
         }
+        if connection.http.is_some() {
+            return self.read_http(conn);
+        }
         if connection.peer.is_none() {
             return self.read_login(conn);
         }
@@ -303,6 +346,7 @@ impl<S: Service> Reactor<S> {
             self.control.close_with(conn, reason);
         } else if held > 0 && self.control.inboxes_bytes > self.control.limits.inboxes_bytes {
             let limit = self.control.limits.inboxes_bytes;
+            metrics::refused(Limit::inboxes_bytes);
             self.control
                 .close_with(conn, CloseReason::Limit(format!("more than {limit} bytes of unfinished messages")));
         }
@@ -405,16 +449,19 @@ impl<S: Service> Reactor<S> {
         let Some(connection) = self.control.get_mut(conn) else { return read };
         match handshake::parse(&connection.login) {
             Ok(None) if connection.login.len() > limit => {
+                metrics::refused(Limit::handshake_bytes);
                 self.control.close_with(conn, CloseReason::Handshake("no end of the handshake"));
             }
             Ok(None) => {}
             Ok(Some((_, used))) if used > limit => {
+                metrics::refused(Limit::handshake_bytes);
                 self.control.close_with(conn, CloseReason::Handshake("user and password too long"));
             }
             Ok(Some((credentials, used))) => {
                 let login = std::mem::take(&mut connection.login);
                 if !self.access.allows(&credentials.user, &credentials.password) {
                     log::warn!("{:?} from {} refused: wrong user or password", credentials, connection.ip);
+                    metrics::count(Id::LoginsRefused);
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                     return read;
                 }
@@ -427,6 +474,7 @@ impl<S: Service> Reactor<S> {
                 // Messages may have come with the handshake.
                 self.control.queue_read(conn);
             }
+            Err(handshake::HandshakeError::Http) => self.begin_http(conn),
             Err(error) => {
                 log::info!("connection from {}: {error}", connection.ip);
                 self.control.close_with(conn, CloseReason::Handshake("no handshake"));
@@ -437,12 +485,14 @@ impl<S: Service> Reactor<S> {
 
     fn drop_silent_strangers(&mut self) {
         while let Some((by, conn)) = self.strangers.front().copied() {
-            let waits = self.control.get(conn).is_some_and(|connection| connection.peer.is_none());
+            let is_silent = |of: &Connection| of.peer.is_none() && of.http.is_none();
+            let waits = self.control.get(conn).is_some_and(is_silent);
             if waits && by > self.control.now {
                 return;
             }
             self.strangers.pop_front();
             if waits {
+                metrics::refused(Limit::handshake_ns);
                 self.control.close_with(conn, CloseReason::Handshake("no handshake in time"));
             }
         }
@@ -456,6 +506,7 @@ impl<S: Service> Reactor<S> {
             if self.control.write(conn) {
                 self.service.writable(conn, &mut self.control);
             }
+            self.http_written(conn);
         }
     }
 

@@ -4,11 +4,22 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
 
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl Stream {
+    /// Says that nothing more will be written.
+    pub(super) fn shutdown_write(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
 }
 
 impl Read for Stream {

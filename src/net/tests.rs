@@ -1,7 +1,10 @@
 //! The loop against real sockets.
 
+mod http;
+
 use super::access::{Access, Everyone};
 use super::client::ClientError;
+use super::http::{self as pages, Page};
 use super::*;
 use crate::config::{Address, Limits};
 use proto::{Header, MessageKind, Value, encode};
@@ -11,6 +14,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Length of the page `/large`.
+const LARGE_BYTES: usize = 20 << 20;
 
 /// Answers each question with what it asked. `"later"` is answered after the next one, `"stop"` ends the loop, `"pause"` stops
 /// reading its connection until anyone sends `"resume"`.
@@ -59,6 +65,13 @@ impl Service for Echo {
         None
     }
     fn timer(&mut self, _: &mut Control) {}
+    fn page(&mut self, path: &str, _: &mut Control) -> Option<Page> {
+        match path {
+            pages::METRICS => Some(Page::text(200, &format!("page {path}"))),
+            "/large" => Some(Page::text(200, &"x".repeat(LARGE_BYTES - 1))),
+            _ => None,
+        }
+    }
 }
 
 struct Running {
@@ -70,6 +83,15 @@ struct Running {
 
 impl Running {
     fn with(limits: Limits, access: Box<dyn Access>, unix: Option<&std::path::Path>) -> Running {
+        Running::with_open_pages(limits, access, unix, &[])
+    }
+
+    fn with_open_pages(
+        limits: Limits,
+        access: Box<dyn Access>,
+        unix: Option<&std::path::Path>,
+        open: &'static [&'static str],
+    ) -> Running {
         let mut listeners = Listeners::tcp(&"127.0.0.1:0".parse().unwrap()).unwrap();
         if let Some(directory) = unix {
             listeners.unix(directory);
@@ -79,6 +101,7 @@ impl Running {
         let (port, waker) = (listeners.port(), parts.waker());
         let echo = Echo { events: sender, late: None, paused: None };
         let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&limits), echo).unwrap();
+        reactor.open_pages(open);
         let thread = Some(std::thread::spawn(move || reactor.run().unwrap()));
         Running { port, events, waker, thread }
     }

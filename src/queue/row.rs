@@ -53,6 +53,17 @@ pub const COLUMNS: [&str; 20] = [
     "rows", "bytes", "next", "verified", "port", "held", "leaving",
 ];
 
+impl Subscriber {
+    /// What it is doing, as [`Row::state`] says it.
+    pub fn shown_state(&self) -> &'static str {
+        match (self.resume_by_ns, self.leaving) {
+            (Some(_), _) => "away",
+            (None, Some(_)) => "leaving",
+            (None, None) => self.state.name(),
+        }
+    }
+}
+
 impl Queue {
     /// The table, in the order of coming.
     pub fn rows(&self) -> Vec<Row> {
@@ -82,11 +93,7 @@ impl Queue {
             first_index,
             last_index,
             node: sub.node.as_ref().map(|node| node.0.clone()).unwrap_or_default(),
-            state: match (sub.resume_by_ns, sub.leaving) {
-                (Some(_), _) => "away",
-                (None, Some(_)) => "leaving",
-                (None, None) => sub.state.name(),
-            },
+            state: sub.shown_state(),
             memory_percent: status.memory_percent,
             rows: status.rows,
             bytes: status.bytes,

@@ -1,6 +1,8 @@
 //! From a client's message to the object of its answer.
 
 use super::pool::Allowance;
+use crate::config::Limit;
+use crate::metrics;
 use crate::q::error::QError;
 use crate::q::host::Host;
 use crate::q::{Limits, eval_message, from_view, to_wire};
@@ -16,7 +18,10 @@ fn limits() -> proto::Limits {
 /// # Errors
 /// By kdb+'s names: of the message (`badmsg`, `limit`), of the evaluation, or of a result that cannot travel.
 pub fn evaluate(host: &mut dyn Host, body: &[u8], endian: Endian, allowance: Allowance) -> Result<Vec<u8>, QError> {
-    let bad = |error: DecodeError| QError::with(error.term(), error.to_string());
+    let bad = |error: DecodeError| {
+        metrics::refused_by(&error, Limit::message_bytes);
+        QError::with(error.term(), error.to_string())
+    };
     let (view, _) = View::parse(body, endian, &limits()).map_err(bad)?;
     let message = from_view(&view)?;
     let query_limits = Limits { deadline: allowance.deadline, memory_bytes: allowance.memory_bytes };

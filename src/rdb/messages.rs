@@ -344,6 +344,10 @@ pub enum Told {
         first: u64,
         last: u64,
     },
+    /// Nodes that wait in the queue behind the live one.
+    Waiting {
+        nodes: u64,
+    },
     Need {
         desired: u32,
     },
@@ -399,6 +403,7 @@ pub fn told(view: &View<'_>) -> Result<Told, String> {
             let desired = index(next()).and_then(|desired| u32::try_from(desired).ok());
             Told::Need { desired: desired.ok_or_else(|| missing("number of nodes"))? }
         }
+        b".u.asg.waiting" => Told::Waiting { nodes: index(next()).ok_or_else(|| missing("number of nodes"))? },
         b".u.asg.bye" => {
             let reason = next().and_then(|reason| reason.text()).unwrap_or_default();
             Told::Bye { reason: String::from_utf8_lossy(reason).into_owned() }

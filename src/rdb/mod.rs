@@ -2,6 +2,7 @@
 
 pub mod capacity;
 pub mod evaluate;
+pub mod figures;
 pub mod globals;
 pub mod host;
 pub mod ingest;

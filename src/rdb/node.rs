@@ -7,11 +7,12 @@ use super::meter::Meter;
 use super::options::NodeOptions;
 use super::pool::{Bounds, Evaluate, Pool};
 use super::report::Constants;
-use super::service::Queries;
+use super::service::{Queries, Watched};
 use super::shared::{Ending, Shared};
 use crate::fleet::Fleet;
+use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
-use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, signals};
+use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, signals};
 use crate::sys::memory::Sources;
 use crate::table::store::Store;
 use crate::table::symbol;
@@ -32,6 +33,7 @@ pub struct Node {
     ingest: Ingest,
     shared: Arc<Shared>,
     identity: Identity,
+    tap: Option<Tap>,
 }
 
 /// A name that no other process has: host, process, and when it was made.
@@ -70,7 +72,7 @@ pub fn prepare(
     let parts = Parts::new()?;
     let waker = parts.waker();
     let asked_to_end = signals::on_termination(Arc::clone(&waker))?;
-    let on_end = Arc::clone(&waker);
+    let (on_end, on_request) = (Arc::clone(&waker), Arc::clone(&waker));
     let to_manager = notifier.clone();
     shared.set_wake(Box::new(move || {
         to_manager.stopping();
@@ -85,6 +87,7 @@ pub fn prepare(
         port: identity.port,
         policy: options.policy.clone(),
     };
+    let shown = constants.clone();
     let threads = options.query_threads.max(1);
     let share_bytes = budget_bytes / threads as u64;
     let memory_bytes = options.limits.query_memory_bytes.min(share_bytes.max(QUERY_MEMORY_LEAST_BYTES));
@@ -93,12 +96,18 @@ pub fn prepare(
     let (done, answered) = mpsc::channel();
     let on_done = move || drop(waker.wake());
     let pool = Pool::start(threads, scope, bounds, evaluate, &done, on_done)?;
-    let queries = Queries::new(Arc::clone(&shared), pool, answered, asked_to_end);
+    let (tap, requests) = Tap::new(move || drop(on_request.wake()));
+    let watched = Watched { constants: shown, limits: options.limits.clone(), requests };
+    let queries = Queries::new(Arc::clone(&shared), pool, answered, asked_to_end, watched);
     let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
+    if options.metrics_open {
+        reactor.open_pages(http::OPEN);
+    }
     reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
-    let Link { asks, answers, .. } = capacity::start(fleet)?;
+    let Link { asks, answers, counters } = capacity::start(fleet)?;
+    shared.set_fleet(counters);
     let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
-    Ok(Node { reactor, ingest, shared, identity })
+    Ok(Node { reactor, ingest, shared, identity, tap: Some(tap) })
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
@@ -108,6 +117,11 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 impl Node {
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Snapshots of its metrics, for the one who publishes them.
+    pub fn tap(&mut self) -> Option<Tap> {
+        self.tap.take()
     }
 
     /// Runs until the node ends, and says why it did. For `ready` see [`Ingest::run`]; clients may connect before.

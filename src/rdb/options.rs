@@ -25,6 +25,8 @@ pub struct NodeOptions {
     pub query_threads: usize,
     pub query_time: Duration,
     pub users: Option<PathBuf>,
+    /// The pages of metrics and health need no password.
+    pub metrics_open: bool,
     pub block_writes: bool,
     pub limits: Limits,
 }
@@ -69,6 +71,7 @@ impl NodeOptions {
             query_threads: if threads == 0 { cores } else { threads },
             query_time,
             users: settings.find(&options::USERS)?.or(access),
+            metrics_open: settings.is_on(&options::METRICS_OPEN)?,
             block_writes: settings.is_on(&options::BLOCK_WRITES)?,
             limits,
         })

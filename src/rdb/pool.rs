@@ -1,6 +1,8 @@
 //! Threads that answer queries, each query on a snapshot. Those that assign run again, one at a time.
 
 use super::host::{NodeScope, QueryHost};
+use crate::config::Limit;
+use crate::metrics;
 use crate::net::message;
 use crate::net::{ConnId, Peer, Request};
 use crate::q::error::QError;
@@ -178,6 +180,12 @@ impl Inner {
         match encoded {
             Ok(response) => message::for_peer(response, peer),
             Err(error) => {
+                self.scope.shared.query_errors.fetch_add(1, Ordering::Relaxed);
+                match error.name.as_ref() {
+                    b"stop" => metrics::refused(Limit::query_time_ns),
+                    b"wsfull" => metrics::refused(Limit::query_memory_bytes),
+                    _ => {}
+                }
                 log::debug!("a query of {peer} failed: {error}");
                 message::error(&error.name)
             }

@@ -1,7 +1,12 @@
 //! Clients' connections: messages go to the query threads, one of each connection at a time, answers come back.
 
+use super::figures;
 use super::pool::{Done, Job, Pool};
+use super::report::Constants;
 use super::shared::{Ending, Shared};
+use crate::config::Limits;
+use crate::metrics;
+use crate::net::http::{self, Page};
 use crate::net::{CloseReason, ConnId, Control, Peer, Service, signals};
 use proto::{Header, MessageKind};
 use std::sync::Arc;
@@ -12,19 +17,38 @@ use std::time::{Duration, Instant};
 /// Time for running queries to end when the node does.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// What is told to whoever watches the node.
+pub struct Watched {
+    pub constants: Constants,
+    pub limits: Limits,
+    /// Those who want the metrics; they wake the loop.
+    pub requests: Receiver<metrics::Request>,
+}
+
 /// What the readiness loop calls.
 pub struct Queries {
     pub(super) shared: Arc<Shared>,
     pub(super) pool: Pool,
     pub(super) done: Receiver<Done>,
     pub(super) asked_to_end: Arc<AtomicBool>,
+    watched: Watched,
     /// When the loop ends whether or not queries have.
     drained_by: Option<Instant>,
 }
 
 impl Queries {
-    pub fn new(shared: Arc<Shared>, pool: Pool, done: Receiver<Done>, asked_to_end: Arc<AtomicBool>) -> Queries {
-        Queries { shared, pool, done, asked_to_end, drained_by: None }
+    pub fn new(
+        shared: Arc<Shared>,
+        pool: Pool,
+        done: Receiver<Done>,
+        asked_to_end: Arc<AtomicBool>,
+        watched: Watched,
+    ) -> Queries {
+        Queries { shared, pool, done, asked_to_end, watched, drained_by: None }
+    }
+
+    fn snapshot(&self, ctl: &Control) -> metrics::Snapshot {
+        figures::snapshot(&self.shared, &self.watched.constants, &self.watched.limits, ctl)
     }
 
     fn end_if_drained(&mut self, ctl: &mut Control) {
@@ -49,6 +73,7 @@ impl Service for Queries {
         }
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         self.shared.queries_open.fetch_add(1, Ordering::SeqCst);
+        self.shared.queries.fetch_add(1, Ordering::Relaxed);
         // The next message of this connection may rely on what this one does.
         ctl.pause(conn);
         self.pool.push(Job { conn, request: ctl.request(), peer, body: body.to_vec(), endian: header.endian });
@@ -70,6 +95,10 @@ impl Service for Queries {
             self.shared.queries_open.fetch_sub(1, Ordering::SeqCst);
             ctl.resume(conn);
         }
+        while let Ok(request) = self.watched.requests.try_recv() {
+            // Whoever asked may have given up.
+            let _ = request.send(self.snapshot(ctl));
+        }
         if signals::is_asked(&self.asked_to_end) {
             self.shared.end(Ending::Asked);
         }
@@ -82,6 +111,14 @@ impl Service for Queries {
 
     fn timer(&mut self, ctl: &mut Control) {
         self.end_if_drained(ctl);
+    }
+
+    fn page(&mut self, path: &str, ctl: &mut Control) -> Option<Page> {
+        match path {
+            http::METRICS => Some(Page::metrics(&self.snapshot(ctl))),
+            http::HEALTH => Some(Page::health(figures::health(&self.shared))),
+            _ => None,
+        }
     }
 
     /// The loop serves queries while the ingest thread alone takes updates: neither is of use without the other. A node that

@@ -1,11 +1,13 @@
 //! What the thread that ingests lets the others see, and what they tell it.
 
+use super::capacity::CapacityCounters;
 use super::policy::Phase;
 use super::windows::Window;
 use crate::table::Sym;
 use crate::table::store::{SharedTables, Usage};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
 
 /// A window as it was when the state was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,12 @@ pub struct State {
     pub windows: Arc<[ShownWindow]>,
     pub phase: Phase,
     pub connected: bool,
+    /// When the ingest thread showed this.
+    pub shown_at: Instant,
+    /// Since when it is live; none while it is not.
+    pub live_since: Option<Instant>,
+    /// Nodes that wait behind this one, as the tickerplant last told.
+    pub waiting: Option<u64>,
     /// What the tickerplant speaks, once known.
     pub protocol: &'static str,
     /// Days from 2000.01.01.
@@ -73,6 +81,9 @@ impl Default for State {
             windows: Arc::default(),
             phase: Phase::Waiting,
             connected: false,
+            shown_at: Instant::now(),
+            live_since: None,
+            waiting: None,
             protocol: "",
             date: None,
             next: None,
@@ -111,6 +122,9 @@ pub struct Shared {
     state: RwLock<Arc<State>>,
     /// Queries that have not been answered.
     pub queries_open: AtomicU64,
+    /// Messages of clients since the process started, and those that ended with an error.
+    pub queries: AtomicU64,
+    pub query_errors: AtomicU64,
     /// Bytes that running queries hold. Lives as long as the process: threads count in it.
     pub query_bytes: &'static AtomicI64,
     /// Bytes of what clients have assigned, an estimate.
@@ -120,6 +134,8 @@ pub struct Shared {
     stopping: AtomicBool,
     ending: Mutex<Option<Ending>>,
     wake: OnceLock<Wake>,
+    /// What the fleet was asked, once there is one.
+    fleet: OnceLock<Arc<CapacityCounters>>,
 }
 
 impl Shared {
@@ -128,18 +144,30 @@ impl Shared {
             tables,
             state: RwLock::default(),
             queries_open: AtomicU64::new(0),
+            queries: AtomicU64::new(0),
+            query_errors: AtomicU64::new(0),
             query_bytes: Box::leak(Box::default()),
             global_bytes: AtomicI64::new(0),
             ingest_came_round: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             ending: Mutex::new(None),
             wake: OnceLock::new(),
+            fleet: OnceLock::new(),
         }
     }
 
     /// How to wake the thread that serves connections.
     pub fn set_wake(&self, wake: Wake) {
         let _ = self.wake.set(wake);
+    }
+
+    /// Where requests to the fleet are counted.
+    pub fn set_fleet(&self, counters: Arc<CapacityCounters>) {
+        let _ = self.fleet.set(counters);
+    }
+
+    pub fn fleet(&self) -> Option<&CapacityCounters> {
+        self.fleet.get().map(Arc::as_ref)
     }
 
     pub fn state(&self) -> Arc<State> {

@@ -1,4 +1,4 @@
-//! What the log needs of the file system beyond reading and writing.
+//! What is needed of the file system beyond reading and writing.
 
 use rustix::fs::{OFlags, fstatfs};
 use std::fs::{File, OpenOptions};
@@ -25,8 +25,40 @@ pub fn open_fresh(path: &Path) -> io::Result<File> {
     Ok(direct.unwrap_or(file))
 }
 
+/// Room on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// What this process may still write.
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+}
+
+/// The room where `path` is. May wait for the server of a network file system.
+///
+/// # Errors
+/// The system's.
+pub fn room(path: &Path) -> io::Result<Room> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(Room {
+        free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        total_bytes: found.f_blocks.saturating_mul(found.f_frsize),
+    })
+}
+
 /// Makes the name of a new or renamed file durable: a file survives a power cut only if its directory's entry does.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_tells_its_room() {
+        let room = room(&std::env::temp_dir()).expect("figures");
+        assert!(room.free_bytes <= room.total_bytes && room.total_bytes > 0);
+        assert!(super::room(Path::new("/no/such/place")).is_err());
+    }
 }

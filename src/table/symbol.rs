@@ -3,7 +3,9 @@
 //! Looking up a symbol's text takes no lock: slots are filled once, in blocks that never move. Interning takes a lock
 //! only for a symbol that is not there yet. Symbols come from peers, so their number and bytes are bounded.
 
+use crate::config::Limit;
 use crate::kernel::sym::Sym;
+use crate::metrics;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
@@ -71,7 +73,11 @@ impl Symbols {
         let limit = self.limit.load(Ordering::Relaxed);
         // Id 0 is the null symbol and never stored.
         let id = u32::try_from(ids.len() + 1).ok().filter(|&id| u64::from(id) <= limit);
-        let (id, (block, slot)) = id.map(|id| (id, place(id))).ok_or(TooManySymbols { limit })?;
+        let full = || {
+            metrics::refused(Limit::symbols);
+            TooManySymbols { limit }
+        };
+        let (id, (block, slot)) = id.map(|id| (id, place(id))).ok_or_else(full)?;
         let slots = self.blocks.get(block).ok_or(TooManySymbols { limit })?;
         let slots = slots.get_or_init(|| (0..1usize << (block as u32 + FIRST_BITS)).map(|_| OnceLock::new()).collect());
         if let Some(slot) = slots.get(slot) {

@@ -1,6 +1,8 @@
 //! What clients and the schema file have defined, besides what belongs to the tickerplant. Read by queries on other threads,
 //! changed by the owner alone.
 
+use crate::config::Limit;
+use crate::metrics;
 use crate::q::{QError, to_wire};
 use crate::table::{Sym, Value, symbol};
 use proto::Writer;
@@ -27,6 +29,11 @@ impl Globals {
         self.values.get(&name).map(|(value, _)| value)
     }
 
+    /// Bytes of what clients have defined, as it would travel.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// # Errors
     /// `wsfull` where all that clients have defined is over the limit.
     pub fn set(&mut self, name: Sym, value: Value) -> Result<(), QError> {
@@ -38,6 +45,7 @@ impl Globals {
         let before = self.values.get(&name).map_or(0, |(_, size)| *size);
         let bytes = self.bytes.saturating_sub(before).saturating_add(size);
         if bytes > self.bytes_most {
+            metrics::refused(Limit::globals_bytes);
             return Err(QError::with("wsfull", format!("clients may define {} bytes in all", self.bytes_most)));
         }
         self.bytes = bytes;

@@ -98,6 +98,8 @@ pub struct OwnerHost<'a> {
     pub codec: Limits,
     /// An update was accepted: the answer is held until it is as durable as promised.
     pub published: bool,
+    /// Something could not be defined: what clients define is at its limit.
+    pub globals_full: bool,
 }
 
 impl OwnerHost<'_> {
@@ -164,7 +166,9 @@ impl Host for OwnerHost<'_> {
         if !self.may_assign {
             return Err(QError::with("noupdate", "clients may not define anything here"));
         }
-        Arc::make_mut(self.globals).set(name, value)
+        let set = Arc::make_mut(self.globals).set(name, value);
+        self.globals_full |= matches!(&set, Err(error) if error.name.as_ref() == b"wsfull");
+        set
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {

@@ -176,6 +176,11 @@ pub fn group(desired: usize, joined: &[Vec<u8>]) -> Bytes {
     })
 }
 
+/// ``(`.u.asg.waiting; nodes)``.
+pub fn waiting(nodes: usize) -> Bytes {
+    call(".u.asg.waiting", 1, |writer| writer.atom_long(long(nodes as u64)))
+}
+
 /// ``(`.u.asg.bye; "reason")``.
 pub fn bye(reason: &str) -> Bytes {
     call(".u.asg.bye", 1, |writer| writer.chars(reason))

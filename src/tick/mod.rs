@@ -17,6 +17,7 @@ pub mod quarantine;
 pub mod query;
 pub mod schema_file;
 pub mod service;
+mod space;
 pub mod subscriptions;
 pub mod verify;
 pub mod worker;

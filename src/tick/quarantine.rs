@@ -44,15 +44,24 @@ impl Quarantine {
         Quarantine { kept: VecDeque::new(), bytes: 0, updates_most, bytes_most }
     }
 
-    /// Takes one in; the oldest make room.
-    pub fn add(&mut self, mut refused: Refused) {
+    /// Takes one in; the oldest make room. Answers how many did because there were too many, and because of their bytes.
+    pub fn add(&mut self, mut refused: Refused) -> (u64, u64) {
         refused.message.truncate(MESSAGE_BYTES);
         self.bytes = self.bytes.saturating_add(refused.held_bytes());
         self.kept.push_back(refused);
+        let (mut for_number, mut for_bytes) = (0u64, 0u64);
         while self.kept.len() > self.updates_most || self.bytes > self.bytes_most {
-            let Some(oldest) = self.kept.pop_front() else { return };
+            let reason = if self.kept.len() > self.updates_most { &mut for_number } else { &mut for_bytes };
+            *reason = reason.saturating_add(1);
+            let Some(oldest) = self.kept.pop_front() else { break };
             self.bytes = self.bytes.saturating_sub(oldest.held_bytes());
         }
+        (for_number, for_bytes)
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// What is kept, the oldest first.
@@ -81,14 +90,16 @@ mod tests {
     #[test]
     fn the_oldest_make_room() {
         let mut quarantine = Quarantine::new(2, 1 << 20);
-        (0..5).for_each(|time_ns| quarantine.add(refused(time_ns, 10)));
+        let out: Vec<_> = (0..5).map(|time_ns| quarantine.add(refused(time_ns, 10))).collect();
+        assert_eq!(out, [(0, 0), (0, 0), (1, 0), (1, 0), (1, 0)]);
         assert_eq!(quarantine.iter().map(|r| r.time_ns).collect::<Vec<_>>(), [3, 4]);
     }
 
     #[test]
     fn bytes_are_bounded_whatever_is_sent() {
         let mut quarantine = Quarantine::new(1000, 10_000);
-        (0..100).for_each(|time_ns| quarantine.add(refused(time_ns, 1 << 20)));
+        let out: u64 = (0..100).map(|time_ns| quarantine.add(refused(time_ns, 1 << 20)).1).sum();
+        assert_eq!(out as usize + quarantine.iter().len(), 100);
         assert!(quarantine.bytes <= 10_000);
         assert!(quarantine.iter().all(|r| r.message.len() == MESSAGE_BYTES && r.message_bytes == 1 << 20));
     }

@@ -7,14 +7,18 @@ use super::plant::Plant;
 use super::plant::calls::{self, Called, Caller};
 use super::query::{self, Bounds, Done, Query};
 use super::worker::Worker;
+use crate::config::Limit;
+use crate::metrics;
+use crate::net::http::{self, Page};
 use crate::net::{CloseReason, ConnId, Control, Peer, Request, Service, message, signals};
 use crate::q::{self, QError};
 use bytes::Bytes;
 use mio::Waker;
-use proto::{Endian, Header, Limits, MessageKind, View, Writer, types};
+use proto::{DecodeError, Endian, Header, Limits, MessageKind, View, Writer, types};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 /// A tickerplant as the loop drives it.
@@ -27,6 +31,8 @@ pub struct TickService {
     may_assign: bool,
     /// Set when the process was asked to end.
     end: Arc<AtomicBool>,
+    /// Those who want the metrics; they wake the loop.
+    watched: Receiver<metrics::Request>,
 }
 
 /// How messages that are no updates are handled.
@@ -53,10 +59,20 @@ impl TickService {
         options: ServiceOptions,
         waker: Arc<Waker>,
         end: Arc<AtomicBool>,
+        watched: Receiver<metrics::Request>,
     ) -> io::Result<TickService> {
         let ServiceOptions { codec, globals, query, own_query, threads, may_assign } = options;
         let queries = query::start(threads, query, codec, waker)?;
-        Ok(TickService { plant, codec, queries, globals: Arc::new(globals), own_bounds: own_query, may_assign, end })
+        Ok(TickService {
+            plant,
+            codec,
+            queries,
+            globals: Arc::new(globals),
+            own_bounds: own_query,
+            may_assign,
+            end,
+            watched,
+        })
     }
 
     fn little(&mut self, conn: ConnId, body: &[u8], ctl: &mut Control) {
@@ -74,8 +90,13 @@ impl TickService {
             Ok((_, used)) => {
                 self.malformed(caller, &format!("badmsg: {} bytes after the object", body.len() - used), ctl)
             }
-            Err(error) => self.malformed(caller, &error.to_string(), ctl),
+            Err(error) => self.no_object(caller, &error, ctl),
         }
+    }
+
+    fn no_object(&mut self, caller: Caller, error: &DecodeError, ctl: &mut Control) {
+        metrics::refused_by(error, Limit::message_bytes);
+        self.malformed(caller, &error.to_string(), ctl);
     }
 
     /// Bytes in a whole message that are no object: kdb+ closes the connection; who waits is told why first.
@@ -193,9 +214,15 @@ impl TickService {
             may_assign: self.may_assign,
             codec: self.codec,
             published: false,
+            globals_full: false,
         };
         let result = query::evaluate(&mut host, &object, self.own_bounds, &self.codec);
-        let published = host.published;
+        let (published, globals_full) = (host.published, host.globals_full);
+        if let Err(error) = &result
+            && !globals_full
+        {
+            query_refused(error, Limit::core_query_time_ns);
+        }
         let (answer, error) = query::answer(result, &peer);
         if published && error.is_none() {
             if let Some(request) = request {
@@ -230,6 +257,9 @@ impl TickService {
         while let Some(done) = self.queries.result() {
             match done {
                 Done::Answer { conn, request, answer, error } => {
+                    if let Some(error) = &error {
+                        query_refused(error, Limit::query_time_ns);
+                    }
                     self.answered(conn, request, answer, error, ctl);
                     ctl.resume(conn);
                 }
@@ -240,6 +270,15 @@ impl TickService {
                 }
             }
         }
+    }
+}
+
+/// Counts a query that one of its limits has ended.
+fn query_refused(error: &QError, time: Limit) {
+    match error.name.as_ref() {
+        b"stop" => metrics::refused(time),
+        b"wsfull" => metrics::refused(Limit::query_memory_bytes),
+        _ => {}
     }
 }
 
@@ -264,15 +303,11 @@ impl Service for TickService {
             return self.little(conn, body, ctl);
         }
         let caller = Caller { conn, request: ctl.request() };
-        let little =
-            View::parse(body, Endian::Big, &self.codec).map_err(|error| error.to_string()).and_then(|(view, _)| {
-                let mut little = Vec::with_capacity(body.len());
-                view.append_little(&mut little).map_err(|error| error.to_string())?;
-                Ok(little)
-            });
-        match little {
-            Ok(little) => self.little(conn, &little, ctl),
-            Err(reason) => self.malformed(caller, &reason, ctl),
+        let mut little = Vec::with_capacity(body.len());
+        match View::parse(body, Endian::Big, &self.codec).map(|(view, _)| view.append_little(&mut little)) {
+            Ok(Ok(())) => self.little(conn, &little, ctl),
+            Ok(Err(error)) => self.malformed(caller, &error.to_string(), ctl),
+            Err(error) => self.no_object(caller, &error, ctl),
         }
     }
 
@@ -291,6 +326,10 @@ impl Service for TickService {
     fn woken(&mut self, ctl: &mut Control) {
         self.plant.woken(ctl);
         self.queries_done(ctl);
+        while let Ok(request) = self.watched.try_recv() {
+            // Whoever asked may have given up.
+            let _ = request.send(self.plant.snapshot(self.globals.bytes(), ctl));
+        }
         if signals::is_asked(&self.end) {
             self.plant.stop("the tickerplant was asked to end", ctl);
             ctl.stop();
@@ -303,6 +342,14 @@ impl Service for TickService {
 
     fn timer(&mut self, ctl: &mut Control) {
         self.plant.timer(ctl);
+    }
+
+    fn page(&mut self, path: &str, ctl: &mut Control) -> Option<Page> {
+        match path {
+            http::METRICS => Some(Page::metrics(&self.plant.snapshot(self.globals.bytes(), ctl))),
+            http::HEALTH => Some(Page::health(self.plant.health())),
+            _ => None,
+        }
     }
 
     fn vital_signs(&mut self) -> Option<String> {

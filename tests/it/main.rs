@@ -6,6 +6,7 @@ mod demo_fleet;
 mod fake_tickerplant;
 mod harness;
 mod log_tools;
+mod metrics;
 mod notify;
 mod rdb_foreign;
 mod rdb_native;

@@ -99,6 +99,10 @@ pub struct Ingest {
     tip: Option<u64>,
     /// The tip when this node was made live, and when that was; none once it has been reached.
     catching_up: Option<(u64, Instant)>,
+    /// When it became live last.
+    live_since: Option<Instant>,
+    /// Nodes that wait behind it, as it was told.
+    waiting: Option<u64>,
     /// How long that took.
     catch_up: Option<Duration>,
     /// Nodes to ask the fleet for.
@@ -159,6 +163,8 @@ impl Ingest {
             tip: None,
             catching_up: None,
             catch_up: None,
+            live_since: None,
+            waiting: None,
             desired: None,
             out: Vec::new(),
             replay: None,
@@ -520,6 +526,9 @@ impl Ingest {
             windows: held.chain(open).collect(),
             phase: self.policy.phase(),
             connected: self.connected,
+            shown_at: Instant::now(),
+            live_since: self.live_since.filter(|_| self.policy.phase() == Phase::Live),
+            waiting: self.waiting,
             protocol: self.dialect.map_or("", Dialect::name),
             date: self.date,
             next: self.intake.next(),

@@ -33,6 +33,10 @@ impl Ingest {
                 self.step(Event::NodesMissing);
                 Ok(())
             }
+            Told::Waiting { nodes } => {
+                self.waiting = Some(nodes);
+                Ok(())
+            }
             Told::Replay(replay) => self.begin(replay),
             Told::End { date } => {
                 self.end_day(date);
@@ -64,6 +68,10 @@ impl Ingest {
         self.tip = Some(live.tip);
         self.catching_up = Some((live.tip, Instant::now()));
         self.desired = live.position.map(|position| position.saturating_add(1));
+        if self.policy.phase() != Phase::Live {
+            self.live_since = Some(Instant::now());
+            self.waiting = None;
+        }
         self.step(Event::BecameLive);
         if self.intake.open_window().is_none() {
             self.intake.open(live.first, None);

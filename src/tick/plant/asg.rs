@@ -3,11 +3,12 @@
 use super::Plant;
 use super::arguments::{index_argument, proof_argument, symbols};
 use super::queue::{Member, compresses, handle};
+use super::subscribe::over_limit;
 use crate::net::{ConnId, Control, Request};
 use crate::q::QError;
 use crate::queue::{
-    Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscription, UpdateIndex,
-    Window,
+    Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscriber, Subscription,
+    UpdateIndex, Window,
 };
 use crate::tick::core::schema::Form;
 use crate::tick::filter::Symbols;
@@ -243,6 +244,23 @@ impl Plant {
             lead_ns: long(b"lead"),
         };
         self.step_queue(Event::Status { handle: handle(conn), status }, None, ctl);
+        self.tell_waiting(conn, ctl);
+    }
+
+    /// Tells a live node how many wait behind it, if that has changed.
+    fn tell_waiting(&mut self, conn: ConnId, ctl: &mut Control) {
+        let live = self.queue.by_handle(handle(conn)).filter(|of| of.state == State::Live);
+        let Some(live) = live else {
+            self.waiting_told.remove(&conn);
+            return;
+        };
+        let waits = |of: &&Subscriber| {
+            of.state == State::Waiting && of.handle.is_some() && of.leaving.is_none() && of.queue == live.queue
+        };
+        let waiting = self.queue.subscribers().iter().filter(waits).count();
+        if self.waiting_told.insert(conn, waiting) != Some(waiting) {
+            ctl.send(conn, messages::waiting(waiting));
+        }
     }
 
     /// `.u.asg.from[next]`.
@@ -275,7 +293,7 @@ impl Plant {
         let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is in no queue"))?;
         let key = self.key_of_member(member, compresses(conn, ctl));
         let done = messages::streamed(first.0, last.0);
-        self.feed.stream(conn, key, first.0, last.0, done).map_err(|e| QError::with("limit", e.to_string()))?;
+        self.feed.stream(conn, key, first.0, last.0, done).map_err(over_limit)?;
         self.writable(conn, ctl);
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod arguments;
 mod asg;
 pub mod calls;
+mod figures;
 mod publish;
 mod queue;
 mod roll;
@@ -26,6 +27,7 @@ use super::journal::JournalFile;
 use super::merge::Merge;
 use super::messages::{self, Place};
 use super::quarantine::Quarantine;
+use super::space::Space;
 use super::subscriptions::Subscriptions;
 use super::verify;
 use super::worker::Worker;
@@ -91,6 +93,8 @@ pub struct Plant {
     merge: Option<Merge>,
     next_flush: Option<Instant>,
     log: Option<LogWriter>,
+    /// Of the log's file system.
+    space: Option<Space>,
     /// Set once nothing can be logged any more.
     failure: Option<String>,
     feed: Feed<ConnId>,
@@ -99,6 +103,8 @@ pub struct Plant {
     journal: Option<JournalFile>,
     members: HashMap<ConnId, queue::Member>,
     proofs: queue::Proofs,
+    /// How many wait behind a live node, as it was last told.
+    waiting_told: HashMap<ConnId, usize>,
     clock: Clock,
     day: Day,
     /// Time of this turn; taken when the first message of a turn needs it.
@@ -164,9 +170,10 @@ impl Plant {
         let utc_ns = clock::utc_now_ns();
         let newest = dir.as_ref().and_then(|dir| newest_log(dir, &src));
         let day = Day::start(newest, clock.calendar(utc_ns));
-        let mut log = None;
+        let (mut log, mut space) = (None, None);
         if let Some(dir) = &dir {
             let dir = std::path::absolute(dir)?;
+            let of_space = dir.clone();
             let of_log = Arc::clone(&waker);
             let options = LogOptions {
                 dir,
@@ -186,6 +193,7 @@ impl Plant {
             let (writer, report) = LogWriter::open(options, clock::civil_date(day.date()))?;
             ::log::info!("{report}");
             log = Some(writer);
+            space = Some(Space::watch(of_space)?);
         }
         let tip = log.as_ref().map_or(0, LogWriter::tip);
         let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), None, false);
@@ -217,6 +225,7 @@ impl Plant {
             batch_every: batch,
             logs: log.iter().map(|log| (0, log.path().to_path_buf())).collect(),
             log,
+            space,
             failure: None,
             feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
             subscriptions: Subscriptions::new(tables.len()),
@@ -224,6 +233,7 @@ impl Plant {
             journal,
             members: HashMap::new(),
             proofs: queue::Proofs::default(),
+            waiting_told: HashMap::new(),
             clock,
             day,
             utc_ns,

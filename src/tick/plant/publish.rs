@@ -1,7 +1,9 @@
 //! Updates: in, into the log, and out.
 
 use super::{Ack, Plant};
+use crate::config::Limit;
 use crate::log::{LogError, LogWriter};
+use crate::metrics;
 use crate::net::{ConnId, Control, Request, message};
 use crate::q::error::QError;
 use crate::tick::core::batch::Batch;
@@ -75,7 +77,7 @@ impl Plant {
             let from = user.escape_ascii();
             ::log::warn!("update of {from} refused, {} so far: {reason}", self.stats.refused);
         }
-        self.quarantine.add(Refused {
+        let (for_number, for_bytes) = self.quarantine.add(Refused {
             time_ns: self.stamp.timestamp_ns,
             handle: conn.handle(),
             user,
@@ -85,6 +87,8 @@ impl Plant {
             message: kept.to_vec(),
             message_bytes: data.len(),
         });
+        metrics::refused_times(Limit::quarantine_updates, for_number);
+        metrics::refused_times(Limit::quarantine_bytes, for_bytes);
     }
 
     /// Logs the updates gathered so far, then publishes them, then answers those who waited for it.
@@ -106,7 +110,9 @@ impl Plant {
                 merge.add(&self.tables, &self.batch);
             }
             let batch = std::mem::take(&mut self.batch);
+            let (_, demoted) = self.feed.behind();
             self.batch = self.feed.publish(batch, ctl);
+            metrics::refused_times(Limit::outbox_bytes, self.feed.behind().1.saturating_sub(demoted));
             self.batch.start_over();
             if self.merge.as_ref().is_some_and(|merge| merge.bytes() > MERGE_BYTES) {
                 self.publish_merged(ctl);

@@ -1,11 +1,14 @@
 //! The shell of the queue: calls of `.u.asg` to events, actions to messages, journal and feed.
 
 use super::Plant;
+use super::subscribe::over_limit;
+use crate::config::Limit;
 use crate::log::{self, Proof};
+use crate::metrics;
 use crate::net::{ConnId, Control, Request, message};
 use crate::q::error::QError;
 use crate::queue::journal::Record;
-use crate::queue::{Action, Date, Event, Handle, Kind, Params, Subscription, UpdateIndex, Window};
+use crate::queue::{Action, Date, Event, Handle, Kind, Params, Refusal, Subscription, UpdateIndex, Window};
 use crate::tick::core::schema::Form;
 use crate::tick::journal::JournalFile;
 use crate::tick::lane::{LaneKey, LaneSpec};
@@ -93,7 +96,10 @@ impl Plant {
         let key = self.key_of_member(member, compresses(conn, ctl));
         match self.feed.start_from(conn, key, first) {
             Ok(()) => self.writable(conn, ctl),
-            Err(error) => ctl.close(conn, error.to_string()),
+            Err(error) => {
+                let error = over_limit(error);
+                ctl.close(conn, error.detail);
+            }
         }
     }
 
@@ -131,6 +137,7 @@ impl Plant {
     }
 
     pub(super) fn leave_queue(&mut self, conn: ConnId, ctl: &mut Control) {
+        self.waiting_told.remove(&conn);
         if self.members.remove(&conn).is_some() {
             self.proofs.forget(handle(conn));
             self.step_queue(Event::Disconnect { handle: handle(conn) }, None, ctl);
@@ -164,7 +171,12 @@ impl Plant {
         let to = |handle: Handle, ctl: &Control| ctl.by_handle(handle.0);
         match action {
             Action::Journal(record) => self.write_journal(&record),
-            Action::Refused { reason, .. } => return Some(QError::with("domain", reason.to_string())),
+            Action::Refused { reason, .. } => {
+                if let Refusal::TooManySubscribers(_) = reason {
+                    metrics::refused(Limit::queue_subscribers);
+                }
+                return Some(QError::with("domain", reason.to_string()));
+            }
             Action::Joined { handle, drop } => self.joined(to(handle, ctl)?, drop, request, ctl),
             Action::MakeLive { handle, first, .. } => self.make_live(to(handle, ctl)?, first, ctl),
             Action::Resume { handle, next } => {

@@ -3,12 +3,23 @@
 use super::Plant;
 use super::arguments::{handle_argument, name, symbols};
 use super::queue::compresses;
+use crate::config::Limit;
+use crate::metrics;
 use crate::net::{ConnId, Control};
 use crate::q::error::QError;
 use crate::tick::core::schema::Form;
+use crate::tick::feed::FeedError;
 use crate::tick::messages;
 use crate::tick::subscriptions::Wanted;
 use proto::{View, Writer};
+
+/// A limit of the feed, counted and as q signals it.
+pub(super) fn over_limit(error: FeedError) -> QError {
+    if let FeedError::TooManyLanes(_) = error {
+        metrics::refused(Limit::lanes);
+    }
+    QError::with("limit", error.to_string())
+}
 
 impl Plant {
     /// `.u.sub[t;s]`: replaces what the subscriber has of a table, or of all of them. Puts what u.q answers.
@@ -86,7 +97,7 @@ impl Plant {
         // Subscribers of a queue are told update by update, so that they can count them.
         let merged = self.merge.is_some() && !self.members.contains_key(&conn);
         let key = self.subscriptions.key(conn, form, merged, compresses(conn, ctl));
-        self.feed.subscribe(conn, key).map_err(|error| QError::with("limit", error.to_string()))
+        self.feed.subscribe(conn, key).map_err(over_limit)
     }
 
     /// The table named, or all for `` ` ``, and the symbols wanted.

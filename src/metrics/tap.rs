@@ -1,0 +1,59 @@
+//! Snapshots for another thread than the one that owns the values.
+
+use super::snapshot::Snapshot;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+/// A question for the thread that owns the values: it fills a snapshot and sends it there.
+pub type Request = Sender<Snapshot>;
+
+/// Asks for snapshots.
+pub struct Tap {
+    asks: Sender<Request>,
+    wake: Box<dyn Fn() + Send>,
+}
+
+impl Tap {
+    /// `wake` has the owner look at the requests.
+    pub fn new(wake: impl Fn() + Send + 'static) -> (Tap, Receiver<Request>) {
+        let (asks, asked) = mpsc::channel();
+        (Tap { asks, wake: Box::new(wake) }, asked)
+    }
+
+    /// A snapshot; none if the owner is gone, or busy for so long.
+    pub fn take(&self, within: Duration) -> Option<Snapshot> {
+        let (request, answer) = mpsc::channel();
+        self.asks.send(request).ok()?;
+        (self.wake)();
+        answer.recv_timeout(within).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Id, Process};
+
+    #[test]
+    fn the_owner_is_woken_and_asked() {
+        let (wake, woken) = mpsc::channel();
+        let (tap, asked) = Tap::new(move || wake.send(()).expect("waited for"));
+        let owner = std::thread::spawn(move || {
+            woken.recv().expect("woken");
+            let request: Request = asked.recv().expect("asked");
+            let mut snapshot = Snapshot::new(Process::Tick);
+            snapshot.set(Id::Rows, 7u64);
+            request.send(snapshot).expect("waited for");
+        });
+        let snapshot = tap.take(Duration::from_secs(20)).expect("an answer");
+        assert_eq!(snapshot.value(Id::Rows), Some(7.0));
+        owner.join().expect("no panic");
+    }
+
+    #[test]
+    fn an_owner_that_is_gone_gives_none() {
+        let (tap, asked) = Tap::new(|| {});
+        drop(asked);
+        assert_eq!(tap.take(Duration::from_secs(20)), None);
+    }
+}

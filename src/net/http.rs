@@ -1,0 +1,399 @@
+//! HTTP/1.1 on the kdb+ port, as far as pages for monitors need it: GET and HEAD, Basic authentication, one request after the
+//! other. Pure; the loop's part is in `reactor::pages`.
+
+use crate::metrics::{Snapshot, prometheus};
+use bytes::Bytes;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use std::time::Instant;
+
+/// Page of all metrics.
+pub const METRICS: &str = "/metrics";
+/// Page that says whether the process does its work.
+pub const HEALTH: &str = "/health";
+/// Both: what `--metrics-open` gives without a password.
+pub const OPEN: &[&str] = &[METRICS, HEALTH];
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// What a connection that speaks HTTP is at.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) stage: Stage,
+    /// When it is closed unless it goes on.
+    pub(super) by: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Between two requests.
+    Idle,
+    /// A request has begun.
+    Reading,
+    /// An answer leaves.
+    Sending { keep: bool },
+    /// All is said: what the peer still sends is read, so that the answer is not lost in a reset.
+    Ending,
+}
+
+/// Something to answer with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub status: u16,
+    pub content_type: &'static str,
+    pub body: Bytes,
+}
+
+impl Page {
+    /// The values of a process, in Prometheus' text format.
+    pub fn metrics(snapshot: &Snapshot) -> Page {
+        Page { status: 200, content_type: prometheus::CONTENT_TYPE, body: prometheus::render(snapshot).into() }
+    }
+
+    /// Whether a process does its work, with a line on how, or why not.
+    pub fn health(health: Result<String, String>) -> Page {
+        match health {
+            Ok(line) => Page::text(200, &line),
+            Err(line) => Page::text(503, &line),
+        }
+    }
+
+    /// A line for people.
+    pub fn text(status: u16, line: &str) -> Page {
+        Page { status, content_type: PLAIN, body: format!("{line}\n").into() }
+    }
+}
+
+/// A request: all that is kept of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The answer goes without its body.
+    pub head_only: bool,
+    /// From `/` on, without the query; as it was sent, nothing is decoded.
+    pub path: String,
+    /// User and password; empty ones if none were given.
+    pub credentials: (Vec<u8>, Vec<u8>),
+    /// The connection goes on after the answer.
+    pub keep: bool,
+}
+
+/// Why a request is refused. The connection is closed after the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: u16,
+    pub reason: &'static str,
+}
+
+const fn refused(status: u16, reason: &'static str) -> Refusal {
+    Refusal { status, reason }
+}
+
+/// The request at the start of `bytes` and how long it is; none while more is to come.
+///
+/// # Errors
+/// A request that is none, or one for what is not offered here.
+pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
+    let mut rest = bytes;
+    let Some(first) = line(&mut rest)? else { return Ok(None) };
+    let first = first.to_vec();
+    let mut fields = Fields::default();
+    loop {
+        match line(&mut rest)? {
+            None => return Ok(None),
+            Some(b"") => break,
+            Some(field) => fields.add(field)?,
+        }
+    }
+    let request = request(&first, fields)?;
+    Ok(Some((request, bytes.len().saturating_sub(rest.len()))))
+}
+
+/// The next line without its end, CR LF or LF alone; none if it has none yet.
+fn line<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Refusal> {
+    let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+    let (line, behind) = rest.split_at(end);
+    *rest = behind.get(1..).unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line.iter().all(|byte| *byte == b'\t' || (*byte >= 0x20 && *byte != 0x7f)) {
+        true => Ok(Some(line)),
+        false => Err(refused(400, "a control character in the request")),
+    }
+}
+
+/// What is read of the header.
+#[derive(Default)]
+struct Fields {
+    hosts: usize,
+    has_body: bool,
+    close: bool,
+    keep_alive: bool,
+    credentials: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Fields {
+    fn add(&mut self, field: &[u8]) -> Result<(), Refusal> {
+        let colon = field.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0);
+        let (name, value) =
+            colon.map(|colon| field.split_at(colon)).ok_or(refused(400, "a header field without a name"))?;
+        if !name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)) {
+            return Err(refused(400, "the name of a header field is no token"));
+        }
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        match name.to_ascii_lowercase().as_slice() {
+            b"host" => self.hosts = self.hosts.saturating_add(1),
+            b"transfer-encoding" => self.has_body = true,
+            b"content-length" => match std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok()) {
+                Some(length) => self.has_body |= length > 0,
+                None => return Err(refused(400, "the content length is no number")),
+            },
+            b"connection" => {
+                for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            b"authorization" => {
+                let given = basic(value).ok_or(refused(401, "only Basic authentication is understood here"))?;
+                self.credentials = Some(given);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn request(first: &[u8], fields: Fields) -> Result<Request, Refusal> {
+    let mut words = first.split(|byte| *byte == b' ');
+    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(refused(400, "the request line is not: method, target, version"));
+    };
+    let is_1_1 = match version {
+        b"HTTP/1.1" => true,
+        b"HTTP/1.0" => false,
+        version if version.starts_with(b"HTTP/") => return Err(refused(505, "HTTP/1.1 and 1.0 are spoken here")),
+        _ => return Err(refused(400, "the request line is not: method, target, version")),
+    };
+    let head_only = match method {
+        b"GET" => false,
+        b"HEAD" => true,
+        _ => return Err(refused(405, "GET and HEAD are all there is")),
+    };
+    if fields.hosts > 1 || (is_1_1 && fields.hosts == 0) {
+        return Err(refused(400, "HTTP/1.1 wants one host"));
+    }
+    let target = std::str::from_utf8(target).map_err(|_| refused(400, "the target is no text"))?;
+    Ok(Request {
+        head_only,
+        path: path(target).ok_or(refused(400, "the target is no path"))?.to_string(),
+        credentials: fields.credentials.unwrap_or_default(),
+        // A body is not read; what follows it would be taken for a request.
+        keep: !fields.close && !fields.has_body && (is_1_1 || fields.keep_alive),
+    })
+}
+
+/// The path of `/path?query` or `http://host/path?query`.
+fn path(target: &str) -> Option<&str> {
+    let target = match target.strip_prefix("http://") {
+        Some(rest) => rest.find('/').and_then(|slash| rest.get(slash..)).unwrap_or("/"),
+        None => target,
+    };
+    let path = target.split('?').next()?;
+    path.starts_with('/').then_some(path)
+}
+
+/// User and password of `Basic BASE64`.
+fn basic(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, coded) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let plain = base64(coded.trim_ascii())?;
+    let colon = plain.iter().position(|byte| *byte == b':')?;
+    let (user, password) = plain.split_at(colon);
+    Some((user.to_vec(), password.get(1..).unwrap_or_default().to_vec()))
+}
+
+/// Bytes in base64, with or without padding.
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let mut plain = Vec::with_capacity(text.len());
+    for group in text.chunks(4) {
+        let mut bits = 0u32;
+        for byte in group {
+            let six = match byte {
+                b'A'..=b'Z' => byte.wrapping_sub(b'A'),
+                b'a'..=b'z' => byte.wrapping_sub(b'a').wrapping_add(26),
+                b'0'..=b'9' => byte.wrapping_sub(b'0').wrapping_add(52),
+                b'+' => 62,
+                b'/' => 63,
+                _ => return None,
+            };
+            bits = (bits << 6) | u32::from(six);
+        }
+        let bytes = match group.len() {
+            4 => 3,
+            3 => 2,
+            2 => 1,
+            _ => return None,
+        };
+        let [_, whole @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
+        plain.extend_from_slice(whole.get(..bytes)?);
+    }
+    Some(plain)
+}
+
+const fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Status",
+    }
+}
+
+/// A whole answer.
+pub fn answer(page: &Page, head_only: bool, keep: bool, now: Timestamp) -> Bytes {
+    let mut text = format!("HTTP/1.1 {} {}\r\n", page.status, reason(page.status));
+    // The year 10000 has no such date; an answer needs none.
+    if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&now) {
+        text.push_str(&format!("Date: {date}\r\n"));
+    }
+    match page.status {
+        401 => text.push_str("WWW-Authenticate: Basic realm=\"elastick\"\r\n"),
+        405 => text.push_str("Allow: GET, HEAD\r\n"),
+        _ => {}
+    }
+    let connection = if keep { "keep-alive" } else { "close" };
+    text.push_str(&format!(
+        "Content-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\nConnection: {connection}\r\n\r\n",
+        page.content_type,
+        page.body.len()
+    ));
+    let mut bytes = text.into_bytes();
+    if !head_only {
+        bytes.extend_from_slice(&page.body);
+    }
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn good(text: &str) -> Request {
+        let (request, used) = parse(text.as_bytes()).expect("accepted").expect("whole");
+        assert_eq!(used, text.len());
+        request
+    }
+
+    fn status(text: &str) -> u16 {
+        parse(text.as_bytes()).expect_err("refused").status
+    }
+
+    #[test]
+    fn a_request_is_its_path_and_whether_the_connection_stays() {
+        let request = good("GET /metrics?x=/y HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n");
+        assert_eq!((request.path.as_str(), request.keep, request.head_only), ("/metrics", true, false));
+        assert!(!good("GET / HTTP/1.1\r\nhost:h\r\nConnection: TE, Close\r\n\r\n").keep);
+        assert!(!good("GET / HTTP/1.0\r\n\r\n").keep);
+        assert!(good("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").keep);
+        assert!(!good("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n").keep);
+        assert!(good("HEAD / HTTP/1.1\nHost: h\n\n").head_only);
+        assert_eq!(good("GET http://h:1/health HTTP/1.1\r\nHost: h\r\n\r\n").path, "/health");
+        assert_eq!(good("GET http://h HTTP/1.1\r\nHost: h\r\n\r\n").path, "/");
+    }
+
+    #[test]
+    fn a_request_is_waited_for_until_its_empty_line() {
+        let text = "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n";
+        for cut in 0..text.len() {
+            assert_eq!(parse(&text.as_bytes()[..cut]), Ok(None), "{cut}");
+        }
+        let two = [text, text].concat();
+        assert_eq!(parse(two.as_bytes()).expect("accepted").expect("whole").1, text.len());
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for text in [
+            "GET /\r\n\r\n",
+            "GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
+            "GET / XTTP/1.1\r\nHost: h\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\n: v\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\na b: v\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n folded: c\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
+            "GET * HTTP/1.1\r\nHost: h\r\n\r\n",
+            "GET /\u{1} HTTP/1.1\r\n",
+        ] {
+            assert_eq!(status(text), 400, "{text:?}");
+        }
+        assert_eq!(parse(b"GET /\xff HTTP/1.1\r\nHost: h\r\n\r\n").expect_err("refused").status, 400);
+    }
+
+    #[test]
+    fn what_is_not_offered_is_told_apart() {
+        assert_eq!(status("POST / HTTP/1.1\r\nHost: h\r\n\r\n"), 405);
+        assert_eq!(status("GET / HTTP/2.0\r\nHost: h\r\n\r\n"), 505);
+        assert_eq!(status("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n\r\n"), 401);
+        assert_eq!(status("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic ?\r\n\r\n"), 401);
+    }
+
+    #[test]
+    fn basic_credentials_are_read() {
+        for (coded, user, password) in [
+            ("YW5uOnNlY3JldA==", "ann", "secret"),
+            ("YW5uOnM6OmN0", "ann", "s::ct"),
+            ("OnB3", "", "pw"),
+            ("dTrDqQ", "u", "é"),
+        ] {
+            let request = good(&format!("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: basic {coded}\r\n\r\n"));
+            assert_eq!(request.credentials, (user.into(), password.into()), "{coded}");
+        }
+    }
+
+    #[test]
+    fn an_answer_says_how_long_it_is_also_without_its_body() {
+        let now = Timestamp::from_second(1_700_000_000).expect("a time");
+        let whole = answer(&Page::text(200, "ok"), false, true, now);
+        assert_eq!(
+            std::str::from_utf8(&whole).expect("text"),
+            "HTTP/1.1 200 OK\r\nDate: Tue, 14 Nov 2023 22:13:20 GMT\r\nContent-Type: text/plain; charset=utf-8\r\n\
+             Content-Length: 3\r\nCache-Control: no-store\r\nConnection: keep-alive\r\n\r\nok\n"
+        );
+        let head = answer(&Page::text(200, "ok"), true, true, now);
+        assert_eq!(whole.strip_suffix(b"ok\n"), Some(&head[..]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_request_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(Some((_, used))) = parse(&bytes) {
+                prop_assert!(used <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn base64_gives_back_what_was_coded(plain in prop::collection::vec(any::<u8>(), 0..50)) {
+            const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+            let mut coded = Vec::new();
+            for group in plain.chunks(3) {
+                let mut three = [0u8; 4];
+                three[1..=group.len()].copy_from_slice(group);
+                let bits = u32::from_be_bytes(three);
+                (0..4).for_each(|at| coded.push(if at <= group.len() { DIGITS[(bits >> (18 - 6 * at)) as usize & 63] } else { b'=' }));
+            }
+            prop_assert_eq!(base64(&coded), Some(plain));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The loop's part of HTTP. A connection whose first bytes are a request gets pages instead of messages. It is apart from those
+//! of kdb+ clients: its own limits of number, size and time, and no service hears of it but for the page.
+
+use super::{Reactor, Service};
+use crate::config::Limit;
+use crate::metrics::{self, Id};
+use crate::net::http::{self, Page, Session, Stage};
+use crate::net::{CloseReason, ConnId};
+use jiff::Timestamp;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+/// How long a peer may take to close after the last answer.
+const ENDING: Duration = Duration::from_secs(2);
+
+impl<S: Service> Reactor<S> {
+    /// Pages that are given without a password, where others need one.
+    pub fn open_pages(&mut self, paths: &'static [&'static str]) {
+        self.open_pages = paths;
+    }
+
+    /// What has been read of a login is the start of a request.
+    pub(super) fn begin_http(&mut self, conn: ConnId) {
+        if self.control.sessions.len() >= self.control.limits.http_connections && !self.make_room() {
+            metrics::refused(Limit::http_connections);
+            return self.control.close_with(conn, CloseReason::Handshake("too many HTTP connections"));
+        }
+        let by = self.control.now;
+        if let Some(connection) = self.control.get_mut(conn) {
+            connection.http = Some(Session { stage: Stage::Reading, by });
+        }
+        self.enter(conn, Stage::Reading);
+        self.answer_next(conn);
+    }
+
+    /// Closes a connection that waits for its next request. False if there is none.
+    fn make_room(&mut self) -> bool {
+        let idle = |(_, conn): &&(Instant, ConnId)| self.stage(*conn) == Some(Stage::Idle);
+        let Some((by, conn)) = self.control.sessions.iter().find(idle).copied() else { return false };
+        self.control.sessions.remove(&(by, conn));
+        self.control.close_with(conn, CloseReason::Service("another HTTP client needs its place".into()));
+        true
+    }
+
+    /// Goes on to a stage, with that stage's time.
+    fn enter(&mut self, conn: ConnId, stage: Stage) {
+        let time = match stage {
+            Stage::Idle => self.control.limits.http_idle,
+            Stage::Reading | Stage::Sending { .. } => self.control.limits.http_time,
+            Stage::Ending => ENDING,
+        };
+        let by = self.control.now.checked_add(time).unwrap_or(self.control.now);
+        let Some(session) = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut()) else { return };
+        session.stage = stage;
+        let before = std::mem::replace(&mut session.by, by);
+        self.control.sessions.remove(&(before, conn));
+        self.control.sessions.insert((by, conn));
+    }
+
+    fn stage(&self, conn: ConnId) -> Option<Stage> {
+        Some(self.control.get(conn)?.http.as_ref()?.stage)
+    }
+
+    /// Reads once. Answers the bytes read.
+    pub(super) fn read_http(&mut self, conn: ConnId) -> usize {
+        if self.stage(conn) == Some(Stage::Idle) {
+            // The next request may have come with the one before.
+            self.answer_next(conn);
+        }
+        let Some(stage) = self.stage(conn) else { return 0 };
+        if matches!(stage, Stage::Sending { .. }) {
+            // Read again when the answer has left.
+            return 0;
+        }
+        let Some(connection) = self.control.get_mut(conn) else { return 0 };
+        let mut buffer = [0u8; 4096];
+        let read = match connection.stream.read(&mut buffer) {
+            Ok(0) => {
+                self.control.close_with(conn, CloseReason::Peer);
+                return 0;
+            }
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
+            Err(error) => {
+                self.control.close_with(conn, CloseReason::Socket(error));
+                return 0;
+            }
+        };
+        if stage != Stage::Ending {
+            connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        }
+        if read == buffer.len() || (read > 0 && connection.ending) {
+            self.control.queue_read(conn);
+        }
+        if stage != Stage::Ending {
+            self.answer_next(conn);
+        }
+        read
+    }
+
+    /// Answers the next request, if it is here.
+    fn answer_next(&mut self, conn: ConnId) {
+        let most = self.control.limits.http_request_bytes;
+        let Some(connection) = self.control.get_mut(conn) else { return };
+        let Some(session) = &connection.http else { return };
+        let begins = session.stage == Stage::Idle && !connection.login.is_empty();
+        let parsed = http::parse(&connection.login);
+        let length =
+            parsed.as_ref().map_or(0, |parsed| parsed.as_ref().map_or(connection.login.len(), |(_, used)| *used));
+        if length > most {
+            metrics::refused(Limit::http_request_bytes);
+            return self.send_page(conn, &Page::text(431, "the head of the request is too long"), false, false);
+        }
+        match parsed {
+            Ok(Some((request, used))) => {
+                connection.login.drain(..used);
+                let page = self.page(conn, &request);
+                self.send_page(conn, &page, request.head_only, request.keep);
+            }
+            Ok(None) if begins => self.enter(conn, Stage::Reading),
+            Ok(None) => {}
+            Err(refusal) => self.send_page(conn, &Page::text(refusal.status, refusal.reason), false, false),
+        }
+    }
+
+    fn page(&mut self, conn: ConnId, request: &http::Request) -> Page {
+        let (user, password) = &request.credentials;
+        if !self.open_pages.contains(&request.path.as_str()) && !self.access.allows(user, password) {
+            metrics::count(Id::LoginsRefused);
+            // A browser asks without a password first, to be told that one is needed.
+            if !user.is_empty() || !password.is_empty() {
+                let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
+                log::warn!("HTTP request of {} from {ip} refused: wrong user or password", user.escape_ascii());
+            }
+            return Page::text(401, "user and password are needed");
+        }
+        let page = self.service.page(&request.path, &mut self.control);
+        page.unwrap_or_else(|| Page::text(404, "there is no such page; there are /metrics and /health"))
+    }
+
+    fn send_page(&mut self, conn: ConnId, page: &Page, head_only: bool, keep: bool) {
+        metrics::count(Id::HttpRequests);
+        self.enter(conn, Stage::Sending { keep });
+        self.control.send(conn, http::answer(page, head_only, keep, Timestamp::now()));
+    }
+
+    /// Goes on after a write, if an answer has left whole.
+    pub(super) fn http_written(&mut self, conn: ConnId) {
+        let Some(Stage::Sending { keep }) = self.stage(conn) else { return };
+        let Some(connection) = self.control.get_mut(conn).filter(|connection| connection.outbox.is_empty()) else {
+            return;
+        };
+        if keep {
+            self.enter(conn, Stage::Idle);
+        } else {
+            connection.login = Vec::new();
+            // A peer that is gone already is found so by the next read.
+            let _ = connection.stream.shutdown_write();
+            self.enter(conn, Stage::Ending);
+        }
+        self.control.queue_read(conn);
+    }
+
+    /// Closes sessions whose time is over.
+    pub(super) fn drop_slow_sessions(&mut self) {
+        while let Some((by, conn)) = self.control.sessions.first().copied() {
+            if by > self.control.now {
+                return;
+            }
+            self.control.sessions.pop_first();
+            match self.stage(conn) {
+                Some(Stage::Idle) => metrics::refused(Limit::http_idle_ns),
+                Some(Stage::Reading | Stage::Sending { .. }) => metrics::refused(Limit::http_time_ns),
+                Some(Stage::Ending) | None => {}
+            }
+            self.control.close_with(conn, CloseReason::Service("its time for HTTP is over".into()));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a node tells whoever watches it: its metrics, and whether it does its work. Read from what the ingest thread shows
+//! of itself; nothing here makes it wait.
+
+use super::report::Constants;
+use super::shared::{Shared, State};
+use crate::config::units::Scale;
+use crate::config::{Limit, Limits, Program};
+use crate::metrics::{Id, Process, Snapshot, counts, process};
+use crate::net::Control;
+use crate::table::{Sym, symbol};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// An ingest thread that has shown nothing for so long does not do its work.
+const SILENCE_MOST: Duration = Duration::from_secs(60);
+
+/// What a node is mostly seen doing; each has a number, if only 0.
+const STATES: [&str; 5] = ["waiting", "live", "rebuilding", "rolled", "ending"];
+
+fn text(name: Sym) -> String {
+    String::from_utf8_lossy(symbol::text(name)).into_owned()
+}
+
+fn seconds(ns: Option<i64>) -> Option<f64> {
+    ns.map(|ns| ns as f64 / 1e9)
+}
+
+/// All metrics of a node.
+pub fn snapshot(shared: &Shared, constants: &Constants, limits: &Limits, ctl: &Control) -> Snapshot {
+    let state = shared.state();
+    let mut snapshot = Snapshot::new(Process::Node);
+    let mut used = vec![(Limit::symbols, symbol::usage().0)];
+    process::put(&mut snapshot);
+    ctl.put_metrics(&mut snapshot, &mut used);
+    counts::put_limits(&mut snapshot, Program::Rdb, limits, &used);
+    put_queries(&mut snapshot, shared);
+    put_state(&mut snapshot, &state, constants);
+    put_memory(&mut snapshot, &state, constants);
+    put_fleet(&mut snapshot, shared);
+    snapshot
+}
+
+fn put_queries(snapshot: &mut Snapshot, shared: &Shared) {
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    snapshot.set(Id::Queries, count(&shared.queries));
+    snapshot.set(Id::QueryErrors, count(&shared.query_errors));
+    snapshot.set(Id::QueriesOpen, count(&shared.queries_open));
+}
+
+fn put_state(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
+    let labels = [&text(constants.node), &text(constants.queue), state.protocol];
+    snapshot.add(Id::NodeInfo, &labels, true);
+    snapshot.set(Id::NodeConnected, state.connected);
+    let own = state.phase.name();
+    let others = STATES.into_iter().filter(|name| *name != own);
+    snapshot.add(Id::NodeState, &[own], true);
+    others.for_each(|name| snapshot.add(Id::NodeState, &[name], false));
+    snapshot.set(Id::Updates, state.updates_taken);
+    snapshot.set(Id::UpdatesRefused, state.updates_refused);
+    snapshot.set(Id::Resyncs, state.resyncs);
+    snapshot.set(Id::RowsHeld, state.rows);
+    snapshot.set(Id::WindowsHeld, state.windows.len());
+    let live = state.live_since.map(|since| since.elapsed().as_secs_f64());
+    snapshot.set(Id::LiveAge, live);
+    let behind = |(tip, next): (u64, u64)| tip.saturating_sub(next);
+    // Only a live node follows the tip; what others expect next lies in the past for good.
+    snapshot.set(Id::Lag, live.and(state.tip.zip(state.next)).map(behind));
+    snapshot.set(Id::QueueWaiting, live.and(state.waiting));
+    snapshot.set(Id::LeadTime, seconds(state.lead_ns));
+    snapshot.set(Id::CatchUp, seconds(state.catch_up_ns));
+    snapshot.set(Id::Cushion, state.cushion);
+}
+
+fn put_memory(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
+    let memory = &state.memory;
+    snapshot.set(Id::MemoryRatio, state.memory_percent.map(|percent| percent / 100.0));
+    snapshot.set(Id::MemoryUsed, memory.used);
+    snapshot.set(Id::MemoryBudget, memory.budget);
+    for (part, bytes) in [
+        ("columns", memory.store.column_bytes as u64),
+        ("index", memory.store.index_bytes as u64),
+        ("symbols", memory.store.symbol_bytes as u64),
+        ("buffers", memory.buffers),
+        ("queries", memory.queries),
+    ] {
+        snapshot.add(Id::MemoryPart, &[part], bytes);
+    }
+    // A server without memory is one whose figures could not be read.
+    let is_known = memory.system_total > 0;
+    snapshot.set(Id::SystemMemoryUsed, is_known.then_some(memory.system_used));
+    snapshot.set(Id::SystemMemory, is_known.then_some(memory.system_total));
+    let scale = match constants.policy.scale() {
+        Scale::At(percent) => Some(percent / 100.0),
+        Scale::Auto => None,
+    };
+    snapshot.set(Id::ScaleThreshold, scale);
+    snapshot.set(Id::RollThreshold, constants.policy.roll_percent() / 100.0);
+    snapshot.set(Id::FillRate, state.bytes_per_second);
+}
+
+fn put_fleet(snapshot: &mut Snapshot, shared: &Shared) {
+    let fleet = shared.fleet();
+    snapshot.set(Id::ScaleOutsAsked, fleet.map(|fleet| fleet.asked.get()));
+    snapshot.set(Id::ScaleOutsGranted, fleet.map(|fleet| fleet.granted.get()));
+    snapshot.set(Id::ScaleOutsRefused, fleet.map(|fleet| fleet.refused.get()));
+    snapshot.set(Id::LaunchesLate, fleet.map(|fleet| fleet.late.get()));
+    snapshot.set(Id::LaunchesReplaced, fleet.map(|fleet| fleet.replaced.get()));
+    snapshot.set(Id::FleetThrottled, fleet.map(|fleet| fleet.throttled.get()));
+    snapshot.set(Id::FleetErrors, fleet.map(|fleet| fleet.api_errors.get()));
+    let seen = fleet.and_then(|fleet| fleet.desired.get().zip(fleet.max.get()));
+    snapshot.set(Id::DesiredNodes, seen.map(|(desired, _)| u64::from(desired)));
+    snapshot.set(Id::MaxNodes, seen.map(|(_, max)| u64::from(max)));
+    // A group without limits has a maximum of 0 here.
+    snapshot.set(Id::DesiredAtMax, seen.map(|(desired, max)| max > 0 && desired >= max));
+}
+
+/// Whether the node is at its tickerplant and its ingest thread alive.
+///
+/// # Errors
+/// Why not.
+pub fn health(shared: &Shared) -> Result<String, String> {
+    let state = shared.state();
+    let silent = Instant::now().saturating_duration_since(state.shown_at);
+    if shared.is_ending() {
+        Err("ending".to_string())
+    } else if silent > SILENCE_MOST {
+        Err(format!("the ingest thread has not come round for {} s", silent.as_secs()))
+    } else if !state.connected {
+        Err(format!("{}, not connected to its tickerplant", state.phase.name()))
+    } else {
+        Ok(format!("ok: {}", state.phase.name()))
+    }
+}

@@ -1,0 +1,130 @@
+//! What the tickerplant tells whoever watches it: its metrics, and whether it does its work.
+
+use super::Plant;
+use crate::config::{Limit, Program};
+use crate::log::LogWriter;
+use crate::metrics::{Id, Process, Snapshot, counts, process};
+use crate::net::Control;
+use crate::queue::State;
+use crate::table::symbol;
+use std::collections::BTreeMap;
+
+/// What the subscribers of a queue can be seen doing; each has a number, if only 0.
+const STATES: [&str; 8] = ["waiting", "live", "rebuilding", "taking", "rolled", "leaving", "lost", "away"];
+
+/// A queue, counted.
+#[derive(Debug, Default)]
+struct Counted {
+    states: BTreeMap<&'static str, usize>,
+    live: bool,
+    windows_lost: usize,
+}
+
+impl Plant {
+    /// All metrics, from plain numbers: nothing is read from a disk and nothing waited for.
+    pub fn snapshot(&self, globals_bytes: usize, ctl: &Control) -> Snapshot {
+        let mut snapshot = Snapshot::new(Process::Tick);
+        let mut used = self.used();
+        used.push((Limit::globals_bytes, globals_bytes as u64));
+        process::put(&mut snapshot);
+        ctl.put_metrics(&mut snapshot, &mut used);
+        counts::put_limits(&mut snapshot, Program::Tick, &self.limits, &used);
+        self.put_own(&mut snapshot);
+        self.put_log(&mut snapshot);
+        self.put_queues(&mut snapshot);
+        snapshot
+    }
+
+    /// What is used of the limits of the tickerplant's own.
+    fn used(&self) -> Vec<(Limit, u64)> {
+        vec![
+            (Limit::lanes, self.feed.lanes() as u64),
+            (Limit::queue_subscribers, self.queue.subscribers().len() as u64),
+            (Limit::quarantine_updates, self.quarantine.iter().len() as u64),
+            (Limit::quarantine_bytes, self.quarantine.bytes() as u64),
+            (Limit::symbols, symbol::usage().0),
+            (Limit::log_buffer_bytes, self.log.as_ref().map_or(0, LogWriter::held_bytes)),
+        ]
+    }
+
+    fn put_own(&self, snapshot: &mut Snapshot) {
+        let stats = &self.stats;
+        snapshot.set(Id::TickUp, self.failure.is_none());
+        snapshot.set(Id::LogFailed, self.failure.is_some());
+        snapshot.set(Id::Updates, stats.updates);
+        snapshot.set(Id::Rows, stats.rows);
+        snapshot.set(Id::UpdatesRefused, stats.refused);
+        snapshot.set(Id::UpdatesUnlogged, stats.unlogged);
+        snapshot.set(Id::Turns, stats.turns);
+        snapshot.set(Id::Queries, stats.queries);
+        snapshot.set(Id::QueryErrors, stats.query_errors);
+        snapshot.set(Id::Malformed, stats.malformed);
+        snapshot.set(Id::WindowsVerified, stats.verified);
+        snapshot.set(Id::WindowsDiffering, stats.differing);
+        snapshot.set(Id::Quarantined, self.quarantine.iter().len());
+        let (behind, demotions) = self.feed.behind();
+        snapshot.set(Id::Lanes, self.feed.lanes());
+        snapshot.set(Id::Subscribers, self.feed.subscribers().count());
+        snapshot.set(Id::SubscribersBehind, behind);
+        snapshot.set(Id::Demotions, demotions);
+    }
+
+    fn put_log(&self, snapshot: &mut Snapshot) {
+        let log = self.log.as_ref();
+        snapshot.set(Id::LogUpdates, self.feed.tip().index);
+        snapshot.set(Id::LogDurable, log.map(LogWriter::durable_tip));
+        snapshot.set(Id::LogBytes, log.map(LogWriter::written_bytes));
+        let space = self.space.as_ref().and_then(super::Space::latest);
+        snapshot.set(Id::LogFreeBytes, space.map(|space| space.free_bytes));
+        snapshot.set(Id::LogFileSystemBytes, space.map(|space| space.total_bytes));
+    }
+
+    fn put_queues(&self, snapshot: &mut Snapshot) {
+        let queues = self.count_queues();
+        for id in [Id::QueueNodes, Id::QueueLive, Id::QueueWindowsLost] {
+            snapshot.none(id);
+        }
+        snapshot.set(Id::Queues, queues.len());
+        snapshot.set(Id::QueuesWithoutLive, queues.values().filter(|queue| !queue.live).count());
+        snapshot.set(Id::WindowsLost, queues.values().map(|queue| queue.windows_lost).sum::<usize>());
+        for (name, queue) in &queues {
+            snapshot.add(Id::QueueLive, &[name], queue.live);
+            snapshot.add(Id::QueueWindowsLost, &[name], queue.windows_lost);
+            for (state, count) in &queue.states {
+                snapshot.add(Id::QueueNodes, &[name, state], *count);
+            }
+        }
+    }
+
+    /// The day's queues by name.
+    fn count_queues(&self) -> BTreeMap<String, Counted> {
+        let text = |name: &[u8]| match std::str::from_utf8(name) {
+            Ok(name) => name.to_string(),
+            Err(_) => name.escape_ascii().to_string(),
+        };
+        let mut queues: BTreeMap<String, Counted> = BTreeMap::new();
+        for (name, line) in self.queue.lines() {
+            let queue = queues.entry(text(&name.0)).or_default();
+            queue.windows_lost = queue.windows_lost.saturating_add(line.lost.len());
+            queue.states.extend(STATES.map(|state| (state, 0)));
+        }
+        for subscriber in self.queue.subscribers() {
+            let queue = queues.entry(text(&subscriber.queue.0)).or_default();
+            let count = queue.states.entry(subscriber.shown_state()).or_default();
+            *count = count.saturating_add(1);
+            queue.live |= subscriber.state == State::Live && subscriber.resume_by_ns.is_none();
+        }
+        queues
+    }
+
+    /// Whether updates are taken and logged. That anyone is told so shows that the port listens and the loop turns.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn health(&self) -> Result<String, String> {
+        match &self.failure {
+            None => Ok(format!("ok: {}", self.status_line())),
+            Some(_) => Err(self.status_line()),
+        }
+    }
+}
