@@ -1,5 +1,6 @@
 """elastick-boot against a metadata service: what it mounts, writes and starts, and what it refuses."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -168,6 +169,24 @@ class WhatStarts(Boot):
         self.instance({**TICK, "ELASTICK_DIR": "/efs/other"})
         self.boots()
         self.assertEqual(self.written()["ELASTICK_DIR"], '"/efs/other"')
+
+
+class Logs(Boot):
+    def test_the_agent_is_told_of_the_log_group(self):
+        self.command("amazon-cloudwatch-agent-ctl", RECORDING)
+        self.instance({**NODE, "LOGGROUP": "/elastick/stack"})
+        self.boots()
+        file = self.folder / "etc" / "cloudwatch-agent.json"
+        (collected,) = json.loads(file.read_text())["logs"]["logs_collected"]["files"]["collect_list"]
+        self.assertEqual((collected["log_group_name"], collected["log_stream_name"]), ("/elastick/stack", "{instance_id}"))
+        self.assertEqual(self.calls("amazon-cloudwatch-agent-ctl"), [f"-a fetch-config -m ec2 -s -c file:{file}"])
+        self.assertEqual(self.calls("systemctl")[0], "start --no-block elastick-logs.service")
+
+    def test_an_agent_that_fails_holds_nothing_up(self):
+        self.command("amazon-cloudwatch-agent-ctl", RECORDING + "exit 1\n")
+        self.instance({**NODE, "LOGGROUP": "/elastick/stack"})
+        self.boots()
+        self.assertEqual(self.calls("systemctl")[-1], "start --no-block elastick-rdb.service")
 
 
 class Mounting(Boot):

@@ -41,11 +41,11 @@ class Metadata(unittest.TestCase):
         of_rpm = {(asset["source"], asset["dest"], asset["mode"]) for asset in RPM["assets"]}
         self.assertEqual(of_deb, of_rpm)
 
-    def test_an_operator_s_changes_to_schemas_are_kept(self):
+    def test_an_operator_s_changes_are_kept(self):
         schemas = {f"/etc/elastick/schemas/{path.name}" for path in (ROOT / "schemas").glob("*.q")}
-        self.assertEqual(set(DEB["conf-files"]), schemas)
-        kept = [asset["source"] for asset in RPM["assets"] if asset.get("config") == "noreplace"]
-        self.assertEqual(kept, ["schemas/*.q"])
+        self.assertEqual(set(DEB["conf-files"]), schemas | {"/etc/logrotate.d/elastick"})
+        kept = {asset["source"] for asset in RPM["assets"] if asset.get("config") == "noreplace"}
+        self.assertEqual(kept, {"schemas/*.q", "deploy/systemd/logrotate.conf"})
 
 
 class Built(unittest.TestCase):
@@ -58,7 +58,7 @@ class Built(unittest.TestCase):
             done = run(pathlib.Path(folder, "usr/bin/elastick"), "--version")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(os.access(pathlib.Path(folder, "opt/elastick/bin/elastick-boot"), os.X_OK))
-            for unit in ("boot", "tick", "rdb", "announce"):
+            for unit in ("boot", "tick", "rdb", "announce", "logs"):
                 self.assertTrue(pathlib.Path(folder, f"usr/lib/systemd/system/elastick-{unit}.service").is_file())
 
     def test_the_rpm_package_holds_the_same_files(self):
