@@ -1,0 +1,10 @@
+"""What is deployed: the templates (linted, deployed on the API server, their policies read), and what the image holds.
+
+| module | shows |
+|---|---|
+| `test_lint.py` | cfn-lint and checkov have nothing to say; elastick.yaml is made of its parts and small enough |
+| `test_parameters.py` | what is refused before anything is created |
+| `test_stacks.py` | the templates deploy on the API server: groups, tags, limits, a second cluster, schedule |
+| `test_policies.py` | the roles allow what the code calls, and change nothing of others |
+| `test_watching.py` | alarms and dashboard look at metrics that elastick publishes |
+"""

@@ -1,0 +1,205 @@
+"""The roles: what they allow is what the code calls, and it changes nothing that is not the stack's own."""
+
+import unittest
+
+from deploy import templates
+
+# Actions that look and change nothing.
+READS = ("Describe", "Get", "List")
+# Actions that the service reference lists without any resource; a condition narrows them where the service has one.
+WITHOUT_RESOURCE = {
+    "cloudwatch:PutMetricData": {"StringEquals": {"cloudwatch:namespace": "RdbCluster"}},
+    "ssmmessages:CreateControlChannel": None,
+    "ssmmessages:CreateDataChannel": None,
+    "ssmmessages:OpenControlChannel": None,
+    "ssmmessages:OpenDataChannel": None,
+}
+NODE_CHANGES = {
+    "autoscaling:CompleteLifecycleAction",
+    "autoscaling:RecordLifecycleActionHeartbeat",
+    "autoscaling:SetDesiredCapacity",
+    "autoscaling:SetInstanceProtection",
+    "autoscaling:TerminateInstanceInAutoScalingGroup",
+}
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def statements(name, role):
+    """The statements of a role, each as (actions, resources, condition)."""
+    for policy in templates.resources(name)[role]["Properties"]["Policies"]:
+        for statement in policy["PolicyDocument"]["Statement"]:
+            yield listed(statement["Action"]), listed(statement["Resource"]), statement.get("Condition")
+
+
+def roles():
+    for name in templates.NAMES:
+        for role in templates.resources(name, "AWS::IAM::Role"):
+            yield name, role
+
+
+class Policies(unittest.TestCase):
+    def test_what_changes_something_names_what_it_changes(self):
+        for name, role in roles():
+            for actions, resources, condition in statements(name, role):
+                for action in actions:
+                    verb = action.partition(":")[2]
+                    if "*" not in resources or verb.startswith(READS):
+                        continue
+                    self.assertIn(action, WITHOUT_RESOURCE, f"{role} of {name}: {action} on *")
+                    self.assertEqual(condition, WITHOUT_RESOURCE[action], f"{role} of {name}: {action}")
+
+    def test_no_action_is_a_pattern(self):
+        for name, role in roles():
+            for actions, _, _ in statements(name, role):
+                self.assertEqual([action for action in actions if "*" in action], [], f"{role} of {name}")
+
+    def test_roles_have_no_managed_policies(self):
+        for name, role in roles():
+            self.assertNotIn("ManagedPolicyArns", templates.resources(name)[role]["Properties"], f"{role} of {name}")
+
+    def test_a_node_changes_the_group_of_its_own_stack_only(self):
+        for name in ("elastick", "rdb-cluster"):
+            for actions, resources, _ in statements(name, "RdbRole"):
+                if NODE_CHANGES & set(actions):
+                    self.assertEqual(set(actions), NODE_CHANGES)
+                    (resource,) = resources
+                    self.assertTrue(resource["Fn::Sub"].endswith(":autoScalingGroupName/${AWS::StackName}-RdbGroup-*"))
+
+    def test_a_tickerplant_changes_no_group(self):
+        for name in ("elastick", "tickerplant"):
+            for actions, _, _ in statements(name, "TickRole"):
+                self.assertEqual([action for action in actions if action in NODE_CHANGES], [])
+
+    def test_only_the_tickerplant_writes_the_log_and_both_by_the_access_point(self):
+        wanted = {
+            "TickRole": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+            "RdbRole": ["elasticfilesystem:ClientMount"],
+        }
+        for role, expected in wanted.items():
+            found = [
+                (actions, condition)
+                for actions, _, condition in statements("elastick", role)
+                if actions[0].startswith("elasticfilesystem:")
+            ]
+            ((actions, condition),) = found
+            self.assertEqual(actions, expected)
+            self.assertEqual(list(condition["StringEquals"]), ["elasticfilesystem:AccessPointArn"])
+
+    def test_a_tickerplant_may_set_its_own_name_and_no_other(self):
+        found = [
+            (resources, condition)
+            for actions, resources, condition in statements("elastick", "TickRole")
+            if actions == ["route53:ChangeResourceRecordSets"]
+        ]
+        (((resource,), condition),) = found
+        self.assertEqual(resource, {"Fn::Sub": "arn:${AWS::Partition}:route53:::hostedzone/${Zone}"})
+        limits = condition["ForAllValues:StringEquals"]
+        self.assertEqual(
+            limits["route53:ChangeResourceRecordSetsNormalizedRecordNames"], [{"Fn::Sub": "tick.${ZONENAME}"}]
+        )
+        self.assertEqual(limits["route53:ChangeResourceRecordSetsRecordTypes"], ["A"])
+
+    def test_nobody_but_ec2_and_the_scheduler_takes_a_role(self):
+        for name, role in roles():
+            trust = templates.resources(name)[role]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+            services = {statement["Principal"]["Service"] for statement in trust}
+            self.assertLessEqual(services, {"ec2.amazonaws.com", "scheduler.amazonaws.com"}, f"{role} of {name}")
+
+
+class Network(unittest.TestCase):
+    def rules(self, kind):
+        for name in templates.NAMES:
+            for key, found in templates.resources(name).items():
+                if found["Type"] == f"AWS::EC2::SecurityGroup{kind}":
+                    yield name, key, found, found["Properties"]
+                elif found["Type"] == "AWS::EC2::SecurityGroup":
+                    for rule in found["Properties"].get(f"SecurityGroup{kind}", []):
+                        yield name, key, found, rule
+
+    def test_every_rule_says_what_it_is_for(self):
+        for kind in ("Ingress", "Egress"):
+            for name, key, _, rule in self.rules(kind):
+                self.assertTrue(rule["Description"], f"{key} of {name}")
+
+    def test_who_may_come_in_is_a_group_or_a_range_that_was_asked_for(self):
+        for name, key, found, rule in self.rules("Ingress"):
+            if "CidrIp" in rule:
+                self.assertIn(rule["CidrIp"], ({"Ref": "CLIENTCIDR"}, {"Ref": "SSHCIDR"}), f"{key} of {name}")
+                self.assertIn(found["Condition"], ("HasClientRange", "HasSshRange"), f"{key} of {name}")
+            else:
+                self.assertIn("SourceSecurityGroupId", rule, f"{key} of {name}")
+
+    def test_ssh_is_off_unless_a_range_is_given(self):
+        for name, key, found, rule in self.rules("Ingress"):
+            if rule["FromPort"] == 22:
+                self.assertEqual((found["Condition"], rule["CidrIp"]), ("HasSshRange", {"Ref": "SSHCIDR"}), key)
+
+    def test_what_leaves_goes_to_aws_over_tls_or_to_a_group_of_the_stack(self):
+        nowhere = "255.255.255.255/32"
+        for name, key, _, rule in self.rules("Egress"):
+            if rule.get("CidrIp") == "0.0.0.0/0":
+                self.assertEqual((rule["FromPort"], rule["ToPort"]), (443, 443), f"{key} of {name}")
+            elif rule.get("CidrIp") != nowhere:
+                self.assertIn("DestinationSecurityGroupId", rule, f"{key} of {name}")
+
+    def test_every_security_group_limits_what_leaves(self):
+        for name in templates.NAMES:
+            for key, group in templates.resources(name, "AWS::EC2::SecurityGroup").items():
+                self.assertTrue(group["Properties"]["SecurityGroupEgress"], f"{key} of {name}")
+
+
+class Servers(unittest.TestCase):
+    def launch_data(self):
+        for name in templates.NAMES:
+            for key, found in templates.resources(name, "AWS::EC2::LaunchTemplate").items():
+                yield f"{key} of {name}", found["Properties"]["LaunchTemplateData"]
+
+    def test_metadata_needs_a_token_and_stays_on_the_server(self):
+        wanted = {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": 1,
+            "InstanceMetadataTags": "enabled",
+        }
+        for where, data in self.launch_data():
+            self.assertEqual(data["MetadataOptions"], wanted, where)
+
+    def test_root_volumes_are_encrypted(self):
+        for where, data in self.launch_data():
+            for device in data["BlockDeviceMappings"]:
+                self.assertIs(device["Ebs"]["Encrypted"], True, where)
+                self.assertEqual(device["Ebs"]["VolumeType"], "gp3", where)
+
+    def test_groups_take_the_latest_version_of_their_template(self):
+        for name in templates.NAMES:
+            for key, group in templates.resources(name, "AWS::AutoScaling::AutoScalingGroup").items():
+                wanted = group["Properties"]["LaunchTemplate"]
+                template = wanted["LaunchTemplateId"]["Ref"]
+                self.assertEqual(wanted["Version"], {"Fn::GetAtt": [template, "LatestVersionNumber"]}, key)
+
+    def test_an_update_of_the_stack_leaves_a_group_as_large_as_it_is(self):
+        for name in templates.NAMES:
+            for key, group in templates.resources(name, "AWS::AutoScaling::AutoScalingGroup").items():
+                self.assertNotIn("DesiredCapacity", group["Properties"], f"{key} of {name}")
+                self.assertEqual(
+                    group["UpdatePolicy"],
+                    {"AutoScalingScheduledAction": {"IgnoreUnmodifiedGroupSizeProperties": True}},
+                    f"{key} of {name}",
+                )
+
+    def test_nothing_scales_or_ends_nodes_but_nodes_and_the_schedule(self):
+        for name in templates.NAMES:
+            kinds = {found["Type"] for found in templates.resources(name).values()}
+            self.assertNotIn("AWS::AutoScaling::ScalingPolicy", kinds, name)
+            for key, group in templates.resources(name, "AWS::AutoScaling::AutoScalingGroup").items():
+                self.assertNotIn("MaxInstanceLifetime", group["Properties"], f"{key} of {name}")
+
+    def test_the_logs_outlive_the_stack_and_are_encrypted(self):
+        for name in ("elastick", "tickerplant"):
+            files = templates.resources(name)["FileSystem"]
+            self.assertEqual((files["DeletionPolicy"], files["UpdateReplacePolicy"]), ("Retain", "Retain"))
+            self.assertIs(files["Properties"]["Encrypted"], True)
+            self.assertEqual(files["Properties"]["ThroughputMode"], "elastic")
