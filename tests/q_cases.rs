@@ -29,7 +29,7 @@ fn cases(text: &str) -> Vec<Case> {
 }
 
 fn run_file(path: &Path) -> Vec<String> {
-    let mut session = Session::new();
+    let mut session = Session::console(Vec::new(), None);
     let mut wrong = Vec::new();
     for case in cases(&fs::read_to_string(path).expect("a readable file")) {
         let result = eval_line(&mut session, case.expression.as_bytes(), &Limits::default());

@@ -52,7 +52,7 @@ fn lines(mut answer: impl FnMut(&[u8]) -> Result<Vec<u8>, CliError>) -> Result<(
 }
 
 fn local() -> Result<(), CliError> {
-    let mut session = Session::new();
+    let mut session = Session::console(Vec::new(), None);
     lines(|text| Ok(session.line(text, &Limits::default())))
 }
 

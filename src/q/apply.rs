@@ -7,6 +7,7 @@ use super::iterate;
 use super::lambda;
 use super::prims::{self, Run};
 use crate::table::function::{Function, Iterator};
+use crate::table::symbol::text;
 use crate::table::{Value, Vector};
 
 impl Context<'_> {
@@ -18,8 +19,12 @@ impl Context<'_> {
         if arguments.iter().all(Option::is_some) {
             return self.apply(f, arguments.into_iter().flatten().collect());
         }
+        if let Value::Sym(name) = f {
+            let global = self.global(*name)?;
+            return self.apply_holes(&global, arguments);
+        }
         match f {
-            Value::Func(function) if !matches!(**function, Function::Derived { .. }) || valence(f) != 1 => {
+            Value::Func(_) => {
                 if arguments.len() > valence(f).max(1) && !is_variadic(f) {
                     return Err(QError::named("rank"));
                 }
@@ -57,10 +62,15 @@ impl Context<'_> {
                     return Err(QError::named("rank"));
                 }
                 arguments.truncate(wanted);
+                let name = std::mem::take(&mut self.callee);
                 let caller = self.running.replace(f.clone());
                 let result = self.run(code, arguments);
                 self.running = caller;
-                result
+                result.map_err(|e| e.leave(text(name), &l.source, code.start))
+            }
+            Function::View(l) => {
+                let value = self.view_value(l)?;
+                self.apply(&value, arguments)
             }
             Function::Primitive(index) => self.primitive(f, *index, arguments),
             Function::Coded(..) => Err(QError::named("nyi")),
@@ -106,6 +116,9 @@ impl Context<'_> {
 
     fn primitive(&mut self, f: &Value, index: u16, mut arguments: Vec<Value>) -> Result<Value, QError> {
         let primitive = prims::get(index).ok_or(QError::named("nyi"))?;
+        if arguments.iter().any(Value::is_enumerated) && !prims::keeps_domain(primitive) {
+            arguments = arguments.into_iter().map(Value::plain).collect();
+        }
         match (&primitive.run, arguments.len()) {
             (Run::Unary(run), 1) => run(self, arguments.remove(0)),
             (Run::Binary(run), 2) => {
@@ -152,7 +165,8 @@ impl Context<'_> {
                 self.host.print(&text)?;
                 Ok(if handle == -1 { Value::Long(-1) } else { Value::Long(-2) })
             }
-            _ => Err(QError::with("nyi", "messages to other processes")),
+            _ if self.host.caller().remote => Err(QError::with("access", "no such handle")),
+            _ => self.host.send(handle, &message),
         }
     }
 }
@@ -184,7 +198,7 @@ pub(super) fn valence(f: &Value) -> usize {
             _ => 2,
         },
         Function::Coded(kind, _) => usize::from(*kind == 102) + 1,
-        Function::Native(_) => 1,
+        Function::Native(_) | Function::View(_) => 1,
         Function::Projection { function, arguments } => {
             let holes = arguments.iter().filter(|a| a.is_none()).count();
             holes + valence(function).saturating_sub(arguments.len())
@@ -206,7 +220,7 @@ pub(super) fn valence(f: &Value) -> usize {
 pub fn type_of(value: &Value) -> i16 {
     match value {
         Value::Func(function) => match &**function {
-            Function::Lambda(_) => 100,
+            Function::Lambda(_) | Function::View(_) => 100,
             Function::Primitive(index) => prims::get(*index).map_or(101, |p| i16::from(p.code.0)),
             Function::Coded(kind, _) => i16::from(*kind),
             Function::Native(_) => 100,

@@ -39,13 +39,17 @@ pub enum Kind {
     Seq(Vec<Node>),
     Return(Box<Node>),
     Signal(Box<Node>),
+    /// `:[x;pattern;result;…;default]`.
+    Match(Vec<Node>),
+    /// `name::expression` as a whole text: a view, and its text without the name.
+    View(Sym, std::sync::Arc<[u8]>),
     Query(Box<Query>),
 }
 
 /// `x:v`, `x op:v`, `x[i;…]op:v`, `x::v`.
 #[derive(Clone, Debug)]
 pub struct Assign {
-    /// `Name`, then `Local` or `Global`.
+    /// `Name`, then `Local` or `Global`; or a pattern.
     pub target: Node,
     /// Assign the global even inside a lambda.
     pub global: bool,
@@ -53,6 +57,8 @@ pub struct Assign {
     /// The function of `x op:v`.
     pub through: Option<Value>,
     pub value: Node,
+    /// The target is taken apart by its form: a list, a dictionary, anything in brackets.
+    pub pattern: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +91,8 @@ pub struct Code {
     pub parameters: Vec<Sym>,
     /// Parameters first, then the other locals.
     pub locals: Vec<Sym>,
+    /// Where its text starts in the text that its nodes' positions count in.
+    pub start: u32,
     pub body: Vec<Node>,
 }
 

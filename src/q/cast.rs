@@ -63,7 +63,7 @@ fn target(x: &Value) -> Result<Target, QError> {
         Value::Char(c) if c.is_ascii_uppercase() => {
             letter_type(c.to_ascii_lowercase()).map(Target::Parse).ok_or(QError::named("type"))
         }
-        Value::Char(b'*') => Ok(Target::Parse(0)),
+        Value::Char(b'*') => Ok(Target::Type(0)),
         Value::Char(c) => letter_type(*c).map(Target::Type).ok_or(QError::named("type")),
         Value::Sym(s) => Ok(match text(*s) {
             b"" => Target::Parse(11),
@@ -94,7 +94,7 @@ pub(super) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
     match &x {
         Value::Vector(Vector { items: Items::Char(_) | Items::Sym(_) | Items::Short(_), .. })
         | Value::Vector(Vector { items: Items::List(_), .. })
-            if !matches!(x.at(0), Value::Vector(Vector { items: Items::Float(_) | Items::Long(_), .. })) =>
+            if !is_matrix(&x) =>
         {
             if x.count() != y.count() && !y.is_scalar() {
                 return Err(QError::named("length"));
@@ -105,15 +105,20 @@ pub(super) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
             }
             Ok(Value::collapse(out))
         }
-        Value::Vector(_) if y.as_vector().is_some() => super::stats::dot(context, &x, &y),
+        Value::Vector(_) if y.as_vector().is_some() => super::linear::product(context, &x, &y),
         // A global's name: its items are the domain, which must hold all of `y`.
-        Value::Sym(name) if is_domain(context, *name) => enumerate(context, *name, y),
+        Value::Sym(name) if is_domain(context, *name) => super::enums::enumerate(context, *name, y),
         Value::Long(_) | Value::Int(_) => {
             let width = x.as_long().unwrap_or(0);
             pad(context, width, &y)
         }
         _ => match target(&x)? {
             Target::Type(0) => Ok(y),
+            Target::Type(t @ 4..=7) if y.is_enumerated() => {
+                let places = super::enums::places(context, &y)?;
+                to(context, t, &places)
+            }
+            _ if y.is_enumerated() => dollar(context, x, y.plain()),
             Target::Type(t) => to(context, t, &y),
             Target::Parse(t) => parse(context, t, &y),
             Target::Part(p) => monadic(context, &y, &|items| part(p, items)),
@@ -121,27 +126,15 @@ pub(super) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
     }
 }
 
+/// Rows of numbers.
+fn is_matrix(x: &Value) -> bool {
+    matches!(x.at(0), Value::Vector(Vector { items: Items::Float(_) | Items::Long(_) | Items::Real(_), .. }))
+}
+
 fn is_domain(context: &Context, name: Sym) -> bool {
     !text(name).is_empty()
         && !NAMES.iter().any(|(n, _)| n.as_bytes() == text(name))
         && context.host.global(name).is_some()
-}
-
-/// Checks against a domain. What is enumerated stays the symbols themselves: they are small numbers already.
-fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result<Value, QError> {
-    let domain = match context.host.global(name) {
-        Some(Value::Dict(d)) => match &d.keys {
-            Value::Table(t) => t.columns.first().cloned().map_or(Value::Null, Value::from),
-            keys => keys.clone(),
-        },
-        Some(domain) => domain,
-        None => return Err(QError::named("cast")),
-    };
-    match super::sets::in_(context, y.clone(), domain)? {
-        Value::Bool(true) => Ok(y),
-        Value::Vector(Vector { items: Items::Bool(known), .. }) if known.iter().all(|k| *k != 0) => Ok(y),
-        _ => Err(QError::named("cast")),
-    }
 }
 
 /// `n$text`: as wide as `n`, filled or cut on the right, for a negative `n` on the left.
@@ -373,15 +366,16 @@ fn parse(context: &mut Context, t: i8, y: &Value) -> Result<Value, QError> {
 }
 
 /// One text as a value of type `t`; the null of the type where it is none.
-fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
+pub(super) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
     let trimmed = given.trim_ascii();
     let null = || Value::null_of(t);
     Ok(match t {
         0 => Value::chars(given),
         1 => Value::Bool(matches!(trimmed, [b'1' | b'y' | b'Y' | b't' | b'T' | b'x' | b'X'])),
-        2 => guid(trimmed).map_or_else(null, Value::Guid),
+        2 => guid(trimmed).or_else(|| super::address::guid(trimmed)).map_or_else(null, Value::Guid),
         4 => {
-            let hex = std::str::from_utf8(trimmed).ok().and_then(|h| u8::from_str_radix(h, 16).ok());
+            let digits = trimmed.strip_prefix(b"0x").unwrap_or(trimmed);
+            let hex = std::str::from_utf8(digits).ok().and_then(|h| u8::from_str_radix(h, 16).ok());
             Value::Byte(hex.unwrap_or(0))
         }
         10 => Value::Char(if given.len() == 1 { given.first().copied().unwrap_or(b' ') } else { b' ' }),
@@ -409,15 +403,122 @@ fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
                 6 => i32::try_from(*n).is_ok(),
                 _ => true,
             };
+            if number.is_none()
+                && t == 6
+                && let Some(address) = super::address::ipv4(trimmed)
+            {
+                return Ok(Value::Int(address.cast_signed()));
+            }
+            match trimmed {
+                b"0W" | b"0w" => return Ok(Value::from_long(t, i64::INFINITY)),
+                b"-0W" | b"-0w" => return Ok(Value::from_long(t, i64::NEGATIVE_INFINITY)),
+                _ => {}
+            }
             number.filter(fits).map_or_else(null, |n| Value::from_long(t, n))
         }
         _ => parse_temporal(t, trimmed).unwrap_or_else(null),
     })
 }
 
-/// `yyyymmdd`, `yyyy-mm-dd`, `yyyy/mm/dd`, `yyyy.mm.dd`.
+/// Seconds from 1970 with nine digits or more, and a fraction, in nanoseconds from 2000.01.01.
+fn unix_seconds(text: &[u8]) -> Option<i64> {
+    const UNIX_TO_2000_S: i64 = 946_684_800;
+    let (whole, fraction) = match text.iter().position(|c| *c == b'.') {
+        Some(dot) => (text.get(..dot)?, text.get(dot + 1..)?),
+        None => (text, &b""[..]),
+    };
+    let digits = |t: &[u8]| t.iter().all(|c| time::is_digit(*c));
+    if !(9..=11).contains(&whole.len()) || !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let number = |t: &[u8]| std::str::from_utf8(t).ok()?.parse::<i64>().ok();
+    let mut padded = fraction.to_vec();
+    padded.resize(9, b'0');
+    (number(whole)? - UNIX_TO_2000_S).checked_mul(1_000_000_000)?.checked_add(number(&padded)?)
+}
+
+/// A month by its English name or its first three letters.
+fn month_named(text: &[u8]) -> Option<i64> {
+    const MONTHS: [&[u8]; 12] =
+        [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+    let start = text.get(..3)?.to_ascii_lowercase();
+    MONTHS.iter().position(|m| *m == start).map(|m| m as i64 + 1)
+}
+
+/// `[d]d mmm yyyy`, `ddmmmyyyy`, `mmm dd yyyy` and with separators; two digits of a year are of 1930 to 2029.
+fn parse_named_day(text: &[u8]) -> Option<i32> {
+    let mut words: Vec<Vec<u8>> = Vec::new();
+    let mut last = 0u8;
+    for c in text {
+        let kind = u8::from(c.is_ascii_digit()) + 2 * u8::from(c.is_ascii_alphabetic());
+        if kind == 0 {
+            last = 0;
+            continue;
+        }
+        if kind != last {
+            words.push(Vec::new());
+        }
+        last = kind;
+        words.last_mut()?.push(*c);
+    }
+    let [a, b, c] = &words[..] else { return None };
+    let number = |t: &[u8]| std::str::from_utf8(t).ok()?.parse::<i64>().ok();
+    let year = |t: &[u8]| {
+        let y = number(t)?;
+        Some(if t.len() > 2 {
+            y
+        } else if y < 30 {
+            2000 + y
+        } else {
+            1900 + y
+        })
+    };
+    if let Some(month) = month_named(b) {
+        return if a.len() == 4 {
+            time::date(year(a)?, month, number(c)?)
+        } else {
+            time::date(year(c)?, month, number(a)?)
+        };
+    }
+    time::date(year(c)?, month_named(a)?, number(b)?)
+}
+
+/// `mm/dd/yyyy`, or `dd/mm/yyyy` under `\z 1`.
+fn parse_numeric_day(text: &[u8]) -> Option<i32> {
+    let mut parts = text.split(|c| matches!(c, b'/' | b'-' | b'.'));
+    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    if a.len() > 2 || b.len() > 2 || parts.next().is_some() {
+        return None;
+    }
+    let number = |t: &[u8]| std::str::from_utf8(t).ok()?.parse::<i64>().ok();
+    let year = number(c)?;
+    let year = if c.len() > 2 {
+        year
+    } else if year < 30 {
+        2000 + year
+    } else {
+        1900 + year
+    };
+    if super::system::day_first() {
+        time::date(year, number(b)?, number(a)?)
+    } else {
+        time::date(year, number(a)?, number(b)?)
+    }
+}
+
+/// `yyyymmdd`, `yyyy-mm-dd`, `yyyy/mm/dd`, `yyyy.mm.dd`, and the spellings above.
 fn parse_day(text: &[u8]) -> Option<i32> {
+    parse_plain_day(text).or_else(|| parse_numeric_day(text)).or_else(|| parse_named_day(text))
+}
+
+fn parse_plain_day(text: &[u8]) -> Option<i32> {
     let digits: Vec<u8> = text.iter().map(|c| if matches!(c, b'-' | b'/') { b'.' } else { *c }).collect();
+    if digits.len() == 6 && digits.iter().all(|c| time::is_digit(*c)) {
+        let number = |s: &[u8]| std::str::from_utf8(s).ok()?.parse::<i64>().ok();
+        let year = number(digits.get(..2)?)?;
+        let year = if year < 30 { 2000 + year } else { 1900 + year };
+        return time::date(year, number(digits.get(2..4)?)?, number(digits.get(4..)?)?);
+    }
     if digits.len() == 8 && digits.iter().all(|c| time::is_digit(*c)) {
         let number = |s: &[u8]| std::str::from_utf8(s).ok()?.parse().ok();
         return time::date(number(digits.get(..4)?)?, number(digits.get(4..6)?)?, number(digits.get(6..)?)?);
@@ -426,7 +527,13 @@ fn parse_day(text: &[u8]) -> Option<i32> {
 }
 
 fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
-    let split = text.iter().position(|c| matches!(c, b'D' | b'T' | b' '));
+    // Between day and clock: a letter, a space, or a dash before the hours.
+    let split = text.iter().enumerate().position(|(i, c)| {
+        let digits_around = text.get(i.wrapping_sub(1)).is_some_and(u8::is_ascii_digit)
+            && text.get(i + 1).is_none_or(|c| c.is_ascii_digit() || *c == b' ');
+        let dash = *c == b'-' && i >= 8 && text.get(i..).is_some_and(|rest| rest.contains(&b':'));
+        dash || (matches!(c, b'D' | b'T' | b' ') && digits_around && (i >= 6 || t == 16))
+    });
     let halves = || {
         let at = split?;
         Some((text.get(..at)?, text.get(at + 1..)?))
@@ -438,6 +545,7 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
     Some(match t {
         12 | 15 => {
             let ns = match halves() {
+                None if t == 12 && unix_seconds(text).is_some() => unix_seconds(text)?,
                 Some((day, rest)) => {
                     let within = if rest.is_empty() { 0 } else { clock(rest)? };
                     i64::from(parse_day(day)?).checked_mul(DAY_NS)?.checked_add(within)?

@@ -5,7 +5,7 @@ use super::host::Host;
 use super::limits::Limits;
 use super::query::Scope;
 use crate::sys::{allocated, stack};
-use crate::table::Value;
+use crate::table::{Sym, Value};
 use std::time::Instant;
 
 /// What every primitive is given.
@@ -16,6 +16,10 @@ pub struct Context<'h> {
     pub(super) scopes: Vec<Scope>,
     /// The lambda that is running: `.z.s`.
     pub(super) running: Option<Value>,
+    /// The global whose value is about to be applied, for traces.
+    pub(super) callee: Sym,
+    /// The text that was sent.
+    pub(super) text: Vec<u8>,
     steps: u32,
     /// What this thread held when the evaluation began.
     held_bytes: i64,
@@ -24,7 +28,16 @@ pub struct Context<'h> {
 impl<'h> Context<'h> {
     pub fn new(host: &'h mut dyn Host, limits: &Limits) -> Context<'h> {
         let held_bytes = allocated::thread_bytes();
-        Context { host, limits: limits.clone(), scopes: Vec::new(), running: None, steps: 0, held_bytes }
+        Context {
+            host,
+            limits: limits.clone(),
+            scopes: Vec::new(),
+            running: None,
+            callee: Sym::NULL,
+            text: Vec::new(),
+            steps: 0,
+            held_bytes,
+        }
     }
 
     /// Called in every loop: ends the evaluation at its deadline or memory limit.

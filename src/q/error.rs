@@ -3,26 +3,115 @@
 use std::borrow::Cow;
 
 /// An error of an expression: kdb+'s short name (`type`, `length`, an undefined variable's name), and words for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct QError {
     /// What travels as the error response, without the quote. Bytes, as q's strings are.
     pub name: Cow<'static, [u8]>,
     /// What was wrong and where, for logs and the console; empty where the name says it all.
     pub detail: String,
+    /// Where it came from, innermost first. Stays in the process.
+    pub trace: Vec<Place>,
+    /// The position in the text that is running, until that text is known.
+    pub(super) at: Option<u32>,
 }
+
+/// A text that was running when an error was signalled, and where in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The global that holds the function, empty for the text that was sent.
+    pub name: Vec<u8>,
+    pub text: Vec<u8>,
+    /// Byte position in the text.
+    pub at: u32,
+}
+
+/// Deepest trace that is kept.
+const TRACE_MOST: usize = 64;
+
+/// Two errors are the same where they are told apart by what a client sees; the way there does not count.
+impl PartialEq for QError {
+    fn eq(&self, other: &QError) -> bool {
+        self.name == other.name && self.detail == other.detail
+    }
+}
+
+impl Eq for QError {}
 
 impl QError {
     pub const fn named(name: &'static str) -> QError {
-        QError { name: Cow::Borrowed(name.as_bytes()), detail: String::new() }
+        QError { name: Cow::Borrowed(name.as_bytes()), detail: String::new(), trace: Vec::new(), at: None }
     }
 
     pub fn with(name: &'static str, detail: impl Into<String>) -> QError {
-        QError { name: Cow::Borrowed(name.as_bytes()), detail: detail.into() }
+        QError { detail: detail.into(), ..QError::named(name) }
     }
 
     /// A name made at run time: an undefined variable, a signalled string.
     pub fn signal(name: impl Into<Vec<u8>>) -> QError {
-        QError { name: Cow::Owned(name.into()), detail: String::new() }
+        QError { name: Cow::Owned(name.into()), detail: String::new(), trace: Vec::new(), at: None }
+    }
+
+    /// The error with its position in the running text, unless an inner one is known.
+    pub(super) fn place(mut self, at: u32) -> QError {
+        self.at.get_or_insert(at);
+        self
+    }
+
+    /// The error on its way out of a text.
+    pub(super) fn leave(mut self, name: &[u8], text: &[u8], start: u32) -> QError {
+        if let Some(at) = self.at.take()
+            && self.trace.len() < TRACE_MOST
+        {
+            self.trace.push(Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start) });
+        }
+        self
+    }
+
+    /// As the console shows it: the name, the innermost text with a caret below what failed.
+    pub fn shown(&self) -> Vec<u8> {
+        let mut out = [b"'", &self.name[..]].concat();
+        if !self.detail.is_empty() {
+            out.extend_from_slice(b" (");
+            out.extend_from_slice(self.detail.as_bytes());
+            out.push(b')');
+        }
+        out.push(b'\n');
+        if let Some(place) = self.trace.first() {
+            place.write(self.trace.len() - 1, &mut out);
+        }
+        out
+    }
+
+    /// All texts on the way, innermost first, each with its caret.
+    pub fn backtrace(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (i, place) in self.trace.iter().enumerate() {
+            place.write(self.trace.len() - 1 - i, &mut out);
+        }
+        out
+    }
+}
+
+impl Place {
+    /// `  [depth]  name:text` and the caret's line below it.
+    pub(super) fn write(&self, depth: usize, out: &mut Vec<u8>) {
+        let mut head = format!("  [{depth}]  ").into_bytes();
+        if !self.name.is_empty() {
+            head.extend_from_slice(&self.name);
+            head.push(b':');
+        }
+        let at = (self.at as usize).min(self.text.len());
+        // The line of a text of many in which the place lies.
+        let from = self.text.get(..at).and_then(|t| t.iter().rposition(|c| *c == b'\n')).map_or(0, |p| p + 1);
+        let line = self.text.get(from..).unwrap_or_default();
+        let line = line.split(|c| *c == b'\n').next().unwrap_or_default();
+        let before = self.text.get(from..at).unwrap_or_default();
+        let indent = head.len() + before.iter().filter(|c| **c & 0xc0 != 0x80).count();
+        out.extend_from_slice(&head);
+        out.extend_from_slice(line);
+        out.push(b'\n');
+        out.extend(std::iter::repeat_n(b' ', indent));
+        out.extend_from_slice(b"^\n");
     }
 }
 

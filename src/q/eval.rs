@@ -12,6 +12,7 @@ use super::system;
 use crate::table::function::Function;
 use crate::table::symbol::text;
 use crate::table::{Items, Sym, Table, Value, Vector};
+use std::sync::Arc;
 
 /// Why a walk ended early.
 pub(super) enum Flow {
@@ -32,6 +33,14 @@ pub(super) struct Frame {
 }
 
 type Walk = Result<Value, Flow>;
+
+/// An error on its way out of a node whose place in the text this is.
+fn placed(flow: Flow, at: u32) -> Flow {
+    match flow {
+        Flow::Error(error) => Flow::Error(error.place(at)),
+        returned => returned,
+    }
+}
 
 impl Context<'_> {
     /// Runs code with its parameters given.
@@ -64,7 +73,7 @@ impl Context<'_> {
             Kind::Local(slot) => {
                 Ok(frame.locals.get(usize::from(*slot)).and_then(Clone::clone).unwrap_or_else(Value::empty))
             }
-            Kind::Global(name) | Kind::Name(name) => Ok(self.global(*name)?),
+            Kind::Global(name) | Kind::Name(name) => Ok(self.global(*name).map_err(|e| e.place(node.at))?),
             Kind::Column(name, outer) => match query::column(&mut self.scopes, *name) {
                 Some(column) => Ok(column),
                 None => match self.dotted(*name, |c, stem| query::column(&mut c.scopes, stem))? {
@@ -72,7 +81,7 @@ impl Context<'_> {
                     None => self.eval(outer, frame),
                 },
             },
-            Kind::Apply(f, arguments) => self.application(f, arguments, frame),
+            Kind::Apply(f, arguments) => self.application(f, arguments, frame).map_err(|flow| placed(flow, f.at)),
             Kind::Derive(iterator, f) => {
                 let function = self.eval(f, frame)?;
                 Ok(Value::func(Function::Derived { iterator: *iterator, function }))
@@ -82,7 +91,7 @@ impl Context<'_> {
                 let f = self.eval(f, frame)?;
                 Ok(Value::func(Function::Composition(vec![f, g])))
             }
-            Kind::Assign(assign) => self.assign(assign, frame),
+            Kind::Assign(assign) => self.assign(assign, frame).map_err(|flow| placed(flow, node.at)),
             Kind::List(nodes) => {
                 self.enter()?;
                 let mut items = Vec::with_capacity(nodes.len());
@@ -129,11 +138,17 @@ impl Context<'_> {
                     Value::Sym(s) => text(*s).to_vec(),
                     other => other.as_text().ok_or(QError::named("stype"))?.to_vec(),
                 };
-                Err(QError::signal(name).into())
+                Err(QError::signal(name).place(node.at).into())
+            }
+            Kind::Match(parts) => self.match_parts(parts, frame),
+            Kind::View(name, source) => {
+                let view = super::views::view(Arc::clone(source), self.host.namespace())?;
+                self.set_global(*name, view)?;
+                Ok(Value::Null)
             }
             Kind::Query(template) => {
                 self.enter()?;
-                query::template(self, template, frame)
+                query::template(self, template, frame).map_err(|flow| placed(flow, node.at))
             }
         }
     }
@@ -147,12 +162,21 @@ impl Context<'_> {
             return Ok(own);
         }
         if let Some(value) = self.host.global(name) {
-            return Ok(value);
+            return match &value {
+                Value::Func(f) => match &**f {
+                    Function::View(lambda) => self.view_value(lambda),
+                    _ => Ok(value),
+                },
+                _ => Ok(value),
+            };
         }
         if self.host.native(name).is_some() {
             return Ok(Value::func(Function::Native(name)));
         }
         if let Some(own) = prims::keyword(written.strip_prefix(b".q.").unwrap_or(written)) {
+            return Ok(own);
+        }
+        if let Some(own) = super::prelude::value(self, name)? {
             return Ok(own);
         }
         if let Some(space) = self.namespace(name) {
@@ -173,9 +197,17 @@ impl Context<'_> {
         let (stem, part) = written.split_at(dot);
         let Some(stem) = crate::table::symbol::find(stem) else { return Ok(None) };
         let Some(value) = value_of(self, stem) else { return Ok(None) };
+        let column = crate::table::symbol::find(part.get(1..).unwrap_or_default());
         match &value {
-            Value::Table(t) => Ok(crate::table::symbol::find(part.get(1..).unwrap_or_default())
-                .and_then(|column| t.column(column).cloned().map(Value::from))),
+            Value::Table(t) => Ok(column.and_then(|column| t.column(column).cloned().map(Value::from))),
+            Value::Dict(d) if matches!(d.keys, Value::Vector(_)) => match column {
+                Some(column) => Ok(super::find::position(&d.keys, &Value::Sym(column))?.map(|at| d.values.at(at))),
+                None => Ok(None),
+            },
+            key if key.is_enumerated() => match column.and_then(|c| super::enums::follow(self, key, c)) {
+                Some(held) => held.map(Some),
+                None => Ok(None),
+            },
             _ => cast::part_of(self, part.get(1..).unwrap_or_default(), &value).transpose(),
         }
     }
@@ -189,7 +221,12 @@ impl Context<'_> {
             let values = std::iter::once(Value::Null).chain(words).collect();
             return Some(Value::dict(Value::symbols(keys), Value::list(values)));
         }
-        let names = self.host.names(name);
+        let mut names = self.host.names(name);
+        for own in super::prelude::names(text(name)) {
+            if !names.contains(&own) {
+                names.push(own);
+            }
+        }
         let root = name == Sym::NULL || text(name) == b".";
         if names.is_empty() && !root {
             return None;
@@ -205,7 +242,10 @@ impl Context<'_> {
             let value = match self.host.global(full) {
                 Some(value) => value,
                 None if self.host.native(full).is_some() => Value::func(Function::Native(full)),
-                None => continue,
+                None => match super::prelude::value(self, full) {
+                    Ok(Some(value)) => value,
+                    _ => continue,
+                },
             };
             keys.push(short);
             values.push(value);
@@ -227,13 +267,13 @@ impl Context<'_> {
                     }
                     return Ok(prims::run2(self, *index, x, y)?);
                 }
-                let f = self.eval(f, frame)?;
-                Ok(self.apply(&f, vec![x, y])?)
+                let called = self.callee(f, frame)?;
+                Ok(self.apply(&called, vec![x, y])?)
             }
             [Some(x)] => {
                 let x = self.eval(x, frame)?;
-                let f = self.eval(f, frame)?;
-                Ok(self.apply(&f, vec![x])?)
+                let called = self.callee(f, frame)?;
+                Ok(self.apply(&called, vec![x])?)
             }
             _ => {
                 let mut given = Vec::with_capacity(arguments.len());
@@ -244,10 +284,20 @@ impl Context<'_> {
                     });
                 }
                 given.reverse();
-                let f = self.eval(f, frame)?;
-                Ok(self.apply_holes(&f, given)?)
+                let called = self.callee(f, frame)?;
+                Ok(self.apply_holes(&called, given)?)
             }
         }
+    }
+
+    /// The function of an application; the name of a global is kept for traces.
+    fn callee(&mut self, f: &Node, frame: &mut Frame) -> Walk {
+        let value = self.eval(f, frame)?;
+        self.callee = match f.kind {
+            Kind::Global(name) => name,
+            _ => Sym::NULL,
+        };
+        Ok(value)
     }
 
     fn cond(&mut self, parts: &[Node], frame: &mut Frame) -> Walk {
@@ -270,16 +320,8 @@ impl Context<'_> {
     fn assign(&mut self, assign: &Assign, frame: &mut Frame) -> Walk {
         self.enter()?;
         let value = self.eval(&assign.value, frame)?;
-        if let Kind::List(targets) = &assign.target.kind {
-            if !value.is_scalar() && value.count() != targets.len() {
-                return Err(QError::named("length").into());
-            }
-            for (i, target) in targets.iter().enumerate() {
-                if !matches!(target.kind, Kind::Const(Value::Null)) {
-                    self.store(target, value.at(i), frame)?;
-                }
-            }
-            return Ok(value);
+        if assign.pattern {
+            return self.bind(&assign.target, value, frame);
         }
         if assign.through.is_none() && assign.indices.is_empty() {
             self.store(&assign.target, value.clone(), frame)?;
@@ -316,7 +358,7 @@ impl Context<'_> {
         }
     }
 
-    fn store(&mut self, target: &Node, value: Value, frame: &mut Frame) -> Result<(), Flow> {
+    pub(super) fn store(&mut self, target: &Node, value: Value, frame: &mut Frame) -> Result<(), Flow> {
         match &target.kind {
             Kind::Local(slot) => {
                 if let Some(local) = frame.locals.get_mut(usize::from(*slot)) {

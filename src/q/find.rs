@@ -55,7 +55,15 @@ pub(super) fn canonical(x: &Value) -> Vec<u8> {
 }
 
 fn write_canonical(x: &Value, out: &mut Vec<u8>) {
-    out.extend_from_slice(&super::apply::type_of(x).to_le_bytes());
+    // What is enumerated is equal to the plain thing.
+    let kind = match (super::apply::type_of(x), x) {
+        (-20, Value::Link(..)) => -7,
+        (-20, _) => -11,
+        (20, Value::Vector(Vector { items: Items::Link(..), .. })) => 7,
+        (20, _) => 11,
+        (kind, _) => kind,
+    };
+    out.extend_from_slice(&kind.to_le_bytes());
     if stack::is_deep() {
         return;
     }
@@ -77,7 +85,7 @@ fn write_canonical(x: &Value, out: &mut Vec<u8>) {
             t.names.iter().for_each(|n| out.extend_from_slice(&n.0.to_le_bytes()));
             t.columns.iter().for_each(|c| write_canonical(&c.clone().into(), out));
         }
-        Value::Sym(s) => out.extend_from_slice(&s.0.to_le_bytes()),
+        Value::Sym(s) | Value::Enum(_, s) => out.extend_from_slice(&s.0.to_le_bytes()),
         Value::Guid(g) => out.extend_from_slice(g),
         Value::Func(_) => out.extend_from_slice(&super::format::one_line(x)),
         other => match (other.as_long(), other.as_float()) {
@@ -90,6 +98,9 @@ fn write_canonical(x: &Value, out: &mut Vec<u8>) {
 
 /// The index of the first item of `list` that is `item`.
 pub(super) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QError> {
+    if list.is_enumerated() || item.is_enumerated() {
+        return position(&list.clone().plain(), &item.clone().plain());
+    }
     match (list, item) {
         (Value::Vector(Vector { items: Items::Sym(v), .. }), Value::Sym(s)) => {
             return Ok(v.iter().position(|i| i == s));

@@ -88,7 +88,8 @@ pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
         }
         Value::Float(f) => float(*f, precision),
         Value::Char(c) => return vec![*c],
-        Value::Sym(s) => return text(*s).to_vec(),
+        Value::Link(_, i) => integer(*i),
+        Value::Sym(s) | Value::Enum(_, s) => return text(*s).to_vec(),
         Value::Timestamp(_) => {
             special(long, 'p', |l| format!("{}D{}", date(l.div_euclid(DAY_NS)), clock(l.rem_euclid(DAY_NS))))
         }
@@ -144,7 +145,7 @@ fn is_null(value: &Value) -> bool {
     match value {
         Value::Float(f) | Value::Datetime(f) => f.is_nan(),
         Value::Real(f) => f.is_nan(),
-        Value::Sym(s) => s.is_null(),
+        Value::Sym(s) | Value::Enum(_, s) => s.is_null(),
         Value::Bool(_) | Value::Byte(_) | Value::Char(_) | Value::Guid(_) => false,
         Value::Short(i) => i.is_null(),
         Value::Int(i) | Value::Month(i) | Value::Date(i) | Value::Minute(i) | Value::Second(i) | Value::Time(i) => {
@@ -247,6 +248,12 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Vec<u8>) {
             out.push(b'`');
             out.extend_from_slice(text(*s));
         }
+        Value::Enum(domain, s) => {
+            out.extend_from_slice(&[b"`", text(*domain), b"$`", text(*s)].concat());
+        }
+        Value::Link(domain, i) => {
+            out.extend_from_slice(&[b"`", text(*domain), b"$", integer(*i).as_bytes()].concat());
+        }
         Value::Byte(b) => out.extend_from_slice(format!("0x{b:02x}").as_bytes()),
         Value::Float(f) => {
             let digits = float(*f, precision);
@@ -269,6 +276,10 @@ fn vector(v: &Vector, precision: u8, out: &mut Vec<u8>) {
         out.push(b'`');
         out.extend_from_slice(attribute);
         out.push(b'#');
+    }
+    if let Some(domain) = super::enums::domain_of_items(&v.items) {
+        out.extend_from_slice(&[b"`", text(domain), b"$"].concat());
+        return vector(&Vector { attr: crate::table::Attr::None, items: v.items.plain() }, precision, out);
     }
     let number = v.items.type_number();
     if v.is_empty() {
@@ -332,7 +343,7 @@ fn vector(v: &Vector, precision: u8, out: &mut Vec<u8>) {
 
 fn function(f: &Function, precision: u8, out: &mut Vec<u8>) {
     match f {
-        Function::Lambda(l) => out.extend_from_slice(&l.source),
+        Function::Lambda(l) | Function::View(l) => out.extend_from_slice(&l.source),
         Function::Primitive(index) => out.extend_from_slice(prims::shown(*index).as_bytes()),
         Function::Coded(kind, code) => out.extend_from_slice(format!("{kind}:{code:02x}").as_bytes()),
         Function::Native(name) => out.extend_from_slice(text(*name)),

@@ -37,6 +37,11 @@ pub trait Host {
     /// Names in a namespace (`.u`, or the null symbol for the root), in order of definition.
     fn names(&self, namespace: Sym) -> Vec<Sym>;
 
+    /// Namespaces under the root, without their dot.
+    fn namespaces(&self) -> Vec<Sym> {
+        Vec::new()
+    }
+
     /// Whether `name` is a native function, and with how many parameters.
     fn native(&self, name: Sym) -> Option<u8>;
 
@@ -48,6 +53,36 @@ pub trait Host {
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError>;
 
     fn caller(&self) -> &Caller;
+
+    /// Whether the process lets its own console and scripts reach files and the operating system.
+    fn reaches_files(&self) -> bool {
+        false
+    }
+
+    /// The command line after the script's name: `.z.x`.
+    fn arguments(&self) -> Value {
+        Value::empty()
+    }
+
+    /// `hopen`: a handle to a file (`:path`) or a process (`:host:port:user:password`), within a time in milliseconds.
+    fn open(&mut self, _target: &[u8], _timeout_ms: u64) -> Result<i32, QError> {
+        Err(QError::with("access", "handles are not opened here"))
+    }
+
+    /// `hclose`.
+    fn close(&mut self, _handle: i32) -> Result<(), QError> {
+        Err(QError::with("access", "handles are not opened here"))
+    }
+
+    /// Sends on an open handle: waits for the answer, for a negative handle not.
+    fn send(&mut self, _handle: i64, _message: &Value) -> Result<Value, QError> {
+        Err(QError::with("access", "no such handle"))
+    }
+
+    /// `exit`.
+    fn exit(&mut self, _code: i32) -> Result<(), QError> {
+        Err(QError::with("access", "exit is not allowed here"))
+    }
 
     /// The rows, ascending, in which a grouped symbol column of a global table holds `symbol`, where an index knows them;
     /// `None` where the column has to be scanned.
@@ -82,3 +117,62 @@ pub trait Host {
 
 /// See [`Host`]. Never leaves the process.
 pub const NEEDS_OWNER: QError = QError::named("needs owner");
+
+/// A host that answers and changes nothing: what `reval` evaluates with.
+pub(super) struct ReadOnly<'h> {
+    pub host: &'h mut dyn Host,
+}
+
+fn read_only() -> QError {
+    QError::named("noupdate")
+}
+
+impl Host for ReadOnly<'_> {
+    fn global(&self, name: Sym) -> Option<Value> {
+        self.host.global(name)
+    }
+
+    fn assign(&mut self, _name: Sym, _value: Value) -> Result<(), QError> {
+        Err(read_only())
+    }
+
+    fn names(&self, namespace: Sym) -> Vec<Sym> {
+        self.host.names(namespace)
+    }
+
+    fn namespaces(&self) -> Vec<Sym> {
+        self.host.namespaces()
+    }
+
+    fn native(&self, name: Sym) -> Option<u8> {
+        self.host.native(name)
+    }
+
+    fn call(&mut self, _name: Sym, _arguments: &[Value]) -> Result<Value, QError> {
+        Err(read_only())
+    }
+
+    fn append(&mut self, _name: Sym, _rows: &Value) -> Result<Value, QError> {
+        Err(read_only())
+    }
+
+    fn caller(&self) -> &Caller {
+        self.host.caller()
+    }
+
+    fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
+        self.host.rows_of(column, symbol)
+    }
+
+    fn print(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.host.print(text)
+    }
+
+    fn console(&self) -> Console {
+        self.host.console()
+    }
+
+    fn namespace(&self) -> Sym {
+        self.host.namespace()
+    }
+}

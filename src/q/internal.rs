@@ -41,11 +41,16 @@ pub(super) fn value(context: &mut Context, x: Value) -> Result {
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
             super::run_text(context, x.as_text().unwrap_or_default())
         }
+        Value::Sym(name) if super::files::is_path(*name) => super::files::get(context, &x),
         Value::Sym(name) => context.global(*name),
         Value::Dict(d) => Ok(d.values.clone()),
+        _ if x.is_enumerated() => Ok(x.plain()),
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => super::message(context, &x),
         Value::Vector(Vector { items: Items::Sym(s), .. }) if !s.is_empty() => super::message(context, &x),
-        Value::Func(f) => parts(f, &x),
+        Value::Func(f) => match &**f {
+            Function::View(lambda) => super::views::parts(context, lambda),
+            _ => parts(f, &x),
+        },
         _ => Ok(x),
     }
 }
@@ -79,10 +84,14 @@ fn parts(f: &Function, x: &Value) -> Result {
     })
 }
 
+/// Whether an error is not the query's own to catch.
+pub(super) fn is_limit(error: &QError) -> bool {
+    matches!(&error.name[..], b"stop" | b"wsfull") || *error == super::host::NEEDS_OWNER
+}
+
 /// The value that stands in for an error in a trap.
 fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
-    let is_limit = matches!(&error.name[..], b"stop" | b"wsfull") || error == super::host::NEEDS_OWNER;
-    if is_limit {
+    if is_limit(&error) {
         // A limit is not the query's own to catch.
         return Err(error);
     }
@@ -288,7 +297,7 @@ pub(super) fn q_qt(_: &mut Context, x: Value) -> Result {
 
 /// `system "…"`.
 pub(super) fn system(context: &mut Context, x: Value) -> Result {
-    super::system::command(context, x.as_text().ok_or_else(type_error)?)
+    super::commands::command(context, x.as_text().ok_or_else(type_error)?)
 }
 
 /// `:[x;y]` gives `y`.

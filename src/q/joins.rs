@@ -72,13 +72,22 @@ pub(super) fn ljf(context: &mut Context, x: Value, y: Value) -> Result {
 
 /// `x ij y`: only rows with a partner.
 pub(super) fn ij(context: &mut Context, x: Value, y: Value) -> Result {
-    let (t, keys) = flat(context, &x)?;
-    let (k, v) = keyed(&y)?;
+    inner_join(context, &x, &y, false)
+}
+
+/// `x ijf y`: nulls of `y` leave `x` as it is.
+pub(super) fn ijf(context: &mut Context, x: Value, y: Value) -> Result {
+    inner_join(context, &x, &y, true)
+}
+
+fn inner_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result {
+    let (t, keys) = flat(context, x)?;
+    let (k, v) = keyed(y)?;
     let rows = find::table_positions(context, k, &t)?;
     let n = k.count() as i64;
     let kept: Vec<i64> = rows.iter().enumerate().filter(|(_, r)| **r < n).map(|(i, _)| i as i64).collect();
     let partners: Vec<i64> = rows.iter().filter(|r| **r < n).copied().collect();
-    key_by(keys, &overlay(&t.rows(&kept), v, &partners, false)?)
+    key_by(keys, &overlay(&t.rows(&kept), v, &partners, fill)?)
 }
 
 /// `x pj y`: columns of the same name are added.
@@ -109,17 +118,26 @@ pub(super) fn pj(context: &mut Context, x: Value, y: Value) -> Result {
 
 /// `x uj y`: rows and columns of both.
 pub(super) fn uj(context: &mut Context, x: Value, y: Value) -> Result {
-    if let (Value::Dict(_), Value::Dict(_)) = (&x, &y) {
-        let (xk, xv) = keyed(&x)?;
-        let (yk, yv) = keyed(&y)?;
+    union_join(context, &x, &y, false)
+}
+
+/// `x ujf y`: nulls of `y` leave `x` as it is.
+pub(super) fn ujf(context: &mut Context, x: Value, y: Value) -> Result {
+    union_join(context, &x, &y, true)
+}
+
+fn union_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result {
+    if let (Value::Dict(_), Value::Dict(_)) = (x, y) {
+        let (xk, xv) = keyed(x)?;
+        let (yk, yv) = keyed(y)?;
         let keys = super::sets::union(context, Value::table(xk.clone()), Value::table(yk.clone()))?;
         let all = table(&keys)?;
         let (left, right) = (find::table_positions(context, xk, all)?, find::table_positions(context, yk, all)?);
-        let values = overlay(&xv.rows(&left), yv, &right, false)?;
+        let values = overlay(&xv.rows(&left), yv, &right, fill)?;
         return Ok(Value::dict(keys.clone(), Value::table(values)));
     }
-    let (a, _) = flat(context, &x)?;
-    let (b, _) = flat(context, &y)?;
+    let (a, _) = flat(context, x)?;
+    let (b, _) = flat(context, y)?;
     let mut out = Table::new(Vec::new(), Vec::new());
     let mut names = a.names.clone();
     names.extend(b.names.iter().filter(|n| !a.names.contains(n)));
@@ -234,6 +252,10 @@ pub(super) fn aj(context: &mut Context, arguments: Vec<Value>) -> Result {
 
 pub(super) fn aj0(context: &mut Context, arguments: Vec<Value>) -> Result {
     as_of_join(context, arguments, true, false)
+}
+
+pub(super) fn ajf0(context: &mut Context, arguments: Vec<Value>) -> Result {
+    as_of_join(context, arguments, true, true)
 }
 
 pub(super) fn ajf(context: &mut Context, arguments: Vec<Value>) -> Result {

@@ -56,7 +56,7 @@ pub fn tokens(text: &[u8]) -> Result<Vec<Placed>, QError> {
 
 /// A syntax error at a byte position.
 pub fn parse_error(what: &str, at: usize) -> QError {
-    QError::with("parse", format!("{what} at {at}"))
+    QError::with("parse", what).place(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 fn is_name_start(c: u8) -> bool {
@@ -247,7 +247,8 @@ impl Lexer<'_> {
             }
             let here = std::mem::replace(&mut self.at, next);
             let operator = matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && !is_digit(self.peek(2));
-            if next == end || !self.number_starts() || operator {
+            let bytes = self.peek(0) == b'0' && self.peek(1) == b'x' || parts.iter().any(|p| p.starts_with(b"0x"));
+            if next == end || !self.number_starts() || operator || bytes {
                 self.at = here;
                 break;
             }

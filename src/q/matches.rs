@@ -31,6 +31,8 @@ pub(super) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
         }
         (Value::Func(a), Value::Func(b)) => Arc::ptr_eq(a, b) || same_function(a, b)?,
         (Value::Null, Value::Null) => true,
+        (Value::Enum(a, x), Value::Enum(b, y)) => a == b && x == y,
+        (Value::Link(a, x), Value::Link(b, y)) => a == b && x == y,
         _ if x.is_atom() && y.is_atom() && x.type_number() == y.type_number() => {
             same_items(&x.to_items(), &y.to_items())?
         }
@@ -39,7 +41,8 @@ pub(super) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
 }
 
 fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
-    if a.len() != b.len() || a.type_number() != b.type_number() {
+    let domains = (super::enums::domain_of_items(a), super::enums::domain_of_items(b));
+    if a.len() != b.len() || a.type_number() != b.type_number() || domains.0 != domains.1 {
         return Ok(false);
     }
     Ok(match (a.raw(), b.raw()) {
@@ -107,7 +110,7 @@ pub(super) fn order(x: &Value, y: &Value) -> Ordering {
         return float_order(x, y);
     }
     match (x, y) {
-        (Value::Sym(x), Value::Sym(y)) => text(*x).cmp(text(*y)),
+        (Value::Sym(x) | Value::Enum(_, x), Value::Sym(y) | Value::Enum(_, y)) => text(*x).cmp(text(*y)),
         (Value::Guid(x), Value::Guid(y)) => x.cmp(y),
         (Value::Vector(Vector { .. }), Value::Vector(_)) => {
             let shorter = x.count().min(y.count());

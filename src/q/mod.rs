@@ -1,31 +1,42 @@
 //! The q language: lexer, parser, evaluator, primitives, qSQL, console formatting. Knows nothing of tickerplants: what a
 //! process offers to its queries comes in through [`host::Host`].
 
+mod address;
 mod aggregate;
 mod amend;
 mod apply;
 mod arith;
 mod ast;
 mod cast;
+mod codec;
+mod commands;
 mod context;
+mod enums;
 pub mod error;
 mod eval;
+mod files;
 mod find;
 mod format;
+pub mod handles;
 pub mod host;
 mod index;
 mod internal;
 mod iterate;
 mod joins;
+mod json;
 mod lambda;
 mod lex;
 mod limits;
+mod linear;
 mod literal;
 mod matches;
 mod monads;
 mod parse;
 mod parse_query;
+mod pattern;
+mod prelude;
 mod prims;
+mod process;
 mod query;
 mod random;
 mod resolve;
@@ -40,7 +51,9 @@ mod strings;
 mod system;
 mod tables;
 mod time;
+mod trap;
 mod tree;
+mod views;
 mod wire;
 
 pub use error::QError;
@@ -104,13 +117,20 @@ fn run_text(context: &mut Context, text: &[u8]) -> Result<Value, QError> {
 }
 
 fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
+    run_statements(context, text).map_err(|e| e.leave(b"", text, 0))
+}
+
+fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
     if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
-        return system::command(context, command).map(|value| (value, true));
+        return commands::command(context, command).map(|value| (value, true));
     }
     if text.starts_with(b"k)") {
         return Err(QError::with("nyi", "k is not spoken here"));
     }
     let program = parse::program(text, context.host.namespace())?;
+    if context.text.is_empty() {
+        context.text = text.to_vec();
+    }
     let value = context.run(&program.code, Vec::new())?;
     Ok((value, !program.silent))
 }

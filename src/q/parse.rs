@@ -31,6 +31,14 @@ pub(super) struct Parser<'a> {
 struct Term {
     node: Node,
     infix: bool,
+    /// It stands in brackets: as the target of an assignment it is a pattern.
+    bracketed: bool,
+}
+
+impl Term {
+    fn new(node: Node, infix: bool) -> Term {
+        Term { node, infix, bracketed: false }
+    }
 }
 
 /// A parsed text.
@@ -43,12 +51,15 @@ pub struct Program {
 /// Parses statements as they are typed, with names resolved in `namespace` (null for the root).
 pub fn program(text: &[u8], namespace: Sym) -> Result<Program, QError> {
     let mut parser = Parser::new(text, namespace)?;
-    let mut body = parser.statements()?;
+    let mut body = match parser.view()? {
+        Some(view) => vec![view],
+        None => parser.statements()?,
+    };
     if !matches!(parser.peek(), Token::End) {
         return Err(parser.unexpected());
     }
     let silent = match body.last().map(|n| &n.kind) {
-        Some(Kind::Assign(_)) => true,
+        Some(Kind::Assign(_) | Kind::View(..)) => true,
         Some(Kind::Const(Value::Null)) => text.trim_ascii_end().last() != Some(&b':'),
         Some(Kind::If(_) | Kind::While(_) | Kind::Do(_)) => true,
         _ => false,
@@ -119,6 +130,9 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn unexpected(&self) -> QError {
+        if let Token::Close(bracket) = self.peek() {
+            return QError::signal(vec![*bracket]).place(u32::try_from(self.position()).unwrap_or(u32::MAX));
+        }
         let what = match self.peek() {
             Token::End => "end of text".to_owned(),
             _ => {
@@ -210,7 +224,7 @@ impl<'a> Parser<'a> {
         if self.at_end() {
             return Ok(left.node);
         }
-        if let Some(assignment) = self.assignment(&left.node)? {
+        if let Some(assignment) = self.assignment(&left)? {
             return Ok(assignment);
         }
         let iterator_word = matches!(self.peek(), Token::Name(b"each" | b"peach" | b"over" | b"scan" | b"prior"));
@@ -232,6 +246,19 @@ impl<'a> Parser<'a> {
         let right = self.expression()?;
         if is_open_ended(&right) {
             return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
+        }
+        // An operator without a left operand has a meaning in brackets only.
+        if let Kind::Const(f) = &left.node.kind
+            && prims::is_operator(f)
+            && prims::is_infix(f)
+        {
+            let name = prims::name_of(f).unwrap_or_default();
+            if !left.bracketed {
+                return Err(QError::signal(name).place(left.node.at));
+            }
+            if let Some(unary) = prims::find_glyph(&format!("{name}:")).filter(|_| name.len() == 1 && name != ":") {
+                return Ok(Node::new(at, Kind::Apply(Box::new(Node::new(at, Kind::Const(unary))), vec![Some(right)])));
+            }
         }
         Ok(Node::new(at, Kind::Apply(Box::new(left.node), vec![Some(right)])))
     }
@@ -285,15 +312,17 @@ impl<'a> Parser<'a> {
         true
     }
 
-    fn assignment(&mut self, left: &Node) -> Result<Option<Node>, QError> {
+    fn assignment(&mut self, left: &Term) -> Result<Option<Node>, QError> {
         let Token::Glyph(glyph) = self.peek() else { return Ok(None) };
         let glyph = *glyph;
         if !glyph.ends_with(':') || matches!(glyph, "0:" | "1:" | "2:") {
             return Ok(None);
         }
+        let (left, bracketed) = (&left.node, left.bracketed);
+        let pattern = glyph == ":" && (bracketed || matches!(left.kind, Kind::List(_) | Kind::Table { .. }));
         let (target, indices) = match &left.kind {
+            _ if pattern => (left.clone(), Vec::new()),
             Kind::Name(_) => (left.clone(), Vec::new()),
-            Kind::List(_) if glyph == ":" => (left.clone(), Vec::new()),
             Kind::Apply(f, indices) if matches!(f.kind, Kind::Name(_)) => ((**f).clone(), indices.clone()),
             _ => return Ok(None),
         };
@@ -307,7 +336,7 @@ impl<'a> Parser<'a> {
             op => Some(prims::glyph(op.get(..op.len() - 1).unwrap_or_default())),
         };
         let value = self.expression()?;
-        let assign = Assign { target, global: glyph == "::", indices, through, value };
+        let assign = Assign { target, global: glyph == "::", indices, through, value, pattern };
         Ok(Some(Node::new(at, Kind::Assign(Box::new(assign)))))
     }
 
@@ -319,7 +348,7 @@ impl<'a> Parser<'a> {
                 Token::Iterator(i) if self.touches() => {
                     let i = *i;
                     self.advance();
-                    term = Term { node: Node::new(at, Kind::Derive(i, Box::new(term.node))), infix: true };
+                    term = Term::new(Node::new(at, Kind::Derive(i, Box::new(term.node))), true);
                 }
                 Token::Open(b'[') => {
                     self.advance();
@@ -329,9 +358,13 @@ impl<'a> Parser<'a> {
                             let parts = arguments.into_iter().map(|a| a.unwrap_or(Node::constant(Value::Null)));
                             Kind::Cond(parts.collect())
                         }
+                        Kind::Const(f) if prims::is_glyph(f, ":") && arguments.len() > 2 => {
+                            let parts = arguments.into_iter().map(|a| a.unwrap_or(Node::constant(Value::Null)));
+                            Kind::Match(parts.collect())
+                        }
                         _ => Kind::Apply(Box::new(term.node), arguments),
                     };
-                    term = Term { node: Node::new(at, node), infix: false };
+                    term = Term::new(Node::new(at, node), false);
                 }
                 _ => return Ok(term),
             }
@@ -340,7 +373,8 @@ impl<'a> Parser<'a> {
 
     fn primary(&mut self) -> Result<Term, QError> {
         let at = self.position();
-        let noun = |kind| Ok(Term { node: Node::new(at, kind), infix: false });
+        let noun = |kind| Ok(Term::new(Node::new(at, kind), false));
+        let closed = |kind| Ok(Term { node: Node::new(at, kind), infix: false, bracketed: true });
         match self.peek().clone() {
             Token::Literal(value) => {
                 self.advance();
@@ -352,7 +386,7 @@ impl<'a> Parser<'a> {
                 let primitive = if glyph == "::" { Some(Value::Null) } else { prims::find_glyph(glyph) };
                 let primitive = primitive.ok_or_else(|| parse_error("unknown operator", at))?;
                 let unary = glyph.len() > 1 && glyph.ends_with(':') && !matches!(glyph, "::" | "0:" | "1:" | "2:");
-                Ok(Term { node: Node::new(at, Kind::Const(primitive)), infix: !unary && glyph != "::" })
+                Ok(Term::new(Node::new(at, Kind::Const(primitive)), !unary && glyph != "::"))
             }
             Token::Iterator(i) => {
                 self.advance();
@@ -362,7 +396,7 @@ impl<'a> Parser<'a> {
                 self.advance();
                 if self.is_open(b'[') {
                     self.advance();
-                    return self.table(at).map(|node| Term { node, infix: false });
+                    return self.table(at).map(|node| Term { node, infix: false, bracketed: true });
                 }
                 let items = self.bracketed(|p| {
                     let mut out = Vec::new();
@@ -383,13 +417,16 @@ impl<'a> Parser<'a> {
                 // A list with holes waits for the items that are missing.
                 if items.iter().any(Option::is_none) {
                     let enlist = Node::new(at, Kind::Const(prims::glyph("enlist")));
-                    return noun(Kind::Apply(Box::new(enlist), items));
+                    return closed(Kind::Apply(Box::new(enlist), items));
                 }
                 let items: Vec<Node> = items.into_iter().flatten().collect();
                 match <[Node; 1]>::try_from(items) {
                     // Brackets close a composition: what stands before it is applied to it.
+                    Ok([node]) if is_open_ended(&node) && matches!(self.peek(), Token::Glyph(":")) => {
+                        Ok(Term { node, infix: false, bracketed: true })
+                    }
                     Ok([node]) if is_open_ended(&node) => noun(Kind::Seq(vec![node])),
-                    Ok([node]) => Ok(Term { node, infix: false }),
+                    Ok([node]) => Ok(Term { node, infix: false, bracketed: true }),
                     Err(items) if items.is_empty() => noun(Kind::Const(Value::empty())),
                     Err(items) => noun(Kind::List(items)),
                 }
@@ -431,19 +468,88 @@ impl<'a> Parser<'a> {
                 p.expect_close(b']')?;
                 Ok(parts)
             })?;
-            return Ok(Term { node: Node::new(at, make(parts)), infix: false });
+            return Ok(Term::new(Node::new(at, make(parts)), false));
         }
         if let Some(verb) = super::parse_query::verb(name) {
-            return self.query(verb).map(|node| Term { node, infix: false });
+            return self.query(verb).map(|node| Term::new(node, false));
         }
         self.advance();
         match prims::keyword(name) {
             Some(primitive) => {
                 let infix = prims::is_infix(&primitive);
-                Ok(Term { node: Node::new(at, Kind::Const(primitive)), infix })
+                Ok(Term::new(Node::new(at, Kind::Const(primitive)), infix))
             }
-            None => Ok(Term { node: Node::new(at, Kind::Name(symbol(name)?)), infix: false }),
+            None => Ok(Term::new(Node::new(at, Kind::Name(symbol(name)?)), false)),
         }
+    }
+
+    /// Names of parameters up to the closing bracket. One that is given as a pattern gets a name that cannot be written,
+    /// and a statement that takes it apart.
+    fn parameters(&mut self, patterns: &mut Vec<Node>) -> Result<Vec<Sym>, QError> {
+        let mut names = Vec::new();
+        if self.is_close(b']') {
+            self.advance();
+            return Ok(names);
+        }
+        loop {
+            let at = self.position();
+            let plain = match (self.peek(), self.peek_after()) {
+                (Token::Name(name), Token::Semicolon | Token::Close(b']')) => Some(symbol(name)?),
+                _ => None,
+            };
+            match plain {
+                Some(name) => {
+                    names.push(name);
+                    self.advance();
+                }
+                None => {
+                    let hidden = symbol(format!("{} of the arguments", names.len()).as_bytes())?;
+                    names.push(hidden);
+                    if !self.at_end() {
+                        let target = self.expression()?;
+                        let value = Node::new(at, Kind::Name(hidden));
+                        let assign =
+                            Assign { target, global: false, indices: Vec::new(), through: None, value, pattern: true };
+                        patterns.push(Node::new(at, Kind::Assign(Box::new(assign))));
+                    }
+                }
+            }
+            match self.peek() {
+                Token::Semicolon => self.advance(),
+                Token::Close(b']') => {
+                    self.advance();
+                    return Ok(names);
+                }
+                _ => return Err(self.unexpected()),
+            }
+        }
+    }
+
+    /// `name::expressions` as the whole text: what the name stands for from now on.
+    fn view(&mut self) -> Result<Option<Node>, QError> {
+        let (Token::Name(name), Token::Glyph("::")) = (self.peek(), self.peek_after()) else { return Ok(None) };
+        let (name, at) = (symbol(name)?, self.position());
+        self.advance();
+        self.advance();
+        if self.at_end() {
+            return Err(self.unexpected());
+        }
+        let start = self.position();
+        let body = self.statements()?;
+        if !matches!(self.peek(), Token::End) {
+            return Err(self.unexpected());
+        }
+        // What depends on nothing is its value.
+        if let [Node { kind: Kind::Const(_), .. }] = &body[..] {
+            return Ok(body.into_iter().next().map(|value| {
+                let target = Node::new(at, Kind::Name(name));
+                let assign = Assign { target, global: true, indices: Vec::new(), through: None, value, pattern: false };
+                Node::new(at, Kind::Assign(Box::new(assign)))
+            }));
+        }
+        let last = self.tokens.iter().rev().nth(1).map_or(start, |t| t.end);
+        let text = self.text.get(start..last).unwrap_or_default();
+        Ok(Some(Node::new(at, Kind::View(name, text.into()))))
     }
 
     /// `([keys]columns)` after `([`.
@@ -487,6 +593,9 @@ impl<'a> Parser<'a> {
             self.advance();
             self.advance();
         }
+        if name.is_some() && self.at_end() {
+            return Ok((name, Node::new(self.position(), Kind::Const(Value::Null))));
+        }
         Ok((name, self.expression()?))
     }
 
@@ -499,23 +608,17 @@ impl<'a> Parser<'a> {
         self.advance();
         self.bracketed(|p| {
             let mut parameters = None;
+            let mut patterns = Vec::new();
             if p.is_open(b'[') {
                 p.advance();
-                let mut names = Vec::new();
-                while let Token::Name(name) = p.peek() {
-                    names.push(symbol(name)?);
-                    p.advance();
-                    if matches!(p.peek(), Token::Semicolon) {
-                        p.advance();
-                    }
-                }
-                p.expect_close(b']')?;
-                parameters = Some(names);
+                parameters = Some(p.bracketed(|p| p.parameters(&mut patterns))?);
             }
-            let mut body = p.statements()?;
+            let mut body = patterns;
+            body.append(&mut p.statements()?);
             let end = p.placed(0).map_or(start, |t| t.end);
             p.expect_close(b'}')?;
-            let code = resolve::lambda(parameters, &mut body, p.namespace)?;
+            let mut code = resolve::lambda(parameters, &mut body, p.namespace)?;
+            code.start = u32::try_from(start).unwrap_or(u32::MAX);
             Ok((code, p.text.get(start..end).unwrap_or_default()))
         })
     }

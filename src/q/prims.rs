@@ -4,7 +4,10 @@
 use super::arith::{self, Op};
 use super::context::Context;
 use super::error::QError;
-use super::{cast, internal, joins, monads, sets, shape, sort, stats, strings, tables, tree};
+use super::{
+    address, cast, codec, enums, files, internal, joins, json, linear, monads, process, random, sets, shape, sort,
+    stats, strings, tables, trap, tree, views,
+};
 use crate::kernel::zip::{Arithmetic, Comparison};
 use crate::table::function::{Function, Iterator};
 use crate::table::symbol::intern;
@@ -124,8 +127,8 @@ pub static PRIMITIVES: &[Primitive] = &[
     op!("<=", NONE, Op::Compare(Comparison::AtMost)),
     op!(">=", NONE, Op::Compare(Comparison::AtLeast)),
     op!("<>", NONE, Op::Compare(Comparison::Unequal)),
-    operator("0:", 0x14, |_, _, _| Err(QError::with("access", "files are not reachable from here"))),
-    operator("1:", 0x15, |_, _, _| Err(QError::with("access", "files are not reachable from here"))),
+    operator("0:", 0x14, files::text_operator),
+    operator("1:", 0x15, files::bytes_operator),
     operator("2:", 0x16, |_, _, _| Err(QError::with("access", "libraries are not reachable from here"))),
     derive!("'", 0x00, Each),
     derive!("/", 0x01, Over),
@@ -158,7 +161,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     unary("prd", "prd", 0x1a, stats::prd),
     unary("min", "min", 0x1b, stats::min),
     unary("max", "max", 0x1c, stats::max),
-    unary("exit", "exit", 0x1d, |_, _| Err(QError::with("access", "exit is not allowed here"))),
+    unary("exit", "exit", 0x1d, process::exit),
     unary("abs", "abs", 0x1f, monads::abs),
     unary("sqrt", "sqrt", 0x20, monads::sqrt),
     unary("log", "log", 0x21, monads::log),
@@ -229,7 +232,12 @@ pub static PRIMITIVES: &[Primitive] = &[
     infix("vs", NONE, strings::vs),
     infix("sv", NONE, strings::sv),
     infix("scov", NONE, stats::scov),
-    infix("mmu", NONE, |c, x, y| stats::dot(c, &x, &y)),
+    infix("mmu", NONE, |c, x, y| linear::product(c, &x, &y)),
+    infix("lsq", NONE, linear::lsq),
+    infix("ijf", NONE, joins::ijf),
+    infix("ujf", NONE, joins::ujf),
+    infix("dsave", NONE, files::dsave),
+    infix("setenv", NONE, process::setenv),
     infix("msum", NONE, stats::msum),
     infix("mavg", NONE, stats::mavg),
     infix("mcount", NONE, stats::mcount),
@@ -290,11 +298,32 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("trim", strings::trim),
     word("ungroup", tables::ungroup),
     word("upper", monads::upper),
+    word("rand", random::rand),
+    word("inv", linear::inv),
+    word("md5", codec::md5),
+    word("reval", tree::reval),
+    word("getenv", process::getenv),
+    word("hopen", process::hopen),
+    word("hclose", process::hclose),
+    word("hcount", files::hcount),
+    word("hdel", files::hdel),
+    word("read0", files::read0),
+    word("read1", files::read1),
+    word("load", files::load_name),
+    word("rload", files::rload),
+    word("save", files::save),
+    word("rsave", files::rsave),
+    word("gtime", process::gtime),
+    word("ltime", process::ltime),
+    word("fkeys", enums::fkeys),
+    word("view", views::text_of),
+    word("views", views::names),
     many("ssr", 3, 3, strings::ssr),
     many("ej", 3, 3, joins::ej),
     many("aj", 3, 3, joins::aj),
     many("aj0", 3, 3, joins::aj0),
     many("ajf", 3, 3, joins::ajf),
+    many("ajf0", 3, 3, joins::ajf0),
     many("wj", 4, 4, joins::wj),
     many("wj1", 4, 4, joins::wj1),
     word(".Q.s", internal::q_s),
@@ -302,6 +331,19 @@ pub static PRIMITIVES: &[Primitive] = &[
     word(".Q.ty", internal::q_ty),
     word(".Q.id", internal::q_id),
     word(".Q.qt", internal::q_qt),
+    word(".Q.sha1", codec::q_sha1),
+    word(".Q.btoa", codec::btoa),
+    word(".Q.atob", codec::atob),
+    infix(".Q.fixed", NONE, codec::fixed),
+    word(".Q.addr", address::addr),
+    word(".Q.host", address::host),
+    word(".Q.w", process::q_w),
+    many(".Q.trp", 3, 3, trap::trp),
+    many(".Q.trpd", 3, 3, trap::trpd),
+    word(".Q.sbt", trap::sbt),
+    word(".Q.bt", trap::bt),
+    word(".j.j", json::to_json),
+    word(".j.k", json::from_json),
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], u16>> = LazyLock::new(|| {
@@ -417,9 +459,65 @@ pub(super) fn by_code(kind: u8, code: u8) -> Value {
     }
 }
 
+/// Whether a primitive takes what is enumerated as it is; to the others it is plain symbols or longs.
+pub(super) fn keeps_domain(primitive: &Primitive) -> bool {
+    matches!(
+        primitive.name,
+        "first"
+            | "last"
+            | "reverse"
+            | "#"
+            | "_"
+            | "@"
+            | "."
+            | "enlist"
+            | ","
+            | "flip"
+            | "distinct"
+            | "next"
+            | "prev"
+            | "xprev"
+            | "rotate"
+            | "sublist"
+            | "cut"
+            | "~"
+            | "type"
+            | "key"
+            | "value"
+            | "get"
+            | "attr"
+            | "$"
+            | "!"
+            | "set"
+            | "insert"
+            | "upsert"
+            | "show"
+            | "group"
+            | "count"
+            | ":"
+            | "each"
+            | "over"
+            | "scan"
+            | "prior"
+            | "peach"
+            | "fills"
+            | "asc"
+            | "desc"
+            | ".Q.s"
+            | ".Q.s1"
+            | ".Q.ty"
+            | "eval"
+    )
+}
+
 /// Calls a primitive with two arguments.
 pub(super) fn run2(context: &mut Context, index: u16, x: Value, y: Value) -> Answer {
-    match get(index).map(|p| &p.run) {
+    let primitive = get(index);
+    let (x, y) = match primitive {
+        Some(p) if (x.is_enumerated() || y.is_enumerated()) && !keeps_domain(p) => (x.plain(), y.plain()),
+        _ => (x, y),
+    };
+    match primitive.map(|p| &p.run) {
         Some(Run::Binary(run)) => run(context, x, y),
         _ => context.apply(&of_index(index), vec![x, y]),
     }

@@ -5,7 +5,7 @@ use super::error::QError;
 use super::shape::{Result, type_error};
 use crate::table::symbol::intern;
 use crate::table::{Element, Items, Raw, Sym, Value};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// The seed of a new process, as `\S` shows it.
 pub const DEFAULT_SEED: i64 = -314_159;
@@ -13,11 +13,33 @@ pub const DEFAULT_SEED: i64 = -314_159;
 thread_local! {
     static GENERATOR: RefCell<fastrand::Rng> =
         const { RefCell::new(fastrand::Rng::with_seed(DEFAULT_SEED as u64)) };
+    static LAST_SEED: Cell<i64> = const { Cell::new(DEFAULT_SEED) };
 }
 
 /// `\S n`.
 pub(super) fn seed(seed: i64) {
     GENERATOR.with(|g| g.borrow_mut().seed(seed as u64));
+    LAST_SEED.set(seed);
+}
+
+/// The seed that was set last: `\S`.
+pub(super) fn last_seed() -> i32 {
+    i32::try_from(LAST_SEED.get()).unwrap_or(i32::MAX)
+}
+
+/// Where the generator stands, as a seed that continues from here: `\S 0N`.
+pub(super) fn next_seed() -> i64 {
+    GENERATOR.with(|g| {
+        let mut rng = g.borrow_mut();
+        let seed = rng.i64(i64::MIN + 1..);
+        rng.seed(seed as u64);
+        seed
+    })
+}
+
+/// `rand x`: one draw.
+pub(super) fn rand(context: &mut Context, x: Value) -> Result {
+    Ok(roll(context, &Value::Long(1), x)?.at(0))
 }
 
 /// `n?y`: `n` draws; for a negative `n` without putting back.

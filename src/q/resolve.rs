@@ -3,6 +3,7 @@
 use super::ast::{Code, Kind, Node};
 use super::error::QError;
 use super::parse::symbol;
+use super::pattern;
 use crate::table::symbol::text;
 use crate::table::{Sym, Value};
 
@@ -35,22 +36,24 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     let mut locals = parameters.clone();
     for node in body.iter() {
         walk(node, &mut |n| {
-            if let Kind::Assign(assign) = &n.kind
-                && !assign.global
-            {
-                let mut add = |n: &Node| {
-                    if let Kind::Name(name) = n.kind
-                        && !locals.contains(&name)
-                        && !text(name).contains(&b'.')
-                    {
-                        locals.push(name);
-                    }
-                };
-                match &assign.target.kind {
-                    Kind::List(targets) => targets.iter().for_each(&mut add),
-                    _ if assign.through.is_none() && assign.indices.is_empty() => add(&assign.target),
-                    _ => {}
+            let mut add = |name: Sym| {
+                if !locals.contains(&name) && !text(name).contains(&b'.') {
+                    locals.push(name);
                 }
+            };
+            match &n.kind {
+                Kind::Assign(assign) if assign.pattern => pattern::targets(&assign.target, &mut add),
+                Kind::Assign(assign) if !assign.global && assign.through.is_none() && assign.indices.is_empty() => {
+                    if let Kind::Name(name) = assign.target.kind {
+                        add(name);
+                    }
+                }
+                Kind::Match(parts) => {
+                    for part in parts.iter().skip(1).step_by(2).take((parts.len() - 1) / 2) {
+                        pattern::targets(part, &mut add);
+                    }
+                }
+                _ => {}
             }
         });
     }
@@ -61,7 +64,7 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     for node in body.iter_mut() {
         scope.resolve(node)?;
     }
-    Ok(Code { parameters, locals: scope.locals, body: body.to_vec() })
+    Ok(Code { parameters, locals: scope.locals, start: 0, body: body.to_vec() })
 }
 
 /// A text's code: every name is a global.
@@ -70,13 +73,13 @@ pub(super) fn program(body: &mut [Node], namespace: Sym) -> Result<Code, QError>
     for node in body.iter_mut() {
         scope.resolve(node)?;
     }
-    Ok(Code { parameters: Vec::new(), locals: Vec::new(), body: body.to_vec() })
+    Ok(Code { parameters: Vec::new(), locals: Vec::new(), start: 0, body: body.to_vec() })
 }
 
 /// The children of a node, for walks that only look.
 pub(super) fn children(node: &Node) -> Vec<&Node> {
     match &node.kind {
-        Kind::Const(_) | Kind::Name(_) | Kind::Local(_) | Kind::Global(_) => Vec::new(),
+        Kind::Const(_) | Kind::Name(_) | Kind::Local(_) | Kind::Global(_) | Kind::View(..) => Vec::new(),
         Kind::Column(_, outer) => vec![outer],
         Kind::Derive(_, n) | Kind::Return(n) | Kind::Signal(n) => vec![n],
         Kind::Compose(f, g) => vec![f, g],
@@ -86,7 +89,9 @@ pub(super) fn children(node: &Node) -> Vec<&Node> {
             all.extend(a.indices.iter().flatten());
             all
         }
-        Kind::List(n) | Kind::Cond(n) | Kind::If(n) | Kind::While(n) | Kind::Do(n) | Kind::Seq(n) => n.iter().collect(),
+        Kind::List(n) | Kind::Cond(n) | Kind::If(n) | Kind::While(n) | Kind::Do(n) | Kind::Seq(n) | Kind::Match(n) => {
+            n.iter().collect()
+        }
         Kind::Table { keys, columns, .. } => keys.iter().chain(columns).map(|(_, n)| n).collect(),
         Kind::Query(q) => {
             let named = q.columns.iter().chain(q.by.iter().flatten()).map(|(_, n)| n);
@@ -150,9 +155,17 @@ impl Scope {
                 assign.indices.iter_mut().flatten().try_for_each(|i| self.resolve(i))?;
                 self.resolve(&mut assign.value)
             }
-            Kind::List(n) | Kind::Cond(n) | Kind::If(n) | Kind::While(n) | Kind::Do(n) | Kind::Seq(n) => {
-                n.iter_mut().try_for_each(|n| self.resolve(n))
+            Kind::View(name, _) => {
+                *name = qualify(*name, self.namespace)?;
+                Ok(())
             }
+            Kind::List(n)
+            | Kind::Cond(n)
+            | Kind::If(n)
+            | Kind::While(n)
+            | Kind::Do(n)
+            | Kind::Seq(n)
+            | Kind::Match(n) => n.iter_mut().try_for_each(|n| self.resolve(n)),
             Kind::Table { keys, columns, .. } => {
                 for (name, field) in keys.iter_mut().chain(columns) {
                     if name.is_none() {

@@ -1,6 +1,7 @@
 //! A process of its own for expressions: globals in memory, a console. What `elastick q` runs and schemas are loaded in.
 
 use super::error::QError;
+use super::handles::{Connector, Handles};
 use super::host::{Caller, Host};
 use super::limits::Limits;
 use super::parse::symbol;
@@ -19,11 +20,25 @@ pub struct Session {
     console: Console,
     namespace: Sym,
     printed: Vec<u8>,
+    reaches_files: bool,
+    arguments: Vec<Vec<u8>>,
+    handles: Handles,
+    exit: Option<i32>,
 }
 
 impl Session {
     pub fn new() -> Session {
         Session::default()
+    }
+
+    /// A session of a person's own: files, the operating system, and processes that `connector` reaches.
+    pub fn console(arguments: Vec<Vec<u8>>, connector: Option<Connector>) -> Session {
+        Session { reaches_files: true, arguments, handles: Handles::new(connector), ..Session::default() }
+    }
+
+    /// The code that `exit` was called with.
+    pub fn exited(&self) -> Option<i32> {
+        self.exit
     }
 
     /// What was printed since the last call.
@@ -44,14 +59,7 @@ impl Session {
             Ok((value, true)) => out.extend(show(&value, &self.console)),
             Ok(_) => {}
             Err(error) => {
-                out.push(b'\'');
-                out.extend_from_slice(&error.name);
-                if !error.detail.is_empty() {
-                    out.extend_from_slice(b" (");
-                    out.extend_from_slice(error.detail.as_bytes());
-                    out.push(b')');
-                }
-                out.push(b'\n');
+                out.extend_from_slice(&error.shown());
             }
         }
         out
@@ -93,6 +101,21 @@ impl Host for Session {
         inside.filter_map(|n| symbol(split(*n).1).ok()).collect()
     }
 
+    fn namespaces(&self) -> Vec<Sym> {
+        let mut found: Vec<Sym> = Vec::new();
+        for name in &self.order {
+            let space = split(*name).0.strip_prefix(b".").unwrap_or_default();
+            let top = space.split(|c| *c == b'.').next().unwrap_or_default();
+            if let Ok(symbol) = symbol(top)
+                && !top.is_empty()
+                && !found.contains(&symbol)
+            {
+                found.push(symbol);
+            }
+        }
+        found
+    }
+
     fn native(&self, _name: Sym) -> Option<u8> {
         None
     }
@@ -128,6 +151,38 @@ impl Host for Session {
 
     fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    fn reaches_files(&self) -> bool {
+        self.reaches_files
+    }
+
+    fn arguments(&self) -> Value {
+        Value::list(self.arguments.iter().map(|a| Value::chars(&a[..])).collect())
+    }
+
+    fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
+        if !self.reaches_files {
+            return Err(QError::with("access", "handles are not opened here"));
+        }
+        self.handles.open(target, timeout_ms)
+    }
+
+    fn close(&mut self, handle: i32) -> Result<(), QError> {
+        self.handles.close(handle)
+    }
+
+    fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
+        self.handles.send(handle, message)
+    }
+
+    fn exit(&mut self, code: i32) -> Result<(), QError> {
+        if !self.reaches_files {
+            return Err(QError::with("access", "exit is not allowed here"));
+        }
+        self.exit = Some(code);
+        // Nothing of the text is evaluated any more.
+        Err(QError::with("stop", "exit"))
     }
 
     fn print(&mut self, text: &[u8]) -> Result<(), QError> {

@@ -7,6 +7,7 @@ use super::index;
 use super::iterate;
 use super::matches::same;
 use super::shape::{Result, join, listed, type_error};
+use crate::table::symbol::text;
 use crate::table::{Items, Value, Vector};
 
 pub(super) fn distinct(_: &mut Context, x: Value) -> Result {
@@ -48,12 +49,8 @@ pub(super) fn group(context: &mut Context, x: Value) -> Result {
 pub(super) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
         // `name?y`: what the domain lacks is added to it.
-        Value::Sym(name) => {
-            let domain = context.host.global(*name).unwrap_or_else(|| Value::symbols(Vec::new()));
-            let all = union(context, domain, listed(y.clone()))?;
-            context.set_global(*name, all)?;
-            Ok(y)
-        }
+        Value::Sym(name) if text(*name).starts_with(b":") => super::files::extend_domain(context, *name, y),
+        Value::Sym(name) => super::enums::extend(context, *name, y),
         Value::Dict(d) => {
             let at = find_in(context, d.values.clone(), y)?;
             index::one(context, &d.keys, &at)

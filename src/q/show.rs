@@ -10,13 +10,15 @@ pub struct Console {
     /// `\c`: lines and columns.
     pub rows: usize,
     pub columns: usize,
+    /// `\C`: lines and columns of a page.
+    pub web: [usize; 2],
     /// `\P`; 0 stands for 17 digits.
     pub precision: u8,
 }
 
 impl Default for Console {
     fn default() -> Console {
-        Console { rows: 25, columns: 80, precision: format::PRECISION }
+        Console { rows: 25, columns: 80, web: [36, 2000], precision: format::PRECISION }
     }
 }
 

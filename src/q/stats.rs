@@ -192,23 +192,6 @@ pub(super) fn cor(_: &mut Context, x: Value, y: Value) -> Result {
     Ok(Value::Float(covariance(&a, &b) / (covariance(&a, &a) * covariance(&b, &b)).sqrt()))
 }
 
-/// The sum of products of two vectors, or of a matrix with a vector or matrix.
-pub(super) fn dot(context: &mut Context, x: &Value, y: &Value) -> Result {
-    let deep = |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(_), .. }));
-    if deep(x) {
-        return iterate::map(context, x, |c, row| dot(c, &row, y));
-    }
-    if deep(y) {
-        let columns = super::shape::flip_list(y.clone())?;
-        return iterate::map(context, &columns, |c, column| dot(c, x, &column));
-    }
-    let (a, b) = (floats(&x.to_items())?, floats(&y.to_items())?);
-    if a.len() != b.len() {
-        return Err(QError::named("length"));
-    }
-    Ok(Value::Float(a.iter().zip(&b).map(|(a, b)| a * b).sum()))
-}
-
 /// Running results of `f` over the items: the kernel of `sums`, `mins` and the like on simple vectors.
 pub(super) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
     fn each<T: Num + Element>(t: i8, v: &[T], start: T, f: impl Fn(T, T) -> T) -> Items {

@@ -1,14 +1,11 @@
-//! q's own variables (`.z`, `.Q`) and its `\` commands.
+//! q's own variables (`.z`, `.Q`), and the settings of a thread's evaluations.
 
 use super::context::Context;
-use super::error::QError;
-use super::format;
 use super::prims;
-use super::random;
-use super::shape::Result;
 use super::time::{self, DAY_NS};
 use crate::table::symbol::intern;
 use crate::table::{Items, Sym, Value};
+use std::cell::Cell;
 
 /// The value of a name that belongs to q itself.
 pub(super) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
@@ -42,13 +39,18 @@ pub(super) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
             let values = std::iter::once(Value::Null).chain(functions).collect();
             Value::dict(Value::symbols(names), Value::list(values))
         }
-        b".Q.M" => Value::Long(i64::MAX),
         b".Q.b6" => Value::chars(
             [&(b'A'..=b'Z').collect::<Vec<u8>>()[..], &(b'a'..=b'z').collect::<Vec<u8>>(), b"0123456789+/"].concat(),
         ),
         b".z.o" => Value::Sym(prims::name("l64")),
         b".z.i" => Value::Int(i32::try_from(std::process::id()).unwrap_or(0)),
-        b".z.x" => Value::empty(),
+        b".z.x" | b".z.X" => context.host.arguments(),
+        b".z.f" => Value::Sym(Sym::NULL),
+        b".z.q" | b".z.b" | b".z.e" => Value::Bool(false),
+        b".z.c" => Value::Int(std::thread::available_parallelism().map_or(1, |n| i32::try_from(n.get()).unwrap_or(1))),
+        b".z.W" => Value::dict(Items::Int(Default::default()).into(), Value::empty()),
+        b".z.H" => Items::Int(Default::default()).into(),
+        b".z.l" => Value::list(Vec::new()),
         b".z.h" => Value::Sym(intern(rustix::system::uname().nodename().to_bytes()).ok()?),
         b".Q.a" => letters(b'a', b'z'),
         b".Q.A" => letters(b'A', b'Z'),
@@ -62,84 +64,25 @@ pub(super) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
     })
 }
 
-/// A command without its backslash.
-pub(super) fn command(context: &mut Context, text: &[u8]) -> Result {
-    let text = text.trim_ascii();
-    let split = text.iter().position(|c| *c == b' ').unwrap_or(text.len());
-    let (word, rest) = text.split_at(split);
-    // A comment ends a command as it ends an expression.
-    let comment = rest.windows(2).position(|w| w == b" /").unwrap_or(rest.len());
-    let rest = rest.get(..comment).unwrap_or_default().trim_ascii();
-    let number = || std::str::from_utf8(rest).ok().and_then(|n| n.parse::<i64>().ok());
-    let mut console = context.host.console();
-    match word {
-        b"d" => {
-            if rest.is_empty() {
-                let space = context.host.namespace();
-                return Ok(Value::Sym(if space == Sym::NULL { prims::name(".") } else { space }));
-            }
-            let space = if rest == b"." { Sym::NULL } else { super::parse::symbol(rest)? };
-            context.host.set_namespace(space)?;
-            Ok(Value::Null)
-        }
-        b"P" => {
-            let Some(digits) = number() else { return Ok(Value::Int(i32::from(console.precision))) };
-            console.precision = u8::try_from(digits.clamp(0, 17)).unwrap_or(format::PRECISION);
-            context.host.set_console(console)?;
-            Ok(Value::Null)
-        }
-        b"c" => {
-            if rest.is_empty() {
-                return Ok(Items::Int(vec![console.rows as i32, console.columns as i32].into()).into());
-            }
-            let mut sizes =
-                rest.split(|c| *c == b' ').filter_map(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
-            let (Some(rows), Some(columns)) = (sizes.next(), sizes.next()) else { return Err(QError::named("length")) };
-            console.rows = rows.clamp(10, 2000);
-            console.columns = columns.clamp(10, 2000);
-            context.host.set_console(console)?;
-            Ok(Value::Null)
-        }
-        b"S" => {
-            match number() {
-                Some(seed) => random::seed(seed),
-                None => return Ok(Value::Int(random::DEFAULT_SEED as i32)),
-            }
-            Ok(Value::Null)
-        }
-        b"a" => {
-            let space = if rest.is_empty() { context.host.namespace() } else { super::parse::symbol(rest)? };
-            let found = super::tables::tables(context, Value::Sym(space))?;
-            Ok(found.to_items().into())
-        }
-        b"v" | b"f" => {
-            let space = if rest.is_empty() { context.host.namespace() } else { super::parse::symbol(rest)? };
-            let Some(Value::Dict(d)) = context.namespace(space) else { return Ok(Value::symbols(Vec::new())) };
-            let mut names = Vec::new();
-            for (i, name) in d.keys.as_symbols().unwrap_or_default().iter().enumerate().skip(1) {
-                if matches!(d.values.at(i), Value::Func(_)) == (word == b"f") {
-                    names.push(*name);
-                }
-            }
-            names.sort_by_key(|n| crate::table::symbol::text(*n));
-            Ok(Value::symbols(names))
-        }
-        b"t" if !rest.is_empty() && number().is_none() => {
-            let start = std::time::Instant::now();
-            super::run_text(context, rest)?;
-            Ok(Value::Long(i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX)))
-        }
-        b"ts" if !rest.is_empty() => {
-            let start = std::time::Instant::now();
-            let before = crate::sys::allocated::thread_bytes();
-            super::run_text(context, rest)?;
-            let ms = i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX);
-            Ok(Value::longs(vec![ms, crate::sys::allocated::thread_bytes().saturating_sub(before).max(0)]))
-        }
-        b"t" => Ok(Value::Int(0)),
-        b"o" => Ok(Value::Int(i32::MIN)),
-        b"W" => Ok(Value::Int(2)),
-        b"z" => Ok(Value::Int(0)),
-        _ => Err(QError::with("access", "this command is not available here")),
-    }
+thread_local! {
+    /// `\z 1`: days come before months in dates with slashes.
+    static DAY_FIRST: Cell<bool> = const { Cell::new(false) };
+    /// `\W`: the day on which weeks start, 0 for Saturday.
+    static WEEK_START: Cell<i64> = const { Cell::new(2) };
+}
+
+pub(super) fn day_first() -> bool {
+    DAY_FIRST.get()
+}
+
+pub(super) fn set_day_first(on: bool) {
+    DAY_FIRST.set(on);
+}
+
+pub(super) fn week_start() -> i64 {
+    WEEK_START.get()
+}
+
+pub(super) fn set_week_start(day: i64) {
+    WEEK_START.set(day);
 }

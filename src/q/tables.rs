@@ -27,6 +27,9 @@ pub(super) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
             context.set_global(*name, keyed)?;
             Ok(y)
         }
+        (Value::Sym(name), Value::Vector(Vector { items: Items::Long(_) | Items::Int(_), .. }) | Value::Long(_)) => {
+            super::enums::link(context, *name, y)
+        }
         (Value::Int(_) | Value::Long(_), _) if x.as_long().is_some_and(|n| n < 0) => {
             super::internal::call(context, x.as_long().unwrap_or(0), y)
         }
@@ -133,10 +136,23 @@ pub(super) fn key(context: &mut Context, x: Value) -> Result {
         Value::Dict(d) => Ok(d.keys.clone()),
         Value::Sym(name) => {
             let written = text(*name);
-            if matches!(written, b"" | b".") {
+            if super::files::is_path(*name) {
+                return super::files::key(context, x);
+            }
+            if written.is_empty() {
                 let mut spaces = vec![prims::name("q"), prims::name("Q"), prims::name("h"), prims::name("j")];
-                spaces.extend(context.host.names(Sym::NULL));
+                spaces
+                    .extend(context.host.namespaces().into_iter().filter(|s| !spaces.contains(s)).collect::<Vec<_>>());
                 return Ok(Value::symbols(spaces));
+            }
+            if written == b"." {
+                return Ok(Value::symbols(context.host.names(Sym::NULL)));
+            }
+            let (name, written) = (&super::resolve::qualify(*name, context.host.namespace())?, written);
+            let global = written.strip_prefix(b"..").unwrap_or(b"");
+            if !global.is_empty() {
+                let known = context.host.global(super::parse::symbol(global)?).is_some();
+                return Ok(if known { x } else { Value::empty() });
             }
             if let Some(Value::Dict(d)) = context.namespace(*name) {
                 return Ok(d.keys.clone());
@@ -147,7 +163,9 @@ pub(super) fn key(context: &mut Context, x: Value) -> Result {
                 None => Ok(Value::empty()),
             }
         }
+        Value::Enum(name, _) | Value::Link(name, _) => Ok(Value::Sym(*name)),
         Value::Vector(v) => match &v.items {
+            Items::Enum(name, _) | Items::Link(name, _) => Ok(Value::Sym(*name)),
             Items::List(_) => Ok(Value::Sym(Sym::NULL)),
             simple => Ok(Value::Sym(prims::name(cast::type_name(simple.type_number())))),
         },
@@ -161,18 +179,20 @@ pub(super) fn meta(context: &mut Context, x: Value) -> Result {
     let (t, _) = flat(context, &x)?;
     let mut types = Vec::with_capacity(t.columns.len());
     let mut attributes = Vec::with_capacity(t.columns.len());
+    let mut foreign = Vec::with_capacity(t.columns.len());
     for column in &t.columns {
-        types.push(column_letter(column));
+        types.push(match &column.items {
+            Items::Enum(..) => b's',
+            Items::Link(..) => b'j',
+            _ => column_letter(column),
+        });
+        foreign.push(super::enums::foreign(context, &column.items).unwrap_or(Sym::NULL));
         attributes.push(attribute_name(column.attr));
     }
     let keys = Table::new(vec![prims::name("c")], vec![Items::Sym(t.names.clone().into()).into()]);
     let values = Table::new(
         vec![prims::name("t"), prims::name("f"), prims::name("a")],
-        vec![
-            Items::Char(types.into()).into(),
-            Items::Sym(vec![Sym::NULL; t.columns.len()].into()).into(),
-            Items::Sym(attributes.into()).into(),
-        ],
+        vec![Items::Char(types.into()).into(), Items::Sym(foreign.into()).into(), Items::Sym(attributes.into()).into()],
     );
     Ok(Value::dict(Value::table(keys), Value::table(values)))
 }
@@ -591,8 +611,8 @@ pub(super) fn tables(context: &mut Context, x: Value) -> Result {
 /// `x set y`: assigns a global by name.
 pub(super) fn set(context: &mut Context, x: Value, y: Value) -> Result {
     let Value::Sym(name) = x else { return Err(type_error()) };
-    if text(name).first() == Some(&b':') {
-        return Err(QError::with("access", "files are not reachable from here"));
+    if super::files::is_path(name) {
+        return super::files::set(context, Value::Sym(name), &y);
     }
     context.set_global(name, y)?;
     Ok(Value::Sym(name))

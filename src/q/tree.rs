@@ -1,6 +1,6 @@
 //! Parse trees: expressions as q values, for `parse`, `eval` and the functional forms of qSQL.
 
-use super::ast::{Kind, Node, Query, Verb};
+use super::ast::{Assign, Kind, Node, Query, Verb};
 use super::context::Context;
 use super::error::QError;
 use super::eval::{Flow, Frame};
@@ -8,7 +8,7 @@ use super::prims;
 use super::query;
 use super::shape::{Result, type_error};
 use crate::sys::stack;
-use crate::table::function::Function;
+use crate::table::symbol::text;
 use crate::table::{Items, Sym, Value, Vector};
 
 /// The expression that a parse tree stands for: symbols are names, one-item lists are constants.
@@ -26,6 +26,16 @@ pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
             [] => Node::constant(tree.clone()),
             [one] => Node::constant(one.clone()),
             [f, arguments @ ..] => {
+                if let Value::Sym(word) = f
+                    && let Some(node) = control(text(*word), arguments)?
+                {
+                    return Ok(node);
+                }
+                if let [target, value] = arguments
+                    && (prims::is_glyph(f, ":") || matches!(f, Value::Null))
+                {
+                    return assignment(target, value, matches!(f, Value::Null));
+                }
                 let arguments: std::result::Result<Vec<Option<Node>>, QError> =
                     arguments.iter().map(|a| to_node(a).map(Some)).collect();
                 let kind = match f {
@@ -39,6 +49,43 @@ pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
         },
         constant => Node::constant(constant.clone()),
     })
+}
+
+/// `if`, `while`, `do` and `;` as the head of a parse tree.
+fn control(word: &[u8], arguments: &[Value]) -> std::result::Result<Option<Node>, QError> {
+    let make: fn(Vec<Node>) -> Kind = match word {
+        b"if" => Kind::If,
+        b"while" => Kind::While,
+        b"do" => Kind::Do,
+        b";" => Kind::Seq,
+        _ => return Ok(None),
+    };
+    let parts: std::result::Result<Vec<Node>, QError> = arguments.iter().map(to_node).collect();
+    Ok(Some(Node { at: 0, kind: make(parts?) }))
+}
+
+/// `(:;`name;tree)`, `(:;(`name;index);tree)`.
+fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Result<Node, QError> {
+    let (name, indices) = match target {
+        Value::Sym(name) => (*name, Vec::new()),
+        list => match (&list.at(0), list.count()) {
+            (Value::Sym(name), 2..) => {
+                let indices: std::result::Result<Vec<Option<Node>>, QError> =
+                    list.items().iter().skip(1).map(|i| to_node(i).map(Some)).collect();
+                (*name, indices?)
+            }
+            _ => return Err(QError::named("assign")),
+        },
+    };
+    let assign = Assign {
+        target: Node { at: 0, kind: Kind::Global(name) },
+        global,
+        indices,
+        through: None,
+        value: to_node(value)?,
+        pattern: false,
+    };
+    Ok(Node { at: 0, kind: Kind::Assign(Box::new(assign)) })
 }
 
 /// `eval x`.
@@ -86,7 +133,11 @@ pub(super) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
         return Err(QError::named("rank"));
     };
     let limit = next().map(Node::constant);
-    let order = next().map(|o| (matches!(&o.at(0), f if prims::is_glyph(f, ">:")), o.at(1)));
+    let order = next().map(|o| match (o.count(), o.at(0)) {
+        (1, pair) if !pair.is_scalar() => pair,
+        _ => o,
+    });
+    let order = order.map(|o| (matches!(&o.at(0), f if prims::is_glyph(f, ">:")), o.at(1)));
     let order = match order {
         Some((descending, Value::Sym(name))) => Some((descending, name)),
         _ => None,
@@ -181,10 +232,7 @@ pub(super) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
             }
             Ok(Value::list(out))
         }
-        Kind::Derive(iterator, f) => match from_node(f)? {
-            function @ Value::Func(_) => Ok(Value::func(Function::Derived { iterator: *iterator, function })),
-            other => Ok(Value::list(vec![prims::glyph(iterator.glyph()), other])),
-        },
+        Kind::Derive(iterator, f) => Ok(Value::list(vec![prims::glyph(iterator.glyph()), from_node(f)?])),
         Kind::Compose(f, g) => Ok(Value::list(vec![prims::glyph("'"), from_node(f)?, from_node(g)?])),
         Kind::Assign(a) => {
             let mut target = from_node(&a.target)?;
@@ -206,7 +254,13 @@ pub(super) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
         Kind::Seq(nodes) => list(word(";"), nodes),
         Kind::Return(n) => list(prims::glyph(":"), std::slice::from_ref(&**n)),
         Kind::Signal(n) => list(prims::glyph("'"), std::slice::from_ref(&**n)),
-        Kind::Table { .. } => Err(QError::named("nyi")),
+        Kind::Match(nodes) => list(prims::glyph(":"), nodes),
+        Kind::View(name, source) => {
+            let body = super::parse::program(source, Sym::NULL)?.code.body;
+            let tree = body.first().map_or(Ok(Value::Null), from_node)?;
+            Ok(Value::list(vec![Value::Null, Value::Sym(*name), tree]))
+        }
+        Kind::Table { keys, columns, keyed_only } => table_tree(keys, columns, *keyed_only),
         Kind::Query(q) => query_tree(q),
     }
 }
@@ -244,7 +298,43 @@ fn query_tree(q: &Query) -> Result {
         (columns, _) => named(columns)?,
     };
     let f = if matches!(q.verb, Verb::Select | Verb::Exec) { "?" } else { "!" };
-    Ok(Value::list(vec![prims::glyph(f), from_node(&q.from)?, c, b, a]))
+    let mut tree = vec![prims::glyph(f), from_node(&q.from)?, c, b, a];
+    if q.limit.is_some() || q.order.is_some() {
+        tree.push(q.limit.as_ref().map_or(Ok(Value::Long(i64::MAX)), from_node)?);
+    }
+    if let Some((descending, name)) = q.order {
+        let order = prims::glyph(if descending { ">:" } else { "<:" });
+        tree.push(Value::list(vec![Value::list(vec![order, Value::Sym(name)])]));
+    }
+    Ok(Value::list(tree))
+}
+
+/// `reval x`: as `eval`, without leave to change anything.
+pub(super) fn reval(context: &mut Context, x: Value) -> Result {
+    let node = to_node(&x)?;
+    let mut guarded = super::host::ReadOnly { host: &mut *context.host };
+    let mut inner = Context::new(&mut guarded, &context.limits);
+    run(&mut inner, |c, frame| c.eval(&node, frame))
+}
+
+/// `(flip;(!;names;(enlist;…)))`, of a keyed table one for the keys and one for the values.
+fn table_tree(keys: &[(Option<Sym>, Node)], columns: &[(Option<Sym>, Node)], keyed_only: bool) -> Result {
+    let side = |fields: &[(Option<Sym>, Node)], table: bool| -> Result {
+        let mut names = Vec::with_capacity(fields.len());
+        let mut trees = vec![prims::glyph("enlist")];
+        for (name, node) in fields {
+            names.push(name.or_else(|| super::resolve::column_name(node)).unwrap_or(prims::name("x")));
+            trees.push(from_node(node)?);
+        }
+        let names = Value::list(vec![Value::symbols(names)]);
+        let dict = Value::list(vec![prims::glyph("!"), names, Value::list(trees)]);
+        Ok(if table { Value::list(vec![prims::glyph("+:"), dict]) } else { dict })
+    };
+    if keyed_only {
+        return side(keys, false);
+    }
+    let values = side(columns, true)?;
+    if keys.is_empty() { Ok(values) } else { Ok(Value::list(vec![prims::glyph("!"), side(keys, true)?, values])) }
 }
 
 /// `parse x`.

@@ -121,7 +121,8 @@ fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> 
             put(&d.values, out, depth + 1)?;
         }
         Value::Func(f) => put_function(f, out, depth)?,
-        Value::Sym(s) => out.symbol(text(*s)),
+        Value::Sym(s) | Value::Enum(_, s) => out.symbol(text(*s)),
+        Value::Link(_, i) => out.atom_long(*i),
         Value::Bool(b) => out.atom_bool(*b),
         Value::Guid(g) => out.atom(types::GUID, *g),
         Value::Byte(b) => out.atom_byte(*b),
@@ -152,7 +153,7 @@ fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QErr
                 put(item, out, depth + 1)?;
             }
         }
-        Items::Sym(names) => {
+        Items::Sym(names) | Items::Enum(_, names) => {
             out.vector_head(types::SYMBOL, attr, names.len());
             names.iter().for_each(|n| out.symbol_item(text(*n)));
         }
@@ -161,7 +162,7 @@ fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QErr
         Items::Byte(b) => out.vector(types::BYTE, attr, b),
         Items::Short(i) => out.vector(types::SHORT, attr, i),
         Items::Int(i) => out.vector(types::INT, attr, i),
-        Items::Long(i) => out.vector(types::LONG, attr, i),
+        Items::Long(i) | Items::Link(_, i) => out.vector(types::LONG, attr, i),
         Items::Real(f) => out.vector(types::REAL, attr, f),
         Items::Float(f) => out.vector(types::FLOAT, attr, f),
         Items::Char(c) => out.vector(types::CHAR, attr, c),
@@ -179,7 +180,7 @@ fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QErr
 
 fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
     match f {
-        Function::Lambda(l) => {
+        Function::Lambda(l) | Function::View(l) => {
             let space = text(l.namespace);
             out.lambda(space.strip_prefix(b".").unwrap_or(space), &l.source);
         }

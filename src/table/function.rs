@@ -10,6 +10,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Function {
     Lambda(Lambda),
+    /// An expression that is evaluated when its name is asked for.
+    View(Lambda),
     /// An index into q's table of primitives.
     Primitive(u16),
     /// A primitive of kdb+ that travels by its type (101 to 103) and code and that q's table has no function for.

@@ -37,6 +37,10 @@ pub enum Value {
     Second(i32),
     /// Milliseconds.
     Time(i32),
+    /// A symbol enumerated over the global whose name comes first.
+    Enum(Sym, Sym),
+    /// A key of a keyed table, or a row number of a plain one, whose global's name comes first.
+    Link(Sym, i64),
     /// A simple vector or a general list, with its attribute.
     Vector(Vector),
     Dict(Arc<Dict>),
@@ -130,6 +134,7 @@ impl Value {
             Value::Minute(_) => -17,
             Value::Second(_) => -18,
             Value::Time(_) => -19,
+            Value::Enum(..) | Value::Link(..) => -20,
             Value::Vector(v) => i16::from(v.items.type_number()),
             Value::Table(_) => 98,
             Value::Dict(d) if d.sorted => 127,
@@ -296,8 +301,8 @@ impl Value {
     /// The symbols of a symbol vector, or of a symbol atom.
     pub fn as_symbols(&self) -> Option<&[Sym]> {
         match self {
-            Value::Vector(Vector { items: Items::Sym(s), .. }) => Some(s),
-            Value::Sym(s) => Some(std::slice::from_ref(s)),
+            Value::Vector(Vector { items: Items::Sym(s) | Items::Enum(_, s), .. }) => Some(s),
+            Value::Sym(s) | Value::Enum(_, s) => Some(std::slice::from_ref(s)),
             _ => None,
         }
     }
@@ -311,9 +316,29 @@ impl Value {
             Value::Int(i) | Value::Month(i) | Value::Date(i) | Value::Minute(i) | Value::Second(i) | Value::Time(i) => {
                 i.to_long()
             }
-            Value::Long(i) | Value::Timestamp(i) | Value::Timespan(i) => *i,
+            Value::Long(i) | Value::Timestamp(i) | Value::Timespan(i) | Value::Link(_, i) => *i,
             _ => return None,
         })
+    }
+
+    /// What is enumerated as plain symbols or longs; everything else as it is.
+    pub fn plain(self) -> Value {
+        match self {
+            Value::Enum(_, s) => Value::Sym(s),
+            Value::Link(_, i) => Value::Long(i),
+            Value::Vector(Vector { attr, items: items @ (Items::Enum(..) | Items::Link(..)) }) => {
+                Value::Vector(Vector { attr, items: items.plain() })
+            }
+            other => other,
+        }
+    }
+
+    /// Whether this is an enumerated atom or vector.
+    pub fn is_enumerated(&self) -> bool {
+        matches!(
+            self,
+            Value::Enum(..) | Value::Link(..) | Value::Vector(Vector { items: Items::Enum(..) | Items::Link(..), .. })
+        )
     }
 
     /// A numeric atom as a float.

@@ -45,6 +45,10 @@ pub enum Items {
     Minute(Shared<i32>),
     Second(Shared<i32>),
     Time(Shared<i32>),
+    /// Symbols enumerated over the global of that name: a list of symbols, or a table keyed by them.
+    Enum(Sym, Shared<Sym>),
+    /// Keys of a keyed table, or row numbers of a plain one, whose global's name comes first.
+    Link(Sym, Shared<i64>),
 }
 
 /// Items by how they lie in memory: what kernels are chosen by.
@@ -75,10 +79,10 @@ macro_rules! on_shared {
             | Items::Minute($s)
             | Items::Second($s)
             | Items::Time($s) => $body,
-            Items::Long($s) | Items::Timestamp($s) | Items::Timespan($s) => $body,
+            Items::Long($s) | Items::Timestamp($s) | Items::Timespan($s) | Items::Link(_, $s) => $body,
             Items::Real($s) => $body,
             Items::Float($s) | Items::Datetime($s) => $body,
-            Items::Sym($s) => $body,
+            Items::Sym($s) | Items::Enum(_, $s) => $body,
         }
     };
 }
@@ -106,6 +110,8 @@ macro_rules! map_shared {
             Items::Minute($s) => Items::Minute($body),
             Items::Second($s) => Items::Second($body),
             Items::Time($s) => Items::Time($body),
+            Items::Enum(domain, $s) => Items::Enum(*domain, $body),
+            Items::Link(domain, $s) => Items::Link(*domain, $body),
         }
     };
 }
@@ -149,7 +155,7 @@ fn gather<T: Clone, I: Int>(items: &[T], rows: &[I], missing: T) -> Vec<T> {
 }
 
 impl Items {
-    /// q's type number, 0 to 19.
+    /// q's type number, 0 to 20.
     pub fn type_number(&self) -> i8 {
         match self {
             Items::List(_) => 0,
@@ -171,6 +177,7 @@ impl Items {
             Items::Minute(_) => 17,
             Items::Second(_) => 18,
             Items::Time(_) => 19,
+            Items::Enum(..) | Items::Link(..) => 20,
         }
     }
 
@@ -191,10 +198,10 @@ impl Items {
             Items::Int(s) | Items::Month(s) | Items::Date(s) | Items::Minute(s) | Items::Second(s) | Items::Time(s) => {
                 Raw::I32(s)
             }
-            Items::Long(s) | Items::Timestamp(s) | Items::Timespan(s) => Raw::I64(s),
+            Items::Long(s) | Items::Timestamp(s) | Items::Timespan(s) | Items::Link(_, s) => Raw::I64(s),
             Items::Real(s) => Raw::F32(s),
             Items::Float(s) | Items::Datetime(s) => Raw::F64(s),
-            Items::Sym(s) => Raw::Sym(s),
+            Items::Sym(s) | Items::Enum(_, s) => Raw::Sym(s),
         }
     }
 
@@ -225,6 +232,8 @@ impl Items {
             Items::Minute(s) => at!(s, Minute),
             Items::Second(s) => at!(s, Second),
             Items::Time(s) => at!(s, Time),
+            Items::Enum(domain, s) => s.get(index).map(|v| Value::Enum(*domain, *v)),
+            Items::Link(domain, s) => s.get(index).map(|v| Value::Link(*domain, *v)),
         };
         item.unwrap_or_else(|| self.missing())
     }
@@ -239,6 +248,8 @@ impl Items {
                 Some(atom) if atom.is_atom() => Value::null_of((-atom.type_number()) as i8),
                 _ => Value::empty(),
             },
+            Items::Enum(domain, _) => Value::Enum(*domain, Sym::NULL),
+            Items::Link(domain, _) => Value::Link(*domain, i64::NULL),
             simple => Value::null_of(simple.type_number()),
         }
     }
@@ -254,6 +265,8 @@ impl Items {
                 }
             }
             Items::Char(s) => Items::Char(gather(s, rows, b' ').into()),
+            Items::Enum(domain, s) => Items::Enum(*domain, gather(s, rows, Sym::NULL).into()),
+            Items::Link(domain, s) => Items::Link(*domain, gather(s, rows, i64::NULL).into()),
             simple => {
                 fn pick<T: Element, I: Int>(number: i8, s: &Shared<T>, rows: &[I]) -> Items {
                     T::wrap(number, gather(s, rows, T::missing()).into())
@@ -312,6 +325,9 @@ impl Items {
                 )
             };
         }
+        if number == -20 {
+            return Items::collapse_enumerated(items);
+        }
         Ok(match -number {
             1 => Items::Bool(items.iter().map(|v| u8::from(matches!(v, Value::Bool(true)))).collect()),
             2 => all!(Guid),
@@ -334,6 +350,38 @@ impl Items {
         })
     }
 
+    /// Enumerated atoms of one domain as a vector.
+    fn collapse_enumerated(items: Vec<Value>) -> Result<Items, Vec<Value>> {
+        match items.first() {
+            Some(Value::Enum(domain, _)) => {
+                let symbol = |v: &Value| match v {
+                    Value::Enum(own, s) if own == domain => Some(*s),
+                    _ => None,
+                };
+                let symbols: Option<Shared<Sym>> = items.iter().map(symbol).collect();
+                symbols.map(|s| Items::Enum(*domain, s)).ok_or(items)
+            }
+            Some(Value::Link(domain, _)) => {
+                let key = |v: &Value| match v {
+                    Value::Link(own, key) if own == domain => Some(*key),
+                    _ => None,
+                };
+                let keys: Option<Shared<i64>> = items.iter().map(key).collect();
+                keys.map(|k| Items::Link(*domain, k)).ok_or(items)
+            }
+            _ => Err(items),
+        }
+    }
+
+    /// What is enumerated as the plain symbols or longs; everything else as it is.
+    pub fn plain(&self) -> Items {
+        match self {
+            Items::Enum(_, s) => Items::Sym(s.clone()),
+            Items::Link(_, s) => Items::Long(s.clone()),
+            other => other.clone(),
+        }
+    }
+
     /// These items and then `other`'s. The same type stays simple; otherwise a general list.
     pub fn join(self, other: &Items) -> Items {
         fn both<T: Clone>(x: Shared<T>, y: &Shared<T>) -> Shared<T> {
@@ -344,6 +392,9 @@ impl Items {
         macro_rules! same {
             ($($variant:ident)*) => {
                 match (self, other) {
+                    (Items::Enum(a, x), Items::Enum(b, y)) if a == *b => Items::Enum(a, both(x, y)),
+                    (Items::Link(a, x), Items::Link(b, y)) if a == *b => Items::Link(a, both(x, y)),
+                    (Items::Enum(_, x) | Items::Sym(x), Items::Enum(_, y) | Items::Sym(y)) => Items::Sym(both(x, y)),
                     $((Items::$variant(x), Items::$variant(y)) => Items::$variant(both(x, y)),)*
                     (x, y) => {
                         let all = (0..x.len()).map(|i| x.get(i)).chain((0..y.len()).map(|i| y.get(i))).collect();
@@ -360,7 +411,7 @@ impl Items {
         {
             return other.clone();
         }
-        same!(List Bool Guid Byte Short Int Long Real Float Char Sym Timestamp Month Date Datetime Timespan Minute Second Time)
+        same!(List Bool Guid Byte Short Int Long Real Float Char Timestamp Month Date Datetime Timespan Minute Second Time)
     }
 }
 

@@ -1,0 +1,204 @@
+//! Values in files, as kdb+ keeps them: an object behind `ff 01`, a simple vector as it lies in memory behind `fe 20`,
+//! a table as a directory of its columns.
+
+use super::{lines, path, refused, write};
+use crate::q::context::Context;
+use crate::q::error::QError;
+use crate::q::shape::{Result, type_error};
+use crate::q::wire;
+use crate::table::symbol::{intern, text};
+use crate::table::{Element, Items, Sym, Table, Value, Vector};
+use std::path::Path;
+
+/// Bytes before the items of a simple vector: mark, type, attribute, count.
+const HEAD_BYTES: usize = 16;
+
+/// A value as the bytes of its file.
+pub(super) fn encoded(y: &Value) -> std::result::Result<Vec<u8>, QError> {
+    let plain = y.clone().plain();
+    let message = wire::message(&plain)?;
+    let body = message.get(proto::HEADER_BYTES..).unwrap_or_default();
+    Ok([&[0xff, 0x01][..], body].concat())
+}
+
+/// The value in a file's bytes.
+fn decoded(bytes: &[u8]) -> Result {
+    match bytes {
+        [0xff, 0x01, body @ ..] => {
+            let header = vec![1u8; proto::HEADER_BYTES];
+            wire::from_message(&[&header[..], body].concat())
+        }
+        [0xfe, 0x20, number, ..] => vector(i8::try_from(*number).map_err(|_| type_error())?, bytes),
+        _ => Err(type_error()),
+    }
+}
+
+fn vector(number: i8, bytes: &[u8]) -> Result {
+    let count = bytes.get(8..HEAD_BYTES).unwrap_or_default();
+    let count = count.iter().rev().fold(0u64, |all, b| all << 8 | u64::from(*b));
+    let body = bytes.get(HEAD_BYTES..).unwrap_or_default();
+    fn items<T: Element, const N: usize>(number: i8, body: &[u8], count: u64, of: fn([u8; N]) -> T) -> Result {
+        let count = usize::try_from(count).ok().filter(|c| c.saturating_mul(N) <= body.len());
+        let count = count.ok_or(QError::named("length"))?;
+        let one = |b: &[u8]| {
+            let mut bytes = [0; N];
+            bytes.iter_mut().zip(b).for_each(|(slot, byte)| *slot = *byte);
+            of(bytes)
+        };
+        Ok(T::wrap(number, body.chunks_exact(N).take(count).map(one).collect()).into())
+    }
+    match number {
+        1 | 4 | 10 => items(number, body, count, |b: [u8; 1]| b[0]),
+        2 => items(number, body, count, |b: [u8; 16]| b),
+        5 => items(number, body, count, i16::from_le_bytes),
+        6 | 13 | 14 | 17 | 18 | 19 => items(number, body, count, i32::from_le_bytes),
+        7 | 12 | 16 => items(number, body, count, i64::from_le_bytes),
+        8 => items(number, body, count, f32::from_le_bytes),
+        9 | 15 => items(number, body, count, f64::from_le_bytes),
+        _ => Err(type_error()),
+    }
+}
+
+/// Whether a path names a directory of columns.
+fn is_splayed(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().ends_with(b"/")
+}
+
+fn name_path(folder: &Path, name: Sym) -> std::path::PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    folder.join(std::ffi::OsStr::from_bytes(text(name)))
+}
+
+pub(super) fn set(path: &Path, y: &Value) -> std::result::Result<(), QError> {
+    if !is_splayed(path) {
+        return write(path, &encoded(y)?);
+    }
+    let Value::Table(t) = y else { return Err(type_error()) };
+    std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
+    for (name, column) in t.names.iter().zip(&t.columns) {
+        if matches!(column.items, Items::Sym(_)) {
+            return Err(QError::with("type", "symbols of a splayed table are enumerated first"));
+        }
+        write(&name_path(path, *name), &encoded(&column.clone().into())?)?;
+    }
+    write(&path.join(".d"), &encoded(&Value::symbols(t.names.clone()))?)
+}
+
+pub(super) fn get(context: &mut Context, path: &Path) -> Result {
+    if !path.is_dir() {
+        let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
+        context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
+        return decoded(&std::fs::read(path).map_err(|e| refused(path, &e))?);
+    }
+    let names = decoded(&std::fs::read(path.join(".d")).map_err(|e| refused(path, &e))?)?;
+    let names = names.as_symbols().ok_or_else(type_error)?.to_vec();
+    let mut columns: Vec<Vector> = Vec::with_capacity(names.len());
+    for name in &names {
+        let column = get(context, &name_path(path, *name))?;
+        columns.push(column.into_vector().ok_or_else(type_error)?);
+    }
+    Ok(Value::table(Table::new(names, columns)))
+}
+
+/// A file's name without folder and ending, and its ending.
+fn stem(path: &Path) -> std::result::Result<(Sym, Vec<u8>), QError> {
+    use std::os::unix::ffi::OsStrExt;
+    let stem = path.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
+    let ending = path.extension().map(OsStrExt::as_bytes).unwrap_or_default();
+    Ok((intern(stem).map_err(|_| QError::named("limit"))?, ending.to_vec()))
+}
+
+/// `save x`: the global of a file's name, as its ending says.
+pub(in crate::q) fn save(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::q::iterate::map(context, &x, save);
+    }
+    let file = path(context, &x)?;
+    let (name, ending) = stem(&file)?;
+    let value = context.global(name)?;
+    let as_lines = |context: &mut Context, function: &str| -> Result {
+        let f = context.global(crate::q::prims::name(function))?;
+        context.call1(&f, value.clone())
+    };
+    let lines = match &ending[..] {
+        b"csv" => as_lines(context, ".h.cd")?,
+        b"txt" => as_lines(context, ".h.td")?,
+        b"xml" => as_lines(context, ".h.xd")?,
+        b"xls" => as_lines(context, ".h.ed")?,
+        _ => {
+            set(&file, &value)?;
+            return Ok(x);
+        }
+    };
+    super::write_lines(context, &x, &lines)
+}
+
+/// `load x`: a file or a folder of files as globals of their names.
+pub(in crate::q) fn load_name(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::q::iterate::map(context, &x, load_name);
+    }
+    let file = path(context, &x)?;
+    let (name, _) = stem(&file)?;
+    let value = if file.is_dir() && !file.join(".d").exists() {
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        let mut entries: Vec<_> =
+            std::fs::read_dir(&file).map_err(|e| refused(&file, &e))?.flatten().map(|e| e.path()).collect();
+        entries.sort();
+        for entry in entries {
+            names.push(stem(&entry)?.0);
+            values.push(get(context, &entry)?);
+        }
+        Value::dict(Value::symbols(names), Value::list(values))
+    } else {
+        get(context, &file)?
+    };
+    context.set_global(name, value)?;
+    Ok(Value::Sym(name))
+}
+
+/// `rsave x`: the global of that name as a directory of its columns.
+pub(in crate::q) fn rsave(context: &mut Context, x: Value) -> Result {
+    let file = path(context, &x)?;
+    let (name, _) = stem(&file)?;
+    let value = context.global(name)?;
+    set(&file.join(""), &value)?;
+    Ok(x)
+}
+
+/// `rload x`: a directory of columns as the global of its name.
+pub(in crate::q) fn rload(context: &mut Context, x: Value) -> Result {
+    let file = path(context, &x)?;
+    let (name, _) = stem(&file)?;
+    let value = get(context, &file)?;
+    context.set_global(name, value)?;
+    Ok(Value::Sym(name))
+}
+
+/// `x dsave y`: tables by name under a directory, symbols enumerated over its `sym`, first columns parted.
+pub(in crate::q) fn dsave(context: &mut Context, x: Value, y: Value) -> Result {
+    let (folder, part) = match &x {
+        Value::Vector(Vector { items: Items::Sym(s), .. }) if s.len() == 2 => (x.at(0), Some(x.at(1))),
+        _ => (x.clone(), None),
+    };
+    let root = path(context, &folder)?;
+    let target = match part {
+        Some(Value::Sym(part)) => name_path(&root, part),
+        _ => root,
+    };
+    for name in y.as_symbols().ok_or_else(type_error)? {
+        let table = context.global(*name)?;
+        let enumerate = context.global(crate::q::prims::name(".Q.en"))?;
+        let enumerated = context.call2(&enumerate, folder.clone(), table)?;
+        set(&name_path(&target, *name).join(""), &enumerated)?;
+    }
+    Ok(y)
+}
+
+/// The expressions of a script file.
+pub(in crate::q) fn script(context: &Context, file: &Value) -> std::result::Result<Vec<u8>, QError> {
+    let path = path(context, file)?;
+    let bytes = std::fs::read(&path).map_err(|e| refused(&path, &e))?;
+    Ok(lines(&bytes).join(&b"\n"[..]))
+}

@@ -1,0 +1,217 @@
+//! Files: text and bytes in and out, values kept in files, directories. Only where the process lets its console or
+//! start-up script reach files, never for a remote caller.
+
+mod kept;
+mod load;
+mod text;
+
+use super::context::Context;
+use super::error::QError;
+use super::shape::{Result, type_error};
+use crate::table::symbol::{intern, text as name_text};
+use crate::table::{Attr, Items, Sym, Value, Vector};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+pub(super) use kept::{dsave, load_name, rload, rsave, save, script};
+pub(super) use load::{binary, delimited};
+
+/// Whether this evaluation may touch files.
+pub(super) fn allowed(context: &Context) -> bool {
+    !context.host.caller().remote && context.host.reaches_files()
+}
+
+/// Refuses what touches files where it may not.
+pub(super) fn check(context: &Context) -> std::result::Result<(), QError> {
+    if allowed(context) { Ok(()) } else { Err(QError::with("access", "files are not reachable from here")) }
+}
+
+/// An operating system's refusal, in its words, the path before it.
+fn refused(path: &std::path::Path, error: &std::io::Error) -> QError {
+    let words = error.to_string();
+    let words = words.split(" (os error").next().unwrap_or_default();
+    QError::signal(format!("{}. OS reports: {words}", path.display()).into_bytes())
+}
+
+/// Whether a symbol is a file's, not a variable's.
+pub(super) fn is_path(name: Sym) -> bool {
+    name_text(name).first() == Some(&b':')
+}
+
+/// The path of a file symbol, of a plain symbol or of text.
+pub(super) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf, QError> {
+    use std::os::unix::ffi::OsStrExt;
+    check(context)?;
+    let bytes = match x {
+        Value::Sym(s) => name_text(*s),
+        other => other.as_text().ok_or_else(type_error)?,
+    };
+    let bytes = bytes.strip_prefix(b":").unwrap_or(bytes);
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
+}
+
+/// A file's bytes, or the part of them that `(file;offset;length)` says.
+fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError> {
+    let (file, range) = match x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [file @ Value::Sym(_), offset] => (file.clone(), Some((offset.as_long().unwrap_or(0), i64::MAX))),
+            [file @ Value::Sym(_), offset, length] => {
+                let number = |v: &Value| v.as_long().ok_or_else(type_error);
+                (file.clone(), Some((number(offset)?, number(length)?)))
+            }
+            _ => return Err(type_error()),
+        },
+        file => (file.clone(), None),
+    };
+    let path = path(context, &file)?;
+    let mut open = std::fs::File::open(&path).map_err(|e| refused(&path, &e))?;
+    let size = open.metadata().map(|m| m.len()).unwrap_or(0);
+    let (from, length) = match range {
+        Some((from, length)) => {
+            let from = u64::try_from(from).unwrap_or(0).min(size);
+            (from, u64::try_from(length).unwrap_or(0).min(size - from))
+        }
+        None => (0, u64::MAX),
+    };
+    context.reserve(usize::try_from(length.min(size)).unwrap_or(usize::MAX))?;
+    open.seek(SeekFrom::Start(from)).map_err(|e| refused(&path, &e))?;
+    let mut out = Vec::new();
+    open.take(length).read_to_end(&mut out).map_err(|e| refused(&path, &e))?;
+    Ok(out)
+}
+
+/// Lines without their ends.
+pub(super) fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    body.split(|c| *c == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l)).collect()
+}
+
+/// `read0 x`: lines of a file; of a part of one; of handle 0, a line of standard input.
+pub(super) fn read0(context: &mut Context, x: Value) -> Result {
+    check(context)?;
+    if x.as_long() == Some(0) && x.is_scalar() {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+        return Ok(Value::chars(line.trim_end_matches(['\n', '\r']).as_bytes()));
+    }
+    let bytes = bytes_of(context, &x)?;
+    Ok(Value::list(lines(&bytes).into_iter().map(Value::chars).collect()))
+}
+
+/// `read1 x`: bytes of a file or of a part of one.
+pub(super) fn read1(context: &mut Context, x: Value) -> Result {
+    Ok(Items::Byte(bytes_of(context, &x)?.into()).into())
+}
+
+/// `hcount x`: a file's size in bytes.
+pub(super) fn hcount(context: &mut Context, x: Value) -> Result {
+    let path = path(context, &x)?;
+    let size = std::fs::metadata(&path).map_err(|e| refused(&path, &e))?.len();
+    Ok(Value::Long(i64::try_from(size).unwrap_or(i64::MAX)))
+}
+
+/// `hdel x`: deletes a file or an empty directory.
+pub(super) fn hdel(context: &mut Context, x: Value) -> Result {
+    let path = path(context, &x)?;
+    let result = if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };
+    result.map_err(|e| refused(&path, &e))?;
+    Ok(x)
+}
+
+/// `key` of a file symbol: the names in a directory, a file's own symbol, the empty list for nothing.
+pub(super) fn key(context: &mut Context, x: Value) -> Result {
+    use std::os::unix::ffi::OsStrExt;
+    let path = path(context, &x)?;
+    let Ok(found) = std::fs::metadata(&path) else { return Ok(Value::empty()) };
+    if !found.is_dir() {
+        return Ok(x);
+    }
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&path).map_err(|e| refused(&path, &e))?.flatten() {
+        names.push(intern(entry.file_name().as_bytes()).map_err(|_| QError::named("limit"))?);
+    }
+    names.sort_by_key(|n| name_text(*n));
+    let attr = if names.is_empty() { Attr::None } else { Attr::Sorted };
+    Ok(Vector { attr, items: Items::Sym(names.into()) }.into())
+}
+
+/// Writes a file whole, with the directories that it needs.
+fn write(path: &std::path::Path, bytes: &[u8]) -> std::result::Result<(), QError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| refused(path, &e))?;
+    }
+    std::fs::write(path, bytes).map_err(|e| refused(path, &e))
+}
+
+/// `file 0: lines`.
+fn write_lines(context: &mut Context, file: &Value, lines: &Value) -> Result {
+    let path = path(context, file)?;
+    let mut out = Vec::new();
+    if lines.as_text().is_some() {
+        return Err(type_error());
+    }
+    for line in lines.items() {
+        out.extend_from_slice(line.as_text().ok_or_else(type_error)?);
+        out.push(b'\n');
+    }
+    write(&path, &out)?;
+    Ok(file.clone())
+}
+
+/// `x 0: y` in all its forms.
+pub(super) fn text_operator(context: &mut Context, x: Value, y: Value) -> Result {
+    match &x {
+        Value::Sym(name) if is_path(*name) => write_lines(context, &x, &y),
+        Value::Vector(Vector { items: Items::Char(spec), .. }) if spec.len() >= 3 => load::pairs(context, spec, &y),
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            text::prepare(context, x.as_text().unwrap_or_default(), &y)
+        }
+        Value::Vector(Vector { items: Items::List(_), .. }) => delimited(context, &x, &y),
+        _ => Err(type_error()),
+    }
+}
+
+/// `x 1: y`: bytes into a file, or records out of bytes.
+pub(super) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Result {
+    match &x {
+        Value::Sym(name) if is_path(*name) => {
+            let path = path(context, &x)?;
+            match &y {
+                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => write(&path, b)?,
+                other => write(&path, &kept::encoded(other)?)?,
+            }
+            Ok(x)
+        }
+        Value::Vector(Vector { items: Items::List(_), .. }) => binary(context, &x, &y),
+        _ => Err(type_error()),
+    }
+}
+
+/// `file set value`.
+pub(super) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
+    let path = path(context, &name)?;
+    kept::set(&path, y)?;
+    Ok(name)
+}
+
+/// `get file`.
+pub(super) fn get(context: &mut Context, name: &Value) -> Result {
+    let path = path(context, name)?;
+    kept::get(context, &path)
+}
+
+/// `` `:file?y ``: enumerates over the symbols of a file and of the variable of that name, adding what they lack.
+pub(super) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Result {
+    let path = path(context, &Value::Sym(file))?;
+    let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
+    let name = intern(name).map_err(|_| QError::named("limit"))?;
+    let known = if path.exists() { kept::get(context, &path)? } else { Value::symbols(Vec::new()) };
+    context.set_global(name, known)?;
+    let tagged = super::enums::extend(context, name, y)?;
+    let all = context.global(name)?;
+    kept::set(&path, &all)?;
+    Ok(tagged)
+}

@@ -1,0 +1,70 @@
+/ What the namespaces .Q and .j hold besides primitives, and csv.
+csv:","
+.Q.k:4f
+.Q.K:2020.10.02
+.Q.M:0W
+.Q.x:()
+.Q.res:`abs`acos`asin`atan`avg`bin`binr`cor`cos`cov`delete`dev`div`do`enlist`exec`exit`exp`getenv`if`in`insert`last`like`log`max`min`prd`select`setenv`sin`sqrt`ss`sum`tan`update`var`wavg`while`within`wsum`xexp
+.Q.addmonths:{[date;months](date-"d"$m)+"d"$months+m:"m"$date}
+.Q.dd:{[x;y]` sv x,`$string y}
+.Q.x10:{[n]d:64 vs n;.Q.b6((10-count d)#0),d}
+.Q.j10:{[t]64 sv .Q.b6?t}
+.Q.x12:{[n]d:36 vs n;.Q.nA((12-count d)#0),d}
+.Q.j12:{[t]36 sv .Q.nA?t}
+.Q.f:{[decimals;x]$[0h>type x;.Q.fixed[decimals;x];.z.s[decimals]each x]}
+.Q.fmt:{[width;decimals;x]
+  if[0h<=type x;:.z.s[width;decimals]each x];
+  t:.Q.fixed[decimals;x];
+  $[width<count t;width#"*";neg[width]$t]}
+.Q.ft:{[f;t]$[99h=type t;count[cols key t]!f 0!t;f t]}
+.Q.fu:{[f;x]$[0h>type x;f x;[u:distinct x;f[u]u?x]]}
+.Q.fc:{[f;x]f x}
+.Q.ff:{[t;u]
+  new:cols[u]except cols t;
+  $[count new;flip flip[t],new!{count[x]#enlist first 0#y}[t]each flip[0!u]new;t]}
+.Q.def:{[defaults;given]
+  cast:{[d;v]$[10h=type d;v;0h=type d;v;0>type d;(upper .Q.t abs type d)$v;(upper .Q.t type d)$" "vs v]};
+  k:key[defaults]inter key given;
+  defaults,k!cast'[defaults k;{$[0h=type x;$[1=count x;first x;" "sv x];x]}each given k]}
+.Q.opt:{[words]
+  if[0=count words;:()!()];
+  at:where words like"-[a-zA-Z_.]*";
+  if[0=count at;:()!()];
+  groups:at _ words;
+  (`$1_'first each groups)!1_'groups}
+.Q.ind:{[t;i]t i}
+.Q.qp:{[t]0}
+.Q.v:{[x]$[-11h=type x;value x;x]}
+.Q.V:{[t]flip 0!.Q.v t}
+.Q.gc:{[x]0}
+.Q.en:{[dir;t].Q.ens[dir;t;`sym]}
+.Q.ens:{[dir;t;domain]
+  file:$[dir~(::);`;` sv dir,domain];
+  if[not[null file]&not()~key file;domain set get file];
+  c:cols[t]where 11h=type each value flip 0!t;
+  r:$[count c;@[t;c;{[d;x]d?x}[domain]];t];
+  if[not null file;file set value domain];
+  r}
+.Q.ts:{[f;args]
+  t:.z.p;r:f . args;
+  (0 0+("j"$.z.p-t)div 1000000;r)}
+.Q.ld:{[lines]
+  s:where not lines like"[ \t}]*";
+  flip(1+s;"\n"sv'(s _ lines))}
+.Q.fpn:{[f;file;n].Q.fsn[f;file;n]}
+.Q.fs:{[f;file].Q.fsn[f;file;131000]}
+.Q.fps:{[f;file].Q.fsn[f;file;131000]}
+.Q.fsn:{[f;file;n]
+  f each(0|n div 100)cut read0 file;
+  hcount file}
+.Q.par:{[dir;part;name]` sv dir,(`$string part),name}
+.Q.dpft:{[dir;part;key;name].Q.dpfts[dir;part;key;name;`sym]}
+.Q.dpt:{[dir;part;name]
+  (` sv dir,(`$string part),name,`)set .Q.en[dir]0!value name;
+  name}
+.Q.dpfts:{[dir;part;key;name;domain]
+  t:key xasc 0!value name;
+  t:@[key xcols t;key;`p#];
+  (` sv dir,(`$string part),name,`)set @[.Q.ens[dir;t;domain];key;`p#];
+  name}
+.Q.s2:{[x]"\n"vs -1_.Q.s x}

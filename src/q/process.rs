@@ -1,0 +1,110 @@
+//! The process around an evaluation: handles, environment, clock, memory.
+
+use super::context::Context;
+use super::error::QError;
+use super::files;
+use super::shape::{Result, type_error};
+use super::time;
+use crate::table::symbol::{self, text};
+use crate::table::{Items, Sym, Value, Vector};
+
+/// `exit x`.
+pub(super) fn exit(context: &mut Context, x: Value) -> Result {
+    let code = x.as_long().and_then(|c| i32::try_from(c).ok()).ok_or_else(type_error)?;
+    if context.host.caller().remote {
+        return Err(QError::with("access", "exit is not allowed here"));
+    }
+    context.host.exit(code)?;
+    Ok(Value::Null)
+}
+
+/// `hopen x`: of a file or process by symbol, text or port; with a time limit as the second item.
+pub(super) fn hopen(context: &mut Context, x: Value) -> Result {
+    files::check(context).map_err(|_| QError::with("access", "handles are not opened here"))?;
+    let (target, timeout_ms) = match &x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [target, timeout] => (target.clone(), timeout.as_long().unwrap_or(0)),
+            _ => return Err(QError::named("length")),
+        },
+        other => (other.clone(), 0),
+    };
+    let address = match &target {
+        Value::Sym(s) => text(*s).to_vec(),
+        Value::Long(_) | Value::Int(_) | Value::Short(_) => target.as_long().unwrap_or(0).to_string().into_bytes(),
+        other => other.as_text().ok_or_else(type_error)?.to_vec(),
+    };
+    Ok(Value::Int(context.host.open(&address, u64::try_from(timeout_ms).unwrap_or(0))?))
+}
+
+/// `hclose x`.
+pub(super) fn hclose(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return super::iterate::map(context, &x, hclose);
+    }
+    files::check(context).map_err(|_| QError::with("access", "handles are not opened here"))?;
+    let handle = x.as_long().and_then(|h| i32::try_from(h).ok()).ok_or_else(type_error)?;
+    context.host.close(handle)?;
+    Ok(Value::Null)
+}
+
+/// `getenv x`: a variable of the environment, empty where there is none.
+pub(super) fn getenv(context: &mut Context, x: Value) -> Result {
+    use std::os::unix::ffi::OsStrExt;
+    files::check(context).map_err(|_| QError::with("access", "the environment is not reachable from here"))?;
+    let Value::Sym(name) = x else { return Err(type_error()) };
+    let name = std::ffi::OsStr::from_bytes(text(name));
+    let value = ENVIRONMENT.with_borrow(|set| set.get(name.as_bytes()).cloned());
+    Ok(Value::chars(value.unwrap_or_else(|| std::env::var_os(name).unwrap_or_default().as_bytes().to_vec())))
+}
+
+thread_local! {
+    /// What `setenv` has set: seen by `getenv` of this thread, the process's own environment stays as it is.
+    static ENVIRONMENT: std::cell::RefCell<std::collections::HashMap<Vec<u8>, Vec<u8>>> =
+        std::cell::RefCell::default();
+}
+
+/// `x setenv y`.
+pub(super) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {
+    files::check(context).map_err(|_| QError::with("access", "the environment is not reachable from here"))?;
+    let Value::Sym(name) = x else { return Err(type_error()) };
+    let value = y.as_text().ok_or_else(type_error)?.to_vec();
+    ENVIRONMENT.with_borrow_mut(|set| set.insert(text(name).to_vec(), value));
+    Ok(Value::Null)
+}
+
+/// The offset of the local clock, now.
+fn offset_ns() -> i64 {
+    time::now_local_ns().saturating_sub(time::now_utc_ns())
+}
+
+/// To the second: the two clocks are read one after the other.
+fn offset() -> Value {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let ns = offset_ns();
+    Value::Timespan((ns + SECOND_NS / 2).div_euclid(SECOND_NS) * SECOND_NS)
+}
+
+fn shifted(context: &mut Context, x: &Value, op: super::arith::Op) -> Result {
+    super::arith::atomic(context, op, x, &offset())
+}
+
+/// `ltime x`: UTC as local time.
+pub(super) fn ltime(context: &mut Context, x: Value) -> Result {
+    shifted(context, &x, super::arith::Op::Arithmetic(crate::kernel::zip::Arithmetic::Add))
+}
+
+/// `gtime x`: local time as UTC.
+pub(super) fn gtime(context: &mut Context, x: Value) -> Result {
+    shifted(context, &x, super::arith::Op::Arithmetic(crate::kernel::zip::Arithmetic::Subtract))
+}
+
+/// `.Q.w x`: memory by name.
+pub(super) fn q_w(context: &mut Context, _: Value) -> Result {
+    let used = crate::sys::allocated::thread_bytes().max(0);
+    let limit = i64::try_from(context.limits.memory_bytes).unwrap_or(i64::MAX);
+    let (symbols, bytes) = symbol::usage();
+    let names = ["used", "heap", "peak", "wmax", "mmap", "mphy", "syms", "symw"].map(super::prims::name);
+    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let values = vec![used, used, used, limit, 0, 0, signed(symbols), signed(bytes)];
+    Ok(Value::dict(Value::symbols(Vec::<Sym>::from(names)), Value::longs(values)))
+}
