@@ -4,8 +4,11 @@
 //! | back end | nodes are |
 //! |---|---|
 //! | [`local`] | child processes of a [`supervisor`] on this machine, which keeps the rules of [`group`] |
+//! | `aws` | EC2 instances of an Auto Scaling group (feature `aws`) |
 //! | [`dry_run`] | nobody's: what would be asked is printed |
 
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod back_off;
 pub mod dry_run;
 pub mod group;
@@ -170,6 +173,17 @@ pub trait Fleet: Send {
     /// Ends this instance and takes one off the desired capacity, so that it is not replaced. Refused where the group
     /// would fall below its minimum.
     fn terminate_me(&mut self) -> Result<(), FleetError>;
+
+    /// Whether this instance is kept aside for later (a warm pool): it must not join its queue yet. To be asked again every
+    /// [`Fleet::notice_every`] until it is not.
+    fn is_aside(&mut self) -> Result<bool, FleetError> {
+        Ok(false)
+    }
+
+    /// Why the group has fewer instances than desired, where it says.
+    fn why_missing(&mut self) -> Result<Option<String>, FleetError> {
+        Ok(None)
+    }
 
     /// How often to ask for a notice.
     fn notice_every(&self) -> Duration {

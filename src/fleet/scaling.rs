@@ -15,6 +15,7 @@
 //! The capacity is set only to more than was read just before, so that it is never lowered, and repeating all of it changes
 //! nothing. Another request between reading and setting can still be lost: see [`launches`] for how that is noticed.
 
+pub mod farewell;
 pub mod launches;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,98 @@
+//! Who this instance is: from the metadata service, and from the scaling service and EC2 where that does not tell.
+
+use super::api;
+use super::cloud::Cloud;
+use crate::fleet::FleetError;
+use aws_sdk_ec2::types::Filter;
+
+/// The tag by which the scaling service marks the instances of a group.
+const GROUP_TAG: &str = "aws:autoscaling:groupName";
+
+/// The memory thresholds of the paper, as tags of the instance.
+pub const SCALE_TAG: &str = "SCALETHRESHOLD";
+pub const ROLL_TAG: &str = "ROLLTHRESHOLD";
+
+/// This instance's id.
+///
+/// # Errors
+/// The metadata service cannot be reached or does not say.
+pub fn instance(cloud: &Cloud) -> Result<String, FleetError> {
+    let id = cloud.metadata("instance-id")?.map(|id| id.trim().to_string());
+    id.filter(|id| !id.is_empty())
+        .ok_or_else(|| FleetError::Protocol("the metadata service names no instance".to_string()))
+}
+
+/// The group that the instance belongs to.
+///
+/// # Errors
+/// It belongs to none, or nobody who knows can be asked.
+pub fn group(cloud: &mut Cloud, instance: &str) -> Result<String, FleetError> {
+    if let Some(group) = metadata_tag(cloud, GROUP_TAG)? {
+        return Ok(group);
+    }
+    let told = match member_of(cloud, instance) {
+        Ok(Some(group)) => return Ok(group),
+        Ok(None) => None,
+        // A role that lacks this permission may have the paper's, which goes by the tags.
+        Err(error @ FleetError::Denied { .. }) => Some(error),
+        Err(error) => return Err(error),
+    };
+    match (resource_tag(cloud, instance, GROUP_TAG), told) {
+        (Ok(Some(group)), _) => Ok(group),
+        (Ok(None), _) => {
+            let region = &cloud.session.region;
+            Err(FleetError::Refused(format!("instance {instance} in {region} is not in an Auto Scaling group")))
+        }
+        (Err(_), Some(first)) => Err(first),
+        (Err(error), None) => Err(error),
+    }
+}
+
+fn member_of(cloud: &mut Cloud, instance: &str) -> Result<Option<String>, FleetError> {
+    let answer = cloud.scaling(&api::DESCRIBE_INSTANCE, |client| {
+        client.describe_auto_scaling_instances().instance_ids(instance).send()
+    })?;
+    let details = answer.auto_scaling_instances().iter().find(|details| details.instance_id() == Some(instance));
+    Ok(details.and_then(|details| details.auto_scaling_group_name()).map(ToString::to_string))
+}
+
+/// A tag of this instance, where the metadata service shows tags.
+fn metadata_tag(cloud: &Cloud, key: &str) -> Result<Option<String>, FleetError> {
+    let value = cloud.metadata(&format!("tags/instance/{key}"))?;
+    Ok(value.map(|value| value.trim().to_string()).filter(|value| !value.is_empty()))
+}
+
+/// A tag of this instance, wherever it can be had.
+///
+/// # Errors
+/// The metadata service cannot be reached, or shows no tags and EC2 cannot be asked.
+pub fn tag(cloud: &mut Cloud, instance: &str, key: &str) -> Result<Option<String>, FleetError> {
+    if let Some(value) = metadata_tag(cloud, key)? {
+        return Ok(Some(value));
+    }
+    // Where tags are shown at all, this one does not exist.
+    match cloud.metadata("tags/instance")?.or(cloud.metadata("tags/instance/")?) {
+        Some(_) => Ok(None),
+        None => resource_tag(cloud, instance, key),
+    }
+}
+
+fn resource_tag(cloud: &mut Cloud, instance: &str, key: &str) -> Result<Option<String>, FleetError> {
+    let of = |name: &str, value: &str| Filter::builder().name(name).values(value).build();
+    let filters = vec![of("resource-id", instance), of("key", key)];
+    let answer = cloud.ec2(&api::DESCRIBE_TAGS, |client| client.describe_tags().set_filters(Some(filters)).send())?;
+    let tag = answer.tags().iter().find(|tag| tag.key() == Some(key) && tag.resource_id() == Some(instance));
+    Ok(tag.and_then(|tag| tag.value()).map(|value| value.trim().to_string()).filter(|value| !value.is_empty()))
+}
+
+/// Whether the scaling service takes this instance for unhealthy.
+///
+/// # Errors
+/// The service's.
+pub fn is_unhealthy(cloud: &mut Cloud, instance: &str) -> Result<bool, FleetError> {
+    let answer = cloud.scaling(&api::DESCRIBE_INSTANCE, |client| {
+        client.describe_auto_scaling_instances().instance_ids(instance).send()
+    })?;
+    let health = answer.auto_scaling_instances().first().and_then(|details| details.health_status());
+    Ok(health.is_some_and(|health| health.eq_ignore_ascii_case("unhealthy")))
+}

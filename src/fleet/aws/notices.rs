@@ -1,0 +1,84 @@
+//! What the metadata service says of the instance's end.
+
+use super::cloud::Cloud;
+use crate::fleet::{FleetError, Notice, Reason};
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// The state that the group is bringing the instance to; 404 outside a group.
+const TARGET: &str = "autoscaling/target-lifecycle-state";
+const SPOT: &str = "spot/instance-action";
+const REBALANCE: &str = "events/recommendations/rebalance";
+
+/// The state that the instance is meant for, like `InService`, `Terminated` or `Warmed:Stopped`.
+///
+/// # Errors
+/// The metadata service cannot be reached.
+pub fn target(cloud: &Cloud) -> Result<Option<String>, FleetError> {
+    Ok(cloud.metadata(TARGET)?.map(|state| state.trim().to_string()))
+}
+
+/// Whether the instance is going to be ended, the most urgent reason first. The time left of a termination by the group is
+/// not known here.
+///
+/// # Errors
+/// The metadata service cannot be reached.
+pub fn read(cloud: &Cloud) -> Result<Option<Notice>, FleetError> {
+    if let Some(text) = cloud.metadata(SPOT)? {
+        return Ok(spot(&text, Timestamp::now()));
+    }
+    if target(cloud)?.is_some_and(|state| state == "Terminated") {
+        return Ok(Some(Notice { reason: Reason::Terminating, left: None }));
+    }
+    let rebalance = cloud.metadata(REBALANCE)?;
+    Ok(rebalance.map(|_| Notice { reason: Reason::Rebalance, left: None }))
+}
+
+/// `{"action": "terminate", "time": "2017-09-18T08:22:00Z"}`; whatever the action, the memory is gone or frozen then.
+fn spot(text: &str, now: Timestamp) -> Option<Notice> {
+    let notice: serde_json::Value = serde_json::from_str(text).ok()?;
+    let at = notice.get("time").and_then(|time| time.as_str()).and_then(|time| time.parse::<Timestamp>().ok());
+    let left = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
+    Some(Notice { reason: Reason::SpotInterruption, left })
+}
+
+/// When the instance was launched: `pendingTime` of its identity document.
+pub fn launched(document: &str) -> Option<Timestamp> {
+    let document: serde_json::Value = serde_json::from_str(document).ok()?;
+    document.get("pendingTime")?.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn a_spot_notice_says_how_much_time_is_left() {
+        let notice = spot(r#"{"action":"terminate","time":"2026-01-02T03:06:00Z"}"#, at("2026-01-02T03:04:00Z"));
+        let left = Some(Duration::from_secs(120));
+        assert_eq!(notice, Some(Notice { reason: Reason::SpotInterruption, left }));
+    }
+
+    #[test]
+    fn a_spot_notice_of_the_past_leaves_no_time() {
+        let notice = spot(r#"{"action":"stop","time":"2026-01-02T03:00:00Z"}"#, at("2026-01-02T03:04:00Z"));
+        assert_eq!(notice.and_then(|notice| notice.left), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_spot_notice_without_a_time_is_one() {
+        assert_eq!(spot("{}", Timestamp::UNIX_EPOCH).map(|notice| notice.left), Some(None));
+        assert_eq!(spot("what?", Timestamp::UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn the_identity_document_says_when_it_was_launched() {
+        let document = r#"{"pendingTime" : "2026-01-02T03:04:05Z", "region" : "eu-west-1"}"#;
+        assert_eq!(launched(document), Some(at("2026-01-02T03:04:05Z")));
+        assert_eq!(launched(r#"{"region":"eu-west-1"}"#), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Region, credentials, endpoints and time limits of all calls.
+
+use super::imds::Imds;
+use crate::fleet::FleetError;
+use aws_config::imds::credentials::ImdsCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_autoscaling::config::{
+    AsyncSleep, SharedAsyncSleep, SharedCredentialsProvider, SharedHttpClient, Sleep, StalledStreamProtectionConfig,
+};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use std::time::Duration;
+
+const CONNECT: Duration = Duration::from_secs(2);
+const ATTEMPT: Duration = Duration::from_secs(6);
+/// The whole of a call, credentials included.
+const CALL: Duration = Duration::from_secs(8);
+/// Connections are looked after only while a call is made: one that was idle for longer may have been closed unnoticed.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// The pauses of the runtime that makes the calls.
+#[derive(Debug)]
+struct Pauses;
+
+impl AsyncSleep for Pauses {
+    fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::new(tokio::time::sleep(duration))
+    }
+}
+
+pub(super) fn sleep() -> SharedAsyncSleep {
+    SharedAsyncSleep::new(Pauses)
+}
+
+/// Without TLS, and without a look at the system's certificates.
+fn plain() -> SharedHttpClient {
+    Builder::new().pool_idle_timeout(IDLE).build_http()
+}
+
+fn secured() -> SharedHttpClient {
+    Builder::new().pool_idle_timeout(IDLE).tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
+}
+
+/// A service, by the word in `AWS_ENDPOINT_URL_<SERVICE>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    AutoScaling,
+    Ec2,
+    CloudWatch,
+}
+
+impl Service {
+    const fn word(self) -> &'static str {
+        match self {
+            Service::AutoScaling => "AUTO_SCALING",
+            Service::Ec2 => "EC2",
+            Service::CloudWatch => "CLOUDWATCH",
+        }
+    }
+
+    /// The endpoint that the environment names instead of the region's.
+    fn endpoint(self) -> Option<String> {
+        let ignored = std::env::var("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_ok_and(|text| text == "true");
+        let own = std::env::var(format!("AWS_ENDPOINT_URL_{}", self.word()));
+        let named = own.or_else(|_| std::env::var("AWS_ENDPOINT_URL")).ok();
+        named.filter(|url| !ignored && !url.is_empty())
+    }
+}
+
+/// What all clients share. Clients are made when they are first needed.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub imds: Imds,
+    pub region: String,
+    config: SdkConfig,
+}
+
+impl Session {
+    /// Asks the metadata service for the region; nothing else is asked yet.
+    ///
+    /// # Errors
+    /// The metadata service cannot be reached or does not say.
+    pub async fn open() -> Result<Session, FleetError> {
+        let http = plain();
+        let imds = Imds::from_environment(http.clone())?;
+        let region = imds.metadata("placement/region").await?;
+        let region = region.ok_or_else(|| FleetError::Protocol("the metadata service names no region".to_string()))?;
+        // The role of the instance and nothing else: neither keys in the environment nor profiles.
+        let credentials = ImdsCredentialsProvider::builder()
+            .imds_client(imds.client())
+            .configure(&ProviderConfig::empty().with_http_client(http).with_sleep_impl(sleep()))
+            .build();
+        let is_set = |name: &str| std::env::var(name).is_ok_and(|text| text == "true");
+        let times = TimeoutConfig::builder()
+            .connect_timeout(CONNECT)
+            .operation_attempt_timeout(ATTEMPT)
+            .operation_timeout(CALL)
+            .build();
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new(region.clone()))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .sleep_impl(sleep())
+            .timeout_config(times)
+            // Whoever repeats without reading back first cannot tell a lost answer from one that never came.
+            .retry_config(RetryConfig::disabled())
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
+            .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"))
+            .build();
+        Ok(Session { imds, region, config })
+    }
+
+    /// Where a service is called, for errors.
+    pub fn address(&self, service: Service) -> String {
+        service.endpoint().unwrap_or_else(|| match service {
+            Service::AutoScaling => format!("autoscaling.{}", self.region),
+            Service::Ec2 => format!("ec2.{}", self.region),
+            Service::CloudWatch => format!("monitoring.{}", self.region),
+        })
+    }
+
+    /// The configuration of a service's client: its endpoint, and TLS unless that is a plain address.
+    pub fn config(&self, service: Service) -> SdkConfig {
+        let endpoint = service.endpoint();
+        let is_plain = endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
+        let mut config = self.config.clone().into_builder().http_client(if is_plain { plain() } else { secured() });
+        config.set_endpoint_url(endpoint);
+        config.build()
+    }
+}
