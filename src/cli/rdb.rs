@@ -8,7 +8,7 @@ use crate::fleet::dry_run::DryRun;
 use crate::fleet::local::Local;
 use crate::net::Notifier;
 use crate::rdb::node;
-use crate::rdb::options::{NodeOptions, OptionsError};
+use crate::rdb::options::{LEAVE_WITHIN, NodeOptions, OptionsError};
 use crate::rdb::shared::Ending;
 use clap::{ArgMatches, Command};
 use std::io::Write;
@@ -37,7 +37,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         OptionsError::Thresholds(error) => CliError::Usage(error.to_string()),
     })?;
     let fleet: Box<dyn Fleet> = match Local::from_environment().map_err(CliError::failed)? {
-        Some(local) => Box::new(local),
+        Some(local) => {
+            options.leave_within.get_or_insert(LEAVE_WITHIN);
+            Box::new(local)
+        }
         None => {
             options.queue.get_or_insert_with(|| QUEUE.to_string());
             Box::new(DryRun::new(options.node.as_deref().unwrap_or("this node")))
@@ -56,6 +59,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     match node.run(ready).map_err(CliError::failed)? {
         Ending::Asked => Ok(()),
+        Ending::Left => {
+            writeln!(std::io::stdout(), "left the queue")?;
+            Ok(())
+        }
         Ending::Terminated => {
             writeln!(std::io::stdout(), "the day is over; terminated")?;
             Ok(())

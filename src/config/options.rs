@@ -194,6 +194,9 @@ options! {
     ROLL_THRESHOLD: f64 = units::percent, "roll-threshold" value "PERCENT", default Some("85%"),
         variables &["ROLLTHRESHOLD"], programs &[Rdb];
         "Memory in use at which this node stops receiving";
+    LEAVE_WITHIN: Duration = units::duration, "leave-within" value "TIME", programs &[Rdb];
+        "How long a node that is told to end, by SIGTERM or its fleet, may take to hand on what it holds; 0 ends it at once, \
+         and so does ctrl-C. By default 90s in a fleet, 0 without one";
     FROM: u64 = units::count, "from" value "INDEX", default Some("0"), programs &[Log];
         "First update";
     TO: u64 = units::count, "to" value "INDEX", programs &[Log];

@@ -11,7 +11,7 @@ pub struct DryRun {
 
 impl DryRun {
     pub fn new(instance: &str) -> DryRun {
-        DryRun { identity: Identity { instance: instance.to_string(), group: "none".to_string() }, desired: 1 }
+        DryRun { identity: Identity { instance: instance.to_string(), group: String::new() }, desired: 1 }
     }
 }
 

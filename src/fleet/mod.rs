@@ -28,7 +28,7 @@ use thiserror::Error;
 pub struct Identity {
     /// The instance's name, given by the fleet and never used again for another.
     pub instance: String,
-    /// The group that the instance belongs to.
+    /// The group that the instance belongs to; empty without a fleet.
     pub group: String,
 }
 

@@ -128,7 +128,8 @@ impl Supervisor {
         for action in self.group.step(event, self.now_ns()) {
             match action {
                 Action::Launch(instance) => self.launch(instance),
-                Action::Stop(instance) => self.signal(instance, Signal::TERM),
+                // Where everyone ends there is nobody to hand anything on to: a node that is interrupted does not try.
+                Action::Stop(instance) => self.signal(instance, if self.ending { Signal::INT } else { Signal::TERM }),
                 Action::Kill(instance) => {
                     log::warn!("{} did not end when asked to; it is killed", self.name(instance));
                     self.signal(instance, Signal::KILL);

@@ -13,11 +13,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The system's.
 pub fn on_termination(waker: Arc<Waker>) -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
+    register(waker, &[(SIGTERM, &asked), (SIGINT, &asked)])?;
+    Ok(asked)
+}
+
+/// Two ways to be asked to end.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// By SIGTERM, as a service manager does: there is time to leave in good order.
+    pub leave: Arc<AtomicBool>,
+    /// By SIGINT, as someone at a terminal does: now.
+    pub end: Arc<AtomicBool>,
+}
+
+/// As [`on_termination`], with a flag for each signal: one that was asked to leave can still be asked to end in order, and
+/// the same signal a second time ends the process at once.
+///
+/// # Errors
+/// The system's.
+pub fn on_departure(waker: Arc<Waker>) -> io::Result<Asked> {
+    let asked = Asked { leave: Arc::default(), end: Arc::default() };
+    register(waker, &[(SIGTERM, &asked.leave), (SIGINT, &asked.end)])?;
+    Ok(asked)
+}
+
+fn register(waker: Arc<Waker>, flags: &[(i32, &Arc<AtomicBool>)]) -> io::Result<()> {
     let (mut from_handler, to_waker) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&asked))?;
-        signal_hook::flag::register(signal, Arc::clone(&asked))?;
-        signal_hook::low_level::pipe::register(signal, to_waker.try_clone()?)?;
+    for (signal, asked) in flags {
+        signal_hook::flag::register_conditional_shutdown(*signal, 1, Arc::clone(asked))?;
+        signal_hook::flag::register(*signal, Arc::clone(asked))?;
+        signal_hook::low_level::pipe::register(*signal, to_waker.try_clone()?)?;
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut byte = [0; 1];
@@ -26,7 +51,7 @@ pub fn on_termination(waker: Arc<Waker>) -> io::Result<Arc<AtomicBool>> {
             let _ = waker.wake();
         }
     })?;
-    Ok(asked)
+    Ok(())
 }
 
 /// Whether the process was asked to end.

@@ -44,8 +44,10 @@ pub enum Answer {
     /// The fleet is going to end this instance: at `by`, where it says when. Said again if the reason changes.
     Leave {
         by: Option<Instant>,
-        reason: String,
+        reason: Reason,
     },
+    /// The fleet knows that nothing is lost any more if this instance ends.
+    Released,
     /// An instance that was launched never joined; it is replaced.
     Late {
         instance: String,
@@ -186,6 +188,9 @@ impl Worker {
         if let Some(task) = Task::take_due(&mut self.released) {
             let result = self.fleet.released();
             self.released = self.settle(task, result).err();
+            if self.released.is_none() {
+                self.tell(Answer::Released)?;
+            }
         }
         if let Some((on, task)) = Task::take_due_with(&mut self.protect) {
             let result = self.fleet.protect(on);
@@ -236,7 +241,7 @@ impl Worker {
         self.told = Some(notice.reason);
         log::warn!("the fleet is going to end this node: {}", notice.reason.name());
         let by = notice.left.and_then(|left| now.checked_add(left));
-        self.tell(Answer::Leave { by, reason: notice.reason.name().to_string() })
+        self.tell(Answer::Leave { by, reason: notice.reason })
     }
 
     fn scale(&mut self, desired: Option<u32>, task: Task) -> Result<(), Gone> {

@@ -2,7 +2,7 @@
 
 use super::globals::{Globals, SharedGlobals, within};
 use super::report::{self, Constants};
-use super::shared::Shared;
+use super::shared::{Shared, State};
 use crate::q::error::QError;
 use crate::q::extend;
 use crate::q::host::{Caller, Host, NEEDS_OWNER};
@@ -52,6 +52,8 @@ enum Rights {
 pub struct QueryHost<'a> {
     scope: &'a NodeScope,
     tables: Arc<Tables>,
+    /// As it was with these tables.
+    state: Arc<State>,
     /// A table is cut at the rows it has when the query first asks for it, and stays so.
     seen: RefCell<HashMap<Sym, Value>>,
     globals: Arc<Globals>,
@@ -62,8 +64,8 @@ pub struct QueryHost<'a> {
 impl<'a> QueryHost<'a> {
     /// For a query beside others.
     pub fn reading(scope: &'a NodeScope, caller: Caller) -> QueryHost<'a> {
-        let (tables, globals) = (scope.shared.tables.current(), scope.globals.current());
-        QueryHost { scope, tables, seen: RefCell::default(), globals, rights: Rights::Read, caller }
+        let ((tables, state), globals) = (scope.shared.view(), scope.globals.current());
+        QueryHost { scope, tables, state, seen: RefCell::default(), globals, rights: Rights::Read, caller }
     }
 
     /// For a query that assigns. The caller sees to it that there is one at a time.
@@ -108,7 +110,7 @@ impl Host for QueryHost<'_> {
             return Some(seen.entry(name).or_insert_with(|| table.snapshot(usize::MAX)).clone());
         }
         if name == self.scope.windows {
-            return Some(report::windows(&self.scope.shared.state()));
+            return Some(report::windows(&self.state));
         }
         if name == self.scope.stats {
             let open = self.scope.shared.queries_open.load(Ordering::SeqCst);

@@ -192,6 +192,18 @@ impl Intake {
         }
     }
 
+    /// Whether queries see what this node holds. One that takes over holds nothing else.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn set_hidden(&mut self, hidden: bool) -> io::Result<()> {
+        self.store.set_hidden(hidden)
+    }
+
+    pub fn is_hidden(&self) -> bool {
+        self.store.is_hidden()
+    }
+
     /// Forgets a closed window and its rows; false if it is not held.
     ///
     /// # Errors

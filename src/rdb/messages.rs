@@ -55,6 +55,21 @@ pub struct Join<'a> {
     pub held: &'a [(u64, u64)],
     /// First update of its open window and the next it expects, if it is live.
     pub open: Option<(u64, u64)>,
+    /// The fleet's group and this instance; empty where there is no fleet.
+    pub group: &'a str,
+    pub instance: &'a str,
+    /// Since it is about to leave.
+    pub leaving: Option<Leaving<'a>>,
+}
+
+/// That a node is about to leave.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'a> {
+    /// When it ends, nanoseconds from 2000.01.01 UTC.
+    pub by_ns: i64,
+    /// The fleet has given the instance up and launches another.
+    pub replaced: bool,
+    pub reason: &'a str,
 }
 
 fn long(index: u64) -> i64 {
@@ -71,7 +86,10 @@ pub fn join(out: &mut Vec<u8>, join: &Join<'_>) -> Result<(), EncodeError> {
         w.symbol(".u.asg.join");
         w.dict_head();
         let keys = ["proto", "node", "queue", "tabs", "syms", "port", "date", "held", "live", "first", "next"];
-        w.symbols(keys);
+        let fleet = if join.group.is_empty() { &[][..] } else { &["group", "instance"][..] };
+        let leaving = if join.leaving.is_some() { &["by", "replaced"][..] } else { &[][..] };
+        let keys = [&keys, fleet, leaving].concat();
+        w.symbols(&keys);
         w.list_head(keys.len());
         w.atom_long(PROTOCOL);
         w.symbol(join.node);
@@ -85,6 +103,14 @@ pub fn join(out: &mut Vec<u8>, join: &Join<'_>) -> Result<(), EncodeError> {
         w.atom_bool(join.open.is_some());
         w.atom_long(join.open.map_or(types::NULL_LONG, |(first, _)| long(first)));
         w.atom_long(join.open.map_or(types::NULL_LONG, |(_, next)| long(next)));
+        if !join.group.is_empty() {
+            w.symbol(join.group);
+            w.symbol(join.instance);
+        }
+        if let Some(leaving) = join.leaving {
+            w.atom_timestamp(leaving.by_ns);
+            w.atom_bool(leaving.replaced);
+        }
     })
 }
 
@@ -148,6 +174,22 @@ pub fn proved(out: &mut Vec<u8>, first: u64, last: u64, proof: &Proof, date: i32
         w.atom_long(long(last));
         put_proof(w, proof);
         w.atom_date(date);
+    })
+}
+
+/// ``(`.u.asg.leaving; d)``.
+///
+/// # Errors
+/// As [`from`].
+pub fn leaving(out: &mut Vec<u8>, leaving: &Leaving<'_>) -> Result<(), EncodeError> {
+    call(out, ".u.asg.leaving", 1, |w| {
+        w.dict_head();
+        let keys = ["by", "replaced", "reason"];
+        w.symbols(keys);
+        w.list_head(keys.len());
+        w.atom_timestamp(leaving.by_ns);
+        w.atom_bool(leaving.replaced);
+        w.chars(leaving.reason);
     })
 }
 
@@ -319,6 +361,8 @@ pub struct Rebuild {
     pub last: u64,
     pub log: Option<PathBuf>,
     pub date: i32,
+    /// Another holds the window until this one is told to show it.
+    pub hidden: bool,
 }
 
 /// The paper's ``(`.sub.rep; schemas; L; (start; i))``, and stock kdb+tick's answer to the start-up string.
@@ -348,8 +392,25 @@ pub enum Told {
     Waiting {
         nodes: u64,
     },
+    /// A window that another answers for from now on.
+    Handed {
+        first: u64,
+        last: u64,
+    },
+    /// A window that this node answers for from now on.
+    Show {
+        first: u64,
+        last: u64,
+    },
+    /// Nothing is left: the node may end.
+    Left,
     Need {
         desired: u32,
+    },
+    /// How many instances to ask for when a successor is wanted, and those that have joined.
+    Group {
+        desired: u32,
+        joined: Vec<String>,
     },
     Replay(Replay),
     End {
@@ -394,10 +455,20 @@ pub fn told(view: &View<'_>) -> Result<Told, String> {
                 last: index(dict.get(b"last")).ok_or_else(|| missing("last"))?,
                 log: dict.get(b"log").and_then(|log| log_path(&log)),
                 date: date(&dict)?,
+                hidden: dict.get(b"hidden").and_then(|hidden| hidden.atom::<bool>()).unwrap_or(false),
             })
         }
         b".u.asg.streamed" => window().map(|(first, last)| Told::Streamed { first, last })?,
         b".u.asg.recheck" => window().map(|(first, last)| Told::Recheck { first, last })?,
+        b".u.asg.handed" => window().map(|(first, last)| Told::Handed { first, last })?,
+        b".u.asg.show" => window().map(|(first, last)| Told::Show { first, last })?,
+        b".u.asg.left" => Told::Left,
+        b".u.asg.group" => {
+            let desired = index(next()).and_then(|desired| u32::try_from(desired).ok());
+            let joined = next().and_then(|names| names.vector()).ok_or_else(|| missing("names of instances"))?;
+            let joined = joined.symbols().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            Told::Group { desired: desired.ok_or_else(|| missing("number of nodes"))?, joined }
+        }
         b".u.asg.drop" => Told::Drop,
         b".u.asg.need" => {
             let desired = index(next()).and_then(|desired| u32::try_from(desired).ok());

@@ -7,9 +7,9 @@ use super::meter::Meter;
 use super::options::NodeOptions;
 use super::pool::{Bounds, Evaluate, Pool};
 use super::report::Constants;
-use super::service::{Queries, Watched};
+use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
-use crate::fleet::Fleet;
+use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
 use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, signals};
@@ -63,7 +63,8 @@ pub fn prepare(
     listeners.unix(Path::new(SOCKETS));
     let queue = options.queue.clone().unwrap_or_else(|| fleet.identity().group.clone());
     let node = options.node.clone().unwrap_or_else(own_name);
-    let identity = Identity { node, queue, port: listeners.port() };
+    let fleet::Identity { group, instance } = fleet.identity().clone();
+    let identity = Identity { node, queue, port: listeners.port(), group, instance };
 
     let meter = Meter::new(Sources::default(), options.memory_bytes);
     let budget_bytes = meter.budget_bytes()?;
@@ -71,7 +72,7 @@ pub fn prepare(
     let shared = Arc::new(Shared::new(store.shared()));
     let parts = Parts::new()?;
     let waker = parts.waker();
-    let asked_to_end = signals::on_termination(Arc::clone(&waker))?;
+    let asked_to_end = signals::on_departure(Arc::clone(&waker))?;
     let (on_end, on_request) = (Arc::clone(&waker), Arc::clone(&waker));
     let to_manager = notifier.clone();
     shared.set_wake(Box::new(move || {
@@ -98,7 +99,8 @@ pub fn prepare(
     let pool = Pool::start(threads, scope, bounds, evaluate, &done, on_done)?;
     let (tap, requests) = Tap::new(move || drop(on_request.wake()));
     let watched = Watched { constants: shown, limits: options.limits.clone(), requests };
-    let queries = Queries::new(Arc::clone(&shared), pool, answered, asked_to_end, watched);
+    let stop = Stop::new(asked_to_end, options.leave_within.is_some_and(|within| !within.is_zero()));
+    let queries = Queries::new(Arc::clone(&shared), pool, answered, stop, watched);
     let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
     if options.metrics_open {
         reactor.open_pages(http::OPEN);

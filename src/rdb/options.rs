@@ -7,6 +7,9 @@ use crate::config::{Address, ConfigError, Limits, Listen, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Time to leave where neither the fleet nor an option says any: a spot instance has two minutes.
+pub const LEAVE_WITHIN: Duration = Duration::from_secs(90);
+
 /// Options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
@@ -22,6 +25,8 @@ pub struct NodeOptions {
     /// What the node may use; none for the server's, or the container's.
     pub memory_bytes: Option<u64>,
     pub policy: Params,
+    /// How long the node may take to hand on what it holds when it is told to end; none where nobody has said.
+    pub leave_within: Option<Duration>,
     pub query_threads: usize,
     pub query_time: Duration,
     pub users: Option<PathBuf>,
@@ -68,6 +73,7 @@ impl NodeOptions {
             },
             memory_bytes: Some(memory_bytes).filter(|bytes| *bytes > 0),
             policy: Params::new(settings.get(&options::SCALE)?, settings.get(&options::ROLL_THRESHOLD)?)?,
+            leave_within: settings.find(&options::LEAVE_WITHIN)?,
             query_threads: if threads == 0 { cores } else { threads },
             query_time,
             users: settings.find(&options::USERS)?.or(access),

@@ -9,7 +9,11 @@
 //!                              RebuildDone, or the roll level
 //!  DayEnd: Clear. A live one stays live and may scale again; all others end: Terminate, once no row is left and queries
 //!  have drained or had their time.
+//!  Leave: a live one asks for its successor and rolls. Then Announce, and when others hold what it held (Left), or its time is
+//!  over: Release (Terminate, where the fleet counts it still and one more was launched for it), and End.
 //! ```
+//!
+//! Protection against being taken by a fleet that shrinks is on while the node holds rows of the day.
 //!
 //! Levels are percent of the node's budget. Between two readings of memory, the bytes taken in since the last are added to it:
 //! a burst, or a replay at full speed, does not run past a level unseen. A node that rolls without having scaled asks for its
@@ -22,10 +26,14 @@
 //! The cushion is the time from asking to rolling, in lead times: under 1 the successor comes too late and the queue falls
 //! behind.
 
+mod leave;
+#[cfg(test)]
+mod leave_tests;
 mod rate;
 #[cfg(test)]
 mod tests;
 
+pub use leave::Why;
 pub use rate::Rate;
 
 use crate::config::units::Scale;
@@ -129,6 +137,12 @@ pub enum Event {
     TerminateRefused,
     /// From asking the fleet for a node until it waited in the queue.
     LeadTime { lead_ns: i64 },
+    /// The node is going to be ended; `by_ns` at the latest it ends by itself.
+    Leave { by_ns: i64, why: Why },
+    /// Others hold what this node held, or it held nothing.
+    Left,
+    /// The fleet has heard [`Action::Release`].
+    Released,
     /// Time has passed (see [`Policy::next_deadline_ns`]).
     Tick,
 }
@@ -156,6 +170,16 @@ pub enum Action {
     Rejoin,
     /// Have the fleet end this node and take one off its desired capacity.
     Terminate,
+    /// Whether the fleet may take this node when it shrinks.
+    Protect(bool),
+    /// Tell the tickerplant that this node leaves; answer with [`Event::Left`].
+    Announce,
+    /// The time is over and windows are left that nobody else holds: say so.
+    Forsake,
+    /// Tell the fleet that nothing is lost any more; answer with [`Event::Released`].
+    Release,
+    /// End the process.
+    End,
     /// Tell the tickerplant how things are.
     Report,
 }
@@ -171,6 +195,14 @@ pub enum Phase {
     Ending {
         by_ns: i64,
     },
+    /// It hands on what it holds, and goes when that is done, or then.
+    Leaving {
+        by_ns: i64,
+    },
+    /// It holds nothing, and the fleet is being told so.
+    Released {
+        by_ns: i64,
+    },
     /// The fleet was told to end it.
     Terminated,
 }
@@ -183,6 +215,7 @@ impl Phase {
             Phase::Live => "live",
             Phase::Rebuilding => "rebuilding",
             Phase::Rolled => "rolled",
+            Phase::Leaving { .. } | Phase::Released { .. } => "leaving",
             Phase::Ending { .. } => "ending",
             Phase::Terminated => "terminated",
         }
@@ -221,6 +254,8 @@ pub struct Policy {
     rows_left: Option<u64>,
     queries_in_flight: u64,
     report_at_ns: i64,
+    leave: Option<leave::Leave>,
+    protected: bool,
 }
 
 impl Policy {
@@ -237,6 +272,8 @@ impl Policy {
             rows_left: None,
             queries_in_flight: 0,
             report_at_ns: i64::MIN,
+            leave: None,
+            protected: false,
         }
     }
 
@@ -302,6 +339,7 @@ impl Policy {
         }
         match self.phase {
             Phase::Ending { by_ns } if self.rows_left == Some(0) => deadline_ns.min(by_ns),
+            Phase::Leaving { by_ns } | Phase::Released { by_ns } => deadline_ns.min(by_ns),
             _ => deadline_ns,
         }
     }
@@ -313,17 +351,22 @@ impl Policy {
             Event::Memory { used_bytes, budget_bytes } => self.memory = Some(Memory { used_bytes, budget_bytes }),
             Event::Taken { bytes } => {
                 self.rate.add(bytes, now_ns);
-                self.take(bytes);
+                self.take(bytes, &mut out);
             }
-            Event::Replayed { bytes } => self.take(bytes),
+            Event::Replayed { bytes } => self.take(bytes, &mut out),
             Event::BecameLive => self.become_live(),
-            Event::BecameRebuilding if self.phase != Phase::Terminated => self.phase = Phase::Rebuilding,
+            Event::BecameRebuilding if !self.is_going() => self.phase = Phase::Rebuilding,
             Event::BecameRebuilding => {}
             Event::RebuildDone if self.phase == Phase::Rebuilding => self.phase = Phase::Rolled,
             Event::RebuildDone => {}
             Event::Dropped => self.dropped(&mut out),
             Event::DayEnd => self.day_end(now_ns, &mut out),
-            Event::RowsLeft(rows) => self.rows_left = Some(rows),
+            Event::RowsLeft(rows) => {
+                self.rows_left = Some(rows);
+                if rows == 0 {
+                    self.unprotect(&mut out);
+                }
+            }
             Event::QueriesInFlight(queries) => self.queries_in_flight = queries,
             Event::ScaleAnswer(answer) => self.scale_answer(answer, now_ns),
             Event::NodesMissing => self.ask_again(now_ns, &mut out),
@@ -331,7 +374,11 @@ impl Policy {
                 self.phase = Phase::Waiting;
                 out.push(Action::Rejoin);
             }
+            Event::TerminateRefused if self.is_leaving() => out.push(Action::Release),
             Event::TerminateRefused => {}
+            Event::Leave { by_ns, why } => self.leave(by_ns, why, now_ns, &mut out),
+            Event::Left => self.left(now_ns, &mut out),
+            Event::Released => self.released(&mut out),
             Event::LeadTime { lead_ns } => self.lead_ns = Some(lead_ns.max(0)),
             Event::Tick => {}
         }
@@ -340,14 +387,21 @@ impl Policy {
         out
     }
 
-    fn take(&mut self, bytes: u64) {
+    fn is_going(&self) -> bool {
+        self.phase == Phase::Terminated || self.is_leaving()
+    }
+
+    fn take(&mut self, bytes: u64, out: &mut Vec<Action>) {
+        if bytes > 0 && self.takes_updates() {
+            self.protect(out);
+        }
         if let Some(memory) = &mut self.memory {
             memory.used_bytes = memory.used_bytes.saturating_add(bytes);
         }
     }
 
     fn become_live(&mut self) {
-        if !matches!(self.phase, Phase::Live | Phase::Terminated) {
+        if self.phase != Phase::Live && !self.is_going() {
             self.phase = Phase::Live;
             self.successor = Successor::NotAsked;
             self.scaled_at_ns = None;
@@ -356,13 +410,16 @@ impl Policy {
     }
 
     fn dropped(&mut self, out: &mut Vec<Action>) {
-        if self.phase != Phase::Terminated {
+        if self.phase == Phase::Terminated {
+            return;
+        }
+        if !self.is_leaving() {
             self.phase = Phase::Waiting;
-            self.memory = None;
             self.successor = Successor::NotAsked;
             self.scaled_at_ns = None;
-            out.push(Action::Clear);
         }
+        self.memory = None;
+        out.push(Action::Clear);
     }
 
     fn day_end(&mut self, now_ns: i64, out: &mut Vec<Action>) {
@@ -374,6 +431,10 @@ impl Policy {
         match self.phase {
             Phase::Terminated => return,
             Phase::Live | Phase::Ending { .. } => {}
+            Phase::Leaving { .. } | Phase::Released { .. } => {
+                out.push(Action::Clear);
+                return self.left(now_ns, out);
+            }
             _ => self.phase = Phase::Ending { by_ns: now_ns.saturating_add(self.params.drain_ns) },
         }
         out.push(Action::Clear);
@@ -394,7 +455,7 @@ impl Policy {
 
     /// Nodes are missing although a successor may have been granted. Asking the fleet twice for the same does no harm.
     fn ask_again(&mut self, now_ns: i64, out: &mut Vec<Action>) {
-        let stays = !matches!(self.phase, Phase::Ending { .. } | Phase::Terminated);
+        let stays = !matches!(self.phase, Phase::Ending { .. } | Phase::Released { .. } | Phase::Terminated);
         if stays && matches!(self.successor, Successor::NotAsked | Successor::Granted) {
             self.ask(self.params.retry_first_ns, now_ns, out);
         }
@@ -428,6 +489,7 @@ impl Policy {
             self.phase = Phase::Terminated;
             out.push(Action::Terminate);
         }
+        self.go_on_time(now_ns, out);
         if now_ns >= self.report_at_ns {
             self.report_at_ns = now_ns.saturating_add(self.params.report_every_ns);
             out.push(Action::Report);

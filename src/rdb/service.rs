@@ -7,10 +7,11 @@ use super::shared::{Ending, Shared};
 use crate::config::Limits;
 use crate::metrics;
 use crate::net::http::{self, Page};
-use crate::net::{CloseReason, ConnId, Control, Peer, Service, signals};
+use crate::net::signals::{self, Asked};
+use crate::net::{CloseReason, ConnId, Control, Peer, Service};
 use proto::{Header, MessageKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -25,26 +26,35 @@ pub struct Watched {
     pub requests: Receiver<metrics::Request>,
 }
 
+/// How the process is asked to end.
+pub struct Stop {
+    asked: Asked,
+    /// SIGTERM lets the node hand on what it holds.
+    leaves: bool,
+    /// The node was told so.
+    told: bool,
+}
+
+impl Stop {
+    pub fn new(asked: Asked, leaves: bool) -> Stop {
+        Stop { asked, leaves, told: false }
+    }
+}
+
 /// What the readiness loop calls.
 pub struct Queries {
     pub(super) shared: Arc<Shared>,
     pub(super) pool: Pool,
     pub(super) done: Receiver<Done>,
-    pub(super) asked_to_end: Arc<AtomicBool>,
+    stop: Stop,
     watched: Watched,
     /// When the loop ends whether or not queries have.
     drained_by: Option<Instant>,
 }
 
 impl Queries {
-    pub fn new(
-        shared: Arc<Shared>,
-        pool: Pool,
-        done: Receiver<Done>,
-        asked_to_end: Arc<AtomicBool>,
-        watched: Watched,
-    ) -> Queries {
-        Queries { shared, pool, done, asked_to_end, watched, drained_by: None }
+    pub fn new(shared: Arc<Shared>, pool: Pool, done: Receiver<Done>, stop: Stop, watched: Watched) -> Queries {
+        Queries { shared, pool, done, stop, watched, drained_by: None }
     }
 
     fn snapshot(&self, ctl: &Control) -> metrics::Snapshot {
@@ -99,8 +109,11 @@ impl Service for Queries {
             // Whoever asked may have given up.
             let _ = request.send(self.snapshot(ctl));
         }
-        if signals::is_asked(&self.asked_to_end) {
+        let leave = signals::is_asked(&self.stop.asked.leave);
+        if signals::is_asked(&self.stop.asked.end) || (leave && !self.stop.leaves) {
             self.shared.end(Ending::Asked);
+        } else if leave && !std::mem::replace(&mut self.stop.told, true) {
+            self.shared.ask_to_leave();
         }
         self.end_if_drained(ctl);
     }

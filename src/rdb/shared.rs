@@ -4,7 +4,7 @@ use super::capacity::CapacityCounters;
 use super::policy::Phase;
 use super::windows::Window;
 use crate::table::Sym;
-use crate::table::store::{SharedTables, Usage};
+use crate::table::store::{SharedTables, Tables, Usage};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
@@ -40,7 +40,10 @@ pub struct MemoryState {
 pub struct State {
     /// Names of the tables that windows count by.
     pub tables: Vec<Sym>,
+    /// Those that queries see.
     pub windows: Arc<[ShownWindow]>,
+    /// The store's changes when this was shown.
+    pub changes: u64,
     pub phase: Phase,
     pub connected: bool,
     /// When the ingest thread showed this.
@@ -79,6 +82,7 @@ impl Default for State {
         State {
             tables: Vec::new(),
             windows: Arc::default(),
+            changes: 0,
             phase: Phase::Waiting,
             connected: false,
             shown_at: Instant::now(),
@@ -110,9 +114,14 @@ pub enum Ending {
     Asked,
     /// Its day is over and the fleet has taken it off its capacity.
     Terminated,
+    /// It has left: what it held is held by others, or its time was over.
+    Left,
     /// It cannot go on.
     Failed(String),
 }
+
+/// Looks at tables and state until they are taken as they are: some milliseconds.
+const LOOKS_MOST: u32 = 10_000;
 
 type Wake = Box<dyn Fn() + Send + Sync>;
 
@@ -132,6 +141,8 @@ pub struct Shared {
     /// Set by the ingest thread whenever it comes round.
     ingest_came_round: AtomicBool,
     stopping: AtomicBool,
+    /// Someone wants the process to end, in good order.
+    leave: AtomicBool,
     ending: Mutex<Option<Ending>>,
     wake: OnceLock<Wake>,
     /// What the fleet was asked, once there is one.
@@ -150,6 +161,7 @@ impl Shared {
             global_bytes: AtomicI64::new(0),
             ingest_came_round: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            leave: AtomicBool::new(false),
             ending: Mutex::new(None),
             wake: OnceLock::new(),
             fleet: OnceLock::new(),
@@ -174,6 +186,20 @@ impl Shared {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Tables and state that belong together: a window that is given away or shown is so in both. The thread that ingests shows
+    /// its state right after such a change; should it be gone, what is there has to do.
+    pub fn view(&self) -> (Arc<Tables>, Arc<State>) {
+        let mut looks = 0u32;
+        loop {
+            let (tables, state) = (self.tables.current(), self.state());
+            looks = looks.saturating_add(1);
+            if tables.changes() == state.changes || looks > LOOKS_MOST {
+                return (tables, state);
+            }
+            std::thread::yield_now();
+        }
+    }
+
     pub fn show(&self, state: State) {
         let state = Arc::new(state);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
@@ -196,6 +222,16 @@ impl Shared {
     /// Whether the ingest thread has come round since this was last asked.
     pub fn has_ingest_come_round(&self) -> bool {
         self.ingest_came_round.swap(false, Ordering::Relaxed)
+    }
+
+    /// Has the node leave.
+    pub fn ask_to_leave(&self) {
+        self.leave.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the node was asked to leave; true once.
+    pub fn take_leave(&self) -> bool {
+        self.leave.swap(false, Ordering::SeqCst)
     }
 
     pub fn is_ending(&self) -> bool {

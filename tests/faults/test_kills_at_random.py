@@ -2,44 +2,12 @@
 
 import os
 import random
-import threading
 
 from harness.cluster import Cluster
+from harness.feeder import Feeder
 
 SEEDS = [int(seed) for seed in os.environ.get("ELASTICK_SEEDS", "1 2").split()]
 ROUNDS = 12
-
-
-class Feeder(threading.Thread):
-    """Publishes until told to stop, over restarts of the tickerplant. `allow` keeps it from running ahead."""
-
-    def __init__(self, cluster):
-        super().__init__(daemon=True)
-        self.cluster = cluster
-        self.allowed = threading.Semaphore(0)
-        self.stopped = False
-        self.failure = None
-
-    def allow(self, updates):
-        for _ in range(updates):
-            self.allowed.release()
-
-    def run(self):
-        try:
-            while True:
-                self.allowed.acquire()
-                if self.stopped:
-                    return
-                self.cluster.publish()
-        except AssertionError as failure:
-            self.failure = failure
-
-    def stop(self):
-        self.stopped = True
-        self.allowed.release()
-        self.join(60)
-        if self.failure:
-            raise self.failure
 
 
 class KillsAtRandom(Cluster):

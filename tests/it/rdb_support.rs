@@ -115,11 +115,17 @@ impl Node {
         let options = Arc::new(NodeOptions::resolve(&settings).expect("options"));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let identity = Identity { instance: "n1".to_string(), group: "g".to_string() };
-        let fleet = Box::new(Notes { identity, asked: Arc::clone(&asked), keeps });
+        let fleet = Box::new(Notes { identity: identity.clone(), asked: Arc::clone(&asked), keeps });
         let meter = Meter::new(Sources::default(), options.memory_bytes);
         let store = Store::new(usize::try_from(meter.budget_bytes().expect("figures")).expect("fits"));
         let shared = Arc::new(Shared::new(store.shared()));
-        let node = ingest::Identity { node: "node-1".to_string(), queue: "rdb".to_string(), port: 7001 };
+        let node = ingest::Identity {
+            node: "node-1".to_string(),
+            queue: "rdb".to_string(),
+            port: 7001,
+            group: identity.group.clone(),
+            instance: identity.instance.clone(),
+        };
         let fleet = capacity::start(fleet).expect("thread");
         let fleet = (fleet.asks, fleet.answers);
         let mut ingest = Ingest::new(options, node, Arc::clone(&shared), store, meter, fleet).expect("figures");

@@ -177,8 +177,8 @@ impl Node {
             Down::Handed { window } => self.held.retain(|held| *held != window),
             Down::Show { window } => {
                 self.rebuilding = self.rebuilding.map(|(window, _)| (window, false));
-                self.held.extend(self.hidden.iter().filter(|held| **held == window));
-                self.hidden.retain(|held| *held != window);
+                self.held.extend(self.hidden.iter().filter(|held| window.contains(**held)));
+                self.hidden.retain(|held| !window.contains(*held));
             }
             Down::Drop => self.forget(),
             Down::Left => {}

@@ -194,9 +194,10 @@ fn a_notice_is_told_once() {
     let notice = Notice { reason: Reason::SpotInterruption, left: None };
     let (fleet, heard) = Telling::boxed(Some(notice), 0);
     let Link { asks, answers, .. } = start(fleet).expect("thread");
-    assert_eq!(next(&answers), Answer::Leave { by: None, reason: "spot interruption".to_string() });
+    assert_eq!(next(&answers), Answer::Leave { by: None, reason: Reason::SpotInterruption });
     asks.send(Ask::Released).expect("running");
     assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("released"));
+    assert_eq!(next(&answers), Answer::Released);
     asks.send(Ask::Terminate).expect("running");
     assert_eq!(next(&answers), Answer::Terminated, "not the notice again");
 }

@@ -115,6 +115,9 @@ impl Ingest {
             date: self.date.filter(|_| !held.is_empty() || open.is_some()),
             held: &held,
             open,
+            group: &self.identity.group,
+            instance: &self.identity.instance,
+            leaving: self.leaving(),
         };
         let mut request = Vec::new();
         messages::join(&mut request, &join).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
@@ -129,6 +132,9 @@ impl Ingest {
         if joined.drop {
             log::warn!("told to forget all rows: others hold this node's windows");
             self.step(Event::Dropped);
+        } else {
+            // What it took over out of sight, and may keep, is its own now.
+            self.set_hidden(false)?;
         }
         if self.define(joined.tables)? && open.is_some() {
             self.step(Event::Dropped);

@@ -3,6 +3,7 @@
 //! It never waits for a query, and a query never waits for it: queries read snapshots, fleet calls have a thread of their own.
 
 mod dialect;
+mod leave;
 mod react;
 mod reading;
 mod replay;
@@ -13,7 +14,7 @@ use super::messages::{self, Status};
 use super::meter::Meter;
 use super::options::NodeOptions;
 use super::policy::{Action, Event, Phase, Policy};
-use super::shared::{Ending, Shared, ShownWindow, State};
+use super::shared::{Ending, MemoryState, Shared, ShownWindow, State};
 use super::update::{self, Update};
 use crate::config::options::Protocol;
 use crate::config::units::Scale;
@@ -21,6 +22,7 @@ use crate::lease::Fence;
 use crate::net::client::{Client, ClientError};
 use crate::table::store::{Store, Usage};
 use dialect::Dialect;
+use leave::Departure;
 use proto::{Header, Limits, MessageKind, View};
 use replay::Replay;
 use std::path::PathBuf;
@@ -69,6 +71,9 @@ pub struct Identity {
     pub queue: String,
     /// Where it answers queries.
     pub port: u16,
+    /// The fleet's group and this instance; empty without a fleet.
+    pub group: String,
+    pub instance: String,
 }
 
 /// Counters since the process started.
@@ -129,6 +134,9 @@ pub struct Ingest {
     watch_bytes: u64,
     budget_bytes: u64,
     full_warned: bool,
+    memory: MemoryState,
+    /// Since it is about to leave.
+    departure: Option<Departure>,
     ready: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -180,6 +188,8 @@ impl Ingest {
             watched: Usage::default(),
             budget_bytes,
             full_warned: false,
+            memory: MemoryState::default(),
+            departure: None,
             ready: None,
         })
     }
@@ -430,14 +440,21 @@ impl Ingest {
                 Answer::Scaled(answer) => self.step(Event::ScaleAnswer(answer)),
                 Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
                 Answer::TerminateRefused => self.step(Event::TerminateRefused),
-                Answer::Leave { .. } | Answer::Late { .. } => {}
+                Answer::Leave { by, reason } => self.noticed(by, reason),
+                Answer::Released => self.step(Event::Released),
+                Answer::Late { .. } => {}
+                Answer::Terminated if self.policy.is_leaving() => self.shared.end(Ending::Left),
                 Answer::Terminated => self.shared.end(Ending::Terminated),
             }
+        }
+        if self.shared.take_leave() {
+            self.asked_to_leave();
         }
         if let Phase::Ending { .. } = self.policy.phase() {
             self.count_queries();
         }
-        self.show(memory);
+        self.memory = memory;
+        self.show();
     }
 
     fn count_queries(&mut self) {
@@ -459,14 +476,20 @@ impl Ingest {
                 }
                 Action::Roll => self.roll(),
                 Action::Clear => {
-                    if let Err(error) = self.intake.clear() {
+                    if let Err(error) = self.intake.clear().and_then(|()| self.intake.set_hidden(false)) {
                         self.fault = Some(Fault::Fatal(format!("cannot clear the tables: {error}")));
                     }
                     self.watched = self.intake.store().usage();
+                    self.show();
                     todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
                 }
                 Action::Rejoin => self.rejoin = true,
                 Action::Terminate => self.ask(Ask::Terminate),
+                Action::Protect(on) => self.ask(Ask::Protect(on)),
+                Action::Announce => todo.extend(self.announce()),
+                Action::Forsake => self.forsake(),
+                Action::Release => self.ask(Ask::Released),
+                Action::End => self.shared.end(Ending::Left),
                 Action::Report => self.report(),
             }
         }
@@ -487,7 +510,8 @@ impl Ingest {
     fn roll(&mut self) {
         self.replay = None;
         let Some(window) = self.intake.close() else { return };
-        log::info!("full: window [{},{}) ends", window.first, window.next);
+        let why = if self.policy.is_leaving() { "leaving" } else { "full" };
+        log::info!("{why}: window [{},{}) ends", window.first, window.next);
         match self.dialect {
             Some(Dialect::Paper) => self.write(|out| messages::paper_roll(out, window.next)),
             _ => {
@@ -517,13 +541,15 @@ impl Ingest {
         self.write(|out| messages::status(out, &status));
     }
 
-    fn show(&self, memory: super::shared::MemoryState) {
+    fn show(&self) {
+        let memory = self.memory;
         let shown = |window: &super::windows::Window, open| ShownWindow { window: window.clone(), open };
         let held = self.intake.held().iter().map(|window| shown(window, false));
         let open = self.intake.open_window().map(|open| shown(&open.window, true));
         self.shared.show(State {
             tables: self.intake.store().schemas().map(|schema| schema.name).collect(),
-            windows: held.chain(open).collect(),
+            windows: held.chain(open).filter(|_| !self.intake.is_hidden()).collect(),
+            changes: self.intake.store().changes(),
             phase: self.policy.phase(),
             connected: self.connected,
             shown_at: Instant::now(),

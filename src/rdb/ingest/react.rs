@@ -2,7 +2,9 @@
 
 use super::replay::After;
 use super::{Dialect, Fault, Ingest};
+use crate::log::Proof;
 use crate::net::client::{Client, ClientError};
+use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Live, Rebuild, Told};
 use crate::rdb::policy::{Event, Phase};
 use proto::Value;
@@ -23,10 +25,31 @@ impl Ingest {
             }
             Told::Recheck { first, last } => {
                 log::warn!("the proof of window [{first},{last}) differs: it is dropped here and rebuilt");
-                match self.intake.forget(first, last) {
+                let forgotten = self.intake.forget(first, last);
+                self.show();
+                match forgotten {
                     Ok(_) => Ok(()),
                     Err(error) => Err(Fault::Fatal(format!("cannot drop window [{first},{last}): {error}"))),
                 }
+            }
+            Told::Handed { first, last } => self.handed(first, last),
+            Told::Show { first, last } => {
+                log::info!("window [{first},{last}) is this node's now");
+                self.set_hidden(false)
+            }
+            Told::Left => {
+                self.step(Event::Left);
+                Ok(())
+            }
+            Told::Group { desired, joined } => {
+                self.ask(Ask::Joined(joined));
+                // Another queue's node took the instance that this one had asked for.
+                let more = self.policy.has_scaled() && self.desired.is_some_and(|before| desired > before);
+                self.desired = Some(desired);
+                if more {
+                    self.step(Event::NodesMissing);
+                }
+                Ok(())
             }
             Told::Need { desired } => {
                 self.desired = self.desired.max(Some(desired));
@@ -55,7 +78,17 @@ impl Ingest {
         }
     }
 
+    /// What a node that leaves is given all the same, it gives back.
+    fn decline(&mut self, first: u64, date: i32) -> Result<(), Fault> {
+        log::info!("handing back the window from {first}: this node leaves");
+        self.write(|out| messages::rolling(out, first, &Proof::new(), date));
+        Ok(())
+    }
+
     fn become_live(&mut self, live: Live) -> Result<(), Fault> {
+        if self.policy.is_leaving() {
+            return self.decline(live.first, live.date);
+        }
         let same = self.date == Some(live.date)
             && self.intake.open_window().is_some_and(|open| open.last.is_none() && open.window.first == live.first);
         if self.define(live.tables)? {
@@ -83,9 +116,17 @@ impl Ingest {
     }
 
     fn rebuild(&mut self, rebuild: Rebuild) -> Result<(), Fault> {
+        if self.policy.is_leaving() {
+            return self.decline(rebuild.first, rebuild.date);
+        }
         self.abandon()?;
+        if rebuild.hidden && !self.intake.held().is_empty() {
+            return Err(Fault::Surprise("told to rebuild out of sight, but this node holds windows".to_string()));
+        }
+        self.set_hidden(rebuild.hidden)?;
         self.date = Some(rebuild.date);
-        log::info!("rebuilding window [{},{})", rebuild.first, rebuild.last);
+        let hidden = if rebuild.hidden { ", out of sight" } else { "" };
+        log::info!("rebuilding window [{},{}){hidden}", rebuild.first, rebuild.last);
         self.step(Event::BecameRebuilding);
         self.intake.open(rebuild.first, Some(rebuild.last));
         self.begin_replay(rebuild.log, rebuild.first, rebuild.last);
@@ -95,6 +136,16 @@ impl Ingest {
     fn abandon(&mut self) -> Result<(), Fault> {
         self.replay = None;
         self.intake.abandon().map_err(|error| Fault::Fatal(format!("cannot drop a window: {error}")))
+    }
+
+    /// A window of this node was rebuilt elsewhere, and is answered for there.
+    fn handed(&mut self, first: u64, last: u64) -> Result<(), Fault> {
+        let forgotten = self.intake.forget(first, last);
+        forgotten.map_err(|error| Fault::Fatal(format!("cannot drop window [{first},{last}): {error}")))?;
+        self.show();
+        log::info!("window [{first},{last}) has been handed on");
+        self.step(Event::RowsLeft(self.intake.rows()));
+        Ok(())
     }
 
     /// All of a window that is rebuilt has been sent.

@@ -18,10 +18,10 @@ fn at_percent(percent: u64) -> Event {
     Event::Memory { used_bytes: percent * GIB, budget_bytes: 100 * GIB }
 }
 
-/// The actions other than reports.
+/// The actions other than reports and protection.
 fn step(policy: &mut Policy, event: Event, now_ns: i64) -> Vec<Action> {
     let mut actions = policy.step(event, now_ns);
-    actions.retain(|action| *action != Action::Report);
+    actions.retain(|action| !matches!(action, Action::Report | Action::Protect(_)));
     actions
 }
 

@@ -141,6 +141,9 @@ impl Usage {
 /// Address space for all columns together; what a process has on 64-bit machines, divided by four.
 const ADDRESS_BYTES: usize = 1 << 45;
 
+/// Address space of a column that stays empty.
+const EMPTY_BYTES: usize = 4096;
+
 /// All tables of a node: the writing end, one thread's.
 #[derive(Debug)]
 pub struct Store {
@@ -150,6 +153,10 @@ pub struct Store {
     tables: Vec<Filling>,
     cache: SymbolCache,
     shared: SharedTables,
+    /// Queries see empty tables.
+    hidden: bool,
+    /// How often what queries see was changed other than by new rows.
+    changes: u64,
 }
 
 /// Where queries find the current tables.
@@ -174,6 +181,8 @@ impl Store {
             tables: Vec::new(),
             cache: SymbolCache::default(),
             shared: SharedTables::default(),
+            hidden: false,
+            changes: 0,
         }
     }
 
@@ -193,8 +202,28 @@ impl Store {
         self.column_bytes = self.budget_bytes.min(ADDRESS_BYTES / columns.max(1) / 2);
         let reserve = |schema| Filling::reserve(Arc::new(schema), self.column_bytes);
         self.tables = schemas.into_iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
-        self.share();
-        Ok(())
+        self.share()
+    }
+
+    /// Whether queries see the rows, or empty tables. All tables change at once; a query that has begun goes on with what it saw.
+    ///
+    /// # Errors
+    /// No address space.
+    pub fn set_hidden(&mut self, hidden: bool) -> io::Result<()> {
+        if self.hidden == hidden {
+            return Ok(());
+        }
+        self.hidden = hidden;
+        self.share()
+    }
+
+    pub fn is_hidden(&self) -> bool {
+        self.hidden
+    }
+
+    /// How often what queries see was changed other than by new rows; [`Tables::changes`] says it of what a query holds.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The schemas in order of definition.
@@ -239,7 +268,7 @@ impl Store {
         let reserve = |table: &Filling| Filling::reserve(Arc::clone(&table.schema), self.column_bytes);
         let empty = self.tables.iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
         let old = std::mem::replace(&mut self.tables, empty);
-        self.share();
+        self.share()?;
         release(old);
         Ok(())
     }
@@ -263,8 +292,7 @@ impl Store {
             kept.publish(ranges.iter().map(Range::len).sum());
             *table = kept;
         }
-        self.share();
-        Ok(())
+        self.share()
     }
 
     /// Bytes held by columns, indexes and symbols.
@@ -278,9 +306,18 @@ impl Store {
         }
     }
 
-    fn share(&self) {
-        let tables = Arc::new(Tables { tables: self.tables.iter().map(|table| Arc::clone(&table.reader)).collect() });
+    fn share(&mut self) -> io::Result<()> {
+        let tables = match self.hidden {
+            false => self.tables.iter().map(|table| Arc::clone(&table.reader)).collect(),
+            true => {
+                let empty = |table: &Filling| Ok(Filling::reserve(Arc::clone(&table.schema), EMPTY_BYTES)?.reader);
+                self.tables.iter().map(empty).collect::<io::Result<_>>()?
+            }
+        };
+        self.changes = self.changes.wrapping_add(1);
+        let tables = Arc::new(Tables { tables, changes: self.changes });
         *self.shared.current.write().unwrap_or_else(PoisonError::into_inner) = tables;
+        Ok(())
     }
 }
 
@@ -302,6 +339,7 @@ fn text(symbol: Sym) -> String {
 #[derive(Debug, Default)]
 pub struct Tables {
     tables: Vec<Arc<TableReader>>,
+    changes: u64,
 }
 
 impl Tables {
@@ -311,6 +349,11 @@ impl Tables {
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<TableReader>> {
         self.tables.iter()
+    }
+
+    /// The store's [`Store::changes`] when these were its tables.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 }
 

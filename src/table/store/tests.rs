@@ -302,3 +302,23 @@ fn queries_read_whole_updates_while_the_feed_appends() {
     }
     reading.join().expect("reader");
 }
+
+#[test]
+fn hidden_rows_are_taken_in_but_seen_by_no_query_until_they_are_shown_all_at_once() {
+    let mut store = Store::new(BUDGET_BYTES);
+    store.define([schema("a", &[("n", 7)])]).expect("reserve");
+    let shared = store.shared();
+    let seen = || shared.current().get(sym("a")).expect("table").rows();
+    let mut row = Vec::new();
+    let mut w = Writer::new(&mut row);
+    w.vector(types::LONG, 0, &[1i64, 2]);
+    w.finish().expect("encodes");
+    store.set_hidden(true).expect("reserve");
+    let before = shared.current();
+    store.append(0, 1, &row).expect("taken");
+    assert_eq!((store.rows(), seen()), (vec![2], 0));
+    store.set_hidden(false).expect("reserve");
+    assert_eq!((seen(), before.get(sym("a")).expect("table").rows()), (2, 0));
+    assert_eq!(shared.current().changes(), store.changes());
+    assert!(before.changes() < store.changes());
+}

@@ -1,0 +1,102 @@
+//! Leaving: because the fleet says that the instance is going to end, or because someone ends the process.
+
+use super::{Dialect, Fault, Ingest};
+use crate::fleet::Reason;
+use crate::rdb::messages::{self, Leaving};
+use crate::rdb::options::LEAVE_WITHIN;
+use crate::rdb::policy::{Action, Event, Phase, Why};
+use crate::rdb::shared::Ending;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// 2000.01.01 in seconds of Unix time.
+const EPOCH_S: u64 = 946_684_800;
+
+/// What is said of a node that leaves.
+pub(super) struct Departure {
+    /// Nanoseconds from 2000.01.01 UTC.
+    by_ns: i64,
+    reason: &'static str,
+}
+
+fn utc_ns(by: Instant) -> i64 {
+    let left = by.saturating_duration_since(Instant::now());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let by = now.saturating_add(left).saturating_sub(Duration::from_secs(EPOCH_S));
+    i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Ingest {
+    /// The fleet is going to end this instance.
+    pub(super) fn noticed(&mut self, by: Option<Instant>, reason: Reason) {
+        if self.dialect == Some(Dialect::Stock) {
+            return log::warn!(
+                "nobody can take over from this node, for its tickerplant has no queue: it stays to the end"
+            );
+        }
+        let why = match reason {
+            Reason::Terminating | Reason::Unhealthy => Why::Replaced,
+            Reason::SpotInterruption | Reason::Rebalance => Why::Interrupted,
+        };
+        let within = self.options.leave_within.unwrap_or(LEAVE_WITHIN);
+        let by = by.or_else(|| Instant::now().checked_add(within)).unwrap_or_else(Instant::now);
+        self.leave(by, why, reason.name());
+    }
+
+    /// Someone wants the process to end, in good order.
+    pub(super) fn asked_to_leave(&mut self) {
+        let within = self.options.leave_within.unwrap_or_default();
+        match (self.dialect, Instant::now().checked_add(within)) {
+            (Some(Dialect::Elastick), Some(by)) => self.leave(by, Why::Asked, "asked to end"),
+            _ => self.shared.end(Ending::Asked),
+        }
+    }
+
+    fn leave(&mut self, by: Instant, why: Why, reason: &'static str) {
+        log::warn!("leaving: {reason}");
+        if self.policy.phase() == Phase::Rebuilding {
+            self.replay = None;
+        }
+        self.departure = Some(Departure { by_ns: utc_ns(by), reason });
+        let by_ns = i64::try_from(by.saturating_duration_since(self.started).as_nanos()).unwrap_or(i64::MAX);
+        self.step(Event::Leave { by_ns, why });
+    }
+
+    /// What to say of it, if it leaves.
+    pub(super) fn leaving(&self) -> Option<Leaving<'static>> {
+        let departure = self.departure.as_ref().filter(|_| self.policy.is_leaving())?;
+        let replaced = self.policy.leaves() == Some(Why::Replaced);
+        Some(Leaving { by_ns: departure.by_ns, replaced, reason: departure.reason })
+    }
+
+    /// Tells the tickerplant; where it cannot be told, it is told with the next join. Who holds nothing need not wait for that.
+    pub(super) fn announce(&mut self) -> VecDeque<Action> {
+        let told = self.connected && self.dialect == Some(Dialect::Elastick);
+        if let Some(leaving) = self.leaving().filter(|_| told) {
+            self.write(|out| messages::leaving(out, &leaving));
+        }
+        match !told && self.intake.held().is_empty() && self.intake.open_window().is_none() {
+            true => self.policy.step(Event::Left, self.now_ns()).into(),
+            false => VecDeque::new(),
+        }
+    }
+
+    /// The time is over.
+    pub(super) fn forsake(&mut self) {
+        let windows: Vec<String> =
+            self.intake.held().iter().map(|window| format!("[{},{})", window.first, window.next)).collect();
+        if !windows.is_empty() {
+            log::error!(
+                "this node ends although nobody else holds {} yet: it is rebuilt from the log, and missing until then",
+                windows.join(" ")
+            );
+        }
+    }
+
+    /// Whether queries see what this node holds.
+    pub(super) fn set_hidden(&mut self, hidden: bool) -> Result<(), Fault> {
+        let set = self.intake.set_hidden(hidden);
+        self.show();
+        set.map_err(|error| Fault::Fatal(format!("cannot show or hide the tables: {error}")))
+    }
+}

@@ -1,0 +1,173 @@
+//! Leaving: what a node does in each phase, and how it ends.
+
+use super::*;
+use crate::config::units::Scale;
+
+const S: i64 = 1_000_000_000;
+
+fn policy() -> Policy {
+    Policy::new(Params::new(Scale::At(60.0), 80.0).unwrap())
+}
+
+fn live() -> Policy {
+    let mut policy = policy();
+    policy.step(Event::BecameLive, 0);
+    policy
+}
+
+fn step(policy: &mut Policy, event: Event, now_ns: i64) -> Vec<Action> {
+    let mut actions = policy.step(event, now_ns);
+    actions.retain(|action| *action != Action::Report);
+    actions
+}
+
+fn leave(why: Why) -> Event {
+    Event::Leave { by_ns: 90 * S, why }
+}
+
+#[test]
+fn a_live_node_asks_for_its_successor_rolls_and_says_that_it_leaves() {
+    let mut policy = live();
+    assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::ScaleOut, Action::Roll, Action::Announce]);
+    assert!(!policy.takes_updates());
+    assert!(policy.is_leaving());
+    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
+    assert_eq!(step(&mut policy, Event::Left, 3 * S), [Action::Release]);
+    assert_eq!(step(&mut policy, Event::Released, 4 * S), [Action::End]);
+}
+
+#[test]
+fn one_that_has_scaled_does_not_ask_again() {
+    let mut policy = live();
+    step(&mut policy, Event::Memory { used_bytes: 70, budget_bytes: 100 }, 0);
+    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
+    assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Roll, Action::Announce]);
+}
+
+#[test]
+fn a_rolled_node_says_that_it_leaves() {
+    let mut policy = live();
+    step(&mut policy, Event::Memory { used_bytes: 90, budget_bytes: 100 }, 0);
+    assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::Announce]);
+}
+
+#[test]
+fn a_node_that_rebuilds_forgets_what_it_has_of_the_window() {
+    let mut policy = policy();
+    policy.step(Event::BecameRebuilding, 0);
+    assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Clear, Action::Announce]);
+}
+
+#[test]
+fn a_node_whose_process_is_ended_by_hand_just_ends() {
+    let mut policy = live();
+    step(&mut policy, leave(Why::Asked), S);
+    assert_eq!(step(&mut policy, Event::Left, 2 * S), [Action::End]);
+}
+
+#[test]
+fn an_interrupted_node_takes_itself_off_the_capacity_if_another_was_launched_for_its_windows() {
+    let mut policy = live();
+    step(&mut policy, leave(Why::Interrupted), S);
+    assert_eq!(step(&mut policy, Event::Left, 2 * S), [Action::Terminate]);
+    assert_eq!(step(&mut policy, Event::TerminateRefused, 3 * S), [Action::Release]);
+    assert_eq!(step(&mut policy, Event::Released, 4 * S), [Action::End]);
+}
+
+#[test]
+fn an_interrupted_node_that_held_nothing_leaves_its_place_to_another() {
+    let mut policy = policy();
+    assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::Announce]);
+    assert_eq!(step(&mut policy, Event::Left, 2 * S), [Action::Release]);
+}
+
+#[test]
+fn when_its_time_is_over_it_goes_and_says_so() {
+    let mut policy = live();
+    step(&mut policy, leave(Why::Interrupted), S);
+    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
+    assert_eq!(step(&mut policy, Event::Tick, 90 * S - 1), []);
+    assert_eq!(policy.next_deadline_ns(), 90 * S);
+    assert_eq!(step(&mut policy, Event::Tick, 90 * S), [Action::Forsake, Action::Release]);
+    assert_eq!(step(&mut policy, Event::Tick, 100 * S), [Action::End], "the fleet does not hear");
+}
+
+#[test]
+fn told_again_it_keeps_the_earlier_time() {
+    let mut policy = live();
+    step(&mut policy, leave(Why::Asked), S);
+    assert_eq!(step(&mut policy, Event::Leave { by_ns: 200 * S, why: Why::Asked }, S), []);
+    assert_eq!(policy.phase(), Phase::Leaving { by_ns: 90 * S });
+    step(&mut policy, Event::Leave { by_ns: 50 * S, why: Why::Asked }, S);
+    assert_eq!(policy.phase(), Phase::Leaving { by_ns: 50 * S });
+}
+
+#[test]
+fn an_interruption_that_becomes_a_replacement_is_told_again() {
+    let mut policy = live();
+    step(&mut policy, leave(Why::Interrupted), S);
+    assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Announce]);
+    assert_eq!(step(&mut policy, leave(Why::Asked), 2 * S), []);
+    assert_eq!(policy.leaves(), Some(Why::Replaced));
+}
+
+#[test]
+fn the_end_of_the_day_leaves_nothing_to_hand_on() {
+    let mut policy = live();
+    step(&mut policy, leave(Why::Replaced), S);
+    assert_eq!(step(&mut policy, Event::DayEnd, 2 * S), [Action::Clear, Action::Release]);
+}
+
+#[test]
+fn one_that_leaves_takes_no_new_role() {
+    let mut policy = policy();
+    step(&mut policy, leave(Why::Replaced), S);
+    policy.step(Event::BecameLive, 2 * S);
+    policy.step(Event::BecameRebuilding, 2 * S);
+    assert!(!policy.takes_updates());
+    assert_eq!(step(&mut policy, Event::Dropped, 3 * S), [Action::Clear]);
+    assert!(policy.is_leaving());
+}
+
+#[test]
+fn one_that_is_ending_already_needs_no_more_than_to_end() {
+    let mut policy = policy();
+    policy.step(Event::DayEnd, 0);
+    assert_eq!(step(&mut policy, leave(Why::Asked), S), [Action::End]);
+    let mut policy = self::policy();
+    policy.step(Event::DayEnd, 0);
+    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Terminate]);
+    assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Release]);
+}
+
+#[test]
+fn it_is_protected_while_it_holds_rows_of_the_day() {
+    let mut policy = policy();
+    assert_eq!(step(&mut policy, Event::Taken { bytes: 9 }, 0), [], "symbols, not rows");
+    policy.step(Event::BecameLive, 0);
+    assert_eq!(step(&mut policy, Event::Taken { bytes: 9 }, 0), [Action::Protect(true)]);
+    assert_eq!(step(&mut policy, Event::Replayed { bytes: 9 }, 0), []);
+    step(&mut policy, Event::DayEnd, S);
+    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Protect(false)]);
+    assert_eq!(step(&mut policy, Event::Taken { bytes: 9 }, 2 * S), [Action::Protect(true)]);
+}
+
+#[test]
+fn protection_ends_before_it_terminates_itself() {
+    let mut policy = policy();
+    policy.step(Event::BecameRebuilding, 0);
+    policy.step(Event::Replayed { bytes: 9 }, 0);
+    policy.step(Event::RebuildDone, 0);
+    step(&mut policy, Event::DayEnd, S);
+    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Protect(false), Action::Terminate]);
+}
+
+#[test]
+fn protection_ends_when_the_last_window_has_been_handed_on() {
+    let mut policy = live();
+    policy.step(Event::Taken { bytes: 9 }, 0);
+    step(&mut policy, leave(Why::Replaced), S);
+    assert_eq!(step(&mut policy, Event::RowsLeft(5), S), []);
+    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Protect(false)]);
+    assert_eq!(step(&mut policy, Event::Left, S), [Action::Release]);
+}

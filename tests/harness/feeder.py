@@ -1,0 +1,35 @@
+"""A publisher that goes on beside a test."""
+
+import threading
+
+
+class Feeder(threading.Thread):
+    """Publishes until told to stop, over restarts of the tickerplant. `allow` keeps it from running ahead."""
+
+    def __init__(self, cluster):
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.allowed = threading.Semaphore(0)
+        self.stopped = False
+        self.failure = None
+
+    def allow(self, updates):
+        for _ in range(updates):
+            self.allowed.release()
+
+    def run(self):
+        try:
+            while True:
+                self.allowed.acquire()
+                if self.stopped:
+                    return
+                self.cluster.publish()
+        except AssertionError as failure:
+            self.failure = failure
+
+    def stop(self):
+        self.stopped = True
+        self.allowed.release()
+        self.join(60)
+        if self.failure:
+            raise self.failure
