@@ -33,6 +33,8 @@ pub(super) struct Appender {
     group: Option<GroupSync>,
     /// The log is on a network file system.
     is_shared: bool,
+    /// The thread that syncs also writes.
+    writes_behind: bool,
     poison: Option<Poison>,
 }
 
@@ -71,6 +73,7 @@ impl Appender {
             buffer_most_bytes,
             group,
             is_shared,
+            writes_behind: is_shared && matches!(durability, Durability::Group(_)),
             poison: None,
         })
     }
@@ -117,6 +120,10 @@ impl Appender {
     /// Makes everything accepted so far durable before it returns.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.flush()?;
+        if self.writes_behind {
+            self.group.iter().for_each(GroupSync::settle);
+            return self.check();
+        }
         if self.durable_tip() < self.tip_index { self.sync_now(self.tip_index) } else { Ok(()) }
     }
 
@@ -125,8 +132,22 @@ impl Appender {
         self.tip_index
     }
 
-    pub fn written(&self) -> Mark {
+    /// Behind the last record that was accepted to be written.
+    pub fn end(&self) -> Mark {
         self.written
+    }
+
+    /// Updates before this are in the file.
+    pub fn written_index(&self) -> u64 {
+        match &self.group {
+            Some(group) if self.writes_behind => group.written_index(),
+            _ => self.written.index,
+        }
+    }
+
+    /// Whether what is accepted comes into the file by itself, a little later.
+    pub fn writes_behind(&self) -> bool {
+        self.writes_behind
     }
 
     /// Bytes held back under durability `none`.
@@ -162,12 +183,18 @@ impl Appender {
     }
 
     fn write(&mut self, bytes: &[u8], next_index: u64) -> Result<(), LogError> {
-        if let Err(error) = file::write_all(self.file.as_ref(), bytes, self.written.offset_bytes) {
-            return Err(self.failed_write(error));
+        let offset_bytes = self.written.offset_bytes;
+        match &self.group {
+            Some(group) if self.writes_behind => group.write(bytes, offset_bytes, next_index, self.buffer_most_bytes),
+            _ => {
+                if let Err(error) = file::write_all(self.file.as_ref(), bytes, offset_bytes) {
+                    return Err(self.failed_write(error));
+                }
+            }
         }
         self.written =
             Mark { offset_bytes: self.written.offset_bytes.saturating_add(bytes.len() as u64), index: next_index };
-        if let Some(group) = &self.group {
+        if let Some(group) = self.group.as_ref().filter(|_| !self.writes_behind) {
             group.written(next_index);
         }
         Ok(())

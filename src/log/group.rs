@@ -1,6 +1,9 @@
 //! Group commit: a thread that syncs the log at most once in a given time and publishes how far it is durable.
+//!
+//! On a network file system it writes as well: a write there may wait for one under way to the same page, and for as long as
+//! the server is silent, and the loop must not wait with it. What is handed over is in memory until then, up to a limit.
 
-use super::file::LogFile;
+use super::file::{self, LogFile};
 use super::writer::Waker;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +14,10 @@ use std::time::{Duration, Instant};
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    /// Told whenever bytes have been written or synced, or failed to be.
+    moved: Condvar,
+    /// Updates before this are in the file, where this thread writes it.
+    written_index: AtomicU64,
     /// Updates before this survive a power cut.
     durable_index: AtomicU64,
     /// Why syncing ended.
@@ -18,15 +25,24 @@ struct Shared {
 }
 
 struct State {
-    /// Updates before this were written to the file.
-    written_index: u64,
+    /// Updates before this were written to the file, or handed over to be.
+    target_index: u64,
+    /// What was handed over, and where it goes.
+    bytes: Vec<u8>,
+    offset_bytes: u64,
     stop: bool,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Two numbers are whole whatever happened to the one who held them.
+        // What is in it is whole whatever happened to the one who held it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever waits looks again. The lock is taken so that nobody is between looking and waiting.
+    fn tell(&self) {
+        drop(self.lock());
+        self.moved.notify_all();
     }
 }
 
@@ -45,8 +61,10 @@ impl GroupSync {
         waker: Option<Waker>,
     ) -> io::Result<GroupSync> {
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { written_index: durable_index, stop: false }),
+            state: Mutex::new(State { target_index: durable_index, bytes: Vec::new(), offset_bytes: 0, stop: false }),
             wake: Condvar::new(),
+            moved: Condvar::new(),
+            written_index: AtomicU64::new(durable_index),
             durable_index: AtomicU64::new(durable_index),
             failure: OnceLock::new(),
         });
@@ -59,14 +77,46 @@ impl GroupSync {
 
     /// Says how far the file is written.
     pub fn written(&self, written_index: u64) {
-        let mut state = self.shared.lock();
-        let idle = state.written_index <= self.shared.durable_index.load(Ordering::Relaxed);
-        state.written_index = written_index;
+        self.aim(self.shared.lock(), written_index);
+    }
+
+    /// Hands bytes over that go behind those handed over before. Waits while more than `most_bytes` would be in memory.
+    pub fn write(&self, bytes: &[u8], offset_bytes: u64, next_index: u64, most_bytes: usize) {
+        let is_full = |state: &mut State| {
+            let too_many = state.bytes.len().saturating_add(bytes.len()) > most_bytes;
+            too_many && !state.bytes.is_empty() && self.shared.failure.get().is_none()
+        };
+        let state = self.shared.moved.wait_while(self.shared.lock(), is_full);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        if state.bytes.is_empty() {
+            state.offset_bytes = offset_bytes;
+        }
+        state.bytes.extend_from_slice(bytes);
+        self.aim(state, next_index);
+    }
+
+    fn aim(&self, mut state: MutexGuard<'_, State>, target_index: u64) {
+        let idle = state.target_index <= self.shared.durable_index.load(Ordering::Relaxed);
+        state.target_index = target_index;
         drop(state);
         // While a sync is under way the thread looks again by itself.
         if idle {
             self.shared.wake.notify_one();
         }
+    }
+
+    /// Waits until all that was handed over is durable, or has failed.
+    pub fn settle(&self) {
+        let is_behind = |state: &mut State| {
+            let durable = self.shared.durable_index.load(Ordering::Acquire);
+            durable < state.target_index && self.shared.failure.get().is_none()
+        };
+        drop(self.shared.moved.wait_while(self.shared.lock(), is_behind));
+    }
+
+    /// How far the file is written, where this thread writes it.
+    pub fn written_index(&self) -> u64 {
+        self.shared.written_index.load(Ordering::Acquire)
     }
 
     pub fn durable_index(&self) -> u64 {
@@ -91,27 +141,32 @@ impl Drop for GroupSync {
 
 fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&Waker>) {
     let mut last_start: Option<Instant> = None;
+    let mut bytes = Vec::new();
     loop {
         let durable = shared.durable_index.load(Ordering::Relaxed);
         let state = shared.lock();
         let state = shared
             .wake
-            .wait_while(state, |state| !state.stop && state.written_index <= durable)
+            .wait_while(state, |state| !state.stop && state.target_index <= durable)
             .unwrap_or_else(PoisonError::into_inner);
         let pause = last_start.map_or(Duration::ZERO, |start| interval.saturating_sub(start.elapsed()));
-        let state =
+        let mut state =
             shared.wake.wait_timeout_while(state, pause, |state| !state.stop).unwrap_or_else(PoisonError::into_inner).0;
-        let (target, stop) = (state.written_index, state.stop);
+        let (target, stop, offset_bytes) = (state.target_index, state.stop, state.offset_bytes);
+        std::mem::swap(&mut state.bytes, &mut bytes);
         drop(state);
         if target > durable {
             last_start = Some(Instant::now());
-            match file.sync() {
+            let done = put(shared, file, &bytes, offset_bytes, target).and_then(|()| file.sync());
+            bytes.clear();
+            match done {
                 Ok(()) => shared.durable_index.store(target, Ordering::Release),
                 Err(error) => {
                     // Set once: the thread ends here.
                     let _ = shared.failure.set(error);
                 }
             }
+            shared.tell();
             if let Some(waker) = waker {
                 waker();
             }
@@ -120,4 +175,19 @@ fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&W
             return;
         }
     }
+}
+
+/// Writes what was handed over; what cannot be written whole is taken back, so that the log ends with a whole record.
+fn put(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, target: u64) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    // There is room again for whoever hands over.
+    shared.tell();
+    file::write_all(file, bytes, offset_bytes).inspect_err(|_| {
+        // The write's own error is the one that counts.
+        let _ = file.truncate(offset_bytes);
+    })?;
+    shared.written_index.store(target, Ordering::Release);
+    Ok(())
 }

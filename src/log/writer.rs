@@ -102,8 +102,25 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Makes all updates so far durable before it returns. Call it before a reader on another host is told of a tip: on
-    /// a network file system nothing else makes them visible there in bounded time.
+    /// Sees to it that a reader that is told of the tip now finds all updates before it, on this host or `elsewhere`: at once, or,
+    /// where the log is written by a thread of its own, within the time that a reader waits.
+    pub fn announce(&mut self, elsewhere: bool) -> Result<(), LogError> {
+        if self.appender.writes_behind() {
+            self.check()
+        } else if elsewhere {
+            self.sync()
+        } else {
+            self.flush()
+        }
+    }
+
+    /// Whether updates come into the file by themselves, a little after they were accepted.
+    pub fn writes_behind(&self) -> bool {
+        self.appender.writes_behind()
+    }
+
+    /// Makes all updates so far durable before it returns: on a network file system nothing else makes them visible on
+    /// another host in bounded time.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.appender.sync()?;
         self.side.flush();
@@ -142,14 +159,15 @@ impl LogWriter {
         self.appender.tip()
     }
 
-    /// Updates before this are in the file, where a reader on this host finds them.
+    /// Updates before this are in the file, where a reader on this host finds them. Under `group` on a network file system it
+    /// follows the tip by itself.
     pub fn written_tip(&self) -> u64 {
-        self.appender.written().index
+        self.appender.written_index()
     }
 
     /// Bytes of the file.
     pub fn written_bytes(&self) -> u64 {
-        self.appender.written().offset_bytes
+        self.appender.end().offset_bytes
     }
 
     /// Bytes accepted under durability `none` and not written yet.

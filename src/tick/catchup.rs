@@ -15,8 +15,9 @@ use proto::Limits;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Logs held open for subscribers that will ask for more.
 const OPEN_READERS: usize = 64;
@@ -25,6 +26,8 @@ const OPEN_READERS: usize = 64;
 pub struct Job<K> {
     pub read: ReadJob<K>,
     pub log: PathBuf,
+    /// How long the log may take to show what is to be read.
+    pub patience: Duration,
 }
 
 /// What was read.
@@ -80,20 +83,20 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Job<K>) -> Result<(Bytes
         reader.seek(read.from.index)?;
     }
     let mut frames = Vec::new();
-    match reader.next_chunk(read.bytes, read.until)? {
-        Next::Chunk(chunk) => {
-            for (index, record) in chunk.iter() {
-                append_messages(setup, &read.spec, record, index, &mut frames);
+    let now = Instant::now();
+    let by = now.checked_add(job.patience).unwrap_or(now);
+    loop {
+        match reader.next_chunk(read.bytes, read.until)? {
+            Next::Chunk(chunk) => {
+                for (index, record) in chunk.iter() {
+                    append_messages(setup, &read.spec, record, index, &mut frames);
+                }
+                return Ok((frames.into(), chunk.last_index()));
             }
-            Ok((frames.into(), chunk.last_index()))
+            // A log that does not have what was written to it is not the log that was written.
+            Next::NotYet => reader.reopen_until(read.until, by)?,
         }
-        Next::NotYet => Err(missing(&job.log, read.until, read.from.index)),
     }
-}
-
-/// The tickerplant has written what it asks for; a log that does not have it is not the log that was written.
-fn missing(path: &Path, wanted_index: u64, have_index: u64) -> LogError {
-    LogError::NotReached { path: path.to_path_buf(), wanted_index, have_index, waited: std::time::Duration::ZERO }
 }
 
 /// Puts one log record into a lane's message, in the form in which updates travel, whoever wrote the log. A record that is no

@@ -27,11 +27,11 @@ fn none_holds_back_until_its_buffer_is_full_or_flushed() {
     let mut log = appender(&file, Durability::None);
     log.append(RECORD, 1).unwrap();
     log.append(RECORD, 1).unwrap();
-    assert_eq!((log.tip(), log.acknowledged_tip(), log.written().index, file.bytes().len()), (2, 2, 0, 0));
+    assert_eq!((log.tip(), log.acknowledged_tip(), log.written_index(), file.bytes().len()), (2, 2, 0, 0));
     log.append(RECORD, 1).unwrap();
-    assert_eq!((log.tip(), log.written().index, file.bytes().len()), (3, 2, 20));
+    assert_eq!((log.tip(), log.written_index(), file.bytes().len()), (3, 2, 20));
     log.flush().unwrap();
-    assert_eq!((log.written().index, file.bytes().len()), (3, 30));
+    assert_eq!((log.written_index(), file.bytes().len()), (3, 30));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn none_writes_what_is_longer_than_its_buffer_in_order() {
     let mut log = appender(&file, Durability::None);
     log.append(RECORD, 1).unwrap();
     log.append(&[b'x'; 40], 4).unwrap();
-    assert_eq!((log.tip(), log.written().index), (5, 5));
+    assert_eq!((log.tip(), log.written_index()), (5, 5));
     assert_eq!(file.bytes(), [RECORD, &[b'x'; 40]].concat());
 }
 
@@ -49,7 +49,7 @@ fn os_writes_at_once_and_syncs_when_told() {
     let file = Arc::new(Faulty::default());
     let mut log = appender(&file, Durability::Os);
     log.append(RECORD, 1).unwrap();
-    assert_eq!((log.written().index, log.durable_tip(), log.acknowledged_tip()), (1, 0, 1));
+    assert_eq!((log.written_index(), log.durable_tip(), log.acknowledged_tip()), (1, 0, 1));
     log.sync().unwrap();
     assert_eq!((log.durable_tip(), file.synced_bytes()), (1, 10));
 }

@@ -7,5 +7,6 @@ mod golden;
 mod grow;
 mod model;
 mod seek;
+mod shared;
 mod support;
 mod writers;

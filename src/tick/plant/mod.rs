@@ -44,6 +44,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How long a log that a thread writes may take to show what was accepted.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What a tickerplant is started with.
 pub struct PlantOptions {
     pub src: String,
@@ -323,7 +326,8 @@ impl Plant {
         {
             return self.fail(&error, ctl);
         }
-        self.catchup.submit(catchup::Job { read, log });
+        let is_behind = self.log.as_ref().is_some_and(LogWriter::writes_behind);
+        self.catchup.submit(catchup::Job { read, log, patience: if is_behind { PATIENCE } else { Duration::ZERO } });
     }
 
     fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut Control) {

@@ -279,7 +279,7 @@ impl Plant {
     fn make_readable(&mut self, conn: ConnId, ctl: &mut Control) {
         let local = ctl.peer(conn).is_some_and(|peer| peer.local);
         let Some(log) = &mut self.log else { return };
-        if let Err(error) = if local { log.flush() } else { log.sync() } {
+        if let Err(error) = log.announce(!local) {
             self.fail(&error, ctl);
         }
     }
