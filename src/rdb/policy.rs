@@ -15,6 +15,9 @@
 //!
 //! Protection against being taken by a fleet that shrinks is on while the node holds rows of the day.
 //!
+//! A window that is rebuilt fitted into a node up to the roll level. It takes no more after it, so that it may go on to halfway between
+//! that level and all of the budget: a replay's buffers come on top of the rows.
+//!
 //! Levels are percent of the node's budget. Between two readings of memory, the bytes taken in since the last are added to it:
 //! a burst, or a replay at full speed, does not run past a level unseen. A node that rolls without having scaled asks for its
 //! successor first.
@@ -103,6 +106,11 @@ impl Params {
 
     pub fn roll_percent(&self) -> f64 {
         self.roll_percent
+    }
+
+    /// Where a node that rebuilds a window is full.
+    fn rebuild_percent(&self) -> f64 {
+        f64::midpoint(self.roll_percent, 100.0)
     }
 }
 
@@ -469,7 +477,9 @@ impl Policy {
 
     /// Everything that follows from how things are now.
     fn decide(&mut self, now_ns: i64, out: &mut Vec<Action>) {
-        let full = self.memory_percent().is_some_and(|percent| percent >= self.params.roll_percent);
+        let level =
+            if self.phase == Phase::Rebuilding { self.params.rebuild_percent() } else { self.params.roll_percent };
+        let full = self.memory_percent().is_some_and(|percent| percent >= level);
         if self.phase == Phase::Live && self.successor == Successor::NotAsked && (full || self.must_scale()) {
             self.ask(self.params.retry_first_ns, now_ns, out);
         }

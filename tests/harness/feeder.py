@@ -17,6 +17,9 @@ class Feeder(threading.Thread):
         for _ in range(updates):
             self.allowed.release()
 
+    def allow_one(self):
+        self.allow(1)
+
     def run(self):
         try:
             while True:

@@ -53,7 +53,9 @@ impl Ingest {
     }
 
     fn leave(&mut self, by: Instant, why: Why, reason: &'static str) {
-        log::warn!("leaving: {reason}");
+        if !self.policy.is_leaving() {
+            log::warn!("leaving: {reason}");
+        }
         if self.policy.phase() == Phase::Rebuilding {
             self.replay = None;
         }

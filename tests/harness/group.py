@@ -1,0 +1,47 @@
+"""A cluster whose nodes are a group's: `elastick fleet` launches, replaces and ends them."""
+
+import re
+
+from . import kdb
+from .client import KdbError
+from .cluster import GONE, Cluster
+from .process import binary
+
+
+class Member:
+    """A node that the tickerplant shows with its port."""
+
+    def __init__(self, name, port):
+        self.name = name
+        self.port = port
+
+
+class GroupCluster(Cluster):
+    """Nodes are found in `.u.asg.tab`; `nodes` stays empty."""
+
+    def start_group(self, *node_options, least=1, most=8, options=()):
+        node = (binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", *node_options)
+        bounds = ("--group", "rdb", "--min", least, "--max", most, *options)
+        self.fleet = self.start("fleet", "fleet", *bounds, "--", *node)
+        self.fleet_port = int(self.fleet.wait_for(r"answers at port (\d+)").group(1))
+
+    def running(self):
+        table = self.ask(self.tp, "select node, port from .u.asg.tab where state<>`lost")
+        if table is None:
+            return []
+        return [Member(name, port) for name, port in zip(table.v["node"].v, table.v["port"].v)]
+
+    answering = running
+
+    def call(self, name, *arguments):
+        """A call of the supervisor."""
+        connection = self.connect(self.fleet_port)
+        return connection.ask(kdb.lst(kdb.sym(f".fleet.{name}"), *arguments))
+
+    def description(self):
+        d = self.call("describe", kdb.sym("rdb"))
+        return dict(zip(d.v[0].v, d.v[1].v)) if isinstance(d.v, tuple) else d.v
+
+    def launched(self):
+        """How many instances the group has ever launched."""
+        return len(re.findall(r"started as process", self.fleet.printed()))
