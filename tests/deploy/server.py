@@ -1,0 +1,29 @@
+"""Runs the API server with what it lacks for stacks made by a change set, as `aws cloudformation deploy` makes them.
+
+    python server.py PATH_OF_moto_run.py -H HOST -p PORT
+
+It forgets their outputs, exports and imports.
+"""
+
+import runpy
+import sys
+
+from moto.cloudformation.models import CloudFormationBackend
+
+execute = CloudFormationBackend.execute_change_set
+
+
+def execute_change_set(backend, change_set_name, stack_name=None):
+    (change,) = (each for key, each in backend.change_sets.items() if change_set_name in (key, each.change_set_name))
+    stack = backend.stacks[change.stack_id]
+    stack.resource_map.cross_stack_resources = stack.cross_stack_resources = backend.exports
+    execute(backend, change_set_name, stack_name)
+    stack._parse_template()
+    stack.output_map = stack._create_output_map()
+    for export in stack.exports:
+        backend.exports[export.name] = export
+
+
+CloudFormationBackend.execute_change_set = execute_change_set
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
