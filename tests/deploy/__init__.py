@@ -7,6 +7,7 @@
 | `test_stacks.py` | the templates deploy on the API server: groups, tags, limits, a second cluster, schedule |
 | `test_policies.py` | the roles allow what the code calls, and change nothing of others |
 | `test_watching.py` | alarms and dashboard look at metrics that elastick publishes |
+| `test_guide.py` | the guide's commands run; its table of what a change replaces is what the schemas say |
 | `test_boot.py` | the boot script, with metadata, tools and mounts that the test plays |
 | `test_units.py` | the systemd units |
 | `test_packages.py` | what the packages hold |

@@ -1,5 +1,6 @@
 """The roles: what they allow is what the code calls, and it changes nothing that is not the stack's own."""
 
+import re
 import unittest
 
 from deploy import templates
@@ -21,6 +22,20 @@ NODE_CHANGES = {
     "autoscaling:SetInstanceProtection",
     "autoscaling:TerminateInstanceInAutoScalingGroup",
 }
+
+
+# What the mount helper, the agents of Systems Manager and of CloudWatch call.
+OTHERS = {"elasticfilesystem", "ssm", "ssmmessages", "logs"}
+
+
+def called():
+    """The actions that elastick and its boot script need, as their sources say."""
+    api = (templates.ROOT / "src" / "fleet" / "aws" / "api.rs").read_text()
+    boot = (templates.ROOT / "deploy" / "userdata" / "elastick-boot").read_text()
+    found = set(re.findall(r'needs "(\w+:\w+)"', api)) | {"cloudwatch:PutMetricData"}
+    for service, call in re.findall(r"aws_call (\w+) ([a-z-]+)", boot):
+        found.add(f"{service}:" + "".join(word.capitalize() for word in call.split("-")))
+    return found
 
 
 def listed(value):
@@ -50,6 +65,16 @@ class Policies(unittest.TestCase):
                         continue
                     self.assertIn(action, WITHOUT_RESOURCE, f"{role} of {name}: {action} on *")
                     self.assertEqual(condition, WITHOUT_RESOURCE[action], f"{role} of {name}: {action}")
+
+    def test_what_the_roles_allow_is_what_is_called(self):
+        allowed = {
+            action
+            for role in ("TickRole", "RdbRole")
+            for actions, _, _ in statements("elastick", role)
+            for action in actions
+            if action.partition(":")[0] not in OTHERS
+        }
+        self.assertEqual(allowed, called())
 
     def test_no_action_is_a_pattern(self):
         for name, role in roles():
