@@ -1,6 +1,10 @@
 //! `elastick fleet`: a scaling group of processes on this machine.
 
-use super::{CliError, command_for, settings_of};
+pub mod choose;
+mod status;
+
+use super::args::command_with;
+use super::{CliError, settings_of};
 use crate::config::{Limits, Program, options};
 use crate::fleet::group::Rules;
 use crate::fleet::supervisor::{self, SupervisorOptions};
@@ -12,13 +16,17 @@ use std::time::Duration;
 const COMMAND: &str = "command";
 
 pub fn command() -> Command {
-    command_for(Program::Fleet)
+    command_with(Program::Fleet, Program::Fleet.name(), &|name| name != options::FLEET.spec.name)
         .about("Keep a group of processes on this machine: start, replace and end them as an auto scaling group does")
         .after_help(
             "Example: elastick fleet --min 1 --max 10 -- elastick rdb :5010 -p 0\n\n\
              A process finds its fleet in ELASTICK_FLEET, ELASTICK_INSTANCE and ELASTICK_GROUP. Any kdb+ client can ask the \
-             printed port: (`.fleet.describe;`rdb), (`.fleet.desired;`rdb;3).",
+             printed port: (`.fleet.describe;`rdb), (`.fleet.desired;`rdb;3).\n\n\
+             elastick fleet status shows a group, here or on AWS.",
         )
+        .subcommand(status::command())
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
         .arg(
             Arg::new(COMMAND)
                 .last(true)
@@ -31,6 +39,9 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    if let Some((status::NAME, own)) = matches.subcommand() {
+        return status::run(own);
+    }
     let settings = settings_of(Program::Fleet, matches)?;
     let count = |option| -> Result<u32, CliError> {
         let count: u64 = settings.get(option)?;

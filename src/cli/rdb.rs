@@ -1,17 +1,18 @@
 //! `elastick rdb`: one node of the elastic real-time database.
 
+use super::fleet::choose::choose;
 use super::{CliError, command_for, settings_of};
 use crate::config::Program;
 use crate::config::options;
 use crate::fleet::Fleet;
 use crate::fleet::dry_run::DryRun;
-use crate::fleet::local::Local;
-use crate::net::Notifier;
+use crate::net::{Heart, Notifier};
 use crate::rdb::node;
 use crate::rdb::options::{LEAVE_WITHIN, NodeOptions, OptionsError};
 use crate::rdb::shared::Ending;
 use clap::{ArgMatches, Command};
 use std::io::Write;
+use std::time::Instant;
 
 /// The queue of a node that belongs to no group.
 const QUEUE: &str = "rdb";
@@ -30,16 +31,18 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
-    let settings = settings_of(Program::Rdb, matches)?;
+    let mut settings = settings_of(Program::Rdb, matches)?;
+    let mut chosen = choose(&settings)?;
+    chosen.supply(&mut settings)?;
     settings.get(&options::TLS)?;
     let mut options = NodeOptions::resolve(&settings).map_err(|error| match error {
         OptionsError::Config(error) => CliError::Config(error),
         OptionsError::Thresholds(error) => CliError::Usage(error.to_string()),
     })?;
-    let fleet: Box<dyn Fleet> = match Local::from_environment().map_err(CliError::failed)? {
-        Some(local) => {
+    let mut fleet = match chosen.fleet() {
+        Some(fleet) => {
             options.leave_within.get_or_insert(LEAVE_WITHIN);
-            Box::new(local)
+            fleet
         }
         None => {
             options.queue.get_or_insert_with(|| QUEUE.to_string());
@@ -48,6 +51,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let tickerplant = options.tickerplant.to_string();
     let notifier = Notifier::from_environment();
+    await_turn(fleet.as_mut(), &notifier);
     let node = node::prepare(options, fleet, crate::rdb::evaluate::evaluate, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();
     let ready = move || {
@@ -68,5 +72,29 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             Ok(())
         }
         Ending::Failed(reason) => Err(CliError::Failed(reason)),
+    }
+}
+
+/// A node of a warm pool waits until it is taken into service: it must not stand in the queue before.
+fn await_turn(fleet: &mut dyn Fleet, notifier: &Notifier) {
+    const STATUS: &str = "kept aside by the fleet";
+    let mut heart: Option<Heart> = None;
+    loop {
+        match fleet.is_aside() {
+            Ok(true) => {}
+            Ok(false) => return,
+            // It is better to join too early than never.
+            Err(error) => return log::warn!("cannot find out whether this node is kept aside: {error}"),
+        }
+        let now = Instant::now();
+        let heart = heart.get_or_insert_with(|| {
+            log::info!("this node is kept aside by its fleet, and waits");
+            notifier.ready(STATUS);
+            Heart::new(notifier.clone(), now)
+        });
+        if heart.due().is_some_and(|due| due <= now) {
+            heart.beat(now, Some(STATUS.to_string()));
+        }
+        std::thread::sleep(fleet.notice_every());
     }
 }

@@ -1,5 +1,6 @@
 //! `elastick tick SRC [DIR]`: the tickerplant.
 
+use super::fleet::choose::{attend, choose};
 use super::{CliError, command_for, settings_of};
 use crate::config::{Limits, Program, Settings, options};
 use crate::metrics::Tap;
@@ -31,6 +32,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Tick, matches)?;
     settings.get(&options::TLS)?;
+    let fleet = choose(&settings)?.fleet();
     let limits = Limits::resolve(&settings)?;
     symbol::set_limit(limits.symbols);
     let src = settings.get(&options::SRC)?;
@@ -93,6 +95,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     }
     reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
     notifier.ready(&format!("listening on {port}"));
+    if let Some(fleet) = fleet {
+        attend(fleet).map_err(CliError::failed)?;
+    }
     let mut out = std::io::stdout();
     writeln!(out, "elastick tick is listening on {port}")?;
     out.flush()?;

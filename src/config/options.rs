@@ -4,8 +4,8 @@ use super::address::{Address, Listen};
 use super::durability::{Damage, Durability};
 use super::limits::LIMITS;
 use super::mount::RequiredMount;
-pub use super::units::Protocol;
 use super::units::{self, RollTime};
+pub use super::units::{FleetKind, Protocol};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -197,6 +197,12 @@ options! {
     LEAVE_WITHIN: Duration = units::duration, "leave-within" value "TIME", programs &[Rdb];
         "How long a node that is told to end, by SIGTERM or its fleet, may take to hand on what it holds; 0 ends it at once, \
          and so does ctrl-C. By default 90s in a fleet, 0 without one";
+    FLEET: FleetKind = units::fleet, "fleet" value "auto|local|aws|none|HOST:PORT", default Some("auto"),
+        programs &[Rdb, Tick, Fleet];
+        "Fleet that this process belongs to: local = the `elastick fleet` that started it or answers at HOST:PORT, aws = the \
+         Auto Scaling group of this instance, auto = local if one started it, else none";
+    LAUNCH_TIMEOUT: Duration = units::duration, "launch-timeout" value "TIME", default Some("10m"), programs &[Rdb];
+        "Time for an instance that the fleet launched to join the queue, before it is replaced";
     FROM: u64 = units::count, "from" value "INDEX", default Some("0"), programs &[Log];
         "First update";
     TO: u64 = units::count, "to" value "INDEX", programs &[Log];

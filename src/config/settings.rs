@@ -13,6 +13,8 @@ pub enum Source {
     /// The variable's name.
     Variable(String),
     File(PathBuf),
+    /// Something that the process found out when it started.
+    Told(String),
     Default,
 }
 
@@ -22,6 +24,7 @@ impl fmt::Display for Source {
             Source::CommandLine => f.write_str("command line"),
             Source::Variable(name) => f.write_str(name),
             Source::File(path) => write!(f, "{}", path.display()),
+            Source::Told(name) => f.write_str(name),
             Source::Default => f.write_str("default"),
         }
     }
@@ -112,6 +115,28 @@ impl Settings {
     /// Whether a switch is on.
     pub fn is_on(&self, option: &Opt<bool>) -> Result<bool, ConfigError> {
         Ok(self.find(option)?.unwrap_or(false))
+    }
+
+    /// Whether nobody has chosen a value for an option.
+    pub fn is_default<T>(&self, option: &Opt<T>) -> bool {
+        matches!(self.source(option), None | Some(Source::Default))
+    }
+
+    /// Gives an option that nobody has chosen a value from elsewhere, which is named in errors.
+    ///
+    /// # Errors
+    /// The text is no value of the option.
+    pub fn supply<T>(&mut self, option: &'static Opt<T>, text: &str, from: &str) -> Result<(), ConfigError> {
+        if self.is_default(option) {
+            let spec = &option.spec;
+            (spec.check)(text).map_err(|reason| ConfigError::Value {
+                name: spec.name,
+                source_name: from.to_string(),
+                reason,
+            })?;
+            self.values.insert(spec.name, (text.to_string(), Source::Told(from.to_string())));
+        }
+        Ok(())
     }
 
     /// Where the value of an option came from, none if it has no value.

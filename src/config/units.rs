@@ -24,6 +24,21 @@ pub enum Scale {
     At(f64),
 }
 
+/// Which fleet a process belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FleetKind {
+    /// The supervisor that started the process, none if none did.
+    Auto,
+    /// The supervisor that started the process.
+    Local,
+    /// A supervisor by its address.
+    At(Address),
+    /// The Auto Scaling group of the EC2 instance.
+    Aws,
+    /// None: what would be asked of it is logged.
+    Nobody,
+}
+
 /// What a node's tickerplant speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -160,6 +175,18 @@ pub fn protocol(text: &str) -> Result<Protocol, String> {
         "stock" => Ok(Protocol::Stock),
         _ => Err(format!("{text:?} is none of auto, elastick, paper and stock")),
     }
+}
+
+/// A fleet by its kind or its supervisor's address.
+pub fn fleet(text: &str) -> Result<FleetKind, String> {
+    Ok(match text {
+        "auto" => FleetKind::Auto,
+        "local" => FleetKind::Local,
+        "aws" => FleetKind::Aws,
+        "none" => FleetKind::Nobody,
+        address if address.contains(':') => FleetKind::At(address.parse()?),
+        _ => return Err(format!("{text:?} is no fleet; choose auto, local, aws, none, or a supervisor's host:port")),
+    })
 }
 
 /// A count of things.

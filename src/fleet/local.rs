@@ -27,17 +27,17 @@ impl Local {
         Local { address, identity, client: None }
     }
 
-    /// The supervisor that started this process, none if no supervisor did.
+    /// This process as the supervisor at that address knows it: by what the environment says.
     ///
     /// # Errors
-    /// `Protocol` if the environment names a fleet but not wholly.
-    pub fn from_environment() -> Result<Option<Local>, FleetError> {
-        let Ok(address) = std::env::var(FLEET_VARIABLE) else { return Ok(None) };
-        let wrong = |variable: &str, reason: String| FleetError::Protocol(format!("{variable}: {reason}"));
-        let variable = |name: &str| std::env::var(name).map_err(|error| wrong(name, error.to_string()));
-        let address = address.parse().map_err(|reason| wrong(FLEET_VARIABLE, reason))?;
+    /// `Protocol` if the environment does not say which instance of which group this is.
+    pub fn from_environment(address: Address) -> Result<Local, FleetError> {
+        let variable = |name: &str| {
+            let unset = |error| FleetError::Protocol(format!("{name}: {error}; `elastick fleet` sets it"));
+            std::env::var(name).map_err(unset)
+        };
         let identity = Identity { instance: variable(INSTANCE_VARIABLE)?, group: variable(GROUP_VARIABLE)? };
-        Ok(Some(Local::new(address, identity)))
+        Ok(Local::new(address, identity))
     }
 
     fn call(&mut self, call: &Call) -> Result<Value, FleetError> {

@@ -11,8 +11,8 @@ mod tests;
 pub use counters::CapacityCounters;
 
 use super::policy::ScaleAnswer;
+use crate::fleet::scaling::launches::{Launches, Trouble};
 use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -25,7 +25,8 @@ pub enum Ask {
     Ready,
     /// At least so many nodes; without a number, one more than there were when this node was asked for.
     AtLeast(Option<u32>),
-    /// The instances that have a node in the queue, as the tickerplant knows them.
+    /// The instances of the group from which a node has joined, this one among them, as the tickerplant says; empty as soon
+    /// as it cannot be asked.
     Joined(Vec<String>),
     /// Whether the node holds rows of the day, so that the fleet must not take it when it makes the group smaller.
     Protect(bool),
@@ -48,7 +49,7 @@ pub enum Answer {
     },
     /// The fleet knows that nothing is lost any more if this instance ends.
     Released,
-    /// An instance that was launched never joined; it is replaced.
+    /// An instance that was launched never joined; it is being replaced.
     Late {
         instance: String,
     },
@@ -68,15 +69,15 @@ const LOOK_SOON: Duration = Duration::from_secs(5);
 /// A node that could not be terminated in this time stays, and waits in its queue again.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(600);
 
-/// Starts the thread. It ends when the sender of questions is dropped.
+/// Starts the thread. An instance that has not joined its queue after `launch_timeout` is late. It ends when the sender of questions is dropped.
 ///
 /// # Errors
 /// No thread can be had.
-pub fn start(fleet: Box<dyn Fleet>) -> std::io::Result<Link> {
+pub fn start(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result<Link> {
     let (asks, asked) = channel();
     let (answers, answered) = channel();
     let counters = Arc::new(CapacityCounters::default());
-    let worker = Worker::new(fleet, answers, Arc::clone(&counters));
+    let worker = Worker::new(fleet, answers, Arc::clone(&counters), launch_timeout);
     std::thread::Builder::new().name("fleet".into()).spawn(move || worker.run(&asked))?;
     Ok(Link { asks, answers: answered, counters })
 }
@@ -89,12 +90,14 @@ struct Worker {
     answers: Sender<Answer>,
     counters: Arc<CapacityCounters>,
     ready: Option<Task>,
-    /// At least so many nodes are wanted.
+    /// At least so many nodes are wanted; without a number, one more than this node's place.
     want: Option<(Option<u32>, Task)>,
+    replace: Vec<(String, Task)>,
     protect: Option<(bool, Task)>,
     released: Option<Task>,
     terminate: Option<Task>,
-    joined: BTreeSet<String>,
+    launches: Launches,
+    began: Instant,
     lead: Option<Duration>,
     told: Option<Reason>,
     notice_at: Instant,
@@ -104,9 +107,17 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(fleet: Box<dyn Fleet>, answers: Sender<Answer>, counters: Arc<CapacityCounters>) -> Worker {
+    fn new(
+        fleet: Box<dyn Fleet>,
+        answers: Sender<Answer>,
+        counters: Arc<CapacityCounters>,
+        launch_timeout: Duration,
+    ) -> Worker {
         let now = Instant::now();
+        let timeout_ns = u64::try_from(launch_timeout.as_nanos()).unwrap_or(u64::MAX);
         Worker {
+            launches: Launches::new(&fleet.identity().instance, timeout_ns),
+            began: now,
             notice_at: now.checked_add(fleet.notice_every()).unwrap_or(now),
             fleet,
             answers,
@@ -116,7 +127,7 @@ impl Worker {
             protect: None,
             released: None,
             terminate: None,
-            joined: BTreeSet::new(),
+            replace: Vec::new(),
             lead: None,
             told: None,
             look_at: now,
@@ -151,7 +162,8 @@ impl Worker {
             self.terminate.as_ref(),
         ];
         let tasks = tasks.into_iter().flatten().map(Task::at);
-        tasks.chain([self.notice_at, self.look_at]).min().unwrap_or(self.look_at)
+        let replacing = self.replace.iter().map(|(_, task)| task.at());
+        tasks.chain(replacing).chain([self.notice_at, self.look_at]).min().unwrap_or(self.look_at)
     }
 
     fn take(&mut self, ask: Ask) {
@@ -164,13 +176,14 @@ impl Worker {
                     None => self.want = Some((desired, Task::new("cannot ask the fleet for a successor"))),
                 }
             }
-            Ask::Joined(instances) => self.joined = instances.into_iter().collect(),
-            Ask::Protect(on) => match &mut self.protect {
-                Some((wanted, _)) => *wanted = on,
-                None => self.protect = Some((on, Task::new("cannot change the protection of this node"))),
-            },
+            Ask::Joined(instances) => self.launches.joined(instances),
+            Ask::Protect(on) => self.protect = Some((on, Task::new("cannot change the protection of this node"))),
             Ask::Released => self.released = Some(Task::new("cannot tell the fleet that this node may end")),
-            Ask::Terminate => self.terminate = Some(Task::new("cannot ask to be terminated")),
+            Ask::Terminate => {
+                self.want = None;
+                self.launches.forget();
+                self.terminate = Some(Task::new("cannot ask to be terminated"));
+            }
         }
     }
 
@@ -198,6 +211,13 @@ impl Worker {
         }
         if let Some((desired, task)) = Task::take_due_with(&mut self.want) {
             self.scale(desired, task)?;
+        }
+        if let Some((instance, task)) = Task::take_due_of(&mut self.replace) {
+            let result = self.fleet.replace(&instance);
+            match self.settle(task, result) {
+                Ok(()) => self.counters.replaced.add(),
+                Err(task) => self.replace.push((instance, task)),
+            }
         }
         if let Some(task) = Task::take_due(&mut self.terminate) {
             self.terminate(task)?;
@@ -245,33 +265,34 @@ impl Worker {
     }
 
     fn scale(&mut self, desired: Option<u32>, task: Task) -> Result<(), Gone> {
-        let result = match desired {
-            Some(desired) => self.fleet.at_least(desired),
-            None => successor(self.fleet.as_mut()).and_then(|desired| self.fleet.at_least(desired)),
-        };
+        // A place is looked up once: asked for again after a lost answer it would be another one.
+        let wanted = desired.map_or_else(|| successor(self.fleet.as_mut()), Ok);
+        let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
         let first = task.failures() == 0;
-        match self.settle(task, result) {
+        let answer = match self.settle(task, result) {
             Ok(Capacity::Granted { desired }) => {
                 log::info!("asked the fleet for a successor: {desired} nodes desired");
+                self.launches.granted(wanted.unwrap_or(desired));
                 self.counters.granted.add();
-                self.look_at = Instant::now();
-                self.tell(Answer::Scaled(ScaleAnswer::Granted))
+                ScaleAnswer::Granted
             }
             Ok(Capacity::Refused { desired, reason }) => {
                 log::warn!("the fleet stays at {desired} nodes: {reason}");
                 self.counters.refused.add();
-                self.tell(Answer::Scaled(ScaleAnswer::AtMaximum))
+                ScaleAnswer::AtMaximum
             }
             Err(task) => {
                 // Tried again here; the policy's own repetition joins in.
-                self.want = Some((desired, task));
+                self.want = Some((wanted.ok(), task));
                 if !first {
                     return Ok(());
                 }
                 self.counters.refused.add();
-                self.tell(Answer::Scaled(ScaleAnswer::Refused))
+                return self.tell(Answer::Scaled(ScaleAnswer::Refused));
             }
-        }
+        };
+        self.look_at = Instant::now();
+        self.tell(Answer::Scaled(answer))
     }
 
     fn terminate(&mut self, task: Task) -> Result<(), Gone> {
@@ -300,12 +321,21 @@ impl Worker {
 
     /// Looks at the group.
     fn look(&mut self) -> Result<(), Gone> {
-        let now = Instant::now();
-        if now < self.look_at {
+        if Instant::now() < self.look_at {
             return Ok(());
         }
-        let pause = if self.want.is_some() { LOOK_SOON } else { self.fleet.describe_every() };
-        self.look_at = now.checked_add(pause).unwrap_or(now);
+        let result = self.see();
+        // Nodes that were started together look apart.
+        let pause = match self.launches.expects() || self.want.is_some() {
+            true => LOOK_SOON.min(self.fleet.describe_every()),
+            false => self.fleet.describe_every(),
+        };
+        let now = Instant::now();
+        self.look_at = now.checked_add(pause.mul_f64(0.75 + fastrand::f64() / 2.0)).unwrap_or(now);
+        result
+    }
+
+    fn see(&mut self) -> Result<(), Gone> {
         let group = match self.fleet.describe() {
             Ok(group) => group,
             Err(error) => {
@@ -322,11 +352,42 @@ impl Worker {
 
     fn saw(&mut self, group: &Description) -> Result<(), Gone> {
         self.counters.saw(group);
+        let now_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        for trouble in self.launches.look(group, now_ns) {
+            self.pursue(trouble)?;
+        }
         let Some(lead) = group.lead_time.filter(|lead| self.lead != Some(*lead)) else { return Ok(()) };
         self.lead = Some(lead);
         match i64::try_from(lead.as_nanos()) {
             Ok(lead_ns) => self.tell(Answer::LeadTime { lead_ns }),
             Err(_) => Ok(()),
+        }
+    }
+
+    /// Does something about what is wrong with the group.
+    fn pursue(&mut self, trouble: Trouble) -> Result<(), Gone> {
+        match trouble {
+            Trouble::Late { instance, waited_ns } => {
+                let waited = Duration::from_nanos(waited_ns).as_secs();
+                log::warn!("{instance} was launched and has not joined the queue for {waited} s: it is replaced");
+                self.counters.late.add();
+                self.replace.push((instance.clone(), Task::new("cannot replace an instance that never joined")));
+                self.tell(Answer::Late { instance })
+            }
+            Trouble::Missing { instances, desired } => {
+                let reason = self.fleet.why_missing().ok().flatten();
+                let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+                log::warn!("the fleet has {instances} instances of {desired} and does not launch the others{reason}");
+                self.counters.late.add();
+                Ok(())
+            }
+            Trouble::SetBack { desired, granted } => {
+                log::warn!("the capacity is {desired} again, after {granted} were granted: asking again");
+                if self.want.is_none() {
+                    self.want = Some((Some(granted), Task::new("cannot ask the fleet for a successor")));
+                }
+                Ok(())
+            }
         }
     }
 }

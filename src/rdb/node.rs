@@ -106,7 +106,7 @@ pub fn prepare(
         reactor.open_pages(http::OPEN);
     }
     reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
-    let Link { asks, answers, counters } = capacity::start(fleet)?;
+    let Link { asks, answers, counters } = capacity::start(fleet, options.launch_timeout)?;
     shared.set_fleet(counters);
     let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
     Ok(Node { reactor, ingest, shared, identity, tap: Some(tap) })

@@ -30,6 +30,8 @@ pub struct NodeOptions {
     pub query_threads: usize,
     pub query_time: Duration,
     pub users: Option<PathBuf>,
+    /// After this long an instance that the fleet launched and that has not joined is replaced.
+    pub launch_timeout: Duration,
     /// The pages of metrics and health need no password.
     pub metrics_open: bool,
     pub block_writes: bool,
@@ -78,6 +80,7 @@ impl NodeOptions {
             query_time,
             users: settings.find(&options::USERS)?.or(access),
             metrics_open: settings.is_on(&options::METRICS_OPEN)?,
+            launch_timeout: settings.get(&options::LAUNCH_TIMEOUT)?,
             block_writes: settings.is_on(&options::BLOCK_WRITES)?,
             limits,
         })

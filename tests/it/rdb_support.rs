@@ -126,7 +126,7 @@ impl Node {
             group: identity.group.clone(),
             instance: identity.instance.clone(),
         };
-        let fleet = capacity::start(fleet).expect("thread");
+        let fleet = capacity::start(fleet, options.launch_timeout).expect("thread");
         let fleet = (fleet.asks, fleet.answers);
         let mut ingest = Ingest::new(options, node, Arc::clone(&shared), store, meter, fleet).expect("figures");
         let thread = std::thread::spawn(move || ingest.run(|| {}));

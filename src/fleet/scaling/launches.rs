@@ -32,8 +32,8 @@ pub struct Launches {
     replaced: BTreeSet<String>,
     missing_since_ns: Option<u64>,
     missing_told: bool,
-    /// What was granted, until the group has had so many instances.
-    granted: Option<u32>,
+    /// What was granted, until the group has had so many instances; and how many it has had since.
+    granted: Option<(u32, u32)>,
 }
 
 impl Launches {
@@ -64,7 +64,7 @@ impl Launches {
 
     /// The group has granted so many instances.
     pub fn granted(&mut self, desired: u32) {
-        self.granted = Some(desired);
+        self.granted = Some((desired, 0));
     }
 
     /// The day is over: fewer instances are as wanted.
@@ -83,12 +83,13 @@ impl Launches {
         let instances = group.members.iter().filter(|member| member.counts()).count();
         let instances = u32::try_from(instances).unwrap_or(u32::MAX);
         troubles.extend(self.missing(instances, group.desired, now_ns));
-        if let Some(granted) = self.granted {
-            if group.desired < granted {
-                self.granted = None;
+        if let Some((granted, had)) = self.granted.take() {
+            if instances < had || instances >= granted {
+                // Filled; or instances have gone, and the capacity with them.
+            } else if group.desired < granted {
                 troubles.push(Trouble::SetBack { desired: group.desired, granted });
-            } else if instances >= granted {
-                self.granted = None;
+            } else {
+                self.granted = Some((granted, instances));
             }
         }
         troubles

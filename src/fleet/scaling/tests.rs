@@ -344,3 +344,13 @@ fn capacity_that_shrinks_after_it_was_filled_is_as_wanted() {
     launches.look(&group(2, &[("a", UP), ("b", UP)]), 0);
     assert_eq!(launches.look(&group(1, &[("a", UP)]), 1), []);
 }
+
+#[test]
+fn capacity_that_goes_with_instances_is_not_asked_for_again() {
+    let mut launches = watch(&["a", "b"]);
+    launches.granted(4);
+    let three = group(4, &[("a", UP), ("b", UP), ("c", UP)]);
+    assert_eq!(launches.look(&three, 0), []);
+    assert_eq!(launches.look(&group(2, &[("a", UP), ("b", UP), ("c", Stage::Terminating)]), 1), []);
+    assert!(!launches.look(&group(2, &[("a", UP), ("b", UP)]), 2).iter().any(|t| matches!(t, Trouble::SetBack { .. })));
+}

@@ -45,6 +45,11 @@ impl Task {
         task.take_if(|(_, task)| task.at <= Instant::now())
     }
 
+    pub fn take_due_of<T>(tasks: &mut Vec<(T, Task)>) -> Option<(T, Task)> {
+        let due = tasks.iter().position(|(_, task)| task.at <= Instant::now())?;
+        Some(tasks.swap_remove(due))
+    }
+
     pub fn succeeded(&self) {
         if self.said.is_some() {
             log::info!("done after {} failures: {}", self.failures(), self.trouble);

@@ -1,6 +1,9 @@
 use super::*;
 use crate::fleet::{Identity, Member, Notice, Stage};
 
+/// Longer than any test.
+const TIMEOUT: Duration = Duration::from_secs(3600);
+
 struct Group {
     identity: Identity,
     members: Vec<&'static str>,
@@ -97,7 +100,7 @@ fn each_answer_of_the_fleet_is_told_apart() {
     for (max, down, expected) in
         [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
     {
-        let Link { asks, answers, .. } = start(Group::boxed("n3", max, down)).expect("thread");
+        let Link { asks, answers, .. } = start(Group::boxed("n3", max, down), TIMEOUT).expect("thread");
         asks.send(Ask::AtLeast(None)).expect("running");
         assert_eq!(next(&answers), Answer::Scaled(expected));
     }
@@ -105,14 +108,14 @@ fn each_answer_of_the_fleet_is_told_apart() {
 
 #[test]
 fn a_fleet_that_keeps_the_node_says_so() {
-    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false)).expect("thread");
+    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
     asks.send(Ask::Terminate).expect("running");
     assert_eq!(next(&answers), Answer::TerminateRefused);
 }
 
 #[test]
 fn the_lead_time_is_told_once() {
-    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false)).expect("thread");
+    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
     asks.send(Ask::Ready).expect("running");
     let first = answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
     assert_eq!(first, Answer::LeadTime { lead_ns: 7_000_000_000 });
@@ -176,8 +179,12 @@ impl Fleet for Telling {
         self.note("released")
     }
 
-    fn replace(&mut self, _: &str) -> Result<(), FleetError> {
-        self.note("replace")
+    fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
+        self.note(if instance == "n2" { "replace n2" } else { "replace another" })
+    }
+
+    fn describe_every(&self) -> Duration {
+        Duration::from_millis(1)
     }
 
     fn terminate_me(&mut self) -> Result<(), FleetError> {
@@ -193,7 +200,7 @@ impl Fleet for Telling {
 fn a_notice_is_told_once() {
     let notice = Notice { reason: Reason::SpotInterruption, left: None };
     let (fleet, heard) = Telling::boxed(Some(notice), 0);
-    let Link { asks, answers, .. } = start(fleet).expect("thread");
+    let Link { asks, answers, .. } = start(fleet, TIMEOUT).expect("thread");
     assert_eq!(next(&answers), Answer::Leave { by: None, reason: Reason::SpotInterruption });
     asks.send(Ask::Released).expect("running");
     assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("released"));
@@ -205,7 +212,7 @@ fn a_notice_is_told_once() {
 #[test]
 fn what_the_fleet_puts_off_is_tried_until_it_is_done() {
     let (fleet, heard) = Telling::boxed(None, 2);
-    let Link { asks, answers, counters } = start(fleet).expect("thread");
+    let Link { asks, answers, counters } = start(fleet, TIMEOUT).expect("thread");
     asks.send(Ask::Protect(true)).expect("running");
     let said: Vec<_> = (0..3).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
     assert_eq!(said, ["protect"; 3]);
@@ -217,9 +224,23 @@ fn what_the_fleet_puts_off_is_tried_until_it_is_done() {
 #[test]
 fn a_request_that_fails_is_refused_to_the_node_at_once_and_granted_later() {
     let (fleet, _heard) = Telling::boxed(None, 2);
-    let Link { asks, answers, counters } = start(fleet).expect("thread");
+    let Link { asks, answers, counters } = start(fleet, TIMEOUT).expect("thread");
     asks.send(Ask::AtLeast(Some(4))).expect("running");
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
     assert_eq!((counters.asked.get(), counters.refused.get(), counters.granted.get()), (1, 1, 1));
+}
+
+#[test]
+fn an_instance_that_never_joins_is_replaced_once() {
+    let (fleet, heard) = Telling::boxed(None, 1);
+    let Link { asks, answers, counters } = start(fleet, Duration::ZERO).expect("thread");
+    asks.send(Ask::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
+    assert_eq!(next(&answers), Answer::Late { instance: "n2".to_string() });
+    // The first attempt was put off.
+    let said: Vec<_> = (0..2).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
+    assert_eq!(said, ["replace n2"; 2]);
+    asks.send(Ask::Terminate).expect("running");
+    assert_eq!(next(&answers), Answer::Terminated, "not late again");
+    assert_eq!((counters.late.get(), counters.replaced.get()), (1, 1));
 }
