@@ -211,6 +211,8 @@ impl Ingest {
                     self.beside_tickerplant = client.is_on_this_host();
                     let result = self.session(&mut client);
                     self.connected = false;
+                    // Who joins meanwhile is not known here.
+                    self.ask(Ask::Joined(Vec::new()));
                     self.after_session(result);
                     if self.greeted {
                         pause = PAUSE_FIRST;
