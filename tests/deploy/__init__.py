@@ -10,5 +10,7 @@
 | `test_guide.py` | the guide's commands run; its table of what a change replaces is what the schemas say |
 | `test_boot.py` | the boot script, with metadata, tools and mounts that the test plays |
 | `test_units.py` | the systemd units |
+| `test_guest.py` | the units and the boot script under a real systemd, in a guest kernel (root, x86-64 Debian) |
+| `test_image.py` | the Packer template, read by a parser of its language, and the install script |
 | `test_packages.py` | what the packages hold |
 """

@@ -56,6 +56,7 @@ class Boot(unittest.TestCase):
         self.command("mount", MOUNTS)
         self.command("mount.efs", RECORDING)
         self.command("findmnt", FINDS)
+        self.command("systemd-escape", '#!/usr/bin/env bash\necho efs.mount\n')
         self.environment = {}
 
     def command(self, name, text):
@@ -74,6 +75,7 @@ class Boot(unittest.TestCase):
             "PATH": str(self.bin),
             "BOOT_ETC": str(self.folder / "etc"),
             "BOOT_EFS": str(self.folder / "efs"),
+            "BOOT_UNITS": str(self.folder / "units"),
             "BOOT_LOCK": str(self.folder / "lock"),
             "BOOT_PAUSE": "0",
             "BOOT_TRIES": "3",
@@ -127,7 +129,7 @@ class WhatStarts(Boot):
     def test_the_tickerplant(self):
         self.instance(TICK)
         self.boots()
-        self.assertEqual(self.calls("systemctl"), ["start --no-block elastick-tick.service"])
+        self.assertEqual(self.calls("systemctl"), ["daemon-reload", "start --no-block elastick-tick.service"])
         written = self.written()
         self.assertEqual(written["ELASTICK_REQUIRE_MOUNT"], '"nfs"')
         self.assertEqual(written["ELASTICK_DIR"], f'"{self.folder}/efs/log"')
@@ -203,6 +205,15 @@ class Mounting(Boot):
         self.boots()
         options, _ = self.mount_options()
         self.assertEqual(options, {"tls", "iam", "accesspoint=fsap-0123456789abcdef0", "noatime", "lookupcache=positive"})
+
+    def test_the_tickerplant_is_bound_to_its_mount_and_a_node_is_not(self):
+        self.instance(TICK)
+        self.boots()
+        bound = self.folder / "units" / "elastick-tick.service.d" / "mount.conf"
+        self.assertEqual(bound.read_text(), "[Unit]\nBindsTo=efs.mount\nAfter=efs.mount\n")
+        self.instance(NODE)
+        self.boots()
+        self.assertEqual([path.name for path in bound.parents[1].iterdir()], ["elastick-tick.service.d"])
 
     def test_a_mount_that_fails_at_first_is_tried_again(self):
         self.command("mount", RECORDING + '[ "$(wc -l <"$CALLS")" -ge 3 ] && touch "$MOUNTED"\n')

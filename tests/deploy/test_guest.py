@@ -1,0 +1,122 @@
+"""The units under a real systemd: a guest kernel boots a bare Debian that has elastick's files, an instance's metadata and NFS.
+
+The guest is User-Mode Linux, so that its systemd is process 1 and nothing of this machine is changed. What happens in it is in
+guest/day.py. The bare Debian is made once, in .cache/guest.
+"""
+
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import tomllib
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+GUEST = ROOT / ".cache" / "guest"
+MODULES = pathlib.Path("/usr/lib/uml/modules")
+PACKAGES = "systemd,systemd-sysv,dbus,curl,gawk,nfs-common,nfs-kernel-server,util-linux,iproute2,kmod,python3-minimal"
+BOOT_WITHIN_S = 900
+
+
+def binary():
+    return pathlib.Path(os.environ.get("ELASTICK_BIN", ROOT / "target" / "debug" / "elastick"))
+
+
+def missing():
+    """Why there is no guest here, or none."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if platform.machine() != "x86_64":
+        return "User-Mode Linux is made for x86-64"
+    release = platform.freedesktop_os_release()
+    if release.get("ID") != "debian":
+        return f"the guest's system is this one's, which is no Debian but {release.get('ID')}"
+    tools = {"linux.uml": "user-mode-linux", "debootstrap": "debootstrap"}
+    wanted = [package for tool, package in tools.items() if shutil.which(tool) is None]
+    if wanted:
+        install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *wanted]
+        subprocess.run(install, capture_output=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    lacking = [package for tool, package in tools.items() if shutil.which(tool) is None]
+    if lacking:
+        return f"not here and not to be installed: {', '.join(lacking)}"
+    if not binary().exists():
+        return f"{binary()} is not built"
+    return None
+
+
+def bare_system():
+    """Makes the bare Debian, or says why that failed."""
+    if (GUEST / "etc" / "made").exists():
+        return None
+    shutil.rmtree(GUEST, ignore_errors=True)
+    GUEST.parent.mkdir(exist_ok=True)
+    release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    made = subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, GUEST],
+        capture_output=True,
+        text=True,
+    )
+    if made.returncode:
+        return f"debootstrap: {made.stdout.strip().splitlines()[-1:]}"
+    (GUEST / "etc" / "made").touch()
+    return None
+
+
+class Guest(unittest.TestCase):
+    def setUp(self):
+        why = missing() or bare_system()
+        if why:
+            self.skipTest(f"no guest with a systemd of its own: {why}")
+        self.install()
+
+    def install(self):
+        """Elastick's files, as its package has them, and what the guest runs at its boot."""
+        assets = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["metadata"]["deb"]["assets"]
+        for source, place, mode in assets:
+            found = [binary()] if source.startswith("target/") else sorted(ROOT.glob(source))
+            for path in found:
+                to = GUEST / place / path.name if place.endswith("/") else GUEST / place
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, to)
+                to.chmod(int(mode, 8))
+        shutil.copytree(MODULES, GUEST / "lib" / "modules", dirs_exist_ok=True)
+        (GUEST / "etc" / "fstab").write_text("")
+        for name in ("env", "cloudwatch-agent.json"):
+            (GUEST / "etc" / "elastick" / name).unlink(missing_ok=True)
+        inside = GUEST / "root" / "guest"
+        shutil.rmtree(inside, ignore_errors=True)
+        inside.mkdir()
+        here = pathlib.Path(__file__).parent
+        for path in (here / "metadata.py", here / "guest" / "day.py"):
+            shutil.copy(path, inside)
+        unit = "[Unit]\nAfter=basic.target dbus.service\n[Service]\nType=oneshot\nTimeoutStartSec=infinity\n"
+        unit += "ExecStart=/usr/bin/python3 /root/guest/day.py\nStandardOutput=file:/root/guest/said\nStandardError=inherit\n"
+        (GUEST / "etc" / "systemd" / "system" / "day.service").write_text(unit)
+        wants = GUEST / "etc" / "systemd" / "system" / "multi-user.target.wants"
+        wants.mkdir(exist_ok=True)
+        for name in wants.glob("nfs-*"):
+            name.unlink()
+        (wants / "day.service").unlink(missing_ok=True)
+        (wants / "day.service").symlink_to("/etc/systemd/system/day.service")
+
+    def test_an_instance_from_its_tags_to_its_end(self):
+        kernel = ["linux.uml", "mem=1G", "umid=elastick-guest", "root=/dev/root", "rootfstype=hostfs", f"rootflags={GUEST}"]
+        kernel += ["rw", "con=null", "con0=null,fd:1", "loglevel=3", "systemd.unit=multi-user.target"]
+        done = subprocess.run(
+            kernel,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=BOOT_WITHIN_S,
+            env={**os.environ, "TMPDIR": "/dev/shm"},
+        )
+        path = GUEST / "root" / "guest" / "said"
+        said = path.read_text(errors="replace") if path.exists() else f"the guest said nothing:\n{done.stdout[-4000:]}"
+        self.assertIn("all steps are done", said, said)
+        print("\n" + "\n".join(line for line in said.splitlines() if line.startswith("ok ")))
+
+
+if __name__ == "__main__":
+    unittest.main()
