@@ -90,7 +90,7 @@ fn bulk(x: &Value, keys: &Vector, change: &Amend) -> Result<Option<Value>, QErro
     let (Items::Long(v), Items::Long(rows)) = (&v.items, &keys.items) else { return Ok(None) };
     let mut items = v.clone().into_vec();
     let mut put = |row: i64, new: i64| {
-        let slot = usize::try_from(row).ok().and_then(|r| items.get_mut(r)).ok_or(QError::named("index"))?;
+        let slot = usize::try_from(row).ok().and_then(|r| items.get_mut(r)).ok_or(QError::named("length"))?;
         *slot = new;
         Ok::<(), QError>(())
     };
@@ -223,10 +223,31 @@ fn set_item(v: Vector, key: &Value, new: Value) -> Result<Value, QError> {
         Value::Long(_) | Value::Int(_) | Value::Short(_) | Value::Byte(_) | Value::Bool(_) => key.as_long(),
         _ => return Err(QError::named("type")),
     };
-    let at = at.and_then(|a| usize::try_from(a).ok()).filter(|a| *a < v.len()).ok_or(QError::named("index"))?;
+    let at = at.and_then(|a| usize::try_from(a).ok()).filter(|a| *a < v.len()).ok_or(QError::named("length"))?;
+    let new = match &v.items {
+        Items::Enum(domain, _) => match new {
+            Value::Sym(s) => Value::Enum(*domain, s),
+            other => other,
+        },
+        _ => new,
+    };
     macro_rules! put {
         ($($variant:ident)*) => {
             match (v.items, new) {
+                (Items::Enum(domain, s), Value::Enum(own, new)) if own == domain => {
+                    let mut items = s.into_vec();
+                    if let Some(slot) = items.get_mut(at) {
+                        *slot = new;
+                    }
+                    Items::Enum(domain, items.into())
+                }
+                (Items::Sym(s), Value::Enum(_, new)) => {
+                    let mut items = s.into_vec();
+                    if let Some(slot) = items.get_mut(at) {
+                        *slot = new;
+                    }
+                    Items::Sym(items.into())
+                }
                 $((Items::$variant(s), Value::$variant(new)) => {
                     let mut items = s.into_vec();
                     if let Some(slot) = items.get_mut(at) {

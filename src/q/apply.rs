@@ -8,7 +8,8 @@ use super::lambda;
 use super::prims::{self, Run};
 use crate::table::function::{Function, Iterator};
 use crate::table::symbol::text;
-use crate::table::{Value, Vector};
+use crate::table::{Sym, Value, Vector};
+use std::sync::Arc;
 
 impl Context<'_> {
     /// Applies `f` to arguments of which `None` are holes. What lacks arguments becomes a projection.
@@ -66,7 +67,10 @@ impl Context<'_> {
                 let caller = self.running.replace(f.clone());
                 let result = self.run(code, arguments);
                 self.running = caller;
-                result.map_err(|e| e.leave(text(name), &l.source, code.start))
+                result.map_err(|e| {
+                    let name = if name.is_null() { self.name_of(l) } else { name };
+                    e.leave(text(name), &l.source, code.start)
+                })
             }
             Function::View(l) => {
                 let value = self.view_value(l)?;
@@ -112,6 +116,15 @@ impl Context<'_> {
             }
             Function::Derived { iterator, function } => iterate::apply(self, *iterator, function, arguments),
         }
+    }
+
+    /// The root global that holds a lambda, for traces.
+    fn name_of(&self, lambda: &crate::table::function::Lambda) -> Sym {
+        let holds = |name: &Sym| match self.host.global(*name) {
+            Some(Value::Func(f)) => matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code)),
+            _ => false,
+        };
+        self.host.names(Sym::NULL).into_iter().find(holds).unwrap_or(Sym::NULL)
     }
 
     fn primitive(&mut self, f: &Value, index: u16, mut arguments: Vec<Value>) -> Result<Value, QError> {

@@ -292,19 +292,21 @@ fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool) -> Result
         Op::Compare(c) => comparison(c, &x, &y),
         Op::Fill => fill(x, y),
         Op::Divide => {
-            meet(op, a, b).ok_or(QError::named("type"))?;
+            if a != 10 && b != 10 {
+                meet(op, a, b).ok_or(QError::named("type"))?;
+            }
             // Two times of different grain are brought to the finer one first.
             let common = if a >= 12 && b >= 12 && a != b { meet(ADD, a, b) } else { None };
             let (x, y) = match common {
                 Some(t) => (cast::to_type(t, &x)?, cast::to_type(t, &y)?),
                 None => (x, y),
             };
-            let result = zip(&floats(&x)?, &floats(&y)?, |x, y| x / y);
+            let result = zip(&char_floats(&x)?, &char_floats(&y)?, |x, y| x / y);
             let real = a.max(b) == 8;
             Ok(if real { Items::Real(result.iter().map(|f| *f as f32).collect()) } else { Items::Float(result.into()) })
         }
-        Op::Power => Ok(Items::Float(zip(&floats(&x)?, &floats(&y)?, power).into())),
-        Op::Log => Ok(Items::Float(zip(&floats(&x)?, &floats(&y)?, |b, x| x.ln() / b.ln()).into())),
+        Op::Power => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, power).into())),
+        Op::Log => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, |b, x| x.ln() / b.ln()).into())),
         Op::Div => {
             let t = meet(op, a, b).ok_or(QError::named("type"))?;
             if matches!(t, 8 | 9 | 15) {
@@ -397,6 +399,14 @@ pub(super) fn floats(x: &Items) -> Result<Vec<f64>, QError> {
     })
 }
 
+/// Items as floats, chars as their codes.
+fn char_floats(x: &Items) -> Result<Vec<f64>, QError> {
+    match x {
+        Items::Char(v) => Ok(v.iter().map(|c| f64::from(*c)).collect()),
+        other => floats(other),
+    }
+}
+
 /// Items as floats; days for a datetime.
 fn temporal_floats(x: &Items, t: i8) -> Result<Vec<f64>, QError> {
     if t == 15 && x.type_number() >= 12 { floats(&cast::to_type(15, x)?) } else { floats(x) }
@@ -434,7 +444,12 @@ fn comparison(c: Comparison, x: &Items, y: &Items) -> Result<Items, QError> {
         (Raw::U8(x), Raw::U8(y)) => compare(c, x, y),
         (Raw::F64(x), Raw::F64(y)) => compare_floats(c, x, y),
         _ => {
-            let t = meet(Op::Compare(c), a, b).ok_or(QError::named("type"))?;
+            // A moment against a time of day is compared by its own time of day.
+            let t = match (a, b) {
+                (12 | 15, t @ 17..=19) | (t @ 17..=19, 12 | 15) => t,
+                (16, 17..=19) => 16,
+                _ => meet(Op::Compare(c), a, b).ok_or(QError::named("type"))?,
+            };
             if matches!(t, 8 | 9 | 15) {
                 compare_floats(c, &temporal_floats(x, t)?, &temporal_floats(y, t)?)
             } else {

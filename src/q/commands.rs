@@ -189,7 +189,7 @@ fn memory() -> Value {
 }
 
 /// Settings that are fixed here are shown; changing one is refused, unless it is to what it is.
-fn setting(_: &mut Context, word: &[u8], rest: &[u8]) -> Result {
+fn setting(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let given = number(rest);
     Ok(match (word, given) {
         (b"z", Some(order @ (0 | 1))) => {
@@ -204,7 +204,14 @@ fn setting(_: &mut Context, word: &[u8], rest: &[u8]) -> Result {
         (b"W", None) => Value::Int(i32::try_from(system::week_start()).unwrap_or(2)),
         (b"o", None) => Value::Int(i32::MIN),
         (b"_", None) if rest.is_empty() => Value::Bool(false),
-        (b"x", _) => return Err(QError::with("access", "handlers are set by the process")),
+        (b"x", _) => {
+            let handler = super::parse::symbol(rest)?;
+            if context.host.caller().remote || !rest.starts_with(b".z.") {
+                return Err(QError::with("access", "handlers are set by the process"));
+            }
+            context.host.remove(handler)?;
+            Value::Null
+        }
         (b"r" | b"u" | b"_", _) => return Err(QError::with("access", "this command is not available here")),
         (_, None) => Value::Int(0),
         (_, Some(0)) => Value::Null,

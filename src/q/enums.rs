@@ -5,7 +5,7 @@ use super::error::QError;
 use super::shape::{Result, listed, type_error};
 use super::{find, index};
 use crate::table::symbol::text;
-use crate::table::{Items, Sym, Table, Value, Vector};
+use crate::table::{Attr, Items, Sym, Table, Value, Vector};
 
 /// The keys of the table, or the items of the list, that a domain's name stands for.
 fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError> {
@@ -81,6 +81,13 @@ pub(super) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
     }
     let all = super::sets::union(context, known.clone(), listed(y.clone()))?;
     if all.count() != known.count() {
+        // What was distinct still is.
+        let all = match (known, all) {
+            (Value::Vector(Vector { attr: Attr::Unique, .. }), Value::Vector(v)) => {
+                Vector { attr: Attr::Unique, items: v.items }.into()
+            }
+            (_, all) => all,
+        };
         context.set_global(name, all)?;
     }
     enumerate(context, name, y)

@@ -1,6 +1,7 @@
 //! Walks the syntax. Arguments are evaluated from the last to the first, as q does.
 
 use super::amend::{self, Amend};
+use super::apply::project;
 use super::arith;
 use super::ast::{Assign, Code, Kind, Node};
 use super::cast;
@@ -190,13 +191,30 @@ impl Context<'_> {
     fn dotted(
         &mut self,
         name: Sym,
-        value_of: impl FnOnce(&mut Self, Sym) -> Option<Value>,
+        value_of: impl Fn(&mut Self, Sym) -> Option<Value>,
     ) -> Result<Option<Value>, QError> {
         let written = text(name);
         let Some(dot) = written.iter().rposition(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
         let (stem, part) = written.split_at(dot);
         let Some(stem) = crate::table::symbol::find(stem) else { return Ok(None) };
-        let Some(value) = value_of(self, stem) else { return Ok(None) };
+        let value = match value_of(self, stem) {
+            Some(value) => value,
+            // `a.b.c`: from the first part on.
+            None => {
+                let stem = text(stem);
+                let Some(dot) = stem.iter().position(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
+                let first = stem.get(..dot).and_then(crate::table::symbol::find);
+                let Some(mut value) = first.and_then(|f| value_of(self, f)) else { return Ok(None) };
+                for part in stem.get(dot + 1..).unwrap_or_default().split(|c| *c == b'.') {
+                    let column = crate::table::symbol::find(part);
+                    value = match column.and_then(|c| super::enums::follow(self, &value, c)) {
+                        Some(held) => held?,
+                        None => return Ok(None),
+                    };
+                }
+                value
+            }
+        };
         let column = crate::table::symbol::find(part.get(1..).unwrap_or_default());
         match &value {
             Value::Table(t) => Ok(column.and_then(|column| t.column(column).cloned().map(Value::from))),
@@ -222,7 +240,7 @@ impl Context<'_> {
             return Some(Value::dict(Value::symbols(keys), Value::list(values)));
         }
         let mut names = self.host.names(name);
-        for own in super::prelude::names(text(name)) {
+        for own in super::prelude::names(text(name)).into_iter().chain(prims::names_in(text(name))) {
             if !names.contains(&own) {
                 names.push(own);
             }
@@ -242,8 +260,8 @@ impl Context<'_> {
             let value = match self.host.global(full) {
                 Some(value) => value,
                 None if self.host.native(full).is_some() => Value::func(Function::Native(full)),
-                None => match super::prelude::value(self, full) {
-                    Ok(Some(value)) => value,
+                None => match (prims::keyword(text(full)), super::prelude::value(self, full)) {
+                    (Some(value), _) | (None, Ok(Some(value))) => value,
                     _ => continue,
                 },
             };
@@ -389,14 +407,24 @@ impl Context<'_> {
         keyed_only: bool,
         frame: &mut Frame,
     ) -> Walk {
+        let names = unique_names(keys.iter().chain(columns).map(|(name, _)| name.unwrap_or(prims::name("x"))))?;
+        let is_hole = |node: &Node| matches!(&node.kind, Kind::Seq(body) if body.is_empty());
+        if keyed_only && keys.iter().any(|(_, node)| is_hole(node)) {
+            let mut held = Vec::with_capacity(keys.len());
+            for (_, node) in keys.iter().rev() {
+                held.push(if is_hole(node) { None } else { Some(self.eval(node, frame)?) });
+            }
+            held.reverse();
+            let with_names = project(prims::glyph("!"), vec![Some(Value::symbols(names)), None]);
+            let parts = vec![with_names, project(prims::glyph("enlist"), held)];
+            return Ok(Value::func(Function::Composition(parts)));
+        }
         let mut fields = Vec::with_capacity(keys.len() + columns.len());
-        for (name, node) in keys.iter().chain(columns).rev() {
-            let value = self.eval(node, frame)?;
-            fields.push((name.unwrap_or(prims::name("x")), value));
+        for ((_, node), name) in keys.iter().chain(columns).rev().zip(names.iter().rev()) {
+            fields.push((*name, self.eval(node, frame)?));
         }
         fields.reverse();
         if keyed_only {
-            let names = fields.iter().map(|(n, _)| *n).collect();
             return Ok(Value::dict(
                 Value::symbols(names),
                 Value::collapse(fields.into_iter().map(|(_, v)| v).collect()),
@@ -412,6 +440,21 @@ impl Context<'_> {
         let keys = columns_of(self, fields, rows)?;
         Ok(Value::dict(keys, values))
     }
+}
+
+/// Names in order, those that come again with a number behind them.
+fn unique_names(given: impl Iterator<Item = Sym>) -> Result<Vec<Sym>, QError> {
+    let mut out: Vec<Sym> = Vec::new();
+    for name in given {
+        let mut unique = name;
+        let mut number = 0;
+        while out.contains(&unique) {
+            number += 1;
+            unique = super::parse::symbol(&[text(name), number.to_string().as_bytes()].concat())?;
+        }
+        out.push(unique);
+    }
+    Ok(out)
 }
 
 /// A table of these columns; atoms are repeated.

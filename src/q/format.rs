@@ -179,7 +179,7 @@ pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\t' => out.extend_from_slice(b"\\t"),
             b'\r' => out.extend_from_slice(b"\\r"),
-            0..=31 | 127 => out.extend_from_slice(format!("\\{c:03o}").as_bytes()),
+            0..=31 | 127.. => out.extend_from_slice(format!("\\{c:03o}").as_bytes()),
             c => out.push(*c),
         }
     }

@@ -31,7 +31,8 @@ pub(super) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<V
     }
     match first {
         Value::Null => iterate::map(context, x, |c, item| deep(c, &item, rest)),
-        list @ Value::Vector(_) => iterate::map(context, list, |c, i| {
+        // One of several keys that are lists: each in turn.
+        list @ (Value::Vector(_) | Value::Table(_)) => iterate::map(context, list, |c, i| {
             let item = one(c, x, &i)?;
             deep(c, &item, rest)
         }),
@@ -98,6 +99,9 @@ fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QE
 
 fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError> {
     if let (Value::Table(keys), values) = (&d.keys, &d.values) {
+        if d.sorted {
+            return stepped(context, keys, values, i);
+        }
         return from_keyed(context, keys, values, i);
     }
     match (&d.keys, i) {
@@ -121,6 +125,27 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
     }
 }
 
+/// A keyed table whose keys are steps: the row at or before.
+fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
+    let wanted = match i {
+        Value::Table(t) => Value::Table(t.clone()),
+        Value::Dict(_) => i.clone(),
+        Value::Vector(v) if keys.columns.len() == 1 => Value::table(Table::new(keys.names.clone(), vec![v.clone()])),
+        other => {
+            let row = super::tables::row_table(
+                keys,
+                &if other.is_scalar() { other.clone().enlist() } else { other.clone() },
+            )?;
+            Value::table(row).at(0)
+        }
+    };
+    let rows = super::sets::bin(context, Value::table(keys.clone()), wanted)?;
+    match &rows {
+        Value::Vector(v) => Ok(values.gather(&super::index::rows(&v.items).unwrap_or_default())),
+        atom => Ok(values.at(atom.as_long().and_then(|r| usize::try_from(r).ok()).unwrap_or(usize::MAX))),
+    }
+}
+
 /// A keyed table's rows: by a key (for one key column), a list of keys, a dictionary or a table.
 fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
     match i {
@@ -135,6 +160,10 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
         },
         Value::Vector(v) if keys.columns.len() == 1 => {
             let column = keys.columns.first().ok_or(QError::named("type"))?;
+            let (own, asked) = (column.items.plain().type_number(), v.items.plain().type_number());
+            if own != asked && (own == 11 || asked == 11) && asked != 0 && own != 0 {
+                return Err(QError::named("length"));
+            }
             Ok(values.gather(&find::positions(context, column, v)?))
         }
         list @ Value::Vector(v) => {

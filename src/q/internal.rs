@@ -47,6 +47,7 @@ pub(super) fn value(context: &mut Context, x: Value) -> Result {
         _ if x.is_enumerated() => Ok(x.plain()),
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => super::message(context, &x),
         Value::Vector(Vector { items: Items::Sym(s), .. }) if !s.is_empty() => super::message(context, &x),
+        Value::Null => Ok(Value::Long(0)),
         Value::Func(f) => match &**f {
             Function::View(lambda) => super::views::parts(context, lambda),
             _ => parts(f, &x),
@@ -196,6 +197,10 @@ pub(super) fn query(context: &mut Context, mut a: Vec<Value>) -> Result {
                 _ => super::sets::find_in(context, x, y),
             }
         }
+        3 if matches!(a.first(), Some(Value::Table(_))) => {
+            let (z, y) = (a.remove(2), a.remove(1));
+            super::tree::simple_exec(context, &a.remove(0), &y, &z)
+        }
         3 => {
             let (z, y) = (a.remove(2), a.remove(1));
             vector_conditional(context, &a.remove(0), &y, &z)
@@ -274,14 +279,58 @@ pub(super) fn q_ty(_: &mut Context, x: Value) -> Result {
     }))
 }
 
-/// `.Q.id x`: a name with only what names may have.
-pub(super) fn q_id(_: &mut Context, x: Value) -> Result {
-    match &x {
-        Value::Sym(s) => {
-            let clean: Vec<u8> =
-                text(*s).iter().filter(|c| c.is_ascii_alphanumeric() || **c == b'_').copied().collect();
-            Ok(Value::Sym(super::parse::symbol(&clean)?))
+/// A name of letters, digits and underscores that starts with a letter and is no word of the language.
+fn clean_name(name: Sym) -> std::result::Result<Sym, QError> {
+    let mut clean: Vec<u8> = text(name).iter().filter(|c| c.is_ascii_alphanumeric() || **c == b'_').copied().collect();
+    if !clean.first().is_some_and(u8::is_ascii_alphabetic) {
+        clean.insert(0, b'a');
+    }
+    if prims::keyword(&clean).is_some()
+        || matches!(
+            &clean[..],
+            b"select" | b"exec" | b"update" | b"delete" | b"from" | b"by" | b"if" | b"do" | b"while"
+        )
+    {
+        clean.push(b'1');
+    }
+    super::parse::symbol(&clean)
+}
+
+/// As [`clean_name`], with numbers behind those that come again.
+fn clean_names(names: &[Sym]) -> std::result::Result<Vec<Sym>, QError> {
+    let mut out: Vec<Sym> = Vec::with_capacity(names.len());
+    for name in names {
+        let clean = clean_name(*name)?;
+        let mut unique = clean;
+        let mut number = 0;
+        while out.contains(&unique) {
+            number += 1;
+            unique = super::parse::symbol(&[text(clean), number.to_string().as_bytes()].concat())?;
         }
+        out.push(unique);
+    }
+    Ok(out)
+}
+
+/// `.Q.id x`: a name with only what names may have.
+pub(super) fn q_id(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Sym(s) => Ok(Value::Sym(clean_name(*s)?)),
+        Value::Vector(Vector { items: Items::Sym(names), .. }) => Ok(Value::symbols(clean_names(names)?)),
+        Value::Table(t) => {
+            let names = clean_names(&t.names)?;
+            Ok(Value::table(crate::table::Table { sorted: t.sorted, names, columns: t.columns.clone() }))
+        }
+        Value::Dict(d) => match (&d.keys, &d.values) {
+            (Value::Table(_), Value::Table(_)) => {
+                let (keys, values) = (q_id(context, d.keys.clone())?, q_id(context, d.values.clone())?);
+                Ok(Value::dict(keys, values))
+            }
+            _ => {
+                let names = clean_names(d.keys.as_symbols().ok_or_else(type_error)?)?;
+                Ok(Value::dict(Value::symbols(names), d.values.clone()))
+            }
+        },
         _ => Err(type_error()),
     }
 }

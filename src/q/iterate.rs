@@ -193,10 +193,13 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     let mut out = Vec::new();
     let mut total = match seed {
         Some(seed) => seed,
-        None if count == 0 => return Ok(if scan { y.clone() } else { prims::fold_identity(f, y) }),
+        None if count == 0 => return Ok(prims::fold_identity(f, y)),
         None => {
             from = 1;
+            // What `,` starts from is the empty list.
             let first = y.at(0);
+            let first =
+                if scan && prims::name_of(f) == Some(",") && first.is_scalar() { first.enlist() } else { first };
             if scan {
                 out.push(first.clone());
             }
@@ -283,6 +286,26 @@ fn repeat(context: &mut Context, f: &Value, times: &Value, start: Value, scan: b
     }
 }
 
+/// `x b\y`: `{z+x*y}` over `b` and `y`.
+fn damped(context: &mut Context, b: &Value, x: Value, y: &Value, scan: bool) -> Result<Value, QError> {
+    use super::arith::{Op, atomic};
+    use crate::kernel::zip::Arithmetic;
+    if !b.is_scalar() && b.count() != y.count() {
+        return Err(QError::named("length"));
+    }
+    let mut total = x;
+    let mut out = Vec::with_capacity(y.count());
+    for i in 0..y.count() {
+        context.tick()?;
+        let product = atomic(context, Op::Arithmetic(Arithmetic::Multiply), &total, &b.at(i))?;
+        total = atomic(context, Op::Arithmetic(Arithmetic::Add), &y.at(i), &product)?;
+        if scan {
+            out.push(total.clone());
+        }
+    }
+    Ok(if scan { Value::collapse(out) } else { total })
+}
+
 /// A list or dictionary as the function of an accumulator: follow it until it repeats.
 fn walk_data(context: &mut Context, data: &Value, mut arguments: Vec<Value>, scan: bool) -> Result<Value, QError> {
     match arguments.len() {
@@ -290,6 +313,11 @@ fn walk_data(context: &mut Context, data: &Value, mut arguments: Vec<Value>, sca
         2 => {
             let y = arguments.remove(1);
             let x = arguments.remove(0);
+            // Numbers as the function: each item is added to what went before times its number.
+            let numbers = matches!(data, Value::Float(_) | Value::Vector(Vector { items: Items::Float(_), .. }));
+            if numbers && !y.is_scalar() {
+                return damped(context, data, x, &y, scan);
+            }
             let deep = matches!(data, Value::Vector(Vector { items: Items::List(_), .. }));
             if deep && !y.is_scalar() {
                 let mut total = x;

@@ -109,6 +109,7 @@ impl Lexer<'_> {
                     self.at += 1;
                 }
             }
+            0 => return Err(QError::named("char").place(u32::try_from(start).unwrap_or(u32::MAX))),
             b'"' => self.string(spaced)?,
             b'`' => self.symbols(spaced)?,
             b'(' | b'[' | b'{' => {
@@ -130,7 +131,7 @@ impl Lexer<'_> {
             _ if self.number_starts() => self.numbers(spaced)?,
             c if is_name_start(c) || (c == b'.' && is_name_start(self.peek(1))) => {
                 self.at += 1;
-                while is_name(self.peek(0)) {
+                while is_name(self.peek(0)) && !(self.peek(0) == 0xc2 && self.peek(1) == 0xa0) {
                     self.at += 1;
                 }
                 let symbol =
@@ -242,8 +243,12 @@ impl Lexer<'_> {
             parts.push(text.get(self.at..end).unwrap_or_default());
             self.at = end;
             let mut next = end;
-            while text.get(next).is_some_and(|c| *c == b' ' || *c == b'\t') {
-                next += 1;
+            loop {
+                match text.get(next..).unwrap_or_default() {
+                    [b' ' | b'\t', ..] => next += 1,
+                    [0xc2, 0xa0, ..] => next += 2,
+                    _ => break,
+                }
             }
             let here = std::mem::replace(&mut self.at, next);
             let operator = matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && !is_digit(self.peek(2));

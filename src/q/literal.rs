@@ -25,7 +25,14 @@ pub fn numbers(parts: &[&[u8]]) -> Option<Value> {
         Some(number) => number,
         None => *kinds.iter().max_by_key(|k| rank(**k))?,
     };
-    let values: Vec<Value> = parts.iter().map(|p| single(p, Some(number))).collect::<Option<_>>()?;
+    // `0n` and `0w` stand for the null and infinity of whatever type the others have.
+    let upper = |p: &&[u8]| match (*p, number) {
+        (b"0n", 5..=7) => b"0N".to_vec(),
+        (b"0w", 5..=7) => b"0W".to_vec(),
+        (b"-0w", 5..=7) => b"-0W".to_vec(),
+        (other, _) => other.to_vec(),
+    };
+    let values: Vec<Value> = parts.iter().map(|p| single(&upper(p), Some(number))).collect::<Option<_>>()?;
     Items::collapse(values).ok().map(Value::from)
 }
 

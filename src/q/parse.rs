@@ -16,7 +16,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Stops {
     pub comma: bool,
-    pub words: bool,
+    /// At `by` and `from`.
+    pub from: bool,
+    /// At `where`, which is a function before `from`.
+    pub filters: bool,
 }
 
 pub(super) struct Parser<'a> {
@@ -155,7 +158,8 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Token::End | Token::Semicolon | Token::Close(_) => true,
             Token::Glyph(",") => self.stops.comma,
-            Token::Name(b"by" | b"from" | b"where") => self.stops.words,
+            Token::Name(b"by" | b"from") => self.stops.from,
+            Token::Name(b"where") => self.stops.filters,
             _ => false,
         }
     }
@@ -268,7 +272,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Token::Glyph(_) => {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
-                !bracket
+                !bracket || self.derived_follows()
             }
             Token::Name(name) if prims::keyword(name).is_some_and(|k| prims::is_infix(&k)) => true,
             _ => {
@@ -278,26 +282,39 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a lambda, a bracketed function or a name with an iterator touching it comes next.
+    /// Whether a lambda, a bracketed function, a name or an operator, with brackets behind it or not, comes next, and an
+    /// iterator touches it.
     fn derived_follows(&self) -> bool {
+        if matches!(self.peek(), Token::Literal(_)) {
+            return false;
+        }
+        let Some(mut ahead) = self.behind(0) else { return false };
+        while self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'['))) {
+            match self.behind(ahead) {
+                Some(next) => ahead = next,
+                None => return false,
+            }
+        }
+        self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_)))
+            && self.infix_after_iterators(ahead)
+    }
+
+    /// How far ahead the token, or the bracket with all that is in it, that stands `ahead` is over.
+    fn behind(&self, ahead: usize) -> Option<usize> {
         let mut depth = 0usize;
-        let mut ahead = 0;
+        let mut ahead = ahead;
         loop {
-            let Some(placed) = self.tokens.get(self.at + ahead) else { return false };
-            match placed.token {
-                Token::Open(b'(' | b'{') | Token::Open(_) if depth > 0 || ahead == 0 => depth += 1,
+            match self.tokens.get(self.at + ahead)?.token {
+                Token::Open(_) => depth += 1,
                 Token::Close(_) => depth = depth.saturating_sub(1),
-                Token::End => return false,
+                Token::End => return None,
                 _ => {}
             }
             ahead += 1;
             if depth == 0 {
-                break;
+                return Some(ahead);
             }
         }
-        self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_)))
-            && !matches!(self.peek(), Token::Literal(_))
-            && self.infix_after_iterators(ahead)
     }
 
     /// `f/[…]` is applied by its brackets; `f/` without them is infix.
@@ -594,7 +611,8 @@ impl<'a> Parser<'a> {
             self.advance();
         }
         if name.is_some() && self.at_end() {
-            return Ok((name, Node::new(self.position(), Kind::Const(Value::Null))));
+            // Nothing where a value could stand: a hole.
+            return Ok((name, Node::new(self.position(), Kind::Seq(Vec::new()))));
         }
         Ok((name, self.expression()?))
     }

@@ -16,6 +16,15 @@ pub(super) fn verb(name: &[u8]) -> Option<Verb> {
     })
 }
 
+type Fields = [(Option<crate::table::Sym>, Node)];
+
+/// A name that is both a column's and a group's.
+fn repeated(columns: &Fields, by: &Fields) -> Option<crate::table::Sym> {
+    let name = |(name, node): &(Option<crate::table::Sym>, Node)| name.or_else(|| super::resolve::column_name(node));
+    let groups: Vec<_> = by.iter().filter_map(name).collect();
+    columns.iter().filter_map(name).find(|n| groups.contains(n))
+}
+
 impl Parser<'_> {
     /// A template from its first word.
     pub(super) fn query(&mut self, verb: Verb) -> Result<Node, QError> {
@@ -27,11 +36,12 @@ impl Parser<'_> {
             self.advance();
             (limit, order) = self.bracketed(Self::limits)?;
         }
-        let distinct = self.is_word(b"distinct");
+        // Of an exec it is a function of the first column.
+        let distinct = verb == Verb::Select && self.is_word(b"distinct");
         if distinct {
             self.advance();
         }
-        self.stops = Stops { comma: true, words: true };
+        self.stops = Stops { comma: true, from: true, filters: false };
         let columns = if self.is_word(b"from") || self.is_word(b"by") { Vec::new() } else { self.phrase()? };
         let by = if self.is_word(b"by") {
             self.advance();
@@ -43,15 +53,22 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         self.advance();
-        self.stops = Stops { comma: outer.comma, words: true };
+        self.stops = Stops { comma: outer.comma, from: outer.from, filters: true };
         let from = self.expression()?;
         let mut filters = Vec::new();
         if self.is_word(b"where") {
             self.advance();
-            self.stops = Stops { comma: true, words: outer.words };
+            self.stops = Stops { comma: true, from: outer.from, filters: outer.filters };
             filters = self.phrase()?.into_iter().map(|(_, node)| node).collect();
         }
         self.stops = outer;
+        if verb == Verb::Select
+            && let Some(by) = &by
+            && let Some(name) = repeated(&columns, by)
+        {
+            let name = String::from_utf8_lossy(crate::table::symbol::text(name)).into_owned();
+            return Err(QError::signal(format!("dup names for cols/groups {name}").into_bytes()));
+        }
         let query = Query { verb, distinct, limit, order, columns, by, from, filters };
         Ok(Node::new(at, Kind::Query(Box::new(query))))
     }

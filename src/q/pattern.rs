@@ -36,51 +36,75 @@ pub(super) fn targets(node: &Node, add: &mut impl FnMut(Sym)) {
     visit(node, add);
 }
 
+/// What a pattern will assign once all of it has matched.
+#[derive(Default)]
+struct Found<'a> {
+    names: Vec<(&'a Node, Value)>,
+    /// Items by index: the name, the indices, the item.
+    items: Vec<(&'a Node, &'a [Option<Node>], Value)>,
+}
+
 impl Context<'_> {
-    /// Gives the names of `pattern` their values. The value, as filters have changed it.
+    /// Gives the names of `pattern` their values, or none of them. The value, as filters have changed it.
     pub(super) fn bind(&mut self, pattern: &Node, value: Value, frame: &mut Frame) -> Walk {
+        let mut found = Found::default();
+        let value = self.take_apart(pattern, value, frame, &mut found)?;
+        for (name, held) in found.names {
+            self.store(name, held, frame)?;
+        }
+        for (name, indices, held) in found.items {
+            self.bind_at(name, indices, held, frame)?;
+        }
+        Ok(value)
+    }
+
+    fn take_apart<'a>(&mut self, pattern: &'a Node, value: Value, frame: &mut Frame, found: &mut Found<'a>) -> Walk {
         self.enter()?;
         match &pattern.kind {
             Kind::Const(Value::Null) => Ok(value),
             Kind::Const(wanted) if same(wanted, &value)? => Ok(value),
             Kind::Const(_) => Err(no_match()),
             Kind::Local(_) | Kind::Global(_) => {
-                self.store(pattern, value.clone(), frame)?;
+                found.names.push((pattern, value.clone()));
                 Ok(value)
             }
             Kind::List(items) => {
                 let items: Vec<Option<&Node>> = items.iter().map(Some).collect();
-                self.bind_items(&items, value, frame)
+                self.bind_items(&items, value, frame, found)
             }
             Kind::Return(filter) => {
                 let filter = self.eval(filter, frame)?;
                 Ok(self.filter(&filter, value)?)
             }
-            Kind::Assign(inner) => self.bind_filtered(inner, value, frame),
+            Kind::Assign(inner) => self.bind_filtered(inner, value, frame, found),
             Kind::Table { keys, columns, keyed_only } => {
                 let fields: Vec<&(Option<Sym>, Node)> = keys.iter().chain(columns).collect();
-                self.bind_fields(&fields, *keyed_only, value, frame)
+                self.bind_fields(&fields, *keyed_only, value, frame, found)
             }
             Kind::Apply(f, arguments) => match &f.kind {
                 Kind::Const(f) if prims::name_of(f) == Some("enlist") => {
                     let items: Vec<Option<&Node>> = arguments.iter().map(Option::as_ref).collect();
-                    self.bind_items(&items, value, frame)
+                    self.bind_items(&items, value, frame, found)
                 }
                 Kind::Const(f) if prims::name_of(f) == Some("flip") => {
                     let [Some(inner)] = &arguments[..] else { return Err(no_match()) };
                     let turned = super::shape::flip(self, value.clone())?;
-                    self.bind(inner, turned, frame)?;
+                    self.take_apart(inner, turned, frame, found)?;
                     Ok(value)
                 }
                 Kind::Const(f) if prims::is_glyph(f, "!") => {
                     let [keys, values] = &arguments[..] else { return Err(no_match()) };
-                    self.bind_dict(keys.as_ref(), values.as_ref(), value, frame)
+                    self.bind_dict(keys.as_ref(), values.as_ref(), value, frame, found)
                 }
-                Kind::Local(_) | Kind::Global(_) => self.bind_at(f, arguments, value, frame),
+                Kind::Local(_) | Kind::Global(_) => {
+                    found.items.push((f, arguments, value.clone()));
+                    Ok(value)
+                }
                 _ => Err(no_match()),
             },
             Kind::Seq(body) => match &body[..] {
-                [inner] => self.bind(inner, value, frame),
+                [] => Ok(value),
+                [inner] => self.take_apart(inner, value, frame, found),
                 _ => Err(no_match()),
             },
             _ => Err(no_match()),
@@ -88,14 +112,20 @@ impl Context<'_> {
     }
 
     /// `(…;…)`: as many items as names.
-    fn bind_items(&mut self, items: &[Option<&Node>], value: Value, frame: &mut Frame) -> Walk {
+    fn bind_items<'a>(
+        &mut self,
+        items: &[Option<&'a Node>],
+        value: Value,
+        frame: &mut Frame,
+        found: &mut Found<'a>,
+    ) -> Walk {
         if !value.is_scalar() && value.count() != items.len() {
             return Err(QError::named("length").into());
         }
         let mut out = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
             out.push(match item {
-                Some(node) => self.bind(node, value.at(i), frame)?,
+                Some(node) => self.take_apart(node, value.at(i), frame, found)?,
                 None => value.at(i),
             });
         }
@@ -103,10 +133,10 @@ impl Context<'_> {
     }
 
     /// `name:filter`, `(…):filter`.
-    fn bind_filtered(&mut self, inner: &Assign, value: Value, frame: &mut Frame) -> Walk {
+    fn bind_filtered<'a>(&mut self, inner: &'a Assign, value: Value, frame: &mut Frame, found: &mut Found<'a>) -> Walk {
         let filter = self.eval(&inner.value, frame)?;
         let value = self.filter(&filter, value)?;
-        self.bind(&inner.target, value, frame)
+        self.take_apart(&inner.target, value, frame, found)
     }
 
     /// `name[i]` as a target.
@@ -125,7 +155,14 @@ impl Context<'_> {
     }
 
     /// `keys!values`: known keys are looked up, names take what is there.
-    fn bind_dict(&mut self, keys: Option<&Node>, values: Option<&Node>, value: Value, frame: &mut Frame) -> Walk {
+    fn bind_dict<'a>(
+        &mut self,
+        keys: Option<&'a Node>,
+        values: Option<&'a Node>,
+        value: Value,
+        frame: &mut Frame,
+        found: &mut Found<'a>,
+    ) -> Walk {
         let Value::Dict(d) = &value else { return Err(QError::named("type").into()) };
         let held = match keys.map(|k| &k.kind) {
             Some(Kind::Const(wanted)) => {
@@ -137,31 +174,33 @@ impl Context<'_> {
             }
             Some(_) => {
                 if let Some(keys) = keys {
-                    self.bind(keys, d.keys.clone(), frame)?;
+                    self.take_apart(keys, d.keys.clone(), frame, found)?;
                 }
                 d.values.clone()
             }
             None => d.values.clone(),
         };
         if let Some(values) = values {
-            self.bind(values, held, frame)?;
+            self.take_apart(values, held, frame, found)?;
         }
         Ok(value)
     }
 
     /// `([k:a]b:c)`: items of a dictionary or columns of a table by name.
-    fn bind_fields(
+    fn bind_fields<'a>(
         &mut self,
-        fields: &[&(Option<Sym>, Node)],
+        fields: &[&'a (Option<Sym>, Node)],
         dictionary: bool,
         value: Value,
         frame: &mut Frame,
+        found: &mut Found<'a>,
     ) -> Walk {
         let source = match &value {
             Value::Dict(d) if d.keyed().is_some() && !dictionary => super::tables::unkey(&value)?,
             Value::Dict(_) | Value::Table(_) => value.clone(),
             _ => return Err(QError::named("type").into()),
         };
+        let mut changed = value.clone();
         for (name, node) in fields {
             let name = name.ok_or_else(no_match)?;
             let held = match &source {
@@ -172,9 +211,12 @@ impl Context<'_> {
                 Value::Table(t) => t.column(name).cloned().ok_or_else(no_match)?.into(),
                 _ => return Err(no_match()),
             };
-            self.bind(node, held, frame)?;
+            let taken = self.take_apart(node, held.clone(), frame, found)?;
+            if !same(&taken, &held)? {
+                changed = amend::set(changed, &Value::Sym(name), taken)?;
+            }
         }
-        Ok(value)
+        Ok(changed)
     }
 
     /// A filter is a type's letter (upper case for a list of it), or a function of the value.

@@ -447,6 +447,12 @@ pub(super) fn keywords() -> Vec<Sym> {
     words.map(|p| name(p.name)).collect()
 }
 
+/// Short names of the primitives of a namespace (`.j`).
+pub(super) fn names_in(space: &[u8]) -> Vec<Sym> {
+    let inside = |p: &Primitive| p.name.as_bytes().strip_prefix(space)?.strip_prefix(b".").and_then(|n| intern(n).ok());
+    if space.is_empty() { Vec::new() } else { PRIMITIVES.iter().filter_map(inside).collect() }
+}
+
 /// The primitive with a code on the wire; those of kdb+ that are not here are kept as their code.
 pub(super) fn by_code(kind: u8, code: u8) -> Value {
     if (kind, code) == (101, 0) {
@@ -542,10 +548,11 @@ pub(super) fn fold_identity(f: &Value, y: &Value) -> Value {
         Some(",") => y.clone(),
         Some("&") => Value::Long(i64::MAX),
         Some("|") => Value::Long(-i64::MAX),
-        _ => match y {
+        Some(_) => match y {
             Value::Vector(v) if !matches!(v.items, Items::List(_)) => v.items.missing(),
             _ => Value::empty(),
         },
+        None => Value::empty(),
     }
 }
 

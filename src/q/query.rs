@@ -386,7 +386,7 @@ fn per_group(
     selected: &Selected,
     grouped: &mut Grouped,
     frame: &mut Frame,
-) -> Walk<Vector> {
+) -> Walk<Value> {
     let n = grouped.groups.firsts.len();
     if let Some((aggregate, arguments)) = as_aggregate(node)
         && arguments.iter().all(|a| is_row_wise(a))
@@ -412,10 +412,19 @@ fn per_group(
         context.tick()?;
         out.push(within(context, &selected.table, Some(&rows), |c| c.eval(node, frame))?);
     }
-    match Value::collapse(out) {
-        Value::Vector(v) => Ok(v),
-        other => Ok(other.into_vector().ok_or(QError::named("type"))?),
-    }
+    Ok(Value::collapse(out))
+}
+
+/// As [`per_group`], as a column.
+fn group_column(
+    context: &mut Context,
+    node: &Node,
+    selected: &Selected,
+    grouped: &mut Grouped,
+    frame: &mut Frame,
+) -> Walk<Vector> {
+    let value = per_group(context, node, selected, grouped, frame)?;
+    Ok(value.into_vector().ok_or(QError::named("type"))?)
 }
 
 fn grouped_select(
@@ -443,7 +452,7 @@ fn grouped_select(
         let mut columns = Vec::with_capacity(query.columns.len());
         for (_, node) in &query.columns {
             context.check()?;
-            columns.push(per_group(context, node, selected, &mut grouped, frame)?);
+            columns.push(group_column(context, node, selected, &mut grouped, frame)?);
         }
         (names(&query.columns)?, columns)
     };
@@ -455,19 +464,25 @@ fn grouped_select(
 }
 
 fn exec(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {
+    if let Some([(None, Node { kind: Kind::Const(Value::Bool(false)), .. })]) = query.by.as_deref() {
+        return select(context, &Query { verb: Verb::Select, by: None, ..query.clone() }, selected, frame);
+    }
     if let Some(by) = &query.by {
         let mut grouped = group(context, by, selected, frame)?;
         let key_names = names(by)?;
         let keys: Value = match &grouped.keys[..] {
-            [only] if by.first().is_some_and(|(name, _)| name.is_none()) || by.len() == 1 => only.clone().into(),
+            [only] if by.first().is_some_and(|(name, _)| name.is_none()) => only.clone().into(),
             _ => Value::table(Table::new(key_names, grouped.keys.clone())),
         };
+        if let [(None, node)] = &query.columns[..] {
+            let values = per_group(context, node, selected, &mut grouped, frame)?;
+            return Ok(Value::dict(keys, values));
+        }
         let mut columns = Vec::with_capacity(query.columns.len());
         for (_, node) in &query.columns {
-            columns.push(per_group(context, node, selected, &mut grouped, frame)?);
+            columns.push(group_column(context, node, selected, &mut grouped, frame)?);
         }
         let values: Value = match <[Vector; 1]>::try_from(columns) {
-            Ok([only]) if query.columns.first().is_some_and(|(name, _)| name.is_none()) => only.into(),
             Ok(one) => Value::table(Table::new(names(&query.columns)?, one.to_vec())),
             Err(columns) => Value::table(Table::new(names(&query.columns)?, columns)),
         };

@@ -53,6 +53,18 @@ impl Session {
 
     /// Evaluates a line of the console; what it prints, result and error included.
     pub fn line(&mut self, line: &[u8], limits: &Limits) -> Vec<u8> {
+        if let Some(handler) = self.input_handler()
+            && !line.trim_ascii().starts_with(b"\\")
+        {
+            let text = Value::chars([line, b"\n"].concat());
+            let result = super::apply(self, &handler, &[text], limits);
+            let mut out = self.take_printed();
+            match result {
+                Ok(value) => out.extend_from_slice(value.as_text().unwrap_or_default()),
+                Err(error) => out.extend_from_slice(&error.shown()),
+            }
+            return out;
+        }
         let result = eval_line(self, line, limits);
         let mut out = self.take_printed();
         match result {
@@ -63,6 +75,13 @@ impl Session {
             }
         }
         out
+    }
+}
+
+impl Session {
+    /// `.z.pi`: what a line of the console is given to, where it is set.
+    fn input_handler(&self) -> Option<Value> {
+        self.globals.get(&symbol(b".z.pi").ok()?).cloned()
     }
 }
 

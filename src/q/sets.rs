@@ -8,7 +8,7 @@ use super::iterate;
 use super::matches::same;
 use super::shape::{Result, join, listed, type_error};
 use crate::table::symbol::text;
-use crate::table::{Items, Value, Vector};
+use crate::table::{Items, Table, Value, Vector};
 
 pub(super) fn distinct(_: &mut Context, x: Value) -> Result {
     if x.is_scalar() {
@@ -117,6 +117,10 @@ pub(super) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(a), Value::Vector(b)) => {
             let (deep_x, deep_y) = (matches!(a.items, Items::List(_)), matches!(b.items, Items::List(_)));
+            let integers = matches!(b.items.type_number(), 5..=7);
+            if matches!(a.items, Items::Float(_) | Items::Real(_)) && integers && b.len() != 1 {
+                return Err(type_error());
+            }
             if deep_y && !b.is_empty() && depth(&x) <= depth(&b.items.get(0)) {
                 // As deep as an item of the right side: it is sought as one.
                 return Ok(Value::Bool(find::position(&y, &x)?.is_some()));
@@ -191,15 +195,55 @@ pub(super) fn except(context: &mut Context, x: Value, y: Value) -> Result {
     keep(context, &x, &y, false)
 }
 
-pub(super) fn bin(_: &mut Context, x: Value, y: Value) -> Result {
-    searched(x, y, find::bin)
+pub(super) fn bin(context: &mut Context, x: Value, y: Value) -> Result {
+    searched(context, x, y, find::bin)
 }
 
-pub(super) fn binr(_: &mut Context, x: Value, y: Value) -> Result {
-    searched(x, y, find::binr)
+pub(super) fn binr(context: &mut Context, x: Value, y: Value) -> Result {
+    searched(context, x, y, find::binr)
 }
 
-fn searched(x: Value, y: Value, search: fn(&Value, &Value) -> std::result::Result<Vec<i64>, QError>) -> Result {
+type Search = fn(&Value, &Value) -> std::result::Result<Vec<i64>, QError>;
+
+/// Rows of a table whose columns but the last are equal to a row's, and the place of its last item among theirs.
+fn searched_rows(context: &mut Context, t: &Table, y: &Value, search: Search) -> Result {
+    let Value::Table(wanted) = y else {
+        let Value::Dict(d) = y else { return Err(type_error()) };
+        let row = super::tables::row_table(t, &Value::Dict(d.clone()))?;
+        return Ok(searched_rows(context, t, &Value::table(row), search)?.at(0));
+    };
+    let (Some(last), Some((last_name, names))) = (t.columns.last(), t.names.split_last()) else {
+        return Err(type_error());
+    };
+    let before = |t: &Table| -> std::result::Result<Table, QError> {
+        let columns = names.iter().map(|n| index::column(t, *n).cloned());
+        Ok(Table::new(names.to_vec(), columns.collect::<std::result::Result<_, _>>()?))
+    };
+    let groups = find::row_groups(&before(t)?.columns);
+    let members = groups.members();
+    let at = find::table_positions(context, &before(t)?.rows(&groups.firsts), &before(wanted)?)?;
+    let sought = index::column(wanted, *last_name)?;
+    let mut out = Vec::with_capacity(at.len());
+    for (i, group) in at.iter().enumerate() {
+        context.tick()?;
+        let rows = usize::try_from(*group).ok().and_then(|g| members.get(g)).map(Vec::as_slice).unwrap_or_default();
+        let within: Value = last.items.gather(rows).into();
+        let place = search(&within, &sought.items.get(i).enlist())?.first().copied().unwrap_or(-1);
+        let row = usize::try_from(place).ok().and_then(|p| rows.get(p));
+        out.push(row.map_or(i64::MIN, |r| i64::from(*r)));
+    }
+    Ok(Value::longs(out))
+}
+
+fn searched(context: &mut Context, x: Value, y: Value, search: Search) -> Result {
+    match &x {
+        Value::Table(t) => return searched_rows(context, t, &y, search),
+        Value::Dict(d) => {
+            let at = searched(context, d.values.clone(), y, search)?;
+            return index::one(context, &d.keys, &at);
+        }
+        _ => {}
+    }
     if y.is_scalar() {
         return Ok(Value::Long(search(&x, &y.enlist())?.first().copied().unwrap_or(-1)));
     }

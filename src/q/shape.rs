@@ -143,6 +143,10 @@ pub(super) fn join(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(x), y) if y.is_atom() => x.items.join(&y.to_items()).into(),
         (x, Value::Vector(y)) if x.is_atom() => x.to_items().join(&y.items).into(),
+        (x, Value::Dict(d)) if d.keyed().is_none() && x.is_atom() => return Err(type_error()),
+        (Value::Vector(v), Value::Dict(d)) if d.keyed().is_none() && !matches!(v.items, Items::List(_)) => {
+            return Err(type_error());
+        }
         (x, y) => {
             let mut all = if x.is_scalar() || matches!(x, Value::Dict(_)) { vec![x] } else { x.items() };
             if y.is_scalar() || matches!(y, Value::Dict(_)) {
@@ -278,6 +282,7 @@ pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             let rows = super::find::all(context, &d.keys, &keys)?;
             Ok(Value::dict(keys, d.values.gather(&rows)))
         }
+        (_, Value::Table(_)) if matches!(x, Value::Sym(_)) => return Err(type_error()),
         (_, Value::Table(t)) if x.as_symbols().is_some() => {
             let gone = x.as_symbols().unwrap_or_default();
             let mut out = Table::new(Vec::new(), Vec::new());

@@ -62,8 +62,10 @@ fn lines(value: &Value, most: usize, precision: u8) -> Lines {
             }
             (Value::Table(k), values) => {
                 let left = table_block(k, most, precision);
-                let mut right: Lines = vec![Vec::new(), vec![b'-']];
-                right.extend(column(values, most, precision));
+                let cells = column(values, most, precision);
+                let wide = cells.iter().map(|l| width(l)).max().unwrap_or(1);
+                let mut right: Lines = vec![Vec::new(), vec![b'-'; wide]];
+                right.extend(cells);
                 beside(left, right)
             }
             (keys, Value::Table(v)) => {
@@ -92,9 +94,9 @@ fn beside(left: Lines, right: Lines) -> Lines {
     out
 }
 
-/// Characters, not bytes: text may be UTF-8.
+/// In bytes, as kdb+ counts: text beyond ASCII is narrower on the screen than its columns.
 fn width(line: &[u8]) -> usize {
-    line.iter().filter(|c| **c & 0xc0 != 0x80).count()
+    line.len()
 }
 
 fn pad(mut lines: Lines) -> Lines {

@@ -87,6 +87,9 @@ fn rows_of(x: &Value, descending: bool) -> std::result::Result<Vec<u32>, QError>
 }
 
 fn grade(context: &mut Context, x: Value, descending: bool) -> Result {
+    if x.is_scalar() {
+        return Err(QError::named("rank"));
+    }
     let rows = rows_of(&x, descending)?;
     match &x {
         Value::Dict(d) => index::one(context, &d.keys, &Value::longs(rows.into_iter().map(i64::from).collect())),
@@ -108,6 +111,16 @@ pub(super) fn asc(_: &mut Context, x: Value) -> Result {
     }
     let rows = rows_of(&x, false)?;
     let sorted = x.gather(&rows);
+    if let Value::Dict(d) = &sorted
+        && let (keys, Value::Table(values)) = (&d.keys, &d.values)
+    {
+        let mut values = (**values).clone();
+        let attr = if values.columns.len() > 1 { Attr::Parted } else { Attr::Sorted };
+        if let Some(first) = values.columns.first_mut() {
+            first.attr = attr;
+        }
+        return Ok(Value::dict(keys.clone(), Value::table(values)));
+    }
     Ok(match sorted {
         Value::Vector(v) if !matches!(v.items, Items::List(_)) || !v.is_empty() => {
             Vector { attr: Attr::Sorted, items: v.items }.into()

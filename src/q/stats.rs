@@ -23,6 +23,16 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
         Value::Vector(Vector { items: Items::List(l), .. }) => {
             let Some(op) = op else {
                 return match what {
+                    // Of a mixed list every item counts, nulls too.
+                    Aggregate::Avg if l.iter().all(Value::is_atom) => {
+                        let plain = super::cast::to(context, 9, &x)?;
+                        let total = reduce(context, plain, Aggregate::Sum, None)?;
+                        arith::atomic(context, Op::Divide, &total, &Value::Long(l.len() as i64))
+                    }
+                    _ if l.iter().all(Value::is_atom) => {
+                        let plain = super::cast::to(context, 9, &x)?;
+                        reduce(context, plain, what, None)
+                    }
                     Aggregate::Avg => {
                         let total = reduce(context, x.clone(), Aggregate::Sum, prims::op("+"))?;
                         arith::atomic(context, Op::Divide, &total, &Value::Long(l.len() as i64))

@@ -108,9 +108,12 @@ fn like_pieces(context: &mut Context, x: &Value, pieces: &[Piece]) -> Result {
             Ok(Value::Bool(matches(pieces, x.as_text().unwrap_or_default())))
         }
         Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() => Ok(Value::bools(Vec::new())),
-        Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) => {
+        Value::Vector(Vector { items: Items::List(l), .. })
+            if l.iter().all(|v| matches!(v, Value::Sym(_)) || v.as_text().is_some()) =>
+        {
             iterate::map(context, x, |c, item| like_pieces(c, &item, pieces))
         }
+        Value::Dict(_) => iterate::map(context, x, |c, item| like_pieces(c, &item, pieces)),
         _ => Err(type_error()),
     }
 }
@@ -149,6 +152,9 @@ pub(super) fn ssr(context: &mut Context, mut arguments: Vec<Value>) -> Result {
     let z = arguments.pop().ok_or_else(type_error)?;
     let y = arguments.pop().ok_or_else(type_error)?;
     let x = arguments.pop().ok_or_else(type_error)?;
+    if x.is_scalar() {
+        return Err(type_error());
+    }
     let subject = x.as_text().ok_or_else(type_error)?;
     let pieces = pattern(y.as_text().ok_or_else(type_error)?);
     let mut out = Vec::with_capacity(subject.len());
@@ -217,9 +223,37 @@ fn split<'a>(subject: &'a [u8], by: &[u8]) -> Vec<&'a [u8]> {
 
 /// `x vs y`: text cut at a separator, a symbol at its dots, a number into digits of a base or into bytes or bits.
 pub(super) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
+    // Bytes are cut as text is, by text or by bytes.
+    if let Value::Vector(Vector { items: Items::Byte(b), .. }) = &y
+        && (matches!(x, Value::Sym(_)) || x.as_text().is_some())
+    {
+        return vs(context, x, Value::chars(b.to_vec()));
+    }
+    if let (
+        Value::Byte(_) | Value::Vector(Vector { items: Items::Byte(_), .. }),
+        Value::Vector(Vector { items: Items::Byte(b), .. }),
+    ) = (&x, &y)
+    {
+        let by = match &x {
+            Value::Byte(one) => vec![*one],
+            Value::Vector(v) => match v.items.raw() {
+                Raw::U8(many) => many.to_vec(),
+                _ => return Err(type_error()),
+            },
+            _ => return Err(type_error()),
+        };
+        let pieces = split(b, &by).into_iter().map(|p| Items::Byte(p.to_vec().into()).into());
+        return Ok(Value::list(pieces.collect()));
+    }
     if let Value::Vector(Vector { items: Items::List(l), .. }) = &y
         && !l.is_empty()
     {
+        let numbers =
+            !matches!(x, Value::Sym(_) | Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }));
+        if numbers && l.iter().any(Value::is_atom) {
+            let flat = super::shape::raze(context, y.clone())?;
+            return vs(context, x, flat);
+        }
         return iterate::map(context, &y, |c, item| vs(c, x.clone(), item));
     }
     match (&x, &y) {

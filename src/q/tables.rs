@@ -203,9 +203,7 @@ pub(super) fn column_letter(column: &Vector) -> u8 {
         Items::List(l) => {
             let first = l.first().map(Value::type_number);
             match first {
-                Some(t @ 1..=19) if l.iter().all(|v| v.type_number() == t) => {
-                    cast::letter(t as i8).to_ascii_uppercase()
-                }
+                Some(t @ 1..=19) => cast::letter(t as i8).to_ascii_uppercase(),
                 _ => b' ',
             }
         }
@@ -332,7 +330,7 @@ pub(super) fn xcol(context: &mut Context, x: Value, y: Value) -> Result {
             let (old, new) =
                 (d.keys.as_symbols().ok_or_else(type_error)?, d.values.as_symbols().ok_or_else(type_error)?);
             for (old, new) in old.iter().zip(new) {
-                let at = out.names.iter().position(|n| n == old).ok_or_else(|| QError::signal(text(*old)))?;
+                let at = out.names.iter().position(|n| n == old).ok_or(QError::named("length"))?;
                 if let Some(name) = out.names.get_mut(at) {
                     *name = *new;
                 }
@@ -435,7 +433,8 @@ pub(super) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
         return Err(QError::named("length"));
     }
     // Of atoms, one row; of lists, as many as they are long. A column of lists takes a list as its item.
-    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if l.first().is_some_and(|v| !v.is_scalar()));
+    let one_row = values.first().is_some_and(Value::is_scalar);
+    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if l.first().map_or(one_row, |v| !v.is_scalar()));
     let is_batch = |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || v.type_number() == 0);
     let many = !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);
     let rows = if many { values.iter().find(|v| !v.is_scalar()).map_or(1, Value::count) } else { 1 };
@@ -479,7 +478,8 @@ pub(super) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QEr
     };
     for (old, new) in t.columns.iter().zip(&new.columns) {
         let (a, b) = (old.items.type_number(), new.items.type_number());
-        if a != b && a != 0 && !(b == 0 && new.is_empty()) {
+        let symbols = matches!((a, b), (20, 11) | (11, 20));
+        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols {
             return Err(type_error());
         }
     }
@@ -491,14 +491,111 @@ pub(super) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
         Value::Table(_) => upsert_value(context, x, &y, true),
         Value::Dict(d) if d.keyed().is_some() => upsert_value(context, x, &y, true),
-        Value::Vector(v) if !v.is_empty() && !matches!(v.items, Items::List(_)) => {
-            if i16::from(v.items.type_number()) != y.type_number().abs() && y.count() > 0 {
-                return Err(type_error());
+        // Values of one type stay of that type.
+        Value::Dict(d) => {
+            let Value::Dict(new) = &y else { return Err(type_error()) };
+            if let (Value::Vector(own), Value::Vector(more)) = (&d.values, &new.values) {
+                let (a, b) = (own.items.type_number(), more.items.type_number());
+                if a != b && a != 0 && !own.is_empty() && !more.is_empty() {
+                    return Err(type_error());
+                }
             }
             join(context, x, y)
         }
+        Value::Vector(Vector { items: Items::Enum(domain, _) | Items::Link(domain, _), .. }) => {
+            let new = super::enums::enumerate(context, *domain, y)?;
+            join(context, x, new)
+        }
+        Value::Vector(v) if !v.is_empty() && !matches!(v.items, Items::List(_)) => {
+            let y = y.plain();
+            if i16::from(v.items.type_number()) != y.type_number().abs() && y.count() > 0 {
+                return Err(type_error());
+            }
+            let attr = v.attr;
+            let keeps = match attr {
+                Attr::None | Attr::Parted => false,
+                Attr::Grouped => true,
+                Attr::Sorted => {
+                    y.count() == 0
+                        || (order(&v.items.get(v.len() - 1), &y.at(0)) != Ordering::Greater && is_ascending(&y))
+                }
+                Attr::Unique => {
+                    let more = Vector::from(y.to_items());
+                    let known = find::positions(context, v, &more)?;
+                    find::groups(&more.items).firsts.len() == more.len() && known.iter().all(|p| *p >= v.len() as i64)
+                }
+            };
+            if attr == Attr::Unique && !keeps {
+                return Err(QError::named("u-fail"));
+            }
+            let joined = join(context, x, y)?;
+            match joined {
+                Value::Vector(v) if keeps => Ok(Vector { attr, items: v.items }.into()),
+                other => Ok(other),
+            }
+        }
+        // To a list of lists a list is added as one item.
+        Value::Vector(Vector { items: Items::List(l), .. })
+            if l.first().is_some_and(|v| matches!(v, Value::Vector(_)))
+                && matches!(&y, Value::Vector(v) if !matches!(v.items, Items::List(_)) && !v.is_empty()) =>
+        {
+            join(context, x, Value::list(vec![y]))
+        }
         _ => join(context, x, y),
     }
+}
+
+/// Whether the items of a list do not descend.
+fn is_ascending(x: &Value) -> bool {
+    (1..x.count()).all(|i| order(&x.at(i - 1), &x.at(i)) != Ordering::Greater)
+}
+
+/// Rows that have only some of a table's columns, with nulls in the others; a list of records as a table.
+fn widened(t: &Table, rows: &Value) -> std::result::Result<Option<Value>, QError> {
+    let given = match rows {
+        Value::Table(new) => (**new).clone(),
+        Value::Dict(d)
+            if d.keyed().is_none() && matches!(&d.keys, Value::Vector(v) if matches!(v.items, Items::Sym(_))) =>
+        {
+            let names = d.keys.as_symbols().ok_or_else(type_error)?.to_vec();
+            let columns = d.values.items().into_iter().map(|v| match v {
+                atom if atom.is_scalar() => Vector::from(atom.to_items()),
+                list => Items::List(vec![list].into()).into(),
+            });
+            Table::new(names, columns.collect())
+        }
+        Value::Vector(Vector { items: Items::List(l), .. })
+            if !l.is_empty()
+                && l.iter().all(|r| matches!(r, Value::Vector(_)) && r.count() == t.names.len())
+                && (l.len() != t.names.len() || !fits_columns(t, l)) =>
+        {
+            return super::shape::flip_list(rows.clone()).map(Some);
+        }
+        _ => return Ok(None),
+    };
+    if given.names.iter().any(|n| !t.names.contains(n)) {
+        return Err(QError::named("mismatch"));
+    }
+    if given.names.len() == t.names.len() {
+        return Ok(None);
+    }
+    let count = given.count();
+    let mut out = Table::new(t.names.clone(), Vec::with_capacity(t.names.len()));
+    for (name, column) in t.names.iter().zip(&t.columns) {
+        out.columns.push(match given.column(*name) {
+            Some(own) => own.clone(),
+            None => column.items.gather(&vec![-1i64; count]).into(),
+        });
+    }
+    Ok(Some(Value::table(out)))
+}
+
+/// Whether lists are columns of a table by their types.
+fn fits_columns(t: &Table, lists: &[Value]) -> bool {
+    t.columns.iter().zip(lists).all(|(c, l)| {
+        let own = i16::from(c.items.type_number());
+        own == 0 || own == l.type_number() || (own == 20 && l.type_number() == 11)
+    })
 }
 
 /// A plain table or list with rows added: what a host does for [`super::Host::append`].
@@ -553,11 +650,13 @@ pub(super) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
 pub(super) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replace: bool) -> Result {
     match &x {
         Value::Table(t) => {
-            let new = conform(t, rows)?;
+            let wide = widened(t, rows)?;
+            let new = conform(t, wide.as_ref().unwrap_or(rows))?;
             join_tables(Arc::clone(t), &new)
         }
+        Value::Dict(d) if d.sorted => Err(QError::named("step")),
         Value::Dict(d) => {
-            let Some((k, _)) = d.keyed() else {
+            let Some((k, v)) = d.keyed() else {
                 return match rows {
                     Value::Dict(r) => super::shape::join_dicts(context, d, r),
                     pair if pair.count() == 2 => super::amend::set(x.clone(), &pair.at(0), pair.at(1)),
@@ -565,7 +664,12 @@ pub(super) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replac
                 };
             };
             let Value::Table(whole) = unkey(&x)? else { return Err(type_error()) };
-            let new = conform(&whole, rows)?;
+            let flat_rows = match rows {
+                Value::Dict(r) if r.keyed().is_some() => unkey(rows)?,
+                other => other.clone(),
+            };
+            let wide = widened(&whole, &flat_rows)?;
+            let new = conform(&whole, wide.as_ref().unwrap_or(&flat_rows))?;
             let Value::Dict(new) = key_by(k.columns.len(), &new)? else { return Err(type_error()) };
             if !replace {
                 let (Value::Table(own), Value::Table(added)) = (&d.keys, &new.keys) else { return Err(type_error()) };
@@ -574,9 +678,24 @@ pub(super) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replac
                     return Err(QError::named("insert"));
                 }
             }
+            // Columns that the rows do not have keep what they hold.
+            if let (Some(_), Value::Table(given), Value::Table(added), Value::Table(own)) =
+                (&wide, &flat_rows, &new.keys, &d.keys)
+            {
+                let kept = find::table_positions(context, own, added)?;
+                let Value::Table(fresh) = &new.values else { return Err(type_error()) };
+                let mut merged = (**fresh).clone();
+                for (name, column) in merged.names.iter().zip(&mut merged.columns) {
+                    if let (None, Some(held)) = (given.column(*name), v.column(*name)) {
+                        *column = held.items.gather(&kept).into();
+                    }
+                }
+                let merged = Dict::new(new.keys.clone(), Value::table(merged));
+                return super::shape::join_dicts(context, d, &merged);
+            }
             super::shape::join_dicts(context, d, &new)
         }
-        Value::Vector(_) => join(context, x, rows.clone()),
+        Value::Vector(_) => append_to(context, x, rows.clone()),
         _ => Err(type_error()),
     }
 }

@@ -26,9 +26,12 @@ pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
             [] => Node::constant(tree.clone()),
             [one] => Node::constant(one.clone()),
             [f, arguments @ ..] => {
-                if let Value::Sym(word) = f
-                    && let Some(node) = control(text(*word), arguments)?
-                {
+                let word = match f {
+                    Value::Sym(word) => text(*word),
+                    Value::Char(b';') => b";",
+                    _ => b"",
+                };
+                if let Some(node) = control(word, arguments)? {
                     return Ok(node);
                 }
                 if let [target, value] = arguments
@@ -172,6 +175,23 @@ pub(super) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
     run(context, |c, frame| query::template(c, &query, frame))
 }
 
+/// `?[t;rows;tree]`: the tree's value over these rows.
+pub(super) fn simple_exec(context: &mut Context, t: &Value, rows: &Value, tree: &Value) -> Result {
+    let rows = super::index::rows(&rows.to_items()).ok_or_else(type_error)?;
+    let Value::Table(t) = t else { return Err(type_error()) };
+    let query = Query {
+        verb: Verb::Exec,
+        distinct: false,
+        limit: None,
+        order: None,
+        columns: vec![(None, to_node(tree)?)],
+        by: None,
+        from: Node::constant(Value::table(t.rows(&rows))),
+        filters: Vec::new(),
+    };
+    run(context, |c, frame| query::template(c, &query, frame))
+}
+
 /// `![t;c;b;a]`: update, or delete where `a` is a list of names.
 pub(super) fn update(context: &mut Context, arguments: Vec<Value>) -> Result {
     let mut arguments = arguments.into_iter();
@@ -251,7 +271,7 @@ pub(super) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
         Kind::If(nodes) => list(word("if"), nodes),
         Kind::While(nodes) => list(word("while"), nodes),
         Kind::Do(nodes) => list(word("do"), nodes),
-        Kind::Seq(nodes) => list(word(";"), nodes),
+        Kind::Seq(nodes) => list(Value::Char(b';'), nodes),
         Kind::Return(n) => list(prims::glyph(":"), std::slice::from_ref(&**n)),
         Kind::Signal(n) => list(prims::glyph("'"), std::slice::from_ref(&**n)),
         Kind::Match(nodes) => list(prims::glyph(":"), nodes),
@@ -343,7 +363,7 @@ pub(super) fn parse(_: &mut Context, x: Value) -> Result {
     match &program.code.body[..] {
         [one] => from_node(one),
         many => {
-            let mut out = vec![Value::Sym(prims::name(";"))];
+            let mut out = vec![Value::Char(b';')];
             for node in many {
                 out.push(from_node(node)?);
             }

@@ -9,9 +9,8 @@ use crate::table::{Items, Value, Vector};
 
 /// A field, in quotes where the delimiter, a quote or the end of a line is in it.
 fn field(bytes: &[u8], delimiter: &[u8], out: &mut Vec<u8>) {
-    let quotes = bytes.contains(&b'"')
-        || bytes.contains(&b'\n')
-        || (!delimiter.is_empty() && bytes.windows(delimiter.len()).any(|w| w == delimiter));
+    let quotes =
+        bytes.contains(&b'\n') || (!delimiter.is_empty() && bytes.windows(delimiter.len()).any(|w| w == delimiter));
     if !quotes {
         out.extend_from_slice(bytes);
         return;
