@@ -126,8 +126,8 @@ options! {
     TICKERPLANT: Address = units::address, "tickerplant" position 1, value "HOST:PORT[:USER:PASSWORD]",
         default Some(":5010"), programs &[Rdb, Feed];
         "Address of the tickerplant, as kdb+ writes addresses";
-    SERVER: Address = units::address, "server" position 1, value "HOST:PORT[:USER:PASSWORD]", programs &[Q];
-        "Process to type into; without it expressions are evaluated here";
+    SERVER: String = units::name, "server" position 1, value "HOST:PORT[:USER:PASSWORD]|FILE", programs &[Q];
+        "Process to type into, or script to run; without it expressions are evaluated here";
     CONFIG: PathBuf = units::path, "config" value "FILE", programs &Program::ALL;
         "TOML file: keys are the long option names, for all programs or under [tick], [rdb], ...";
     PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010"), programs &[Tick];

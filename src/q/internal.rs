@@ -12,24 +12,6 @@ use crate::table::function::Function;
 use crate::table::symbol::text;
 use crate::table::{Items, Sym, Value, Vector};
 
-/// `n!x` for a negative `n`.
-pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
-    match n {
-        i64::MIN => print_through(context, x),
-        -3 => Ok(Value::chars(one_line(&x))),
-        -5 => super::tree::parse(context, x),
-        -6 => super::tree::eval(context, x),
-        -8 => Ok(Items::Byte(super::wire::message(&x)?.into()).into()),
-        -9 => match &x {
-            Value::Vector(Vector { items: Items::Byte(b), .. }) => super::wire::from_message(b),
-            _ => Err(type_error()),
-        },
-        -16 => Ok(Value::Int(1)),
-        -22 => Ok(Value::Long(super::wire::message(&x)?.len() as i64)),
-        _ => Err(QError::named("nyi")),
-    }
-}
-
 /// `type x`.
 pub(super) fn type_(_: &mut Context, x: Value) -> Result {
     Ok(Value::Short(type_of(&x)))
@@ -173,6 +155,13 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     } else {
         Amend { function: Some(f), value: value.as_ref() }
     };
+    if let Value::Sym(name) = target
+        && super::files::is_path(name)
+    {
+        let old = super::files::get_or_empty(context, &target)?;
+        let new = amend::deep(context, old, path, &change)?;
+        return super::files::set(context, target, &new);
+    }
     if let Value::Sym(name) = target {
         let old = match context.host.global(name) {
             Some(old) => old,

@@ -147,6 +147,11 @@ pub(super) fn lsq(context: &mut Context, x: Value, y: Value) -> Result {
     } else {
         Matrix::of(&x)?
     };
+    if y.rows == y.columns {
+        let inverse = y.inverse(context)?;
+        let solution = x.times(context, &inverse)?;
+        return Ok(if single { Value::floats(solution.items) } else { solution.value() });
+    }
     let turned = y.turned();
     let square = y.times(context, &turned)?.inverse(context)?;
     let solution = x.times(context, &turned)?.times(context, &square)?;

@@ -31,6 +31,7 @@ mod linear;
 mod literal;
 mod matches;
 mod monads;
+mod numbered;
 mod parse;
 mod parse_query;
 mod pattern;

@@ -31,7 +31,7 @@ pub(super) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
             super::enums::link(context, *name, y)
         }
         (Value::Int(_) | Value::Long(_), _) if x.as_long().is_some_and(|n| n < 0) => {
-            super::internal::call(context, x.as_long().unwrap_or(0), y)
+            super::numbered::call(context, x.as_long().unwrap_or(0), y)
         }
         (Value::Table(_), Value::Table(_)) if x.count() == y.count() => Ok(Value::dict(x, y)),
         (Value::Vector(_) | Value::Table(_), Value::Vector(_) | Value::Table(_)) => {
@@ -635,10 +635,20 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
 
 pub(super) fn insert(context: &mut Context, x: Value, y: Value) -> Result {
     let Value::Sym(name) = x else { return Err(type_error()) };
+    if super::files::is_path(name) {
+        return upsert(context, x, y);
+    }
     append_global(context, name, &y, false)
 }
 
 pub(super) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
+    if let Value::Sym(name) = x
+        && super::files::is_path(name)
+    {
+        let old = super::files::get_or_empty(context, &x)?;
+        let new = if old.count() == 0 { y } else { upsert_value(context, old, &y, true)? };
+        return super::files::set(context, x, &new);
+    }
     if let Value::Sym(name) = x {
         append_global(context, name, &y, true)?;
         return Ok(x);

@@ -202,3 +202,42 @@ pub(in crate::q) fn script(context: &Context, file: &Value) -> std::result::Resu
     let bytes = std::fs::read(&path).map_err(|e| refused(&path, &e))?;
     Ok(lines(&bytes).join(&b"\n"[..]))
 }
+
+/// `-11!file`: evaluates the messages of a log, all or the first `n` of `(n;file)`, and answers how many; `(-2;file)`
+/// only counts those that are whole.
+pub(in crate::q) fn replay(context: &mut Context, x: Value) -> Result {
+    let (most, file) = match &x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [most, file] => (most.as_long().ok_or_else(type_error)?, file.clone()),
+            _ => return Err(QError::named("length")),
+        },
+        file => (-1, file.clone()),
+    };
+    let path = path(context, &file)?;
+    let size = std::fs::metadata(&path).map_err(|e| refused(&path, &e))?.len();
+    context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
+    let bytes = std::fs::read(&path).map_err(|e| refused(&path, &e))?;
+    if !proto::log::is_log_head(&bytes) {
+        return Err(QError::named("badtail"));
+    }
+    let mut at = proto::log::FILE_HEAD.len();
+    let limits = proto::Limits::default();
+    let mut count = 0;
+    while most < 0 || count < most {
+        context.tick()?;
+        match proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits) {
+            Ok(Some((used, view))) => {
+                if most != -2 {
+                    let message = wire::from_view(&view)?;
+                    crate::q::message(context, &message)?;
+                }
+                at += used;
+                count += 1;
+            }
+            Ok(None) => break,
+            Err(_) if most == -2 => return Ok(Value::longs(vec![count, at as i64])),
+            Err(error) => return Err(QError::with("badtail", error.to_string())),
+        }
+    }
+    Ok(Value::Long(count))
+}

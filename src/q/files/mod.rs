@@ -13,7 +13,7 @@ use crate::table::{Attr, Items, Sym, Value, Vector};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-pub(super) use kept::{dsave, load_name, rload, rsave, save, script};
+pub(super) use kept::{dsave, load_name, replay, rload, rsave, save, script};
 pub(super) use load::{binary, delimited};
 
 /// Whether this evaluation may touch files.
@@ -195,6 +195,12 @@ pub(super) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
     let path = path(context, &name)?;
     kept::set(&path, y)?;
     Ok(name)
+}
+
+/// The value in a file, the empty list where there is no file.
+pub(super) fn get_or_empty(context: &mut Context, name: &Value) -> Result {
+    let path = path(context, name)?;
+    if path.exists() { kept::get(context, &path) } else { Ok(Value::empty()) }
 }
 
 /// `get file`.

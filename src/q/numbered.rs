@@ -1,0 +1,108 @@
+//! Functions that have a number in place of a name: `-3!x` and the like.
+
+use super::context::Context;
+use super::error::QError;
+use super::shape::{Result, type_error};
+use super::{address, codec, files, format, internal, json, lex, strings, tables, tree, wire};
+use crate::table::symbol::text;
+use crate::table::{Items, Value, Vector};
+
+/// `n!x` for a negative `n`.
+pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
+    match n {
+        i64::MIN => internal::print_through(context, x),
+        -1 => strings::hsym(context, x),
+        -2 => tables::attr(context, x),
+        -3 => Ok(Value::chars(format::one_line_at(&x, context.host.console().precision))),
+        -4 => pieces(&x),
+        -5 => tree::parse(context, x),
+        -6 => tree::eval(context, x),
+        -7 => files::hcount(context, x),
+        -8 => Ok(Items::Byte(wire::message(&x)?.into()).into()),
+        -9 => deserialised(&x),
+        -11 => files::replay(context, x),
+        -12 => address::host(context, x),
+        -13 => address::addr(context, x),
+        -14 => quoted(context, &x),
+        -15 => codec::md5(context, x),
+        -16 => Ok(Value::Int(1)),
+        -18 => compressed(&x),
+        -20 => Ok(Value::Long(0)),
+        -22 => Ok(Value::Long(wire::message(&x)?.len() as i64)),
+        -23 => Ok(x),
+        -24 => tree::reval(context, x),
+        -27 => {
+            let (decimals, number) = (x.at(0), x.at(1));
+            if x.count() != 2 {
+                return Err(QError::named("length"));
+            }
+            super::iterate::map(context, &number, |c, item| codec::fixed(c, decimals.clone(), item))
+        }
+        -29 => json::from_json(context, x),
+        -31 => json::to_json(context, x),
+        -33 => codec::q_sha1(context, x),
+        _ => Err(QError::named("nyi")),
+    }
+}
+
+/// The tokens of a text, as texts: spaces are tokens too.
+fn pieces(x: &Value) -> Result {
+    let source = x.as_text().ok_or_else(type_error)?;
+    let mut out = Vec::new();
+    let mut at = 0;
+    for token in lex::tokens(source)? {
+        if token.start > at {
+            out.push(Value::chars(source.get(at..token.start).unwrap_or_default()));
+        }
+        if token.end > token.start {
+            out.push(Value::chars(source.get(token.start..token.end).unwrap_or_default()));
+        }
+        at = token.end.max(at);
+    }
+    Ok(Value::list(out))
+}
+
+fn bytes(x: &Value) -> std::result::Result<&[u8], QError> {
+    match x {
+        Value::Vector(Vector { items: Items::Byte(b), .. }) => Ok(b),
+        _ => Err(type_error()),
+    }
+}
+
+fn deserialised(x: &Value) -> Result {
+    let message = bytes(x)?;
+    // The third byte says whether what follows the header is compressed.
+    if message.get(2) != Some(&1) {
+        return wire::from_message(message);
+    }
+    let plain = proto::compress::decompress(message, &proto::Limits::default());
+    wire::from_message(&plain.map_err(|e| QError::with("badmsg", e.to_string()))?)
+}
+
+fn compressed(x: &Value) -> Result {
+    let message = wire::message(x)?;
+    Ok(Items::Byte(proto::compress::compress(&message).unwrap_or(message).into()).into())
+}
+
+/// Quotes of text doubled, and quotes around it where a field needs them.
+fn quoted(context: &mut Context, x: &Value) -> Result {
+    if let Value::Vector(Vector { items: Items::List(_), .. }) = x {
+        return super::iterate::map(context, x, |c, item| quoted(c, &item));
+    }
+    let source = match x {
+        Value::Sym(s) => text(*s),
+        other => other.as_text().ok_or_else(type_error)?,
+    };
+    if !source.iter().any(|c| matches!(c, b'"' | b',' | b'\n')) {
+        return Ok(Value::chars(source));
+    }
+    let mut out = vec![b'"'];
+    for c in source {
+        if *c == b'"' {
+            out.push(b'"');
+        }
+        out.push(*c);
+    }
+    out.push(b'"');
+    Ok(Value::chars(out))
+}
