@@ -145,6 +145,9 @@ class Variants(CloudTest):
         stack = self.cloud.launch("elastick", "zones", ZONENAME="zones.internal", **PAPER, **zones)
         targets = self.cloud.client("efs").describe_mount_targets(FileSystemId=stack.outputs["FileSystem"])
         self.assertEqual({each["SubnetId"] for each in targets["MountTargets"]}, set(subnets[:3]))
+        # The tickerplant's group is made after all of them.
+        told = stack.instance_tags("TickGroup")["MOUNTTARGETS"].split()
+        self.assertEqual(set(told), {each["MountTargetId"] for each in targets["MountTargets"]})
         for logical in ("TickGroup", "RdbGroup"):
             self.assertEqual(set(stack.group(logical)["VPCZoneIdentifier"].split(",")), set(subnets[:3]))
 
