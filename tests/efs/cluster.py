@@ -1,6 +1,8 @@
 """A tickerplant in one guest, nodes in another, the log on the file system that both mount; the account of the other tests."""
 
+import os
 import signal
+import unittest
 
 from harness import process
 from harness.cluster import Cluster
@@ -10,6 +12,11 @@ from .lab import EFS, OF_NODES, OF_TICKERPLANT, Lab
 
 # Guests share few processors with everything else that runs.
 DEADLINE_S = 120
+
+
+def long(test):
+    """Cases that take long, or that show again with other options what another case shows."""
+    return unittest.skipUnless(os.environ.get("ELASTICK_EFS_LONG"), "ELASTICK_EFS_LONG is not set")(test)
 
 
 class GuestProcess(Process):

@@ -98,6 +98,8 @@ class Lab:
         """The lab; skips the test where there can be none."""
         if cls._one is None:
             reason = missing()
+            if reason:
+                print(f"the log on EFS is not shown: {reason}")
             cls._one = reason if reason else cls()
         if isinstance(cls._one, str):
             raise unittest.SkipTest(cls._one)
@@ -215,7 +217,7 @@ mkdir -p {EFS} /mnt/work; mount -t hostfs -o {lab.work} none /mnt/work
 ip link set lo up; ip link set vec0 up; ip addr add {self.address}/24 dev vec0
 modprobe -d {lab.directory}/modules nfsv4
 hostname {name}
-exec python3 {HERE}/agent.py {AGENT_PORT}
+exec {sys.executable} {HERE}/agent.py {AGENT_PORT}
 """
         )
         init.chmod(0o755)

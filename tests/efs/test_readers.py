@@ -1,9 +1,11 @@
 """What a reader in another kernel sees of a log that lags, shrinks, is replaced, or is not there yet."""
 
-from harness.scene import trades, update
+import datetime
 
-from .cluster import EfsCluster
-from .lab import DEFAULTS, EFS, OF_TICKERPLANT
+from harness.process import binary
+
+from .cluster import EfsCluster, long
+from .lab import DEFAULTS, EFS
 
 
 class StaleSizes(EfsCluster):
@@ -33,8 +35,9 @@ class StaleSizes(EfsCluster):
         self.assertLess(int(old), self.log().stat().st_size)
 
 
+@long
 class StaleOpens(StaleSizes):
-    """Not even opening asks the server: a mount that breaks close-to-open. The size is never seen; the rows come all the same."""
+    """Not even opening asks the server: a mount that breaks close-to-open."""
 
     of_nodes = f"{DEFAULTS},actimeo=600,nocto"
 
@@ -42,8 +45,6 @@ class StaleOpens(StaleSizes):
 class Shrinking(EfsCluster):
     def cat_stopped_in_the_middle(self):
         """`elastick log cat` in the nodes' guest, held up by whoever reads its output until `go` is there."""
-        from harness.process import binary
-
         path = f"{EFS}/{self.path.name}/{self.log().name}"
         command = (
             f"{binary()} log cat {path} 2>/mnt/work/{self.label}.err | "
@@ -91,18 +92,12 @@ class NewDay(EfsCluster):
     of_nodes = DEFAULTS
 
     def look_for_it(self):
-        """A process beside the nodes that asks for the name of tomorrow's log all the time."""
-        today = self.ask(self.tp, ".u.d+1")
-        name = self.tomorrow
-        command = f"while :; do [ -e {EFS}/{self.path.name}/{name} ]; done"
+        """A process beside the nodes that asks for the name of tomorrow's log again and again."""
+        command = f"while :; do [ -e {EFS}/{self.path.name}/{self.tomorrow()} ]; sleep 0.05; done"
         pid = self.there.ask("start", arguments=["bash", "-c", command], output="/dev/null")
         self.addCleanup(lambda: self.there.ask("kill", pid=pid))
-        return today
 
-    @property
     def tomorrow(self):
-        import datetime
-
         log = next(path for path in self.path.glob("sym????.??.??"))
         day = datetime.date(*map(int, log.name[3:].split(".")))
         return f"sym{day + datetime.timedelta(days=1):%Y.%m.%d}"
@@ -125,8 +120,8 @@ class NewDay(EfsCluster):
         self.assert_held_once("and takes the feed")
 
 
+@long
 class NewDayByName(NewDay):
     """As above with the recommended options: names that are missing are not remembered."""
 
     of_nodes = EfsCluster.of_nodes
-    of_tickerplant = OF_TICKERPLANT

@@ -2,16 +2,15 @@
 
 import threading
 
-from harness.client import Connection
-from harness.scene import trades, update
-
-from .cluster import EfsCluster
-from .lab import DEFAULTS
+from .cluster import EfsCluster, long
+from .lab import DEFAULTS, OF_NODES, OF_TICKERPLANT
 
 
-class Replay(EfsCluster):
-    """With the recommended options."""
+class ReplayWithDefaults(EfsCluster):
+    """With the options that AWS documents: sizes may be a minute old."""
 
+    of_tickerplant = DEFAULTS
+    of_nodes = DEFAULTS
     rows_at_once = 500
 
     def publish_beside(self):
@@ -48,8 +47,9 @@ class Replay(EfsCluster):
         self.assertIn("live from update", node.printed())
 
 
-class ReplayWithDefaults(Replay):
-    """With the options that AWS documents: sizes may be a minute old."""
+@long
+class Replay(ReplayWithDefaults):
+    """With the recommended options."""
 
-    of_tickerplant = DEFAULTS
-    of_nodes = DEFAULTS
+    of_tickerplant = OF_TICKERPLANT
+    of_nodes = OF_NODES
