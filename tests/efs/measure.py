@@ -26,7 +26,8 @@ OPTIONS = {
     "actimeo=1,lookupcache=positive": f"{DEFAULTS},actimeo=1,lookupcache=positive",
     "noac": f"{DEFAULTS},noac",
 }
-QUIET_S = 95
+# By default what is known of a file that does not change is believed for 3, 6, 12, 24, 48 and then 60 s.
+QUIET_S = 105
 
 # In the nodes' guest, all mounts side by side: how long after its time an append, and a new name, is seen.
 WATCHER = """

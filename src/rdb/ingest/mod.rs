@@ -40,6 +40,8 @@ const SILENCE_MOST: Duration = Duration::from_secs(20);
 /// First and longest pause between attempts to connect; it doubles in between.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MOST: Duration = Duration::from_secs(5);
+/// Longest pause while the tickerplant answers; a connection that lasts longer is worth another at once.
+const PAUSE_GREETED: Duration = Duration::from_millis(500);
 /// Resumes in a row without an update taken in before the node starts anew, with nothing.
 const RESYNCS_MOST: u32 = 3;
 /// Memory is looked at after so much of the budget has come in, and at these sizes at least and at most.
@@ -209,13 +211,15 @@ impl Ingest {
                     (self.connected, self.greeted) = (true, false);
                     client.end_after_silence(SILENCE_MOST);
                     self.beside_tickerplant = client.is_on_this_host();
+                    let began = Instant::now();
                     let result = self.session(&mut client);
                     self.connected = false;
                     // Who joins meanwhile is not known here.
                     self.ask(Ask::Joined(Vec::new()));
                     self.after_session(result);
+                    // A connection that ends at once, again and again, is no reason to hurry; nor may the grace run out.
                     if self.greeted {
-                        pause = PAUSE_FIRST;
+                        pause = if began.elapsed() >= PAUSE_GREETED { PAUSE_FIRST } else { pause.min(PAUSE_GREETED) };
                     }
                 }
                 Err(error) => {
