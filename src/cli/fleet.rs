@@ -1,6 +1,7 @@
 //! `elastick fleet`: a scaling group of processes on this machine.
 
 pub mod choose;
+pub mod publish;
 mod status;
 
 use super::args::command_with;

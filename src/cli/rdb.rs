@@ -1,6 +1,7 @@
 //! `elastick rdb`: one node of the elastic real-time database.
 
 use super::fleet::choose::choose;
+use super::fleet::publish::Publishing;
 use super::{CliError, command_for, settings_of};
 use crate::config::Program;
 use crate::config::options;
@@ -34,6 +35,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut settings = settings_of(Program::Rdb, matches)?;
     let mut chosen = choose(&settings)?;
     chosen.supply(&mut settings)?;
+    let publishing = Publishing::of(&settings, &chosen)?;
     settings.get(&options::TLS)?;
     let mut options = NodeOptions::resolve(&settings).map_err(|error| match error {
         OptionsError::Config(error) => CliError::Config(error),
@@ -52,7 +54,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let tickerplant = options.tickerplant.to_string();
     let notifier = Notifier::from_environment();
     await_turn(fleet.as_mut(), &notifier);
-    let node = node::prepare(options, fleet, crate::rdb::evaluate::evaluate, &notifier).map_err(CliError::failed)?;
+    let mut node =
+        node::prepare(options, fleet, crate::rdb::evaluate::evaluate, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();
     let ready = move || {
         notifier.ready(&format!("listening on {}", identity.port));
@@ -61,6 +64,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         // Whoever reads the line may be gone; the node is not there for that alone.
         let _ = writeln!(out, "{line}, listening on {}", identity.port).and_then(|()| out.flush());
     };
+    let _published = publishing.start(node.tap())?;
     match node.run(ready).map_err(CliError::failed)? {
         Ending::Asked => Ok(()),
         Ending::Left => {

@@ -1,6 +1,7 @@
 //! `elastick tick SRC [DIR]`: the tickerplant.
 
 use super::fleet::choose::{attend, choose};
+use super::fleet::publish::Publishing;
 use super::{CliError, command_for, settings_of};
 use crate::config::{Limits, Program, Settings, options};
 use crate::metrics::Tap;
@@ -32,7 +33,9 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Tick, matches)?;
     settings.get(&options::TLS)?;
-    let fleet = choose(&settings)?.fleet();
+    let chosen = choose(&settings)?;
+    let publishing = Publishing::of(&settings, &chosen)?;
+    let fleet = chosen.fleet();
     let limits = Limits::resolve(&settings)?;
     symbol::set_limit(limits.symbols);
     let src = settings.get(&options::SRC)?;
@@ -87,7 +90,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         may_assign: !settings.is_on(&options::BLOCK_WRITES)?,
     };
     let waker = parts.waker();
-    let (_tap, watched) = Tap::new(move || drop(waker.wake()));
+    let (tap, watched) = Tap::new(move || drop(waker.wake()));
     let service = TickService::new(plant, service_options, parts.waker(), end, watched).map_err(CliError::failed)?;
     let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
     if settings.is_on(&options::METRICS_OPEN)? {
@@ -101,6 +104,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut out = std::io::stdout();
     writeln!(out, "elastick tick is listening on {port}")?;
     out.flush()?;
+    let _published = publishing.start(Some(tap))?;
     reactor.run().map_err(CliError::failed)?;
     match reactor.service.plant.failure() {
         Some(failure) => Err(CliError::Failed(failure.to_string())),

@@ -201,6 +201,8 @@ options! {
         programs &[Rdb, Tick, Fleet];
         "Fleet that this process belongs to: local = the `elastick fleet` that started it or answers at HOST:PORT, aws = the \
          Auto Scaling group of this instance, auto = local if one started it, else none";
+    CLOUDWATCH: Duration = units::duration, "cloudwatch" value "TIME", programs &[Rdb, Tick];
+        "How often the metrics are published to CloudWatch, 0 for never; by default 60s with --fleet aws";
     LAUNCH_TIMEOUT: Duration = units::duration, "launch-timeout" value "TIME", default Some("10m"), programs &[Rdb];
         "Time for an instance that the fleet launched to join the queue, before it is replaced";
     FROM: u64 = units::count, "from" value "INDEX", default Some("0"), programs &[Log];

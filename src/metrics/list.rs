@@ -40,6 +40,33 @@ fn published(metric: &Metric) -> String {
 mod tests {
     use super::*;
 
+    /// Names of the namespace's metrics in the templates, and whether each is looked at for the group.
+    fn of_templates() -> Vec<(String, bool)> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/cloudformation");
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let yaml = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "yaml"));
+        let texts: Vec<String> = yaml.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
+        let word = |text: &str| text.chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
+        let mut names = Vec::new();
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            // Alarms look at the group; AWS's own metrics of a group begin with its name.
+            names.extend(line.trim().strip_prefix("MetricName: ").map(|name| (word(name), true)));
+            names.extend(line.split("MetricName=\\\"").skip(1).map(|name| (word(name), false)));
+            names.extend(line.split("[\"RdbCluster\", \"").skip(1).map(|name| (word(name), true)));
+        }
+        names.retain(|(name, _)| !name.starts_with("Group"));
+        names
+    }
+
+    #[test]
+    fn what_alarms_and_dashboards_look_at_is_published() {
+        for (name, of_group) in of_templates() {
+            let published = Id::ALL.iter().filter_map(|id| id.metric().cloudwatch).find(|of| of.name == name);
+            let published = published.unwrap_or_else(|| panic!("nobody publishes {name}"));
+            assert!(published.per_group || !of_group, "{name} is not published for the group");
+        }
+    }
+
     #[test]
     fn the_page_is_current() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/metrics/METRICS.md");

@@ -5,6 +5,7 @@
 
 pub mod counts;
 pub mod list;
+pub mod periods;
 pub mod process;
 pub mod prometheus;
 pub mod snapshot;

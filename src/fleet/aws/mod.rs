@@ -6,6 +6,7 @@
 
 mod api;
 mod cloud;
+pub mod cloudwatch;
 mod group;
 mod identity;
 mod imds;

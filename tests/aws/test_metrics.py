@@ -1,0 +1,128 @@
+"""What tickerplant and nodes publish to CloudWatch, and what becomes of it while that cannot be reached."""
+
+import datetime
+import http.client
+
+from aws.cloud.role import policy
+from aws.cloud.scene import CloudScene, binary, instance_environment
+from harness.scene import trades, update
+
+NAMESPACE = "RdbCluster"
+LISTENING = r"listening on (\d+)"
+
+
+def hours(count):
+    return datetime.timedelta(hours=count)
+
+
+class Published(CloudScene):
+    """A tickerplant of its own and a group of one node; both publish every second."""
+
+    node_options = ("--memory", "64MiB", "--scale", "30", "--roll-threshold", "60", "--cloudwatch", "1s")
+
+    def setUp(self):
+        super().setUp()
+        self.cloudwatch = self.api.client("cloudwatch")
+
+    def program(self, machine):
+        if machine.app != "tick-asg":
+            return super().program(machine)
+        options = ("-p", "127.0.0.1:0", "--schemas", self.directory / "sym.q", "--fleet", "aws", "--cloudwatch", "1s")
+        command = [binary(), "tick", "sym", self.directory / "aws-logs", *options]
+        return command, instance_environment(machine, self.api.url)
+
+    def published(self, **wanted):
+        """Names of the metrics with exactly these dimensions."""
+        wanted = {"AutoScalingGroupName": wanted["group"], **({"InstanceId": wanted["of"]} if "of" in wanted else {})}
+        pages = self.cloudwatch.get_paginator("list_metrics").paginate(Namespace=NAMESPACE)
+        metrics = [metric for page in pages for metric in page["Metrics"]]
+        of = [({pair["Name"]: pair["Value"] for pair in metric["Dimensions"]}, metric["MetricName"]) for metric in metrics]
+        return {name for dimensions, name in of if dimensions == wanted}
+
+    def points(self, name, group, instance=None):
+        """All values that a metric was given, with their unit."""
+        dimensions = [{"Name": "AutoScalingGroupName", "Value": group}]
+        if instance:
+            dimensions.append({"Name": "InstanceId", "Value": instance})
+        now = datetime.datetime.now(datetime.timezone.utc)
+        answer = self.cloudwatch.get_metric_statistics(
+            Namespace=NAMESPACE, MetricName=name, Dimensions=dimensions, Period=3600, StartTime=now - hours(1),
+            EndTime=now + hours(1), Statistics=["Sum", "Maximum", "SampleCount"],
+        )  # fmt: skip
+        return answer["Datapoints"]
+
+    def total(self, name, group, instance=None):
+        return sum(point["Sum"] for point in self.points(name, group, instance))
+
+    def node(self, **options):
+        group = self.group(1, 4, **options)
+        self.eventually(lambda: "live" in self.states(), "the first node is live", 60)
+        return group, self.node_in("live")
+
+    def publish(self, updates):
+        with self.connect(self.tp) as h:
+            for first in range(updates):
+                h.ask(update("trade", trades(first, 1)))
+
+    def scrape(self, machine, name):
+        """A value on a node's own page."""
+        port = int(self.said(LISTENING, machine).group(1))
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            connection.request("GET", "/metrics")
+            lines = connection.getresponse().read().decode().splitlines()
+        finally:
+            connection.close()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(name + " ")), None)
+
+    def test_a_node_publishes_the_papers_metrics_of_itself_and_of_its_group(self):
+        self.start_tick()
+        group, machine = self.node()
+        self.publish(30)
+        self.eventually(lambda: self.total("UpdateCount", group, machine.id) == 30, "each update is counted once")
+        known = {"MemoryUsage", "MemoryUsed", "Capacity", "UpdateCount", "QueueLength", "LiveAge", "LagToTip",
+                 "ScaleOutsRefused", "LaunchesLate", "DesiredCapacity", "MaxCapacity", "DesiredAtMax"}  # fmt: skip
+        self.eventually(lambda: known <= self.published(group=group, of=machine.id), "all that is known is published")
+        alarmed = {"MemoryUsage", "LagToTip", "ScaleOutsRefused", "LaunchesLate", "DesiredAtMax"}
+        self.assertEqual(self.published(group=group) - {"Cushion"}, alarmed)
+        for name, unit in [("MemoryUsage", "Percent"), ("Capacity", "Bytes"), ("LiveAge", "Seconds"), ("LagToTip", "Count")]:
+            self.assertEqual({point["Unit"] for point in self.points(name, group, machine.id)}, {unit}, name)
+        self.assertEqual(self.points("Capacity", group, machine.id)[0]["Maximum"], 64 << 20)
+        self.assertEqual(self.points("MaxCapacity", group, machine.id)[0]["Maximum"], 4)
+
+    def test_a_tickerplant_of_a_group_publishes_what_its_alarms_look_at(self):
+        group = self.group(1, 1, tags={"APP": "tick-asg"})
+        alarmed = {"TickerplantUp", "QueuesWithoutLive", "WindowsLost", "LogBytes", "LogFreeBytes", "Quarantined"}
+        self.eventually(lambda: self.published(group=group) == alarmed, "what alarms look at is published", 60)
+        instance = self.machines.all(app="tick-asg")[0].id
+        own = alarmed | {"UpdateCount", "Connections"}
+        self.eventually(lambda: self.published(group=group, of=instance) == own, "and all of the instance")
+        self.assertEqual(self.points("TickerplantUp", group)[0]["Maximum"], 1)
+
+    def test_a_throttled_api_costs_no_update_of_the_count(self):
+        self.start_tick()
+        group, machine = self.node()
+        self.api.fault("PutMetricData", "throttle", count=3)
+        self.publish(25)
+        self.eventually(lambda: self.api.faults_left() == 0, "the API is asked again and again", 60)
+        self.eventually(lambda: self.total("UpdateCount", group, machine.id) == 25, "all are counted once", 60)
+        self.said("metrics cannot be published now: .*[Tt]hrottl", machine)
+        self.said("metrics are published again", machine)
+        self.assertEqual(self.scrape(machine, "elastick_cloudwatch_failures_total"), 3)
+
+    def test_a_role_without_the_permission_is_told_which(self):
+        self.start_tick()
+        _, machine = self.node(policy=policy(without=("cloudwatch:PutMetricData",)))
+        self.said("metrics cannot be published now: .*cloudwatch:PutMetricData", machine)
+        self.publish(5)
+        self.eventually(lambda: self.scrape(machine, "elastick_updates_total") == 5, "the node does its work")
+
+    def test_an_api_that_hangs_does_not_hold_up_the_end(self):
+        group = self.group(1, 1, tags={"APP": "tick-asg"})
+        self.eventually(lambda: self.published(group=group), "something is published", 60)
+        machine = self.machines.all(app="tick-asg")[0]
+        self.api.fault("PutMetricData", "hang", count=1000)
+        self.eventually(lambda: self.api.faults_left() < 1000, "a call hangs")
+        machine.shut_down()
+        # A call may last for 8 seconds, and the machine would be killed after 5.
+        self.eventually(lambda: machine.exits == [0], "the tickerplant ends in order", 20)
