@@ -51,6 +51,7 @@ class Everything(CloudTest):
             "SCALETHRESHOLD": "60",
             "ROLLTHRESHOLD": "80",
             "ELASTICK_PORT": "5011",
+            "ELASTICK_LAUNCH_TIMEOUT": "900s",
             "ELASTICK_OPTIONS": "",
             "Name": "day-rdb",
             "aws:autoscaling:groupName": self.stack.outputs["RdbGroup"],
