@@ -7,7 +7,7 @@
 #   --without-efs      no amazon-efs-utils: EFS only without TLS, or no EFS at all
 #   --without-ssm      do not insist on the Systems Manager agent, which is the way in where SSH is off
 #   --without-logs     no CloudWatch agent, which sends the units' journal to the stack's log group
-#   --start            start at once: on an instance that has its tags
+#   --start            start at once, or again: on an instance that has its tags
 #   --image            at the end, take away what must not be in an image: keys, host keys, ids, logs
 #
 # Can be run again; run with a newer package it upgrades. Nothing secret is asked for or left behind.
@@ -106,6 +106,8 @@ say "units"
 systemctl enable elastick-boot.service
 if [[ -n $start ]]; then
   systemctl daemon-reload
+  # What runs already goes on with the new version; a node hands its rows over first.
+  systemctl try-restart --no-block elastick-tick.service elastick-rdb.service
   systemctl restart --no-block elastick-boot.service
 fi
 

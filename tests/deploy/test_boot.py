@@ -123,7 +123,7 @@ class WhatStarts(Boot):
         written = self.written()
         self.assertEqual(written["ELASTICK_TICKERPLANT"], '"tickerplant.elastick.internal:5010"')
         self.assertEqual((written["SCALETHRESHOLD"], written["ROLLTHRESHOLD"]), ('"60"', '"80"'))
-        self.assertEqual(written["ELASTICK_ARGS"], '"--fleet aws"')
+        self.assertEqual(written["ELASTICK_FLEET"], '"aws"')
         self.assertNotIn("ELASTICK_DIR", written)
 
     def test_the_tickerplant(self):

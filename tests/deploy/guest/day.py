@@ -196,8 +196,8 @@ def main():
     for unit, lines in {
         "elastick-boot": f"Environment=AWS_EC2_METADATA_SERVICE_ENDPOINT={metadata.url} PATH=/usr/sbin:/usr/bin:/sbin:/bin",
         # The fleet is not what is looked at here; a binary without the feature `aws` has none.
-        "elastick-tick": "WatchdogSec=8\nUnsetEnvironment=ELASTICK_ARGS",
-        "elastick-rdb": "WatchdogSec=25\nUnsetEnvironment=ELASTICK_ARGS",
+        "elastick-tick": "WatchdogSec=8\nUnsetEnvironment=ELASTICK_FLEET",
+        "elastick-rdb": "WatchdogSec=25\nUnsetEnvironment=ELASTICK_FLEET",
     }.items():
         folder = pathlib.Path(f"/run/systemd/system/{unit}.service.d")
         folder.mkdir(parents=True)
