@@ -12,7 +12,7 @@ pub use counters::CapacityCounters;
 
 use super::policy::ScaleAnswer;
 use crate::fleet::scaling::launches::{Launches, Trouble};
-use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason};
+use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason, Stage};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -69,6 +69,8 @@ const LOOK_SOON: Duration = Duration::from_secs(5);
 /// A node that could not be terminated in this time stays, and waits in its queue again.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(600);
 
+const PROTECTION: &str = "cannot change the protection of this node";
+
 /// Starts the thread. An instance that has not joined its queue after `launch_timeout` is late. It ends when the sender of questions is dropped.
 ///
 /// # Errors
@@ -94,6 +96,8 @@ struct Worker {
     want: Option<(Option<u32>, Task)>,
     replace: Vec<(String, Task)>,
     protect: Option<(bool, Task)>,
+    /// Whether the node wants to be protected.
+    protection: bool,
     released: Option<Task>,
     terminate: Option<Task>,
     launches: Launches,
@@ -125,6 +129,7 @@ impl Worker {
             ready: None,
             want: None,
             protect: None,
+            protection: false,
             released: None,
             terminate: None,
             replace: Vec::new(),
@@ -177,7 +182,10 @@ impl Worker {
                 }
             }
             Ask::Joined(instances) => self.launches.joined(instances),
-            Ask::Protect(on) => self.protect = Some((on, Task::new("cannot change the protection of this node"))),
+            Ask::Protect(on) => {
+                self.protection = on;
+                self.protect = Some((on, Task::new(PROTECTION)));
+            }
             Ask::Released => self.released = Some(Task::new("cannot tell the fleet that this node may end")),
             Ask::Terminate => {
                 self.want = None;
@@ -353,6 +361,12 @@ impl Worker {
     fn saw(&mut self, group: &Description) -> Result<(), Gone> {
         self.counters.saw(group);
         let now_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let own = &self.fleet.identity().instance;
+        let own = group.members.iter().find(|member| member.instance == *own && member.stage == Stage::InService);
+        // It outlives the process: one that was started again may hold nothing and be protected still.
+        if self.protect.is_none() && own.is_some_and(|own| own.protected != self.protection) {
+            self.protect = Some((self.protection, Task::new(PROTECTION)));
+        }
         for trouble in self.launches.look(group, now_ns) {
             self.pursue(trouble)?;
         }

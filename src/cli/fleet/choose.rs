@@ -4,7 +4,7 @@ use crate::cli::CliError;
 use crate::config::units::FleetKind;
 use crate::config::{Address, Settings, options};
 #[cfg(feature = "aws")]
-use crate::fleet::aws::Aws;
+use crate::fleet::aws::{Aws, session::Endpoints};
 use crate::fleet::back_off::BackOff;
 use crate::fleet::local::{FLEET_VARIABLE, Local};
 use crate::fleet::{Fleet, Reason};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// What `--fleet` has come to.
 pub enum Chosen {
     /// A supervisor on this machine.
-    Local(Local),
+    Local(Box<Local>),
     /// The Auto Scaling group that this instance is in.
     #[cfg(feature = "aws")]
     Aws(Box<Aws>),
@@ -50,12 +50,13 @@ pub fn choose(settings: &Settings) -> Result<Chosen, CliError> {
 }
 
 fn local(address: Address) -> Result<Chosen, CliError> {
-    Ok(Chosen::Local(Local::from_environment(address).map_err(CliError::failed)?))
+    Ok(Chosen::Local(Box::new(Local::from_environment(address).map_err(CliError::failed)?)))
 }
 
 #[cfg(feature = "aws")]
 fn aws() -> Result<Chosen, CliError> {
-    let aws = Aws::open().map_err(|error| CliError::Failed(format!("--fleet aws: {error}")))?;
+    let aws =
+        Aws::open(Endpoints::from_environment()).map_err(|error| CliError::Failed(format!("--fleet aws: {error}")))?;
     let identity = aws.identity();
     let (zone, address) = aws.place().map_err(CliError::failed)?;
     let [zone, address] = [zone, address].map(|text| text.unwrap_or_else(|| "?".to_string()));
@@ -106,7 +107,7 @@ impl Chosen {
     /// The fleet itself.
     pub fn fleet(self) -> Option<Box<dyn Fleet>> {
         match self {
-            Chosen::Local(local) => Some(Box::new(local)),
+            Chosen::Local(local) => Some(local),
             #[cfg(feature = "aws")]
             Chosen::Aws(aws) => Some(aws),
             Chosen::Nobody => None,

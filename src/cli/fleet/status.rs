@@ -57,7 +57,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
 
 #[cfg(feature = "aws")]
 fn aws(group: Option<&str>) -> Result<(), CliError> {
-    let status = crate::fleet::aws::status::read(group).map_err(CliError::failed)?;
+    use crate::fleet::aws::session::Endpoints;
+
+    let status = crate::fleet::aws::status::read(Endpoints::from_environment(), group).map_err(CliError::failed)?;
     let extra = |member: &Member| match status.details.get(&member.instance).cloned() {
         Some(detail) => {
             Extra { kind: detail.kind, memory_bytes: detail.memory_bytes, zone: detail.zone, address: detail.address }

@@ -165,7 +165,7 @@ fn is_of_credentials(error: &dyn Error) -> bool {
     let mut next: Option<&dyn Error> = Some(error);
     while let Some(error) = next {
         let text = error.to_string();
-        if text.contains("credentials") || text.contains("identity") {
+        if text.contains("credential") || text.contains("identity") {
             return true;
         }
         next = error.source();

@@ -1,7 +1,7 @@
 //! Makes the calls: one at a time, on the thread that asks, within their budgets.
 
 use super::api::{self, Api, Purpose};
-use super::session::{Service, Session};
+use super::session::{Endpoints, Service, Session};
 use crate::fleet::FleetError;
 use crate::fleet::back_off::Budget;
 use aws_sdk_autoscaling::config::http::HttpResponse;
@@ -56,12 +56,12 @@ impl Cloud {
     ///
     /// # Errors
     /// No runtime can be had, or there is no metadata service.
-    pub fn open() -> Result<Cloud, FleetError> {
+    pub fn open(endpoints: Endpoints) -> Result<Cloud, FleetError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| FleetError::Refused(format!("the system: {error}")))?;
-        let session = runtime.block_on(Session::open())?;
+        let session = runtime.block_on(Session::open_at(endpoints))?;
         Ok(Cloud { runtime, session, autoscaling: None, ec2: None, budgets: Budgets::new(), began: Instant::now() })
     }
 

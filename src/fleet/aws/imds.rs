@@ -1,15 +1,16 @@
 //! What the instance is told about itself: the metadata service, version 2 only (a token for every request).
 
 use crate::fleet::FleetError;
+use aws_config::imds::client::Client;
 use aws_config::imds::client::error::ImdsError;
-use aws_config::imds::client::{Client, EndpointMode};
 use aws_config::provider_config::ProviderConfig;
 use aws_sdk_autoscaling::config::SharedHttpClient;
 use std::error::Error;
+use std::fmt::Display;
 use std::time::Duration;
 
 /// Where the service is looked for instead, as in every AWS SDK.
-pub const ENDPOINT_VARIABLE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+const ENDPOINT_VARIABLE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 const MODE_VARIABLE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE";
 
 const IPV4: &str = "http://169.254.169.254";
@@ -21,6 +22,12 @@ const WHOLE: Duration = Duration::from_secs(2);
 
 const NOT_FOUND: u16 = 404;
 
+/// Where this instance's service is, or the one that the environment names instead.
+pub fn endpoint() -> String {
+    let is_six = std::env::var(MODE_VARIABLE).is_ok_and(|mode| mode.eq_ignore_ascii_case("ipv6"));
+    std::env::var(ENDPOINT_VARIABLE).unwrap_or_else(|_| if is_six { IPV6 } else { IPV4 }.to_string())
+}
+
 /// A client of the metadata service.
 #[derive(Clone, Debug)]
 pub struct Imds {
@@ -29,31 +36,27 @@ pub struct Imds {
 }
 
 impl Imds {
-    /// The service of this instance, or the one that the environment names. Nothing is asked yet.
+    /// The service at this address. Nothing is asked yet.
     ///
     /// # Errors
-    /// The environment names what is no address.
-    pub fn from_environment(http: SharedHttpClient) -> Result<Imds, FleetError> {
-        let wrong =
-            |variable: &str, reason: &dyn std::fmt::Display| FleetError::Protocol(format!("{variable}: {reason}"));
-        let mode = match std::env::var(MODE_VARIABLE) {
-            Ok(mode) => mode.parse().map_err(|error| wrong(MODE_VARIABLE, &error))?,
-            Err(_) => EndpointMode::IpV4,
-        };
-        let usual = if matches!(mode, EndpointMode::IpV6) { IPV6 } else { IPV4 };
-        let endpoint = std::env::var(ENDPOINT_VARIABLE).unwrap_or_else(|_| usual.to_string());
+    /// It is no address.
+    pub fn at(endpoint: &str, http: SharedHttpClient) -> Result<Imds, FleetError> {
+        let wrong = |reason: &dyn Display| FleetError::Protocol(format!("{ENDPOINT_VARIABLE}: {endpoint:?}: {reason}"));
+        if !endpoint.starts_with("http://") {
+            return Err(wrong(&"an address begins with http://"));
+        }
         // No profile is read: instances of one image must not differ by a file in somebody's home directory.
         let client = Client::builder()
             .configure(&ProviderConfig::empty().with_http_client(http).with_sleep_impl(super::session::sleep()))
-            .endpoint(&endpoint)
-            .map_err(|error| wrong(ENDPOINT_VARIABLE, &format!("{endpoint:?}: {error}")))?
+            .endpoint(endpoint)
+            .map_err(|error| wrong(&error))?
             .connect_timeout(STEP)
             .read_timeout(STEP)
             .operation_attempt_timeout(WHOLE)
             .operation_timeout(WHOLE)
             .max_attempts(2)
             .build();
-        Ok(Imds { client, endpoint })
+        Ok(Imds { client, endpoint: endpoint.to_string() })
     }
 
     pub(super) fn client(&self) -> Client {

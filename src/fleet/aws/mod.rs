@@ -17,12 +17,14 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
+use super::back_off::BackOff;
 use super::scaling::farewell::{Farewell, Next};
 use super::{Capacity, Description, Fleet, FleetError, Identity, Notice, Reason};
 use cloud::Cloud;
 use group::Sightings;
 use jiff::Timestamp;
 use lifecycle::{Hooks, Transition};
+use session::Endpoints;
 use std::time::{Duration, Instant};
 
 /// The metadata service is asked this often whether the instance is going to be ended, as AWS advises.
@@ -31,8 +33,15 @@ const NOTICE_EVERY: Duration = Duration::from_secs(5);
 const DESCRIBE_EVERY: Duration = Duration::from_secs(60);
 /// Time that an instance without a terminating hook has: the system is shut down at once.
 const UNHOOKED: Duration = Duration::from_secs(30);
+/// Pauses, and attempts, to find out the group where the metadata service does not tell.
+const PAUSE_FIRST_NS: u64 = 500_000_000;
+const PAUSE_MOST_NS: u64 = 8_000_000_000;
+const PATIENCE: u32 = 6;
 /// Time for the group to begin to wait with an instance that has been told to end.
 const WAIT_BEGINS: Duration = Duration::from_secs(20);
+
+/// An instance that has been up for longer than this has not just been launched.
+const LEAD_MOST: Duration = Duration::from_secs(1800);
 
 /// This instance in its group.
 pub struct Aws {
@@ -55,10 +64,23 @@ impl Aws {
     ///
     /// # Errors
     /// There is no metadata service, or the instance is in no group.
-    pub fn open() -> Result<Aws, FleetError> {
-        let mut cloud = Cloud::open()?;
+    pub fn open(endpoints: Endpoints) -> Result<Aws, FleetError> {
+        let mut cloud = Cloud::open(endpoints)?;
         let instance = identity::instance(&cloud)?;
-        let group = identity::group(&mut cloud, &instance)?;
+        let mut back_off = BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS);
+        let group = loop {
+            match identity::group(&mut cloud, &instance) {
+                Err(error @ (FleetError::Busy { .. } | FleetError::Unreachable { .. }))
+                    if back_off.failures() < PATIENCE =>
+                {
+                    if back_off.failures() == 0 {
+                        log::warn!("cannot find out the group of {instance}, trying again: {error}");
+                    }
+                    std::thread::sleep(Duration::from_nanos(back_off.pause_ns(fastrand::f64())));
+                }
+                result => break result?,
+            }
+        };
         Ok(Aws {
             cloud,
             identity: Identity { instance, group },
@@ -137,9 +159,6 @@ impl Aws {
     }
 }
 
-/// An instance that has been up for longer than this has not just been launched.
-const LEAD_MOST: Duration = Duration::from_secs(1800);
-
 impl Fleet for Aws {
     fn identity(&self) -> &Identity {
         &self.identity
@@ -210,8 +229,15 @@ impl Fleet for Aws {
                 Ok(true) => Reason::Unhealthy,
                 Ok(false) | Err(_) => Reason::Terminating,
             };
-            let longest = self.hooks.longest(&mut self.cloud, &group, Transition::Terminating).ok().flatten();
-            self.terminating = Some((reason, Instant::now().checked_add(longest.unwrap_or(UNHOOKED))));
+            let now = Instant::now();
+            let until = match self.hooks.longest(&mut self.cloud, &group, Transition::Terminating) {
+                Ok(longest) => now.checked_add(longest.unwrap_or(UNHOOKED)),
+                Err(error) => {
+                    log::debug!("cannot find out how long the group waits: {error}");
+                    None
+                }
+            };
+            self.terminating = Some((reason, until));
         }
         if !self.released
             && let Err(error) = self.hooks.beat(&mut self.cloud, &group, &instance, Transition::Terminating)

@@ -1,6 +1,6 @@
 //! Region, credentials, endpoints and time limits of all calls.
 
-use super::imds::Imds;
+use super::imds::{self, Imds};
 use crate::fleet::FleetError;
 use aws_config::imds::credentials::ImdsCredentialsProvider;
 use aws_config::provider_config::ProviderConfig;
@@ -54,6 +54,8 @@ pub enum Service {
 }
 
 impl Service {
+    const ALL: [Service; 3] = [Service::AutoScaling, Service::Ec2, Service::CloudWatch];
+
     const fn word(self) -> &'static str {
         match self {
             Service::AutoScaling => "AUTO_SCALING",
@@ -61,13 +63,31 @@ impl Service {
             Service::CloudWatch => "CLOUDWATCH",
         }
     }
+}
 
-    /// The endpoint that the environment names instead of the region's.
-    fn endpoint(self) -> Option<String> {
+/// Where the services are called.
+#[derive(Clone, Debug)]
+pub struct Endpoints {
+    pub metadata: String,
+    /// Instead of the region's own.
+    pub services: [Option<String>; 3],
+}
+
+impl Endpoints {
+    /// The usual ones, or those that the environment names, as in every AWS SDK.
+    pub fn from_environment() -> Endpoints {
         let ignored = std::env::var("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_ok_and(|text| text == "true");
-        let own = std::env::var(format!("AWS_ENDPOINT_URL_{}", self.word()));
-        let named = own.or_else(|_| std::env::var("AWS_ENDPOINT_URL")).ok();
-        named.filter(|url| !ignored && !url.is_empty())
+        let named = |service: Service| {
+            let own = std::env::var(format!("AWS_ENDPOINT_URL_{}", service.word()));
+            let named = own.or_else(|_| std::env::var("AWS_ENDPOINT_URL")).ok();
+            named.filter(|url| !ignored && !url.is_empty())
+        };
+        Endpoints { metadata: imds::endpoint(), services: Service::ALL.map(named) }
+    }
+
+    fn of(&self, service: Service) -> Option<&String> {
+        let mut named = Service::ALL.iter().zip(&self.services);
+        named.find(|(other, _)| **other == service).and_then(|(_, url)| url.as_ref())
     }
 }
 
@@ -76,17 +96,26 @@ impl Service {
 pub struct Session {
     pub imds: Imds,
     pub region: String,
+    endpoints: Endpoints,
     config: SdkConfig,
 }
 
 impl Session {
+    /// As [`Session::open_at`], where the environment says.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn open() -> Result<Session, FleetError> {
+        Session::open_at(Endpoints::from_environment()).await
+    }
+
     /// Asks the metadata service for the region; nothing else is asked yet.
     ///
     /// # Errors
     /// The metadata service cannot be reached or does not say.
-    pub async fn open() -> Result<Session, FleetError> {
+    pub async fn open_at(endpoints: Endpoints) -> Result<Session, FleetError> {
         let http = plain();
-        let imds = Imds::from_environment(http.clone())?;
+        let imds = Imds::at(&endpoints.metadata, http.clone())?;
         let region = imds.metadata("placement/region").await?;
         let region = region.ok_or_else(|| FleetError::Protocol("the metadata service names no region".to_string()))?;
         // The role of the instance and nothing else: neither keys in the environment nor profiles.
@@ -112,12 +141,12 @@ impl Session {
             .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
             .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"))
             .build();
-        Ok(Session { imds, region, config })
+        Ok(Session { imds, region, endpoints, config })
     }
 
     /// Where a service is called, for errors.
     pub fn address(&self, service: Service) -> String {
-        service.endpoint().unwrap_or_else(|| match service {
+        self.endpoints.of(service).cloned().unwrap_or_else(|| match service {
             Service::AutoScaling => format!("autoscaling.{}", self.region),
             Service::Ec2 => format!("ec2.{}", self.region),
             Service::CloudWatch => format!("monitoring.{}", self.region),
@@ -126,7 +155,7 @@ impl Session {
 
     /// The configuration of a service's client: its endpoint, and TLS unless that is a plain address.
     pub fn config(&self, service: Service) -> SdkConfig {
-        let endpoint = service.endpoint();
+        let endpoint = self.endpoints.of(service).cloned();
         let is_plain = endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
         let mut config = self.config.clone().into_builder().http_client(if is_plain { plain() } else { secured() });
         config.set_endpoint_url(endpoint);

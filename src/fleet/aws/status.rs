@@ -2,6 +2,7 @@
 
 use super::cloud::Cloud;
 use super::group::{self, Sightings};
+use super::session::Endpoints;
 use super::{api, identity};
 use crate::fleet::{Description, FleetError};
 use aws_sdk_autoscaling::types::ScalingActivityStatusCode;
@@ -28,12 +29,15 @@ pub struct Status {
     pub notes: Vec<String>,
 }
 
+/// Something that is found out about a group that has been described.
+type Part = fn(&mut Cloud, &mut Status) -> Result<(), FleetError>;
+
 /// The group of this name, or the one that this instance is in.
 ///
 /// # Errors
 /// The group cannot be described; what else cannot be had is a note.
-pub fn read(name: Option<&str>) -> Result<Status, FleetError> {
-    let mut cloud = Cloud::open()?;
+pub fn read(endpoints: Endpoints, name: Option<&str>) -> Result<Status, FleetError> {
+    let mut cloud = Cloud::open(endpoints)?;
     let name = match name {
         Some(name) => name.to_string(),
         None => {
@@ -43,8 +47,7 @@ pub fn read(name: Option<&str>) -> Result<Status, FleetError> {
     };
     let mut status =
         Status { group: group::describe(&mut cloud, &name, &mut Sightings::default())?, ..Status::default() };
-    let parts: [fn(&mut Cloud, &mut Status) -> Result<(), FleetError>; 3] = [activities, instances, types];
-    for part in parts {
+    for part in [activities, instances, types] as [Part; 3] {
         if let Err(error) = part(&mut cloud, &mut status) {
             status.notes.push(error.to_string());
         }

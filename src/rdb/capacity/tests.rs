@@ -10,12 +10,13 @@ struct Group {
     desired: u32,
     max: u32,
     down: bool,
+    protected: bool,
 }
 
 impl Group {
     fn boxed(own: &str, max: u32, down: bool) -> Box<Group> {
         let identity = Identity { instance: own.to_string(), group: "g".to_string() };
-        Box::new(Group { identity, members: vec!["n1", "n2", "n3"], desired: 3, max, down })
+        Box::new(Group { identity, members: vec!["n1", "n2", "n3"], desired: 3, max, down, protected: false })
     }
 }
 
@@ -31,7 +32,7 @@ impl Fleet for Group {
             process: None,
             age: Duration::ZERO,
             lead_time: None,
-            protected: false,
+            protected: self.protected,
         };
         let members = self.members.iter().map(member).collect();
         let lead_time = Some(Duration::from_secs(7));
@@ -219,6 +220,14 @@ fn what_the_fleet_puts_off_is_tried_until_it_is_done() {
     asks.send(Ask::Terminate).expect("running");
     assert_eq!(next(&answers), Answer::Terminated);
     assert_eq!(counters.throttled.get(), 2);
+}
+
+#[test]
+fn a_protection_that_another_process_left_is_lifted() {
+    let (mut fleet, heard) = Telling::boxed(None, 0);
+    fleet.group.protected = true;
+    let Link { asks: _asks, .. } = start(fleet, TIMEOUT).expect("thread");
+    assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("unprotect"));
 }
 
 #[test]
