@@ -493,6 +493,23 @@ impl World {
         }
     }
 
+    /// Once everything that was said has arrived, each connected node shows exactly what the table says that it holds.
+    fn check_told(&self) {
+        let on_the_way = |node: &Node| !node.inbox.is_empty() || !node.outbox.is_empty();
+        if !self.cuts.is_empty() || self.nodes.iter().any(on_the_way) {
+            return;
+        }
+        for (at, node) in self.nodes.iter().enumerate() {
+            let Some(handle) = node.handle else { continue };
+            let said = self.b.queue.by_handle(handle);
+            let mut said: Vec<Window> = said.map(|s| s.held.iter().map(|h| h.window).collect()).unwrap_or_default();
+            let mut shown = node.held.clone();
+            said.sort();
+            shown.sort();
+            assert_eq!(shown, said, "what node {at} shows, and what the table says");
+        }
+    }
+
     /// Everything that is on its way arrives, everyone connects, and nodes are added while windows wait.
     fn heal(&mut self) {
         for round in 0..200 {
@@ -552,6 +569,7 @@ proptest! {
         let mut world = World::new(standbys_kept);
         for op in ops {
             world.run(op);
+            world.check_told();
         }
         world.heal();
         let copies = world.copies();

@@ -188,6 +188,7 @@ impl Ingest {
     pub(super) fn define(&mut self, tables: Vec<crate::table::Schema>) -> Result<bool, Fault> {
         let had_rows = self.intake.rows() > 0;
         let changed = self.intake.define(tables);
+        self.show();
         let changed = changed.map_err(|error| Fault::Fatal(format!("cannot make the tables: {error}")))?;
         Ok(changed && had_rows)
     }

@@ -135,7 +135,9 @@ impl Ingest {
 
     fn abandon(&mut self) -> Result<(), Fault> {
         self.replay = None;
-        self.intake.abandon().map_err(|error| Fault::Fatal(format!("cannot drop a window: {error}")))
+        let abandoned = self.intake.abandon();
+        self.show();
+        abandoned.map_err(|error| Fault::Fatal(format!("cannot drop a window: {error}")))
     }
 
     /// A window of this node was rebuilt elsewhere, and is answered for there.
