@@ -6,6 +6,7 @@
 | `test_parameters.py` | what is refused before anything is created |
 | `test_stacks.py` | the templates deploy on the API server: groups, tags, limits, a second cluster, schedule |
 | `test_policies.py` | the roles allow what the code calls, and change nothing of others |
+| `test_roles.py` | what instances of launched stacks may and may not do, on the stand-in of `tests/aws` |
 | `test_watching.py` | alarms and dashboard look at metrics that elastick publishes |
 | `test_guide.py` | the guide's commands run; its table of what a change replaces is what the schemas say |
 | `test_boot.py` | the boot script, with metadata, tools and mounts that the test plays |

@@ -30,7 +30,7 @@ def call_of(environ, body):
     if rpc:
         action, params = rpc[1], cbor2.loads(body) if body else {}
     elif environ.get("HTTP_X_AMZ_TARGET"):
-        action, params = environ["HTTP_X_AMZ_TARGET"].split(".")[-1], {}
+        action, params = environ["HTTP_X_AMZ_TARGET"].split(".")[-1], json.loads(body or b"{}")
     else:
         form = dict(urllib.parse.parse_qsl(body.decode("utf-8", "replace")))
         action, params = form.pop("Action", environ.get("PATH_INFO", "")), form
