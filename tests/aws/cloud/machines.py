@@ -11,6 +11,8 @@ import subprocess
 import threading
 import time
 
+from harness.process import LISTENING
+
 from . import imds
 
 POLL_S = 0.05
@@ -34,6 +36,7 @@ class Machine:
         self.ending = False
         self.started = 0
         self.exits = []
+        self.printed_before = 0
         self.lock = threading.Lock()
 
     def shown(self):
@@ -57,6 +60,7 @@ class Machine:
                 return
             command, environment = made
             self.started += 1
+            self.printed_before = len(self.printed())
             self.process = subprocess.Popen(
                 [str(word) for word in command],
                 stdin=subprocess.DEVNULL,
@@ -107,6 +111,16 @@ class Machine:
                 self.signal(signal.SIGKILL)
 
         threading.Thread(target=run, daemon=True).start()
+
+    @property
+    def name(self):
+        return self.id
+
+    @property
+    def port(self):
+        """Where its program, as started last, says that it listens; None before it does."""
+        found = LISTENING.findall(self.printed()[self.printed_before :])
+        return int(found[-1]) if found else None
 
     def printed(self):
         return self.output_path.read_text("utf-8", "replace")

@@ -1,15 +1,16 @@
 """The test case of all tests here: groups on the API server, their instances as processes, and a tickerplant."""
 
 import atexit
+import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
 
-from harness.client import Connection
-from harness.cluster import GONE
-from harness.process import ROOT, eventually, reserve_port
+from harness.cluster import Cluster
+from harness.process import ROOT, eventually
 from harness.scene import Scene
 
 from . import api
@@ -45,13 +46,10 @@ def instance_environment(machine, url, **more):
 
 
 class CloudScene(Scene):
-    """`group` makes a group of nodes; `self.machines` are its instances."""
+    """`group` makes a group; `self.machines` are its instances; `program` says what runs on them."""
 
     time_scale = 0.02
     boot_delay_s = 0.2
-    # A full node after some tens of thousands of rows.
-    node_options = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
-    tick_options = ("--start-grace", "3s")
     dead_on_arrival = staticmethod(lambda view: False)
 
     @classmethod
@@ -59,6 +57,7 @@ class CloudScene(Scene):
         reason = api.missing()
         if reason:
             raise unittest.SkipTest(f"no stand-in for AWS: {reason}")
+        os.environ["ELASTICK_BIN"] = str(binary())
         super().setUpClass()
 
     def setUp(self):
@@ -71,7 +70,6 @@ class CloudScene(Scene):
         self.names = []
         self.machines = Machines(self.api, self.directory, self.program, dead_on_arrival=self.dead_on_arrival)
         self.addCleanup(self._close_cloud)
-        self.port = reserve_port()
 
     def _close_cloud(self):
         self.api.heal()
@@ -93,24 +91,10 @@ class CloudScene(Scene):
 
     def program(self, machine):
         """The command of an instance, and its environment."""
-        if machine.app != "r-asg":
-            return None
-        command = [binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", "--fleet", "aws", *self.node_options]
-        return command, instance_environment(machine, self.api.url, **self.node_environment(machine))
-
-    def node_environment(self, machine):
-        return {}
-
-    def start_tick(self, *options):
-        """The tickerplant, outside any group; nodes find it at `self.port`."""
-        self.tp = self.tick(*self.tick_options, *options, port=self.port)
-        self.tp.port
-        return self.tp
+        raise NotImplementedError
 
     def role(self, name, policy=POLICY):
         """An instance profile whose role has this policy."""
-        import json
-
         iam = self.api.client("iam")
         trust = {"Version": "2012-10-17", "Statement": []}
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
@@ -174,8 +158,6 @@ class CloudScene(Scene):
 
     def said(self, pattern, machine=None, deadline_s=40):
         """Waits until an instance (or any) has printed this; answers the match."""
-        import re
-
         pattern = re.compile(pattern)
 
         def found():
@@ -187,25 +169,36 @@ class CloudScene(Scene):
 
         return eventually(found, f"an instance prints {pattern.pattern!r}", deadline_s)
 
-    # What the tickerplant shows.
 
-    def ask(self, question, port=None):
-        """One question on a connection of its own; None where nobody answers."""
-        try:
-            with Connection(port or self.port, deadline_s=20) as connection:
-                return connection.ask(question)
-        except GONE:
-            return None
+class NodeScene(CloudScene, Cluster):
+    """The group's instances are nodes of one queue, the tickerplant is outside of any group."""
 
-    def queue(self):
-        """Subscribers that are not lost: list of (state, node name)."""
-        table = self.ask("select state, node from .u.asg.tab where state<>`lost")
-        return [] if table is None else list(zip(table.v["state"].v, table.v["node"].v))
+    # A node that is full after some tens of thousands of rows.
+    node_options = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
 
-    def states(self):
-        return sorted(state for state, _ in self.queue())
+    @property
+    def nodes(self):
+        return self.machines.all("r-asg") if hasattr(self, "machines") else []
 
-    def node_in(self, state):
-        """The machine of a node that the tickerplant shows in this state, or None."""
-        names = [name for shown, name in self.queue() if shown == state]
-        return next((machine for machine in self.machines.all(running=True) if machine.id in names), None)
+    @nodes.setter
+    def nodes(self, _):
+        """Nodes are the group's business."""
+
+    def running(self):
+        return [machine for machine in self.nodes if machine.is_running() and machine.port]
+
+    def program(self, machine):
+        command = [binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", "--fleet", "aws", *self.node_options]
+        return command, instance_environment(machine, self.api.url, **self.node_environment(machine))
+
+    def node_environment(self, machine):
+        return {}
+
+    def fill_until(self, done, what, turns=80):
+        """Publishes until a condition holds."""
+        for _ in range(turns):
+            self.publish(20)
+            self.in_step()
+            if done():
+                return
+        self.fail(f"not after {self.next_seq} rows: {what}; {self.picture()}")
