@@ -121,7 +121,7 @@ def instance_view(instance):
         "group": group.name if group else None,
         "lifecycle": lifecycle,
         "target": target_state(lifecycle),
-        "tags": {tag["key"]: tag["value"] for tag in instance.get_tags()},
+        "tags": {tag["key"]: str(tag["value"]) for tag in instance.get_tags()},
         "user_data": data.get("UserData") or "",
         "metadata_options": data.get("MetadataOptions") or {},
         "type": data.get("InstanceType") or instance.instance_type or "t3a.medium",

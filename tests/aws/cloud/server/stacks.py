@@ -1,12 +1,14 @@
-"""CloudFormation resources that the server skips with a warning: lifecycle hooks and warm pools; and hooks that a group brings."""
+"""CloudFormation resources that the server skips with a warning: lifecycle hooks and warm pools; hooks that a group brings;
+and what it gets wrong of those it knows."""
 
 from moto.autoscaling.models import FakeAutoScalingGroup, autoscaling_backends
 from moto.core.common_models import CloudFormationModel
+from moto.efs.models import AccessPoint
 
 from . import hooks
 
 
-class Part(CloudFormationModel):
+class Part:
     """A resource that is kept by its group."""
 
     def __init__(self, name):
@@ -21,7 +23,7 @@ class Part(CloudFormationModel):
         return cls.create_from_cloudformation_json(new_name, template, account, region)
 
 
-class LifecycleHook(Part):
+class LifecycleHook(Part, CloudFormationModel):
     @staticmethod
     def cloudformation_name_type():
         return "LifecycleHookName"
@@ -41,7 +43,7 @@ class LifecycleHook(Part):
         autoscaling_backends[account][region].delete_lifecycle_hook(template["Properties"]["AutoScalingGroupName"], name)
 
 
-class WarmPool(Part):
+class WarmPool(Part, CloudFormationModel):
     @staticmethod
     def cloudformation_name_type():
         return "AutoScalingGroupName"
@@ -87,3 +89,5 @@ def install():
         return group
 
     FakeAutoScalingGroup.create_from_cloudformation_json = classmethod(create_with_hooks)
+    # !Ref of an access point is its id.
+    AccessPoint.physical_resource_id = property(lambda point: point.access_point_id)
