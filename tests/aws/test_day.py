@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
 import time
 
-from aws.cloud import account
+from aws.cloud import account, image, units
 from aws.cloud.scene import CloudScene, binary, instance_environment
 from harness.client import Connection
 from harness.cluster import GONE
@@ -27,7 +29,7 @@ class Stack(CloudScene):
         super().setUp()
         self.port = reserve_port()
         self.efs = self.directory / "efs"
-        self.efs.mkdir()
+        (self.efs / "log").mkdir(parents=True)
         self.stack = f"day{os.getpid()}"
         self.cloudformation = self.api.client("cloudformation")
         self.addCleanup(self._delete_stack)
@@ -58,15 +60,19 @@ class Stack(CloudScene):
         self.tick_group, self.rdb_group = outputs["TickGroup"], outputs["RdbGroup"]
 
     def program(self, machine):
-        tags = machine.view["tags"]
-        options = tags.get("ELASTICK_OPTIONS", "").split()
-        environment = {key: tags[key] for key in ("SCALETHRESHOLD", "ROLLTHRESHOLD") if key in tags}
+        """User data, boot script and units; what they cannot have here is told by tags: ports, NFS, the schema's place."""
         if machine.app == "tick-asg":
-            command = [binary(), "tick", tags["ELASTICK_SRC"], self.efs, "-p", self.port, "--fleet", "aws"]
-            command += ["--schemas", ROOT / "schemas" / "sym.q"]
+            machine.overrides = {
+                "ELASTICK_PORT": str(self.port),
+                "ELASTICK_REQUIRE_MOUNT": "none",
+                "ELASTICK_SCHEMAS": str(ROOT / "schemas" / "sym.q"),
+            }
         else:
-            command = [binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", "--fleet", "aws"]
-        return command + options, instance_environment(machine, self.api.url, **environment)
+            machine.overrides = {"ELASTICK_PORT": "0", "TICKERPLANT": "127.0.0.1", "TICKPORT": str(self.port)}
+        if machine.home.exists():
+            shutil.rmtree(machine.home)
+        more = image.lay_out(machine, machine.home, binary(), self.efs)
+        return [sys.executable, units.__file__, machine.home], instance_environment(machine, self.api.url, **more)
 
     def ask(self, question):
         try:

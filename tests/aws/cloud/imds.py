@@ -1,7 +1,9 @@
 """An instance's metadata service, version 2: a token for every request, what the API server knows of the instance now."""
 
+import base64
 import datetime
 import json
+import re
 import secrets
 import threading
 import time
@@ -18,6 +20,11 @@ def stamp(moment):
 
 def now():
     return datetime.datetime.now(datetime.timezone.utc)
+
+
+def pending_time(launched):
+    """The launch as the identity document has it, to the second."""
+    return re.sub(r"[ T](\d\d:\d\d:\d\d).*", r"T\1Z", str(launched))
 
 
 class Metadata:
@@ -89,10 +96,9 @@ class Metadata:
         if path.rstrip("/") == "/latest/dynamic/instance-identity/document":
             region = view["zone"][:-1]
             place = {"instanceId": view["id"], "region": region, "availabilityZone": view["zone"]}
-            return json.dumps({**place, "instanceType": view["type"], "privateIp": self.address, "accountId": "123456789012"})
+            also = {"instanceType": view["type"], "privateIp": self.address, "pendingTime": pending_time(view["launched"])}
+            return json.dumps({**place, **also, "accountId": "123456789012"})
         if path == "/latest/user-data":
-            import base64
-
             return base64.b64decode(view["user_data"]).decode() if view["user_data"] else None
         prefix = "/latest/meta-data/"
         if not path.startswith(prefix):

@@ -29,6 +29,8 @@ class Machine:
         self.overrides = {}
         self.program = program
         self.grace_s = grace_s
+        # Where its own files may lie.
+        self.home = directory / f"{self.id}.d"
         self.output = (directory / f"{self.id}.out").open("ab")
         self.output_path = directory / f"{self.id}.out"
         self.metadata = imds.Metadata(self.shown)
@@ -90,13 +92,26 @@ class Machine:
                 pass
 
     def kill(self):
-        """kill -9 of the program; the unit starts it again."""
-        self.signal(signal.SIGKILL)
+        """kill -9 of elastick; the unit starts it again."""
+        units = list(self.home.glob("elastick-[rt]*.service.pid"))
+        if units:
+            os.kill(int(units[0].read_text()), signal.SIGKILL)
+        else:
+            self.signal(signal.SIGKILL)
 
     def crash(self):
-        """The whole instance hangs or dies: nothing starts its program again."""
+        """The whole instance dies: nothing starts its program again."""
         self.ending = True
+        self.kill_all()
+
+    def kill_all(self):
+        """kill -9 of everything that it started: units are in sessions of their own."""
         self.signal(signal.SIGKILL)
+        for unit in self.home.glob("*.service.pid"):
+            try:
+                os.killpg(int(unit.read_text()), signal.SIGKILL)
+            except (ProcessLookupError, ValueError):
+                pass
 
     def shut_down(self):
         """EC2 terminates the instance."""
@@ -108,7 +123,7 @@ class Machine:
                 if self.process is not None:
                     self.process.wait(self.grace_s)
             except subprocess.TimeoutExpired:
-                self.signal(signal.SIGKILL)
+                self.kill_all()
 
         threading.Thread(target=run, daemon=True).start()
 
@@ -128,7 +143,7 @@ class Machine:
     def close(self):
         self.ending = True
         with self.lock:
-            self.signal(signal.SIGKILL)
+            self.kill_all()
             if self.process is not None:
                 self.process.wait()
         self.metadata.close()

@@ -32,7 +32,7 @@ def shared_api():
 
 def binary():
     """The elastick under test, which has the feature `aws`."""
-    path = pathlib.Path(os.environ.get("ELASTICK_AWS_BIN", ROOT / "target" / "aws" / "elastick"))
+    path = pathlib.Path(os.environ.get("ELASTICK_AWS_BIN", ROOT / "target" / "aws" / "elastick")).resolve()
     if not path.exists():
         raise FileNotFoundError(f"{path} is not built; tests/run aws builds it, or set ELASTICK_AWS_BIN")
     return path

@@ -128,6 +128,7 @@ def instance_view(instance):
         "zone": instance.placement.zone,
         "role": role.name if role else None,
         "key": access.access_key(instance.id),
+        "launched": instance.launch_time,
     }
 
 

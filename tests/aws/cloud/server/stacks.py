@@ -4,6 +4,7 @@ and what it gets wrong of those it knows."""
 from moto.autoscaling.models import FakeAutoScalingGroup, autoscaling_backends
 from moto.core.common_models import CloudFormationModel
 from moto.efs.models import AccessPoint
+from moto.route53 import models as route53
 
 from . import hooks
 
@@ -91,3 +92,6 @@ def install():
     FakeAutoScalingGroup.create_from_cloudformation_json = classmethod(create_with_hooks)
     # !Ref of an access point is its id.
     AccessPoint.physical_resource_id = property(lambda point: point.access_point_id)
+    # Ids of hosted zones begin with a Z.
+    new_id = route53.create_route53_zone_id
+    route53.create_route53_zone_id = lambda **wanted: "Z" + new_id(**wanted)[1:]
