@@ -1,9 +1,11 @@
 """Bad days of the AWS fleet: what an operator sees, and that nothing is launched that nobody asked for."""
 
+import json
+import os
+import time
+
 from aws.cloud.role import policy
 from aws.cloud.scene import NodeScene
-
-ASKED = r"asked the fleet for a successor: (\d+) nodes desired"
 
 
 class Surge(NodeScene):
@@ -45,10 +47,14 @@ class Api(Surge):
 
     def test_throttling_during_a_surge_delays_a_launch_and_does_not_lose_it(self):
         group, live = self.first_node()
-        self.api.fault("*", "throttle", count=10_000)
+        self.api.fault("*", "throttle", count=1_000_000)
         self.fill_until(lambda: self.states().count("rolled") == 1, "the live node rolls, with nobody to take over")
         self.said(r"the fleet asks to wait: .*[Tt]hrottl", live)
         self.assertEqual(len(self.launches(group)), 1)
+        # Five minutes of it are tried by hand.
+        until = time.monotonic() + float(os.environ.get("ELASTICK_THROTTLE_S", "0"))
+        while time.monotonic() < until:
+            self.publish(1)
         self.publish(20)
         self.api.heal()
         self.eventually(self.has_successor(), "a second node", 90)
@@ -81,8 +87,6 @@ class Permissions(Surge):
         group, live = self.first_node(policy=policy(without=["autoscaling:SetDesiredCapacity"]))
         self.fill_until(lambda: "rolled" in self.states(), "the live node is full")
         self.said(r"needs the permission autoscaling:SetDesiredCapacity", live)
-        import json
-
         self.api.client("iam").put_role_policy(RoleName=group, PolicyName="node", PolicyDocument=json.dumps(policy()))
         self.eventually(self.has_successor(), "a second node", 90)
         self.assert_launches(group, 2)
@@ -104,9 +108,34 @@ class Limits(Surge):
         self.assert_launches(group, 2)
         self.assert_held_once("the group was at its maximum")
 
-    def test_two_queues_on_one_group_do_not_launch_one_too_many(self):
-        """Every instance hosts a node of each queue; both are full at the same time."""
-        self.skipTest("see below")
+
+class TwoQueues(Surge):
+    """Every instance hosts a node of each queue; both become full at the same time."""
+
+    def program(self, machine):
+        command, environment = super().program(machine)
+        line = " ".join(map(str, command))
+        return ["bash", "-c", f"{line} --queue a & {line} --queue b & wait"], environment
+
+    def test_two_queues_that_ask_at_once_launch_one_instance_for_both(self):
+        group = self.group(1, 6)
+        self.eventually(lambda: self.states() == ["live", "live"], "both queues have a live node", 60)
+        self.fill_until(lambda: self.states().count("rolled") == 2, "both live nodes have rolled")
+        self.eventually(lambda: len(self.queue()) >= 4, "both queues have a second node", 60)
+        self.publish(5)
+        desired = self.api.group(group)["desired"]
+        self.assert_launches(group, desired)
+        live = sum(state == "live" for state in self.states())
+        self.assertEqual((live, desired), (2, 2), self.queue())
+
+    def in_step(self):
+        """Each row is held by both queues."""
+        self.eventually(self.all_taken, "the nodes keep up with the feed")
+
+    def all_taken(self):
+        tip = self.ask(self.tp, ".u.j")
+        table = self.ask(self.tp, "select next from .u.asg.tab where state=`live")
+        return tip is not None and table is not None and all(next_ >= tip.v for next_ in table.v["next"].v)
 
 
 class Launches(Surge):
@@ -216,6 +245,25 @@ class Ends(Surge):
         self.eventually(lambda: protected() == [False], "what is left holds nothing and is not protected", 90)
 
 
+class Schedules(Surge):
+    def test_a_switch_off_leaves_nodes_that_hold_rows_until_the_day_has_ended(self):
+        group, live = self.first_node()
+        self.publish(20)
+        self.in_step()
+        self.eventually(lambda: self.api.group(group)["instances"][0]["protected"], "the node is protected")
+        self.autoscaling.put_scheduled_update_group_action(
+            AutoScalingGroupName=group, ScheduledActionName="off", Recurrence="0 20 * * FRI", MinSize=0, DesiredCapacity=0
+        )
+        self.api.clock("2027-01-01T00:00:00Z")
+        self.api.clock("2027-01-02T00:00:00Z")
+        self.assertEqual(self.api.group(group)["desired"], 0)
+        self.publish(5)
+        self.assert_held_once("the cluster was switched off in the middle of the day")
+        self.assertEqual(self.members(group), [live.id])
+        self.assertIsNotNone(self.ask(self.tp, ".u.endofday[]"))
+        self.eventually(lambda: self.members(group) == [], "the group is empty", 90)
+
+
 class Starts(NodeScene):
     def one_machine(self, **options):
         self.group(**options)
@@ -228,6 +276,35 @@ class Starts(NodeScene):
         machine = self.one_machine()
         self.said(r"instance metadata|metadata service|IMDS", machine)
         self.assertNotIn("live", self.states())
+
+    def test_an_instance_outside_any_group(self):
+        image, subnet = self.api.place()
+        role = self.role(f"outside-{os.getpid()}")
+        tags = [{"ResourceType": "instance", "Tags": [{"Key": "APP", "Value": "r-asg"}]}]
+        made = self.api.client("ec2").run_instances(
+            ImageId=image, MinCount=1, MaxCount=1, IamInstanceProfile={"Name": role}, TagSpecifications=tags
+        )
+        instance = made["Instances"][0]["InstanceId"]
+        self.said(rf"instance {instance} in us-east-1 is not in an Auto Scaling group")
+        self.assertEqual(self.states(), [])
+
+    def test_a_group_that_does_not_exist(self):
+        self.overrides = {"aws:autoscaling:groupName": "gone"}
+        machine = self.one_machine()
+        self.said(r"gone.* (does not exist|not found)|no .*group.* gone", machine)
+
+    def program(self, machine):
+        machine.overrides = getattr(self, "overrides", {})
+        return super().program(machine)
+
+    def test_a_tickerplant_whose_file_system_is_not_mounted_refuses_to_write_a_local_log(self):
+        local = self.directory / "not-mounted"
+        local.mkdir()
+        process = self.start("local", "tick", "sym", local, "-p", 0, "--schemas", self.directory / "sym.q",
+                             "--require-mount", "nfs")  # fmt: skip
+        self.assertNotEqual(process.wait(), 0)
+        self.assertRegex(process.printed(), r"not-mounted.*nfs")
+        self.assertEqual(list(local.iterdir()), [])
 
     def test_thresholds_that_make_no_sense(self):
         for tags, wanted in [

@@ -51,12 +51,18 @@ def launch_data(instance_id):
     return group.ec2_launch_template.get_version(group.launch_template_version).data
 
 
+def associated_profile(instance):
+    """The profile of an instance that no group launched."""
+    association = instance.ec2_backend.iam_instance_profile_associations.get(instance.id)
+    return association.instance_profile.name if association else None
+
+
 def role_of(instance):
     """The role of the instance's profile, or None."""
     wanted = getattr(instance, "profile_name", None)
     if wanted is None:
         profile = launch_data(instance.id).get("IamInstanceProfile") or {}
-        wanted = profile.get("Name") or str(profile.get("Arn", "")).rsplit("/", 1)[-1]
+        wanted = profile.get("Name") or str(profile.get("Arn", "")).rsplit("/", 1)[-1] or associated_profile(instance)
         # Kept: an instance that has left its group still has its role.
         instance.profile_name = wanted
     backend = iam_backends[ACCOUNT]["aws"]
@@ -94,14 +100,18 @@ OPERATORS = {
 
 def condition_holds(condition, facts):
     for operator, pairs in (condition or {}).items():
-        test = OPERATORS[operator.removesuffix("IfExists")]
+        quantifier, _, simple = operator.rpartition(":")
+        test = OPERATORS[simple.removesuffix("IfExists")]
         for key, wanted in pairs.items():
             found = next((value for name, value in facts.items() if name.lower() == key.lower()), None)
             if found is None:
-                if operator.endswith("IfExists"):
+                # A condition for all values holds where there are none.
+                if simple.endswith("IfExists") or quantifier == "ForAllValues":
                     continue
                 return False
-            if not any(test(substitute(value, facts), found) for value in as_list(wanted)):
+            wanted = [substitute(value, facts) for value in as_list(wanted)]
+            hits = [any(test(value, one) for value in wanted) for one in as_list(found)]
+            if not (any(hits) if quantifier == "ForAnyValue" else all(hits)):
                 return False
     return True
 
@@ -117,6 +127,11 @@ def target(call):
     params = call["params"]
     if call["service"] == "monitoring":
         facts["cloudwatch:namespace"] = params.get("Namespace", "")
+    if call["action"] == "ChangeResourceRecordSets":
+        key = "route53:ChangeResourceRecordSets"
+        facts |= {f"{key}NormalizedRecordNames": params["Name"], f"{key}RecordTypes": params["Type"]}
+        facts |= {f"{key}Actions": params["Action"]}
+        return f"arn:aws:route53:::hostedzone/{params['HostedZoneId']}", facts
     changes = not call["action"].startswith(("Describe", "Get", "List"))
     if call["service"] != "autoscaling" or not changes:
         return "*", facts

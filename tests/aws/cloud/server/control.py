@@ -18,6 +18,7 @@ from .state import EVENTS, LOCK, record, settings
 CALLS = []
 CREDENTIAL = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/")
 OPERATION = re.compile(r"^/service/[^/]+/operation/([^/]+)$")
+RECORDS = re.compile(r"^/2013-04-01/hostedzone/([^/]+)/rrset/?$")
 
 
 def call_of(environ, body):
@@ -29,6 +30,8 @@ def call_of(environ, body):
     rpc = OPERATION.match(environ.get("PATH_INFO", ""))
     if rpc:
         action, params = rpc[1], cbor2.loads(body) if body else {}
+    elif service == "route53" and environ["REQUEST_METHOD"] == "POST" and RECORDS.match(environ["PATH_INFO"]):
+        action, params = "ChangeResourceRecordSets", record_changes(environ["PATH_INFO"], body)
     elif environ.get("HTTP_X_AMZ_TARGET"):
         action, params = environ["HTTP_X_AMZ_TARGET"].split(".")[-1], json.loads(body or b"{}")
     else:
@@ -36,6 +39,13 @@ def call_of(environ, body):
         action, params = form.pop("Action", environ.get("PATH_INFO", "")), form
         params.pop("Version", None)
     return {"key": key, "region": region, "service": service, "action": action, "params": params, "rpc": bool(rpc)}
+
+
+def record_changes(path, body):
+    """What a change of DNS records touches."""
+    texts = {name: re.findall(rf"<{name}>(.*?)</{name}>", body.decode()) for name in ("Name", "Type", "Action", "Value")}
+    names = [name.rstrip(".").lower() for name in texts["Name"]]
+    return {"HostedZoneId": RECORDS.match(path)[1], **texts, "Name": names}
 
 
 def error(call, code, message):
