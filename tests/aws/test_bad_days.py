@@ -16,9 +16,13 @@ class Surge(NodeScene):
         self.eventually(lambda: "live" in self.states(), "the first node is live", 60)
         return group, self.node_in("live")
 
-    def grants(self, group):
-        """How often the desired capacity was raised by a node."""
-        return [event for event in self.events("desired", group=group) if event["before"] not in (None, 0)]
+    def fill_up(self):
+        """Publishes until the first node is full, where nobody takes over: what comes then is only in the log."""
+        for _ in range(80):
+            self.publish(20)
+            if "rolled" in self.states():
+                return
+        self.fail(f"the live node is not full after {self.next_seq} rows; {self.picture()}")
 
     def has_successor(self, count=1):
         return lambda: len(self.queue() or []) >= count + 1
@@ -48,7 +52,7 @@ class Api(Surge):
     def test_throttling_during_a_surge_delays_a_launch_and_does_not_lose_it(self):
         group, live = self.first_node()
         self.api.fault("*", "throttle", count=1_000_000)
-        self.fill_until(lambda: self.states().count("rolled") == 1, "the live node rolls, with nobody to take over")
+        self.fill_up()
         self.said(r"the fleet asks to wait: .*[Tt]hrottl", live)
         self.assertEqual(len(self.launches(group)), 1)
         # Five minutes of it are tried by hand.
@@ -78,14 +82,14 @@ class Api(Surge):
 class Permissions(Surge):
     def test_a_role_that_may_not_scale_names_the_call_and_the_permission(self):
         group, live = self.first_node(policy=policy(without=["autoscaling:SetDesiredCapacity"]))
-        self.fill_until(lambda: "rolled" in self.states(), "the live node is full")
+        self.fill_up()
         said = self.said(r"the role of this instance needs the permission (\S+)", live)
         self.assertEqual(said[1], "autoscaling:SetDesiredCapacity")
         self.assertEqual(len(self.launches(group)), 1)
 
     def test_a_permission_given_later_is_used(self):
         group, live = self.first_node(policy=policy(without=["autoscaling:SetDesiredCapacity"]))
-        self.fill_until(lambda: "rolled" in self.states(), "the live node is full")
+        self.fill_up()
         self.said(r"needs the permission autoscaling:SetDesiredCapacity", live)
         self.api.client("iam").put_role_policy(RoleName=group, PolicyName="node", PolicyDocument=json.dumps(policy()))
         self.eventually(self.has_successor(), "a second node", 90)
@@ -100,7 +104,7 @@ class Permissions(Surge):
 class Limits(Surge):
     def test_a_group_at_its_maximum_refuses_visibly_and_goes_on_when_it_is_raised(self):
         group, live = self.first_node(maximum=1)
-        self.fill_until(lambda: "rolled" in self.states(), "the live node is full")
+        self.fill_up()
         self.said(r"the fleet stays at 1 nodes: .*max", live)
         self.publish(10)
         self.autoscaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=3)
@@ -139,7 +143,7 @@ class TwoQueues(Surge):
 
 
 class Launches(Surge):
-    dead = ()
+    node_options = (*Surge.node_options, "--launch-timeout", "4s")
 
     def setUp(self):
         self.seen = 0
@@ -176,7 +180,7 @@ class Notices(Surge):
         group, live = self.rolled_over()
         self.machines.spot_notice(live, 120)
         self.said("the fleet is going to end this node: spot interruption", live)
-        self.eventually(lambda: live.id not in [name for _, name in self.queue()], "the node has left the queue", 90)
+        self.eventually(lambda: live.id not in [name for _, name, _ in self.queue()], "the node has left the queue", 90)
         self.publish(10)
         self.assert_held_once("a spot notice")
 

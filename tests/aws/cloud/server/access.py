@@ -54,7 +54,7 @@ def launch_data(instance_id):
 def associated_profile(instance):
     """The profile of an instance that no group launched."""
     association = instance.ec2_backend.iam_instance_profile_associations.get(instance.id)
-    return association.instance_profile.name if association else None
+    return association.iam_instance_profile.name if association else None
 
 
 def role_of(instance):
