@@ -9,7 +9,7 @@
 //!                              RebuildDone, or the roll level
 //!  DayEnd: Clear. A live one stays live and may scale again; all others end: Terminate, once no row is left and queries
 //!  have drained or had their time.
-//!  Leave: a live one asks for its successor and rolls. Then Announce, and when others hold what it held (Left), or its time is
+//!  Leave: a live one asks for its successor, unless its fleet replaces it, and rolls. Then Announce, and when others hold what it held (Left), or its time is
 //!  over: Release (Terminate, where the fleet counts it still and one more was launched for it), and End.
 //! ```
 //!
@@ -464,7 +464,8 @@ impl Policy {
     /// Nodes are missing although a successor may have been granted. Asking the fleet twice for the same does no harm.
     fn ask_again(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         let stays = !matches!(self.phase, Phase::Ending { .. } | Phase::Released { .. } | Phase::Terminated);
-        if stays && matches!(self.successor, Successor::NotAsked | Successor::Granted) {
+        let is_taken = self.leaves() == Some(Why::Replaced);
+        if stays && !is_taken && matches!(self.successor, Successor::NotAsked | Successor::Granted) {
             self.ask(self.params.retry_first_ns, now_ns, out);
         }
     }

@@ -51,7 +51,8 @@ impl Policy {
                 return;
             }
             Phase::Live => {
-                if self.successor == Successor::NotAsked {
+                // A group that ends a node by itself launches another in its place, unless it is made smaller on purpose.
+                if why != Why::Replaced && self.successor == Successor::NotAsked {
                     self.ask(self.params.retry_first_ns, now_ns, out);
                 }
                 out.push(Action::Roll);

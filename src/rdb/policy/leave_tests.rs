@@ -28,10 +28,18 @@ fn leave(why: Why) -> Event {
 #[test]
 fn a_live_node_asks_for_its_successor_rolls_and_says_that_it_leaves() {
     let mut policy = live();
-    assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::ScaleOut, Action::Roll, Action::Announce]);
+    assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::ScaleOut, Action::Roll, Action::Announce]);
     assert!(!policy.takes_updates());
     assert!(policy.is_leaving());
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
+    assert_eq!(step(&mut policy, Event::Left, 3 * S), [Action::Terminate]);
+}
+
+#[test]
+fn one_that_its_fleet_takes_asks_for_nothing_or_it_would_undo_that_the_group_is_switched_off() {
+    let mut policy = live();
+    assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Roll, Action::Announce]);
+    assert_eq!(step(&mut policy, Event::NodesMissing, 2 * S), []);
     assert_eq!(step(&mut policy, Event::Left, 3 * S), [Action::Release]);
     assert_eq!(step(&mut policy, Event::Released, 4 * S), [Action::End]);
 }
