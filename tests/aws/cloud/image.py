@@ -16,6 +16,10 @@ TOOLS = "awk basename bash cat chmod curl env flock install mktemp mv sleep sort
 SYSTEMCTL = """#!/usr/bin/env bash
 for word; do case $word in *.service) printf '%s\\n' "$word" >>"$MACHINE/wanted" ;; esac; done
 """
+# The name of a path's mount unit; nothing here is bound to it.
+SYSTEMD_ESCAPE = """#!/usr/bin/env bash
+echo efs.mount
+"""
 # Mounting: the "file system" is one directory for all machines.
 MOUNT = """#!/usr/bin/env bash
 printf '%s\\n' "mount $*" >>"$MACHINE/mounts"
@@ -49,8 +53,8 @@ def lay_out(machine, directory, binary, efs):
     commands.mkdir(parents=True)
     for tool in TOOLS:
         (commands / tool).symlink_to(shutil.which(tool))
-    for name, text in [("systemctl", SYSTEMCTL), ("mount", MOUNT), ("mount.efs", MOUNT), ("findmnt", FINDMNT),
-                       ("aws", AWS.format(python=sys.executable))]:  # fmt: skip
+    for name, text in [("systemctl", SYSTEMCTL), ("systemd-escape", SYSTEMD_ESCAPE), ("findmnt", FINDMNT),
+                       ("mount", MOUNT), ("mount.efs", MOUNT), ("aws", AWS.format(python=sys.executable))]:  # fmt: skip
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
     (commands / "elastick").symlink_to(binary)
@@ -63,6 +67,7 @@ def lay_out(machine, directory, binary, efs):
         "MACHINE": str(directory),
         "BOOT_ETC": str(directory / "etc" / "elastick"),
         "BOOT_EFS": str(efs),
+        "BOOT_UNITS": str(directory / "units-made"),
         "BOOT_LOCK": str(directory / "boot.lock"),
         "BOOT_PAUSE": "0.2",
     }
