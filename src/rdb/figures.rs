@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SILENCE_MOST: Duration = Duration::from_secs(60);
 
 /// What a node is mostly seen doing; each has a number, if only 0.
-const STATES: [&str; 5] = ["waiting", "live", "rebuilding", "rolled", "ending"];
+const STATES: [&str; 6] = ["waiting", "live", "rebuilding", "rolled", "leaving", "ending"];
 
 fn text(name: Sym) -> String {
     String::from_utf8_lossy(symbol::text(name)).into_owned()
