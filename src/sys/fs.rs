@@ -1,17 +1,14 @@
 //! What is needed of the file system beyond reading and writing.
 
-use rustix::fs::{OFlags, fstatfs};
+use rustix::fs::{NFS_SUPER_MAGIC, OFlags, fstatfs};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// `NFS_SUPER_MAGIC` of statfs(2).
-const NFS: i64 = 0x6969;
-
 /// Whether a file is on NFS, where other hosts write it and this kernel may show its size and its pages late.
 pub fn is_nfs(file: &File) -> bool {
-    fstatfs(file).is_ok_and(|system| i64::try_from(system.f_type).is_ok_and(|kind| kind == NFS))
+    fstatfs(file).is_ok_and(|system| system.f_type == NFS_SUPER_MAGIC)
 }
 
 /// Opens a file to be read; on NFS past the page cache, so that each read asks the server and an old size hides nothing.
