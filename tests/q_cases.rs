@@ -2,7 +2,7 @@
 //! its error (`!! name`). Lines that start with `#` are comments. A file is one session.
 
 use elastick::q::session::Session;
-use elastick::q::{Limits, eval_line, show};
+use elastick::q::{Host, Limits, eval_line, show};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ fn run_file(path: &Path) -> Vec<String> {
         let mut shown = session.take_printed();
         let error = match result {
             Ok((value, true)) => {
-                shown.extend(show(&value, &elastick::q::Console::default()));
+                shown.extend(show(&value, &session.console()));
                 None
             }
             Ok(_) => None,

@@ -559,7 +559,7 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
             let day = parse_day(&first).or_else(|| parse_day(&[text, b"01"].concat())).or_else(|| parse_day(text))?;
             Value::Month(i32::try_from(time::month_of_day(i64::from(day))).ok()?)
         }
-        14 => Value::Date(parse_day(halves().map_or(text, |h| h.0))?),
+        14 => Value::Date(parse_day(text).or_else(|| parse_day(halves()?.0))?),
         16 => match halves() {
             Some((days, rest)) => {
                 let (negative, days) = days.strip_prefix(b"-").map_or((false, days), |d| (true, d));

@@ -228,22 +228,7 @@ fn as_of_join(context: &mut Context, arguments: Vec<Value>, own_time: bool, fill
         (0..right.names.len()).filter(|i| right.names.get(*i).is_some_and(|n| !dropped.contains(n))).collect();
     right.columns = kept.iter().filter_map(|i| b.columns.get(*i).cloned()).collect();
     right.names = kept.iter().filter_map(|i| b.names.get(*i).copied()).collect();
-    if !fill {
-        // Without a partner the columns of `y` are null, also those that `x` has.
-        let mut out = (*a).clone();
-        for (name, column) in right.names.iter().zip(&right.columns) {
-            let new: Vector = column.items.gather(&rows).into();
-            match out.names.iter().position(|n| n == name).and_then(|at| out.columns.get_mut(at)) {
-                Some(old) => *old = new,
-                None => {
-                    out.names.push(*name);
-                    out.columns.push(new);
-                }
-            }
-        }
-        return key_by(keys, &out);
-    }
-    key_by(keys, &overlay(&a, &right, &rows, true)?)
+    key_by(keys, &overlay(&a, &right, &rows, fill)?)
 }
 
 pub(super) fn aj(context: &mut Context, arguments: Vec<Value>) -> Result {

@@ -35,8 +35,8 @@ pub struct Primitive {
     /// How kdb+ shows the function.
     pub shown: &'static str,
     pub infix: bool,
-    /// Type and code on the wire; type 100 for those that travel as the text of a lambda, 106 to 111 for operators under
-    /// an iterator.
+    /// Type and code on the wire; type 100 for those that travel as the text of a lambda, 104 for those that are `!` with a
+    /// negative number, 106 to 111 for operators under an iterator.
     pub code: (u8, u8),
     /// Where it works item by item on two arguments.
     pub atomic: Option<Op>,
@@ -300,7 +300,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("upper", monads::upper),
     word("rand", random::rand),
     word("inv", linear::inv),
-    word("md5", codec::md5),
+    cover("md5", "-15!", (104, 15), codec::md5),
     word("reval", tree::reval),
     word("getenv", process::getenv),
     word("hopen", process::hopen),

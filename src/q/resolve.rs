@@ -190,7 +190,8 @@ impl Scope {
     }
 }
 
-/// The name that a column without one gets: that of an operator's left operand, or of a function's last argument.
+/// The name that a column without one gets: that of an operator's left operand, of its right one where that has none,
+/// or of a function's last argument.
 pub(super) fn column_name(node: &Node) -> Option<Sym> {
     let mut node = node;
     loop {
@@ -205,7 +206,13 @@ pub(super) fn column_name(node: &Node) -> Option<Sym> {
             }
             Kind::Apply(f, arguments) => {
                 let operator = matches!(&f.kind, Kind::Const(f) if super::prims::is_operator(f));
-                if operator { arguments.first()?.as_ref()? } else { arguments.last()?.as_ref()? }
+                match (operator, &arguments[..]) {
+                    (true, [Some(left), Some(right)]) => match column_name(left) {
+                        Some(name) => return Some(name),
+                        None => right,
+                    },
+                    _ => arguments.last()?.as_ref()?,
+                }
             }
             _ => return None,
         };

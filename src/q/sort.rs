@@ -152,13 +152,12 @@ pub(super) fn rank(context: &mut Context, x: Value) -> Result {
             *rank = place as i64;
         }
     }
-    match &x {
-        Value::Dict(d) => Ok(Value::dict(d.keys.clone(), Value::longs(ranks))),
-        _ => {
-            context.tick()?;
-            Ok(Value::longs(ranks))
-        }
+    if let Value::Dict(_) = &x {
+        let order = iasc(context, x)?;
+        return iasc(context, order);
     }
+    context.tick()?;
+    Ok(Value::longs(ranks))
 }
 
 pub(super) fn xrank(context: &mut Context, x: Value, y: Value) -> Result {

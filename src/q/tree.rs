@@ -244,7 +244,12 @@ pub(super) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
         Kind::Local(_) => Err(QError::named("nyi")),
         Kind::Apply(f, arguments) => {
             let mut out = vec![from_node(f)?];
-            for argument in arguments {
+            // An operator that waits for its right operand has the left one only.
+            let written = match (&f.kind, &arguments[..]) {
+                (Kind::Const(f), [Some(_), None]) if prims::is_infix(f) => 1,
+                _ => arguments.len(),
+            };
+            for argument in arguments.iter().take(written) {
                 out.push(match argument {
                     Some(node) => from_node(node)?,
                     None => Value::Null,
@@ -300,7 +305,7 @@ fn query_tree(q: &Query) -> Result {
     let c = if filters.is_empty() { Value::empty() } else { Value::list(vec![Value::list(filters)]) };
     let b = match &q.by {
         Some(by) if q.verb == Verb::Exec && by.len() == 1 => {
-            by.first().map_or(Ok(Value::empty()), |(_, n)| from_node(n))?
+            by.first().map_or(Ok(Value::empty()), |(_, n)| from_node(n))?.enlist()
         }
         Some(by) => named(by)?,
         None if q.verb == Verb::Exec => Value::empty(),
@@ -309,7 +314,7 @@ fn query_tree(q: &Query) -> Result {
     let a = match (&q.columns[..], q.verb) {
         ([], Verb::Delete) => Value::symbols(Vec::new()),
         ([], _) => Value::empty(),
-        ([(None, node)], Verb::Exec) => from_node(node)?,
+        ([(None, node)], Verb::Exec) => Value::list(vec![from_node(node)?]),
         (columns, Verb::Delete) => {
             let names =
                 columns.iter().map(|(name, n)| name.or_else(|| super::resolve::column_name(n)).unwrap_or_default());

@@ -188,6 +188,12 @@ fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), 
             let primitive = prims::get(*index).ok_or(QError::named("type"))?;
             match primitive.code {
                 (100, _) => out.lambda(b"", as_lambda(primitive).as_bytes()),
+                (104, number) => {
+                    let bang = prims::glyph("!");
+                    out.function_head(types::PROJECTION, 2);
+                    put(&bang, out, depth + 1)?;
+                    out.atom_long(-i64::from(number));
+                }
                 (kind @ 106..=111, code) => {
                     out.derived_head(kind.cast_signed());
                     out.primitive(types::BINARY, code);

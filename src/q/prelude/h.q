@@ -12,7 +12,7 @@
 .hq.str:{$[10h=abs type x;(),x;string x]}
 .h.htc:{[tag;body]n:string tag;"<",n,">",body,"</",n,">"}
 .h.hta:{[tag;attributes]
-  one:{[k;v]" ",string[k],"=",$[10h=abs type v;.Q.s1(),v;string v]};
+  one:{[k;v]" ",string[k],"=",$[10h=abs type v;"\"",((),v),"\"";string v]};
   "<",string[tag],(raze one'[key attributes;value attributes]),">"}
 .h.htac:{[tag;attributes;body].h.hta[tag;attributes],body,"</",string[tag],">"}
 .h.ha:{[to;body].h.htac[`a;enlist[`href]!enlist to;body]}
