@@ -136,6 +136,12 @@ class Lab:
     def resume_server(self):
         self.server.send_signal(signal.SIGCONT)
 
+    def restart_server(self):
+        """The server is gone and comes back: clients claim again what they had open and locked."""
+        os.killpg(self.server.pid, signal.SIGKILL)
+        self.server.wait()
+        self.start_server()
+
     def start_server(self):
         """The NFS server as EFS is one: 4.1 only, no delegations, advisory locks, a lease."""
         configuration = self.directory / "ganesha.conf"

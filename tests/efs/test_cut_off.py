@@ -73,6 +73,15 @@ class Outage(EfsCluster):
         self.assertTrue(self.tp.is_running())
 
 
+    def test_a_server_that_is_started_anew_gives_the_locks_back(self):
+        self.start_node()
+        self.joined(1)
+        self.publish(20)
+        self.lab.restart_server()
+        self.publish(20)
+        self.assert_held_once("the server was started anew")
+        self.assertTrue(self.tp.is_running())
+
     @long
     def test_what_was_published_but_never_written_is_forgotten_with_its_tickerplant(self):
         """Killed while the server is silent: the node was ahead of the log, and must not stay so."""

@@ -93,9 +93,11 @@ class NewDay(EfsCluster):
 
     def look_for_it(self):
         """A process beside the nodes that asks for the name of tomorrow's log again and again."""
-        command = f"while :; do [ -e {EFS}/{self.path.name}/{self.tomorrow()} ]; sleep 0.05; done"
+        looked = self.lab.work / f"{self.label}.looked"
+        command = f"while :; do [ -e {EFS}/{self.path.name}/{self.tomorrow()} ]; touch /mnt/work/{looked.name}; done"
         pid = self.there.ask("start", arguments=["bash", "-c", command], output="/dev/null")
         self.addCleanup(lambda: self.there.ask("kill", pid=pid))
+        self.eventually(looked.exists, "the name has been looked for")
 
     def tomorrow(self):
         log = next(path for path in self.path.glob("sym????.??.??"))
