@@ -2,7 +2,11 @@
 
 use crate::harness::{Directory, Process, elastick, is_running, signal, wait_for};
 use elastick::fleet::local::Local;
-use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Stage};
+use elastick::fleet::protocol::Call;
+use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Reason, Stage};
+use elastick::net::Client;
+use proto::Limits;
+use std::time::Duration;
 
 /// Arguments of a fleet of processes that do nothing until they are ended.
 fn fleet(arguments: &[&str]) -> (Process, u16) {
@@ -39,6 +43,54 @@ fn it_starts_with_its_minimum_and_grows_when_asked() {
         assert_eq!(first.at_least(3).expect("an answer"), Capacity::Granted { desired: 3 });
     }
     assert_eq!(wait_for_running(port, 3).len(), 3);
+}
+
+#[test]
+fn one_that_is_replaced_has_notice_until_it_is_released() {
+    let (_process, port) = fleet(&[]);
+    let first = wait_for_running(port, 1)[0].1;
+    let mut own = member(port, "idle-1");
+    own.ready().expect("an answer");
+    assert_eq!(own.notice().expect("an answer"), None);
+    own.replace("idle-1").expect("an answer");
+    let notice = own.notice().expect("an answer").expect("a notice");
+    assert_eq!(notice.reason, Reason::Unhealthy);
+    assert!(notice.left.is_some_and(|left| !left.is_zero()), "{notice:?}");
+    assert_eq!(wait_for_running(port, 2)[1].0, "idle-2", "its successor starts meanwhile");
+    assert!(is_running(first));
+    own.released().expect("an answer");
+    wait_for("the first to end", || (!is_running(first)).then_some(()));
+}
+
+#[test]
+fn a_group_that_is_made_smaller_leaves_those_that_are_protected() {
+    let (_process, port) = fleet(&["--min", "0", "--max", "2"]);
+    let mut first = member(port, "idle-1");
+    first.at_least(2).expect("an answer");
+    wait_for_running(port, 2);
+    first.protect(true).expect("an answer");
+    let address = format!("127.0.0.1:{port}").parse().expect("an address");
+    let mut operator = Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected");
+    let smaller = Call::Exactly { group: "idle".to_string(), desired: 0 };
+    operator.request(&smaller.encode()).expect("done");
+    let left = wait_for_running(port, 1);
+    assert_eq!(left[0].0, "idle-1");
+    first.protect(false).expect("an answer");
+    wait_for_running(port, 0);
+}
+
+#[test]
+fn its_status_is_a_table() {
+    let (_process, port) = fleet(&["--min", "2"]);
+    wait_for_running(port, 2);
+    let address = format!("127.0.0.1:{port}");
+    let output = elastick(&["fleet", "status", "--fleet", &address, "--group", "idle"]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("group idle: 2 desired of 2 to 10"), "{text}");
+    for word in ["instance", "stage", "idle-1", "idle-2", "starting", "process"] {
+        assert!(text.contains(word), "{text}");
+    }
+    assert!(!text.contains("zone"), "only what a supervisor knows: {text}");
 }
 
 #[test]
