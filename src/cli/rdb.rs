@@ -25,7 +25,9 @@ pub fn command() -> Command {
             "One node of the elastic real-time database: waits in its queue, takes updates until it is full, answers q",
         )
         .after_help(
-            "Example: elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll 80\n\n\
+            "Examples:\n  \
+             elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll 80\n  \
+             elastick rdb tickerplant:5010 --fleet aws    on an instance of an Auto Scaling group, with its tags' thresholds\n\n\
              Any kdb+ client can ask the printed port: select from trade, .rdb.windows, .rdb.stats. Tables that the \
              tickerplant feeds cannot be written by clients ('noupdate).",
         )

@@ -154,6 +154,15 @@ pub trait Fleet: Send {
     /// Repeating it changes nothing, and two nodes that ask do not add up. Never more than the group's maximum.
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError>;
 
+    /// Instances to ask for so that there is one behind this one, where nobody tells its position in the queue: its place among
+    /// the members in the order of their launch, plus one.
+    fn one_more(&mut self) -> Result<u32, FleetError> {
+        let group = self.describe()?;
+        let own = &self.identity().instance;
+        let place = group.members.iter().zip(2u32..).find(|(member, _)| member.instance == *own);
+        Ok(place.map_or(group.desired.saturating_add(1), |(_, desired)| desired))
+    }
+
     /// Says that this instance can do its work; its lead time ends here.
     fn ready(&mut self) -> Result<(), FleetError>;
 

@@ -94,6 +94,8 @@ struct Worker {
     ready: Option<Task>,
     /// At least so many nodes are wanted; without a number, one more than this node's place.
     want: Option<(Option<u32>, Task)>,
+    /// Why the fleet refused the last time.
+    refusal: Option<String>,
     replace: Vec<(String, Task)>,
     protect: Option<(bool, Task)>,
     /// Whether the node wants to be protected.
@@ -132,6 +134,7 @@ impl Worker {
             protection: false,
             released: None,
             terminate: None,
+            refusal: None,
             replace: Vec::new(),
             lead: None,
             told: None,
@@ -273,19 +276,22 @@ impl Worker {
     }
 
     fn scale(&mut self, desired: Option<u32>, task: Task) -> Result<(), Gone> {
-        // A place is looked up once: asked for again after a lost answer it would be another one.
-        let wanted = desired.map_or_else(|| successor(self.fleet.as_mut()), Ok);
+        // Looked up once: after a lost answer it would be another number.
+        let wanted = desired.map_or_else(|| self.fleet.one_more(), Ok);
         let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
         let first = task.failures() == 0;
         let answer = match self.settle(task, result) {
             Ok(Capacity::Granted { desired }) => {
                 log::info!("asked the fleet for a successor: {desired} nodes desired");
+                self.refusal = None;
                 self.launches.granted(wanted.unwrap_or(desired));
                 self.counters.granted.add();
                 ScaleAnswer::Granted
             }
             Ok(Capacity::Refused { desired, reason }) => {
-                log::warn!("the fleet stays at {desired} nodes: {reason}");
+                if self.refusal.replace(reason.clone()).as_ref() != Some(&reason) {
+                    log::warn!("the fleet stays at {desired} nodes: {reason}");
+                }
                 self.counters.refused.add();
                 ScaleAnswer::AtMaximum
             }
@@ -404,12 +410,4 @@ impl Worker {
             }
         }
     }
-}
-
-/// This node's place among the members, and one behind it.
-fn successor(fleet: &mut dyn Fleet) -> Result<u32, FleetError> {
-    let group = fleet.describe()?;
-    let own = &fleet.identity().instance;
-    let place = group.members.iter().zip(2u32..).find(|(member, _)| member.instance == *own);
-    Ok(place.map_or(group.desired.saturating_add(1), |(_, desired)| desired))
 }

@@ -172,6 +172,11 @@ impl Fleet for Aws {
         group::at_least(&mut self.cloud, &self.identity.group, desired, &mut self.sightings)
     }
 
+    fn one_more(&mut self) -> Result<u32, FleetError> {
+        // The service does not say in which order it has launched them: one more, as in the paper.
+        Ok(self.describe()?.desired.saturating_add(1))
+    }
+
     fn ready(&mut self) -> Result<(), FleetError> {
         if self.ready {
             return Ok(());

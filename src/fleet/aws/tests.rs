@@ -115,6 +115,12 @@ fn capacity_is_set_without_a_cooldown_to_what_is_asked_for() {
 }
 
 #[test]
+fn without_a_position_one_more_than_desired_is_asked_for() {
+    let server = Server::of_an_instance().groups(&[(1, 2, 9, &[("i-1", UP), ("i-0", UP)])]);
+    assert_eq!(open(&server).one_more(), Ok(3));
+}
+
+#[test]
 fn a_throttled_call_is_not_repeated_here() {
     let server = Server::of_an_instance().groups(&[(1, 1, 9, &[])]).set("SetDesiredCapacity", &[throttled()]);
     let error = open(&server).at_least(2).expect_err("throttled");

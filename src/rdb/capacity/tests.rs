@@ -91,9 +91,9 @@ fn next(answers: &Receiver<Answer>) -> Answer {
 #[test]
 fn a_node_without_a_position_asks_for_one_behind_its_place_in_the_group() {
     let mut group = Group::boxed("n2", 9, false);
-    assert_eq!(successor(group.as_mut()).expect("described"), 3);
+    assert_eq!(group.one_more().expect("described"), 3);
     let mut stranger = Group::boxed("n9", 9, false);
-    assert_eq!(successor(stranger.as_mut()).expect("described"), 4);
+    assert_eq!(stranger.one_more().expect("described"), 4);
 }
 
 #[test]
