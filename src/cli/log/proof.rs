@@ -11,15 +11,20 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
     let (window, tables, json) = (job.window()?, job.tables()?, job.json()?);
     let mut out = std::io::stdout().lock();
     for path in &job.files {
-        let logged =
-            survey(path, job.limits, job.chunk_bytes, false, &mut |_, _| {}).map_err(CliError::failed)?.updates;
-        let window = window.start..window.end.min(logged);
-        if window.start > window.end {
-            return Err(CliError::Usage(format!("the log ends before update {}, it has {logged}", window.start)));
+        // An end that is given is not looked for.
+        let last = match window.end {
+            u64::MAX => {
+                survey(path, job.limits, job.chunk_bytes, false, &mut |_, _| {}).map_err(CliError::failed)?.updates
+            }
+            last => last,
+        };
+        if window.start > last {
+            return Err(CliError::Usage(format!("the log ends before update {}, it has {last}", window.start)));
         }
+        let window = window.start..last;
         let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
         let wanted = |table: &[u8]| tables.is_empty() || tables.iter().any(|name| name == table);
-        // All of the window is in the log, so there is nothing to wait for.
+        // What is not in the log now is not waited for.
         let proof: Result<Proof, LogError> =
             window_proof(&mut reader, window.clone(), Instant::now(), |_, record, _| match wanted(record.table) {
                 true => Keep::Whole,

@@ -67,12 +67,14 @@ def coverage(windows, tip):
 def check(binary, log, tip, sent, held):
     """What is wrong: `held` is a list of (node, first, last, proof)."""
     wrong = coverage([(first, last, node) for node, first, last, _ in held], tip)
-    total = Proof()
+    whole, total = Proof(), Proof()
     for node, first, last, proof in held:
-        total.merge(proof)
-        if proof != logged(binary, log, first, last):
+        wanted = logged(binary, log, first, last)
+        if proof != wanted:
             wrong.append(f"[{first}, {last}) is not held by {node} as it was logged")
-    whole = logged(binary, log, 0, tip)
+        whole.merge(wanted)
+        total.merge(proof)
+    # The windows cover the log once, or that is said already.
     if whole != sent:
         wrong.append(f"the log has {whole}, sent were {sent}")
     if total != whole:
