@@ -4,6 +4,8 @@ use crate::cli::CliError;
 use crate::config::units::FleetKind;
 use crate::config::{Address, Settings, options};
 #[cfg(feature = "aws")]
+use crate::fleet::Identity;
+#[cfg(feature = "aws")]
 use crate::fleet::aws::{Aws, session::Endpoints};
 use crate::fleet::back_off::BackOff;
 use crate::fleet::local::{FLEET_VARIABLE, Local};
@@ -123,7 +125,13 @@ impl Chosen {
     pub fn supply(&mut self, settings: &mut Settings) -> Result<(), CliError> {
         #[cfg(feature = "aws")]
         if let Chosen::Aws(aws) = self {
-            settings.supply(&options::NODE, &aws.identity().instance, "instance id")?;
+            let Identity { instance, group } = aws.identity();
+            // An instance may have nodes in several queues; the tickerplant takes one name for one node.
+            let name = match settings.find(&options::QUEUE)?.filter(|queue| queue != group) {
+                Some(queue) => format!("{instance}.{queue}"),
+                None => instance.clone(),
+            };
+            settings.supply(&options::NODE, &name, "instance id")?;
             let missing = [settings.is_default(&options::SCALE), settings.is_default(&options::ROLL_THRESHOLD)];
             if missing.contains(&true) {
                 let (scale, roll) = aws.thresholds().unwrap_or_else(|error| {
