@@ -93,7 +93,7 @@ fn a_tickerplant_tells_all_its_metrics() {
 #[test]
 fn a_node_tells_its_metrics_also_to_who_has_no_password_if_they_are_open() {
     let tick = Tick::start("metrics-node", &[]);
-    let directory = Directory::new("metrics-node");
+    let directory = Directory::new("metrics-node-users");
     let (_live, port) = rdb(&tick, &directory);
     let tickerplant = format!("127.0.0.1:{}", tick.port);
     let mut second = elastick(&["rdb", &tickerplant, "-p", "127.0.0.1:0", "--memory", "64MiB", "--node", "n2"]);
