@@ -302,8 +302,12 @@ fn clean_names(names: &[Sym]) -> std::result::Result<Vec<Sym>, QError> {
 }
 
 /// `.Q.id x`: a name with only what names may have.
-pub(super) fn q_id(context: &mut Context, x: Value) -> Result {
-    match &x {
+pub(super) fn q_id(_: &mut Context, x: Value) -> Result {
+    named_well(&x)
+}
+
+fn named_well(x: &Value) -> Result {
+    match x {
         Value::Sym(s) => Ok(Value::Sym(clean_name(*s)?)),
         Value::Vector(Vector { items: Items::Sym(names), .. }) => Ok(Value::symbols(clean_names(names)?)),
         Value::Table(t) => {
@@ -312,7 +316,7 @@ pub(super) fn q_id(context: &mut Context, x: Value) -> Result {
         }
         Value::Dict(d) => match (&d.keys, &d.values) {
             (Value::Table(_), Value::Table(_)) => {
-                let (keys, values) = (q_id(context, d.keys.clone())?, q_id(context, d.values.clone())?);
+                let (keys, values) = (named_well(&d.keys)?, named_well(&d.values)?);
                 Ok(Value::dict(keys, values))
             }
             _ => {

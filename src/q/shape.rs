@@ -282,7 +282,7 @@ pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             let rows = super::find::all(context, &d.keys, &keys)?;
             Ok(Value::dict(keys, d.values.gather(&rows)))
         }
-        (_, Value::Table(_)) if matches!(x, Value::Sym(_)) => return Err(type_error()),
+        (_, Value::Table(_)) if matches!(x, Value::Sym(_)) => Err(type_error()),
         (_, Value::Table(t)) if x.as_symbols().is_some() => {
             let gone = x.as_symbols().unwrap_or_default();
             let mut out = Table::new(Vec::new(), Vec::new());

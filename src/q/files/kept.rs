@@ -25,7 +25,7 @@ pub(super) fn encoded(y: &Value) -> std::result::Result<Vec<u8>, QError> {
 fn decoded(bytes: &[u8]) -> Result {
     match bytes {
         [0xff, 0x01, body @ ..] => {
-            let header = vec![1u8; proto::HEADER_BYTES];
+            let header = [1u8; proto::HEADER_BYTES];
             wire::from_message(&[&header[..], body].concat())
         }
         [0xfe, 0x20, number, ..] => vector(i8::try_from(*number).map_err(|_| type_error())?, bytes),
