@@ -208,6 +208,10 @@ impl Worker {
         if let Some(task) = Task::take_due(&mut self.ready) {
             let result = self.fleet.ready();
             self.ready = self.settle(task, result).err();
+            if self.ready.is_none() {
+                // Its own lead time is known now.
+                self.look_at = Instant::now();
+            }
         }
         if let Some(task) = Task::take_due(&mut self.released) {
             let result = self.fleet.released();
