@@ -1,5 +1,6 @@
 """The stand-in for AWS (`../shared/aws`), and stacks launched in it as an operator launches them."""
 
+import functools
 import os
 import pathlib
 import socket
@@ -55,11 +56,13 @@ class Cloud:
         self.server.kill()
         self.server.wait()
 
+    @functools.cache
     def client(self, service):
         import boto3
 
         return boto3.client(service, endpoint_url=self.url, **ACCESS)
 
+    @functools.cache
     def needed(self):
         """The parameters of the paper that name things of the account."""
         ec2 = self.client("ec2")
