@@ -203,6 +203,14 @@ pub(super) fn to_type(t: i8, x: &Items) -> Result<Items, QError> {
             Ok(Items::from_longs(t, floats(x)?.iter().map(|f| float_to_long(f.round())).collect()))
         }
         (_, 8) => Ok(Items::Real(floats_or_chars(x)?.iter().map(|f| *f as f32).collect())),
+        // A short's infinities are plain numbers to a float.
+        (5, 9) => match x.raw() {
+            Raw::I16(v) => {
+                let float = |i: &i16| if i.is_null() { f64::NAN } else { f64::from(*i) };
+                Ok(Items::Float(v.iter().map(float).collect()))
+            }
+            _ => Err(bad()),
+        },
         (from, 9 | 15) if from < 12 || t == 9 => Ok(f64::wrap(t, floats_or_chars(x)?.into())),
         (8 | 9, _) => {
             let f = floats(x)?;

@@ -18,6 +18,8 @@ pub struct Context<'h> {
     pub(super) running: Option<Value>,
     /// The global whose value is about to be applied, for traces.
     pub(super) callee: Sym,
+    /// Views that are being evaluated.
+    pub(super) viewing: Vec<usize>,
     /// The text that was sent.
     pub(super) text: Vec<u8>,
     steps: u32,
@@ -34,6 +36,7 @@ impl<'h> Context<'h> {
             scopes: Vec::new(),
             running: None,
             callee: Sym::NULL,
+            viewing: Vec::new(),
             text: Vec::new(),
             steps: 0,
             held_bytes,

@@ -629,6 +629,11 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
             context.set_global(name, new)?;
             Ok(Value::longs((before as i64..after as i64).collect()))
         }
+        Some(Value::Dict(d)) => {
+            let new = upsert_value(context, Value::Dict(d), rows, replace)?;
+            context.set_global(name, new)?;
+            Ok(Value::Null)
+        }
         // Rows that are a table make the global where there is none.
         None if matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some()) => {
             context.set_global(name, rows.clone())?;

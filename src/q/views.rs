@@ -64,15 +64,35 @@ fn compiled(lambda: &Lambda) -> std::result::Result<&View, QError> {
 
 impl Context<'_> {
     /// What the view reads, now.
-    fn inputs(&mut self, view: &View) -> Vec<Option<Value>> {
-        view.reads.iter().map(|name| self.global(*name).ok()).collect()
+    fn inputs(&mut self, view: &View) -> std::result::Result<Vec<Option<Value>>, QError> {
+        let mut out = Vec::with_capacity(view.reads.len());
+        for name in &view.reads {
+            out.push(match self.global(*name) {
+                Ok(value) => Some(value),
+                Err(error) if super::internal::is_limit(&error) || &error.name[..] == b"loop" => return Err(error),
+                Err(_) => None,
+            });
+        }
+        Ok(out)
     }
 
     /// The value of a view.
     pub(super) fn view_value(&mut self, lambda: &Lambda) -> Result {
         self.enter()?;
         let view = compiled(lambda)?;
-        let inputs = self.inputs(view);
+        let own = std::ptr::from_ref(view) as usize;
+        if self.viewing.contains(&own) {
+            return Err(QError::named("loop"));
+        }
+        self.viewing.push(own);
+        let result = self.fresh(view, lambda);
+        self.viewing.pop();
+        result
+    }
+
+    /// The value that a view has, or gets now.
+    fn fresh(&mut self, view: &View, lambda: &Lambda) -> Result {
+        let inputs = self.inputs(view)?;
         if let Some(last) = view.last.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
             && unchanged(&last.inputs, &inputs)
         {
@@ -87,7 +107,7 @@ impl Context<'_> {
     /// Whether a view would be evaluated if it were asked for.
     fn is_pending(&mut self, lambda: &Lambda) -> bool {
         let Ok(view) = compiled(lambda) else { return false };
-        let inputs = self.inputs(view);
+        let Ok(inputs) = self.inputs(view) else { return true };
         let last = view.last.lock().unwrap_or_else(PoisonError::into_inner);
         !last.as_ref().is_some_and(|last| unchanged(&last.inputs, &inputs))
     }

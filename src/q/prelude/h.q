@@ -8,7 +8,7 @@
 .h.sa:"a{text-decoration:none}a:link{color:024C7E}a:visited{color:024C7E}a:active{color:958600}"
 .h.sb:"body{font:10pt verdana;text-align:justify}"
 .h.sc:"$-.+!*'(),abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
-.h.ty:(`htm`html`csv`txt`xml`xls`gif`jpg`jpeg`png`ico`js`css`json`svg`pdf`zip`doc`swf`mp4`webp`woff`woff2`wasm)!("text/html";"text/html";"text/comma-separated-values";"text/plain";"text/plain";"application/msexcel";"image/gif";"image/jpeg";"image/jpeg";"image/png";"image/x-icon";"application/javascript";"text/css";"application/json";"image/svg+xml";"application/pdf";"application/zip";"application/msword";"application/x-shockwave-flash";"video/mp4";"image/webp";"font/woff";"font/woff2";"application/wasm")
+.h.ty:(`htm`html`csv`txt`xml`xls`gif`jpg`jpeg`png`ico`js`css`json`svg`pdf`zip`doc`swf`mp4`webp`woff`wasm)!("text/html";"text/html";"text/comma-separated-values";"text/plain";"text/plain";"application/msexcel";"image/gif";"image/jpeg";"image/jpeg";"image/png";"image/x-icon";"application/javascript";"text/css";"application/json";"image/svg+xml";"application/pdf";"application/zip";"application/msword";"application/x-shockwave-flash";"video/mp4";"image/webp";"font/woff";"application/wasm")
 .hq.str:{$[10h=abs type x;(),x;string x]}
 .h.htc:{[tag;body]n:string tag;"<",n,">",body,"</",n,">"}
 .h.hta:{[tag;attributes]
