@@ -31,10 +31,22 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     match settings.find(&options::SERVER)? {
         Some(target) => match target.parse::<Address>() {
             Ok(address) if !std::path::Path::new(&target).exists() => remote(&address),
-            _ => local(Some(&target), arguments),
+            _ => with_room(move || local(Some(&target), arguments)),
         },
-        None => local(None, arguments),
+        None => with_room(|| local(None, arguments)),
     }
+}
+
+/// Stack of the console's thread: functions of a person's own may recurse further than those of a peer.
+const STACK_BYTES: usize = 256 << 20;
+
+fn with_room(run: impl FnOnce() -> Result<(), CliError> + Send + 'static) -> Result<(), CliError> {
+    let thread = std::thread::Builder::new().name("console".into()).stack_size(STACK_BYTES);
+    let running = thread.spawn(|| {
+        crate::sys::stack::allow(STACK_BYTES / 2);
+        run()
+    })?;
+    running.join().map_err(|_| CliError::failed("the console's thread ended unexpectedly"))?
 }
 
 /// Hands each line of standard input to `answer` and prints what it says, until that ends with an exit code.

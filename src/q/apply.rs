@@ -1,5 +1,6 @@
 //! Application: of functions, and of lists, dictionaries and tables to their indices.
 
+use super::ast::{Kind, Node};
 use super::context::Context;
 use super::error::QError;
 use super::index;
@@ -68,7 +69,7 @@ impl Context<'_> {
                 let result = self.run(code, arguments);
                 self.running = caller;
                 result.map_err(|e| {
-                    let name = if name.is_null() { self.name_of(l) } else { name };
+                    let name = if name.is_null() || text(name) == b".z.s" { self.name_of(l) } else { name };
                     e.leave(text(name), &l.source, code.start)
                 })
             }
@@ -197,6 +198,27 @@ fn is_variadic(f: &Value) -> bool {
             _ => false,
         },
         _ => false,
+    }
+}
+
+/// The primitive that a function is, or that a lambda like `{x+y}` comes to.
+pub(super) fn as_primitive(f: &Value) -> Option<u16> {
+    let Value::Func(function) = f else { return None };
+    match &**function {
+        Function::Primitive(index) => Some(*index),
+        Function::Lambda(l) => {
+            let code = lambda::code(l).ok()?;
+            let ([_, _], [Node { kind: Kind::Apply(f, arguments), .. }]) = (&code.parameters[..], &code.body[..])
+            else {
+                return None;
+            };
+            let local = |node: &Option<Node>, slot: u16| matches!(node, Some(Node { kind: Kind::Local(own), .. }) if *own == slot);
+            match (&f.kind, &arguments[..]) {
+                (Kind::Const(f), [x, y]) if local(x, 0) && local(y, 1) => as_primitive(f),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 

@@ -79,7 +79,7 @@ fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
         return Err(error);
     }
     match handler {
-        Value::Func(_) => context.call1(handler, Value::chars(error.name.into_owned())),
+        Value::Func(_) | Value::Null => context.call1(handler, Value::chars(error.name.into_owned())),
         value => Ok(value.clone()),
     }
 }

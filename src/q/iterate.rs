@@ -206,9 +206,15 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
             first
         }
     };
+    let direct = super::apply::as_primitive(f);
     for i in from..count {
         context.tick()?;
-        total = context.call2(f, total, y.at(i))?;
+        let item = y.at(i);
+        let atoms = direct.and_then(|index| super::arith::scalars(index, &total, &item));
+        total = match atoms {
+            Some(result) => result,
+            None => context.call2(f, total, item)?,
+        };
         if scan {
             out.push(total.clone());
         }

@@ -7,10 +7,11 @@ pub const LIMIT_BYTES: usize = 1 << 20;
 
 thread_local! {
     static BASE: Cell<usize> = const { Cell::new(0) };
+    static LIMIT: Cell<usize> = const { Cell::new(LIMIT_BYTES) };
     static DROPS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the stack has grown by more than [`LIMIT_BYTES`] since the shallowest call of this function on this thread.
+/// Whether the stack has grown by more than [`LIMIT_BYTES`], or what [`allow`] said, since the shallowest call of this function on this thread.
 #[inline]
 pub fn is_deep() -> bool {
     let marker = 0u8;
@@ -20,8 +21,13 @@ pub fn is_deep() -> bool {
         if here > base.get() {
             base.set(here);
         }
-        base.get() - here > LIMIT_BYTES
+        base.get() - here > LIMIT.get()
     })
+}
+
+/// Lets this thread, which was given more stack than usual, use more of it.
+pub fn allow(bytes: usize) {
+    LIMIT.set(bytes);
 }
 
 /// Runs `drop` one level deeper; false, without running it, if too many levels are open.
