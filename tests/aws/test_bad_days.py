@@ -54,6 +54,7 @@ class Api(Surge):
         self.api.fault("*", "throttle", count=1_000_000)
         self.fill_up()
         self.said(r"the fleet asks to wait: .*[Tt]hrottl", live)
+        self.assertGreaterEqual(live.metrics()["elastick_fleet_calls_throttled_total"], 1)
         self.assertEqual(len(self.launches(group)), 1)
         # Five minutes of it are tried by hand.
         until = time.monotonic() + float(os.environ.get("ELASTICK_THROTTLE_S", "0"))
@@ -106,6 +107,8 @@ class Limits(Surge):
         group, live = self.first_node(maximum=1)
         self.fill_up()
         self.said(r"the fleet stays at 1 nodes: .*max", live)
+        self.assertGreaterEqual(live.metrics()["elastick_fleet_scale_outs_refused_total"], 1)
+        self.eventually(lambda: live.metrics()["elastick_fleet_desired_at_max"] == 1, "the metrics say so")
         self.publish(10)
         self.autoscaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=3)
         self.eventually(self.has_successor(), "a second node", 90)
@@ -162,6 +165,9 @@ class Launches(Surge):
         self.eventually(self.has_successor(), "its replacement joins", 120)
         self.assert_launches(group, 3)
         self.assertEqual(self.api.group(group)["desired"], 2)
+        figures = live.metrics()
+        late, replaced = "elastick_fleet_launches_late_total", "elastick_fleet_launches_replaced_total"
+        self.assertEqual((figures[late], figures[replaced]), (1, 1))
         self.assertEqual(
             [call["params"]["ShouldDecrementDesiredCapacity"] for call in self.calls("TerminateInstanceInAutoScalingGroup")],
             ["false"],

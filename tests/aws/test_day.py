@@ -18,7 +18,10 @@ from harness.process import ROOT, eventually, reserve_port
 TEMPLATE = ROOT / "deploy" / "cloudformation" / "elastick.yaml"
 MINUTES = float(os.environ.get("ELASTICK_DAY_MINUTES", "1.2"))
 ASKED = re.compile(r"asked the fleet for a successor: (\d+) nodes desired")
-# For the machine's lack of anything to roll over into, not for the test's patience: it fails by it.
+# Faults of the API during the surge: answers lost after the call took effect, calls throttled, calls that fail; one request is lost.
+LOST, THROTTLED, FAILED = 2, 40, 5
+FAULTS = LOST + 1 + THROTTLED + FAILED
+# A deadline that only ends a test which has failed.
 SETTLE_S = 120
 
 
@@ -129,13 +132,14 @@ class Day(Stack):
     def test_the_day(self):
         self.deploy(
             SCALETHRESHOLD="45", ROLLTHRESHOLD="70", MAXNODES="12", TURNOFF="0 20 * * FRI", TURNON="30 5 * * MON",
-            RDBOPTIONS="--memory 12MiB --query-threads 1", TICKOPTIONS="--start-grace 3s",
+            RDBOPTIONS="--memory 12MiB --query-threads 1 --cloudwatch 5s", TICKOPTIONS="--start-grace 3s --cloudwatch 5s",
         )  # fmt: skip
         self.began = time.time()
         self.eventually(lambda: "live" in self.states(), "the first node is live", SETTLE_S)
         self.weekend()
         self.surge()
         self.proof()
+        self.watched()
         self.end_of_day()
         self.report()
 
@@ -172,15 +176,17 @@ class Day(Stack):
             time.sleep(0.1)
         self.assertEqual(acts, [], f"the day was too small: {self.launches(self.rdb_group)}")
         self.assertIsNotNone(self.ended)
+        self.met = FAULTS - self.api.faults_left()
+        self.assertGreaterEqual(self.met, 3, "the faults were not met")
         self.api.heal()
 
     def lose_answers(self):
-        self.api.fault("SetDesiredCapacity", "drop_after", count=2)
+        self.api.fault("SetDesiredCapacity", "drop_after", count=LOST)
         self.api.fault("SetDesiredCapacity", "drop_before", count=1)
 
     def throttle(self):
-        self.api.fault("*", "throttle", count=40)
-        self.api.fault("*", "error503", count=5)
+        self.api.fault("*", "throttle", count=THROTTLED)
+        self.api.fault("*", "error503", count=FAILED)
 
     def end_one(self):
         """AWS finds a node with rows unhealthy."""
@@ -222,6 +228,29 @@ class Day(Stack):
         self.assertEqual(wrong, [])
         self.total = (tip, sent["rows"])
 
+    def watched(self):
+        """What an operator looks at: the alarms' metrics of the groups, the group on the console, the tickerplant's name."""
+        cloudwatch = self.api.client("cloudwatch")
+
+        def published(group):
+            pages = cloudwatch.get_paginator("list_metrics").paginate(Namespace="RdbCluster")
+            named = {"Name": "AutoScalingGroupName", "Value": group}
+            return {metric["MetricName"] for page in pages for metric in page["Metrics"] if named in metric["Dimensions"]}
+
+        for group, names in [
+            (self.rdb_group, {"MemoryUsage", "Cushion", "LagToTip", "DesiredAtMax", "ScaleOutsRefused", "LaunchesLate"}),
+            (self.tick_group, {"TickerplantUp", "QueuesWithoutLive", "WindowsLost", "LogBytes", "Quarantined"}),
+        ]:
+            self.eventually(lambda: names <= published(group), f"{group} publishes {names}")
+        node = self.machines.all("r-asg", running=True)[-1]
+        environment = instance_environment(node, self.api.url)
+        status = [binary(), "fleet", "status", "--fleet", "aws"]
+        shown = subprocess.run(status, env=environment, capture_output=True, text=True, check=True).stdout
+        for member in self.members(self.rdb_group):
+            self.assertIn(member, shown)
+        change = self.calls("ChangeResourceRecordSets", ok=True)[-1]["params"]
+        self.assertEqual((change["Name"], change["Value"]), (["tick.elastick.internal"], ["127.0.0.1"]))
+
     def end_of_day(self):
         holders = {node for node, first, last, _ in self.windows if last > first}
         self.assertGreaterEqual(len(holders), 4)
@@ -247,6 +276,7 @@ class Day(Stack):
     def report(self):
         start = self.began
         print(f"\n\nThe day on AWS (stand-in): {self.total[0]} updates, {self.total[1]} rows, {len(self.windows)} windows")
+        print(f"the API throttled, failed or lost the answer of {self.met} calls; {self.ended} ended by AWS, {self.killed} killed")
         print(f"launches {len(self.made)}: {self.reasons}; asked for by nodes: desired = {self.asked}")
         for event in self.api.ask("events", self.first_event):
             line = {key: value for key, value in event.items() if key not in ("n", "t", "event") and value is not None}

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 
 from harness.process import LISTENING
 
@@ -136,6 +137,12 @@ class Machine:
         """Where its program, as started last, says that it listens; None before it does."""
         found = LISTENING.findall(self.printed()[self.printed_before :])
         return int(found[-1]) if found else None
+
+    def metrics(self):
+        """The Prometheus figures that its port answers with: name, labels included, -> value."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
+            lines = [line for line in answer.read().decode().splitlines() if line and not line.startswith("#")]
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
     def printed(self):
         return self.output_path.read_text("utf-8", "replace")
