@@ -21,7 +21,8 @@ class Cron(unittest.TestCase):
 
     def test_a_weekend_line_names_its_minute_and_day(self):
         self.assertEqual(
-            self.minutes("30 21 * * 5", "2026-07-03T21:30", "2026-07-03T21:31", "2026-07-04T21:30"), [True, False, False]
+            self.minutes("30 21 * * 5", "2026-07-03T21:30", "2026-07-03T21:31", "2026-07-04T21:30"),
+            [True, False, False],
         )
 
     def test_names_ranges_and_steps(self):
@@ -66,8 +67,8 @@ class Groups(CloudScene):
         )
         self.eventually(lambda: len(self.machines.all(running=True)) == 2, "another instance is launched")
         self.assertEqual(self.lifecycle(group, machine), "Terminating:Wait")
-        self.eventually(lambda: machine.metadata.find("/latest/meta-data/autoscaling/target-lifecycle-state") == "Terminated",
-                        "the instance can see it")  # fmt: skip
+        target = "/latest/meta-data/autoscaling/target-lifecycle-state"
+        self.eventually(lambda: machine.metadata.find(target) == "Terminated", "the instance can see it")
         self.complete(group, machine, "terminating")
         self.eventually(lambda: not machine.is_running(), "the instance ends")
         with self.assertRaisesRegex(ClientError, f"No active Lifecycle Action found with instance ID {machine.id}"):
@@ -130,8 +131,10 @@ class Groups(CloudScene):
     def test_a_role_allows_what_its_policy_names_and_nothing_else(self):
         group, machine = self.one_instance(policy=policy(without=["autoscaling:SetDesiredCapacity"]))
         client = self.instance_client(machine)
-        self.assertEqual(len(client.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]), 1)
-        with self.assertRaisesRegex(ClientError, "not authorized to perform: autoscaling:SetDesiredCapacity on resource"):
+        described = client.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
+        self.assertEqual(len(described["AutoScalingGroups"]), 1)
+        refused = "not authorized to perform: autoscaling:SetDesiredCapacity on resource"
+        with self.assertRaisesRegex(ClientError, refused):
             client.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=2)
         self.assertEqual(self.api.group(group)["desired"], 1)
 

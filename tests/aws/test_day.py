@@ -1,5 +1,7 @@
 """The day on AWS: the template deployed, a surge with faults, an instance ended by AWS, a weekend, and the proof."""
 
+import collections
+import datetime
 import json
 import os
 import re
@@ -18,7 +20,8 @@ from harness.process import ROOT, eventually, reserve_port
 TEMPLATE = ROOT / "deploy" / "cloudformation" / "elastick.yaml"
 MINUTES = float(os.environ.get("ELASTICK_DAY_MINUTES", "1.2"))
 ASKED = re.compile(r"asked the fleet for a successor: (\d+) nodes desired")
-# Faults of the API during the surge: answers lost after the call took effect, calls throttled, calls that fail; one request is lost.
+# Faults of the API during the surge: answers lost after the call took effect, calls throttled, calls that fail; and one
+# request is lost before it has any effect.
 LOST, THROTTLED, FAILED = 2, 40, 5
 FAULTS = LOST + 1 + THROTTLED + FAILED
 # A deadline that only ends a test which has failed.
@@ -63,7 +66,7 @@ class Stack(CloudScene):
         self.tick_group, self.rdb_group = outputs["TickGroup"], outputs["RdbGroup"]
 
     def program(self, machine):
-        """User data, boot script and units; what they cannot have here is told by tags: ports, NFS, the schema's place."""
+        """User data, boot script and units; what they cannot have here, tags tell: ports, no NFS, the schema's place."""
         if machine.app == "tick-asg":
             machine.overrides = {
                 "ELASTICK_PORT": str(self.port),
@@ -132,7 +135,8 @@ class Day(Stack):
     def test_the_day(self):
         self.deploy(
             SCALETHRESHOLD="45", ROLLTHRESHOLD="70", MAXNODES="12", TURNOFF="0 20 * * FRI", TURNON="30 5 * * MON",
-            RDBOPTIONS="--memory 12MiB --query-threads 1 --cloudwatch 5s", TICKOPTIONS="--start-grace 3s --cloudwatch 5s",
+            RDBOPTIONS="--memory 12MiB --query-threads 1 --cloudwatch 5s",
+            TICKOPTIONS="--start-grace 3s --cloudwatch 5s",
         )  # fmt: skip
         self.began = time.time()
         self.eventually(lambda: "live" in self.states(), "the first node is live", SETTLE_S)
@@ -171,8 +175,8 @@ class Day(Stack):
         while self.feed.poll() is None:
             self.assertLess(time.monotonic(), until, "the feed goes on and on")
             # After so many launches of the day (the first instance went at the weekend).
-            if acts and len(self.launches(self.rdb_group)) > acts[0][0]:
-                acts.pop(0)[1]()
+            if acts and len(self.launches(self.rdb_group)) > acts[0][0] and acts[0][1]():
+                acts.pop(0)
             time.sleep(0.1)
         self.assertEqual(acts, [], f"the day was too small: {self.launches(self.rdb_group)}")
         self.assertIsNotNone(self.ended)
@@ -183,26 +187,33 @@ class Day(Stack):
     def lose_answers(self):
         self.api.fault("SetDesiredCapacity", "drop_after", count=LOST)
         self.api.fault("SetDesiredCapacity", "drop_before", count=1)
+        return True
 
     def throttle(self):
         self.api.fault("*", "throttle", count=THROTTLED)
         self.api.fault("*", "error503", count=FAILED)
+        return True
 
     def end_one(self):
         """AWS finds a node with rows unhealthy."""
         rolled = [name for state, name, _ in self.queue() if state == "rolled"]
+        if not rolled:
+            return False
         self.ended = rolled[0]
         self.autoscaling.set_instance_health(
             InstanceId=self.ended, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False
         )
+        return True
 
     def kill_live(self):
         """kill -9 of the live node; its unit starts it again."""
         live = [name for state, name, _ in self.queue() if state == "live"]
-        if live:
-            self.killed = live[0]
-            self.machine(self.killed).kill()
-            self.api.note("kill -9", instance=self.killed)
+        if not live:
+            return False
+        self.killed = live[0]
+        self.machine(self.killed).kill()
+        self.api.note("kill -9", instance=self.killed)
+        return True
 
     def proof(self):
         sent = self.sent()
@@ -229,13 +240,14 @@ class Day(Stack):
         self.total = (tip, sent["rows"])
 
     def watched(self):
-        """What an operator looks at: the alarms' metrics of the groups, the group on the console, the tickerplant's name."""
+        """What an operator looks at: the metrics of the alarms, the group on the console, the tickerplant's name."""
         cloudwatch = self.api.client("cloudwatch")
 
         def published(group):
             pages = cloudwatch.get_paginator("list_metrics").paginate(Namespace="RdbCluster")
             named = {"Name": "AutoScalingGroupName", "Value": group}
-            return {metric["MetricName"] for page in pages for metric in page["Metrics"] if named in metric["Dimensions"]}
+            metrics = [metric for page in pages for metric in page["Metrics"]]
+            return {metric["MetricName"] for metric in metrics if named in metric["Dimensions"]}
 
         for group, names in [
             (self.rdb_group, {"MemoryUsage", "Cushion", "LagToTip", "DesiredAtMax", "ScaleOutsRefused", "LaunchesLate"}),
@@ -274,19 +286,54 @@ class Day(Stack):
         self.reasons = reasons
 
     def report(self):
-        start = self.began
-        print(f"\n\nThe day on AWS (stand-in): {self.total[0]} updates, {self.total[1]} rows, {len(self.windows)} windows")
-        print(f"the API throttled, failed or lost the answer of {self.met} calls; {self.ended} ended by AWS, {self.killed} killed")
-        print(f"launches {len(self.made)}: {self.reasons}; asked for by nodes: desired = {self.asked}")
-        for event in self.api.ask("events", self.first_event):
-            line = {key: value for key, value in event.items() if key not in ("n", "t", "event") and value is not None}
-            shown = " ".join(f"{key}={value}" for key, value in line.items() if key != "group")
-            print(f"  {event['t'] - start:7.1f} s  {event['event']:<15} {shown}")
+        """What happened when; pasted where the day is to be shown."""
+        tip, rows = self.total
+        print(f"\n\nThe day on AWS (stand-in): {tip} updates, {rows} rows in {len(self.windows)} windows, each held exactly once")
+        short = {instance: f"n{number}" for number, instance in enumerate(self.made, 1)}
+        print(f"launches {len(self.made)}: {self.reasons}; nodes asked for a capacity of {self.asked}")
+        ended, killed = short[self.ended], short.get(self.killed)
+        print(f"the API throttled, failed or lost {self.met} calls; AWS ended {ended}, kill -9 hit {killed}")
+        name = lambda text: re.sub(r"i-[0-9a-f]{17}", lambda found: short.get(found[0], "tick"), text)
+        for at, line in sorted(self.said_by_aws() + self.said_by_tick()):
+            print(f"  {at - self.began:6.1f} s  {name(line)}")
         for node, first, last, proof in self.windows:
-            print(f"  window [{first}, {last}) on {node}: {dict(proof)}")
-        calls = {}
-        for call in self.api.ask("calls", self.first_call):
-            if call["by"] != "operator":
-                key = (call["action"], "ok" if call["status"] < 400 else "refused")
-                calls[key] = calls.get(key, 0) + 1
-        print("  calls of instances:", ", ".join(f"{a} {s} {n}" for (a, s), n in sorted(calls.items())))
+            held = ", ".join(f"{table} {u} updates {r} rows {h:016x}" for table, (u, r, h) in sorted(proof.items()))
+            print(f"  window [{first}, {last}) on {name(node)}: {held}")
+        counts = collections.Counter(
+            (call["action"], "" if call["status"] < 400 else " refused")
+            for call in self.api.ask("calls", self.first_call)
+            if call["by"] != "operator"
+        )
+        print("  calls of instances:", ", ".join(f"{action}{how} {n}" for (action, how), n in sorted(counts.items())))
+
+    def said_by_aws(self):
+        """Launches, ends, faults: list of (time, line)."""
+        lines = []
+        for event in self.api.ask("events", self.first_event):
+            kind, instance = event["event"], event.get("instance", "")
+            details = {
+                "desired": lambda: f"desired capacity {event['before']} -> {event['after']}",
+                "launch": lambda: f"launch {instance}",
+                "scheduled": lambda: f"scheduled action {event['action']}",
+                "health": lambda: f"AWS finds {instance} {event['status']}",
+                "kill -9": lambda: f"kill -9 {instance}",
+                "terminated": lambda: f"terminated {instance}",
+                "hook-completed": lambda: f"{instance} completes {event['hook']}",
+                "hook-timeout": lambda: f"{instance}: time of {event['hook']} is over",
+                "fault": lambda: f"FAULT {event['operation']} {event['action']} x {event['count']}",
+                "faults end": lambda: "faults end",
+            }
+            if kind in details and (kind != "desired" or event["before"] is not None):
+                lines.append((event["t"], details[kind]()))
+        return lines
+
+    def said_by_tick(self):
+        """Lives and rolls, from the tickerplant's log lines."""
+        lines = []
+        for machine in self.machines.all("tick-asg"):
+            pattern = r"^\[(\S+)Z \w+ +elastick::tick::plant::queue\] (.*)$"
+            for stamp, line in re.findall(pattern, machine.printed(), re.M):
+                if re.search(r" is live in| rolled | has left| takes| about to leave", line):
+                    at = datetime.datetime.fromisoformat(stamp).replace(tzinfo=datetime.timezone.utc)
+                    lines.append((at.timestamp(), line.replace(f" in {self.rdb_group}", "")))
+        return lines
