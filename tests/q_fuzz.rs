@@ -5,7 +5,7 @@ use elastick::q::session::Session;
 use elastick::q::{Limits, eval_text, show};
 use std::time::{Duration, Instant};
 
-const ATOMS: [&str; 34] = [
+const ATOMS: [&str; 44] = [
     "0",
     "1",
     "-1",
@@ -40,17 +40,30 @@ const ATOMS: [&str; 34] = [
     "t",
     "d",
     "kt",
+    "e",
+    "fk",
+    "st",
+    "v",
+    "0Nd",
+    "2024.01m",
+    "`d$`a`b",
+    "\"{\\\"a\\\":[1,null]}\"",
+    "0x0100000011000000f90100000000000000",
+    "(1 2f;3 4f)",
 ];
-const VERBS: [&str; 48] = [
+const VERBS: [&str; 62] = [
     "+", "-", "*", "%", "&", "|", "^", "=", "<", ">", "<=", ">=", "<>", "$", ",", "#", "_", "~", "!", "?", "@", ".",
     "in", "within", "like", "bin", "div", "mod", "xbar", "union", "inter", "except", "cross", "cut", "sublist",
-    "rotate", "xprev", "xasc", "xdesc", "xkey", "lj", "uj", "wavg", "vs", "sv", "each", "over", "mavg",
+    "rotate", "xprev", "xasc", "xdesc", "xkey", "lj", "uj", "wavg", "vs", "sv", "each", "over", "mavg", "mmu", "lsq",
+    "0:", "1:", "ij", "pj", "ujf", "asof", "upsert", "xcol", "xgroup", "fby", "binr", "ss",
 ];
-const WORDS: [&str; 50] = [
+const WORDS: [&str; 70] = [
     "til", "count", "first", "last", "sum", "avg", "min", "max", "med", "dev", "var", "sums", "deltas", "distinct",
     "group", "where", "asc", "desc", "iasc", "idesc", "reverse", "raze", "flip", "enlist", "cols", "meta", "keys",
     "key", "value", "type", "string", "upper", "lower", "null", "neg", "abs", "floor", "ceiling", "sqrt", "exp", "not",
-    "fills", "prev", "next", "differ", "rank", "prds", "ungroup", "parse", "eval",
+    "fills", "prev", "next", "differ", "rank", "prds", "ungroup", "parse", "eval", "inv", "md5", "fkeys", "reval",
+    ".j.j", ".j.k", ".Q.s1", ".Q.id", ".Q.ty", ".Q.btoa", ".Q.atob", "-9!", "-4!", "-8!", "-14!", "-18!", ".h.hu",
+    ".h.uh", ".Q.sha1", "rand",
 ];
 const ITERATORS: [&str; 6] = ["'", "/", "\\", "':", "/:", "\\:"];
 
@@ -66,7 +79,7 @@ impl Maker {
             return self.pick(&ATOMS).to_owned();
         }
         let sub = |s: &mut Maker| s.expression(depth - 1);
-        match self.0.u8(0..14) {
+        match self.0.u8(0..20) {
             0 => self.pick(&ATOMS).to_owned(),
             1 | 2 => format!("{} {}", self.pick(&WORDS), sub(self)),
             3..=5 => format!("({}) {} {}", sub(self), self.pick(&VERBS), sub(self)),
@@ -77,7 +90,26 @@ impl Maker {
             10 => format!("{}[{};{}]", self.pick(&["@", ".", "?", "!", "$", "f", "t", "d"]), sub(self), sub(self)),
             11 => format!("select {} by {} from t where {}", self.column(), self.column(), self.column()),
             12 => format!("@[{};{};{}]", sub(self), sub(self), sub(self)),
-            _ => format!("x:{};x[{}]:{}", sub(self), sub(self), sub(self)),
+            13 => format!("x:{};x[{}]:{}", sub(self), sub(self), sub(self)),
+            14 => format!("({};{}):{}", self.pattern(), self.pattern(), sub(self)),
+            15 => format!(":[{};{};{};{}]", sub(self), self.pattern(), sub(self), sub(self)),
+            16 => format!("\"{}\"${}", self.pick(&["D", "P", "N", "I", "G", "B", "S", "T", "x", "*"]), sub(self)),
+            17 => format!("{}[`a;t;{}]", self.pick(&["aj", "aj0", "ej"]), sub(self)),
+            18 => format!(".[{};{};{};{}]", sub(self), sub(self), self.pick(&VERBS), sub(self)),
+            _ => format!("x:{};x,:{};x", sub(self), sub(self)),
+        }
+    }
+
+    /// What may stand left of an assignment by form.
+    fn pattern(&mut self) -> String {
+        let atom = self.pick(&ATOMS).to_owned();
+        match self.0.u8(0..6) {
+            0 => atom,
+            1 => "x".into(),
+            2 => "(y;z)".into(),
+            3 => format!("y:{atom}"),
+            4 => "([a:x])".into(),
+            _ => String::new(),
         }
     }
 
@@ -92,9 +124,22 @@ impl Maker {
     }
 }
 
+const DOMAIN: &str = "w:`p`q";
+const STEPS: &str = "st:`s#0 10!`low`high";
+
 fn session() -> Session {
     let mut session = Session::new();
-    for line in ["t:([]a:1 2 3;b:`x`y`x;c:1.5 0n 2)", "d:`a`b!1 2", "kt:([k:`a`b]v:1 2)", "f:{x+y}"] {
+    for line in [
+        "t:([]a:1 2 3;b:`x`y`x;c:1.5 0n 2)",
+        "d:`a`b!1 2",
+        "kt:([k:`a`b]v:1 2)",
+        "f:{x+y}",
+        DOMAIN,
+        "e:`w$`p`q",
+        "fk:([]k:`kt$`a`b`a;n:1 2 3)",
+        STEPS,
+        "v::count t",
+    ] {
         eval_text(&mut session, line.as_bytes(), &Limits::default()).expect("a definition");
     }
     session

@@ -9,10 +9,17 @@ pub struct QError {
     pub name: Cow<'static, [u8]>,
     /// What was wrong and where, for logs and the console; empty where the name says it all.
     pub detail: String,
-    /// Where it came from, innermost first. Stays in the process.
-    pub trace: Vec<Place>,
+    /// Behind a pointer: results are passed at every step, errors are rare.
+    way: Option<Box<Way>>,
+}
+
+/// Where an error came from. Stays in the process.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    /// Innermost first.
+    places: Vec<Place>,
     /// The position in the text that is running, until that text is known.
-    pub(super) at: Option<u32>,
+    at: Option<u32>,
 }
 
 /// A text that was running when an error was signalled, and where in it.
@@ -39,7 +46,7 @@ impl Eq for QError {}
 
 impl QError {
     pub const fn named(name: &'static str) -> QError {
-        QError { name: Cow::Borrowed(name.as_bytes()), detail: String::new(), trace: Vec::new(), at: None }
+        QError { name: Cow::Borrowed(name.as_bytes()), detail: String::new(), way: None }
     }
 
     pub fn with(name: &'static str, detail: impl Into<String>) -> QError {
@@ -48,23 +55,29 @@ impl QError {
 
     /// A name made at run time: an undefined variable, a signalled string.
     pub fn signal(name: impl Into<Vec<u8>>) -> QError {
-        QError { name: Cow::Owned(name.into()), detail: String::new(), trace: Vec::new(), at: None }
+        QError { name: Cow::Owned(name.into()), detail: String::new(), way: None }
     }
 
     /// The error with its position in the running text, unless an inner one is known.
     pub(super) fn place(mut self, at: u32) -> QError {
-        self.at.get_or_insert(at);
+        self.way.get_or_insert_default().at.get_or_insert(at);
         self
     }
 
     /// The error on its way out of a text.
     pub(super) fn leave(mut self, name: &[u8], text: &[u8], start: u32) -> QError {
-        if let Some(at) = self.at.take()
-            && self.trace.len() < TRACE_MOST
+        if let Some(way) = &mut self.way
+            && let Some(at) = way.at.take()
+            && way.places.len() < TRACE_MOST
         {
-            self.trace.push(Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start) });
+            way.places.push(Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start) });
         }
         self
+    }
+
+    /// The texts that it came through, innermost first.
+    pub fn trace(&self) -> &[Place] {
+        self.way.as_ref().map_or(&[], |way| &way.places)
     }
 
     /// As the console shows it: the name, the innermost text with a caret below what failed.
@@ -76,17 +89,8 @@ impl QError {
             out.push(b')');
         }
         out.push(b'\n');
-        if let Some(place) = self.trace.first() {
-            place.write(self.trace.len() - 1, &mut out);
-        }
-        out
-    }
-
-    /// All texts on the way, innermost first, each with its caret.
-    pub fn backtrace(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for (i, place) in self.trace.iter().enumerate() {
-            place.write(self.trace.len() - 1 - i, &mut out);
+        if let Some(place) = self.trace().first() {
+            place.write(self.trace().len() - 1, &mut out);
         }
         out
     }

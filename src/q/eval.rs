@@ -345,6 +345,16 @@ impl Context<'_> {
             self.store(&assign.target, value.clone(), frame)?;
             return Ok(value);
         }
+        // `x+:1` of atoms, as loops have it.
+        if assign.indices.is_empty()
+            && let Some(index) = assign.through.as_ref().and_then(prims::index_of)
+            && let Kind::Local(slot) = assign.target.kind
+            && let Some(Some(old)) = frame.locals.get_mut(usize::from(slot))
+            && let Some(new) = arith::scalars(index, old, &value)
+        {
+            *old = new.clone();
+            return Ok(new);
+        }
         let mut path = Vec::with_capacity(assign.indices.len());
         for index in assign.indices.iter().rev() {
             path.push(match index {

@@ -389,7 +389,8 @@ pub(super) fn glyph(glyph: &str) -> Value {
     find_glyph(glyph).unwrap_or(Value::Null)
 }
 
-fn index_of(f: &Value) -> Option<u16> {
+/// Where a primitive stands in the table.
+pub(super) fn index_of(f: &Value) -> Option<u16> {
     match f {
         Value::Func(function) => match **function {
             Function::Primitive(index) => Some(index),

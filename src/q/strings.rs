@@ -223,6 +223,7 @@ fn split<'a>(subject: &'a [u8], by: &[u8]) -> Vec<&'a [u8]> {
 
 /// `x vs y`: text cut at a separator, a symbol at its dots, a number into digits of a base or into bytes or bits.
 pub(super) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
+    context.enter()?;
     // Bytes are cut as text is, by text or by bytes.
     if let Value::Vector(Vector { items: Items::Byte(b), .. }) = &y
         && (matches!(x, Value::Sym(_)) || x.as_text().is_some())
@@ -250,7 +251,7 @@ pub(super) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
     {
         let numbers =
             !matches!(x, Value::Sym(_) | Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }));
-        if numbers && l.iter().any(Value::is_atom) {
+        if numbers && l.iter().any(Value::is_atom) && l.iter().any(|v| matches!(v, Value::Vector(_))) {
             let flat = super::shape::raze(context, y.clone())?;
             return vs(context, x, flat);
         }

@@ -15,7 +15,7 @@ fn as_value(places: &[Place]) -> Value {
 
 /// The error's way, with the trap and the text that was sent behind it.
 fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
-    let mut places = error.trace.clone();
+    let mut places = error.trace().to_vec();
     places.push(Place { name: Vec::new(), text: format!("({trap})\n").into_bytes(), at: u32::MAX });
     places.push(Place { name: Vec::new(), text: context.text.clone(), at: 0 });
     places
