@@ -27,6 +27,13 @@ def pending_time(launched):
     return re.sub(r"[ T](\d\d:\d\d:\d\d).*", r"T\1Z", str(launched))
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A program that is killed leaves its question behind."""
+
+
 class Metadata:
     """`view` gives the instance as the API server shows it. Notices are set by the test."""
 
@@ -52,8 +59,7 @@ class Metadata:
             def do_GET(self):
                 metadata.get(self)
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
 
