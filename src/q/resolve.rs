@@ -190,8 +190,8 @@ impl Scope {
     }
 }
 
-/// The name that a column without one gets: that of an operator's left operand, of its right one where that has none,
-/// or of a function's last argument.
+/// The name that a column without one gets: that of an operator's left operand (of its right one where the left is a
+/// symbol, as in `` `p#sym ``), or of a function's last argument.
 pub(super) fn column_name(node: &Node) -> Option<Sym> {
     let mut node = node;
     loop {
@@ -207,10 +207,8 @@ pub(super) fn column_name(node: &Node) -> Option<Sym> {
             Kind::Apply(f, arguments) => {
                 let operator = matches!(&f.kind, Kind::Const(f) if super::prims::is_operator(f));
                 match (operator, &arguments[..]) {
-                    (true, [Some(left), Some(right)]) => match column_name(left) {
-                        Some(name) => return Some(name),
-                        None => right,
-                    },
+                    (true, [Some(Node { kind: Kind::Const(Value::Sym(_)), .. }), Some(right)]) => right,
+                    (true, _) => arguments.first()?.as_ref()?,
                     _ => arguments.last()?.as_ref()?,
                 }
             }

@@ -567,7 +567,7 @@ fn widened(t: &Table, rows: &Value) -> std::result::Result<Option<Value>, QError
         Value::Vector(Vector { items: Items::List(l), .. })
             if !l.is_empty()
                 && l.iter().all(|r| matches!(r, Value::Vector(_)) && r.count() == t.names.len())
-                && (l.len() != t.names.len() || !fits_columns(t, l)) =>
+                && (l.len() != t.names.len() || rows_fit(t, rows)) =>
         {
             return super::shape::flip_list(rows.clone()).map(Some);
         }
@@ -588,6 +588,11 @@ fn widened(t: &Table, rows: &Value) -> std::result::Result<Option<Value>, QError
         });
     }
     Ok(Some(Value::table(out)))
+}
+
+/// Whether each of several lists is a record of a table by its items' types.
+fn rows_fit(t: &Table, rows: &Value) -> bool {
+    super::shape::flip_list(rows.clone()).is_ok_and(|columns| fits_columns(t, &columns.items()))
 }
 
 /// Whether lists are columns of a table by their types.
@@ -660,7 +665,12 @@ pub(super) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         return super::files::set(context, x, &new);
     }
     if let Value::Sym(name) = x {
-        append_global(context, name, &y, true)?;
+        // Records one after the other, or with only some of the columns.
+        let wide = match context.host.global(name) {
+            Some(Value::Table(t)) => widened(&t, &y)?,
+            _ => None,
+        };
+        append_global(context, name, wide.as_ref().unwrap_or(&y), true)?;
         return Ok(x);
     }
     upsert_value(context, x, &y, true)
@@ -688,7 +698,7 @@ pub(super) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replac
                 Value::Dict(r) if r.keyed().is_some() => unkey(rows)?,
                 other => other.clone(),
             };
-            let wide = widened(&whole, &flat_rows)?;
+            let wide = if replace { widened(&whole, &flat_rows)? } else { None };
             let new = conform(&whole, wide.as_ref().unwrap_or(&flat_rows))?;
             let Value::Dict(new) = key_by(k.columns.len(), &new)? else { return Err(type_error()) };
             if !replace {
