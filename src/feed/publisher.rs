@@ -89,8 +89,7 @@ impl Publisher {
     /// # Errors
     /// That no connection can be had in time, or that what answers is no tickerplant.
     pub fn connect(options: PublisherOptions) -> Result<Publisher, FeedError> {
-        let mut client = connect(&options)?;
-        let confirmed_at = place(&mut client)?;
+        let (client, confirmed_at) = connect(&options, false)?;
         Ok(Publisher {
             options,
             client,
@@ -220,11 +219,15 @@ impl Publisher {
         log::warn!("{}: {why}; connecting again", self.options.address);
         let in_doubt = self.unconfirmed.len();
         let doubt = |reason: String| FeedError::InDoubt { count: in_doubt, reason };
-        self.client = connect(&self.options).map_err(|error| doubt(error.to_string()))?;
+        let (client, mut now) = connect(&self.options, true).map_err(|error| doubt(error.to_string()))?;
+        self.client = client;
         self.account.reconnects = self.account.reconnects.saturating_add(1);
-        let mut now = place(&mut self.client)?;
         if in_doubt > 0 {
-            now = place(&mut self.client)?;
+            now = match place(&mut self.client) {
+                Ok(now) => now,
+                Err(FeedError::Client(error)) if !error.is_answer() => return self.recover(&error),
+                Err(error) => return Err(doubt(error.to_string())),
+            };
             let updates = std::mem::take(&mut self.unconfirmed);
             let mut found = Doubt::new(&updates);
             let limits = self.options.limits;
@@ -257,17 +260,24 @@ impl Publisher {
     }
 }
 
-/// Tries until it is time to give up.
-fn connect(options: &PublisherOptions) -> Result<Client, FeedError> {
+/// Tries until it is time to give up. A server that goes down closes connections as one does that refuses the user: where it
+/// has let the user in before (`known`), that is no reason to give up.
+fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), FeedError> {
     let by = Instant::now().checked_add(options.patience);
     let mut pause = Duration::from_millis(10);
     loop {
-        match Client::connect(&options.address, ANSWER, options.limits) {
-            Ok(client) => return Ok(client),
-            Err(error @ ClientError::Refused(_)) => return Err(error.into()),
-            Err(error) if by.is_none_or(|by| Instant::now() >= by) => return Err(error.into()),
-            Err(_) => std::thread::sleep(pause),
+        let placed = Client::connect(&options.address, ANSWER, options.limits).map_err(FeedError::from);
+        let placed = placed.and_then(|mut client| place(&mut client).map(|place| (client, place)));
+        let may_pass = match &placed {
+            Ok(_) => false,
+            Err(FeedError::Client(ClientError::Refused(_))) => known,
+            Err(FeedError::Client(error)) => !error.is_answer(),
+            Err(_) => false,
+        };
+        if !may_pass || by.is_none_or(|by| Instant::now() >= by) {
+            return placed;
         }
+        std::thread::sleep(pause);
         pause = pause.saturating_mul(2).min(Duration::from_secs(1));
     }
 }
