@@ -191,6 +191,9 @@ fn memory() -> Value {
 /// Settings that are fixed here are shown; changing one is refused, unless it is to what it is.
 fn setting(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let given = number(rest);
+    if given.is_some() && context.host.caller().remote {
+        return Err(QError::with("access", "settings are the process's own"));
+    }
     Ok(match (word, given) {
         (b"z", Some(order @ (0 | 1))) => {
             system::set_day_first(order == 1);

@@ -57,6 +57,48 @@ impl Host for Tick {
     }
 }
 
+/// A host that would let its console do everything, asked by a remote caller.
+struct Open(Caller);
+
+impl Host for Open {
+    fn global(&self, _: Sym) -> Option<Value> {
+        None
+    }
+    fn assign(&mut self, _: Sym, _: Value) -> Result<(), QError> {
+        Ok(())
+    }
+    fn names(&self, _: Sym) -> Vec<Sym> {
+        Vec::new()
+    }
+    fn native(&self, _: Sym) -> Option<u8> {
+        None
+    }
+    fn call(&mut self, _: Sym, _: &[Value]) -> Result<Value, QError> {
+        Ok(Value::Null)
+    }
+    fn append(&mut self, _: Sym, _: &Value) -> Result<Value, QError> {
+        Ok(Value::Null)
+    }
+    fn caller(&self) -> &Caller {
+        &self.0
+    }
+    fn reaches_files(&self) -> bool {
+        true
+    }
+    fn open(&mut self, _: &[u8], _: u64) -> Result<i32, QError> {
+        Ok(5)
+    }
+    fn close(&mut self, _: i32) -> Result<(), QError> {
+        Ok(())
+    }
+    fn send(&mut self, _: i64, _: &Value) -> Result<Value, QError> {
+        Ok(Value::Null)
+    }
+    fn exit(&mut self, _: i32) -> Result<(), QError> {
+        Ok(())
+    }
+}
+
 fn shown(value: &Value) -> String {
     String::from_utf8_lossy(&one_line(value)).into_owned()
 }
@@ -163,5 +205,54 @@ fn functions_travel_by_code_or_text_and_work_when_they_arrive() {
         let back = from_view(&view).expect("a value");
         let result = apply(&mut session, &back, &[Value::Long(argument)], &Limits::default());
         assert_eq!(result.map(|v| shown(&v)).map_err(|e| e.to_string()), Ok(wanted.to_owned()), "{expression}");
+    }
+}
+
+#[test]
+fn a_remote_caller_reaches_no_file_process_or_setting() {
+    let mut host = Open(Caller { remote: true, ..Caller::default() });
+    for expression in [
+        "read0 `:x",
+        "read0 0",
+        "read1 `:x",
+        "`:x 0: enlist \"a\"",
+        "(\"JJ\";\",\")0:`:x",
+        "`:x 1: 0x00",
+        "(\"x\";1)1: `:x",
+        "`:x set 1",
+        "get `:x",
+        "value `:x",
+        "key `:x",
+        "hcount `:x",
+        "hdel `:x",
+        "save `:x",
+        "load `:x",
+        "rsave `x",
+        "rload `x",
+        "`:x dsave `t",
+        "`:x?`a",
+        "`:x upsert 1",
+        "`:x insert 1",
+        ".[`:x;();:;1]",
+        "-11!`:x",
+        "-7!`:x",
+        "hopen 5010",
+        "hopen `:x",
+        "hclose 5",
+        "5 \"x\"",
+        "neg[5] \"x\"",
+        "getenv `PATH",
+        "`A setenv \"b\"",
+        "exit 0",
+        "system \"ls\"",
+        "system \"l x\"",
+        "system \"cd /\"",
+        "system \"z 1\"",
+        "system \"x .z.pi\"",
+        "\\ls",
+        "reval (read0;enlist `:x)",
+        "@[read0;`:x;{'x}]",
+    ] {
+        assert_eq!(text_of(&mut host, expression), "'access", "{expression}");
     }
 }
