@@ -60,7 +60,7 @@ class Api(Surge):
         until = time.monotonic() + float(os.environ.get("ELASTICK_THROTTLE_S", "0"))
         while time.monotonic() < until:
             self.publish(1)
-            time.sleep(1)
+            self.machines.stopped.wait(1)
         self.publish(20)
         self.api.heal()
         self.eventually(self.has_successor(), "a second node", 90)

@@ -115,6 +115,14 @@ class Stack(CloudScene):
         self.feed_output.close()
         self.feed_errors.close()
 
+    def feed_has_ended(self):
+        """Gives it a moment to do so."""
+        try:
+            self.feed.wait(0.1)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def sent(self):
         """The feed's account, once it has ended."""
         self.assertEqual(self.feed.returncode, 0, (self.directory / "feed.err").read_text()[-2000:])
@@ -172,12 +180,11 @@ class Day(Stack):
             (5, self.kill_live),
         ]
         until = time.monotonic() + MINUTES * 60 + SETTLE_S
-        while self.feed.poll() is None:
+        while not self.feed_has_ended():
             self.assertLess(time.monotonic(), until, "the feed goes on and on")
             # After so many launches of the day (the first instance went at the weekend).
             if acts and len(self.launches(self.rdb_group)) > acts[0][0] and acts[0][1]():
                 acts.pop(0)
-            time.sleep(0.1)
         self.assertEqual(acts, [], f"the day was too small: {self.launches(self.rdb_group)}")
         self.assertIsNotNone(self.ended)
         self.met = FAULTS - self.api.faults_left()
