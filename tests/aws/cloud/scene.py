@@ -1,6 +1,7 @@
 """The test case of all tests here: groups on the API server, their instances as processes, and a tickerplant."""
 
 import atexit
+import itertools
 import json
 import os
 import pathlib
@@ -18,6 +19,7 @@ from .machines import Machines
 from .role import POLICY
 
 _shared = {}
+_numbers = itertools.count(1)
 
 
 def shared_api():
@@ -66,6 +68,7 @@ class CloudScene(Scene):
         self.api = shared_api()
         self.api.heal()
         self.api.set(boot_delay_s=self.boot_delay_s, time_scale=self.time_scale, out_of_capacity=False)
+        self.api.clock(None)
         self.first_call, self.first_event = len(self.api.ask("calls")), len(self.api.ask("events"))
         self.autoscaling = self.api.client("autoscaling")
         self.names = []
@@ -106,7 +109,7 @@ class CloudScene(Scene):
 
     def group(self, minimum=1, maximum=8, desired=None, policy=POLICY, hooks=True, tags=None, name=None):
         """A group of nodes as the template makes it; its name."""
-        name = name or f"{self._testMethodName[:40]}-{os.getpid()}-{len(self.names)}"
+        name = name or f"{self._testMethodName[:40]}-{os.getpid()}-{next(_numbers)}"
         image, subnet = self.api.place()
         data = {
             "ImageId": image,

@@ -45,10 +45,11 @@ def all_actions():
 
 
 def advance(to):
-    """Moves the clock, minute by minute; the first call only sets it. Answers the actions run."""
+    """Moves the clock, minute by minute; the first call only sets it, and no time at all takes it away. Answers the actions
+    run."""
     to = time_of(to)
     ran = []
-    if clock["now"] is not None:
+    if clock["now"] is not None and to is not None:
         moment = clock["now"].replace(second=0, microsecond=0) + MINUTE
         while moment <= to:
             for backend, action in all_actions():
