@@ -262,7 +262,7 @@ pub(super) fn q_s1(_: &mut Context, x: Value) -> Result {
 pub(super) fn q_ty(_: &mut Context, x: Value) -> Result {
     Ok(Value::Char(match &x {
         Value::Vector(v) if matches!(v.items, Items::List(_)) => tables::column_letter(v),
-        Value::Vector(v) => cast::letter(v.items.type_number()),
+        Value::Vector(v) => cast::letter(v.items.plain().type_number()),
         atom if atom.is_atom() => cast::letter((-atom.type_number()) as i8).to_ascii_uppercase(),
         _ => b' ',
     }))

@@ -486,6 +486,19 @@ pub(super) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QEr
     Ok(new)
 }
 
+/// New rows with what stands in enumerated columns enumerated too.
+fn retagged(context: &mut Context, t: &Table, mut new: Table) -> std::result::Result<Table, QError> {
+    for (old, column) in t.columns.iter().zip(&mut new.columns) {
+        if let Some(domain) = super::enums::domain_of_items(&old.items)
+            && super::enums::domain_of_items(&column.items).is_none()
+        {
+            let tagged = super::enums::enumerate(context, domain, column.clone().into())?;
+            *column = tagged.into_vector().ok_or_else(type_error)?;
+        }
+    }
+    Ok(new)
+}
+
 /// `x,:y`: a vector takes only its own type, a table rows in any form.
 pub(super) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
@@ -639,6 +652,13 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
             context.set_global(name, new)?;
             Ok(Value::Null)
         }
+        // What goes into an enumerated column must be in its domain.
+        Some(Value::Table(t)) if t.columns.iter().any(|c| super::enums::domain_of_items(&c.items).is_some()) => {
+            let new = conform(&t, rows)?;
+            let new = retagged(context, &t, new)?;
+            drop(t);
+            context.host.append(name, &Value::table(new))
+        }
         // Rows that are a table make the global where there is none.
         None if matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some()) => {
             context.set_global(name, rows.clone())?;
@@ -682,6 +702,7 @@ pub(super) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replac
         Value::Table(t) => {
             let wide = widened(t, rows)?;
             let new = conform(t, wide.as_ref().unwrap_or(rows))?;
+            let new = retagged(context, t, new)?;
             join_tables(Arc::clone(t), &new)
         }
         Value::Dict(d) if d.sorted => Err(QError::named("step")),
@@ -700,6 +721,7 @@ pub(super) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replac
             };
             let wide = if replace { widened(&whole, &flat_rows)? } else { None };
             let new = conform(&whole, wide.as_ref().unwrap_or(&flat_rows))?;
+            let new = retagged(context, &whole, new)?;
             let Value::Dict(new) = key_by(k.columns.len(), &new)? else { return Err(type_error()) };
             if !replace {
                 let (Value::Table(own), Value::Table(added)) = (&d.keys, &new.keys) else { return Err(type_error()) };
