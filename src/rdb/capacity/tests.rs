@@ -226,7 +226,7 @@ fn what_the_fleet_puts_off_is_tried_until_it_is_done() {
 fn a_protection_that_another_process_left_is_lifted() {
     let (mut fleet, heard) = Telling::boxed(None, 0);
     fleet.group.protected = true;
-    let Link { asks: _asks, .. } = start(fleet, TIMEOUT).expect("thread");
+    let _link = start(fleet, TIMEOUT).expect("thread");
     assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("unprotect"));
 }
 
