@@ -453,7 +453,7 @@ impl Context<'_> {
 }
 
 /// Names in order, those that come again with a number behind them.
-fn unique_names(given: impl Iterator<Item = Sym>) -> Result<Vec<Sym>, QError> {
+pub(super) fn unique_names(given: impl Iterator<Item = Sym>) -> Result<Vec<Sym>, QError> {
     let mut out: Vec<Sym> = Vec::new();
     for name in given {
         let mut unique = name;

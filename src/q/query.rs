@@ -232,18 +232,9 @@ fn keep(holds: &Value, rows: Option<&Vec<u32>>, count: usize) -> Result<Vec<u32>
 
 /// Names of the result's columns; those that come twice get a number behind them.
 fn names(fields: &[(Option<Sym>, Node)]) -> Result<Vec<Sym>, QError> {
-    let mut out: Vec<Sym> = Vec::with_capacity(fields.len());
-    for (name, node) in fields {
-        let name = name.or_else(|| column_name(node)).unwrap_or(prims::name("x"));
-        let mut unique = name;
-        let mut number = 0;
-        while out.contains(&unique) {
-            number += 1;
-            unique = super::parse::symbol(&[text(name), number.to_string().as_bytes()].concat())?;
-        }
-        out.push(unique);
-    }
-    Ok(out)
+    super::eval::unique_names(
+        fields.iter().map(|(name, node)| name.or_else(|| column_name(node)).unwrap_or(prims::name("x"))),
+    )
 }
 
 fn select(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {

@@ -99,8 +99,8 @@ impl Cloud {
         let client = self
             .autoscaling
             .get_or_insert_with(|| aws_sdk_autoscaling::Client::new(&session.config(Service::AutoScaling)));
-        let result = self.runtime.block_on(make(client));
-        result.map_err(|error| api::explain(api, &session.address(Service::AutoScaling), &error))
+        let call = make(client);
+        self.finish(Service::AutoScaling, api, call)
     }
 
     /// A call of EC2.
@@ -119,8 +119,17 @@ impl Cloud {
         self.spend(api)?;
         let session = &self.session;
         let client = self.ec2.get_or_insert_with(|| aws_sdk_ec2::Client::new(&session.config(Service::Ec2)));
-        let result = self.runtime.block_on(make(client));
-        result.map_err(|error| api::explain(api, &session.address(Service::Ec2), &error))
+        let call = make(client);
+        self.finish(Service::Ec2, api, call)
+    }
+
+    /// Waits for a call, and puts what went wrong with it into words.
+    fn finish<T, E, F>(&self, service: Service, api: &'static Api, call: F) -> Result<T, FleetError>
+    where
+        F: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        self.runtime.block_on(call).map_err(|error| api::explain(api, &self.session.address(service), &error))
     }
 
     fn spend(&mut self, api: &'static Api) -> Result<(), FleetError> {
