@@ -367,7 +367,7 @@ impl Context<'_> {
         let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
         let appends = path.is_empty() && assign.through.as_ref().is_some_and(|f| prims::is_glyph(f, ","));
         let new = if appends {
-            super::tables::append_to(self, old, value.clone())?
+            super::append::append_to(self, old, value.clone())?
         } else {
             amend::deep(self, old, &path, &change)?
         };

@@ -271,7 +271,7 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Vec<u8>) {
 }
 
 fn vector(v: &Vector, precision: u8, out: &mut Vec<u8>) {
-    let attribute = text(super::tables::attribute_name(v.attr));
+    let attribute = text(super::attributes::attribute_name(v.attr));
     if !attribute.is_empty() {
         out.push(b'`');
         out.extend_from_slice(attribute);

@@ -132,7 +132,7 @@ fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Re
         Value::Dict(_) => i.clone(),
         Value::Vector(v) if keys.columns.len() == 1 => Value::table(Table::new(keys.names.clone(), vec![v.clone()])),
         other => {
-            let row = super::tables::row_table(
+            let row = super::append::row_table(
                 keys,
                 &if other.is_scalar() { other.clone().enlist() } else { other.clone() },
             )?;

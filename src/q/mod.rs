@@ -4,9 +4,11 @@
 mod address;
 mod aggregate;
 mod amend;
+mod append;
 mod apply;
 mod arith;
 mod ast;
+mod attributes;
 mod cast;
 mod codec;
 mod commands;
@@ -57,12 +59,12 @@ mod tree;
 mod views;
 mod wire;
 
+pub use append::extend;
 pub use error::QError;
 pub use format::one_line;
 pub use host::{Caller, Host, NEEDS_OWNER};
 pub use limits::Limits;
 pub use show::{Console, show};
-pub use tables::extend;
 pub use wire::{from_owned, from_view, to_wire};
 
 use crate::table::function::Function;

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::error::QError;
 use super::shape::{Result, type_error};
-use super::{address, codec, files, format, internal, json, lex, strings, tables, tree, wire};
+use super::{address, attributes, codec, files, format, internal, json, lex, strings, tree, wire};
 use crate::table::symbol::text;
 use crate::table::{Items, Value, Vector};
 
@@ -12,7 +12,7 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
     match n {
         i64::MIN => internal::print_through(context, x),
         -1 => strings::hsym(context, x),
-        -2 => tables::attr(context, x),
+        -2 => attributes::attr(context, x),
         -3 => Ok(Value::chars(format::one_line_at(&x, context.host.console().precision))),
         -4 => pieces(&x),
         -5 => tree::parse(context, x),

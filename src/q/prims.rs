@@ -5,8 +5,8 @@ use super::arith::{self, Op};
 use super::context::Context;
 use super::error::QError;
 use super::{
-    address, cast, codec, enums, files, internal, joins, json, linear, monads, process, random, sets, shape, sort,
-    stats, strings, tables, trap, tree, views,
+    address, append, attributes, cast, codec, enums, files, internal, joins, json, linear, monads, process, random,
+    sets, shape, sort, stats, strings, tables, trap, tree, views,
 };
 use crate::kernel::zip::{Arithmetic, Comparison};
 use crate::table::function::{Function, Iterator};
@@ -187,7 +187,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     infix("like", (102, 0x19), strings::like),
     infix("bin", (102, 0x1a), sets::bin),
     infix("ss", (102, 0x1b), strings::ss),
-    infix("insert", (102, 0x1c), tables::insert),
+    infix("insert", (102, 0x1c), append::insert),
     infix("wsum", (102, 0x1d), stats::wsum),
     infix("wavg", (102, 0x1e), stats::wavg),
     op!("div", (102, 0x1f), Op::Div),
@@ -205,7 +205,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     each!("over", Over),
     each!("scan", Scan),
     each!("prior", EachPrior),
-    infix("upsert", NONE, tables::upsert),
+    infix("upsert", NONE, append::upsert),
     infix("union", NONE, sets::union),
     infix("inter", NONE, sets::inter),
     infix("except", NONE, sets::except),
@@ -250,7 +250,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("any", stats::any),
     word("asc", sort::asc),
     word("desc", sort::desc),
-    word("attr", tables::attr),
+    word("attr", attributes::attr),
     word("avgs", stats::avgs),
     word("ceiling", monads::ceiling),
     word("cols", tables::cols),

@@ -6,7 +6,7 @@ use super::host::{Caller, Host};
 use super::limits::Limits;
 use super::parse::symbol;
 use super::show::{Console, show};
-use super::{eval_line, tables};
+use super::{append, eval_line};
 use crate::table::symbol::text;
 use crate::table::{Sym, Value};
 use std::collections::HashMap;
@@ -154,7 +154,7 @@ impl Host for Session {
             None => return Err(QError::named("type")),
         };
         let before = old.count();
-        let result = tables::extend(old.clone(), rows);
+        let result = append::extend(old.clone(), rows);
         match result {
             Ok(new) => {
                 let after = new.count();

@@ -209,7 +209,7 @@ type Search = fn(&Value, &Value) -> std::result::Result<Vec<i64>, QError>;
 fn searched_rows(context: &mut Context, t: &Table, y: &Value, search: Search) -> Result {
     let Value::Table(wanted) = y else {
         let Value::Dict(d) = y else { return Err(type_error()) };
-        let row = super::tables::row_table(t, &Value::Dict(d.clone()))?;
+        let row = super::append::row_table(t, &Value::Dict(d.clone()))?;
         return Ok(searched_rows(context, t, &Value::table(row), search)?.at(0));
     };
     let (Some(last), Some((last_name, names))) = (t.columns.last(), t.names.split_last()) else {

@@ -104,13 +104,13 @@ pub(super) fn join(context: &mut Context, x: Value, y: Value) -> Result {
     context.check()?;
     Ok(match (x, y) {
         (Value::Dict(a), Value::Dict(b)) => join_dicts(context, &a, &b)?,
-        (Value::Table(a), Value::Table(b)) => super::tables::join_tables(a, &b)?,
+        (Value::Table(a), Value::Table(b)) => super::append::join_tables(a, &b)?,
         (Value::Table(a), Value::Dict(b)) => {
             if b.keyed().is_some() {
                 return Err(type_error());
             }
-            let row = super::tables::row_table(&a, &Value::Dict(b))?;
-            super::tables::join_tables(a, &row)?
+            let row = super::append::row_table(&a, &Value::Dict(b))?;
+            super::append::join_tables(a, &row)?
         }
         (Value::Dict(a), Value::Table(b)) if a.keyed().is_some() => {
             let keyed = super::tables::key_by(a.keyed().map_or(0, |k| k.0.columns.len()), &b)?;
@@ -120,8 +120,8 @@ pub(super) fn join(context: &mut Context, x: Value, y: Value) -> Result {
             }
         }
         (Value::Dict(a), Value::Table(b)) => {
-            let row = super::tables::row_table(&b, &Value::Dict(a))?;
-            super::tables::join_tables(Arc::new(row), &b)?
+            let row = super::append::row_table(&b, &Value::Dict(a))?;
+            super::append::join_tables(Arc::new(row), &b)?
         }
         (Value::Vector(v), y) if matches!(&v.items, Items::List(l) if l.is_empty()) => {
             if y.is_scalar() {
@@ -175,7 +175,7 @@ pub(super) fn join_dicts(context: &mut Context, a: &Dict, b: &Dict) -> Result {
 pub(super) fn take(context: &mut Context, x: Value, y: Value) -> Result {
     match (&x, &y) {
         (Value::Sym(name), _) if !matches!(y, Value::Dict(_) | Value::Table(_)) || is_attribute(text(*name)) => {
-            super::tables::set_attribute(text(*name), y)
+            super::attributes::set_attribute(text(*name), y)
         }
         (_, Value::Table(t)) if x.as_symbols().is_some() => {
             let names = x.as_symbols().unwrap_or_default();

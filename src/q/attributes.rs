@@ -1,0 +1,82 @@
+//! What is promised of a vector: `` `s#x `` and the like, checked.
+
+use super::context::Context;
+use super::error::QError;
+use super::find;
+use super::matches::order;
+use super::prims;
+use super::shape::{Result, type_error};
+use crate::table::{Attr, Dict, Sym, Table, Value, Vector};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+pub(super) fn attribute_name(attr: Attr) -> Sym {
+    prims::name(match attr {
+        Attr::None => "",
+        Attr::Sorted => "s",
+        Attr::Unique => "u",
+        Attr::Parted => "p",
+        Attr::Grouped => "g",
+    })
+}
+
+/// `` `s#x `` and the like, checked.
+pub(super) fn set_attribute(name: &[u8], x: Value) -> Result {
+    let attr = match name {
+        b"" => Attr::None,
+        b"s" => Attr::Sorted,
+        b"u" => Attr::Unique,
+        b"p" => Attr::Parted,
+        b"g" => Attr::Grouped,
+        _ => return Err(type_error()),
+    };
+    match x {
+        Value::Vector(v) => {
+            let groups = || find::groups(&v.items);
+            let holds = match attr {
+                Attr::None | Attr::Grouped => true,
+                Attr::Sorted => (1..v.len()).all(|i| order(&v.items.get(i - 1), &v.items.get(i)) != Ordering::Greater),
+                Attr::Unique => groups().firsts.len() == v.len(),
+                Attr::Parted => {
+                    let changes = groups().ids.windows(2).filter(|w| w.first() != w.last()).count();
+                    v.is_empty() || changes + 1 == groups().firsts.len()
+                }
+            };
+            if !holds {
+                return Err(QError::signal(match attr {
+                    Attr::Sorted => "s-fail",
+                    _ => "u-fail",
+                }));
+            }
+            Ok(Vector { attr, items: v.items }.into())
+        }
+        Value::Dict(d) => {
+            let keys = match &d.keys {
+                Value::Vector(_) => set_attribute(name, d.keys.clone())?,
+                Value::Table(t) => Value::table(Table { sorted: attr == Attr::Sorted, ..(**t).clone() }),
+                other => other.clone(),
+            };
+            Ok(Value::Dict(Arc::new(Dict { sorted: attr == Attr::Sorted, keys, values: d.values.clone() })))
+        }
+        Value::Table(t) => {
+            let mut t = Arc::unwrap_or_clone(t);
+            if let Some(first) = t.columns.first_mut() {
+                let attributed = set_attribute(if name == b"s" { b"p" } else { name }, first.clone().into())?;
+                *first = attributed.into_vector().ok_or_else(type_error)?;
+            }
+            t.sorted = attr == Attr::Sorted;
+            Ok(Value::table(t))
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// `attr x`.
+pub(super) fn attr(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Sym(match &x {
+        Value::Vector(v) => attribute_name(v.attr),
+        Value::Dict(d) if d.sorted => prims::name("s"),
+        Value::Table(t) if t.sorted => prims::name("s"),
+        _ => Sym::NULL,
+    }))
+}
