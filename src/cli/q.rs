@@ -28,12 +28,14 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Q, matches)?;
     let arguments: Vec<Vec<u8>> =
         matches.get_many::<String>("arguments").into_iter().flatten().map(|a| a.as_bytes().to_vec()).collect();
+    let helpers = settings.find(&options::HELPER_THREADS)?.unwrap_or(0);
+    let helpers = usize::try_from(helpers).unwrap_or(usize::MAX);
     match settings.find(&options::SERVER)? {
         Some(target) => match target.parse::<Address>() {
             Ok(address) if !std::path::Path::new(&target).exists() => remote(&address),
-            _ => with_room(move || local(Some(&target), arguments)),
+            _ => with_room(move || local(Some(&target), arguments, helpers)),
         },
-        None => with_room(|| local(None, arguments)),
+        None => with_room(move || local(None, arguments, helpers)),
     }
 }
 
@@ -79,8 +81,8 @@ fn lines(mut answer: impl FnMut(&[u8]) -> Result<(Vec<u8>, Option<i32>), CliErro
     }
 }
 
-fn local(script: Option<&str>, arguments: Vec<Vec<u8>>) -> Result<(), CliError> {
-    let mut session = Session::console(arguments, Some(connect));
+fn local(script: Option<&str>, arguments: Vec<Vec<u8>>, helpers: usize) -> Result<(), CliError> {
+    let mut session = Session::console(arguments, Some(connect)).with_threads(helpers);
     if let Some(script) = script {
         let shown = session.line(format!("\\l {script}").as_bytes(), &Limits::default());
         std::io::stdout().write_all(&shown)?;

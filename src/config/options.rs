@@ -182,6 +182,9 @@ options! {
         "Memory that this node may use, like 512MiB; 0 leaves it to -w, else all of the server (or container)";
     QUERY_THREADS: u64 = units::count, "query-threads" value "COUNT", default Some("0"), programs &[Rdb];
         "Threads that answer queries; 0 for one a core";
+    HELPER_THREADS: u64 = units::count, "helper-threads" letter Some('s'), value "COUNT", programs &[Rdb, Q];
+        "Threads for peach and for operations on many rows within a query (\\s); by default one a core on a node, none at the \
+         console";
     NODE: String = units::name, "node" value "NAME", programs &[Rdb];
         "This node's name, the same after a restart; by default host and process";
     TABLES: Vec<String> = units::names, "tables" value "T1,T2", default Some(""), programs &[Rdb, Log, Feed];

@@ -29,9 +29,8 @@ pub(super) fn command(context: &mut Context, line: &[u8]) -> Result {
         b"l" => load(context, rest),
         b"cd" | b"pwd" => folder(context, rest),
         b"w" => Ok(memory()),
-        b"W" | b"e" | b"g" | b"o" | b"p" | b"s" | b"T" | b"u" | b"z" | b"_" | b"r" | b"x" => {
-            setting(context, word, rest)
-        }
+        b"s" => threads(context, rest),
+        b"W" | b"e" | b"g" | b"o" | b"p" | b"T" | b"u" | b"z" | b"_" | b"r" | b"x" => setting(context, word, rest),
         b"" => Ok(Value::Null),
         b"\\" => {
             context.host.exit(0)?;
@@ -186,6 +185,22 @@ fn folder(context: &mut Context, rest: &[u8]) -> Result {
 fn memory() -> Value {
     let used = crate::sys::allocated::thread_bytes().max(0);
     Value::longs(vec![used, used, used, 0, 0, 0])
+}
+
+/// `\s` and `\s N`: threads that help with `peach` and with operations on many rows.
+fn threads(context: &mut Context, rest: &[u8]) -> Result {
+    let threads = context.host.threads();
+    let wanted = match number(rest) {
+        Some(i64::MIN) => return Ok(Value::Int(i32::try_from(threads.most).unwrap_or(i32::MAX))),
+        Some(wanted) => usize::try_from(wanted).map_err(|_| QError::named("domain"))?,
+        None => return Ok(Value::Int(i32::try_from(threads.now).unwrap_or(i32::MAX))),
+    };
+    if context.host.caller().remote {
+        return Err(QError::with("access", "settings are the process's own"));
+    }
+    context.host.set_threads(wanted)?;
+    context.allowance.set_threads(wanted);
+    Ok(Value::Null)
 }
 
 /// Settings that are fixed here are shown; changing one is refused, unless it is to what it is.

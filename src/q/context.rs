@@ -2,16 +2,16 @@
 
 use super::error::QError;
 use super::host::Host;
-use super::limits::Limits;
+use super::limits::{Allowance, Limits};
 use super::query::Scope;
-use crate::sys::{allocated, stack};
+use crate::sys::stack;
 use crate::table::{Sym, Value};
-use std::time::Instant;
 
 /// What every primitive is given.
 pub struct Context<'h> {
     pub host: &'h mut dyn Host,
-    pub limits: Limits,
+    /// Time, memory and threads, also for the helpers of this evaluation.
+    pub allowance: Allowance,
     /// Tables of the qSQL templates that are being evaluated, innermost last.
     pub(super) scopes: Vec<Scope>,
     /// The lambda that is running: `.z.s`.
@@ -23,23 +23,25 @@ pub struct Context<'h> {
     /// The text that was sent.
     pub(super) text: Vec<u8>,
     steps: u32,
-    /// What this thread held when the evaluation began.
-    held_bytes: i64,
 }
 
 impl<'h> Context<'h> {
     pub fn new(host: &'h mut dyn Host, limits: &Limits) -> Context<'h> {
-        let held_bytes = allocated::thread_bytes();
+        let allowance = Allowance::new(limits, host.threads().now);
+        Context::within(host, allowance)
+    }
+
+    /// An evaluation that is part of another.
+    pub(super) fn within(host: &'h mut dyn Host, allowance: Allowance) -> Context<'h> {
         Context {
             host,
-            limits: limits.clone(),
+            allowance,
             scopes: Vec::new(),
             running: None,
             callee: Sym::NULL,
             viewing: Vec::new(),
             text: Vec::new(),
             steps: 0,
-            held_bytes,
         }
     }
 
@@ -52,10 +54,7 @@ impl<'h> Context<'h> {
 
     /// As [`Context::tick`], at once.
     pub fn check(&self) -> Result<(), QError> {
-        if self.limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(QError::with("stop", "time limit"));
-        }
-        self.reserve(0)
+        self.allowance.check()
     }
 
     /// Whether `items` of `width_bytes` can be made within the memory limit.
@@ -65,11 +64,7 @@ impl<'h> Context<'h> {
 
     /// Whether `bytes` more can be held.
     pub fn reserve(&self, bytes: usize) -> Result<(), QError> {
-        let held = u64::try_from(allocated::thread_bytes().saturating_sub(self.held_bytes)).unwrap_or(0);
-        if held.saturating_add(bytes as u64) > self.limits.memory_bytes {
-            return Err(QError::with("wsfull", "memory limit of a query"));
-        }
-        Ok(())
+        self.allowance.reserve(bytes)
     }
 
     /// Ends a recursion that has become too deep.

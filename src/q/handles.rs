@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 /// A connection to another process, made by what knows sockets.
-pub trait Peer: Send {
+pub trait Peer: Send + Sync {
     /// Sends a message; with `wait` its answer comes back, else the generic null.
     ///
     /// # Errors

@@ -17,6 +17,15 @@ pub struct Caller {
     pub remote: bool,
 }
 
+/// Threads for `peach` and for operations on many rows. 0 and 1 both mean that none helps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// `\s`.
+    pub now: usize,
+    /// What the process was started with (`-s`): `\s N` goes no higher.
+    pub most: usize,
+}
+
 /// The globals and native functions of a process.
 ///
 /// Evaluation may run beside the thread that owns the process's state, on a snapshot. A host that cannot do there what
@@ -105,6 +114,21 @@ pub trait Host {
         Err(QError::named("access"))
     }
 
+    /// Threads that an evaluation may use.
+    fn threads(&self) -> Threads {
+        Threads::default()
+    }
+
+    /// `\s N`.
+    fn set_threads(&mut self, _now: usize) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+
+    /// The host for the helper threads of an evaluation, which only read; none where it can be asked from one thread alone.
+    fn shared(&self) -> Option<&(dyn Host + Sync)> {
+        None
+    }
+
     /// The namespace in which names are looked up, null for the root: `\d`.
     fn namespace(&self) -> Sym {
         Sym::NULL
@@ -170,6 +194,14 @@ impl Host for ReadOnly<'_> {
 
     fn console(&self) -> Console {
         self.host.console()
+    }
+
+    fn threads(&self) -> Threads {
+        self.host.threads()
+    }
+
+    fn shared(&self) -> Option<&(dyn Host + Sync)> {
+        self.host.shared()
     }
 
     fn namespace(&self) -> Sym {

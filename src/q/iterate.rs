@@ -27,7 +27,7 @@ pub(super) fn apply(
         Iterator::EachPrior => {
             let y = arguments.pop().ok_or(QError::named("rank"))?;
             if valence(f) == 1 && arguments.is_empty() {
-                return each(context, f, vec![y]);
+                return super::peach::peach(context, f, y);
             }
             let seed = arguments.pop();
             if !arguments.is_empty() {
@@ -91,7 +91,7 @@ pub(super) fn map(
     Ok(Value::collapse(out))
 }
 
-fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
+pub(super) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
     if let [x] = &arguments[..] {
         if x.count() == 0 && !x.is_scalar() {
             return Ok(match x {

@@ -1,5 +1,11 @@
-//! What one evaluation may use.
+//! What one evaluation may use, however many threads work on it.
 
+use super::error::QError;
+use crate::sys::allocated;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Bounds of one evaluation. The stack is bounded for every thread by [`crate::sys::stack`].
@@ -15,5 +21,130 @@ impl Default for Limits {
     /// No deadline; 2 GiB.
     fn default() -> Limits {
         Limits { deadline: None, memory_bytes: 2 << 30 }
+    }
+}
+
+/// A change of what a thread holds is told to the others when it is as large as this.
+const TELL_BYTES: i64 = 64 << 10;
+
+/// The bounds of an evaluation, as one of its threads sees them. [`super::threads::run`] gives each helper its own, which
+/// counts in the same account. Cheap enough to ask for every chunk of some thousand items.
+#[derive(Debug)]
+pub struct Allowance {
+    limits: Limits,
+    /// What this thread held when its part began.
+    found_bytes: i64,
+    /// Threads that may work on this evaluation at once, 1 or more.
+    threads: usize,
+    member: Option<Member>,
+}
+
+/// One thread of several.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub team: Arc<Team>,
+    pub own: Rc<Own>,
+}
+
+/// What all threads of a team share.
+#[derive(Debug)]
+pub(super) struct Team {
+    /// What the whole evaluation holds beyond what it found.
+    held_bytes: AtomicI64,
+    /// The first part of the work that has failed: what comes after it is wanted no more.
+    failed: AtomicUsize,
+}
+
+/// What one thread of a team knows of itself.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    told_bytes: Cell<i64>,
+    /// The part of the work that it is at.
+    pub part: Cell<usize>,
+}
+
+impl Team {
+    pub(super) fn new(held_bytes: i64) -> Team {
+        Team { held_bytes: AtomicI64::new(held_bytes), failed: AtomicUsize::new(usize::MAX) }
+    }
+
+    pub(super) fn fail(&self, part: usize) {
+        self.failed.fetch_min(part, Ordering::Relaxed);
+    }
+
+    /// Whether nobody waits for this part any more.
+    pub(super) fn is_void(&self, part: usize) -> bool {
+        self.failed.load(Ordering::Relaxed) < part
+    }
+}
+
+impl Allowance {
+    /// For an evaluation that begins on this thread and may use so many.
+    pub fn new(limits: &Limits, threads: usize) -> Allowance {
+        Allowance {
+            limits: limits.clone(),
+            found_bytes: allocated::thread_bytes(),
+            threads: threads.max(1),
+            member: None,
+        }
+    }
+
+    /// For this thread as one of a team.
+    pub(super) fn of_member(limits: &Limits, member: Member) -> Allowance {
+        Allowance { limits: limits.clone(), found_bytes: allocated::thread_bytes(), threads: 1, member: Some(member) }
+    }
+
+    /// The same account, for another owner on this thread.
+    pub(super) fn again(&self) -> Allowance {
+        Allowance { limits: self.limits.clone(), member: self.member.clone(), ..*self }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Threads that may work on this evaluation at once: 1 on a helper thread.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    pub(super) fn set_threads(&mut self, threads: usize) {
+        if self.member.is_none() {
+            self.threads = threads.max(1);
+        }
+    }
+
+    /// # Errors
+    /// `stop` at the deadline and where nobody wants the result any more; `wsfull` above the memory limit.
+    pub fn check(&self) -> Result<(), QError> {
+        if self.limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(QError::with("stop", "time limit"));
+        }
+        if self.member.as_ref().is_some_and(|member| member.team.is_void(member.own.part.get())) {
+            return Err(QError::with("stop", "an earlier item has failed"));
+        }
+        self.reserve(0)
+    }
+
+    /// # Errors
+    /// `wsfull` if `bytes` more are too many.
+    pub fn reserve(&self, bytes: usize) -> Result<(), QError> {
+        let held = u64::try_from(self.held_bytes()).unwrap_or(0);
+        if held.saturating_add(bytes as u64) > self.limits.memory_bytes {
+            return Err(QError::with("wsfull", "memory limit of a query"));
+        }
+        Ok(())
+    }
+
+    /// What the evaluation holds, with what its other threads have told.
+    pub(super) fn held_bytes(&self) -> i64 {
+        let own = allocated::thread_bytes().saturating_sub(self.found_bytes);
+        let Some(Member { team, own: told }) = &self.member else { return own };
+        let untold = own.saturating_sub(told.told_bytes.get());
+        if untold.abs() < TELL_BYTES {
+            return team.held_bytes.load(Ordering::Relaxed).saturating_add(untold);
+        }
+        told.told_bytes.set(own);
+        team.held_bytes.fetch_add(untold, Ordering::Relaxed).saturating_add(untold)
     }
 }

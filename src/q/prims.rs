@@ -201,7 +201,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     op!("and", (102, 0x05), Op::Arithmetic(Arithmetic::Lesser)),
     op!("or", (102, 0x06), Op::Arithmetic(Arithmetic::Greater)),
     each!("each", Each),
-    each!("peach", Each),
+    infix("peach", NONE, |c, f, x| super::peach::peach(c, &f, x)),
     each!("over", Over),
     each!("scan", Scan),
     each!("prior", EachPrior),

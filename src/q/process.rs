@@ -7,6 +7,8 @@ use super::shape::{Result, type_error};
 use super::time;
 use crate::table::symbol::{self, text};
 use crate::table::{Items, Sym, Value, Vector};
+use std::collections::HashMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// `exit x`.
 pub(super) fn exit(context: &mut Context, x: Value) -> Result {
@@ -53,22 +55,19 @@ pub(super) fn getenv(context: &mut Context, x: Value) -> Result {
     files::check(context).map_err(|_| QError::with("access", "the environment is not reachable from here"))?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let name = std::ffi::OsStr::from_bytes(text(name));
-    let value = ENVIRONMENT.with_borrow(|set| set.get(name.as_bytes()).cloned());
+    let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name.as_bytes()).cloned();
     Ok(Value::chars(value.unwrap_or_else(|| std::env::var_os(name).unwrap_or_default().as_bytes().to_vec())))
 }
 
-thread_local! {
-    /// What `setenv` has set: seen by `getenv` of this thread, the process's own environment stays as it is.
-    static ENVIRONMENT: std::cell::RefCell<std::collections::HashMap<Vec<u8>, Vec<u8>>> =
-        std::cell::RefCell::default();
-}
+/// What `setenv` has set: seen by `getenv`; the process's own environment stays as it is.
+static ENVIRONMENT: LazyLock<RwLock<HashMap<Vec<u8>, Vec<u8>>>> = LazyLock::new(RwLock::default);
 
 /// `x setenv y`.
 pub(super) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {
     files::check(context).map_err(|_| QError::with("access", "the environment is not reachable from here"))?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let value = y.as_text().ok_or_else(type_error)?.to_vec();
-    ENVIRONMENT.with_borrow_mut(|set| set.insert(text(name).to_vec(), value));
+    ENVIRONMENT.write().unwrap_or_else(PoisonError::into_inner).insert(text(name).to_vec(), value);
     Ok(Value::Null)
 }
 
@@ -101,7 +100,7 @@ pub(super) fn gtime(context: &mut Context, x: Value) -> Result {
 /// `.Q.w x`: memory by name.
 pub(super) fn q_w(context: &mut Context, _: Value) -> Result {
     let used = crate::sys::allocated::thread_bytes().max(0);
-    let limit = i64::try_from(context.limits.memory_bytes).unwrap_or(i64::MAX);
+    let limit = i64::try_from(context.allowance.limits().memory_bytes).unwrap_or(i64::MAX);
     let (symbols, bytes) = symbol::usage();
     let names = ["used", "heap", "peak", "wmax", "mmap", "mphy", "syms", "symw"].map(super::prims::name);
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);

@@ -2,7 +2,7 @@
 
 use super::error::QError;
 use super::handles::{Connector, Handles};
-use super::host::{Caller, Host};
+use super::host::{Caller, Host, Threads};
 use super::limits::Limits;
 use super::parse::symbol;
 use super::show::{Console, show};
@@ -24,6 +24,7 @@ pub struct Session {
     arguments: Vec<Vec<u8>>,
     handles: Handles,
     exit: Option<i32>,
+    threads: Threads,
 }
 
 impl Session {
@@ -34,6 +35,11 @@ impl Session {
     /// A session of a person's own: files, the operating system, and processes that `connector` reaches.
     pub fn console(arguments: Vec<Vec<u8>>, connector: Option<Connector>) -> Session {
         Session { reaches_files: true, arguments, handles: Handles::new(connector), ..Session::default() }
+    }
+
+    /// Lets evaluations use so many threads: `-s`.
+    pub fn with_threads(self, most: usize) -> Session {
+        Session { threads: Threads { now: most, most }, ..self }
     }
 
     /// The code that `exit` was called with.
@@ -216,6 +222,22 @@ impl Host for Session {
     fn set_console(&mut self, console: Console) -> Result<(), QError> {
         self.console = console;
         Ok(())
+    }
+
+    fn threads(&self) -> Threads {
+        self.threads
+    }
+
+    fn set_threads(&mut self, now: usize) -> Result<(), QError> {
+        if now > self.threads.most {
+            return Err(QError::with("limit", format!("started with -s {}", self.threads.most)));
+        }
+        self.threads.now = now;
+        Ok(())
+    }
+
+    fn shared(&self) -> Option<&(dyn Host + Sync)> {
+        Some(self)
     }
 
     fn namespace(&self) -> Sym {

@@ -71,6 +71,24 @@ thread_local! {
     static WEEK_START: Cell<i64> = const { Cell::new(2) };
 }
 
+/// Settings of a thread that another can take over.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    day_first: bool,
+    week_start: i64,
+}
+
+/// Those of this thread.
+pub fn settings() -> Settings {
+    Settings { day_first: DAY_FIRST.get(), week_start: WEEK_START.get() }
+}
+
+/// Evaluations of this thread run with them from now on.
+pub fn adopt(settings: Settings) {
+    DAY_FIRST.set(settings.day_first);
+    WEEK_START.set(settings.week_start);
+}
+
 pub(super) fn day_first() -> bool {
     DAY_FIRST.get()
 }

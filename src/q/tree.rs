@@ -338,7 +338,7 @@ fn query_tree(q: &Query) -> Result {
 pub(super) fn reval(context: &mut Context, x: Value) -> Result {
     let node = to_node(&x)?;
     let mut guarded = super::host::ReadOnly { host: &mut *context.host };
-    let mut inner = Context::new(&mut guarded, &context.limits);
+    let mut inner = Context::within(&mut guarded, context.allowance.again());
     run(&mut inner, |c, frame| c.eval(&node, frame))
 }
 

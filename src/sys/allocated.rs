@@ -60,6 +60,16 @@ pub fn shown_in<R>(sum: &'static AtomicI64, work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// The sum in which this thread shows what it holds, if it does so just now.
+pub fn shown_sum() -> Option<&'static AtomicI64> {
+    SHOWN.get().map(|there| there.sum)
+}
+
+/// Counts for this thread what another, which has ended, left to it.
+pub fn take_over(bytes: i64) {
+    count(bytes);
+}
+
 /// Bytes that this thread has allocated minus those that it has freed; negative where it freed another thread's.
 pub fn thread_bytes() -> i64 {
     BYTES.try_with(Cell::get).unwrap_or(0)

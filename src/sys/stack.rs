@@ -30,6 +30,11 @@ pub fn allow(bytes: usize) {
     LIMIT.set(bytes);
 }
 
+/// What this thread may use.
+pub fn allowed_bytes() -> usize {
+    LIMIT.get()
+}
+
 /// Runs `drop` one level deeper; false, without running it, if too many levels are open.
 pub(super) fn nested_drop(drop: impl FnOnce()) -> bool {
     const LEVELS: u32 = 500;

@@ -18,7 +18,7 @@ csv:","
   $[width<count t;width#"*";neg[width]$t]}
 .Q.ft:{[f;t]$[99h=type t;count[cols key t]!f 0!t;f t]}
 .Q.fu:{[f;x]$[0h>type x;f x;[u:distinct x;f[u]u?x]]}
-.Q.fc:{[f;x]f x}
+.Q.fc:{[f;x]$[(s>n:count x)|2>s:system"s";f x;raze f peach((n*til s)div s)cut x]}
 .Q.ff:{[t;u]
   new:cols[u]except cols t;
   $[count new;flip flip[t],new!{count[x]#enlist first 0#y}[t]each flip[0!u]new;t]}
