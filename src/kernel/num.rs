@@ -15,13 +15,13 @@ pub trait Num: Copy + PartialOrd + Send + Sync + 'static {
     fn times(self, other: Self) -> Self;
     fn negate(self) -> Self;
     fn absolute(self) -> Self;
-    /// As a float: null and infinities become the float ones.
+    /// As a float: null becomes the float one; an integer's infinity is a plain number to it.
     fn to_float(self) -> f64;
 }
 
 /// An integer with a null.
 pub trait Int: Num {
-    /// Widened, null and infinities with it.
+    /// Widened, null with it; an infinity is a plain number to a wider type.
     fn to_long(self) -> i64;
     /// Narrowed: null stays null, what does not fit becomes infinity.
     fn from_long(long: i64) -> Self;
@@ -60,24 +60,14 @@ macro_rules! int {
             }
             #[inline]
             fn to_float(self) -> f64 {
-                match self {
-                    Self::NULL => f64::NAN,
-                    Self::INFINITY => f64::INFINITY,
-                    Self::NEGATIVE_INFINITY => f64::NEG_INFINITY,
-                    plain => plain as f64,
-                }
+                if self.is_null() { f64::NAN } else { self as f64 }
             }
         }
 
         impl Int for $t {
             #[inline]
             fn to_long(self) -> i64 {
-                match self {
-                    Self::NULL => i64::NULL,
-                    Self::INFINITY => i64::INFINITY,
-                    Self::NEGATIVE_INFINITY => i64::NEGATIVE_INFINITY,
-                    plain => plain as i64,
-                }
+                if self.is_null() { i64::NULL } else { self as i64 }
             }
             #[inline]
             fn from_long(long: i64) -> $t {

@@ -62,7 +62,13 @@ pub(super) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
                 context.tick()?;
                 let item = spread.map(|v| v.at(i));
                 let change = Amend { function: change.function, value: item.as_ref().or(change.value) };
-                x = single(context, x, &keys.items.get(i), rest, &change)?;
+                // A list among the indices is taken item by item, a gap as every item.
+                x = match keys.items.get(i) {
+                    key @ (Value::Vector(_) | Value::Null) if !is_key(&x, &key) => {
+                        deep(context, x, &[&[key][..], rest].concat(), &change)?
+                    }
+                    key => single(context, x, &key, rest, &change)?,
+                };
             }
             Ok(x)
         }

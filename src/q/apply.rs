@@ -256,7 +256,10 @@ pub fn type_of(value: &Value) -> i16 {
     match value {
         Value::Func(function) => match &**function {
             Function::Lambda(_) | Function::View(_) => 100,
-            Function::Primitive(index) => prims::get(*index).map_or(101, |p| i16::from(p.code.0)),
+            Function::Primitive(index) => prims::get(*index).map_or(101, |p| match p.name {
+                "<>" | "<=" | ">=" => 105,
+                _ => i16::from(p.code.0),
+            }),
             Function::Coded(kind, _) => i16::from(*kind),
             Function::Native(_) => 100,
             Function::Projection { .. } => 104,

@@ -197,87 +197,88 @@ fn simple(op: Op, x: &Value, y: &Value) -> Result<Value, QError> {
 
 /// The type in which two types meet, for arithmetic; `None` where they do not.
 fn meet(op: Op, x: i8, y: i8) -> Option<i8> {
-    let numeric = |t: i8| matches!(t, 1 | 4..=9);
-    let clock = |t: i8| matches!(t, 16..=19);
-    let wide = |t: i8| if t < 6 { 6 } else { t };
-    let keeps = matches!(op, Op::Arithmetic(Arithmetic::Lesser | Arithmetic::Greater) | Op::Fill | Op::Compare(_));
+    match op {
+        Op::Arithmetic(Arithmetic::Lesser | Arithmetic::Greater) | Op::Fill | Op::Compare(_) => meet_kept(op, x, y),
+        _ => meet_computed(op, x, y),
+    }
+}
+
+fn is_number(t: i8) -> bool {
+    matches!(t, 1 | 4..=9)
+}
+
+fn is_clock(t: i8) -> bool {
+    matches!(t, 16..=19)
+}
+
+/// The finer of two times of day.
+fn finer(a: i8, b: i8) -> i8 {
+    if a == 16 || b == 16 { 16 } else { a.max(b) }
+}
+
+/// Where the result is one of the two: the higher of the types.
+fn meet_kept(op: Op, x: i8, y: i8) -> Option<i8> {
+    let compares = matches!(op, Op::Compare(_));
+    let chooses = matches!(op, Op::Arithmetic(_));
     Some(match (x, y) {
-        (a, b) if a == b && numeric(a) => {
-            if keeps {
-                a
-            } else {
-                wide(a)
-            }
-        }
-        (a, b) if numeric(a) && numeric(b) => {
-            if keeps {
-                a.max(b)
-            } else {
-                wide(a.max(b))
-            }
-        }
-        (10, 10) if keeps => 10,
-        (10, b) if keeps && numeric(b) => {
-            if matches!(op, Op::Compare(_)) {
+        (10, 10) => 10,
+        (10, b) | (b, 10) if is_number(b) => {
+            if compares {
                 b.max(6)
             } else {
                 10
             }
         }
-        (a, 10) if keeps && numeric(a) => {
-            if matches!(op, Op::Compare(_)) {
-                a.max(6)
-            } else {
-                10
-            }
-        }
-        (a, b) if a == b && a >= 12 => match (op, a) {
-            (SUBTRACT, 12) => 16,
-            (SUBTRACT, 13 | 14) => 6,
-            (SUBTRACT, 15) => 9,
-            _ => a,
-        },
-        (a, b) if clock(a) && clock(b) => {
-            if a == 16 || b == 16 {
-                16
-            } else {
-                a.max(b)
-            }
-        }
-        (14, b) if b >= 16 => 12,
-        (a, 14) if a >= 16 => 12,
-        (12, b) if b >= 16 => 12,
-        (a, 12) if a >= 16 => 12,
-        (12, 13 | 14) | (13 | 14, 12) if op == SUBTRACT => 16,
-        (12, 13 | 14) | (13 | 14, 12) => 12,
-        (15, 16..=19) | (16..=19, 15) => 15,
-        (15, 12..=14) | (12..=14, 15) => {
-            if op == SUBTRACT {
-                9
-            } else {
-                15
-            }
-        }
-        (13, 14) | (14, 13) => {
-            if op == SUBTRACT {
-                6
-            } else {
-                14
-            }
-        }
-        (a, b) if a >= 12 && numeric(b) => temporal_number(op, a, b),
-        (a, b) if numeric(a) && b >= 12 => temporal_number(op, b, a),
+        (10, b) | (b, 10) if b >= 12 => b,
+        (a, b) if is_number(a) && is_number(b) => a.max(b),
+        (a, b) if a == b => (a >= 12).then_some(a)?,
+        (a, b) if is_clock(a) && is_clock(b) => finer(a, b),
+        // Of a moment and a time of day the time of day.
+        (12 | 15, t) | (t, 12 | 15) if is_clock(t) && chooses => t,
+        (12, 15) | (15, 12) if chooses => 12,
+        (13 | 14, t) | (t, 13 | 14) if is_clock(t) && chooses => return None,
+        (13, 15) | (15, 13) if chooses => return None,
+        (14, t) | (t, 14) if is_clock(t) => 12,
+        (12, _) | (_, 12) => 12,
+        (15, _) | (_, 15) => 15,
+        (13, 14) | (14, 13) => 14,
+        (9 | 8, b) | (b, 9 | 8) if b >= 12 && compares => 9,
+        (a, b) if a >= 12 && is_number(b) => a,
+        (a, b) if is_number(a) && b >= 12 => b,
         _ => return None,
     })
 }
 
-fn temporal_number(op: Op, temporal: i8, number: i8) -> i8 {
-    match (temporal, number, op) {
-        (15, ..) => 15,
-        (14, 8 | 9, ADD | SUBTRACT) => 15,
-        (_, 8 | 9, Op::Compare(_)) => 9,
-        (t, ..) => t,
-    }
+/// Where the result is computed. Numbers come out as an int at least; the rest is the documentation's table.
+fn meet_computed(op: Op, x: i8, y: i8) -> Option<i8> {
+    let scales = matches!(op, Op::Arithmetic(Arithmetic::Multiply));
+    let subtracts = op == SUBTRACT;
+    let sums = op == ADD || subtracts || scales;
+    Some(match (x, y) {
+        (a, b) if is_number(a) && is_number(b) => a.max(b).max(6),
+        (10, 9) | (9, 10) if sums => 9,
+        (10, b) | (b, 10) if sums && b >= 12 => b,
+        (a, b) if a >= 12 && b >= 12 && scales => return None,
+        (12, 12) if sums => 16,
+        (13, 13) | (14, 14) if sums => 6,
+        (15, 15) if sums => 9,
+        (a, b) if a == b && a >= 12 => a,
+        (a, b) if is_clock(a) && is_clock(b) => finer(a, b),
+        (12..=14, b) if is_clock(b) => 12,
+        (a, 12..=14) if is_clock(a) => 12,
+        (15, 16) | (16, 15) => 12,
+        (15, b) if is_clock(b) => 15,
+        (a, 15) if is_clock(a) => 15,
+        (12, 13 | 14) | (13 | 14, 12) if subtracts => 16,
+        (15, 12..=14) | (12..=14, 15) if subtracts => 9,
+        (13, 14) | (14, 13) if subtracts => 6,
+        (14, 9) | (9, 14) if sums => 15,
+        (9, 12 | 13) | (12 | 13, 9) if sums => 9,
+        (9, t) | (t, 9) if sums && is_clock(t) => 9,
+        (a, b) if a >= 12 && is_number(b) => a,
+        (a, b) if is_number(a) && b >= 12 => b,
+        _ => return None,
+    })
 }
 
 fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool) -> Result<Items, QError> {
@@ -327,11 +328,10 @@ fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool) -> Result
         Op::Bar => bar(&x, &y),
         Op::Arithmetic(kernel) => {
             let t = meet(op, a, b).ok_or(QError::named("type"))?;
-            if matches!(kernel, Arithmetic::Add | Arithmetic::Multiply) && a >= 12 && b >= 12 && !(a >= 16 || b >= 16) {
-                return Err(QError::named("type"));
-            }
             Ok(match (x.raw(), y.raw()) {
-                (Raw::I64(x), Raw::I64(y)) => i64::wrap(t, arithmetic(kernel, x, y).into()),
+                (Raw::I64(x), Raw::I64(y)) if a == b || t != 16 || (a != 12 && b != 12) => {
+                    i64::wrap(t, arithmetic(kernel, x, y).into())
+                }
                 (Raw::F64(x), Raw::F64(y)) => f64::wrap(t, arithmetic(kernel, x, y).into()),
                 (Raw::I32(x), Raw::I32(y)) if matches!(t, 6 | 13 | 14 | 17..=19) && same_grain(a, b) => {
                     i32::wrap(t, arithmetic(kernel, x, y).into())
@@ -344,12 +344,18 @@ fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool) -> Result
                     cast::to_type(t, &Items::Float(result.into()))?
                 }
                 _ if matches!(a, 8 | 9) || matches!(b, 8 | 9) => {
-                    let result = arithmetic(kernel, &floats(&x)?, &floats(&y)?);
+                    let result = arithmetic(kernel, &char_floats(&x)?, &char_floats(&y)?);
                     Items::from_longs(t, result.iter().map(|f| float_to_long(f.round())).collect())
                 }
                 _ => {
                     let grain = common_grain(a, b, t);
-                    Items::from_longs(t, arithmetic(kernel, &longs(&x, grain)?, &longs(&y, grain)?))
+                    let result = arithmetic(kernel, &longs(&x, grain)?, &longs(&y, grain)?);
+                    if matches!(t, 13 | 14 | 17..=19) {
+                        // Four bytes wide, and as they wrap.
+                        let wrapped = result.iter().map(|l| if l.is_null() { i32::NULL } else { *l as i32 });
+                        return Ok(i32::wrap(t, wrapped.collect()));
+                    }
+                    Items::from_longs(t, result)
                 }
             })
         }
@@ -363,6 +369,7 @@ fn same_grain(a: i8, b: i8) -> bool {
 /// The type whose unit both sides are counted in.
 fn common_grain(a: i8, b: i8, result: i8) -> i8 {
     match (a, b) {
+        (12, t) | (t, 12) if is_clock(t) && is_clock(result) => result,
         (12, _) | (_, 12) => 12,
         (13, 14) | (14, 13) => 14,
         _ => result,
@@ -409,7 +416,7 @@ fn char_floats(x: &Items) -> Result<Vec<f64>, QError> {
 
 /// Items as floats; days for a datetime.
 fn temporal_floats(x: &Items, t: i8) -> Result<Vec<f64>, QError> {
-    if t == 15 && x.type_number() >= 12 { floats(&cast::to_type(15, x)?) } else { floats(x) }
+    if t == 15 && x.type_number() >= 12 { floats(&cast::to_type(15, x)?) } else { char_floats(x) }
 }
 
 /// Items as longs, in the unit of type `t` where they are temporal.

@@ -203,14 +203,6 @@ pub(super) fn to_type(t: i8, x: &Items) -> Result<Items, QError> {
             Ok(Items::from_longs(t, floats(x)?.iter().map(|f| float_to_long(f.round())).collect()))
         }
         (_, 8) => Ok(Items::Real(floats_or_chars(x)?.iter().map(|f| *f as f32).collect())),
-        // A short's infinities are plain numbers to a float.
-        (5, 9) => match x.raw() {
-            Raw::I16(v) => {
-                let float = |i: &i16| if i.is_null() { f64::NAN } else { f64::from(*i) };
-                Ok(Items::Float(v.iter().map(float).collect()))
-            }
-            _ => Err(bad()),
-        },
         (from, 9 | 15) if from < 12 || t == 9 => Ok(f64::wrap(t, floats_or_chars(x)?.into())),
         (8 | 9, _) => {
             let f = floats(x)?;
@@ -242,26 +234,67 @@ fn narrow(t: i8, x: &Items) -> Result<Items, QError> {
 
 /// Between temporal types: through nanoseconds or days.
 fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
+    if from == 15 && matches!(t, 13 | 14) {
+        // By whole milliseconds, so that what is shown as midnight is the next day.
+        let day = |f: &f64| {
+            if f.is_finite() {
+                float_to_long((f * 86_400_000.0).round()).div_euclid(86_400_000)
+            } else {
+                float_to_long(*f)
+            }
+        };
+        let days = floats(x)?.iter().map(day).collect();
+        return if t == 14 { Ok(Items::from_longs(14, days)) } else { temporal(14, t, &Items::from_longs(14, days)) };
+    }
     if from == 15 {
         let days = floats(x)?;
         let ns = |f: &f64| {
             if f.is_finite() {
-                float_to_long((f * 86_400_000.0).round()).saturating_mul(1_000_000)
+                let ms = float_to_long((f * 86_400_000.0).round());
+                let end = if ms < 0 { i64::NEGATIVE_INFINITY } else { i64::INFINITY };
+                ms.checked_mul(1_000_000).filter(|ns| !ns.is_null()).unwrap_or(end)
             } else {
                 float_to_long(*f)
             }
         };
         return temporal(12, t, &Items::Timestamp(days.iter().map(ns).collect()));
     }
-    let longs: Vec<i64> = super::arith::longs(x, from)?;
+    let mut longs: Vec<i64> = super::arith::longs(x, from)?;
+    if matches!(x.raw(), Raw::I32(_)) {
+        for l in &mut longs {
+            *l = widened_infinity(*l);
+        }
+    }
     let special = |l: i64| l.is_null() || l == i64::INFINITY || l == i64::NEGATIVE_INFINITY;
     let convert = |l: &i64| if special(*l) { *l } else { temporal_long(from, t, *l) };
     if t == 15 {
-        let days =
-            |l: &i64| if special(*l) { l.to_float() } else { temporal_long(from, 12, *l) as f64 / DAY_NS as f64 };
+        let days = |l: &i64| match (*l, from) {
+            (i64::NULL, _) => f64::NAN,
+            (i64::INFINITY, _) => f64::INFINITY,
+            (i64::NEGATIVE_INFINITY, _) => f64::NEG_INFINITY,
+            (l, 14) => l as f64,
+            (l, 13) => time::day_of_month(l) as f64,
+            (l, _) => temporal_long(from, 12, l) as f64 / DAY_NS as f64,
+        };
         return Ok(Items::Datetime(longs.iter().map(days).collect()));
     }
     Ok(Items::from_longs(t, longs.iter().map(convert).collect()))
+}
+
+/// The infinities of four bytes as those of eight: between temporal types they stay what they are.
+fn widened_infinity(l: i64) -> i64 {
+    const LAST: i64 = i32::INFINITY as i64;
+    match l {
+        LAST => i64::INFINITY,
+        l if l == -LAST => i64::NEGATIVE_INFINITY,
+        plain => plain,
+    }
+}
+
+/// So many days in nanoseconds; infinite where a timestamp cannot say it.
+fn days_ns(days: i64) -> i64 {
+    let end = if days < 0 { i64::NEGATIVE_INFINITY } else { i64::INFINITY };
+    days.checked_mul(DAY_NS).filter(|ns| !ns.is_null()).unwrap_or(end)
 }
 
 fn unit_ns(t: i8) -> i64 {
@@ -278,10 +311,10 @@ fn temporal_long(from: i8, t: i8, l: i64) -> i64 {
         (12, 14) => l.div_euclid(DAY_NS),
         (12, 13) => time::month_of_day(l.div_euclid(DAY_NS)),
         (12, 16..=19) => l.rem_euclid(DAY_NS) / unit_ns(t),
-        (14, 12) => l.saturating_mul(DAY_NS),
+        (14, 12) => days_ns(l),
         (14, 13) => time::month_of_day(l),
         (13, 14) => time::day_of_month(l),
-        (13, 12) => time::day_of_month(l).saturating_mul(DAY_NS),
+        (13, 12) => days_ns(time::day_of_month(l)),
         (13 | 14, _) => 0,
         (16..=19, 16..=19) => l.saturating_mul(unit_ns(from)).div_euclid(unit_ns(t)),
         (16..=19, 12) => l.saturating_mul(unit_ns(from)),

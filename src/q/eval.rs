@@ -137,6 +137,7 @@ impl Context<'_> {
                 let signal = self.eval(value, frame)?;
                 let name = match &signal {
                     Value::Sym(s) => text(*s).to_vec(),
+                    Value::Char(_) => return Err(QError::named("stype").place(node.at).into()),
                     other => other.as_text().ok_or(QError::named("stype"))?.to_vec(),
                 };
                 Err(QError::signal(name).place(node.at).into())
@@ -262,7 +263,10 @@ impl Context<'_> {
                 None if self.host.native(full).is_some() => Value::func(Function::Native(full)),
                 None => match (prims::keyword(text(full)), super::prelude::value(self, full)) {
                     (Some(value), _) | (None, Ok(Some(value))) => value,
-                    _ => continue,
+                    _ => match self.namespace(full).filter(|_| !root) {
+                        Some(below) => below,
+                        None => continue,
+                    },
                 },
             };
             keys.push(short);
@@ -363,7 +367,14 @@ impl Context<'_> {
             });
         }
         path.reverse();
-        let old = self.take(&assign.target, frame)?;
+        let old = match self.take(&assign.target, frame) {
+            Ok(old) => old,
+            // What has no value yet starts from the operator's own nothing.
+            Err(undefined) => {
+                let start = assign.through.as_ref().filter(|_| path.is_empty()).and_then(prims::identity);
+                start.filter(|_| matches!(assign.target.kind, Kind::Global(_))).ok_or(undefined)?
+            }
+        };
         let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
         let appends = path.is_empty() && assign.through.as_ref().is_some_and(|f| prims::is_glyph(f, ","));
         let new = if appends {

@@ -2,7 +2,7 @@
 
 use super::prims;
 use super::time::{DAY_NS, civil_from_days, day_of_month};
-use crate::kernel::num::Num;
+use crate::kernel::num::{Int, Num};
 use crate::sys::stack;
 use crate::table::function::Function;
 use crate::table::symbol::text;
@@ -48,7 +48,8 @@ fn integer(long: i64) -> String {
 
 fn date(days: i64) -> String {
     let (y, m, d) = civil_from_days(days);
-    format!("{y:04}.{m:02}.{d:02}")
+    // Only years of four digits are shown.
+    if (1..=9999).contains(&y) { format!("{y:04}.{m:02}.{d:02}") } else { "0000.00.00".into() }
 }
 
 /// Null or infinite temporal values are written as numbers with the type's letter.
@@ -68,9 +69,23 @@ fn signed(long: i64, usual: impl FnOnce(i64) -> String) -> String {
     if long < 0 { format!("-{}", usual(long.wrapping_neg())) } else { usual(long) }
 }
 
+/// The integer to show: the infinities of four-byte types are those of a long, a short's are plain numbers.
+fn shown_long(value: &Value) -> i64 {
+    match value {
+        Value::Int(i) | Value::Month(i) | Value::Date(i) | Value::Minute(i) | Value::Second(i) | Value::Time(i) => {
+            match *i {
+                i32::INFINITY => i64::INFINITY,
+                i32::NEGATIVE_INFINITY => i64::NEGATIVE_INFINITY,
+                plain => plain.to_long(),
+            }
+        }
+        other => other.as_long().unwrap_or(0),
+    }
+}
+
 /// An atom as it stands in a vector: without the suffix that the vector carries at its end.
 pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
-    let long = value.as_long().unwrap_or(0);
+    let long = shown_long(value);
     let out = match value {
         Value::Bool(b) => if *b { "1" } else { "0" }.to_owned(),
         Value::Byte(b) => format!("{b:02x}"),
@@ -81,7 +96,7 @@ pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
         }
         Value::Short(_) | Value::Int(_) | Value::Long(_) => integer(long),
         Value::Real(f) if f.is_nan() => "0N".into(),
-        Value::Real(f) if f.is_infinite() => if *f > 0.0 { "0W" } else { "-0W" }.into(),
+        Value::Real(f) if f.is_infinite() => if *f > 0.0 { "0w" } else { "-0w" }.into(),
         Value::Real(f) => {
             let short = float(f64::from(*f), if precision == 0 { 9 } else { precision.min(9) });
             if precision == 0 { format!("{f}") } else { short }
@@ -102,7 +117,11 @@ pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
             if f.is_finite() {
                 let ms = (f * 86_400_000.0).round() as i64;
                 let within = clock(ms.rem_euclid(86_400_000) * 1_000_000);
-                format!("{}T{}", date(ms.div_euclid(86_400_000)), within.get(..12).unwrap_or_default())
+                let day = date(ms.div_euclid(86_400_000));
+                if day == "0000.00.00" {
+                    return format!("{day}T00:00:00.000").into_bytes();
+                }
+                format!("{day}T{}", within.get(..12).unwrap_or_default())
             } else {
                 format!(
                     "{}z",

@@ -19,6 +19,12 @@ pub(super) fn apply(
     match iterator {
         Iterator::Each if is_index_case(f) => case(context, f, &arguments),
         Iterator::Each => each(context, f, arguments),
+        // Text or a byte in place of a function: what `sv` and `vs` are made of.
+        Iterator::EachLeft | Iterator::EachRight if arguments.len() == 1 && !matches!(f, Value::Func(_)) => {
+            let y = arguments.pop().ok_or(QError::named("rank"))?;
+            let split = iterator == Iterator::EachLeft;
+            if split { super::strings::vs(context, f.clone(), y) } else { super::strings::sv(context, f.clone(), y) }
+        }
         Iterator::EachLeft | Iterator::EachRight => match <[Value; 2]>::try_from(arguments) {
             Ok([x, y]) if iterator == Iterator::EachLeft => map(context, &x, |c, item| c.call2(f, item, y.clone())),
             Ok([x, y]) => map(context, &y, |c, item| c.call2(f, x.clone(), item)),
@@ -160,12 +166,18 @@ fn prior(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value) -> Re
         return Ok(y.clone());
     }
     let count = y.count();
+    let mut out = Vec::with_capacity(count.min(1 << 20));
+    // Before the first item of a join stands nothing.
+    let alone = seed.is_none() && count > 0 && prims::name_of(f) == Some(",");
     let mut before = match seed {
         Some(seed) => seed,
+        None if alone => y.at(0),
         None => prims::prior_seed(f, y),
     };
-    let mut out = Vec::with_capacity(count.min(1 << 20));
-    for i in 0..count {
+    if alone {
+        out.push(before.clone());
+    }
+    for i in usize::from(alone)..count {
         context.tick()?;
         let item = y.at(i);
         out.push(context.call2(f, item.clone(), before)?);

@@ -81,6 +81,7 @@ fn special(digits: &[u8], negative: bool, number: Option<i8>) -> Option<Value> {
     let (kind, suffix) = match digits {
         [b'0', kind @ (b'N' | b'W' | b'n' | b'w')] => (*kind, None),
         [b'0', kind @ (b'N' | b'W'), suffix] => (*kind, Some(letter_type(*suffix)?)),
+        [b'0', kind @ (b'n' | b'w'), suffix @ (b'e' | b'f' | b'z')] => (*kind, Some(letter_type(*suffix)?)),
         _ => return None,
     };
     let lower = kind.is_ascii_lowercase();

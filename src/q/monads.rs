@@ -115,6 +115,10 @@ pub(super) fn null(context: &mut Context, x: Value) -> Result {
     if let Value::Func(_) = x {
         return Ok(Value::Bool(false));
     }
+    // What is enumerated is a place in a domain, never null.
+    if x.is_enumerated() {
+        return Ok(if x.is_scalar() { Value::Bool(false) } else { Value::bools(vec![0; x.count()]) });
+    }
     if let Value::Vector(Vector { items: Items::List(l), .. }) = &x {
         let _ = l;
         return iterate::map(context, &x, null);

@@ -274,7 +274,10 @@ impl<'a> Parser<'a> {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
             }
-            Token::Name(name) if prims::keyword(name).is_some_and(|k| prims::is_infix(&k)) => true,
+            Token::Name(name) if prims::keyword(name).is_some_and(|k| prims::is_infix(&k)) => {
+                let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
+                !bracket || self.derived_follows()
+            }
             _ => {
                 // A term with iterators behind it is an infix function whatever it is: look past one name or lambda.
                 self.derived_follows()

@@ -500,6 +500,7 @@ pub(super) fn keeps_domain(primitive: &Primitive) -> bool {
             | "upsert"
             | "show"
             | "group"
+            | "null"
             | "count"
             | ":"
             | "each"
@@ -539,6 +540,18 @@ pub(super) fn prior_seed(f: &Value, y: &Value) -> Value {
         Some(",") => Value::empty(),
         _ => y.at(usize::MAX),
     }
+}
+
+/// What an operator leaves as it is: where an amend of an undefined name starts.
+pub(super) fn identity(f: &Value) -> Option<Value> {
+    Some(match name_of(f)? {
+        "+" | "-" => Value::Long(0),
+        "*" | "%" => Value::Long(1),
+        "&" => Value::Long(i64::MAX),
+        "|" => Value::Long(-i64::MAX),
+        "," => Value::empty(),
+        _ => return None,
+    })
 }
 
 /// The result of folding nothing.

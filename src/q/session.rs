@@ -122,8 +122,23 @@ impl Host for Session {
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
         let space = if text(namespace) == b"." { b"" } else { text(namespace) };
-        let inside = self.order.iter().filter(|n| split(**n).0 == space);
-        inside.filter_map(|n| symbol(split(*n).1).ok()).collect()
+        let mut found: Vec<Sym> = Vec::new();
+        for name in &self.order {
+            let (own, short) = split(*name);
+            // A namespace in the namespace stands there by its own name.
+            let below = own.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")).filter(|_| !space.is_empty());
+            let short = match below {
+                _ if own == space => short,
+                Some(below) => below.split(|c| *c == b'.').next().unwrap_or_default(),
+                None => continue,
+            };
+            if let Ok(short) = symbol(short)
+                && (own == space || !found.contains(&short))
+            {
+                found.push(short);
+            }
+        }
+        found
     }
 
     fn namespaces(&self) -> Vec<Sym> {

@@ -233,21 +233,40 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
         return take_count(context, one, y);
     }
     let count = if y.is_scalar() { 1 } else { y.count() };
-    let mut dims = dims;
-    // A null dimension is as long as it must be.
-    if let Some(at) = dims.iter().position(|d| *d == i64::MIN) {
-        let others: i64 = dims.iter().filter(|d| **d != i64::MIN).fold(1, |a, b| a.saturating_mul((*b).max(1)));
-        let needed = (count as i64).div_euclid(others) + i64::from((count as i64) % others != 0);
-        if let Some(d) = dims.get_mut(at) {
-            *d = needed;
-        }
-        let total = (count as i64).min(product(&dims)?);
-        let flat = take_count(context, total, y)?;
-        return partial_shape(context, &dims, &flat);
+    if dims.contains(&i64::MIN) {
+        return match dims[..] {
+            [i64::MIN, wide] if wide > 0 => {
+                let rows = (count as i64).div_euclid(wide) + i64::from((count as i64) % wide != 0);
+                partial_shape(context, &[rows, wide], &list_of(y))
+            }
+            [rows, i64::MIN] if rows > 0 => in_rows(context, rows, &list_of(y)),
+            _ => Err(QError::named("domain")),
+        };
+    }
+    if dims.iter().any(|d| *d < 0) {
+        return Err(QError::named("domain"));
     }
     let total = product(&dims)?;
     let flat = take_count(context, total, y)?;
     partial_shape(context, &dims, &flat)
+}
+
+fn list_of(y: &Value) -> Value {
+    if y.is_scalar() { y.clone().enlist() } else { y.clone() }
+}
+
+/// `n 0N#y`: cut into so many rows, as even as can be, the longer ones last.
+fn in_rows(context: &mut Context, rows: i64, y: &Value) -> Result {
+    let (count, rows) = (y.count(), usize::try_from(rows).map_err(|_| QError::named("limit"))?);
+    context.reserve_items(rows, size_of::<Value>())?;
+    // In 128 bits: the product of two lengths may pass those of a machine word.
+    let start = |i: usize| (i as u128 * count as u128 / rows.max(1) as u128) as usize;
+    let mut out = Vec::with_capacity(rows.min(1 << 20));
+    for i in 0..rows {
+        context.tick()?;
+        out.push(y.cut(start(i), start(i + 1)));
+    }
+    Ok(Value::list(out))
 }
 
 /// How many items a shape holds.
