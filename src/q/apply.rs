@@ -79,6 +79,10 @@ impl Context<'_> {
             }
             Function::Primitive(index) => self.primitive(f, *index, arguments),
             Function::Coded(..) => Err(QError::named("nyi")),
+            Function::OnDisk { .. } => {
+                let table = super::files::table_of(self, f)?;
+                self.apply(&table, arguments)
+            }
             Function::Native(name) => {
                 let wanted = usize::from(self.host.native(*name).unwrap_or(0));
                 if arguments.len() < wanted {
@@ -233,7 +237,7 @@ pub(super) fn valence(f: &Value) -> usize {
             _ => 2,
         },
         Function::Coded(kind, _) => usize::from(*kind == 102) + 1,
-        Function::Native(_) | Function::View(_) => 1,
+        Function::Native(_) | Function::View(_) | Function::OnDisk { .. } => 1,
         Function::Projection { function, arguments } => {
             let holes = arguments.iter().filter(|a| a.is_none()).count();
             holes + valence(function).saturating_sub(arguments.len())
@@ -265,6 +269,7 @@ pub fn type_of(value: &Value) -> i16 {
             Function::Projection { .. } => 104,
             Function::Composition(_) => 105,
             Function::Derived { iterator, .. } => i16::from(iterator.type_number()),
+            Function::OnDisk { .. } => 98,
         },
         Value::Vector(Vector { .. }) => value.type_number(),
         other => other.type_number(),

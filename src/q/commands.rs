@@ -114,7 +114,8 @@ fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let mut names = Vec::new();
     for (i, name) in d.keys.as_symbols().unwrap_or_default().iter().enumerate().skip(1) {
         let is_view = matches!(&d.values.at(i), Value::Func(f) if matches!(**f, crate::table::Function::View(_)));
-        if !is_view && matches!(d.values.at(i), Value::Func(_)) == (word == b"f") {
+        let is_function = super::apply::type_of(&d.values.at(i)) >= 100;
+        if !is_view && is_function == (word == b"f") {
             names.push(*name);
         }
     }
@@ -149,11 +150,12 @@ fn timed(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
 }
 
 /// `\l file`: runs a script, or takes in what a folder holds.
-fn load(context: &mut Context, rest: &[u8]) -> Result {
+pub(super) fn load(context: &mut Context, rest: &[u8]) -> Result {
     let file = Value::chars(rest);
     let path = files::path(context, &file)?;
     if path.is_dir() {
-        return files::load_name(context, file).map(|_| Value::Null);
+        let manner = files::database::Manner { enters: true, runs_scripts: true };
+        return files::database::load(context, &path, &manner);
     }
     context.enter()?;
     let source = files::script(context, &file)?;

@@ -58,6 +58,13 @@ pub(super) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
 
 /// `` `d!i ``: the items of the domain at these places; of a plain table, its rows.
 pub(super) fn link(context: &mut Context, name: Sym, rows: Value) -> Result {
+    if context.host.global(name).is_none() {
+        // The domain may come later: until then the places are all there is.
+        return Ok(match super::arith::longs(&rows.to_items(), 7)? {
+            one if rows.is_scalar() => Value::Link(name, one.first().copied().unwrap_or(i64::MIN)),
+            all => Items::Link(name, all.into()).into(),
+        });
+    }
     let held = domain(context, name)?;
     let picked = index::one(context, &held, &rows)?;
     Ok(match picked {

@@ -383,6 +383,10 @@ fn function(f: &Function, precision: u8, out: &mut Vec<u8>) {
             out.push(b']');
         }
         Function::Composition(parts) => parts.iter().for_each(|p| write(p, precision, out)),
+        Function::OnDisk { columns, place } => {
+            out.extend_from_slice(b"+");
+            write(&Value::symbols_to(columns, *place), precision, out);
+        }
         Function::Derived { iterator, function } => {
             write(function, precision, out);
             out.extend_from_slice(iterator.glyph().as_bytes());

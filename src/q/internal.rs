@@ -231,6 +231,7 @@ pub(super) fn bang(context: &mut Context, mut a: Vec<Value>) -> Result {
 /// `show x`.
 pub(super) fn show_(context: &mut Context, x: Value) -> Result {
     let console = context.host.console();
+    let x = super::files::database::shown(context, x);
     let text = match &x {
         Value::Null => b"::\n".to_vec(),
         shown => show(shown, &console),
@@ -250,6 +251,7 @@ pub(super) fn print_through(context: &mut Context, x: Value) -> Result {
 /// `.Q.s x`.
 pub(super) fn q_s(context: &mut Context, x: Value) -> Result {
     let console: Console = context.host.console();
+    let x = super::files::database::shown(context, x);
     Ok(Value::chars(show(&x, &console)))
 }
 
@@ -333,7 +335,7 @@ pub(super) fn q_qt(_: &mut Context, x: Value) -> Result {
     Ok(Value::Bool(match &x {
         Value::Table(_) => true,
         Value::Dict(d) => d.keyed().is_some(),
-        _ => false,
+        other => type_of(other) == 98,
     }))
 }
 

@@ -76,6 +76,7 @@ fn same_function(a: &Function, b: &Function) -> Result<bool, QError> {
             i == j && same(f, g)?
         }
         (Function::Composition(a), Function::Composition(b)) => same_all(a, b)?,
+        (Function::OnDisk { columns: a, place: p }, Function::OnDisk { columns: b, place: q }) => a == b && p == q,
         (Function::Projection { function: f, arguments: a }, Function::Projection { function: g, arguments: b }) => {
             let holes = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_some() == b.is_some());
             let (a, b): (Vec<Value>, Vec<Value>) =

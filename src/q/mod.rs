@@ -36,6 +36,7 @@ mod monads;
 mod numbered;
 mod parse;
 mod parse_query;
+mod parted;
 mod pattern;
 mod peach;
 mod prelude;
@@ -87,7 +88,11 @@ pub fn eval_text(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<Va
 /// # Errors
 /// As [`eval_text`].
 pub fn eval_line(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<(Value, bool), QError> {
-    run_line(&mut Context::new(host, limits), text)
+    let mut context = Context::new(host, limits);
+    let (value, shown) = run_line(&mut context, text)?;
+    // What lies on disk is looked up where it is going to be shown.
+    let value = if shown { files::database::shown(&mut context, value) } else { value };
+    Ok((value, shown))
 }
 
 /// Evaluates what a message holds: text; a name; or a list of a function (a name, text, a lambda, …) and its arguments,

@@ -28,6 +28,7 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -16 => Ok(Value::Int(1)),
         -18 => compressed(&x),
         -20 => Ok(Value::Long(0)),
+        -21 => files::compression(context, x),
         -22 => Ok(Value::Long(wire::message(&x)?.len() as i64)),
         -23 => Ok(x),
         -24 => tree::reval(context, x),

@@ -48,10 +48,10 @@ pub(super) fn column(scopes: &mut [Scope], name: Sym) -> Option<Value> {
     Some(cut)
 }
 
-type Walk<T> = Result<T, Flow>;
+pub(super) type Walk<T> = Result<T, Flow>;
 
 /// The rows of a table that its where-clauses leave.
-struct Selected {
+pub(super) struct Selected {
     table: Arc<Table>,
     rows: Option<Arc<Vec<u32>>>,
 }
@@ -61,7 +61,18 @@ impl Selected {
         self.rows.as_ref().map_or(self.table.count(), |r| r.len())
     }
 
-    fn all(&self) -> Table {
+    pub(super) fn whole(table: Arc<Table>) -> Selected {
+        Selected { table, rows: None }
+    }
+
+    pub(super) fn row_numbers(&self) -> Vec<usize> {
+        match &self.rows {
+            Some(rows) => rows.iter().map(|r| *r as usize).collect(),
+            None => (0..self.table.count()).collect(),
+        }
+    }
+
+    pub(super) fn all(&self) -> Table {
         match &self.rows {
             Some(rows) => self.table.rows(rows),
             None => (*self.table).clone(),
@@ -89,6 +100,11 @@ pub(super) fn template(context: &mut Context, query: &Query, frame: &mut Frame) 
         && let Some(result) = delete_names(context, query, &from)?
     {
         return Ok(result);
+    }
+    if let Some((columns, place)) = super::files::database::described(context, &from)
+        && !super::files::is_path(place)
+    {
+        return super::parted::template(context, query, (columns, place), frame);
     }
     let (table, keys) = tables::flat(context, &from)?;
     if table.count() > u32::MAX as usize {
@@ -144,7 +160,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
     }
 }
 
-fn filter(context: &mut Context, table: Arc<Table>, filters: &[Node], frame: &mut Frame) -> Walk<Selected> {
+pub(super) fn filter(context: &mut Context, table: Arc<Table>, filters: &[Node], frame: &mut Frame) -> Walk<Selected> {
     let mut rows: Option<Arc<Vec<u32>>> = None;
     for clause in filters {
         context.check()?;
@@ -237,7 +253,7 @@ fn names(fields: &[(Option<Sym>, Node)]) -> Result<Vec<Sym>, QError> {
     )
 }
 
-fn select(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {
+pub(super) fn select(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {
     if let Some(by) = &query.by {
         return grouped_select(context, query, by, selected, frame);
     }
@@ -454,7 +470,7 @@ fn grouped_select(
     Ok(Value::dict(Value::table(keys), Value::table(Table::new(value_names, columns))))
 }
 
-fn exec(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {
+pub(super) fn exec(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Value> {
     if let Some([(None, Node { kind: Kind::Const(Value::Bool(false)), .. })]) = query.by.as_deref() {
         return select(context, &Query { verb: Verb::Select, by: None, ..query.clone() }, selected, frame);
     }

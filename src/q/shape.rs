@@ -29,7 +29,12 @@ pub(super) fn til(context: &mut Context, x: Value) -> Result {
     Ok(Value::longs((0..n as i64).collect()))
 }
 
-pub(super) fn count(_: &mut Context, x: Value) -> Result {
+pub(super) fn count(context: &mut Context, x: Value) -> Result {
+    if let Value::Func(_) = x
+        && let Some(rows) = super::files::database::count(context, &x)?
+    {
+        return Ok(Value::Long(rows));
+    }
     Ok(Value::Long(x.count() as i64))
 }
 
@@ -419,7 +424,16 @@ pub(super) fn flip(_: &mut Context, x: Value) -> Result {
             let columns = t.columns.iter().map(|c| c.clone().into()).collect();
             Ok(Value::dict(Value::symbols(t.names.clone()), Value::list(columns)))
         }
-        Value::Dict(d) => super::tables::from_columns(d),
+        Value::Dict(d) => match (&d.keys, &d.values) {
+            (Value::Vector(Vector { items: Items::Sym(names), .. }), Value::Sym(place)) => {
+                Ok(super::files::database::on_disk(names.to_vec(), *place))
+            }
+            _ => super::tables::from_columns(d),
+        },
+        Value::Func(f) => match &**f {
+            crate::table::Function::OnDisk { columns, place } => Ok(Value::symbols_to(columns, *place)),
+            _ => Err(QError::named("rank")),
+        },
         Value::Vector(_) => flip_list(x),
         _ => Err(QError::named("rank")),
     }

@@ -74,11 +74,23 @@ fn lines(value: &Value, most: usize, precision: u8) -> Lines {
                 left.splice(0..0, [vec![b' '; wide], vec![b'-'; wide]]);
                 beside(left, table_block(v, most, precision))
             }
+            // A place in the place of values: a table on disk, flipped.
+            (_, Value::Sym(_)) => vec![one_line_at(value, precision)],
+            // Rows of no columns.
+            (keys, Value::Vector(Vector { items: Items::List(l), .. }))
+                if !l.is_empty() && l.iter().all(is_empty_list) =>
+            {
+                beside(pad(column(keys, most, precision)), Vec::new())
+            }
             (keys, values) => beside(pad(column(keys, most, precision)), column(values, most, precision)),
         },
         Value::Table(t) => table_block(t, most, precision),
         other => vec![one_line_at(other, precision)],
     }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    matches!(value, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
 }
 
 /// Two blocks with a bar between them; the left one is padded.

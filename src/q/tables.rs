@@ -38,6 +38,9 @@ pub(super) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
             }
             Ok(Value::dict(x, y))
         }
+        (Value::Vector(Vector { items: Items::Sym(names), .. }), Value::Sym(place)) => {
+            Ok(Value::symbols_to(names, *place))
+        }
         (Value::Vector(_), scalar) if scalar.is_scalar() => {
             let values = Value::collapse(vec![y.clone(); x.count()]);
             Ok(Value::dict(x, values))
@@ -108,6 +111,10 @@ pub(super) fn flat(context: &mut Context, x: &Value) -> std::result::Result<(Arc
             let global = context.global(*name)?;
             if matches!(global, Value::Sym(_)) { Err(type_error()) } else { flat(context, &global) }
         }
+        Value::Func(_) => {
+            let table = super::files::table_of(context, x)?;
+            flat(context, &table)
+        }
         _ => Err(type_error()),
     }
 }
@@ -119,12 +126,20 @@ pub(super) fn cols(context: &mut Context, x: Value) -> Result {
     {
         return Ok(d.keys.clone());
     }
-    Ok(Value::symbols(flat(context, &x)?.0.names.clone()))
+    Ok(Value::symbols(schema(context, &x)?.0.names.clone()))
+}
+
+/// As [`flat`]; of a table on disk its columns without its rows.
+fn schema(context: &mut Context, x: &Value) -> std::result::Result<(Arc<Table>, usize), QError> {
+    match super::files::database::schema(context, x)? {
+        Some(table) => Ok((Arc::new(table), 0)),
+        None => flat(context, x),
+    }
 }
 
 /// `keys x`.
 pub(super) fn keys(context: &mut Context, x: Value) -> Result {
-    let (t, keys) = flat(context, &x)?;
+    let (t, keys) = schema(context, &x)?;
     Ok(Value::symbols(t.names.iter().take(keys).copied().collect()))
 }
 
@@ -174,7 +189,7 @@ pub(super) fn key(context: &mut Context, x: Value) -> Result {
 
 /// `meta x`.
 pub(super) fn meta(context: &mut Context, x: Value) -> Result {
-    let (t, _) = flat(context, &x)?;
+    let (t, _) = schema(context, &x)?;
     let mut types = Vec::with_capacity(t.columns.len());
     let mut attributes = Vec::with_capacity(t.columns.len());
     let mut foreign = Vec::with_capacity(t.columns.len());
@@ -335,7 +350,8 @@ pub(super) fn tables(context: &mut Context, x: Value) -> Result {
         let is_table = match context.host.global(full) {
             Some(Value::Table(_)) => true,
             Some(Value::Dict(d)) => d.keyed().is_some(),
-            _ => false,
+            Some(on_disk) => super::apply::type_of(&on_disk) == 98,
+            None => false,
         };
         if is_table {
             found.push(name);

@@ -219,6 +219,7 @@ fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), 
                 put(part, out, depth + 1)?;
             }
         }
+        Function::OnDisk { .. } => return Err(QError::with("par", "a partitioned table is selected from, not sent")),
         Function::Derived { iterator, function } => {
             out.derived_head(iterator.type_number().cast_signed());
             put(function, out, depth + 1)?;

@@ -25,6 +25,11 @@ pub enum Function {
     },
     /// Functions applied from the last to the first.
     Composition(Vec<Value>),
+    /// A table that lies on disk: its columns, and the name of the partitioned table or the path of the splayed one.
+    OnDisk {
+        columns: Vec<Sym>,
+        place: Sym,
+    },
     /// An iterator on a function.
     Derived {
         iterator: Iterator,

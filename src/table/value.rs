@@ -236,6 +236,11 @@ impl Value {
         Value::Dict(Arc::new(Dict::new(keys, values)))
     }
 
+    /// A dictionary that holds one name in place of its values: flipped, a table on disk.
+    pub fn symbols_to(names: &[Sym], place: Sym) -> Value {
+        Value::Dict(Arc::new(Dict::new(Value::symbols(names.to_vec()), Value::Sym(place))))
+    }
+
     pub fn table(table: Table) -> Value {
         Value::Table(Arc::new(table))
     }

@@ -1,63 +1,14 @@
-//! Values in files, as kdb+ keeps them: an object behind `ff 01`, a simple vector as it lies in memory behind `fe 20`,
-//! a table as a directory of its columns.
+//! Values in files, as kdb+ keeps them: one in a file, a table in a directory of its columns.
 
+use super::layout::{decoded, encoded};
 use super::{lines, path, refused, write};
 use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::shape::{Result, type_error};
 use crate::q::wire;
 use crate::table::symbol::{intern, text};
-use crate::table::{Element, Items, Sym, Table, Value, Vector};
+use crate::table::{Items, Sym, Table, Value, Vector};
 use std::path::Path;
-
-/// Bytes before the items of a simple vector: mark, type, attribute, count.
-const HEAD_BYTES: usize = 16;
-
-/// A value as the bytes of its file.
-pub(super) fn encoded(y: &Value) -> std::result::Result<Vec<u8>, QError> {
-    let plain = y.clone().plain();
-    let message = wire::message(&plain)?;
-    let body = message.get(proto::HEADER_BYTES..).unwrap_or_default();
-    Ok([&[0xff, 0x01][..], body].concat())
-}
-
-/// The value in a file's bytes.
-fn decoded(bytes: &[u8]) -> Result {
-    match bytes {
-        [0xff, 0x01, body @ ..] => {
-            let header = [1u8; proto::HEADER_BYTES];
-            wire::from_message(&[&header[..], body].concat())
-        }
-        [0xfe, 0x20, number, ..] => vector(i8::try_from(*number).map_err(|_| type_error())?, bytes),
-        _ => Err(type_error()),
-    }
-}
-
-fn vector(number: i8, bytes: &[u8]) -> Result {
-    let count = bytes.get(8..HEAD_BYTES).unwrap_or_default();
-    let count = count.iter().rev().fold(0u64, |all, b| all << 8 | u64::from(*b));
-    let body = bytes.get(HEAD_BYTES..).unwrap_or_default();
-    fn items<T: Element, const N: usize>(number: i8, body: &[u8], count: u64, of: fn([u8; N]) -> T) -> Result {
-        let count = usize::try_from(count).ok().filter(|c| c.saturating_mul(N) <= body.len());
-        let count = count.ok_or(QError::named("length"))?;
-        let one = |b: &[u8]| {
-            let mut bytes = [0; N];
-            bytes.iter_mut().zip(b).for_each(|(slot, byte)| *slot = *byte);
-            of(bytes)
-        };
-        Ok(T::wrap(number, body.chunks_exact(N).take(count).map(one).collect()).into())
-    }
-    match number {
-        1 | 4 | 10 => items(number, body, count, |b: [u8; 1]| b[0]),
-        2 => items(number, body, count, |b: [u8; 16]| b),
-        5 => items(number, body, count, i16::from_le_bytes),
-        6 | 13 | 14 | 17 | 18 | 19 => items(number, body, count, i32::from_le_bytes),
-        7 | 12 | 16 => items(number, body, count, i64::from_le_bytes),
-        8 => items(number, body, count, f32::from_le_bytes),
-        9 | 15 => items(number, body, count, f64::from_le_bytes),
-        _ => Err(type_error()),
-    }
-}
 
 /// Whether a path names a directory of columns.
 fn is_splayed(path: &Path) -> bool {
@@ -70,9 +21,10 @@ fn name_path(folder: &Path, name: Sym) -> std::path::PathBuf {
     folder.join(std::ffi::OsStr::from_bytes(text(name)))
 }
 
-pub(super) fn set(path: &Path, y: &Value) -> std::result::Result<(), QError> {
+pub(super) fn set(context: &mut Context, path: &Path, y: &Value) -> std::result::Result<(), QError> {
     if !is_splayed(path) {
-        return write(path, &encoded(y)?);
+        let bytes = encoded(context, y)?;
+        return write(path, &bytes);
     }
     let Value::Table(t) = y else { return Err(type_error()) };
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
@@ -80,19 +32,27 @@ pub(super) fn set(path: &Path, y: &Value) -> std::result::Result<(), QError> {
         if matches!(column.items, Items::Sym(_)) {
             return Err(QError::with("type", "symbols of a splayed table are enumerated first"));
         }
-        write(&name_path(path, *name), &encoded(&column.clone().into())?)?;
+        let bytes = encoded(context, &column.clone().into())?;
+        write(&name_path(path, *name), &bytes)?;
     }
-    write(&path.join(".d"), &encoded(&Value::symbols(t.names.clone()))?)
+    let names = encoded(context, &Value::symbols(t.names.clone()))?;
+    write(&path.join(".d"), &names)
 }
 
-pub(super) fn get(context: &mut Context, path: &Path) -> Result {
+/// The columns of a table in a directory, in their order.
+pub(in crate::q) fn column_names(context: &mut Context, path: &Path) -> std::result::Result<Vec<Sym>, QError> {
+    let names = get(context, &path.join(".d"))?;
+    Ok(names.as_symbols().ok_or_else(type_error)?.to_vec())
+}
+
+pub(in crate::q) fn get(context: &mut Context, path: &Path) -> Result {
     if !path.is_dir() {
         let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
         context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
-        return decoded(&std::fs::read(path).map_err(|e| refused(path, &e))?);
+        let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
+        return decoded(context, path, &bytes);
     }
-    let names = decoded(&std::fs::read(path.join(".d")).map_err(|e| refused(path, &e))?)?;
-    let names = names.as_symbols().ok_or_else(type_error)?.to_vec();
+    let names = column_names(context, path)?;
     let mut columns: Vec<Vector> = Vec::with_capacity(names.len());
     for name in &names {
         let column = get(context, &name_path(path, *name))?;
@@ -127,7 +87,7 @@ pub(in crate::q) fn save(context: &mut Context, x: Value) -> Result {
         b"xml" => as_lines(context, ".h.xd")?,
         b"xls" => as_lines(context, ".h.ed")?,
         _ => {
-            set(&file, &value)?;
+            set(context, &file, &value)?;
             return Ok(x);
         }
     };
@@ -163,7 +123,7 @@ pub(in crate::q) fn rsave(context: &mut Context, x: Value) -> Result {
     let file = path(context, &x)?;
     let (name, _) = stem(&file)?;
     let value = context.global(name)?;
-    set(&file.join(""), &value)?;
+    set(context, &file.join(""), &value)?;
     Ok(x)
 }
 
@@ -191,7 +151,7 @@ pub(in crate::q) fn dsave(context: &mut Context, x: Value, y: Value) -> Result {
         let table = context.global(*name)?;
         let enumerate = context.global(crate::q::prims::name(".Q.en"))?;
         let enumerated = context.call2(&enumerate, folder.clone(), table)?;
-        set(&name_path(&target, *name).join(""), &enumerated)?;
+        set(context, &name_path(&target, *name).join(""), &enumerated)?;
     }
     Ok(y)
 }

@@ -1,7 +1,9 @@
 //! Files: text and bytes in and out, values kept in files, directories. Only where the process lets its console or
 //! start-up script reach files, never for a remote caller.
 
+pub(super) mod database;
 mod kept;
+mod layout;
 mod load;
 mod text;
 
@@ -13,6 +15,7 @@ use crate::table::{Attr, Items, Sym, Value, Vector};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+pub(super) use database::table_of;
 pub(super) use kept::{dsave, load_name, replay, rload, rsave, save, script};
 pub(super) use load::{binary, delimited};
 
@@ -181,7 +184,10 @@ pub(super) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
             let path = path(context, &x)?;
             match &y {
                 Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => write(&path, b)?,
-                other => write(&path, &kept::encoded(other)?)?,
+                other => {
+                    let bytes = layout::encoded(context, other)?;
+                    write(&path, &bytes)?;
+                }
             }
             Ok(x)
         }
@@ -193,7 +199,7 @@ pub(super) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
 /// `file set value`.
 pub(super) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
     let path = path(context, &name)?;
-    kept::set(&path, y)?;
+    kept::set(context, &path, y)?;
     Ok(name)
 }
 
@@ -201,6 +207,11 @@ pub(super) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
 pub(super) fn get_or_empty(context: &mut Context, name: &Value) -> Result {
     let path = path(context, name)?;
     if path.exists() { kept::get(context, &path) } else { Ok(Value::empty()) }
+}
+
+/// `-21!file`: how it is compressed.
+pub(super) fn compression(context: &mut Context, x: Value) -> Result {
+    Ok(layout::compression(&bytes_of(context, &x)?))
 }
 
 /// `get file`.
@@ -218,6 +229,6 @@ pub(super) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Resul
     context.set_global(name, known)?;
     let tagged = super::enums::extend(context, name, y)?;
     let all = context.global(name)?;
-    kept::set(&path, &all)?;
+    kept::set(context, &path, &all)?;
     Ok(tagged)
 }

@@ -32,8 +32,14 @@ csv:","
   if[0=count at;:()!()];
   groups:at _ words;
   (`$1_'first each groups)!1_'groups}
-.Q.ind:{[t;i]t i}
-.Q.qp:{[t]0}
+.Q.ind:{[t;rows]
+  if[not 1b~.Q.qp t;:t rows];
+  ends:0,sums .Q.cn t;
+  at:group ends bin rows;
+  one:{[t;ends;rows;p;at]
+    r:?[t;enlist(=;.Q.pf;.Q.pv p);0b;()];
+    r rows[at]-ends p};
+  (raze one[t;ends;rows]'[key at;value at])iasc raze value at}
 .Q.v:{[x]$[-11h=type x;value x;x]}
 .Q.V:{[t]flip 0!.Q.v t}
 .Q.gc:{[x]0}
@@ -57,14 +63,58 @@ csv:","
 .Q.fsn:{[f;file;n]
   f each(0|n div 100)cut read0 file;
   hcount file}
-.Q.par:{[dir;part;name]` sv dir,(`$string part),name}
-.Q.dpft:{[dir;part;key;name].Q.dpfts[dir;part;key;name;`sym]}
-.Q.dpt:{[dir;part;name]
-  (` sv dir,(`$string part),name,`)set .Q.en[dir]0!value name;
+.Q.par:{[dir;part;name]
+  list:` sv dir,`par.txt;
+  if[()~key list;:` sv dir,(`$string part),name];
+  lines:read0 list;
+  at:lines("j"$part)mod count lines;
+  ` sv(hsym`$at),(`$string part),name}
+.Q.dpft:{[dir;part;field;name].Q.dpfts[dir;part;field;name;`sym]}
+.Q.dpt:{[dir;part;name].Q.dpts[dir;part;name;`sym]}
+.Q.dpts:{[dir;part;name;domain]
+  (` sv .Q.par[dir;part;name],`)set .Q.ens[dir;0!value name;domain];
   name}
-.Q.dpfts:{[dir;part;key;name;domain]
-  t:key xasc 0!value name;
-  t:@[key xcols t;key;`p#];
-  (` sv dir,(`$string part),name,`)set @[.Q.ens[dir;t;domain];key;`p#];
+.Q.dpfts:{[dir;part;field;name;domain]
+  t:value name;
+  if[99h=type t;'`type];
+  if[not field in cols t;'`type];
+  t:field xcols field xasc t;
+  (` sv .Q.par[dir;part;name],`)set @[.Q.ens[dir;t;domain];field;`p#];
   name}
+.Q.hdpf:{[port;dir;part;field]
+  names:tables`.;
+  .Q.dpft[dir;part;field]each names;
+  @[`.;;0#]each names;
+  h:@[hopen;port;0];
+  if[h;h"\\l .";hclose h];}
+.Q.l:{[dir]system"l ",string[dir]except":"}
+.Q.li:{[parts]
+  root:$[count .Q.PD;first .Q.PD;`:.];
+  new:(),parts where{[root;p]not()~key` sv root,`$string p}[root]each parts,();
+  all:asc distinct .Q.PV,new;
+  .Q.PV:all;.Q.PD:count[all]#root;
+  .Q.view[];}
+.Q.view:{[parts]
+  at:$[parts~(::);til count .Q.PV;where .Q.PV in parts];
+  .Q.pv:.Q.PV at;.Q.pd:.Q.PD at;
+  .Q.pn:.Q.pt!count[.Q.pt]#enlist();
+  .Q.pf set .Q.pv;}
+.Q.bv:{[first_]
+  none:{[p]0#?[p;enlist(=;.Q.pf;last .Q.pv);0b;()]};
+  lacks:{[t]not all{[t;d;p]not()~key` sv d,(`$string p),t,`.d}[t]'[.Q.pd;.Q.pv]};
+  t:.Q.pt where lacks each .Q.pt;
+  .Q.vp:t!none each t;}
+.Q.bvi:{[x].Q.bv x}
+.Q.MAP:{[x]}
+.Q.chk:{[db]
+  roots:$[()~key f:` sv db,`par.txt;enlist db;hsym each`$read0 f];
+  parts:raze{[r]` sv'r,'k where(k:(),key r)like"[0-9]*"}each roots;
+  parts:parts idesc last each` vs'parts;
+  known:distinct raze key each parts;
+  model:known!{[parts;t]first parts where t in'key each parts}[parts]each known;
+  {[model;known;part]
+    lacking:known except key part;
+    {[model;part;t](` sv part,t,`)set 0#get` sv model[t],t,`}[model;part]each lacking;
+    $[count lacking;enlist part;()]}[model;known]each parts}
+.Q.fk:{[column]$[(20h<=type column)&98h<=type @[value;key column;()];key column;`]}
 .Q.s2:{[x]"\n"vs -1_.Q.s x}
