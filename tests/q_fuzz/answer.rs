@@ -1,0 +1,183 @@
+//! One expression: evaluated within limits, watched, and its answer tried in every way an answer is used.
+
+use elastick::q::session::Session;
+use elastick::q::{Console, Limits, eval_text, from_view, one_line, show, to_wire};
+use elastick::table::function::Function;
+use elastick::table::{Items, Sym, Value, Vector, symbol};
+use std::collections::HashMap;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+/// What an expression may take.
+const TIME: Duration = Duration::from_millis(300);
+const MEMORY_BYTES: u64 = 64 << 20;
+/// An expression that takes this long has not seen its limit. Machines are busy; nothing else takes minutes.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
+
+pub fn seed() -> u64 {
+    let seed = std::env::var("ELASTICK_FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121);
+    println!("seed {seed}");
+    seed
+}
+
+/// What is being evaluated on each thread, and since when.
+static RUNNING: Mutex<Option<HashMap<ThreadId, (Instant, Vec<u8>)>>> = Mutex::new(None);
+
+/// Ends the process where an expression does not end.
+fn watch() {
+    static WATCHER: Once = Once::new();
+    WATCHER.call_once(|| {
+        thread::spawn(|| {
+            loop {
+                thread::park_timeout(Duration::from_secs(1));
+                let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+                for (since, text) in running.iter().flat_map(HashMap::values) {
+                    if since.elapsed() > HANGS_AFTER {
+                        // Not by a macro: what is printed in tests is held back.
+                        let told = [b"does not end: ", &text[..], b"\n"].concat();
+                        std::io::stderr().write_all(&told).ok();
+                        std::process::abort();
+                    }
+                }
+            }
+        });
+    });
+}
+
+fn note(text: Option<&[u8]>) {
+    if let (Some(text), Ok(file)) = (text, std::env::var("ELASTICK_FUZZ_LAST")) {
+        let file = format!("{file}.{:?}", thread::current().id());
+        std::fs::File::create(file).and_then(|mut f| f.write_all(text)).expect("a file for the last expression");
+    }
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = running.get_or_insert_default();
+    match text {
+        Some(text) => all.insert(thread::current().id(), (Instant::now(), text.to_vec())),
+        None => all.remove(&thread::current().id()),
+    };
+}
+
+/// Evaluates a text with these globals; what is wrong with it goes to `wrong`.
+pub fn check(globals: &[(Sym, Value)], text: &[u8], wrong: &mut Vec<String>) {
+    watch();
+    note(Some(text));
+    if let Some(what) = fault(globals, text) {
+        let least = shrink(globals, text);
+        wrong.push(format!("{what}: {}\n  of {}", String::from_utf8_lossy(&least), String::from_utf8_lossy(text)));
+    }
+    note(None);
+}
+
+pub fn finish(seed: u64, wrong: &[String]) {
+    assert!(wrong.is_empty(), "seed {seed}: {} expressions\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The text with as many of its bytes left out as it takes to be still wrong.
+fn shrink(globals: &[(Sym, Value)], text: &[u8]) -> Vec<u8> {
+    let mut least = text.to_vec();
+    if least.len() > 3000 {
+        return least;
+    }
+    let mut width = (least.len() / 2).max(1);
+    while width > 0 {
+        let mut at = 0;
+        while at < least.len() {
+            let end = (at + width).min(least.len());
+            let shorter = [&least[..at], &least[end..]].concat();
+            if fault(globals, &shorter).is_some() {
+                least = shorter;
+            } else {
+                at += width;
+            }
+        }
+        width /= 2;
+    }
+    least
+}
+
+fn fault(globals: &[(Sym, Value)], text: &[u8]) -> Option<String> {
+    match catch_unwind(AssertUnwindSafe(|| answer(globals, text))) {
+        Ok(told) => told.err(),
+        Err(_) => Some("panics".into()),
+    }
+}
+
+fn answer(globals: &[(Sym, Value)], text: &[u8]) -> Result<(), String> {
+    let mut session = Session::new();
+    for (name, value) in globals {
+        elastick::q::Host::assign(&mut session, *name, value.clone()).expect("a global");
+    }
+    let start = Instant::now();
+    let limits = Limits { deadline: Some(start + TIME), memory_bytes: MEMORY_BYTES };
+    let Ok(value) = eval_text(&mut session, text, &limits) else { return Ok(()) };
+    show(&value, &Console::default());
+    one_line(&value);
+    if let Some(bytes) = bytes_of(&value) {
+        let (view, _) = proto::View::parse(&bytes, proto::Endian::Little, &proto::Limits::default())
+            .map_err(|e| format!("is not read ({e})"))?;
+        let back = from_view(&view).map_err(|e| format!("is not read ({e})"))?;
+        if bytes_of(&back).as_ref() != Some(&bytes) {
+            return Err(format!("comes back as {}", String::from_utf8_lossy(&one_line(&back))));
+        }
+        if plain(&value) && show(&back, &Console::default()) != show(&value, &Console::default()) {
+            return Err(format!("shows differently when it comes back, {}", String::from_utf8_lossy(&one_line(&back))));
+        }
+        if literal(&value) {
+            let text = one_line(&value);
+            let again = eval_text(&mut Session::new(), &text, &Limits::default());
+            let same = again.as_ref().ok().and_then(bytes_of).as_ref() == Some(&bytes);
+            if !same {
+                return Err(format!("its text {} gives {again:?}", String::from_utf8_lossy(&text)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn bytes_of(value: &Value) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut writer = proto::Writer::new(&mut bytes);
+    let put = to_wire(value, &mut writer).is_ok();
+    // Both are asked: the writer wants to be finished.
+    (writer.finish().is_ok() & put).then_some(bytes)
+}
+
+/// Data alone: what is enumerated travels as its symbols, functions without a code as lambdas.
+fn plain(value: &Value) -> bool {
+    match value {
+        Value::Enum(..) | Value::Link(..) | Value::Func(_) => false,
+        Value::Vector(Vector { items, .. }) => match items {
+            Items::Enum(..) | Items::Link(..) => false,
+            Items::List(all) => all.iter().all(plain),
+            _ => true,
+        },
+        Value::Dict(d) => plain(&d.keys) && plain(&d.values),
+        Value::Table(t) => t.columns.iter().all(|c| plain(&Value::Vector(c.clone()))),
+        _ => true,
+    }
+}
+
+/// What `.Q.s1` writes as q reads it: atoms and vectors of one type in the usual range, lists of them. Floats lose
+/// digits, lists of one item are written with a comma, symbols may hold anything.
+fn literal(value: &Value) -> bool {
+    let simple_symbol = |s: &Sym| symbol::text(*s).iter().all(u8::is_ascii_alphanumeric);
+    match value {
+        Value::Bool(_) | Value::Byte(_) | Value::Short(_) | Value::Int(_) | Value::Long(_) | Value::Char(_) => true,
+        Value::Minute(_) | Value::Second(_) | Value::Time(_) | Value::Timespan(_) | Value::Timestamp(_) => true,
+        Value::Sym(s) => simple_symbol(s),
+        Value::Vector(v) if v.len() == 1 => false,
+        Value::Vector(Vector { items, .. }) => match items {
+            Items::Bool(_) | Items::Byte(_) | Items::Short(_) | Items::Int(_) | Items::Long(_) | Items::Char(_) => true,
+            Items::Minute(_) | Items::Second(_) | Items::Time(_) | Items::Timespan(_) | Items::Timestamp(_) => true,
+            Items::Sym(all) => all.iter().all(simple_symbol),
+            // A parse tree may hold as a list what else is a vector.
+            Items::List(all) => all.iter().all(literal) && Items::collapse(all.to_vec()).is_err(),
+            _ => false,
+        },
+        Value::Func(f) => matches!(**f, Function::Lambda(_)),
+        _ => false,
+    }
+}
