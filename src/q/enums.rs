@@ -43,7 +43,9 @@ pub(super) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
             }
             Items::Enum(name, s.clone())
         }
-        Items::List(l) if !l.is_empty() => {
+        // An atom that no vector holds, a function, is no item of any domain.
+        Items::List(l) if !l.is_empty() && !y.is_scalar() => {
+            context.enter()?;
             return super::iterate::map(context, &y, |c, item| enumerate(c, name, item));
         }
         other => {

@@ -110,12 +110,18 @@ pub(super) fn template(context: &mut Context, query: &Query, frame: &mut Frame) 
     if table.count() > u32::MAX as usize {
         return Err(QError::with("limit", "more than 4294967295 rows").into());
     }
-    let selected = filter(context, table, &query.filters, frame)?;
+    let mut selected = filter(context, table, &query.filters, frame)?;
     let result = match query.verb {
         Verb::Select => {
             let plain = query.columns.is_empty() && query.by.is_none();
-            let result = select(context, query, &selected, frame)?;
-            let result = shorten(context, query, result, frame)?;
+            // The select phrase sees only the rows that the limit leaves; groups are limited when they are made.
+            if query.by.is_none() && !query.distinct {
+                selected = shorten_rows(context, query, selected, frame)?;
+            }
+            let mut result = select(context, query, &selected, frame)?;
+            if query.by.is_some() || query.distinct {
+                result = shorten(context, query, result, frame)?;
+            }
             return Ok(match &result {
                 Value::Table(t) if plain && keys > 0 => tables::key_by(keys, t)?,
                 _ => result,
@@ -611,7 +617,33 @@ fn delete(query: &Query, selected: &Selected) -> Walk<Table> {
     Ok(out)
 }
 
-/// `select[n;>column]`.
+/// `select[n;>column]` of rows: those of them that are wanted, in their order.
+fn shorten_rows(context: &mut Context, query: &Query, selected: Selected, frame: &mut Frame) -> Walk<Selected> {
+    if query.order.is_none() && query.limit.is_none() {
+        return Ok(selected);
+    }
+    let count = selected.count();
+    let order = match query.order {
+        Some((descending, name)) => {
+            let column = super::index::column(&selected.table, name)?;
+            let keys = selected.rows.as_ref().map(|rows| column.items.gather(rows));
+            Some(sort::rows_ascending(keys.as_ref().unwrap_or(&column.items), descending))
+        }
+        None => None,
+    };
+    let wanted = match &query.limit {
+        Some(limit) => super::shape::sublist_range(&context.eval(limit, frame)?, count)?,
+        None => 0..count,
+    };
+    let row = |at: usize| {
+        let at = order.as_ref().map_or(at as u32, |order| order.get(at).copied().unwrap_or(0));
+        selected.rows.as_ref().map_or(at, |rows| rows.get(at as usize).copied().unwrap_or(0))
+    };
+    let rows = wanted.map(row).collect();
+    Ok(Selected { rows: Some(Arc::new(rows)), table: selected.table })
+}
+
+/// `select[n;>column]` of groups.
 fn shorten(context: &mut Context, query: &Query, result: Value, frame: &mut Frame) -> Walk<Value> {
     let mut result = result;
     if let Some((descending, name)) = query.order {

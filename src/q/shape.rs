@@ -373,19 +373,25 @@ pub(super) fn cut(context: &mut Context, x: Value, y: Value) -> Result {
 /// `x sublist y`: at most so many, or from one index so many.
 pub(super) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
     let count = y.count();
-    match &x {
-        Value::Vector(v) => {
-            let bounds = index::rows(&v.items).ok_or_else(type_error)?;
-            let [start, size] = bounds[..] else { return Err(QError::named("length")) };
-            let start = usize::try_from(start).map_err(|_| QError::named("domain"))?.min(count);
-            let size = usize::try_from(size).unwrap_or(0);
-            Ok(y.cut(start, start.saturating_add(size).min(count)))
-        }
-        n => {
-            let n = long(n)?;
-            take_count(context, n.clamp(-(count as i64), count as i64), &y)
-        }
+    if let Value::Vector(_) = x {
+        let wanted = sublist_range(&x, count)?;
+        return Ok(y.cut(wanted.start, wanted.end));
     }
+    take_count(context, long(&x)?.clamp(-(count as i64), count as i64), &y)
+}
+
+/// Which of `count` items `x sublist` leaves.
+pub(super) fn sublist_range(x: &Value, count: usize) -> std::result::Result<std::ops::Range<usize>, QError> {
+    if let Value::Vector(v) = x {
+        let bounds = index::rows(&v.items).ok_or_else(type_error)?;
+        let [start, size] = bounds[..] else { return Err(QError::named("length")) };
+        let start = usize::try_from(start).map_err(|_| QError::named("domain"))?.min(count);
+        let size = usize::try_from(size).unwrap_or(0);
+        return Ok(start..start.saturating_add(size).min(count));
+    }
+    let n = long(x)?;
+    let most = usize::try_from(n.unsigned_abs()).unwrap_or(count).min(count);
+    Ok(if n < 0 { count - most..count } else { 0..most })
 }
 
 /// `where`: indices repeated as often as the counts say.

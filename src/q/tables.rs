@@ -377,6 +377,11 @@ pub(super) fn fby(context: &mut Context, x: Value, y: Value) -> Result {
     if x.count() != 2 || data.count() != y.count() {
         return Err(QError::named("length"));
     }
+    if y.count() == 0 {
+        // Of the type that the aggregate gives.
+        let none = context.call1(&f, data)?;
+        return Ok(none.to_items().cut(0, 0).into());
+    }
     let groups = find::groups_of(&y)?;
     let mut out = vec![Value::Null; y.count()];
     for rows in groups.members() {

@@ -11,7 +11,9 @@ pub fn tokens(text: &str) -> Vec<&str> {
             '"' => string_length(rest),
             ' ' => rest.len() - rest.trim_start_matches(' ').len(),
             '`' => 1 + rest[1..].find(|c: char| !word(c)).unwrap_or(rest.len() - 1),
-            c if c.is_alphabetic() || c == '.' => rest.find(|c: char| !word(c) || c == ':').unwrap_or(rest.len()).max(1),
+            c if c.is_alphabetic() || c == '.' => {
+                rest.find(|c: char| !word(c) || c == ':').unwrap_or(rest.len()).max(1)
+            }
             c if c.is_ascii_digit() => rest.find(|c: char| !word(c)).unwrap_or(rest.len()),
             c => c.len_utf8(),
         };
@@ -36,9 +38,46 @@ fn string_length(text: &str) -> usize {
 
 /// What is put in where a token is replaced or added.
 const STRANGE: [&str; 40] = [
-    "0N", "0W", "-1", "()", "`", "\"\"", "0n", "1b", "::", ";", "(", ")", "[", "]", "{", "}", "'", "/", "\\", "/:",
-    "':", ",", "!", "?", "@", ".", "$", "#", "_", "~", "^", "0#t", "enlist ", "each ", "neg ", "`s#", "9223372036854775807",
-    "1000000", "{x}", " ",
+    "0N",
+    "0W",
+    "-1",
+    "()",
+    "`",
+    "\"\"",
+    "0n",
+    "1b",
+    "::",
+    ";",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "'",
+    "/",
+    "\\",
+    "/:",
+    "':",
+    ",",
+    "!",
+    "?",
+    "@",
+    ".",
+    "$",
+    "#",
+    "_",
+    "~",
+    "^",
+    "0#t",
+    "enlist ",
+    "each ",
+    "neg ",
+    "`s#",
+    "9223372036854775807",
+    "1000000",
+    "{x}",
+    " ",
 ];
 
 /// A text made from `tokens` with one to three changes; `other` lends tokens to it.
