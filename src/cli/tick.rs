@@ -68,7 +68,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     notifier.status("opening the log");
     let parts = Parts::new().map_err(CliError::failed)?;
     // The log first: a second tickerplant on the same directory is told so, not that the port is taken.
-    let plant = Plant::start(plant_options, tables, parts.waker()).map_err(CliError::failed)?;
+    let of_loop = parts.waker();
+    // A loop that is gone needs no waking.
+    let wake: crate::log::Waker = Arc::new(move || drop(of_loop.wake()));
+    let plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
     let listen = settings.get(&options::PORT)?;
     let mut listeners = Listeners::tcp(&listen)
         .map_err(|error| CliError::Failed(format!("cannot listen on port {}: {error}", listen.first)))?;
@@ -91,7 +94,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let waker = parts.waker();
     let (tap, watched) = Tap::new(move || drop(waker.wake()));
-    let service = TickService::new(plant, service_options, parts.waker(), end, watched).map_err(CliError::failed)?;
+    let service = TickService::new(plant, service_options, wake, end, watched).map_err(CliError::failed)?;
     let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
     if settings.is_on(&options::METRICS_OPEN)? {
         reactor.open_pages(http::OPEN);

@@ -150,6 +150,18 @@ impl Appender {
         self.writes_behind
     }
 
+    /// Where a world steps: whether the thread that syncs would have something to do.
+    pub fn sync_is_due(&self) -> bool {
+        self.group.as_ref().is_some_and(GroupSync::is_due)
+    }
+
+    /// Where a world steps: does what that thread would.
+    pub fn step_sync(&self) {
+        if let Some(group) = &self.group {
+            group.step();
+        }
+    }
+
     /// Bytes held back under durability `none`.
     pub fn held_bytes(&self) -> u64 {
         self.buffer.len() as u64

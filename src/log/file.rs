@@ -1,9 +1,10 @@
 //! The file under a log, as a trait: positioned reads and writes, so that no two parties share a file position, and so
 //! that a disk that fails can be put in its place.
 
-use std::fs::File;
+use crate::sys::fs;
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// What the log needs of a file. Writes are in order of calls; `sync` makes all that returned before it durable.
 pub trait LogFile: Send + Sync {
@@ -15,6 +16,26 @@ pub trait LogFile: Send + Sync {
     /// Data and size on disk (fdatasync).
     fn sync(&self) -> io::Result<()>;
     fn size_bytes(&self) -> io::Result<u64>;
+
+    /// Data, size and all else on disk (fsync).
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    /// Takes the file's exclusive lock, held until the file is dropped, or fails at once.
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        Ok(())
+    }
+
+    /// Whether it is on a network file system, where other hosts write it and this one may see its size and its bytes late.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Tells a file from one that has taken its name.
+    fn identity(&self) -> io::Result<u64> {
+        Ok(0)
+    }
 }
 
 impl LogFile for File {
@@ -37,10 +58,29 @@ impl LogFile for File {
     fn size_bytes(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
+
+    fn sync_all(&self) -> io::Result<()> {
+        File::sync_all(self)
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        File::try_lock(self)
+    }
+
+    fn is_shared(&self) -> bool {
+        fs::is_nfs(self)
+    }
+
+    fn identity(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.ino())
+    }
 }
 
 /// Writes all of the bytes; a write may take fewer than it is given, and may be interrupted.
-pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut offset_bytes: u64) -> io::Result<()> {
+///
+/// # Errors
+/// The file system's.
+pub fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut offset_bytes: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, offset_bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

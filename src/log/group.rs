@@ -2,7 +2,10 @@
 //!
 //! On a network file system it writes as well: a write there may wait for one under way to the same page, and for as long as
 //! the server is silent, and the loop must not wait with it. What is handed over is in memory until then, up to a limit.
+//!
+//! On a virtual disk there is no thread: the world calls [`GroupSync::step`] when it pleases.
 
+use super::disk;
 use super::file::{self, LogFile};
 use super::writer::Waker;
 use std::io;
@@ -49,6 +52,9 @@ impl Shared {
 /// The syncing thread of one log; dropping it syncs what is left and ends it.
 pub(super) struct GroupSync {
     shared: Arc<Shared>,
+    file: Arc<dyn LogFile>,
+    waker: Option<Waker>,
+    /// None where a world steps.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -68,11 +74,33 @@ impl GroupSync {
             durable_index: AtomicU64::new(durable_index),
             failure: OnceLock::new(),
         });
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("log-sync".to_string())
-            .spawn(move || run(&of_thread, file.as_ref(), interval, waker.as_ref()))?;
-        Ok(GroupSync { shared, thread: Some(thread) })
+        let thread = if disk::is_virtual() {
+            None
+        } else {
+            let (of_thread, file, waker) = (Arc::clone(&shared), Arc::clone(&file), waker.clone());
+            let run = move || run(&of_thread, file.as_ref(), interval, waker.as_ref());
+            Some(std::thread::Builder::new().name("log-sync".to_string()).spawn(run)?)
+        };
+        Ok(GroupSync { shared, file, waker, thread })
+    }
+
+    /// Where a world steps: whether there is anything to write or to sync.
+    pub fn is_due(&self) -> bool {
+        let behind = self.shared.lock().target_index > self.durable_index();
+        self.thread.is_none() && behind && self.shared.failure.get().is_none()
+    }
+
+    /// Where a world steps: writes and syncs what the thread would.
+    pub fn step(&self) {
+        if !self.is_due() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        let mut state = self.shared.lock();
+        let (target, offset_bytes) = (state.target_index, state.offset_bytes);
+        std::mem::swap(&mut state.bytes, &mut bytes);
+        drop(state);
+        commit(&self.shared, &*self.file, &bytes, offset_bytes, target, self.waker.as_ref());
     }
 
     /// Says how far the file is written.
@@ -86,7 +114,13 @@ impl GroupSync {
             let too_many = state.bytes.len().saturating_add(bytes.len()) > most_bytes;
             too_many && !state.bytes.is_empty() && self.shared.failure.get().is_none()
         };
-        let state = self.shared.moved.wait_while(self.shared.lock(), is_full);
+        let mut state = self.shared.lock();
+        if self.thread.is_none() && is_full(&mut state) {
+            drop(state);
+            self.step();
+            state = self.shared.lock();
+        }
+        let state = self.shared.moved.wait_while(state, is_full);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         if state.bytes.is_empty() {
             state.offset_bytes = offset_bytes;
@@ -107,6 +141,7 @@ impl GroupSync {
 
     /// Waits until all that was handed over is durable, or has failed.
     pub fn settle(&self) {
+        self.step();
         let is_behind = |state: &mut State| {
             let durable = self.shared.durable_index.load(Ordering::Acquire);
             durable < state.target_index && self.shared.failure.get().is_none()
@@ -157,23 +192,28 @@ fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&W
         drop(state);
         if target > durable {
             last_start = Some(Instant::now());
-            let done = put(shared, file, &bytes, offset_bytes, target).and_then(|()| file.sync());
+            commit(shared, file, &bytes, offset_bytes, target, waker);
             bytes.clear();
-            match done {
-                Ok(()) => shared.durable_index.store(target, Ordering::Release),
-                Err(error) => {
-                    // Set once: the thread ends here.
-                    let _ = shared.failure.set(error);
-                }
-            }
-            shared.tell();
-            if let Some(waker) = waker {
-                waker();
-            }
         }
         if stop || shared.failure.get().is_some() {
             return;
         }
+    }
+}
+
+/// Writes what was handed over, and makes everything up to the target durable.
+fn commit(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, target: u64, waker: Option<&Waker>) {
+    let done = put(shared, file, bytes, offset_bytes, target).and_then(|()| file.sync());
+    match done {
+        Ok(()) => shared.durable_index.store(target, Ordering::Release),
+        Err(error) => {
+            // Set once: nothing is written after it.
+            let _ = shared.failure.set(error);
+        }
+    }
+    shared.tell();
+    if let Some(waker) = waker {
+        waker();
     }
 }
 

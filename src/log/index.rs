@@ -17,11 +17,12 @@
 //! be ahead of the log. What it says is believed only where the checksums agree with the log.
 
 use super::buffer::Buffer;
+use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
 use super::scan::Mark;
-use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Least length of a block.
 pub const BLOCK_BYTES: u64 = 64 << 10;
@@ -139,18 +140,17 @@ fn entry_position(at: u64) -> u64 {
 }
 
 /// A side file opened for reading.
-#[derive(Debug)]
 pub struct SideFile {
-    file: File,
+    file: Arc<dyn LogFile>,
     entries: u64,
 }
 
 impl SideFile {
     /// None if there is none, or it is not one that this version can read.
     pub fn open(path: &Path) -> Option<SideFile> {
-        let file = File::open(path).ok()?;
+        let file = disk::open(path, disk::Open::Read).ok()?;
         let mut first = [0; ENTRY_BYTES];
-        if file::read_full(&file, &mut first, 0).ok()? != ENTRY_BYTES || first != head() {
+        if file::read_full(&*file, &mut first, 0).ok()? != ENTRY_BYTES || first != head() {
             return None;
         }
         let mut side = SideFile { file, entries: 0 };
@@ -171,7 +171,7 @@ impl SideFile {
     /// The entry at a place, none behind the end or if it is torn.
     pub fn entry(&self, at: u64) -> Option<Entry> {
         let mut bytes = [0; ENTRY_BYTES];
-        let read = file::read_full(&self.file, &mut bytes, entry_position(at)).ok()?;
+        let read = file::read_full(&*self.file, &mut bytes, entry_position(at)).ok()?;
         if read == ENTRY_BYTES { Entry::decode(&bytes) } else { None }
     }
 
@@ -250,7 +250,7 @@ impl BlockBuilder {
 /// Appends entries to the side file, some at a time. A failure is said once and costs the side file, not the log.
 pub struct SideWriter {
     path: PathBuf,
-    file: Option<File>,
+    file: Option<Arc<dyn LogFile>>,
     next: u64,
     pending: Vec<u8>,
 }
@@ -259,17 +259,16 @@ impl SideWriter {
     /// Keeps the first `keep` entries of the file and goes on behind them; makes the file if it is missing or foreign.
     pub fn open(path: &Path, keep: u64) -> SideWriter {
         let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
-        let opened =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).and_then(|file| {
-                // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
-                file.try_lock()?;
-                if keep == 0 {
-                    file.set_len(0)?;
-                    file::write_all(&file, &head(), 0)?;
-                }
-                file.set_len(entry_position(keep))?;
-                Ok(file)
-            });
+        let opened = disk::open(path, disk::Open::Create).and_then(|file| {
+            // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
+            file.try_lock()?;
+            if keep == 0 {
+                file.truncate(0)?;
+                file::write_all(&*file, &head(), 0)?;
+            }
+            file.truncate(entry_position(keep))?;
+            Ok(file)
+        });
         match opened {
             Ok(file) => writer.file = Some(file),
             Err(error) => writer.give_up(&error),
@@ -289,7 +288,7 @@ impl SideWriter {
     pub fn flush(&mut self) {
         let Some(file) = self.file.as_ref().filter(|_| !self.pending.is_empty()) else { return };
         let count = (self.pending.len() / ENTRY_BYTES) as u64;
-        match file::write_all(file, &self.pending, entry_position(self.next)) {
+        match file::write_all(&**file, &self.pending, entry_position(self.next)) {
             Ok(()) => self.next = self.next.saturating_add(count),
             Err(error) => self.give_up(&error),
         }

@@ -5,12 +5,13 @@
 //! whether the writer closed the log in order, and the machine's boot, so that the next writer knows whether the
 //! operating system can have lost what the last one wrote.
 
+use super::disk;
 use super::error::LogError;
-use super::file;
+use super::file::{self, LogFile};
 use super::name::lock_path;
-use crate::sys::fs;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes of a line with its newline.
 const LINE_BYTES: usize = 160;
@@ -34,14 +35,8 @@ impl Holder {
     }
 
     fn here(epoch: u64) -> Holder {
-        let read = |path: &str| word(&std::fs::read_to_string(path).unwrap_or_default());
-        Holder {
-            epoch,
-            pid: std::process::id(),
-            host: read("/proc/sys/kernel/hostname"),
-            boot: read("/proc/sys/kernel/random/boot_id"),
-            clean: false,
-        }
+        let who = disk::who();
+        Holder { epoch, pid: who.pid, host: word(&who.host), boot: word(&who.boot), clean: false }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -79,9 +74,8 @@ fn word(text: &str) -> String {
 }
 
 /// The lock, held until it is dropped.
-#[derive(Debug)]
 pub struct WriterLock {
-    file: File,
+    file: Arc<dyn LogFile>,
     path: PathBuf,
     holder: Holder,
 }
@@ -90,21 +84,15 @@ impl WriterLock {
     /// Takes the lock with `epoch`, or with one more than the last writer's. Answers the last writer as well.
     pub fn take(dir: &Path, src: &str, epoch: Option<u64>) -> Result<(WriterLock, Option<Holder>), LogError> {
         let path = lock_path(dir, src);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(LogError::io(&path, "open"))?;
-        let last = last_holder(&file, &path)?;
+        let file = disk::open(&path, disk::Open::Create).map_err(LogError::io(&path, "open"))?;
+        let last = last_holder(&*file, &path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LogError::Held { path, holder: describe(last.as_ref()) }),
             Err(TryLockError::Error(error)) => return Err(LogError::io(&path, "lock")(error)),
         }
         // Read again: the one before may have written until it let go.
-        let last = last_holder(&file, &path)?;
+        let last = last_holder(&*file, &path)?;
         let stored = last.as_ref().map_or(0, |holder| holder.epoch);
         let epoch = match epoch {
             Some(given) if given <= stored => return Err(LogError::StaleEpoch { path, given, stored }),
@@ -128,7 +116,7 @@ impl WriterLock {
 
     /// Whether the lock is another host's to give, and to take.
     pub fn is_on_nfs(&self) -> bool {
-        fs::is_nfs(&self.file)
+        self.file.is_shared()
     }
 
     pub fn epoch(&self) -> u64 {
@@ -148,13 +136,13 @@ impl WriterLock {
 
     fn write(&mut self) -> Result<(), LogError> {
         let slot = (self.holder.epoch % 2).saturating_mul(LINE_BYTES as u64);
-        file::write_all(&self.file, &self.holder.encode(), slot)
-            .and_then(|()| self.file.sync_data())
+        file::write_all(&*self.file, &self.holder.encode(), slot)
+            .and_then(|()| self.file.sync())
             .map_err(LogError::io(&self.path, "write"))
     }
 }
 
-fn last_holder(file: &File, path: &Path) -> Result<Option<Holder>, LogError> {
+fn last_holder(file: &dyn LogFile, path: &Path) -> Result<Option<Holder>, LogError> {
     let mut text = [0; 2 * LINE_BYTES];
     let read = file::read_full(file, &mut text, 0).map_err(LogError::io(path, "read"))?;
     let lines = text.get(..read).unwrap_or_default().chunks(LINE_BYTES);
@@ -163,8 +151,8 @@ fn last_holder(file: &File, path: &Path) -> Result<Option<Holder>, LogError> {
 
 /// The last writer that a lock file names, as its server has it now.
 pub(super) fn read_holder(path: &Path) -> Result<Option<Holder>, LogError> {
-    let file = fs::open_fresh(path).map_err(LogError::io(path, "open"))?;
-    last_holder(&file, path)
+    let file = disk::open(path, disk::Open::Fresh).map_err(LogError::io(path, "open"))?;
+    last_holder(&*file, path)
 }
 
 pub(super) fn describe(holder: Option<&Holder>) -> String {
@@ -176,7 +164,7 @@ pub(super) fn describe(holder: Option<&Holder>) -> String {
 
 /// Takes the lock of the log itself too: on a network file system the server then refuses the writes of a holder that
 /// it has given up, which a lock on another file would not bring about.
-pub fn lock_log(file: &File, path: &Path) -> Result<(), LogError> {
+pub fn lock_log(file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {

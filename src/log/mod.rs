@@ -5,6 +5,7 @@
 
 mod appender;
 mod buffer;
+pub mod disk;
 mod error;
 mod fence;
 mod file;
@@ -28,7 +29,7 @@ mod writer;
 mod tests;
 
 pub use error::LogError;
-pub use file::LogFile;
+pub use file::{LogFile, write_all};
 pub use name::{date_of, handle, log_path, queue_path, side_path};
 pub use open::{Cut, OpenReport};
 pub use proof::{Keep, Proof, TableProof, columns_of, mix64, update_hash, window_proof};

@@ -1,5 +1,6 @@
 //! Opening a log to append: how many updates it holds, and what of its end or middle had to be given up.
 
+use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
 use super::index::{BlockBuilder, Entry, SideFile, SideWriter};
@@ -12,7 +13,6 @@ use crate::config::Damage;
 use proto::Limits;
 use proto::log::{FILE_HEAD, is_log_head};
 use std::fmt;
-use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl fmt::Display for OpenReport {
 
 /// A log ready to be appended to.
 pub(super) struct Opened {
-    pub file: Arc<File>,
+    pub file: Arc<dyn LogFile>,
     pub end: Mark,
     pub side: SideWriter,
     pub report: OpenReport,
@@ -109,17 +109,11 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         replaced: None,
     };
     loop {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(LogError::io(path, "open"))?;
-        lock_log(&file, path)?;
-        report.created |= make_head(&file, path)?;
+        let file = disk::open(path, disk::Open::Create).map_err(LogError::io(path, "open"))?;
+        lock_log(&*file, path)?;
+        report.created |= make_head(&*file, path)?;
         let side = SideFile::open(&side_path(path));
-        let trust = trusted(&file, path, side.as_ref(), how)?;
+        let trust = trusted(&*file, path, side.as_ref(), how)?;
         match walk(file, path, side.as_ref(), &trust, how, &mut report)? {
             Some(opened) => return Ok(opened),
             None => {
@@ -132,7 +126,7 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
 }
 
 /// Sees to it that the file begins as a log does; answers whether it was made.
-fn make_head(file: &File, path: &Path) -> Result<bool, LogError> {
+fn make_head(file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
     let mut head = [0; FILE_HEAD.len()];
     let read = file::read_full(file, &mut head, 0).map_err(LogError::io(path, "read"))?;
     if read == FILE_HEAD.len() {
@@ -143,7 +137,7 @@ fn make_head(file: &File, path: &Path) -> Result<bool, LogError> {
     }
     file::write_all(file, &FILE_HEAD, 0)
         .and_then(|()| file.sync_all())
-        .and_then(|()| crate::sys::fs::sync_directory_of(path))
+        .and_then(|()| disk::sync_directory_of(path))
         .map_err(LogError::io(path, "create"))?;
     Ok(true)
 }
@@ -159,7 +153,7 @@ struct Trust {
 }
 
 /// Compares the last blocks (all, if suspicious) with the log.
-fn trusted(file: &File, path: &Path, side: Option<&SideFile>, how: &How) -> Result<Trust, LogError> {
+fn trusted(file: &dyn LogFile, path: &Path, side: Option<&SideFile>, how: &How) -> Result<Trust, LogError> {
     let Some(side) = side else { return Ok(Trust { entries: 0, end: FIRST, suspect: None }) };
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let present = |at: u64| side.entry(at).filter(|entry| entry.end().offset_bytes <= size);
@@ -189,7 +183,7 @@ fn trusted(file: &File, path: &Path, side: Option<&SideFile>, how: &How) -> Resu
 
 /// Walks what the side file does not cover and repairs the end. None if the log has to be replaced first.
 fn walk(
-    file: File,
+    file: Arc<dyn LogFile>,
     path: &Path,
     side: Option<&SideFile>,
     trust: &Trust,
@@ -200,7 +194,7 @@ fn walk(
     let mut entries = Vec::new();
     let mut builder = BlockBuilder::new(trust.end, how.last_epoch);
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
-    let mut scanner = Scanner::new(&file, path, trust.end, side, how.limits, how.chunk_bytes);
+    let mut scanner = Scanner::new(&*file, path, trust.end, side, how.limits, how.chunk_bytes);
     let mut suspect = trust.suspect;
     let end = loop {
         let mut found = scanner.next()?;
@@ -235,7 +229,7 @@ fn walk(
                 Damage::KeepBefore => {
                     let at = Mark { offset_bytes: damage.first_byte, index: damage.first_index };
                     let kept = beside(path, &format!(".cut-{}", at.offset_bytes));
-                    repair::copy_range(&file, path, at.offset_bytes..size, &kept)?;
+                    repair::copy_range(&*file, path, at.offset_bytes..size, &kept)?;
                     report.cut = Some(Cut {
                         offset_bytes: at.offset_bytes,
                         bytes: size.saturating_sub(at.offset_bytes),
@@ -258,7 +252,7 @@ fn walk(
     writer.flush();
     report.walked_bytes = end.offset_bytes.saturating_sub(trust.end.offset_bytes);
     (report.updates, report.bytes) = (end.index, end.offset_bytes);
-    Ok(Some(Opened { file: Arc::new(file), end, side: writer, report: report.clone() }))
+    Ok(Some(Opened { file, end, side: writer, report: report.clone() }))
 }
 
 /// A block whose records can be read but whose bytes are not those that were written.

@@ -6,6 +6,7 @@
 //! past the page cache as well ([`Reads::Fresh`]).
 
 use super::buffer::Buffer;
+use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
 use super::index::SideFile;
@@ -13,14 +14,13 @@ use super::name::side_path;
 use super::open::FIRST;
 use super::record::{self, Step};
 use super::scan::{DamagedRange, Mark};
-use crate::sys::fs;
+use crate::sys::clock;
 use proto::log::{FILE_HEAD, Record, is_log_head};
 use proto::{Endian, Limits, View};
-use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Pauses between attempts to see more of a file begin with this and double.
@@ -38,12 +38,12 @@ pub enum Reads {
 }
 
 impl Reads {
-    fn open(self, path: &Path) -> Result<File, LogError> {
-        match self {
-            Reads::Cached => File::open(path),
-            Reads::Fresh => fs::open_fresh(path),
-        }
-        .map_err(LogError::io(path, "open"))
+    fn open(self, path: &Path) -> Result<Arc<dyn LogFile>, LogError> {
+        let how = match self {
+            Reads::Cached => disk::Open::Read,
+            Reads::Fresh => disk::Open::Fresh,
+        };
+        disk::open(path, how).map_err(LogError::io(path, "open"))
     }
 }
 
@@ -112,7 +112,7 @@ pub enum Next<'a> {
 pub struct LogReader {
     path: PathBuf,
     reads: Reads,
-    file: File,
+    file: Arc<dyn LogFile>,
     inode: u64,
     limits: Limits,
     side: Option<SideFile>,
@@ -137,15 +137,16 @@ impl LogReader {
 
     fn open_as(path: &Path, limits: Limits, chunk_bytes: usize, reads: Reads) -> Result<LogReader, LogError> {
         let file = reads.open(path)?;
-        let metadata = file.metadata().map_err(LogError::io(path, "read"))?;
-        check_head(&file, path)?;
+        let inode = file.identity().map_err(LogError::io(path, "read"))?;
+        let seen_bytes = file.size_bytes().map_err(LogError::io(path, "read"))?;
+        check_head(&*file, path)?;
         let mut buffer = Buffer::new(chunk_bytes);
         buffer.go_to(FIRST.offset_bytes);
         Ok(LogReader {
             path: path.to_path_buf(),
             reads,
             file,
-            inode: metadata.ino(),
+            inode,
             limits,
             side: SideFile::open(&side_path(path)),
             buffer,
@@ -154,7 +155,7 @@ impl LogReader {
             handed_bytes: 0,
             handed_updates: 0,
             ends: Vec::new(),
-            seen_bytes: metadata.len(),
+            seen_bytes,
         })
     }
 
@@ -170,7 +171,7 @@ impl LogReader {
         loop {
             match LogReader::open_as(path, limits, chunk_bytes, reads) {
                 Err(LogError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => {}
+                    if source.kind() == io::ErrorKind::NotFound && clock::now() < deadline => {}
                 other => return other,
             }
             pause = wait(pause, deadline);
@@ -212,7 +213,7 @@ impl LogReader {
         let Some((_, entry)) = side.block_of(index) else { return Ok(None) };
         // An update behind the last block: it is enough to know that block's end.
         let mark = if entry.end().index <= index { entry.end() } else { entry.begin() };
-        if entry.agrees_with(&self.file, &self.path)? {
+        if entry.agrees_with(&*self.file, &self.path)? {
             return Ok(Some(mark));
         }
         if self.file.size_bytes().map_err(LogError::io(&self.path, "read"))? >= entry.end().offset_bytes {
@@ -253,7 +254,7 @@ impl LogReader {
                 }
                 Step::Incomplete if end > 0 => break,
                 Step::Incomplete => {
-                    if self.buffer.refill(&self.file).map_err(LogError::io(&self.path, "read"))? == 0 {
+                    if self.buffer.refill(&*self.file).map_err(LogError::io(&self.path, "read"))? == 0 {
                         self.check_size()?;
                         break;
                     }
@@ -300,13 +301,13 @@ impl LogReader {
     }
 
     /// The file, opened anew, and its size.
-    fn open_again(&self) -> Result<(File, u64), LogError> {
+    fn open_again(&self) -> Result<(Arc<dyn LogFile>, u64), LogError> {
         let file = self.reads.open(&self.path)?;
-        let metadata = file.metadata().map_err(LogError::io(&self.path, "read"))?;
-        if metadata.ino() != self.inode {
+        if file.identity().map_err(LogError::io(&self.path, "read"))? != self.inode {
             return Err(LogError::Replaced { path: self.path.clone() });
         }
-        Ok((file, metadata.len()))
+        let size_bytes = file.size_bytes().map_err(LogError::io(&self.path, "read"))?;
+        Ok((file, size_bytes))
     }
 
     /// Opens the file again until it shows more than this reader has read, for an announced `tip`.
@@ -314,7 +315,7 @@ impl LogReader {
     /// # Errors
     /// `NotReached` at the deadline, `Shrunk` and `Replaced` if it is not the file it was.
     pub fn reopen_until(&mut self, tip: u64, deadline: Instant) -> Result<(), LogError> {
-        let begin = Instant::now();
+        let begin = clock::now();
         let mut pause = PAUSE_LEAST;
         self.settle();
         loop {
@@ -325,12 +326,12 @@ impl LogReader {
             if size_bytes > read_bytes {
                 return Ok(());
             }
-            if Instant::now() >= deadline {
+            if clock::now() >= deadline {
                 return Err(LogError::NotReached {
                     path: self.path.clone(),
                     wanted_index: tip,
                     have_index: self.next_index,
-                    waited: begin.elapsed(),
+                    waited: clock::since(begin),
                 });
             }
             pause = wait(pause, deadline);
@@ -364,6 +365,6 @@ impl LogReader {
 
 /// Pauses, not beyond the deadline, and answers the next pause.
 fn wait(pause: Duration, deadline: Instant) -> Duration {
-    std::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
+    clock::sleep(pause.min(deadline.saturating_duration_since(clock::now())));
     pause.saturating_mul(2).min(PAUSE_MOST)
 }

@@ -1,5 +1,6 @@
 //! Putting a damaged log right: what can be read goes into a new log, what cannot is named.
 
+use super::disk;
 use super::error::LogError;
 use super::file::LogFile;
 use super::index::SideFile;
@@ -110,7 +111,8 @@ pub fn cut_tail(path: &Path, offset_bytes: u64) -> Result<(), LogError> {
 
 /// Copies a part of the log to a new file.
 pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path) -> Result<(), LogError> {
-    let mut new = File::create(out).map_err(LogError::io(out, "create"))?;
+    let new = disk::open(out, disk::Open::Create).map_err(LogError::io(out, "create"))?;
+    new.truncate(0).map_err(LogError::io(out, "create"))?;
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut at = range.start;
     while at < range.end {
@@ -120,7 +122,8 @@ pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path
         if read == 0 {
             break;
         }
-        new.write_all(chunk.get(..read).unwrap_or_default()).map_err(LogError::io(out, "write"))?;
+        let chunk = chunk.get(..read).unwrap_or_default();
+        super::file::write_all(&*new, chunk, at.saturating_sub(range.start)).map_err(LogError::io(out, "write"))?;
         at = at.saturating_add(read as u64);
     }
     new.sync_all().map_err(LogError::io(out, "sync"))

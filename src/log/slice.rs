@@ -2,10 +2,10 @@
 
 use super::error::LogError;
 use super::reader::{LogReader, walked_parts};
+use crate::sys::clock;
 use proto::log::FILE_HEAD;
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
-use std::time::Instant;
 
 /// Writes a log of the updates in `window` whose table is among `tables` (all if it is empty). Answers how many.
 ///
@@ -25,7 +25,7 @@ pub fn slice(
             || walked_parts(bytes).is_some_and(|record| tables.iter().any(|table| table.as_slice() == record.table))
     };
     // All that is there is wanted, and nothing to come: the deadline is now.
-    let read = reader.replay(window, chunk_bytes, Instant::now(), |chunk| {
+    let read = reader.replay(window, chunk_bytes, clock::now(), |chunk| {
         for (_, bytes) in chunk.iter().filter(|(_, bytes)| wanted(bytes)) {
             failed = out.write_all(bytes);
             if failed.is_err() {

@@ -1,6 +1,7 @@
 //! The one writer of a day's log: lock, log, side file, and the roll to the next day.
 
 use super::appender::Appender;
+use super::disk;
 use super::error::LogError;
 use super::fence::Fence;
 use super::index::{BlockBuilder, SideWriter};
@@ -8,7 +9,7 @@ use super::lock::WriterLock;
 use super::name::log_path;
 use super::open::{self, How, OpenReport};
 use crate::config::{Damage, Durability, RequiredMount};
-use crate::sys::{fs, mount};
+use crate::sys::mount;
 use jiff::civil::Date;
 use proto::Limits;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ impl LogWriter {
     pub fn open(options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
         let dir = &options.dir;
         check_mount(dir, &options.mount)?;
-        std::fs::create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
+        disk::create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
         let (lock, last) = WriterLock::take(dir, &options.src, options.epoch)?;
         let how = How {
             damage: options.damage,
@@ -165,6 +166,19 @@ impl LogWriter {
         self.appender.written_index()
     }
 
+    /// Where a world steps: whether the thread that syncs would have something to do.
+    pub fn sync_is_due(&self) -> bool {
+        self.appender.sync_is_due()
+    }
+
+    /// Where a world steps: does what the threads that sync and watch would do.
+    pub fn step_threads(&self) {
+        self.appender.step_sync();
+        if let Some(fence) = &self.fence {
+            fence.step();
+        }
+    }
+
     /// Bytes of the file.
     pub fn written_bytes(&self) -> u64 {
         self.appender.end().offset_bytes
@@ -237,7 +251,7 @@ type Day = (PathBuf, Appender, SideWriter, BlockBuilder, OpenReport);
 fn open_day(options: &LogOptions, date: Date, how: &How) -> Result<Day, LogError> {
     let path = log_path(&options.dir, &options.src, date);
     let opened = open::open(&path, how)?;
-    let is_shared = fs::is_nfs(&opened.file);
+    let is_shared = opened.file.is_shared();
     let (end, waker) = (opened.end, options.waker.clone());
     let appender = Appender::new(opened.file, &path, end, options.durability, is_shared, options.buffer_bytes, waker)?;
     Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), opened.report))

@@ -70,11 +70,19 @@ impl Incoming {
     /// # Errors
     /// Bytes that are no object, or an error answer.
     pub fn view(&self, limits: &Limits) -> Result<View<'_>, ClientError> {
-        let (view, _) = View::parse(&self.body, self.header.endian, limits)?;
-        match view.error() {
-            Some(text) => Err(ClientError::Server(text.to_vec())),
-            None => Ok(view),
-        }
+        view(&self.header, &self.body, limits)
+    }
+}
+
+/// The object of a message, checked; an error object is a [`ClientError::Server`].
+///
+/// # Errors
+/// Bytes that are no object, or an error answer.
+pub fn view<'a>(header: &Header, body: &'a [u8], limits: &Limits) -> Result<View<'a>, ClientError> {
+    let (view, _) = View::parse(body, header.endian, limits)?;
+    match view.error() {
+        Some(text) => Err(ClientError::Server(text.to_vec())),
+        None => Ok(view),
     }
 }
 

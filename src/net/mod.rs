@@ -9,6 +9,7 @@ mod connection;
 pub mod control;
 mod digest;
 pub mod http;
+mod links;
 mod listener;
 pub mod message;
 pub mod notify;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use client::Client;
 pub use control::{Control, Request};
+pub use links::Links;
 pub use listener::Listeners;
 pub use notify::{Heart, Notifier};
 pub use peer::{CloseReason, ConnId, Peer};

@@ -13,6 +13,7 @@ pub use counters::CapacityCounters;
 use super::policy::ScaleAnswer;
 use crate::fleet::scaling::launches::{Launches, Trouble};
 use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason, Stage};
+use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -84,6 +85,33 @@ pub fn start(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result
     Ok(Link { asks, answers: answered, counters })
 }
 
+/// The thread's work without the thread: a world steps it.
+pub struct Steps {
+    worker: Worker,
+    asked: Receiver<Ask>,
+}
+
+/// As [`start`], for a world that calls [`Steps::step`].
+pub fn stepped(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> (Link, Steps) {
+    let (asks, asked) = channel();
+    let (answers, answered) = channel();
+    let counters = Arc::new(CapacityCounters::default());
+    let worker = Worker::new(fleet, answers, Arc::clone(&counters), launch_timeout);
+    (Link { asks, answers: answered, counters }, Steps { worker, asked })
+}
+
+impl Steps {
+    /// Takes what was asked and does what is due. Answers when to come again, if nothing is asked before.
+    pub fn step(&mut self) -> Instant {
+        while let Ok(ask) = self.asked.try_recv() {
+            self.worker.take(ask);
+        }
+        // Nobody listens to a node that has ended.
+        let _ = self.worker.work();
+        self.worker.deadline()
+    }
+}
+
 /// Nobody listens any more.
 struct Gone;
 
@@ -119,7 +147,7 @@ impl Worker {
         counters: Arc<CapacityCounters>,
         launch_timeout: Duration,
     ) -> Worker {
-        let now = Instant::now();
+        let now = clock::now();
         let timeout_ns = u64::try_from(launch_timeout.as_nanos()).unwrap_or(u64::MAX);
         Worker {
             launches: Launches::new(&fleet.identity().instance, timeout_ns),
@@ -146,7 +174,7 @@ impl Worker {
 
     fn run(mut self, asked: &Receiver<Ask>) {
         loop {
-            let wait = self.deadline().saturating_duration_since(Instant::now());
+            let wait = self.deadline().saturating_duration_since(clock::now());
             match asked.recv_timeout(wait) {
                 Ok(ask) => self.take(ask),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -210,7 +238,7 @@ impl Worker {
             self.ready = self.settle(task, result).err();
             if self.ready.is_none() {
                 // Its own lead time is known now.
-                self.look_at = Instant::now();
+                self.look_at = clock::now();
             }
         }
         if let Some(task) = Task::take_due(&mut self.released) {
@@ -257,7 +285,7 @@ impl Worker {
 
     /// Asks whether this instance is going to be ended.
     fn heed(&mut self) -> Result<(), Gone> {
-        let now = Instant::now();
+        let now = clock::now();
         if now < self.notice_at {
             return Ok(());
         }
@@ -309,7 +337,7 @@ impl Worker {
                 return self.tell(Answer::Scaled(ScaleAnswer::Refused));
             }
         };
-        self.look_at = Instant::now();
+        self.look_at = clock::now();
         self.tell(Answer::Scaled(answer))
     }
 
@@ -339,7 +367,7 @@ impl Worker {
 
     /// Looks at the group.
     fn look(&mut self) -> Result<(), Gone> {
-        if Instant::now() < self.look_at {
+        if clock::now() < self.look_at {
             return Ok(());
         }
         let result = self.see();
@@ -348,7 +376,7 @@ impl Worker {
             true => LOOK_SOON.min(self.fleet.describe_every()),
             false => self.fleet.describe_every(),
         };
-        let now = Instant::now();
+        let now = clock::now();
         self.look_at = now.checked_add(pause.mul_f64(0.75 + fastrand::f64() / 2.0)).unwrap_or(now);
         result
     }
@@ -370,7 +398,7 @@ impl Worker {
 
     fn saw(&mut self, group: &Description) -> Result<(), Gone> {
         self.counters.saw(group);
-        let now_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = u64::try_from(clock::since(self.began).as_nanos()).unwrap_or(u64::MAX);
         let own = &self.fleet.identity().instance;
         let own = group.members.iter().find(|member| member.instance == *own && member.stage == Stage::InService);
         // It outlives the process: one that was started again may hold nothing and be protected still.

@@ -26,7 +26,8 @@ struct System {
 /// Reads and reckons.
 #[derive(Debug)]
 pub struct Meter {
-    sources: Sources,
+    /// None where the budget is all that counts.
+    sources: Option<Sources>,
     budget_bytes: Option<u64>,
     system: Option<System>,
 }
@@ -34,7 +35,12 @@ pub struct Meter {
 impl Meter {
     /// `budget_bytes` is the node's own budget, if it has one.
     pub fn new(sources: Sources, budget_bytes: Option<u64>) -> Meter {
-        Meter { sources, budget_bytes, system: None }
+        Meter { sources: Some(sources), budget_bytes, system: None }
+    }
+
+    /// A meter that never asks the system: for nodes of a simulated world.
+    pub fn of_budget(budget_bytes: u64) -> Meter {
+        Meter { sources: None, budget_bytes: Some(budget_bytes), system: None }
     }
 
     /// What the node may use at most.
@@ -42,16 +48,19 @@ impl Meter {
     /// # Errors
     /// The system's figures cannot be read.
     pub fn budget_bytes(&self) -> std::io::Result<u64> {
-        match self.budget_bytes {
-            Some(bytes) => Ok(bytes),
-            None => Ok(self.sources.memory()?.total_bytes),
+        match (self.budget_bytes, &self.sources) {
+            (Some(bytes), _) => Ok(bytes),
+            (None, Some(sources)) => Ok(sources.memory()?.total_bytes),
+            (None, None) => Ok(0),
         }
     }
 
     /// The state of memory, given what the node holds. The system is asked if its figures are old.
     pub fn read(&mut self, store: Usage, buffers: u64, queries: u64, now: Instant) -> MemoryState {
-        if self.system.is_none_or(|system| now.duration_since(system.read_at) >= ASK_EVERY) {
-            match self.sources.memory().and_then(|memory| Ok((memory, self.sources.own_bytes()?))) {
+        if let Some(sources) = &self.sources
+            && self.system.is_none_or(|system| now.duration_since(system.read_at) >= ASK_EVERY)
+        {
+            match sources.memory().and_then(|memory| Ok((memory, sources.own_bytes()?))) {
                 Ok((memory, own_bytes)) => self.system = Some(System { memory, own_bytes, read_at: now }),
                 Err(error) => log::warn!("cannot read the system's memory figures: {error}"),
             }

@@ -3,6 +3,7 @@
 use super::capacity::CapacityCounters;
 use super::policy::Phase;
 use super::windows::Window;
+use crate::sys::clock;
 use crate::table::Sym;
 use crate::table::store::{SharedTables, Tables, Usage};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -85,7 +86,7 @@ impl Default for State {
             changes: 0,
             phase: Phase::Waiting,
             connected: false,
-            shown_at: Instant::now(),
+            shown_at: clock::now(),
             live_since: None,
             waiting: None,
             protocol: "",

@@ -3,6 +3,7 @@
 
 pub mod allocated;
 pub mod child;
+pub mod clock;
 pub mod fs;
 pub mod held;
 pub mod memory;

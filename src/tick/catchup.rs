@@ -8,16 +8,16 @@ use super::core::{Stamp, publish};
 use super::feed::ReadJob;
 use super::lane::LaneSpec;
 use super::worker::Worker;
-use crate::log::{LogError, LogReader, Next, parts};
+use crate::log::{LogError, LogReader, Next, Waker, parts};
+use crate::sys::clock;
 use bytes::Bytes;
-use mio::Waker;
 use proto::Limits;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Logs held open for subscribers that will ask for more.
 const OPEN_READERS: usize = 64;
@@ -50,10 +50,7 @@ pub struct Setup {
 ///
 /// # Errors
 /// The system's.
-pub fn start<K: Copy + Eq + Hash + Send + 'static>(
-    setup: Setup,
-    waker: Arc<Waker>,
-) -> io::Result<Worker<Job<K>, Done<K>>> {
+pub fn start<K: Copy + Eq + Hash + Send + 'static>(setup: Setup, waker: Waker) -> io::Result<Worker<Job<K>, Done<K>>> {
     Worker::start("catch-up", 1, waker, move || reading(setup.clone()))
 }
 
@@ -83,7 +80,7 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Job<K>) -> Result<(Bytes
         reader.seek(read.from.index)?;
     }
     let mut frames = Vec::new();
-    let now = Instant::now();
+    let now = clock::now();
     let by = now.checked_add(job.patience).unwrap_or(now);
     loop {
         match reader.next_chunk(read.bytes, read.until)? {

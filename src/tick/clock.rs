@@ -4,9 +4,9 @@ use super::core::Stamp;
 use super::day::Calendar;
 use crate::config::units::RollTime;
 use crate::queue::Date;
+use crate::sys::clock;
 use jiff::civil;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// 2000.01.01 in seconds from 1970.01.01.
 const EPOCH_SECONDS: i64 = 946_684_800;
@@ -14,8 +14,7 @@ const NS: i64 = 1_000_000_000;
 
 /// Nanoseconds from 2000.01.01 UTC.
 pub fn utc_now_ns() -> i64 {
-    let from_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let ns = i64::try_from(from_1970.as_nanos()).unwrap_or(i64::MAX);
+    let ns = i64::try_from(clock::wall().as_nanos()).unwrap_or(i64::MAX);
     ns.saturating_sub(EPOCH_SECONDS.saturating_mul(NS))
 }
 

@@ -7,7 +7,7 @@ use super::globals::Globals;
 use super::plant::Plant;
 use super::plant::calls::{self, Called};
 use super::plant::values::VARIABLES;
-use crate::net::{ConnId, Control};
+use crate::net::{ConnId, Links};
 use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
 use crate::table::{Function, Sym, Value, symbol};
 use proto::{Endian, Limits, View, Writer};
@@ -89,7 +89,7 @@ impl Host for SnapshotHost {
 /// A host on the loop's thread.
 pub struct OwnerHost<'a> {
     pub plant: &'a mut Plant,
-    pub ctl: &'a mut Control,
+    pub ctl: &'a mut dyn Links,
     pub conn: ConnId,
     pub caller: Caller,
     pub globals: &'a mut Arc<Globals>,

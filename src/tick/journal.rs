@@ -1,14 +1,16 @@
 //! The queue's journal as a file beside the log.
 
+use crate::log::{LogFile, disk, write_all};
 use crate::queue::journal::{self, Record};
 use crate::queue::{Date, Params, Queue};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Appends one line for each change of the queue.
 pub struct JournalFile {
-    file: File,
+    file: Arc<dyn LogFile>,
+    end_bytes: u64,
     path: PathBuf,
 }
 
@@ -20,9 +22,9 @@ impl JournalFile {
     /// # Errors
     /// The file system's.
     pub fn open(path: &Path, params: Params, date: Date) -> io::Result<(JournalFile, Queue, bool)> {
-        let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+        let mut file = disk::open(path, disk::Open::Create)?;
         file.try_lock()?;
-        let bytes = std::fs::read(path)?;
+        let bytes = whole(&*file)?;
         let read = journal::read(&bytes).and_then(|found| {
             let queue = if found.records.is_empty() {
                 Queue::new(params.clone(), date)
@@ -35,9 +37,9 @@ impl JournalFile {
             Ok((queue, found)) => (queue, found.good_bytes, !found.records.is_empty()),
             Err(error) => {
                 let aside = path.with_extension(format!("queue.bad.{}", bytes.len()));
-                std::fs::rename(path, &aside)?;
+                disk::rename(path, &aside)?;
                 ::log::error!("{}: {error}; kept as {}, the queue begins empty", path.display(), aside.display());
-                file = OpenOptions::new().create_new(true).read(true).write(true).open(path)?;
+                file = disk::open(path, disk::Open::New)?;
                 file.try_lock()?;
                 (Queue::new(params, date), 0, false)
             }
@@ -45,9 +47,8 @@ impl JournalFile {
         if good_bytes < bytes.len() as u64 && good_bytes > 0 {
             ::log::warn!("{}: a last line that was cut short is left out", path.display());
         }
-        file.set_len(good_bytes)?;
-        file.seek(SeekFrom::Start(good_bytes))?;
-        Ok((JournalFile { file, path: path.to_path_buf() }, queue, restored))
+        file.truncate(good_bytes)?;
+        Ok((JournalFile { file, end_bytes: good_bytes, path: path.to_path_buf() }, queue, restored))
     }
 
     pub fn path(&self) -> &Path {
@@ -60,6 +61,22 @@ impl JournalFile {
     /// The file system's, with the file's name.
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
-        self.file.write_all(&record.encode()).map_err(named)
+        let line = record.encode();
+        write_all(&*self.file, &line, self.end_bytes).map_err(named)?;
+        self.end_bytes = self.end_bytes.saturating_add(line.len() as u64);
+        Ok(())
     }
+}
+
+fn whole(file: &dyn LogFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.size_bytes()?).unwrap_or(usize::MAX)];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, filled as u64)? {
+            0 => break,
+            read => filled = filled.saturating_add(read),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }

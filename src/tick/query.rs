@@ -3,11 +3,11 @@
 use super::globals::Globals;
 use super::host::SnapshotHost;
 use super::worker::Worker;
+use crate::log::Waker;
 use crate::net::{ConnId, Peer, Request, message};
 use crate::q::{self, Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
 use crate::table::Value;
 use bytes::Bytes;
-use mio::Waker;
 use proto::{Endian, Limits, View};
 use std::io;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Bounds {
 ///
 /// # Errors
 /// The system's.
-pub fn start(threads: usize, bounds: Bounds, codec: Limits, waker: Arc<Waker>) -> io::Result<Worker<Query, Done>> {
+pub fn start(threads: usize, bounds: Bounds, codec: Limits, waker: Waker) -> io::Result<Worker<Query, Done>> {
     Worker::start("query", threads, waker, move || move |query: Query| run(query, bounds, &codec))
 }
 

@@ -8,12 +8,12 @@ use super::plant::calls::{self, Called, Caller};
 use super::query::{self, Bounds, Done, Query};
 use super::worker::Worker;
 use crate::config::Limit;
+use crate::log::Waker;
 use crate::metrics;
 use crate::net::http::{self, Page};
-use crate::net::{CloseReason, ConnId, Control, Peer, Request, Service, message, signals};
+use crate::net::{CloseReason, ConnId, Control, Links, Peer, Request, Service, message, signals};
 use crate::q::{self, QError};
 use bytes::Bytes;
-use mio::Waker;
 use proto::{DecodeError, Endian, Header, Limits, MessageKind, View, Writer, types};
 use std::io;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl TickService {
     pub fn new(
         plant: Plant,
         options: ServiceOptions,
-        waker: Arc<Waker>,
+        waker: Waker,
         end: Arc<AtomicBool>,
         watched: Receiver<metrics::Request>,
     ) -> io::Result<TickService> {
@@ -75,7 +75,41 @@ impl TickService {
         })
     }
 
-    fn little(&mut self, conn: ConnId, body: &[u8], ctl: &mut Control) {
+    /// A message of a connection.
+    pub fn handle(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut dyn Links) {
+        if header.kind == MessageKind::Response {
+            return;
+        }
+        if header.endian == Endian::Little {
+            return self.little(conn, body, ctl);
+        }
+        let caller = Caller { conn, request: ctl.request() };
+        let mut little = Vec::with_capacity(body.len());
+        match View::parse(body, Endian::Big, &self.codec).map(|(view, _)| view.append_little(&mut little)) {
+            Ok(Ok(())) => self.little(conn, &little, ctl),
+            Ok(Err(error)) => self.malformed(caller, &error.to_string(), ctl),
+            Err(error) => self.no_object(caller, &error, ctl),
+        }
+    }
+
+    /// Other threads have finished something.
+    pub fn come_round(&mut self, ctl: &mut dyn Links) {
+        self.plant.woken(ctl);
+        self.queries_done(ctl);
+    }
+
+    /// Where a world steps: whether a thread beside the loop has a job.
+    pub fn work_is_due(&self) -> bool {
+        self.plant.work_is_due() || self.queries.is_due()
+    }
+
+    /// Where a world steps: one job of each thread beside the loop.
+    pub fn step_work(&self) {
+        self.plant.step_work();
+        self.queries.step();
+    }
+
+    fn little(&mut self, conn: ConnId, body: &[u8], ctl: &mut dyn Links) {
         if let Some(call) = call::recognise(body) {
             match ctl.request() {
                 // Refusals of updates that nobody waits for are counted and kept.
@@ -94,13 +128,13 @@ impl TickService {
         }
     }
 
-    fn no_object(&mut self, caller: Caller, error: &DecodeError, ctl: &mut Control) {
+    fn no_object(&mut self, caller: Caller, error: &DecodeError, ctl: &mut dyn Links) {
         metrics::refused_by(error, Limit::message_bytes);
         self.malformed(caller, &error.to_string(), ctl);
     }
 
     /// Bytes in a whole message that are no object: kdb+ closes the connection; who waits is told why first.
-    fn malformed(&mut self, caller: Caller, reason: &str, ctl: &mut Control) {
+    fn malformed(&mut self, caller: Caller, reason: &str, ctl: &mut dyn Links) {
         self.plant.stats.malformed = self.plant.stats.malformed.wrapping_add(1);
         match caller.request {
             Some(request) => ctl.reply(request, message::error(reason.trim_start_matches('\'').as_bytes())),
@@ -109,7 +143,7 @@ impl TickService {
     }
 
     /// Anything but an update in its usual form.
-    fn other(&mut self, view: &View<'_>, caller: Caller, ctl: &mut Control) {
+    fn other(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
         let items: Vec<View<'_>>;
         let atoms: Vec<Vec<u8>>;
         if let Some(list) = view.list() {
@@ -141,7 +175,7 @@ impl TickService {
         }
     }
 
-    fn call(&mut self, name: &[u8], args: &[View<'_>], caller: Caller, ctl: &mut Control) {
+    fn call(&mut self, name: &[u8], args: &[View<'_>], caller: Caller, ctl: &mut dyn Links) {
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
         let called = self.plant.call(name, args, caller, &mut writer, ctl);
@@ -155,7 +189,7 @@ impl TickService {
         }
     }
 
-    fn answer(&mut self, called: Called, object: &[u8], request: Option<Request>, ctl: &mut Control) {
+    fn answer(&mut self, called: Called, object: &[u8], request: Option<Request>, ctl: &mut dyn Links) {
         let Some(request) = request else { return };
         let answer = message::response(object).unwrap_or_else(|error| message::error(error.to_string().as_bytes()));
         let answer = match ctl.peer(request.conn) {
@@ -169,7 +203,7 @@ impl TickService {
         }
     }
 
-    fn failed(&mut self, error: &QError, caller: Caller, ctl: &mut Control) {
+    fn failed(&mut self, error: &QError, caller: Caller, ctl: &mut dyn Links) {
         self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
         match caller.request {
             Some(request) => {
@@ -184,7 +218,7 @@ impl TickService {
     }
 
     /// An expression: beside the loop if it can be, at once if it is about `.u`.
-    fn query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut Control) {
+    fn query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
         let Some(peer) = ctl.peer(caller.conn).cloned() else { return };
         self.plant.stats.queries = self.plant.stats.queries.wrapping_add(1);
         let who =
@@ -201,7 +235,7 @@ impl TickService {
     }
 
     /// An expression on this thread.
-    fn own_query(&mut self, query: Query, ctl: &mut Control) {
+    fn own_query(&mut self, query: Query, ctl: &mut dyn Links) {
         self.plant.begin_turn(ctl);
         self.plant.settle(ctl);
         let Query { conn, request, object, caller, peer, .. } = query;
@@ -239,7 +273,7 @@ impl TickService {
         request: Option<Request>,
         answer: Bytes,
         error: Option<QError>,
-        ctl: &mut Control,
+        ctl: &mut dyn Links,
     ) {
         if let Some(error) = &error {
             self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
@@ -253,7 +287,7 @@ impl TickService {
         }
     }
 
-    fn queries_done(&mut self, ctl: &mut Control) {
+    fn queries_done(&mut self, ctl: &mut dyn Links) {
         while let Some(done) = self.queries.result() {
             match done {
                 Done::Answer { conn, request, answer, error } => {
@@ -296,19 +330,7 @@ impl Service for TickService {
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
-        if header.kind == MessageKind::Response {
-            return;
-        }
-        if header.endian == Endian::Little {
-            return self.little(conn, body, ctl);
-        }
-        let caller = Caller { conn, request: ctl.request() };
-        let mut little = Vec::with_capacity(body.len());
-        match View::parse(body, Endian::Big, &self.codec).map(|(view, _)| view.append_little(&mut little)) {
-            Ok(Ok(())) => self.little(conn, &little, ctl),
-            Ok(Err(error)) => self.malformed(caller, &error.to_string(), ctl),
-            Err(error) => self.no_object(caller, &error, ctl),
-        }
+        self.handle(conn, header, body, ctl);
     }
 
     fn turn_ended(&mut self, ctl: &mut Control) {
@@ -324,8 +346,7 @@ impl Service for TickService {
     }
 
     fn woken(&mut self, ctl: &mut Control) {
-        self.plant.woken(ctl);
-        self.queries_done(ctl);
+        self.come_round(ctl);
         while let Ok(request) = self.watched.try_recv() {
             // Whoever asked may have given up.
             let _ = request.send(self.plant.snapshot(self.globals.bytes(), ctl));

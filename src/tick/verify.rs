@@ -8,9 +8,9 @@ use super::core::{Stamp, publish};
 use super::filter::Filter;
 use super::lane::LaneSpec;
 use super::worker::Worker;
-use crate::log::{Keep, LogError, LogReader, Proof, columns_of, window_proof};
+use crate::log::{Keep, LogError, LogReader, Proof, Waker, columns_of, window_proof};
 use crate::queue::{Date, Handle, UpdateIndex, Window};
-use mio::Waker;
+use crate::sys::clock;
 use proto::Limits;
 use proto::log::Record;
 use std::io;
@@ -59,12 +59,7 @@ pub enum Answer {
 ///
 /// # Errors
 /// The system's.
-pub fn start(
-    tables: Arc<Tables>,
-    limits: Limits,
-    chunk_bytes: usize,
-    waker: Arc<Waker>,
-) -> io::Result<Worker<Job, Done>> {
+pub fn start(tables: Arc<Tables>, limits: Limits, chunk_bytes: usize, waker: Waker) -> io::Result<Worker<Job, Done>> {
     Worker::start("verify", 1, waker, move || {
         let tables = Arc::clone(&tables);
         move |job: Job| answer(&tables, &limits, chunk_bytes, job)
@@ -73,7 +68,7 @@ pub fn start(
 
 fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Done {
     let Job { handle, date, log, spec, question } = job;
-    let deadline = Instant::now().checked_add(PATIENCE).unwrap_or_else(Instant::now);
+    let deadline = clock::now().checked_add(PATIENCE).unwrap_or_else(clock::now);
     let answer = LogReader::open(&log, *limits, chunk_bytes).and_then(|mut reader| match question {
         Question::Proof { window, held } => {
             let logged = proof_of(tables, &spec, &mut reader, window, deadline)?;

@@ -2,6 +2,7 @@
 
 use crate::fleet::FleetError;
 use crate::fleet::back_off::BackOff;
+use crate::sys::clock;
 use std::time::{Duration, Instant};
 
 /// Ceilings of the pauses between attempts.
@@ -21,7 +22,7 @@ pub(super) struct Task {
 impl Task {
     /// Due now.
     pub fn new(trouble: &'static str) -> Task {
-        let now = Instant::now();
+        let now = clock::now();
         Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MOST_NS), said: None }
     }
 
@@ -30,7 +31,7 @@ impl Task {
     }
 
     pub fn age(&self) -> Duration {
-        self.began.elapsed()
+        clock::since(self.began)
     }
 
     pub fn failures(&self) -> u32 {
@@ -38,15 +39,15 @@ impl Task {
     }
 
     pub fn take_due(task: &mut Option<Task>) -> Option<Task> {
-        task.take_if(|task| task.at <= Instant::now())
+        task.take_if(|task| task.at <= clock::now())
     }
 
     pub fn take_due_with<T>(task: &mut Option<(T, Task)>) -> Option<(T, Task)> {
-        task.take_if(|(_, task)| task.at <= Instant::now())
+        task.take_if(|(_, task)| task.at <= clock::now())
     }
 
     pub fn take_due_of<T>(tasks: &mut Vec<(T, Task)>) -> Option<(T, Task)> {
-        let due = tasks.iter().position(|(_, task)| task.at <= Instant::now())?;
+        let due = tasks.iter().position(|(_, task)| task.at <= clock::now())?;
         Some(tasks.swap_remove(due))
     }
 
@@ -63,7 +64,7 @@ impl Task {
             self.said = Some(Box::new(error.clone()));
         }
         let pause = Duration::from_nanos(self.back_off.pause_ns(chance));
-        let now = Instant::now();
+        let now = clock::now();
         self.at = now.checked_add(pause).unwrap_or(now);
     }
 }

@@ -1,13 +1,13 @@
 //! Three kinds of tickerplant: finding out which, and joining it.
 
+use super::session::About;
 use super::{Fault, Ingest};
 use crate::lease::{Epoch, Fence};
-use crate::net::client::{Client, ClientError};
-use crate::net::message;
+use crate::net::client::ClientError;
 use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Join};
 use crate::rdb::policy::{Event, Phase};
-use proto::{MessageKind, Value, View};
+use proto::View;
 use std::path::Path;
 
 /// What a tickerplant speaks.
@@ -37,51 +37,46 @@ impl Dialect {
 const NO_JOIN: &[u8] = b".u.asg.join";
 
 impl Ingest {
-    /// Joins the queue, or subscribes, in the tickerplant's own way.
-    pub(super) fn greet(&mut self, client: &mut Client) -> Result<(), Fault> {
+    /// Joins the queue, or subscribes, in the tickerplant's own way: begins with the first question.
+    pub(super) fn greet(&mut self) -> Result<(), Fault> {
         self.rejoin = false;
-        let dialect = match self.forced() {
-            Some(dialect) => dialect,
-            None if self.join(client)? => Dialect::Elastick,
-            None => match client.query(messages::HAS_QUEUE) {
-                Ok(Value::Bool(true)) => Dialect::Paper,
-                Ok(_) => Dialect::Stock,
-                Err(error) => return Err(error.into()),
-            },
-        };
+        match self.forced() {
+            None | Some(Dialect::Elastick) => self.join(),
+            Some(Dialect::Paper) => self.greet_paper(),
+            Some(Dialect::Stock) => self.subscribe(),
+        }
+    }
+
+    fn speaks(&mut self, dialect: Dialect) {
         if self.dialect != Some(dialect) {
             log::info!("the tickerplant speaks {}", dialect.name());
         }
         self.dialect = Some(dialect);
-        match dialect {
-            Dialect::Elastick if self.forced().is_none() => {}
-            Dialect::Elastick => {
-                if !self.join(client)? {
-                    return Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string()));
-                }
-            }
-            Dialect::Paper => {
-                self.define_early(client)?;
-                let (options, queue) = (self.options.clone(), self.identity.queue.clone());
-                self.write(|out| messages::paper_subscribe(out, &options.subscription, &queue));
-                self.send(client)?;
-            }
-            Dialect::Stock => self.subscribe(client)?,
-        }
+    }
+
+    fn greeted(&mut self) {
         self.greeted = true;
         self.tell_ready();
         self.ask(Ask::Ready);
-        Ok(())
+    }
+
+    pub(super) fn has_queue_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
+        match answer?.atom::<bool>() {
+            Some(true) => self.greet_paper(),
+            _ => self.subscribe(),
+        }
     }
 
     /// The paper's tickerplant tells the tables to a live node only; one that waits asks, so that it can answer queries on
     /// them. Where that is refused, the tables come later.
-    fn define_early(&mut self, client: &mut Client) -> Result<(), Fault> {
-        let request = message::message(MessageKind::Sync, |w| w.chars(messages::SCHEMAS));
-        let request = request.map_err(|error| Fault::Fatal(format!("cannot ask for the tables: {error}")))?;
-        let answer = client.request_raw(&request, |_| {})?;
-        let tables = match answer.view(&self.limits) {
-            Ok(view) => messages::named_schemas(&view),
+    fn greet_paper(&mut self) -> Result<(), Fault> {
+        self.speaks(Dialect::Paper);
+        self.ask_tickerplant(About::Schemas, |writer| writer.chars(messages::SCHEMAS))
+    }
+
+    pub(super) fn schemas_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
+        let tables = match &answer {
+            Ok(view) => messages::named_schemas(view),
             Err(error) => Err(error.to_string()),
         };
         match tables {
@@ -92,17 +87,18 @@ impl Ingest {
                     wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_bytes() == name)
                 };
                 tables.retain(is_wanted);
-                self.define(tables).map(drop)
+                self.define(tables)?;
             }
-            Err(reason) => {
-                log::info!("the tables are told when this node is live: {reason}");
-                Ok(())
-            }
+            Err(reason) => log::info!("the tables are told when this node is live: {reason}"),
         }
+        let (options, queue) = (self.options.clone(), self.identity.queue.clone());
+        self.write(|out| messages::paper_subscribe(out, &options.subscription, &queue));
+        self.greeted();
+        Ok(())
     }
 
-    /// elastick's own way. False if the tickerplant does not know it.
-    fn join(&mut self, client: &mut Client) -> Result<bool, Fault> {
+    /// elastick's own way.
+    fn join(&mut self) -> Result<(), Fault> {
         let held: Vec<(u64, u64)> = self.intake.held().iter().map(|held| (held.first, held.next)).collect();
         let live = self.intake.open_window().filter(|open| open.last.is_none());
         let open = live.map(|open| (open.window.first, open.window.next));
@@ -121,10 +117,20 @@ impl Ingest {
         };
         let mut request = Vec::new();
         messages::join(&mut request, &join).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
-        let answer = client.request_raw(&request, |_| {})?;
-        let view = match answer.view(&self.limits) {
+        self.out.extend_from_slice(&request);
+        self.expect_answer(About::Join);
+        Ok(())
+    }
+
+    pub(super) fn join_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
+        let view = match answer {
             Ok(view) => view,
-            Err(ClientError::Server(name)) if name == NO_JOIN => return Ok(false),
+            Err(ClientError::Server(name)) if name == NO_JOIN => {
+                return match self.forced() {
+                    None => self.ask_tickerplant(About::HasQueue, |writer| writer.chars(messages::HAS_QUEUE)),
+                    Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
+                };
+            }
             Err(error) => return Err(Fault::Connection(format!("the tickerplant refuses this node: {error}"))),
         };
         let joined = messages::joined(&view).map_err(Fault::Connection)?;
@@ -136,13 +142,16 @@ impl Ingest {
             // What it took over out of sight, and may keep, is its own now.
             self.set_hidden(false)?;
         }
-        if self.define(joined.tables)? && open.is_some() {
+        let is_live = self.intake.open_window().is_some_and(|open| open.last.is_none());
+        if self.define(joined.tables)? && is_live {
             self.step(Event::Dropped);
             return Err(Fault::Surprise("the tables are others than those of the rows held".to_string()));
         }
         self.date = Some(joined.date);
         self.tip = Some(joined.tip);
-        Ok(true)
+        self.speaks(Dialect::Elastick);
+        self.greeted();
+        Ok(())
     }
 
     /// A tickerplant whose log another has taken over since says nothing that counts. Epochs of another directory are of other
@@ -157,19 +166,22 @@ impl Ingest {
     }
 
     /// Stock kdb+tick: one string subscribes and tells where the log is.
-    fn subscribe(&mut self, client: &mut Client) -> Result<(), Fault> {
+    fn subscribe(&mut self) -> Result<(), Fault> {
+        self.speaks(Dialect::Stock);
         if !self.options.subscription.symbols.is_empty() {
             let reason =
                 "a subscription to some symbols needs elastick's tickerplant: a log cannot be replayed by symbol";
             return Err(Fault::Fatal(reason.to_string()));
         }
         let question = messages::stock_subscribe(&self.options.subscription);
-        let request = message::message(MessageKind::Sync, |w| w.chars(&question));
-        let request = request.map_err(|error| Fault::Fatal(format!("cannot subscribe: {error}")))?;
-        let answer = client.request_raw(&request, |_| {})?;
-        let view: View<'_> = answer.view(&self.limits)?;
-        let replay = messages::stock_answer(&view).map_err(Fault::Connection)?;
-        self.begin(replay)
+        self.ask_tickerplant(About::Subscribe, |writer| writer.chars(&question))
+    }
+
+    pub(super) fn subscribe_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
+        let replay = messages::stock_answer(&answer?).map_err(Fault::Connection)?;
+        self.begin(replay)?;
+        self.greeted();
+        Ok(())
     }
 
     /// A tickerplant in q has made this node the one that takes updates.

@@ -6,8 +6,9 @@ use crate::rdb::messages::{self, Leaving};
 use crate::rdb::options::LEAVE_WITHIN;
 use crate::rdb::policy::{Action, Event, Phase, Why};
 use crate::rdb::shared::Ending;
+use crate::sys::clock;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// 2000.01.01 in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
@@ -20,9 +21,8 @@ pub(super) struct Departure {
 }
 
 fn utc_ns(by: Instant) -> i64 {
-    let left = by.saturating_duration_since(Instant::now());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let by = now.saturating_add(left).saturating_sub(Duration::from_secs(EPOCH_S));
+    let left = by.saturating_duration_since(clock::now());
+    let by = clock::wall().saturating_add(left).saturating_sub(Duration::from_secs(EPOCH_S));
     i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)
 }
 
@@ -39,14 +39,14 @@ impl Ingest {
             Reason::SpotInterruption | Reason::Rebalance => Why::Interrupted,
         };
         let within = self.options.leave_within.unwrap_or(LEAVE_WITHIN);
-        let by = by.or_else(|| Instant::now().checked_add(within)).unwrap_or_else(Instant::now);
+        let by = by.or_else(|| clock::now().checked_add(within)).unwrap_or_else(clock::now);
         self.leave(by, why, reason.name());
     }
 
     /// Someone wants the process to end, in good order.
     pub(super) fn asked_to_leave(&mut self) {
         let within = self.options.leave_within.unwrap_or_default();
-        match (self.dialect, Instant::now().checked_add(within)) {
+        match (self.dialect, clock::now().checked_add(within)) {
             (Some(Dialect::Elastick), Some(by)) => self.leave(by, Why::Asked, "asked to end"),
             _ => self.shared.end(Ending::Asked),
         }

@@ -7,6 +7,7 @@ mod leave;
 mod react;
 mod reading;
 mod replay;
+mod session;
 
 use super::capacity::{Answer, Ask};
 use super::intake::{Intake, TakeError, Took};
@@ -20,11 +21,13 @@ use crate::config::options::Protocol;
 use crate::config::units::Scale;
 use crate::lease::Fence;
 use crate::net::client::{Client, ClientError};
+use crate::sys::clock;
 use crate::table::store::{Store, Usage};
 use dialect::Dialect;
 use leave::Departure;
-use proto::{Header, Limits, MessageKind, View};
+use proto::{Header, Limits, View};
 use replay::Replay;
+use session::Session;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +54,7 @@ const WATCH_MOST_BYTES: u64 = 4 << 20;
 
 /// Why a connection is given up.
 #[derive(Debug)]
-enum Fault {
+pub enum Fault {
     /// It broke, or the tickerplant is going down.
     Connection(String),
     /// What came does not follow what came before: resume on a new connection.
@@ -100,6 +103,7 @@ pub struct Ingest {
     started: Instant,
     dialect: Option<Dialect>,
     connected: bool,
+    session: Session,
     /// It has joined or subscribed over this connection.
     greeted: bool,
     date: Option<i32>,
@@ -165,9 +169,10 @@ impl Ingest {
             shared,
             asks,
             answers,
-            started: Instant::now(),
+            started: clock::now(),
             dialect: None,
             connected: false,
+            session: Session::default(),
             greeted: false,
             date: None,
             tip: None,
@@ -200,38 +205,25 @@ impl Ingest {
     /// tickerplant turns out not to be there yet.
     pub fn run(&mut self, ready: impl FnOnce() + Send + 'static) {
         self.ready = Some(Box::new(ready));
-        let mut pause = PAUSE_FIRST;
         let mut told = false;
         while !self.shared.is_ending() {
             let address = &self.options.tickerplant;
-            match Client::connect(address, ANSWER_WITHIN, self.limits) {
+            let pause = match Client::connect(address, ANSWER_WITHIN, self.limits) {
                 Ok(mut client) => {
                     log::info!("connected to the tickerplant at {address}");
                     told = false;
-                    (self.connected, self.greeted) = (true, false);
                     client.end_after_silence(SILENCE_MOST);
-                    self.beside_tickerplant = client.is_on_this_host();
-                    let began = Instant::now();
                     let result = self.session(&mut client);
-                    self.connected = false;
-                    // Who joins meanwhile is not known here.
-                    self.ask(Ask::Joined(Vec::new()));
-                    self.after_session(result);
-                    // A connection that ends at once, again and again, is no reason to hurry; nor may the grace run out.
-                    if self.greeted {
-                        pause = if began.elapsed() >= PAUSE_GREETED { PAUSE_FIRST } else { pause.min(PAUSE_GREETED) };
-                    }
+                    self.ended(result)
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut told, true) {
                         log::warn!("waiting for the tickerplant: {error}");
                     }
+                    self.next_pause()
                 }
-            }
-            self.tell_ready();
-            self.watch();
+            };
             self.wait(pause);
-            pause = pause.saturating_mul(2).min(PAUSE_MOST);
         }
     }
 
@@ -241,11 +233,11 @@ impl Ingest {
         }
     }
 
-    /// Pauses, about as long as told, unless the node ends.
+    /// Pauses, unless the node ends.
     fn wait(&mut self, pause: Duration) {
-        let Some(by) = Instant::now().checked_add(pause.mul_f64(0.5 + fastrand::f64() / 2.0)) else { return };
-        while !self.shared.is_ending() && Instant::now() < by {
-            std::thread::sleep(POLL.min(by.saturating_duration_since(Instant::now())));
+        let Some(by) = clock::now().checked_add(pause) else { return };
+        while !self.shared.is_ending() && clock::now() < by {
+            clock::sleep(POLL.min(by.saturating_duration_since(clock::now())));
             self.watch();
         }
     }
@@ -279,27 +271,15 @@ impl Ingest {
     }
 
     fn session(&mut self, client: &mut Client) -> Result<(), Fault> {
-        self.greet(client)?;
+        self.opened(client.is_on_this_host())?;
+        self.send(client)?;
         while !self.shared.is_ending() {
-            let replaying = self.replay.is_some();
-            // A tickerplant in q feeds at once; what it sends waits in the socket until the log is replayed.
-            if !replaying || self.dialect == Some(Dialect::Elastick) {
-                let now = Instant::now();
-                let by = if replaying { now } else { now.checked_add(POLL).unwrap_or(now) };
+            if self.listens() {
+                let now = clock::now();
+                let by = if self.is_busy() { now } else { now.checked_add(POLL).unwrap_or(now) };
                 client.next_messages(Some(by), |header, body| self.message(header, body))?;
             }
-            if let Some(fault) = self.fault.take() {
-                return Err(fault);
-            }
-            self.replay_on()?;
-            if std::mem::take(&mut self.ask_date) {
-                self.learn_date(client)?;
-            }
-            if std::mem::take(&mut self.rejoin) {
-                self.send(client)?;
-                self.greet(client)?;
-            }
-            self.watch();
+            self.turn()?;
             self.send(client)?;
         }
         Ok(())
@@ -307,17 +287,14 @@ impl Ingest {
 
     fn send(&mut self, client: &mut Client) -> Result<(), Fault> {
         if !self.out.is_empty() {
-            client.send_raw(&std::mem::take(&mut self.out))?;
+            client.send_raw(&self.take_output())?;
             client.flush()?;
         }
         Ok(())
     }
 
-    /// One message. False if something is to be done before the next.
-    fn message(&mut self, header: &Header, body: &[u8]) -> bool {
-        if header.kind == MessageKind::Response {
-            return true;
-        }
+    /// One message that is no answer. False if something is to be done before the next.
+    fn object(&mut self, header: &Header, body: &[u8]) -> bool {
         let object = match update::little(body, header.endian, &self.limits) {
             Ok(object) => object,
             Err(error) => return self.fail(Fault::Connection(error)),
@@ -414,7 +391,7 @@ impl Ingest {
             && self.intake.next().is_some_and(|next| next >= tip)
         {
             self.catching_up = None;
-            self.catch_up = Some(since.elapsed());
+            self.catch_up = Some(clock::since(since));
         }
         self.watch_as(self.replay.is_some());
     }
@@ -429,7 +406,7 @@ impl Ingest {
         let shared = &self.shared;
         let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
         let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
-        let memory = self.meter.read(usage, buffers, queries, Instant::now());
+        let memory = self.meter.read(usage, buffers, queries, clock::now());
         // Without a queue nobody takes over: there is nothing to decide.
         if self.dialect != Some(Dialect::Stock) {
             if grown > 0 {
@@ -468,7 +445,7 @@ impl Ingest {
     }
 
     fn now_ns(&self) -> i64 {
-        i64::try_from(self.started.elapsed().as_nanos()).unwrap_or(i64::MAX)
+        i64::try_from(clock::since(self.started).as_nanos()).unwrap_or(i64::MAX)
     }
 
     /// Tells the policy, and does what it says.
@@ -558,7 +535,7 @@ impl Ingest {
             changes: self.intake.store().changes(),
             phase: self.policy.phase(),
             connected: self.connected,
-            shown_at: Instant::now(),
+            shown_at: clock::now(),
             live_since: self.live_since.filter(|_| self.policy.phase() == Phase::Live),
             waiting: self.waiting,
             protocol: self.dialect.map_or("", Dialect::name),

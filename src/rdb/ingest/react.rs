@@ -3,12 +3,12 @@
 use super::replay::After;
 use super::{Dialect, Fault, Ingest};
 use crate::log::Proof;
-use crate::net::client::{Client, ClientError};
+use crate::net::client::ClientError;
 use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Live, Rebuild, Told};
 use crate::rdb::policy::{Event, Phase};
-use proto::Value;
-use std::time::Instant;
+use crate::sys::clock;
+use proto::View;
 
 impl Ingest {
     /// False if something is to be done before the next message.
@@ -99,10 +99,10 @@ impl Ingest {
         }
         self.date = Some(live.date);
         self.tip = Some(live.tip);
-        self.catching_up = Some((live.tip, Instant::now()));
+        self.catching_up = Some((live.tip, clock::now()));
         self.desired = live.position.map(|position| position.saturating_add(1));
         if self.policy.phase() != Phase::Live {
-            self.live_since = Some(Instant::now());
+            self.live_since = Some(clock::now());
             self.waiting = None;
         }
         self.step(Event::BecameLive);
@@ -209,10 +209,9 @@ impl Ingest {
     }
 
     /// Weekends and holidays lie between days: the tickerplant knows which one has begun.
-    pub(super) fn learn_date(&mut self, client: &mut Client) -> Result<(), Fault> {
-        self.send(client)?;
-        match client.query(".u.d") {
-            Ok(Value::Date(date)) => self.date = Some(date),
+    pub(super) fn date_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
+        match answer {
+            Ok(view) if view.type_code() == -proto::types::DATE => self.date = view.atom::<i32>(),
             Ok(_) | Err(ClientError::Server(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -3,7 +3,8 @@
 //! The thread is one piece of the log ahead. It ends when the window has been read, when it cannot be read, or when nobody
 //! wants it any more; one that hangs in the file system is left behind and counted.
 
-use crate::log::{LogError, LogReader, Next, Reads};
+use crate::log::{Chunk, LogError, LogReader, Next, Reads, disk};
+use crate::sys::clock;
 use proto::Limits;
 use std::io;
 use std::path::PathBuf;
@@ -38,6 +39,10 @@ pub(super) struct Piece {
 }
 
 impl Piece {
+    fn of(chunk: &Chunk<'_>) -> Piece {
+        Piece { first_index: chunk.first_index, bytes: chunk.bytes.to_vec(), ends: chunk.ends.to_vec() }
+    }
+
     /// Index behind the last update.
     pub fn last_index(&self) -> u64 {
         self.first_index.saturating_add(self.ends.len() as u64)
@@ -52,8 +57,10 @@ impl Piece {
 }
 
 /// A reading under way; dropping it ends it.
-pub(super) struct Reading {
-    pieces: Receiver<Result<Piece, LogError>>,
+pub(super) enum Reading {
+    Thread(Receiver<Result<Piece, LogError>>),
+    /// Where a world runs this node: one piece is read whenever one is asked for.
+    Stepped(Box<Steps>),
 }
 
 /// Counts a thread that runs.
@@ -71,6 +78,10 @@ impl Reading {
     /// # Errors
     /// The system has no thread left.
     pub fn start(order: Order, running: &Arc<AtomicUsize>) -> io::Result<Reading> {
+        if disk::is_virtual() {
+            let by = after(OPEN_WITHIN);
+            return Ok(Reading::Stepped(Box::new(Steps { order, reader: None, by })));
+        }
         let (out, pieces) = sync_channel(1);
         running.fetch_add(1, Ordering::SeqCst);
         let running = Running(Arc::clone(running));
@@ -81,15 +92,19 @@ impl Reading {
                 let _ = out.send(Err(error));
             }
         })?;
-        Ok(Reading { pieces })
+        Ok(Reading::Thread(pieces))
     }
 
     /// The next piece, `None` if there is none within `wait`.
     ///
     /// # Errors
     /// Why the log cannot be read on; after the last piece, that there is nothing more.
-    pub fn next(&self, wait: Duration) -> Result<Option<Piece>, String> {
-        match self.pieces.recv_timeout(wait) {
+    pub fn next(&mut self, wait: Duration) -> Result<Option<Piece>, String> {
+        let pieces = match self {
+            Reading::Thread(pieces) => pieces,
+            Reading::Stepped(steps) => return steps.step().map_err(|error| error.to_string()),
+        };
+        match pieces.recv_timeout(wait) {
             Ok(piece) => piece.map(Some).map_err(|error| error.to_string()),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err("the thread that read the log has ended".to_string()),
@@ -97,8 +112,47 @@ impl Reading {
     }
 }
 
+/// The thread's work without the thread: it never waits.
+pub(super) struct Steps {
+    order: Order,
+    reader: Option<LogReader>,
+    /// How long the log may take to show itself, or more of itself.
+    by: Instant,
+}
+
+impl Steps {
+    fn step(&mut self) -> Result<Option<Piece>, LogError> {
+        let Order { path, limits, chunk_bytes, reads, next, until } = &self.order;
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => match LogReader::open_until(path, *limits, *chunk_bytes, *reads, clock::now()) {
+                Ok(mut reader) => {
+                    reader.seek(*next)?;
+                    self.by = after(REACH_WITHIN);
+                    self.reader.insert(reader)
+                }
+                Err(LogError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && clock::now() < self.by =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        if let Next::Chunk(chunk) = reader.next_chunk(*chunk_bytes, *until)? {
+            self.by = after(REACH_WITHIN);
+            return Ok(Some(Piece::of(&chunk)));
+        }
+        match reader.reopen_until(*until, clock::now()) {
+            Ok(()) => Ok(None),
+            Err(LogError::NotReached { .. }) if clock::now() < self.by => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 fn after(time: Duration) -> Instant {
-    let now = Instant::now();
+    let now = clock::now();
     now.checked_add(time).unwrap_or(now)
 }
 
@@ -110,9 +164,7 @@ fn read(order: &Order, out: &SyncSender<Result<Piece, LogError>>) -> Result<(), 
     while reader.position() < *until {
         match reader.next_chunk(*chunk_bytes, *until)? {
             Next::Chunk(chunk) => {
-                let piece =
-                    Piece { first_index: chunk.first_index, bytes: chunk.bytes.to_vec(), ends: chunk.ends.to_vec() };
-                if out.send(Ok(piece)).is_err() {
+                if out.send(Ok(Piece::of(&chunk))).is_err() {
                     break;
                 }
                 by = after(REACH_WITHIN);

@@ -5,6 +5,7 @@ use super::{Dialect, Fault, Ingest};
 use crate::log::Reads;
 use crate::rdb::messages;
 use crate::rdb::update;
+use crate::sys::clock;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -109,7 +110,7 @@ impl Ingest {
         let Some(mut replay) = self.replay.take() else { return Ok(()) };
         let piece = match replay.reading.next(LOOK) {
             Ok(Some(piece)) => piece,
-            Ok(None) if Instant::now() < replay.by => {
+            Ok(None) if clock::now() < replay.by => {
                 self.replay = Some(replay);
                 return Ok(());
             }
@@ -149,6 +150,6 @@ impl Ingest {
 }
 
 fn hangs_at() -> Instant {
-    let now = Instant::now();
+    let now = clock::now();
     now.checked_add(HANG_MOST).unwrap_or(now)
 }

@@ -19,8 +19,7 @@ use super::core::schema::Tables;
 use super::lane::{LaneKey, LaneSpec};
 use behind::{Behind, Mark};
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::Hash;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Outboxes of subscribers, by whatever names them.
@@ -98,7 +97,7 @@ pub struct Feed<K> {
     tables: Arc<Tables>,
     limits: FeedLimits,
     lanes: BTreeMap<LaneKey, Lane<K>>,
-    subscribers: HashMap<K, Subscriber>,
+    subscribers: BTreeMap<K, Subscriber>,
     behind: usize,
     next_serial: u64,
     day: u32,
@@ -112,13 +111,13 @@ pub struct Feed<K> {
     demotions: u64,
 }
 
-impl<K: Copy + Eq + Hash + Ord> Feed<K> {
+impl<K: Copy + Ord> Feed<K> {
     pub fn new(tables: Arc<Tables>, limits: FeedLimits, tip: u64) -> Feed<K> {
         Feed {
             tables,
             limits,
             lanes: BTreeMap::new(),
-            subscribers: HashMap::new(),
+            subscribers: BTreeMap::new(),
             behind: 0,
             next_serial: 0,
             day: 0,
@@ -159,7 +158,7 @@ impl<K: Copy + Eq + Hash + Ord> Feed<K> {
     }
 
     /// Tells a turn's updates to every lane that is not merged. Gives the batch back to be used again, where it is not kept.
-    pub fn publish(&mut self, batch: Batch, outboxes: &mut impl Outboxes<K>) -> Batch {
+    pub fn publish(&mut self, batch: Batch, outboxes: &mut (impl Outboxes<K> + ?Sized)) -> Batch {
         let first = Position { day: self.day, index: self.tip };
         self.tell(&batch, false, first, outboxes);
         self.tip = batch.tip();
@@ -174,13 +173,13 @@ impl<K: Copy + Eq + Hash + Ord> Feed<K> {
     }
 
     /// Tells merged lanes what `merged` holds: the rows of all updates up to the tip that they were not told yet.
-    pub fn publish_merged(&mut self, merged: &Batch, outboxes: &mut impl Outboxes<K>) {
+    pub fn publish_merged(&mut self, merged: &Batch, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let first = Position { day: self.day, index: self.merged_tip };
         self.tell(merged, true, first, outboxes);
         self.merged_tip = self.tip;
     }
 
-    fn tell(&mut self, batch: &Batch, merged: bool, first: Position, outboxes: &mut impl Outboxes<K>) {
+    fn tell(&mut self, batch: &Batch, merged: bool, first: Position, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let mut slow = Vec::new();
         for lane in self.lanes.values_mut().filter(|lane| lane.spec.key.merged == merged) {
             let mut frames = Vec::new();
@@ -275,7 +274,7 @@ impl<K: Copy + Eq + Hash + Ord> Feed<K> {
     }
 
     /// The day has ended: everyone gets `message` behind the last update, and the next update has index 0.
-    pub fn end_day(&mut self, message: &Bytes, outboxes: &mut impl Outboxes<K>) {
+    pub fn end_day(&mut self, message: &Bytes, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let end = self.tip();
         for (name, subscriber) in &mut self.subscribers {
             match &mut subscriber.behind {
@@ -298,7 +297,7 @@ impl<K: Copy + Eq + Hash + Ord> Feed<K> {
 
     /// Gives a subscriber that is behind what its outbox has room for, from memory where that is kept. Otherwise answers what
     /// is to be read for it.
-    pub fn pump(&mut self, subscriber: K, outboxes: &mut impl Outboxes<K>) -> Option<ReadJob<K>> {
+    pub fn pump(&mut self, subscriber: K, outboxes: &mut (impl Outboxes<K> + ?Sized)) -> Option<ReadJob<K>> {
         loop {
             let found = self.subscribers.get_mut(&subscriber)?;
             let behind = found.behind.as_mut()?;
@@ -359,7 +358,7 @@ impl<K: Copy + Eq + Hash + Ord> Feed<K> {
         serial: u64,
         messages: Bytes,
         reached: u64,
-        outboxes: &mut impl Outboxes<K>,
+        outboxes: &mut (impl Outboxes<K> + ?Sized),
     ) -> bool {
         let behind = self.subscribers.get_mut(&subscriber).and_then(|found| found.behind.as_mut());
         let Some(behind) = behind.filter(|behind| behind.reading == Some(serial)) else { return false };

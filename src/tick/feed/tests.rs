@@ -10,6 +10,7 @@ use crate::tick::core::{Stamp, call, publish};
 use crate::tick::filter::Symbols;
 use proptest::prelude::*;
 use proto::{HEADER_BYTES, Header, Limits, Value, decode, encode};
+use std::collections::HashMap;
 
 const LIMITS: Limits = Limits { max_message_bytes: 1 << 20, max_decompressed_bytes: 1 << 20, max_depth: 64 };
 

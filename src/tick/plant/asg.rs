@@ -4,7 +4,7 @@ use super::Plant;
 use super::arguments::{index_argument, proof_argument, symbols};
 use super::queue::{Member, compresses, handle};
 use super::subscribe::over_limit;
-use crate::net::{ConnId, Control, Request};
+use crate::net::{ConnId, Links, Request};
 use crate::q::QError;
 use crate::queue::{
     Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscriber, Subscription,
@@ -28,7 +28,7 @@ impl Plant {
     ///
     /// # Errors
     /// The paper's, in its words.
-    pub fn asg_sub(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+    pub fn asg_sub(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let [tabs, syms, queue] = args else { return Err(QError::named("rank")) };
         let subscription = Arc::new(self.subscription(tabs, syms)?);
         let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name is a symbol"))?.to_vec());
@@ -75,7 +75,7 @@ impl Plant {
     ///
     /// # Errors
     /// `domain` for a handle that is in no queue, and the queue's own.
-    pub fn asg_roll(&mut self, of: i32, count: i64, ctl: &mut Control) -> Result<(), QError> {
+    pub fn asg_roll(&mut self, of: i32, count: i64, ctl: &mut dyn Links) -> Result<(), QError> {
         self.settle(ctl);
         let conn = ctl.by_handle(of).filter(|conn| self.members.contains_key(conn));
         let conn = conn.ok_or_else(|| QError::with("domain", format!("handle {of} is in no queue")))?;
@@ -108,7 +108,7 @@ impl Plant {
         args: &[View<'_>],
         conn: ConnId,
         request: Option<Request>,
-        ctl: &mut Control,
+        ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "join takes a dictionary"))?;
         let join = self.joining(&dict, conn, ctl)?;
@@ -123,7 +123,7 @@ impl Plant {
         refused.map_or(Ok(()), Err)
     }
 
-    fn joining(&self, dict: &DictView<'_>, conn: ConnId, ctl: &Control) -> Result<Join, QError> {
+    fn joining(&self, dict: &DictView<'_>, conn: ConnId, ctl: &dyn Links) -> Result<Join, QError> {
         let missing = |name: &str| QError::with("type", format!("join: {name} is missing or of the wrong type"));
         let get = |name: &str| dict.get(name.as_bytes()).ok_or_else(|| missing(name));
         let index = |name: &str| -> Option<UpdateIndex> {
@@ -170,7 +170,7 @@ impl Plant {
     ///
     /// # Errors
     /// The queue's, for one that is not live.
-    pub fn asg_rolling(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+    pub fn asg_rolling(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let next = index_argument(args, 0)?;
         let date = self.date_argument(args, 2)?;
         let own = handle(conn);
@@ -189,7 +189,7 @@ impl Plant {
     ///
     /// # Errors
     /// `type` without a time, and the queue's own.
-    pub fn asg_leaving(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+    pub fn asg_leaving(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "leaving takes a dictionary"))?;
         let leaving = leaving(&dict).ok_or(QError::with("type", "leaving: by is missing or no timestamp"))?;
         if let Some(reason) = dict.get(b"reason").and_then(|reason| reason.text().map(<[u8]>::to_vec)) {
@@ -203,7 +203,7 @@ impl Plant {
     ///
     /// # Errors
     /// `type` for arguments that are none.
-    pub fn asg_proved(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+    pub fn asg_proved(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let window = Window::new(index_argument(args, 0)?, index_argument(args, 1)?);
         let date = self.date_argument(args, 3)?;
         let Some(window) = window else { return Ok(()) };
@@ -228,7 +228,7 @@ impl Plant {
     }
 
     /// `.u.asg.status[d]`.
-    pub fn asg_status(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) {
+    pub fn asg_status(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) {
         let Some(dict) = args.first().and_then(View::dict) else { return };
         let float = |name: &[u8]| dict.get(name).and_then(|v| v.atom::<f64>()).filter(|v| v.is_finite());
         let long = |name: &[u8]| dict.get(name).and_then(|v| v.atom::<i64>()).filter(|v| *v != i64::MIN);
@@ -248,7 +248,7 @@ impl Plant {
     }
 
     /// Tells a live node how many wait behind it, if that has changed.
-    fn tell_waiting(&mut self, conn: ConnId, ctl: &mut Control) {
+    fn tell_waiting(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let live = self.queue.by_handle(handle(conn)).filter(|of| of.state == State::Live);
         let Some(live) = live else {
             self.waiting_told.remove(&conn);
@@ -267,7 +267,7 @@ impl Plant {
     ///
     /// # Errors
     /// `domain` for one that is not live.
-    pub fn asg_from(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+    pub fn asg_from(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let asked = index_argument(args, 0)?;
         self.settle(ctl);
         let own = self.queue.by_handle(handle(conn));
@@ -287,7 +287,7 @@ impl Plant {
     ///
     /// # Errors
     /// `domain` for one that is in no queue.
-    pub fn asg_stream(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+    pub fn asg_stream(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let (first, last) = (index_argument(args, 0)?, index_argument(args, 1)?);
         self.settle(ctl);
         let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is in no queue"))?;

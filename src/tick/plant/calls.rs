@@ -2,7 +2,7 @@
 
 use super::Plant;
 use super::arguments::handle_argument;
-use crate::net::{ConnId, Control, Request};
+use crate::net::{ConnId, Links, Request};
 use crate::q::error::QError;
 use crate::tick::core::call::Call;
 use proto::{Endian, View, Writer};
@@ -69,7 +69,7 @@ impl Plant {
         args: &[View<'_>],
         caller: Caller,
         writer: &mut Writer<'_>,
-        ctl: &mut Control,
+        ctl: &mut dyn Links,
     ) -> Result<Called, QError> {
         let parameters = parameters(name).ok_or_else(|| QError::signal(name))?;
         if args.len() > usize::from(parameters) && name != b".u.upd" {
@@ -123,7 +123,7 @@ impl Plant {
     }
 
     /// `.u.upd[t;x]` by way of an expression.
-    fn update_called(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut Control) -> Result<(), QError> {
+    fn update_called(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let named = match args {
             [table, data] => {
                 table.text().map(|table| (table, data)).ok_or(QError::with("type", "a table's name is a symbol"))

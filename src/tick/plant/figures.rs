@@ -4,7 +4,7 @@ use super::Plant;
 use crate::config::{Limit, Program};
 use crate::log::LogWriter;
 use crate::metrics::{Id, Process, Snapshot, counts, process};
-use crate::net::Control;
+use crate::net::Links;
 use crate::queue::State;
 use crate::table::symbol;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ struct Counted {
 
 impl Plant {
     /// All metrics, from plain numbers: nothing is read from a disk and nothing waited for.
-    pub fn snapshot(&self, globals_bytes: usize, ctl: &Control) -> Snapshot {
+    pub fn snapshot(&self, globals_bytes: usize, ctl: &dyn Links) -> Snapshot {
         let mut snapshot = Snapshot::new(Process::Tick);
         let mut used = self.used();
         used.push((Limit::globals_bytes, globals_bytes as u64));

@@ -22,7 +22,7 @@ use super::core::Stamp;
 use super::core::batch::Batch;
 use super::core::schema::{Form, Tables};
 use super::day::Day;
-use super::feed::{Feed, FeedLimits, Outboxes};
+use super::feed::{Feed, FeedLimits};
 use super::journal::JournalFile;
 use super::merge::Merge;
 use super::messages::{self, Place};
@@ -33,12 +33,12 @@ use super::verify;
 use super::worker::Worker;
 use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
-use crate::log::{self, LogError, LogOptions, LogWriter};
-use crate::net::{ConnId, Control};
+use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
+use crate::net::{ConnId, Links};
 use crate::queue::{Date, Params, Queue};
+use crate::sys::clock as time;
 use bytes::Bytes;
-use mio::Waker;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,10 +104,10 @@ pub struct Plant {
     subscriptions: Subscriptions<ConnId>,
     queue: Queue,
     journal: Option<JournalFile>,
-    members: HashMap<ConnId, queue::Member>,
+    members: BTreeMap<ConnId, queue::Member>,
     proofs: queue::Proofs,
     /// How many wait behind a live node, as it was last told.
-    waiting_told: HashMap<ConnId, usize>,
+    waiting_told: BTreeMap<ConnId, usize>,
     clock: Clock,
     day: Day,
     /// Time of this turn; taken when the first message of a turn needs it.
@@ -121,7 +121,7 @@ pub struct Plant {
     verify: Worker<verify::Job, verify::Done>,
 }
 
-impl Outboxes<ConnId> for Control {
+impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
     fn waiting_bytes(&self, subscriber: ConnId) -> usize {
         self.outbox_bytes(subscriber)
     }
@@ -131,11 +131,11 @@ impl Outboxes<ConnId> for Control {
     }
 
     fn send(&mut self, subscriber: ConnId, messages: Bytes) {
-        Control::send(self, subscriber, messages);
+        Links::send(self, subscriber, messages);
     }
 
     fn notify_below(&mut self, subscriber: ConnId, bytes: usize) {
-        Control::notify_below(self, subscriber, bytes);
+        Links::notify_below(self, subscriber, bytes);
     }
 }
 
@@ -162,7 +162,7 @@ impl Plant {
     ///
     /// # Errors
     /// The log's, if another tickerplant has it or it is damaged in its middle; the system's.
-    pub fn start(options: PlantOptions, tables: Arc<Tables>, waker: Arc<Waker>) -> Result<Plant, StartError> {
+    pub fn start(options: PlantOptions, tables: Arc<Tables>, waker: Waker) -> Result<Plant, StartError> {
         let PlantOptions { src, dir, durability, damage, mount, batch, roll, limits, queue: params } = options;
         let codec = proto::Limits {
             max_message_bytes: limits.message_bytes,
@@ -177,7 +177,6 @@ impl Plant {
         if let Some(dir) = &dir {
             let dir = std::path::absolute(dir)?;
             let of_space = dir.clone();
-            let of_log = Arc::clone(&waker);
             let options = LogOptions {
                 dir,
                 src: src.clone(),
@@ -188,10 +187,8 @@ impl Plant {
                 limits: codec,
                 chunk_bytes: size(limits.log_read_chunk_bytes),
                 buffer_bytes: size(limits.log_buffer_bytes),
-                waker: Some(Arc::new(move || {
-                    // The loop looks at the durable tip whenever it turns.
-                    let _ = of_log.wake();
-                })),
+                // The loop looks at the durable tip whenever it turns.
+                waker: Some(Arc::clone(&waker)),
             };
             let (writer, report) = LogWriter::open(options, clock::civil_date(day.date()))?;
             ::log::info!("{report}");
@@ -224,7 +221,7 @@ impl Plant {
             dir,
             batch: Batch::new(tip),
             merge: batch.is_some().then(|| Merge::new(&tables)),
-            next_flush: batch.and_then(|every| Instant::now().checked_add(every)),
+            next_flush: batch.and_then(|every| time::now().checked_add(every)),
             batch_every: batch,
             logs: log.iter().map(|log| (0, log.path().to_path_buf())).collect(),
             log,
@@ -234,9 +231,9 @@ impl Plant {
             subscriptions: Subscriptions::new(tables.len()),
             queue,
             journal,
-            members: HashMap::new(),
+            members: BTreeMap::new(),
             proofs: queue::Proofs::default(),
-            waiting_told: HashMap::new(),
+            waiting_told: BTreeMap::new(),
             clock,
             day,
             utc_ns,
@@ -255,7 +252,7 @@ impl Plant {
     }
 
     /// The moment of this turn, nanoseconds from 2000.01.01 UTC. Rolls the day if it is due.
-    pub fn begin_turn(&mut self, ctl: &mut Control) {
+    pub fn begin_turn(&mut self, ctl: &mut dyn Links) {
         if self.in_turn {
             return;
         }
@@ -269,14 +266,14 @@ impl Plant {
     }
 
     /// The turn is over: its updates are logged and published.
-    pub fn end_turn(&mut self, ctl: &mut Control) {
+    pub fn end_turn(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.in_turn = false;
     }
 
     /// When something is to be done without a message: the day's roll, the batch, a node's grace.
     pub fn deadline(&self) -> Option<Instant> {
-        let now = Instant::now();
+        let now = time::now();
         let wall = [Some(self.day.next_deadline_ns()), self.queue.next_deadline_ns()];
         let utc_ns = clock::utc_now_ns();
         let from_wall = wall.into_iter().flatten().filter_map(|at_ns| {
@@ -288,7 +285,7 @@ impl Plant {
     }
 
     /// Does what is due.
-    pub fn timer(&mut self, ctl: &mut Control) {
+    pub fn timer(&mut self, ctl: &mut dyn Links) {
         self.begin_turn(ctl);
         if self.next_flush.is_some_and(|at| at <= ctl.now()) {
             self.flush_merged(ctl);
@@ -300,7 +297,7 @@ impl Plant {
     }
 
     /// Another thread has finished something.
-    pub fn woken(&mut self, ctl: &mut Control) {
+    pub fn woken(&mut self, ctl: &mut dyn Links) {
         self.begin_turn(ctl);
         if let Some(Err(error)) = self.log.as_mut().map(LogWriter::check) {
             self.fail(&error, ctl);
@@ -314,8 +311,29 @@ impl Plant {
         }
     }
 
+    /// Where a world steps: whether a thread beside the loop has a job.
+    pub fn work_is_due(&self) -> bool {
+        self.catchup.is_due() || self.verify.is_due()
+    }
+
+    /// Where a world steps: one job of each thread beside the loop.
+    pub fn step_work(&self) {
+        self.catchup.step();
+        self.verify.step();
+    }
+
+    /// The day's log.
+    pub fn log(&self) -> Option<&LogWriter> {
+        self.log.as_ref()
+    }
+
+    /// The queues, as they are.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
     /// A subscriber that is behind has room.
-    pub fn writable(&mut self, conn: ConnId, ctl: &mut Control) {
+    pub fn writable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let Some(read) = self.feed.pump(conn, ctl) else { return };
         let Some(log) = self.logs.get(&read.from.day).cloned() else {
             return ctl.close(conn, "too slow, and there is no log to feed it from");
@@ -330,7 +348,7 @@ impl Plant {
         self.catchup.submit(catchup::Job { read, log, patience: if is_behind { PATIENCE } else { Duration::ZERO } });
     }
 
-    fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut Control) {
+    fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut dyn Links) {
         match done.outcome {
             Ok((messages, reached)) => {
                 if self.feed.chunk(done.subscriber, done.serial, messages, reached, ctl) {
@@ -351,7 +369,7 @@ impl Plant {
     }
 
     /// A connection is gone.
-    pub fn closed(&mut self, conn: ConnId, ctl: &mut Control) {
+    pub fn closed(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.feed.remove(conn);
         self.subscriptions.remove_everywhere(conn);
@@ -360,7 +378,7 @@ impl Plant {
     }
 
     /// Clean end: everything flushed and durable, nodes told.
-    pub fn stop(&mut self, reason: &str, ctl: &mut Control) {
+    pub fn stop(&mut self, reason: &str, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
         self.say_bye(reason, ctl);
         if let Some(log) = self.log.take() {
@@ -375,7 +393,7 @@ impl Plant {
     }
 
     /// Tells nodes to look for a tickerplant anew.
-    fn say_bye(&mut self, reason: &str, ctl: &mut Control) {
+    fn say_bye(&mut self, reason: &str, ctl: &mut dyn Links) {
         let bye = messages::bye(reason);
         let natives: Vec<ConnId> =
             self.members.iter().filter(|(_, member)| member.form == Form::Indexed).map(|(conn, _)| *conn).collect();
@@ -403,9 +421,7 @@ impl Plant {
 
 /// The newest day that has a log in this directory.
 fn newest_log(dir: &std::path::Path, src: &str) -> Option<Date> {
-    let files = std::fs::read_dir(dir).ok()?;
-    let dates = files.flatten().filter_map(|file| {
-        let path = file.path();
+    let dates = disk::list(dir).ok()?.into_iter().filter_map(|path| {
         let date = log::date_of(&path)?;
         (path == log::log_path(dir, src, date)).then(|| clock::day_number(date))
     });

@@ -4,7 +4,7 @@ use super::{Ack, Plant};
 use crate::config::Limit;
 use crate::log::{LogError, LogWriter};
 use crate::metrics;
-use crate::net::{ConnId, Control, Request, message};
+use crate::net::{ConnId, Links, Request, message};
 use crate::q::error::QError;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
@@ -24,7 +24,7 @@ impl Plant {
     ///
     /// # Errors
     /// Why it was refused.
-    pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut Control) -> Result<(), Refusal> {
+    pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut dyn Links) -> Result<(), Refusal> {
         self.begin_turn(ctl);
         let accepted = match self.failure {
             None => core::publish(&self.tables, call, self.stamp, &self.codec, &mut self.batch),
@@ -44,7 +44,7 @@ impl Plant {
     }
 
     /// As [`Plant::update`], and answers the publisher when the update is as durable as promised.
-    pub fn update_sync(&mut self, conn: ConnId, call: &Call<'_>, request: Request, ctl: &mut Control) {
+    pub fn update_sync(&mut self, conn: ConnId, call: &Call<'_>, request: Request, ctl: &mut dyn Links) {
         match self.update(conn, call, ctl) {
             Ok(()) => self.acknowledge_later(request, Bytes::from_static(NULL_RESPONSE)),
             Err(refusal) => ctl.reply(request, message::error(&refusal.signal())),
@@ -56,19 +56,19 @@ impl Plant {
         self.acks.push_back(Ack { index: self.batch.tip(), request, answer });
     }
 
-    fn refuse(&mut self, conn: ConnId, refusal: &Refusal, data: &[u8], ctl: &Control) {
+    fn refuse(&mut self, conn: ConnId, refusal: &Refusal, data: &[u8], ctl: &dyn Links) {
         self.refuse_with(conn, &refusal.table, refusal.reason.term().into(), refusal.to_string(), data, ctl);
     }
 
     /// Counts and keeps a call of `.u.upd` that was none.
-    pub(super) fn refuse_call(&mut self, conn: ConnId, error: &QError, args: &[View<'_>], ctl: &Control) {
+    pub(super) fn refuse_call(&mut self, conn: ConnId, error: &QError, args: &[View<'_>], ctl: &dyn Links) {
         let table = args.first().and_then(View::text).unwrap_or_default();
         let data = args.last().map(View::raw).unwrap_or_default();
         let term = String::from_utf8_lossy(&error.name).into_owned();
         self.refuse_with(conn, table, term, error.to_string(), data, ctl);
     }
 
-    fn refuse_with(&mut self, conn: ConnId, table: &[u8], term: String, reason: String, data: &[u8], ctl: &Control) {
+    fn refuse_with(&mut self, conn: ConnId, table: &[u8], term: String, reason: String, data: &[u8], ctl: &dyn Links) {
         self.stats.refused = self.stats.refused.wrapping_add(1);
         let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
         let kept = data.get(..crate::tick::quarantine::MESSAGE_BYTES).unwrap_or(data);
@@ -92,7 +92,7 @@ impl Plant {
     }
 
     /// Logs the updates gathered so far, then publishes them, then answers those who waited for it.
-    pub fn settle(&mut self, ctl: &mut Control) {
+    pub fn settle(&mut self, ctl: &mut dyn Links) {
         if !self.batch.is_empty() {
             self.stats.turns = self.stats.turns.wrapping_add(1);
             let updates = self.batch.updates().len() as u64;
@@ -122,7 +122,7 @@ impl Plant {
     }
 
     /// Publishes what batch mode holds.
-    pub fn flush_merged(&mut self, ctl: &mut Control) {
+    pub fn flush_merged(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.publish_merged(ctl);
         if let Some(Err(error)) = self.log.as_mut().map(LogWriter::flush) {
@@ -130,7 +130,7 @@ impl Plant {
         }
     }
 
-    fn publish_merged(&mut self, ctl: &mut Control) {
+    fn publish_merged(&mut self, ctl: &mut dyn Links) {
         if let Some(merge) = &mut self.merge {
             let merged = merge.take(&self.tables);
             self.feed.publish_merged(&merged, ctl);
@@ -138,7 +138,7 @@ impl Plant {
     }
 
     /// Sends the answers whose updates are as durable as promised.
-    pub fn acknowledge(&mut self, ctl: &mut Control) {
+    pub fn acknowledge(&mut self, ctl: &mut dyn Links) {
         let safe = match &self.log {
             _ if self.failure.is_some() => return,
             Some(log) => log.acknowledged_tip(),
@@ -152,7 +152,7 @@ impl Plant {
     }
 
     /// Nothing can be logged any more: nothing is accepted or acknowledged from here on, and everyone who waits is told so.
-    pub(super) fn fail(&mut self, error: &LogError, ctl: &mut Control) {
+    pub(super) fn fail(&mut self, error: &LogError, ctl: &mut dyn Links) {
         if self.failure.is_some() {
             return;
         }

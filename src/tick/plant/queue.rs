@@ -5,7 +5,7 @@ use super::subscribe::over_limit;
 use crate::config::Limit;
 use crate::log::{self, Proof};
 use crate::metrics;
-use crate::net::{ConnId, Control, Request, message};
+use crate::net::{ConnId, Links, Request, message};
 use crate::q::error::QError;
 use crate::queue::journal::Record;
 use crate::queue::{Action, Date, Event, Handle, Kind, Params, Refusal, Subscription, UpdateIndex, Window};
@@ -86,19 +86,19 @@ impl Plant {
         }
     }
 
-    pub fn queue_tick(&mut self, ctl: &mut Control) {
+    pub fn queue_tick(&mut self, ctl: &mut dyn Links) {
         self.step_queue(Event::Tick, None, ctl);
     }
 
     /// Feeds a member of a queue from an update of this day on.
-    pub(super) fn feed_from(&mut self, conn: ConnId, first: u64, ctl: &mut Control) {
+    pub(super) fn feed_from(&mut self, conn: ConnId, first: u64, ctl: &mut dyn Links) {
         let Some(member) = self.members.get(&conn) else { return };
         let key = self.key_of_member(member, compresses(conn, ctl));
         match self.feed.start_from(conn, key, first) {
             Ok(()) => self.writable(conn, ctl),
             Err(error) => {
                 let error = over_limit(error);
-                ctl.close(conn, error.detail);
+                ctl.close(conn, &error.detail);
             }
         }
     }
@@ -136,7 +136,7 @@ impl Plant {
         self.sorted.iter().copied().filter(|table| wanted.contains(table)).collect()
     }
 
-    pub(super) fn leave_queue(&mut self, conn: ConnId, ctl: &mut Control) {
+    pub(super) fn leave_queue(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         self.waiting_told.remove(&conn);
         if self.members.remove(&conn).is_some() {
             self.proofs.forget(handle(conn));
@@ -145,7 +145,7 @@ impl Plant {
     }
 
     /// Steps the queue and does what it says. Answers why it refused, if it did.
-    pub(super) fn step_queue(&mut self, event: Event, request: Option<Request>, ctl: &mut Control) -> Option<QError> {
+    pub(super) fn step_queue(&mut self, event: Event, request: Option<Request>, ctl: &mut dyn Links) -> Option<QError> {
         self.settle(ctl);
         self.step_queue_at(event, UpdateIndex(self.feed.tip().index), request, ctl)
     }
@@ -155,7 +155,7 @@ impl Plant {
         event: Event,
         tip: UpdateIndex,
         request: Option<Request>,
-        ctl: &mut Control,
+        ctl: &mut dyn Links,
     ) -> Option<QError> {
         let actions = self.queue.step(event, tip, clock::utc_now_ns());
         let mut refused = None;
@@ -167,8 +167,8 @@ impl Plant {
         refused
     }
 
-    fn act(&mut self, action: Action, request: Option<Request>, ctl: &mut Control) -> Option<QError> {
-        let to = |handle: Handle, ctl: &Control| ctl.by_handle(handle.0);
+    fn act(&mut self, action: Action, request: Option<Request>, ctl: &mut dyn Links) -> Option<QError> {
+        let to = |handle: Handle, ctl: &dyn Links| ctl.by_handle(handle.0);
         match action {
             Action::Journal(record) => self.write_journal(&record),
             Action::Refused { reason, .. } => {
@@ -230,7 +230,7 @@ impl Plant {
         None
     }
 
-    fn joined(&mut self, conn: ConnId, drop: bool, request: Option<Request>, ctl: &mut Control) {
+    fn joined(&mut self, conn: ConnId, drop: bool, request: Option<Request>, ctl: &mut dyn Links) {
         let chosen = self.members.get(&conn).map(|member| self.tables_of(&member.subscription)).unwrap_or_default();
         let log = self.log_handle();
         let answer = message::message(MessageKind::Response, |writer| {
@@ -245,7 +245,7 @@ impl Plant {
         }
     }
 
-    fn make_live(&mut self, conn: ConnId, first: UpdateIndex, ctl: &mut Control) {
+    fn make_live(&mut self, conn: ConnId, first: UpdateIndex, ctl: &mut dyn Links) {
         let Some(member) = self.members.get(&conn).cloned() else { return };
         self.show_subscribed(conn);
         self.make_readable(conn, ctl);
@@ -276,7 +276,7 @@ impl Plant {
     }
 
     /// What was logged can be seen where this peer reads it.
-    fn make_readable(&mut self, conn: ConnId, ctl: &mut Control) {
+    fn make_readable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let local = ctl.peer(conn).is_some_and(|peer| peer.local);
         let Some(log) = &mut self.log else { return };
         if let Err(error) = log.announce(!local) {
@@ -310,7 +310,7 @@ impl Plant {
         Ok(())
     }
 
-    pub(super) fn check_proof(&mut self, key: &ProofKey, ctl: &mut Control) {
+    pub(super) fn check_proof(&mut self, key: &ProofKey, ctl: &mut dyn Links) {
         let Some(held) = self.proofs.take(key) else { return };
         let (of, date, window) = *key;
         let Some(subscriber) = self.queue.by_handle(of) else { return };
@@ -331,7 +331,7 @@ impl Plant {
         date: Date,
         spec: Arc<LaneSpec>,
         question: Question,
-        ctl: &mut Control,
+        ctl: &mut dyn Links,
     ) {
         if let Some(Err(error)) = self.log.as_mut().map(crate::log::LogWriter::flush) {
             return self.fail(&error, ctl);
@@ -341,7 +341,7 @@ impl Plant {
         }
     }
 
-    pub(super) fn verified(&mut self, done: Done, ctl: &mut Control) {
+    pub(super) fn verified(&mut self, done: Done, ctl: &mut dyn Links) {
         let Done { handle, date, answer } = done;
         match answer {
             Ok(Answer::Proof { window, difference }) => {
@@ -368,6 +368,6 @@ impl Plant {
 }
 
 /// Whether kdb+ would compress what it sends there.
-pub(super) fn compresses(conn: ConnId, ctl: &Control) -> bool {
+pub(super) fn compresses(conn: ConnId, ctl: &dyn Links) -> bool {
     ctl.peer(conn).is_some_and(|peer| !peer.local && peer.capability > 0)
 }

@@ -2,7 +2,7 @@
 
 use super::Plant;
 use crate::log;
-use crate::net::Control;
+use crate::net::Links;
 use crate::queue::{Event as QueueEvent, State, UpdateIndex};
 use crate::tick::clock;
 use crate::tick::core::batch::Batch;
@@ -12,18 +12,18 @@ use crate::tick::messages;
 
 impl Plant {
     /// `.u.endofday`: the day ends now.
-    pub fn end_of_day(&mut self, ctl: &mut Control) {
+    pub fn end_of_day(&mut self, ctl: &mut dyn Links) {
         self.drive_day(Event::Manual, ctl);
     }
 
     /// Takes the day's machine as far as it goes.
-    pub(super) fn drive_day(&mut self, mut event: Event, ctl: &mut Control) {
+    pub(super) fn drive_day(&mut self, mut event: Event, ctl: &mut dyn Links) {
         while let Some(action) = self.day.step(event, self.utc_ns) {
             event = if self.carry_out_day(action, ctl) { Event::Done } else { Event::Failed };
         }
     }
 
-    fn carry_out_day(&mut self, action: Action, ctl: &mut Control) -> bool {
+    fn carry_out_day(&mut self, action: Action, ctl: &mut dyn Links) -> bool {
         match action {
             Action::Flush { from, to, days_left_out } => {
                 ::log::info!("the day {from} ends after {} updates", self.batch.tip());
@@ -81,7 +81,7 @@ impl Plant {
     }
 
     /// Live nodes that have not said yet where to feed them from.
-    fn live_but_not_fed(&self, ctl: &Control) -> Vec<crate::net::ConnId> {
+    fn live_but_not_fed(&self, ctl: &dyn Links) -> Vec<crate::net::ConnId> {
         let live = self.queue.subscribers().iter().filter(|subscriber| subscriber.state == State::Live);
         let conns = live.filter_map(|subscriber| ctl.by_handle(subscriber.handle?.0));
         conns
@@ -93,7 +93,7 @@ impl Plant {
     }
 
     /// `.u.end[date]` called by a client: tells everyone who is subscribed, as u.q does; the day does not roll.
-    pub fn send_end(&mut self, date: i32, ctl: &mut Control) {
+    pub fn send_end(&mut self, date: i32, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
         let end = messages::end(date);
         let subscribers: Vec<_> = self.feed.subscribers().collect();

@@ -5,7 +5,7 @@ use super::arguments::{handle_argument, name, symbols};
 use super::queue::compresses;
 use crate::config::Limit;
 use crate::metrics;
-use crate::net::{ConnId, Control};
+use crate::net::{ConnId, Links};
 use crate::q::error::QError;
 use crate::tick::core::schema::Form;
 use crate::tick::feed::FeedError;
@@ -31,7 +31,7 @@ impl Plant {
         args: &[View<'_>],
         conn: ConnId,
         writer: &mut Writer<'_>,
-        ctl: &mut Control,
+        ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         let (table, wanted) = self.table_and_symbols(args)?;
         self.settle(ctl);
@@ -57,7 +57,7 @@ impl Plant {
         args: &[View<'_>],
         conn: ConnId,
         writer: &mut Writer<'_>,
-        ctl: &mut Control,
+        ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         let (table, wanted) = self.table_and_symbols(args)?;
         let table = table.ok_or(QError::with("type", ".u.add takes the name of a table"))?;
@@ -72,7 +72,7 @@ impl Plant {
     ///
     /// # Errors
     /// An unknown table is signalled by its name.
-    pub fn del(&mut self, args: &[View<'_>], ctl: &mut Control) -> Result<(), QError> {
+    pub fn del(&mut self, args: &[View<'_>], ctl: &mut dyn Links) -> Result<(), QError> {
         let (table, _) = self.table_and_symbols(args.get(..1).unwrap_or_default())?;
         let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;
         let Some(conn) = ctl.by_handle(of) else { return Ok(()) };
@@ -92,7 +92,7 @@ impl Plant {
     }
 
     /// The feed of a connection follows what `.u.w` says of it.
-    fn subscribed(&mut self, conn: ConnId, ctl: &Control) -> Result<(), QError> {
+    fn subscribed(&mut self, conn: ConnId, ctl: &dyn Links) -> Result<(), QError> {
         let form = self.members.get(&conn).map_or(Form::Table, |member| member.form);
         // Subscribers of a queue are told update by update, so that they can count them.
         let merged = self.merge.is_some() && !self.members.contains_key(&conn);

@@ -1,0 +1,91 @@
+//! What a service does with connections, as a trait: the loop's [`Control`], or a simulated network.
+
+use super::control::{Control, Request};
+use super::peer::{ConnId, Peer};
+use crate::config::Limit;
+use crate::metrics::Snapshot;
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+
+/// The connections, as a service sees them. What each call means is said at [`Control`].
+pub trait Links {
+    fn peer(&self, conn: ConnId) -> Option<&Peer>;
+    fn by_handle(&self, handle: i32) -> Option<ConnId>;
+    fn request(&self) -> Option<Request>;
+    fn send(&mut self, conn: ConnId, messages: Bytes);
+    fn reply(&mut self, request: Request, message: Bytes);
+    fn close(&mut self, conn: ConnId, reason: &str);
+    fn pause(&mut self, conn: ConnId);
+    fn resume(&mut self, conn: ConnId);
+    fn outbox_bytes(&self, conn: ConnId) -> usize;
+    fn outboxes_bytes(&self) -> usize;
+    fn notify_below(&mut self, conn: ConnId, bytes: usize);
+    fn end_after_silence(&mut self, conn: ConnId, most: Duration);
+    /// When this turn began.
+    fn now(&self) -> Instant;
+    /// Ends the process after this turn.
+    fn stop(&mut self);
+    fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>);
+}
+
+impl Links for Control {
+    fn peer(&self, conn: ConnId) -> Option<&Peer> {
+        Control::peer(self, conn)
+    }
+
+    fn by_handle(&self, handle: i32) -> Option<ConnId> {
+        Control::by_handle(self, handle)
+    }
+
+    fn request(&self) -> Option<Request> {
+        Control::request(self)
+    }
+
+    fn send(&mut self, conn: ConnId, messages: Bytes) {
+        Control::send(self, conn, messages);
+    }
+
+    fn reply(&mut self, request: Request, message: Bytes) {
+        Control::reply(self, request, message);
+    }
+
+    fn close(&mut self, conn: ConnId, reason: &str) {
+        Control::close(self, conn, reason);
+    }
+
+    fn pause(&mut self, conn: ConnId) {
+        Control::pause(self, conn);
+    }
+
+    fn resume(&mut self, conn: ConnId) {
+        Control::resume(self, conn);
+    }
+
+    fn outbox_bytes(&self, conn: ConnId) -> usize {
+        Control::outbox_bytes(self, conn)
+    }
+
+    fn outboxes_bytes(&self) -> usize {
+        Control::outboxes_bytes(self)
+    }
+
+    fn notify_below(&mut self, conn: ConnId, bytes: usize) {
+        Control::notify_below(self, conn, bytes);
+    }
+
+    fn end_after_silence(&mut self, conn: ConnId, most: Duration) {
+        Control::end_after_silence(self, conn, most);
+    }
+
+    fn now(&self) -> Instant {
+        Control::now(self)
+    }
+
+    fn stop(&mut self) {
+        Control::stop(self);
+    }
+
+    fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>) {
+        Control::put_metrics(self, snapshot, used);
+    }
+}

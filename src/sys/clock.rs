@@ -1,0 +1,84 @@
+//! The time, as all of this program asks for it: the system's, unless a simulated world gives the thread its own.
+//!
+//! A world that runs on one thread sets the thread's time before it calls into a host's code. Threads of production have none of
+//! their own, and pay one look at a flag.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The time of a simulated host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Virtual {
+    /// Since the world began, never less than it was.
+    pub elapsed: Duration,
+    /// What the host's wall clock shows, from 1970. It may jump.
+    pub wall: Duration,
+}
+
+thread_local! {
+    static OWN: Cell<Option<Virtual>> = const { Cell::new(None) };
+}
+
+/// Where virtual time begins: an instant cannot be made from a number.
+static BEGIN: OnceLock<Instant> = OnceLock::new();
+
+/// Gives this thread a time of its own, or takes it away.
+pub fn set_virtual(time: Option<Virtual>) {
+    OWN.set(time);
+}
+
+/// The thread's own time, if it has one.
+pub fn virtual_time() -> Option<Virtual> {
+    OWN.get()
+}
+
+/// As [`Instant::now`].
+pub fn now() -> Instant {
+    match OWN.get() {
+        None => Instant::now(),
+        Some(own) => {
+            let begin = *BEGIN.get_or_init(Instant::now);
+            begin.checked_add(own.elapsed).unwrap_or(begin)
+        }
+    }
+}
+
+/// As [`Instant::elapsed`].
+pub fn since(earlier: Instant) -> Duration {
+    now().saturating_duration_since(earlier)
+}
+
+/// What the wall clock shows, from 1970.01.01 UTC.
+pub fn wall() -> Duration {
+    match OWN.get() {
+        None => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        Some(own) => own.wall,
+    }
+}
+
+/// As [`std::thread::sleep`]; virtual time passes at once.
+pub fn sleep(time: Duration) {
+    match OWN.get() {
+        None => std::thread::sleep(time),
+        Some(own) => {
+            OWN.set(Some(Virtual { elapsed: own.elapsed.saturating_add(time), wall: own.wall.saturating_add(time) }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_time_passes_only_as_it_is_told() {
+        let second = Duration::from_secs(1);
+        set_virtual(Some(Virtual { elapsed: second, wall: Duration::from_secs(1000) }));
+        let begin = now();
+        sleep(second);
+        assert_eq!((since(begin), wall()), (second, Duration::from_secs(1001)));
+        set_virtual(None);
+        assert!(wall() > Duration::from_secs(1001));
+    }
+}
