@@ -28,6 +28,17 @@ pub struct Request {
     number: u64,
 }
 
+impl Request {
+    /// The question of this number on its connection.
+    pub const fn new(conn: ConnId, number: u64) -> Request {
+        Request { conn, number }
+    }
+
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+}
+
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,

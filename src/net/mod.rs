@@ -31,3 +31,4 @@ pub use listener::Listeners;
 pub use notify::{Heart, Notifier};
 pub use peer::{CloseReason, ConnId, Peer};
 pub use reactor::{NetLimits, Parts, Reactor, Service};
+pub use replies::Replies;

@@ -15,6 +15,11 @@ pub struct ConnId {
 const FIRST_HANDLE: i32 = 5;
 
 impl ConnId {
+    /// For a network that is not this module's; here the slots give them out.
+    pub const fn new(slot: u32, generation: u32) -> ConnId {
+        ConnId { slot, generation }
+    }
+
     /// The handle that q users see (`.z.w`): small, and given to a later connection when this one is closed.
     pub fn handle(self) -> i32 {
         i32::try_from(self.slot).unwrap_or(i32::MAX).saturating_add(FIRST_HANDLE)

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Questions of one connection that have not been answered, or whose answer waits for an earlier one.
 #[derive(Debug, Default)]
-pub(super) struct Replies {
+pub struct Replies {
     /// Number of the question at the front.
     first: u64,
     waiting: VecDeque<Option<Bytes>>,
@@ -13,14 +13,14 @@ pub(super) struct Replies {
 
 impl Replies {
     /// A question has come: its number.
-    pub(super) fn ask(&mut self) -> u64 {
+    pub fn ask(&mut self) -> u64 {
         let number = self.first.saturating_add(self.waiting.len() as u64);
         self.waiting.push_back(None);
         number
     }
 
     /// The answer to question `number`; a second one is dropped. Hands over every answer whose turn it is.
-    pub(super) fn answer(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
+    pub fn answer(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
         let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
         if let Some(slot) = place.and_then(|place| self.waiting.get_mut(place)).filter(|slot| slot.is_none()) {
             *slot = Some(answer);
@@ -34,7 +34,7 @@ impl Replies {
     }
 
     /// Questions without an answer sent.
-    pub(super) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.waiting.len()
     }
 }
