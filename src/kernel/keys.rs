@@ -62,16 +62,27 @@ pub fn groups_dense(items: impl ExactSizeIterator<Item = u32>, limit: usize) -> 
     out
 }
 
+/// The items of each of `count` groups, in order; `ids` says the group of each item.
+pub fn members(ids: &[u32], count: usize) -> Vec<Vec<u32>> {
+    let mut sizes = vec![0usize; count];
+    for id in ids {
+        if let Some(size) = sizes.get_mut(*id as usize) {
+            *size += 1;
+        }
+    }
+    let mut out: Vec<Vec<u32>> = sizes.into_iter().map(Vec::with_capacity).collect();
+    for (i, id) in ids.iter().enumerate() {
+        if let Some(group) = out.get_mut(*id as usize) {
+            group.push(i as u32);
+        }
+    }
+    out
+}
+
 impl Groups {
     /// The items of each group, in order.
     pub fn members(&self) -> Vec<Vec<u32>> {
-        let mut out = vec![Vec::new(); self.firsts.len()];
-        for (i, id) in self.ids.iter().enumerate() {
-            if let Some(group) = out.get_mut(*id as usize) {
-                group.push(i as u32);
-            }
-        }
-        out
+        members(&self.ids, self.firsts.len())
     }
 
     /// Groups of pairs: items are together where both sides have them together.

@@ -6,8 +6,15 @@
 use super::num::Num;
 use std::ops::Range;
 
-/// Rows below which one thread is faster than two.
-const PARALLEL_ROWS: usize = 1 << 18;
+/// Rows of a section where there are few groups.
+const SECTION_ROWS: usize = 1 << 18;
+
+/// How many rows are taken in by one state before it is merged into that of the rows before. It depends on nothing but
+/// the number of groups, so that sums of floats are the same on any number of threads.
+pub fn section_rows(groups: usize) -> usize {
+    // Merging touches every group once: it must stay cheap beside taking in the rows.
+    groups.saturating_mul(8).max(SECTION_ROWS)
+}
 
 /// State per group of an aggregate.
 pub trait Partial: Sized + Send {
@@ -21,42 +28,6 @@ pub trait Partial: Sized + Send {
     /// Takes in what `later` has seen of rows behind these.
     fn merge(&mut self, later: Self);
     fn finish(self) -> Self::Output;
-}
-
-/// Runs a partial over all rows, on several threads where there are enough of them.
-pub fn run<P: Partial>(make: impl Fn() -> P, input: P::Input<'_>, count: usize, groups: Option<&[u32]>) -> P::Output {
-    let threads =
-        if count < PARALLEL_ROWS { 1 } else { std::thread::available_parallelism().map_or(1, |n| n.get()).min(8) };
-    over_parts(make, input, count, groups, threads).finish()
-}
-
-/// The merged state of `parts` equal parts of the rows.
-pub fn over_parts<P: Partial>(
-    make: impl Fn() -> P,
-    input: P::Input<'_>,
-    count: usize,
-    groups: Option<&[u32]>,
-    parts: usize,
-) -> P {
-    let mut first = make();
-    if parts < 2 {
-        first.update(input, 0..count, groups);
-        return first;
-    }
-    let size = count.div_ceil(parts).max(1);
-    let mut states: Vec<(P, Range<usize>)> =
-        (1..parts).map(|p| (make(), (p * size).min(count)..((p + 1) * size).min(count))).collect();
-    std::thread::scope(|scope| {
-        for (state, rows) in &mut states {
-            let rows = rows.clone();
-            scope.spawn(move || state.update(input, rows, groups));
-        }
-        first.update(input, 0..size.min(count), groups);
-    });
-    for (later, _) in states {
-        first.merge(later);
-    }
-    first
 }
 
 /// Calls `f` with each row and its group's state.
@@ -187,28 +158,35 @@ impl<T: Num> Partial for Extremes<T> {
 }
 
 /// First and last row per group; `u32::MAX` where a group has none.
-pub struct Ends(Vec<(u32, u32)>);
+pub struct Ends {
+    ends: Vec<(u32, u32)>,
+    first_row: u32,
+}
 
 impl Ends {
-    pub fn new(groups: usize) -> Ends {
-        Ends(vec![(u32::MAX, u32::MAX); groups])
+    /// Rows are counted from `first_row`.
+    pub fn new(groups: usize, first_row: u32) -> Ends {
+        Ends { ends: vec![(u32::MAX, u32::MAX); groups], first_row }
     }
 }
 
 impl Partial for Ends {
-    type Input<'a> = ();
+    /// How far the first of the rows lies behind the first that this state saw.
+    type Input<'a> = usize;
     type Output = Vec<(u32, u32)>;
 
-    fn update(&mut self, (): (), rows: Range<usize>, groups: Option<&[u32]>) {
-        each(&mut self.0, rows, groups, |(first, last), row| {
+    fn update(&mut self, place: usize, rows: Range<usize>, groups: Option<&[u32]>) {
+        let start = self.first_row.wrapping_add(place as u32);
+        each(&mut self.ends, rows, groups, |(first, last), row| {
+            let row = start.wrapping_add(row as u32);
             if *first == u32::MAX {
-                *first = row as u32;
+                *first = row;
             }
-            *last = row as u32;
+            *last = row;
         });
     }
     fn merge(&mut self, later: Ends) {
-        for ((first, last), (later_first, later_last)) in self.0.iter_mut().zip(later.0) {
+        for ((first, last), (later_first, later_last)) in self.ends.iter_mut().zip(later.ends) {
             if *first == u32::MAX {
                 *first = later_first;
             }
@@ -218,6 +196,40 @@ impl Partial for Ends {
         }
     }
     fn finish(self) -> Vec<(u32, u32)> {
+        self.ends
+    }
+}
+
+/// Sum and count of what is not null, per group.
+pub struct Means(Vec<(f64, f64)>);
+
+impl Means {
+    pub fn new(groups: usize) -> Means {
+        Means(vec![(0.0, 0.0); groups])
+    }
+}
+
+impl Partial for Means {
+    type Input<'a> = &'a [f64];
+    /// Sums and counts.
+    type Output = Vec<(f64, f64)>;
+
+    fn update(&mut self, input: &[f64], rows: Range<usize>, groups: Option<&[u32]>) {
+        each(&mut self.0, rows, groups, |(sum, count), row| {
+            let x = item(input, row);
+            if !x.is_null() {
+                *sum += x;
+                *count += 1.0;
+            }
+        });
+    }
+    fn merge(&mut self, later: Means) {
+        for (a, b) in self.0.iter_mut().zip(later.0) {
+            a.0 += b.0;
+            a.1 += b.1;
+        }
+    }
+    fn finish(self) -> Vec<(f64, f64)> {
         self.0
     }
 }

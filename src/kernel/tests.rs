@@ -2,7 +2,7 @@
 
 use super::keys::{groups, groups_dense, positions};
 use super::num::{Int, Num, float_equal};
-use super::partial::{Counts, Ends, Extremes, Moments, Partial, Sums, Weighted, over_parts};
+use super::partial::{Counts, Ends, Extremes, Means, Moments, Partial, Sums, Weighted};
 use super::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
 use proptest::prelude::*;
 
@@ -33,6 +33,24 @@ fn grouped() -> impl Strategy<Value = (Vec<(i64, u32)>, usize)> {
 
 fn same(x: f64, y: f64) -> bool {
     x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()).max(1.0)
+}
+
+/// The state of all rows, taken in by `parts` sections.
+fn over_parts<P: Partial>(
+    make: impl Fn(u32) -> P,
+    input: P::Input<'_>,
+    count: usize,
+    groups: Option<&[u32]>,
+    parts: usize,
+) -> P {
+    let mut all = make(0);
+    let size = count.div_ceil(parts).max(1);
+    for start in (0..count).step_by(size) {
+        let mut state = make(0);
+        state.update(input, start..(start + size).min(count), groups);
+        all.merge(state);
+    }
+    all
 }
 
 proptest! {
@@ -110,11 +128,11 @@ proptest! {
     fn partials_merge_to_what_one_pass_gives((rows, parts) in grouped()) {
         let (x, ids): (Vec<i64>, Vec<u32>) = rows.iter().copied().unzip();
         let of = |g: u32| rows.iter().filter(move |(x, group)| *group == g && !x.is_null()).map(|(x, _)| *x);
-        let sums = over_parts(|| Sums::new(5, 0i64), &x[..], x.len(), Some(&ids), parts).finish();
-        let least = over_parts(|| Extremes::new(5, false), &x[..], x.len(), Some(&ids), parts).finish();
-        let most = over_parts(|| Extremes::new(5, true), &x[..], x.len(), Some(&ids), parts).finish();
-        let counts = over_parts(|| Counts::new(5), (), x.len(), Some(&ids), parts).finish();
-        let ends = over_parts(|| Ends::new(5), (), x.len(), Some(&ids), parts).finish();
+        let sums = over_parts(|_| Sums::new(5, 0i64), &x[..], x.len(), Some(&ids), parts).finish();
+        let least = over_parts(|_| Extremes::new(5, false), &x[..], x.len(), Some(&ids), parts).finish();
+        let most = over_parts(|_| Extremes::new(5, true), &x[..], x.len(), Some(&ids), parts).finish();
+        let counts = over_parts(|_| Counts::new(5), (), x.len(), Some(&ids), parts).finish();
+        let ends = over_parts(|first| Ends::new(5, first), 0, x.len(), Some(&ids), parts).finish();
         for g in 0..5u32 {
             let i = g as usize;
             // A sum that runs through the null of its type is q's own business; the others are plain.
@@ -139,10 +157,13 @@ proptest! {
         let n = kept.len() as f64;
         let mean = kept.iter().map(|k| k.0).sum::<f64>() / n;
         let variance = kept.iter().map(|k| (k.0 - mean).powi(2)).sum::<f64>() / n;
-        let moments = over_parts(|| Moments::new(1), &x[..], x.len(), None, parts).finish();
+        let moments = over_parts(|_| Moments::new(1), &x[..], x.len(), None, parts).finish();
         prop_assert!(same(moments[0].average(), mean));
         prop_assert!(same(moments[0].variance(false), variance));
-        let weighted = over_parts(|| Weighted::new(1), (&w[..], &x[..]), x.len(), None, parts).finish();
+        let means = over_parts(|_| Means::new(1), &x[..], x.len(), None, parts).finish();
+        prop_assert!(same(means[0].0, kept.iter().map(|k| k.0).sum()));
+        prop_assert_eq!(means[0].1, n);
+        let weighted = over_parts(|_| Weighted::new(1), (&w[..], &x[..]), x.len(), None, parts).finish();
         prop_assert!(same(weighted[0].0, kept.iter().map(|k| k.0 * k.1).sum()));
         prop_assert!(same(weighted[0].1, kept.iter().map(|k| k.1).sum()));
     }

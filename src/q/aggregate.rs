@@ -2,10 +2,16 @@
 
 use super::arith::floats;
 use super::error::QError;
-use super::prims;
-use crate::kernel::num::Num;
-use crate::kernel::partial::{Counts, Ends, Extremes, Moments, Partial, Sums, Weighted, run};
+use super::limits::Allowance;
+use super::rowwise::RowWise;
+use super::{prims, sections};
+use crate::kernel::num::{Int, Num};
+use crate::kernel::partial::{Counts, Ends, Extremes, Means, Moment, Moments, Partial, Sums, Weighted, section_rows};
 use crate::table::{Element, Items, Raw, Value};
+use std::ops::Range;
+
+/// Rows whose expressions are evaluated at once: what they make stays in the processor's cache.
+const BLOCK_ROWS: usize = 1 << 13;
 
 /// An aggregate that has a partial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +30,18 @@ pub(super) enum Aggregate {
     /// Two arguments: weights and items.
     WeightedAvg,
     WeightedSum,
+}
+
+impl Aggregate {
+    /// How many arguments it has.
+    pub(super) fn arity(self) -> usize {
+        if matches!(self, Aggregate::WeightedAvg | Aggregate::WeightedSum) { 2 } else { 1 }
+    }
+
+    /// Whether it reads the items of its arguments, or only how many or which there are.
+    pub(super) fn reads(self) -> bool {
+        !matches!(self, Aggregate::Count | Aggregate::First | Aggregate::Last)
+    }
 }
 
 /// The aggregate of a primitive.
@@ -54,128 +72,264 @@ pub(super) struct Grouping<'a> {
     pub groups: usize,
 }
 
-/// One item per group. `Ok(None)` where this kind of column has no kernel for it.
-pub(super) fn grouped(
-    aggregate: Aggregate,
-    arguments: &[Items],
-    rows: usize,
-    by: Grouping,
-) -> Result<Option<Items>, QError> {
-    let (ids, n) = (by.ids, by.groups);
-    let Some(x) = arguments.last() else { return Ok(None) };
-    if matches!(x, Items::List(_)) && !matches!(aggregate, Aggregate::Count | Aggregate::First | Aggregate::Last) {
-        return Ok(None);
-    }
-    Ok(match aggregate {
-        Aggregate::Count => Some(Items::Long(run(|| Counts::new(n), (), rows, ids).into())),
-        Aggregate::First | Aggregate::Last => {
-            let ends = if ids.is_none() {
-                vec![if rows == 0 { (u32::MAX, u32::MAX) } else { (0, (rows - 1) as u32) }]
-            } else {
-                run(|| Ends::new(n), (), rows, ids)
-            };
-            let first = aggregate == Aggregate::First;
-            let picked: Vec<u32> = ends.iter().map(|e| if first { e.0 } else { e.1 }).collect();
-            Some(x.gather(&picked))
-        }
-        Aggregate::Sum => sums(x, rows, by)?,
-        Aggregate::Min => extremes(x, rows, by, false),
-        Aggregate::Max => extremes(x, rows, by, true),
-        Aggregate::Avg => {
-            let f = floats(x)?;
-            let moments = sums_and_counts(&f, rows, by);
-            Some(Items::Float(moments.iter().map(|(sum, count)| sum / count).collect()))
-        }
-        Aggregate::Var { sample, root } => {
-            let f = floats(x)?;
-            let moments = run(|| Moments::new(n), &f[..], rows, ids);
-            let spread = |m: &crate::kernel::partial::Moment| {
-                let v = m.variance(sample);
-                if root { v.sqrt() } else { v }
-            };
-            Some(Items::Float(moments.iter().map(spread).collect()))
-        }
-        Aggregate::WeightedAvg | Aggregate::WeightedSum => {
-            let [w, x] = arguments else { return Ok(None) };
-            if matches!(w, Items::List(_)) {
-                return Ok(None);
-            }
-            let (weights, items) = (floats(w)?, floats(x)?);
-            let pairs = run(|| Weighted::new(n), (&weights[..], &items[..]), rows, ids);
-            let average = aggregate == Aggregate::WeightedAvg;
-            Some(Items::Float(pairs.iter().map(|(p, w)| if average { p / w } else { *p }).collect()))
-        }
-    })
+/// An aggregate of some of several expressions, by their places.
+pub(super) struct Request {
+    pub aggregate: Aggregate,
+    pub arguments: Vec<usize>,
 }
 
-/// Sum and count of what is not null, per group; one pass.
-fn sums_and_counts(f: &[f64], rows: usize, by: Grouping) -> Vec<(f64, f64)> {
-    struct Both(Vec<(f64, f64)>);
-    impl Partial for Both {
-        type Input<'a> = &'a [f64];
-        type Output = Vec<(f64, f64)>;
-        fn update(&mut self, input: &[f64], rows: std::ops::Range<usize>, groups: Option<&[u32]>) {
-            let start = rows.start;
-            for (i, x) in input.get(rows).unwrap_or_default().iter().enumerate() {
-                let group = groups.map_or(0, |g| g.get(start + i).copied().unwrap_or(0));
-                if let Some(state) = self.0.get_mut(group as usize)
-                    && !x.is_nan()
-                {
-                    state.0 += x;
-                    state.1 += 1.0;
+/// Spread as q has it: over the population or a sample, as variance or its root.
+fn spread(moment: &Moment, sample: bool, root: bool) -> f64 {
+    let variance = moment.variance(sample);
+    if root { variance.sqrt() } else { variance }
+}
+
+/// The running state of a request, by what its argument is made of.
+enum State {
+    Counts(Counts),
+    Ends(Ends),
+    Longs(Sums<i64>),
+    Ints(Sums<i32>),
+    Floats(Sums<f64>),
+    Reals(Sums<f32>),
+    ExtremeLongs(Extremes<i64>),
+    ExtremeInts(Extremes<i32>),
+    ExtremeShorts(Extremes<i16>),
+    ExtremeBytes(Extremes<u8>),
+    ExtremeFloats(Extremes<f64>),
+    ExtremeReals(Extremes<f32>),
+    Means(Means),
+    Moments(Moments),
+    Weighted(Weighted),
+}
+
+fn type_error() -> QError {
+    QError::named("type")
+}
+
+/// Runs `f` on the items as floats, without a copy where they are.
+fn with_floats<R>(items: &Items, f: impl FnOnce(&[f64]) -> R) -> Result<R, QError> {
+    match items.raw() {
+        Raw::F64(v) => Ok(f(v)),
+        _ => floats(items).map(|v| f(&v)),
+    }
+}
+
+impl State {
+    /// `samples` are the arguments, of any length. `Ok(None)` where this kind of argument has no kernel.
+    fn new(aggregate: Aggregate, samples: &[&Items], groups: usize, first_row: usize) -> Result<Option<State>, QError> {
+        let Some(x) = samples.last() else { return Ok(None) };
+        if aggregate.reads() && samples.iter().any(|s| matches!(s, Items::List(_))) {
+            return Ok(None);
+        }
+        Ok(Some(match aggregate {
+            Aggregate::Count => State::Counts(Counts::new(groups)),
+            Aggregate::First | Aggregate::Last => State::Ends(Ends::new(groups, first_row as u32)),
+            Aggregate::Sum => match x.raw() {
+                Raw::I32(_) if x.type_number() == 6 => State::Ints(Sums::new(groups, 0)),
+                Raw::F64(_) => State::Floats(Sums::new(groups, 0.0)),
+                Raw::F32(_) => State::Reals(Sums::new(groups, 0.0)),
+                Raw::U8(_) if x.type_number() == 10 => return Err(type_error()),
+                Raw::U8(_) | Raw::I16(_) | Raw::I32(_) | Raw::I64(_) => State::Longs(Sums::new(groups, 0)),
+                _ => return Err(type_error()),
+            },
+            Aggregate::Min | Aggregate::Max => {
+                let greatest = aggregate == Aggregate::Max;
+                match x.raw() {
+                    Raw::I64(_) => State::ExtremeLongs(Extremes::new(groups, greatest)),
+                    Raw::I32(_) => State::ExtremeInts(Extremes::new(groups, greatest)),
+                    Raw::I16(_) => State::ExtremeShorts(Extremes::new(groups, greatest)),
+                    Raw::U8(_) => State::ExtremeBytes(Extremes::new(groups, greatest)),
+                    Raw::F64(_) => State::ExtremeFloats(Extremes::new(groups, greatest)),
+                    Raw::F32(_) => State::ExtremeReals(Extremes::new(groups, greatest)),
+                    _ => return Ok(None),
                 }
             }
+            Aggregate::Avg => with_floats(x, |_| State::Means(Means::new(groups)))?,
+            Aggregate::Var { .. } => with_floats(x, |_| State::Moments(Moments::new(groups)))?,
+            Aggregate::WeightedAvg | Aggregate::WeightedSum => {
+                let [w, x] = samples else { return Ok(None) };
+                with_floats(w, |_| ())?;
+                with_floats(x, |_| State::Weighted(Weighted::new(groups)))?
+            }
+        }))
+    }
+
+    /// Takes in a block of rows; `place` is that of its first row in its section.
+    fn update(&mut self, arguments: &[&Items], place: usize, rows: usize, ids: Option<&[u32]>) -> Result<(), QError> {
+        fn widened<T: Int>(items: &[T]) -> Vec<i64> {
+            items.iter().map(|i| i.to_long()).collect()
         }
-        fn merge(&mut self, later: Both) {
-            for (a, b) in self.0.iter_mut().zip(later.0) {
-                a.0 += b.0;
-                a.1 += b.1;
+        let all = 0..rows;
+        match (self, arguments.last().map(|x| x.raw())) {
+            (State::Counts(s), _) => s.update((), all, ids),
+            (State::Ends(s), _) => s.update(place, all, ids),
+            (State::Longs(s), Some(Raw::I64(v))) => s.update(v, all, ids),
+            (State::Longs(s), Some(Raw::I32(v))) => s.update(&widened(v), all, ids),
+            (State::Longs(s), Some(Raw::I16(v))) => s.update(&widened(v), all, ids),
+            (State::Longs(s), Some(Raw::U8(v))) => s.update(&widened(v), all, ids),
+            (State::Ints(s), Some(Raw::I32(v))) => s.update(v, all, ids),
+            (State::Floats(s), Some(Raw::F64(v))) => s.update(v, all, ids),
+            (State::Reals(s), Some(Raw::F32(v))) => s.update(v, all, ids),
+            (State::ExtremeLongs(s), Some(Raw::I64(v))) => s.update(v, all, ids),
+            (State::ExtremeInts(s), Some(Raw::I32(v))) => s.update(v, all, ids),
+            (State::ExtremeShorts(s), Some(Raw::I16(v))) => s.update(v, all, ids),
+            (State::ExtremeBytes(s), Some(Raw::U8(v))) => s.update(v, all, ids),
+            (State::ExtremeFloats(s), Some(Raw::F64(v))) => s.update(v, all, ids),
+            (State::ExtremeReals(s), Some(Raw::F32(v))) => s.update(v, all, ids),
+            (State::Means(s), Some(_)) => {
+                return with_floats(arguments.last().ok_or_else(type_error)?, |v| s.update(v, all, ids));
+            }
+            (State::Moments(s), Some(_)) => {
+                return with_floats(arguments.last().ok_or_else(type_error)?, |v| s.update(v, all, ids));
+            }
+            (State::Weighted(s), _) => {
+                let [w, x] = arguments else { return Err(type_error()) };
+                return with_floats(w, |w| with_floats(x, |x| s.update((w, x), all, ids)))?;
+            }
+            // What an expression gives does not change its type from one block to the next.
+            _ => return Err(type_error()),
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: State) {
+        match (self, later) {
+            (State::Counts(a), State::Counts(b)) => a.merge(b),
+            (State::Ends(a), State::Ends(b)) => a.merge(b),
+            (State::Longs(a), State::Longs(b)) => a.merge(b),
+            (State::Ints(a), State::Ints(b)) => a.merge(b),
+            (State::Floats(a), State::Floats(b)) => a.merge(b),
+            (State::Reals(a), State::Reals(b)) => a.merge(b),
+            (State::ExtremeLongs(a), State::ExtremeLongs(b)) => a.merge(b),
+            (State::ExtremeInts(a), State::ExtremeInts(b)) => a.merge(b),
+            (State::ExtremeShorts(a), State::ExtremeShorts(b)) => a.merge(b),
+            (State::ExtremeBytes(a), State::ExtremeBytes(b)) => a.merge(b),
+            (State::ExtremeFloats(a), State::ExtremeFloats(b)) => a.merge(b),
+            (State::ExtremeReals(a), State::ExtremeReals(b)) => a.merge(b),
+            (State::Means(a), State::Means(b)) => a.merge(b),
+            (State::Moments(a), State::Moments(b)) => a.merge(b),
+            (State::Weighted(a), State::Weighted(b)) => a.merge(b),
+            // Sections of one request have states of one kind.
+            _ => {}
+        }
+    }
+
+    /// One item per group. `x` is the last argument, of which first and last rows are taken; the others look at its type.
+    fn finish(self, aggregate: Aggregate, x: &RowWise, sample: &Items) -> Result<Items, QError> {
+        fn of<T: Num + Element>(sample: &Items, best: Extremes<T>) -> Items {
+            T::wrap(sample.type_number(), best.finish().into())
+        }
+        let number = sample.type_number();
+        Ok(match self {
+            State::Counts(s) => Items::Long(s.finish().into()),
+            State::Ends(s) => {
+                let first = aggregate == Aggregate::First;
+                let picked: Vec<u32> = s.finish().iter().map(|e| if first { e.0 } else { e.1 }).collect();
+                x.at(&picked)?
+            }
+            State::Longs(s) if matches!(number, 1 | 4 | 5) => Items::from_longs(6, s.finish()),
+            State::Longs(s) => Items::from_longs(if number == 20 { 7 } else { number }, s.finish()),
+            State::Ints(s) => Items::Int(s.finish().into()),
+            State::Floats(s) => f64::wrap(number, s.finish().into()),
+            State::Reals(s) => Items::Real(s.finish().into()),
+            State::ExtremeLongs(s) => of(sample, s),
+            State::ExtremeInts(s) => of(sample, s),
+            State::ExtremeShorts(s) => of(sample, s),
+            State::ExtremeBytes(s) => of(sample, s),
+            State::ExtremeFloats(s) => of(sample, s),
+            State::ExtremeReals(s) => of(sample, s),
+            State::Means(s) => Items::Float(s.finish().iter().map(|(sum, count)| sum / count).collect()),
+            State::Moments(s) => match aggregate {
+                Aggregate::Var { sample, root } => {
+                    Items::Float(s.finish().iter().map(|m| spread(m, sample, root)).collect())
+                }
+                _ => return Err(type_error()),
+            },
+            State::Weighted(s) => {
+                let average = aggregate == Aggregate::WeightedAvg;
+                Items::Float(s.finish().iter().map(|(p, w)| if average { p / w } else { *p }).collect())
+            }
+        })
+    }
+}
+
+/// For each request one item per group, all in one pass over the rows, by blocks. `Ok(None)` where one of them has no
+/// kernel for its arguments.
+pub(super) fn over(
+    allowance: &Allowance,
+    expressions: &[RowWise],
+    requests: &[Request],
+    rows: usize,
+    by: Grouping,
+) -> Result<Option<Vec<Items>>, QError> {
+    let samples: Vec<Items> = expressions.iter().map(|e| e.block(0..0)).collect::<Result<_, _>>()?;
+    let picked = |request: &Request, from: &[Items]| -> Vec<Items> {
+        request.arguments.iter().filter_map(|a| from.get(*a).cloned()).collect()
+    };
+    let states = |first_row: usize| -> Result<Option<Vec<State>>, QError> {
+        let mut states = Vec::with_capacity(requests.len());
+        for request in requests {
+            let arguments = picked(request, &samples);
+            let arguments: Vec<&Items> = arguments.iter().collect();
+            match State::new(request.aggregate, &arguments, by.groups, first_row)? {
+                Some(state) => states.push(state),
+                None => return Ok(None),
             }
         }
-        fn finish(self) -> Vec<(f64, f64)> {
-            self.0
+        Ok(Some(states))
+    };
+    let is_read: Vec<bool> = (0..expressions.len())
+        .map(|e| requests.iter().any(|r| r.aggregate.reads() && r.arguments.contains(&e)))
+        .collect();
+    if states(0)?.is_none() {
+        return Ok(None);
+    }
+    let section = |range: Range<usize>| -> Result<Vec<State>, QError> {
+        let mut states = states(range.start)?.unwrap_or_default();
+        for start in range.clone().step_by(BLOCK_ROWS) {
+            let block = start..(start + BLOCK_ROWS).min(range.end);
+            let mut values = Vec::with_capacity(expressions.len());
+            for ((expression, sample), read) in expressions.iter().zip(&samples).zip(&is_read) {
+                values.push(if *read { expression.block(block.clone())? } else { sample.clone() });
+            }
+            let ids = match by.ids {
+                Some(ids) => Some(ids.get(block.clone()).ok_or(QError::named("length"))?),
+                None => None,
+            };
+            for (state, request) in states.iter_mut().zip(requests) {
+                let mut arguments = [None, None];
+                for (slot, place) in arguments.iter_mut().zip(&request.arguments) {
+                    *slot = values.get(*place);
+                }
+                let given: &[&Items] = match &arguments {
+                    [Some(x), Some(y)] => &[*x, *y],
+                    [Some(x), _] => &[*x],
+                    _ => &[],
+                };
+                state.update(given, start - range.start, block.len(), ids)?;
+            }
         }
+        Ok(states)
+    };
+    let merge = |all: &mut Vec<State>, later: Vec<State>| {
+        all.iter_mut().zip(later).for_each(|(a, b)| a.merge(b));
+    };
+    let states = sections::merged(allowance, rows, section_rows(by.groups), section, merge)?;
+    let mut results = Vec::with_capacity(requests.len());
+    for (state, request) in states.into_iter().zip(requests) {
+        let last = request.arguments.last().copied().unwrap_or(0);
+        let (Some(x), Some(sample)) = (expressions.get(last), samples.get(last)) else { return Err(type_error()) };
+        results.push(state.finish(request.aggregate, x, sample)?);
     }
-    run(|| Both(vec![(0.0, 0.0); by.groups]), f, rows, by.ids)
-}
-
-fn sums(x: &Items, rows: usize, by: Grouping) -> Result<Option<Items>, QError> {
-    fn whole<T: crate::kernel::num::Int>(items: &[T]) -> Vec<i64> {
-        items.iter().map(|i| i.to_long()).collect()
-    }
-    let (ids, n, number) = (by.ids, by.groups, x.type_number());
-    let longs = |items: &[i64]| run(|| Sums::new(n, 0i64), items, rows, ids);
-    Ok(Some(match x.raw() {
-        Raw::I64(v) => i64::wrap(number, longs(v).into()),
-        Raw::I32(v) if number == 6 => Items::Int(run(|| Sums::new(n, 0i32), v, rows, ids).into()),
-        Raw::I32(v) => Items::from_longs(number, longs(&whole(v))),
-        Raw::I16(v) => Items::from_longs(6, longs(&whole(v))),
-        Raw::U8(v) if number != 10 => Items::from_longs(6, longs(&v.iter().map(|b| i64::from(*b)).collect::<Vec<_>>())),
-        Raw::F64(v) => f64::wrap(number, run(|| Sums::new(n, 0f64), v, rows, ids).into()),
-        Raw::F32(v) => Items::Real(run(|| Sums::new(n, 0f32), v, rows, ids).into()),
-        _ => return Err(QError::named("type")),
-    }))
-}
-
-fn extremes(x: &Items, rows: usize, by: Grouping, greatest: bool) -> Option<Items> {
-    fn of<T: Num + Element>(number: i8, v: &[T], rows: usize, by: Grouping, greatest: bool) -> Items {
-        T::wrap(number, run(|| Extremes::new(by.groups, greatest), v, rows, by.ids).into())
-    }
-    let number = x.type_number();
-    Some(match x.raw() {
-        Raw::I64(v) => of(number, v, rows, by, greatest),
-        Raw::I32(v) => of(number, v, rows, by, greatest),
-        Raw::I16(v) => of(number, v, rows, by, greatest),
-        Raw::U8(v) => of(number, v, rows, by, greatest),
-        Raw::F64(v) => of(number, v, rows, by, greatest),
-        Raw::F32(v) => of(number, v, rows, by, greatest),
-        _ => return None,
-    })
+    Ok(Some(results))
 }
 
 /// The aggregate of one vector.
-pub(super) fn whole(aggregate: Aggregate, arguments: &[Items]) -> Result<Option<Value>, QError> {
+pub(super) fn whole(allowance: &Allowance, aggregate: Aggregate, arguments: &[Items]) -> Result<Option<Value>, QError> {
     let rows = arguments.last().map_or(0, Items::len);
-    let one = grouped(aggregate, arguments, rows, Grouping { ids: None, groups: 1 })?;
-    Ok(one.map(|items| items.get(0)))
+    let expressions: Vec<RowWise> = arguments.iter().cloned().map(RowWise::of).collect();
+    let request = Request { aggregate, arguments: (0..arguments.len()).collect() };
+    let one = over(allowance, &expressions, &[request], rows, Grouping { ids: None, groups: 1 })?;
+    Ok(one.and_then(|mut items| items.pop()).map(|items| items.get(0)))
 }

@@ -281,7 +281,8 @@ fn meet_computed(op: Op, x: i8, y: i8) -> Option<i8> {
     })
 }
 
-fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool) -> Result<Items, QError> {
+/// A function of two vectors of equal length, or of a vector and an atom: a vector of one, said to be a scalar.
+pub(super) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool) -> Result<Items, QError> {
     let (a, b) = (x.type_number(), y.type_number());
     // One empty side and one scalar: nothing to do, but the type.
     let empty = (x.is_empty() && y_scalar) || (y.is_empty() && x_scalar);

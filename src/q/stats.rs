@@ -15,7 +15,7 @@ use crate::table::{Element, Items, Raw, Table, Value, Vector};
 fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> Result {
     match &x {
         Value::Vector(v) if !matches!(v.items, Items::List(_)) => {
-            if let Some(result) = aggregate::whole(what, std::slice::from_ref(&v.items))? {
+            if let Some(result) = aggregate::whole(&context.allowance, what, std::slice::from_ref(&v.items))? {
                 return Ok(result);
             }
             Err(type_error())
@@ -177,7 +177,7 @@ fn weighted(context: &mut Context, what: Aggregate, x: Value, y: Value) -> Resul
     if x.count() != y.count() {
         return Err(QError::named("length"));
     }
-    aggregate::whole(what, &[x.to_items(), y.to_items()])?.ok_or_else(type_error)
+    aggregate::whole(&context.allowance, what, &[x.to_items(), y.to_items()])?.ok_or_else(type_error)
 }
 
 fn covariance(a: &[f64], b: &[f64]) -> f64 {

@@ -277,6 +277,26 @@ impl Items {
         }
     }
 
+    pub fn is_enumerated(&self) -> bool {
+        matches!(self, Items::Enum(..) | Items::Link(..))
+    }
+
+    /// The same items with room for `count` in all.
+    pub fn with_room(self, count: usize) -> Items {
+        fn roomy<T: Clone>(items: &Shared<T>, count: usize) -> Shared<T> {
+            let mut held = Vec::with_capacity(count.max(items.len()));
+            held.extend_from_slice(items);
+            held.into()
+        }
+        map_shared!(&self, s => roomy(s, count))
+    }
+
+    /// Whether both are the same items of the same type in the same place.
+    pub fn is_same_memory(&self, other: &Items) -> bool {
+        let place = |items: &Items| on_shared!(items, s => (s.as_ptr().cast::<u8>(), s.len()));
+        self.type_number() == other.type_number() && place(self) == place(other)
+    }
+
     pub fn cut(&self, start: usize, end: usize) -> Items {
         map_shared!(self, s => s.cut(start..end))
     }

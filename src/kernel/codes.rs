@@ -1,0 +1,62 @@
+//! Keys as small numbers: what groups are addressed by. Codes of several keys are put together digit by digit, so that the
+//! order of the codes is the order of the keys.
+
+use super::num::Int;
+
+/// How the codes so far and the next digit become one number.
+#[inline(always)]
+fn append(code: &mut u32, digits: u32, digit: u32) {
+    *code = code.wrapping_mul(digits).wrapping_add(digit);
+}
+
+/// Appends for each key its place in `places`. `digits` is more than any place.
+pub fn by_place(codes: &mut [u32], digits: u32, keys: impl Iterator<Item = u32>, places: &[u32]) {
+    for (code, key) in codes.iter_mut().zip(keys) {
+        append(code, digits, places.get(key as usize).copied().unwrap_or(0));
+    }
+}
+
+/// Appends for each key how far it lies above `base`. `false` where one lies below it, or `digits` or more above it.
+pub fn by_offset<T: Int>(codes: &mut [u32], digits: u32, keys: &[T], base: i64) -> bool {
+    let mut inside = true;
+    for (code, key) in codes.iter_mut().zip(keys) {
+        let offset = key.to_long().wrapping_sub(base) as u64;
+        inside &= offset < u64::from(digits);
+        append(code, digits, offset as u32);
+    }
+    inside
+}
+
+/// Appends for each item the number of its bar of `width`, counted from bar `first`. `false` where one lies before it, or
+/// `digits` or more behind it, and where `width` is not positive. Quick where neighbours share a bar, as times do.
+pub fn by_bar(codes: &mut [u32], digits: u32, items: &[i64], width: i64, first: i64) -> bool {
+    if width <= 0 {
+        return false;
+    }
+    let (mut low, mut digit) = (0i64, 0u32);
+    // Nothing lies in a bar of no width: the first item finds its own.
+    let mut held = 0u64;
+    for (code, item) in codes.iter_mut().zip(items) {
+        if item.wrapping_sub(low) as u64 >= held {
+            let bar = item.div_euclid(width);
+            let Some(number) = bar.checked_sub(first).and_then(|n| u32::try_from(n).ok()) else { return false };
+            let Some(start) = bar.checked_mul(width) else { return false };
+            if number >= digits {
+                return false;
+            }
+            (low, digit, held) = (start, number, width as u64);
+        }
+        append(code, digits, digit);
+    }
+    true
+}
+
+/// Least and greatest of the items, if there are any.
+pub fn bounds<T: Int>(items: &[T]) -> Option<(i64, i64)> {
+    let first = items.first()?.to_long();
+    let (low, high) = items.iter().fold((first, first), |(low, high), item| {
+        let item = item.to_long();
+        (low.min(item), high.max(item))
+    });
+    Some((low, high))
+}

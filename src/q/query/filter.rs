@@ -1,0 +1,102 @@
+//! Where-clauses to selections: by an index where there is one, else by evaluating them over the rows that are left.
+
+use super::{Selected, Walk, within};
+use crate::q::ast::{Kind, Node};
+use crate::q::context::Context;
+use crate::q::error::QError;
+use crate::q::eval::{Frame, truth};
+use crate::q::{arith, prims};
+use crate::table::symbol::text;
+use crate::table::{Attr, Items, Sym, Table, Value, Vector};
+use std::sync::Arc;
+
+pub(in crate::q) fn filter(
+    context: &mut Context,
+    table: Arc<Table>,
+    filters: &[Node],
+    frame: &mut Frame,
+) -> Walk<Selected> {
+    let mut rows: Option<Arc<Vec<u32>>> = None;
+    for clause in filters {
+        context.check()?;
+        if rows.is_none()
+            && let Some(found) = indexed(context, &table, clause, frame)?
+        {
+            rows = Some(Arc::new(found));
+            continue;
+        }
+        let count = rows.as_ref().map_or(table.count(), |r| r.len());
+        let holds = within(context, &table, rows.as_ref(), |c| c.eval(clause, frame))?;
+        rows = Some(Arc::new(keep(&holds, rows.as_deref(), count)?));
+    }
+    Ok(Selected { table, rows })
+}
+
+/// The rows of a first clause `column=symbol` or `column in symbols` by the column's index, where the host has one.
+fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Frame) -> Walk<Option<Vec<u32>>> {
+    /// More symbols than this are found as fast by a scan.
+    const MOST: usize = 64;
+    let Kind::Apply(f, arguments) = &clause.kind else { return Ok(None) };
+    let (Kind::Const(f), [Some(x), Some(y)]) = (&f.kind, arguments.as_slice()) else { return Ok(None) };
+    let Kind::Column(name, _) = &x.kind else { return Ok(None) };
+    let Some(Vector { attr: Attr::Grouped, items: Items::Sym(column) }) = table.column(*name) else { return Ok(None) };
+    let wanted = match &y.kind {
+        Kind::Const(value) => value.clone(),
+        Kind::Local(_) | Kind::Global(_) => context.eval(y, frame)?,
+        Kind::Column(name, outer) if table.column(*name).is_none() => match outer.kind {
+            Kind::Local(_) | Kind::Global(_) if text(*name) != b"i" => context.eval(outer, frame)?,
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let symbols = match (&wanted, prims::is_glyph(f, "="), prims::name_of(f)) {
+        (Value::Sym(symbol), true, _) | (Value::Sym(symbol), _, Some("in")) => vec![*symbol],
+        (wanted, false, Some("in")) => match wanted.as_symbols() {
+            Some(symbols) if symbols.len() <= MOST => symbols.to_vec(),
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let mut found = Vec::new();
+    let mut seen: Vec<Sym> = Vec::new();
+    for symbol in symbols {
+        if seen.contains(&symbol) {
+            continue;
+        }
+        let Some(rows) = context.host.rows_of(column, symbol) else { return Ok(None) };
+        found.extend(rows);
+        seen.push(symbol);
+    }
+    if seen.len() > 1 {
+        found.sort_unstable();
+    }
+    Ok(Some(found))
+}
+
+/// The rows where a clause holds.
+fn keep(holds: &Value, rows: Option<&Vec<u32>>, count: usize) -> Result<Vec<u32>, QError> {
+    let row = |i: usize| rows.map_or(i as u32, |r| r.get(i).copied().unwrap_or(0));
+    match holds {
+        Value::Vector(Vector { items: Items::Bool(bits), .. }) => {
+            if bits.len() != count {
+                return Err(QError::named("length"));
+            }
+            let total = bits.iter().map(|b| usize::from(*b)).sum();
+            let mut out = Vec::with_capacity(total);
+            for (i, bit) in bits.iter().enumerate() {
+                if *bit != 0 {
+                    out.push(row(i));
+                }
+            }
+            Ok(out)
+        }
+        Value::Vector(v) => {
+            let bits = arith::longs(&v.items, 7).map_err(|_| QError::named("type"))?;
+            if bits.len() != count {
+                return Err(QError::named("length"));
+            }
+            Ok(bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| row(i)).collect())
+        }
+        atom => Ok(if truth(atom)? { (0..count).map(row).collect() } else { Vec::new() }),
+    }
+}
