@@ -226,6 +226,8 @@ fn narrow(t: i8, x: &Items) -> Result<Items, QError> {
         Raw::U8(v) => v.iter().map(|i| i64::from(*i)).collect(),
         Raw::I16(v) => v.iter().map(|i| i.to_long()).collect(),
         Raw::I32(v) => v.iter().map(|i| i.to_long()).collect(),
+        // A byte is the last of an int, and longs end at the ends of ints.
+        Raw::I64(v) if t == 4 => v.iter().map(|i| i64::from(i32::from_long(*i))).collect(),
         Raw::I64(v) => v.to_vec(),
         _ => return Err(QError::named("type")),
     };

@@ -155,6 +155,15 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     } else {
         Amend { function: Some(f), value: value.as_ref() }
     };
+    // A column of a table in a directory is a file of its own.
+    if let (Value::Sym(folder), Some((Value::Sym(column), rest))) = (&target, path.split_first())
+        && super::files::is_path(*folder)
+        && super::files::is_folder(context, &target)?
+    {
+        let file = super::files::inside(*folder, *column)?;
+        amend_global(context, Value::Sym(file), rest, f, value)?;
+        return Ok(target);
+    }
     if let Value::Sym(name) = target
         && super::files::is_path(name)
     {

@@ -21,7 +21,7 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
             let implicit = [symbol(b"x")?, symbol(b"y")?, symbol(b"z")?];
             let mut used = 1;
             for node in body.iter() {
-                walk(node, &mut |n| {
+                walk_outside(node, &mut |n| {
                     if let Kind::Name(name) = n.kind {
                         used = used.max(implicit.iter().position(|i| *i == name).map_or(0, |p| p + 1));
                     }
@@ -107,6 +107,18 @@ pub(super) fn walk(node: &Node, look: &mut impl FnMut(&Node)) {
     }
 }
 
+/// As [`walk`], but not into the phrases of templates, whose names are columns first: of those, only `from` is seen.
+fn walk_outside(node: &Node, look: &mut impl FnMut(&Node)) {
+    look(node);
+    match &node.kind {
+        Kind::Query(query) => {
+            walk_outside(&query.from, look);
+            query.limit.iter().for_each(|n| walk_outside(n, look));
+        }
+        _ => children(node).into_iter().for_each(|child| walk_outside(child, look)),
+    }
+}
+
 /// A global's full name as seen from `namespace`.
 pub fn qualify(name: Sym, namespace: Sym) -> Result<Sym, QError> {
     let plain = text(name);
@@ -158,6 +170,14 @@ impl Scope {
             Kind::View(name, _) => {
                 *name = qualify(*name, self.namespace)?;
                 Ok(())
+            }
+            // In a template `$` of three is the operator, which has two arguments: `'rank`.
+            Kind::Cond(parts) if self.in_query > 0 => {
+                let at = node.at as usize;
+                let parts = std::mem::take(parts).into_iter().map(Some).collect();
+                let dollar = Node::new(at, Kind::Const(super::prims::glyph("$")));
+                node.kind = Kind::Apply(Box::new(dollar), parts);
+                self.resolve(node)
             }
             Kind::List(n)
             | Kind::Cond(n)

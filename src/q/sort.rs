@@ -171,6 +171,15 @@ pub(super) fn xrank(context: &mut Context, x: Value, y: Value) -> Result {
 /// `` `a`b xasc t `` of a table or of a table's name.
 fn by_names(context: &mut Context, x: Value, y: Value, descending: bool) -> Result {
     let names: Vec<Sym> = x.as_symbols().ok_or_else(type_error)?.to_vec();
+    if let Value::Sym(name) = y
+        && super::files::is_path(name)
+    {
+        let table = super::files::get(context, &y)?;
+        let sorted = by_names(context, x, table, descending)?;
+        let folder = super::files::inside(name, Sym::NULL)?;
+        super::files::set(context, Value::Sym(folder), &sorted)?;
+        return Ok(y);
+    }
     if let Value::Sym(name) = y {
         let table = context.global(name)?;
         let sorted = by_names(context, x, table, descending)?;

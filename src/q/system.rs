@@ -45,6 +45,11 @@ pub(super) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         b".z.o" => Value::Sym(prims::name("l64")),
         b".z.i" => Value::Int(i32::try_from(std::process::id()).unwrap_or(0)),
         b".z.x" | b".z.X" => context.host.arguments(),
+        // What stands before the first option.
+        b".Q.x" => {
+            let words = context.host.arguments().items();
+            Value::list(words.into_iter().take_while(|w| w.as_text().is_some_and(|w| !w.starts_with(b"-"))).collect())
+        }
         b".z.f" => Value::Sym(Sym::NULL),
         b".z.q" | b".z.b" | b".z.e" => Value::Bool(false),
         b".z.c" => Value::Int(std::thread::available_parallelism().map_or(1, |n| i32::try_from(n.get()).unwrap_or(1))),

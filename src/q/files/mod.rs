@@ -41,6 +41,18 @@ pub(super) fn is_path(name: Sym) -> bool {
     name_text(name).first() == Some(&b':')
 }
 
+/// Whether a file symbol is a directory's.
+pub(super) fn is_folder(context: &Context, x: &Value) -> std::result::Result<bool, QError> {
+    Ok(path(context, x)?.is_dir())
+}
+
+/// The file symbol of what is called `name` in a directory.
+pub(super) fn inside(folder: Sym, name: Sym) -> std::result::Result<Sym, QError> {
+    let folder = name_text(folder);
+    let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+    intern(&[folder, b"/", name_text(name)].concat()).map_err(|_| QError::named("limit"))
+}
+
 /// The path of a file symbol, of a plain symbol or of text.
 pub(super) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf, QError> {
     use std::os::unix::ffi::OsStrExt;

@@ -3,7 +3,6 @@ csv:","
 .Q.k:4f
 .Q.K:2020.10.02
 .Q.M:0W
-.Q.x:()
 .Q.res:`abs`acos`asin`atan`avg`bin`binr`cor`cos`cov`delete`dev`div`do`enlist`exec`exit`exp`getenv`if`in`insert`last`like`log`max`min`prd`select`setenv`sin`sqrt`ss`sum`tan`update`var`wavg`while`within`wsum`xexp
 .Q.addmonths:{[date;months](date-"d"$m)+"d"$months+m:"m"$date}
 .Q.dd:{[x;y]` sv x,`$string y}
@@ -61,8 +60,15 @@ csv:","
 .Q.fs:{[f;file].Q.fsn[f;file;131000]}
 .Q.fps:{[f;file].Q.fsn[f;file;131000]}
 .Q.fsn:{[f;file;n]
-  f each(0|n div 100)cut read0 file;
-  hcount file}
+  size:hcount file;at:0;
+  while[at<size;
+    b:"c"$read1(file;at;n);
+    end:$[size<=at+count b;count b;1+last where b="\n"];
+    if[null end;'`length];
+    t:end#b;
+    f{$["\r"=last x;-1_x;x]}each"\n"vs $["\n"=last t;-1_t;t];
+    at+:end];
+  size}
 .Q.par:{[dir;part;name]
   list:` sv dir,`par.txt;
   if[()~key list;:` sv dir,(`$string part),name];
