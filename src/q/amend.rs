@@ -130,7 +130,14 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
         let new = deep(context, column, std::slice::from_ref(key), change)?;
         return set(x, &Value::Sym(*name), new);
     }
-    let old = index::one(context, &x, key)?;
+    let mut old = index::one(context, &x, key)?;
+    // A new key of a dictionary of dictionaries starts from one without entries.
+    if let (Value::Dict(d), false) = (&x, rest.is_empty())
+        && let first @ Value::Dict(_) = d.values.at(0)
+        && !matches!(old, Value::Dict(_))
+    {
+        old = first.cut(0, 0);
+    }
     let new = deep(context, old, rest, change)?;
     set(x, key, new)
 }

@@ -551,7 +551,11 @@ fn parse_numeric_day(text: &[u8]) -> Option<i32> {
 
 /// `yyyymmdd`, `yyyy-mm-dd`, `yyyy/mm/dd`, `yyyy.mm.dd`, and the spellings above.
 fn parse_day(text: &[u8]) -> Option<i32> {
-    parse_plain_day(text).or_else(|| parse_numeric_day(text)).or_else(|| parse_named_day(text))
+    // One or two digits first: a month or a day, no year.
+    if text.iter().position(|c| matches!(c, b'/' | b'-' | b'.')).is_some_and(|first| first < 3) {
+        return parse_numeric_day(text).or_else(|| parse_named_day(text));
+    }
+    parse_plain_day(text).or_else(|| parse_named_day(text))
 }
 
 fn parse_plain_day(text: &[u8]) -> Option<i32> {

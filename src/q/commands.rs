@@ -13,9 +13,11 @@ pub(super) fn command(context: &mut Context, line: &[u8]) -> Result {
     let line = line.trim_ascii();
     let split = line.iter().position(|c| matches!(c, b' ' | b':')).unwrap_or(line.len());
     let (word, rest) = line.split_at(split);
-    // A comment ends a command as it ends an expression.
+    // A comment ends a command as it ends an expression; what comes first may be a path from the root.
+    let rest = rest.trim_ascii();
     let comment = rest.windows(2).position(|w| w == b" /").unwrap_or(rest.len());
     let rest = rest.get(..comment).unwrap_or_default().trim_ascii();
+    let rest = if rest == b"/" || rest.starts_with(b"/ ") { &b""[..] } else { rest };
     match word {
         b"d" => directory(context, rest),
         b"P" | b"c" | b"C" => console(context, word, rest),

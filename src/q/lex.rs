@@ -80,7 +80,9 @@ impl Lexer<'_> {
     fn minus_is_sign(&self) -> bool {
         let number_follows = is_digit(self.peek(1)) || (self.peek(1) == b'.' && is_digit(self.peek(2)));
         let before = if self.at == 0 { b' ' } else { self.text.get(self.at - 1).copied().unwrap_or(b' ') };
-        number_follows && !(is_name(before) || matches!(before, b')' | b']' | b'}' | b'"' | b'`'))
+        // `1_-2_x`: this underscore is an operator and no part of a name.
+        let after_drop = before == b'_' && self.out.last().is_some_and(|p| matches!(p.token, Token::Glyph("_")));
+        number_follows && (after_drop || !is_name(before)) && !matches!(before, b')' | b']' | b'}' | b'"' | b'`')
     }
 
     fn number_starts(&self) -> bool {
@@ -245,7 +247,8 @@ impl Lexer<'_> {
             let mut next = end;
             loop {
                 match text.get(next..).unwrap_or_default() {
-                    [b' ' | b'\t', ..] => next += 1,
+                    // A literal goes on over the lines of a script's expression.
+                    [b' ' | b'\t' | b'\n' | b'\r', ..] => next += 1,
                     [0xc2, 0xa0, ..] => next += 2,
                     _ => break,
                 }

@@ -81,12 +81,12 @@ fn special(digits: &[u8], negative: bool, number: Option<i8>) -> Option<Value> {
     let (kind, suffix) = match digits {
         [b'0', kind @ (b'N' | b'W' | b'n' | b'w')] => (*kind, None),
         [b'0', kind @ (b'N' | b'W'), suffix] => (*kind, Some(letter_type(*suffix)?)),
-        [b'0', kind @ (b'n' | b'w'), suffix @ (b'e' | b'f' | b'z')] => (*kind, Some(letter_type(*suffix)?)),
+        [b'0', kind @ (b'n' | b'w'), suffix] if *suffix != b'b' => (*kind, Some(letter_type(*suffix)?)),
         _ => return None,
     };
     let lower = kind.is_ascii_lowercase();
     let number = suffix.or(number).unwrap_or(if lower { 9 } else { 7 });
-    let number = if lower && !matches!(number, 8 | 15) { 9 } else { number };
+    let number = if lower && suffix.is_none() && !matches!(number, 8 | 15) { 9 } else { number };
     if kind.eq_ignore_ascii_case(&b'N') {
         return Some(Value::null_of(number));
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 /// `x!y`.
 pub(super) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
     match (&x, &y) {
+        (Value::Int(n), Value::Table(_) | Value::Dict(_)) if *n >= 0 => bang(context, Value::Long(i64::from(*n)), y),
         (Value::Long(n), Value::Table(t)) if *n >= 0 => key_by(usize::try_from(*n).unwrap_or(0), t),
         (Value::Long(n), Value::Dict(d)) if *n >= 0 && d.keyed().is_some() => {
             let Value::Table(flat) = unkey(&y)? else { return Err(type_error()) };
@@ -32,6 +33,11 @@ pub(super) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
             super::numbered::call(context, x.as_long().unwrap_or(0), y)
         }
         (Value::Table(_), Value::Table(_)) if x.count() == y.count() => Ok(Value::dict(x, y)),
+        // Names for nothing yet: each has the empty list.
+        (Value::Vector(_), Value::Vector(Vector { items: Items::List(l), .. })) if l.is_empty() => {
+            let values = vec![Value::empty(); x.count()];
+            Ok(Value::dict(x, Value::list(values)))
+        }
         (Value::Vector(_) | Value::Table(_), Value::Vector(_) | Value::Table(_)) => {
             if x.count() != y.count() {
                 return Err(QError::named("length"));
