@@ -1,7 +1,7 @@
 //! q as data: `tests/q/*.q.test` hold expressions, each followed by what the console shows (`-> line`) or by the name of
 //! its error (`!! name`). Lines that start with `#` are comments. A file is one session.
 
-use elastick::q::session::Session;
+use elastick::q::session::{Session, Start};
 use elastick::q::{Host, Limits, eval_line, show};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn cases(text: &str) -> Vec<Case> {
 }
 
 fn run_file(path: &Path) -> Vec<String> {
-    let mut session = Session::console(Vec::new(), None);
+    let mut session = Session::console(Start::default(), None);
     let mut wrong = Vec::new();
     for case in cases(&fs::read_to_string(path).expect("a readable file")) {
         let result = eval_line(&mut session, case.expression.as_bytes(), &Limits::default());

@@ -8,7 +8,7 @@ use proto::{
 };
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::time::{Duration, Instant};
@@ -116,6 +116,30 @@ impl Socket {
     }
 }
 
+/// The writing side of a connection, for another thread than the one that reads.
+pub struct Outgoing {
+    socket: Socket,
+}
+
+impl Outgoing {
+    /// Writes bytes that are whole messages.
+    ///
+    /// # Errors
+    /// `Io`, `Timeout` if the server takes nothing for too long.
+    pub fn send(&mut self, messages: &[u8]) -> Result<(), ClientError> {
+        Ok(self.socket.write_all(messages)?)
+    }
+
+    /// Ends the connection, also for the side that reads.
+    pub fn close(&mut self) {
+        // One that is closed already need not be closed.
+        let _ = match &self.socket {
+            Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+}
+
 /// A connection to a kdb+ process. One thread uses it at a time.
 pub struct Client {
     socket: Socket,
@@ -179,6 +203,18 @@ impl Client {
         }
         client.capability = handshake::accepted(&answer).unwrap_or(0);
         Ok(client)
+    }
+
+    /// The writing side: from then on this one only reads.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn outgoing(&self) -> io::Result<Outgoing> {
+        let socket = match &self.socket {
+            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
+            Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
+        };
+        Ok(Outgoing { socket })
     }
 
     /// What both sides understand.

@@ -163,7 +163,12 @@ impl Context<'_> {
         match handle {
             0 => super::message(self, &message),
             1 | 2 => {
-                self.host.print(message.as_text().ok_or(QError::named("type"))?)?;
+                let text = message.as_text().ok_or(QError::named("type"))?;
+                if handle == 1 {
+                    self.host.print(text)?;
+                } else {
+                    self.host.print_error(text)?;
+                }
                 Ok(Value::Long(handle))
             }
             -1 | -2 => {
@@ -180,8 +185,12 @@ impl Context<'_> {
                     }
                 };
                 text.push(b'\n');
-                self.host.print(&text)?;
-                Ok(if handle == -1 { Value::Long(-1) } else { Value::Long(-2) })
+                if handle == -1 {
+                    self.host.print(&text)?;
+                } else {
+                    self.host.print_error(&text)?;
+                }
+                Ok(Value::Long(handle))
             }
             _ if self.host.caller().remote => Err(QError::with("access", "no such handle")),
             _ => self.host.send(handle, &message),

@@ -1,48 +1,72 @@
 //! The `\` commands, also as `system "…"`.
 
 use super::context::Context;
-use super::error::QError;
-use super::format;
+use super::error::{Origin, QError};
 use super::shape::Result;
-use super::{files, prims, random, script, system};
+use super::{files, prims, random, script, settings};
 use crate::table::symbol::text;
-use crate::table::{Items, Sym, Value};
+use crate::table::{Function, Sym, Value};
 
 /// A command without its backslash.
 pub(super) fn command(context: &mut Context, line: &[u8]) -> Result {
     let line = line.trim_ascii();
     let split = line.iter().position(|c| matches!(c, b' ' | b':')).unwrap_or(line.len());
     let (word, rest) = line.split_at(split);
-    // A comment ends a command as it ends an expression; what comes first may be a path from the root.
-    let rest = rest.trim_ascii();
-    let comment = rest.windows(2).position(|w| w == b" /").unwrap_or(rest.len());
-    let rest = rest.get(..comment).unwrap_or_default().trim_ascii();
-    let rest = if rest == b"/" || rest.starts_with(b"/ ") { &b""[..] } else { rest };
+    let whole = rest.trim_ascii();
+    let rest = without_comment(word, rest);
     match word {
         b"d" => directory(context, rest),
-        b"P" | b"c" | b"C" => console(context, word, rest),
         b"S" => seed(rest),
         b"a" | b"v" | b"f" => names(context, word, rest),
         b"b" | b"B" => {
             let space = space(context, rest)?;
             context.views(space, word == b"B")
         }
-        b"t" | b"ts" => timed(context, word, rest),
+        b"t" | b"ts" => timed(context, word, if number(rest).is_some() { rest } else { whole }),
         b"l" => load(context, rest),
         b"cd" | b"pwd" => folder(context, rest),
-        b"w" => Ok(memory()),
         b"s" => threads(context, rest),
-        b"W" | b"e" | b"g" | b"o" | b"p" | b"T" | b"u" | b"z" | b"_" | b"r" | b"x" => setting(context, word, rest),
+        b"r" if rest.contains(&b' ') => rename(context, rest),
+        b"1" | b"2" if !rest.is_empty() => redirect(context, word, rest),
         b"" => Ok(Value::Null),
+        // What follows is a comment.
         b"\\" => {
             context.host.exit(0)?;
             Ok(Value::Null)
         }
+        _ if settings::is_setting(word) => settings::setting(context, word, rest),
         _ => shell(context, line),
     }
 }
 
-fn number(rest: &[u8]) -> Option<i64> {
+/// A comment ends a command as it ends an expression; where an absolute path may follow, a space has to follow the slash.
+fn without_comment<'a>(word: &[u8], rest: &'a [u8]) -> &'a [u8] {
+    let takes_path = matches!(word, b"l" | b"cd" | b"r" | b"1" | b"2" | b"_");
+    let begins = |at: &usize| {
+        rest.get(*at..).is_some_and(|from| match from {
+            [b' ', b'/', after, ..] => !takes_path || *after == b' ',
+            [b' ', b'/'] => true,
+            _ => false,
+        })
+    };
+    let end = (0..rest.len()).find(begins).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default().trim_ascii()
+}
+
+/// `p)text`: text in another language, which `.p.e` knows how to evaluate.
+pub(super) fn language(context: &mut Context, letter: u8, text: &[u8]) -> std::result::Result<(Value, bool), QError> {
+    if letter == b'q' {
+        return super::run_line(context, text);
+    }
+    if letter == b'k' {
+        return Err(QError::with("nyi", "k is not spoken here"));
+    }
+    let evaluator = super::parse::symbol(&[b'.', letter, b'.', b'e'])?;
+    let evaluator = context.global(evaluator)?;
+    Ok((context.call1(&evaluator, Value::chars(text))?, true))
+}
+
+pub(super) fn number(rest: &[u8]) -> Option<i64> {
     match rest {
         b"0N" | b"0Ni" => Some(i64::MIN),
         _ => std::str::from_utf8(rest).ok()?.parse().ok(),
@@ -63,31 +87,10 @@ fn directory(context: &mut Context, rest: &[u8]) -> Result {
         return Ok(Value::Sym(if space == Sym::NULL { prims::name(".") } else { space }));
     }
     let space = if rest == b"." { Sym::NULL } else { super::parse::symbol(rest)? };
+    if space != Sym::NULL && (!rest.starts_with(b".") || rest.contains(&b' ')) {
+        return Err(QError::signal(rest));
+    }
     context.host.set_namespace(space)?;
-    Ok(Value::Null)
-}
-
-fn console(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
-    let mut console = context.host.console();
-    if word == b"P" {
-        let Some(digits) = number(rest) else { return Ok(Value::Int(i32::from(console.precision))) };
-        console.precision = u8::try_from(digits.clamp(0, 17)).unwrap_or(format::PRECISION);
-        context.host.set_console(console)?;
-        return Ok(Value::Null);
-    }
-    if rest.is_empty() {
-        let sizes = if word == b"c" { [console.rows, console.columns] } else { console.web };
-        return Ok(Items::Int(sizes.iter().map(|s| *s as i32).collect()).into());
-    }
-    let mut sizes = rest.split(|c| *c == b' ').filter_map(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
-    let (Some(rows), Some(columns)) = (sizes.next(), sizes.next()) else { return Err(QError::named("length")) };
-    let (rows, columns) = (rows.clamp(10, 2000), columns.clamp(10, 2000));
-    if word == b"c" {
-        (console.rows, console.columns) = (rows, columns);
-    } else {
-        console.web = [rows, columns];
-    }
-    context.host.set_console(console)?;
     Ok(Value::Null)
 }
 
@@ -115,9 +118,9 @@ fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let Some(Value::Dict(d)) = known else { return Ok(Value::symbols(Vec::new())) };
     let mut names = Vec::new();
     for (i, name) in d.keys.as_symbols().unwrap_or_default().iter().enumerate().skip(1) {
-        let is_view = matches!(&d.values.at(i), Value::Func(f) if matches!(**f, crate::table::Function::View(_)));
-        let is_function = super::apply::type_of(&d.values.at(i)) >= 100;
-        if !is_view && is_function == (word == b"f") {
+        let value = d.values.at(i);
+        let is_view = matches!(&value, Value::Func(f) if matches!(**f, Function::View(_)));
+        if !is_view && (super::apply::type_of(&value) >= 100) == (word == b"f") {
             names.push(*name);
         }
     }
@@ -125,7 +128,7 @@ fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     Ok(Value::symbols(names))
 }
 
-/// `\t expression`, `\t:n expression` and `\ts`: milliseconds, and bytes.
+/// `\t expression`, `\t:n expression` and `\ts`: milliseconds, and the most bytes held meanwhile.
 fn timed(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let (times, rest) = match rest.strip_prefix(b":") {
         Some(counted) => {
@@ -136,10 +139,10 @@ fn timed(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
         None => (1, rest),
     };
     if rest.is_empty() || (word == b"t" && number(rest).is_some()) {
-        return setting(context, word, rest);
+        return settings::setting(context, word, rest);
     }
     let start = std::time::Instant::now();
-    let before = crate::sys::allocated::thread_bytes();
+    let before = crate::sys::allocated::start_peak();
     for _ in 0..times {
         context.tick()?;
         super::run_text(context, rest)?;
@@ -148,7 +151,7 @@ fn timed(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     if word == b"t" {
         return Ok(Value::Long(ms));
     }
-    Ok(Value::longs(vec![ms, crate::sys::allocated::thread_bytes().saturating_sub(before).max(0)]))
+    Ok(Value::longs(vec![ms, crate::sys::allocated::peak_bytes().saturating_sub(before).max(0)]))
 }
 
 /// `\l file`: runs a script, or takes in what a folder holds.
@@ -162,13 +165,29 @@ pub(super) fn load(context: &mut Context, rest: &[u8]) -> Result {
     context.enter()?;
     let source = files::script(context, &file)?;
     let space = context.host.namespace();
+    let full: std::sync::Arc<[u8]> = {
+        use std::os::unix::ffi::OsStrExt;
+        let full = std::fs::canonicalize(&path).unwrap_or(path);
+        full.as_os_str().as_bytes().into()
+    };
+    let outer = context.host.loading_from();
     let mut result = Ok(Value::Null);
-    for (_, expression) in script::expressions(&source) {
-        if let Err(error) = super::run_line(context, &expression) {
-            result = Err(error);
-            break;
+    for (line, expression) in script::expressions(&source) {
+        let origin = Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) };
+        context.host.loading(Some(origin.clone()));
+        match super::run_line(context, &expression) {
+            Ok((value, true)) => {
+                let shown = super::show::brief(&value, &context.host.console());
+                context.host.print(&shown)?;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                result = Err(error.locate_last(&origin));
+                break;
+            }
         }
     }
+    context.host.loading(outer);
     context.host.set_namespace(space)?;
     result
 }
@@ -176,19 +195,26 @@ pub(super) fn load(context: &mut Context, rest: &[u8]) -> Result {
 fn folder(context: &mut Context, rest: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
     files::check(context)?;
-    let failed = |e: std::io::Error| QError::signal(e.to_string().into_bytes());
     if rest.is_empty() {
-        let here = std::env::current_dir().map_err(failed)?;
+        let here = std::env::current_dir().map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         return Ok(Value::chars(here.as_os_str().as_bytes()));
     }
-    std::env::set_current_dir(std::ffi::OsStr::from_bytes(rest)).map_err(failed)?;
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(rest));
+    std::env::set_current_dir(path).map_err(|e| files::refused(path, &e))?;
     Ok(Value::Null)
 }
 
-/// Bytes in use, and the number and bytes of symbols, as far as a process counts them.
-fn memory() -> Value {
-    let used = crate::sys::allocated::thread_bytes().max(0);
-    Value::longs(vec![used, used, used, 0, 0, 0])
+/// `\r old new`: a file gets another name.
+fn rename(context: &mut Context, rest: &[u8]) -> Result {
+    use std::os::unix::ffi::OsStrExt;
+    files::check(context)?;
+    let mut names = rest.split(|c| *c == b' ').filter(|n| !n.is_empty());
+    let (Some(old), Some(new), None) = (names.next(), names.next(), names.next()) else {
+        return Err(QError::named("length"));
+    };
+    let path = |bytes: &[u8]| std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
+    std::fs::rename(path(old), path(new)).map_err(|e| files::refused(&path(old), &e))?;
+    Ok(Value::Null)
 }
 
 /// `\s` and `\s N`: threads that help with `peach` and with operations on many rows.
@@ -207,38 +233,10 @@ fn threads(context: &mut Context, rest: &[u8]) -> Result {
     Ok(Value::Null)
 }
 
-/// Settings that are fixed here are shown; changing one is refused, unless it is to what it is.
-fn setting(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
-    let given = number(rest);
-    if given.is_some() && context.host.caller().remote {
-        return Err(QError::with("access", "settings are the process's own"));
-    }
-    Ok(match (word, given) {
-        (b"z", Some(order @ (0 | 1))) => {
-            system::set_day_first(order == 1);
-            Value::Null
-        }
-        (b"z", None) => Value::Int(i32::from(system::day_first())),
-        (b"W", Some(day @ 0..=6)) => {
-            system::set_week_start(day);
-            Value::Null
-        }
-        (b"W", None) => Value::Int(i32::try_from(system::week_start()).unwrap_or(2)),
-        (b"o", None) => Value::Int(i32::MIN),
-        (b"_", None) if rest.is_empty() => Value::Bool(false),
-        (b"x", _) => {
-            let handler = super::parse::symbol(rest)?;
-            if context.host.caller().remote || !rest.starts_with(b".z.") {
-                return Err(QError::with("access", "handlers are set by the process"));
-            }
-            context.host.remove(handler)?;
-            Value::Null
-        }
-        (b"r" | b"u" | b"_", _) => return Err(QError::with("access", "this command is not available here")),
-        (_, None) => Value::Int(0),
-        (_, Some(0)) => Value::Null,
-        _ => return Err(QError::with("access", "this command is not available here")),
-    })
+fn redirect(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
+    files::check(context)?;
+    context.host.redirect(if word == b"1" { 1 } else { 2 }, rest)?;
+    Ok(Value::Null)
 }
 
 /// Anything else is the operating system's, its output as lines.
@@ -247,7 +245,7 @@ fn shell(context: &mut Context, line: &[u8]) -> Result {
     files::check(context).map_err(|_| QError::with("access", "this command is not available here"))?;
     let output = std::process::Command::new("sh").arg("-c").arg(std::ffi::OsStr::from_bytes(line)).output();
     let output = output.map_err(|e| QError::signal(e.to_string().into_bytes()))?;
-    context.host.print(&output.stderr)?;
+    context.host.print_error(&output.stderr)?;
     if !output.status.success() {
         return Err(QError::named("os"));
     }

@@ -33,6 +33,7 @@ impl<'h> Context<'h> {
 
     /// An evaluation that is part of another.
     pub(super) fn within(host: &'h mut dyn Host, allowance: Allowance) -> Context<'h> {
+        super::format::set_precision(host.console().precision);
         Context {
             host,
             allowance,

@@ -1,6 +1,7 @@
 //! Errors as q signals them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// An error of an expression: kdb+'s short name (`type`, `length`, an undefined variable's name), and words for people.
 #[derive(Clone, Debug)]
@@ -30,6 +31,17 @@ pub struct Place {
     pub text: Vec<u8>,
     /// Byte position in the text.
     pub at: u32,
+    /// Where the text stands in a script.
+    pub origin: Option<Origin>,
+}
+
+/// A line of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The file's full path.
+    pub file: Arc<[u8]>,
+    /// From 1.
+    pub line: u32,
 }
 
 /// Deepest trace that is kept.
@@ -70,7 +82,12 @@ impl QError {
             && let Some(at) = way.at.take()
             && way.places.len() < TRACE_MOST
         {
-            way.places.push(Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start) });
+            way.places.push(Place {
+                name: name.to_vec(),
+                text: text.to_vec(),
+                at: at.saturating_sub(start),
+                origin: None,
+            });
         }
         self
     }
@@ -78,6 +95,24 @@ impl QError {
     /// The texts that it came through, innermost first.
     pub fn trace(&self) -> &[Place] {
         self.way.as_ref().map_or(&[], |way| &way.places)
+    }
+
+    /// The error with the scripts in which the functions on its way were defined.
+    pub(super) fn locate(mut self, origin: impl Fn(&[u8]) -> Option<Origin>) -> QError {
+        if let Some(way) = &mut self.way {
+            for place in way.places.iter_mut().filter(|p| p.origin.is_none() && !p.name.is_empty()) {
+                place.origin = origin(&place.name);
+            }
+        }
+        self
+    }
+
+    /// The error with the script's line whose text it left last.
+    pub(super) fn locate_last(mut self, origin: &Origin) -> QError {
+        if let Some(place) = self.way.as_mut().and_then(|way| way.places.last_mut()) {
+            place.origin.get_or_insert_with(|| origin.clone());
+        }
+        self
     }
 
     /// As the console shows it: the name, the innermost text with a caret below what failed.
@@ -97,14 +132,25 @@ impl QError {
 }
 
 impl Place {
-    /// `  [depth]  name:text` and the caret's line below it.
+    /// `  [depth]  file:line: name:text` and the caret's line below it.
     pub(super) fn write(&self, depth: usize, out: &mut Vec<u8>) {
-        let mut head = format!("  [{depth}]  ").into_bytes();
+        self.write_after(&format!("  [{depth}]  "), out);
+    }
+
+    /// As [`Place::write`], with another beginning than the depth.
+    pub(super) fn write_after(&self, start: &str, out: &mut Vec<u8>) {
+        let mut head = start.as_bytes().to_vec();
+        let at = (self.at as usize).min(self.text.len());
+        if let Some(origin) = &self.origin {
+            let above = self.text.get(..at).map_or(0, |t| t.iter().filter(|c| **c == b'\n').count());
+            let line = u64::from(origin.line).saturating_add(above as u64);
+            head.extend_from_slice(&origin.file);
+            head.extend_from_slice(format!(":{line}: ").as_bytes());
+        }
         if !self.name.is_empty() {
             head.extend_from_slice(&self.name);
             head.push(b':');
         }
-        let at = (self.at as usize).min(self.text.len());
         // The line of a text of many in which the place lies.
         let from = self.text.get(..at).and_then(|t| t.iter().rposition(|c| *c == b'\n')).map_or(0, |p| p + 1);
         let line = self.text.get(from..).unwrap_or_default();

@@ -7,9 +7,24 @@ use crate::sys::stack;
 use crate::table::function::Function;
 use crate::table::symbol::text;
 use crate::table::{Items, Value, Vector};
+use std::cell::Cell;
 
 /// Digits of floats where nothing else is said: `\P 7`.
 pub const PRECISION: u8 = 7;
+
+thread_local! {
+    /// Digits of floats in the evaluation that runs on this thread.
+    static DIGITS: Cell<u8> = const { Cell::new(PRECISION) };
+}
+
+/// Digits of floats, as `\P` says.
+pub(super) fn precision() -> u8 {
+    DIGITS.get()
+}
+
+pub(super) fn set_precision(digits: u8) {
+    DIGITS.set(digits);
+}
 
 /// A float as C's `%.{precision}g` writes it; precision 0 stands for 17.
 pub(super) fn float(f: f64, precision: u8) -> String {
@@ -185,7 +200,7 @@ pub(super) fn cell(value: &Value, precision: u8) -> Vec<u8> {
 
 /// `string x` of an atom.
 pub(super) fn string(value: &Value) -> Vec<u8> {
-    cell(value, PRECISION)
+    cell(value, precision())
 }
 
 /// Text with its quotes and escapes.
@@ -207,7 +222,7 @@ pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// `.Q.s1 x`.
 pub fn one_line(value: &Value) -> Vec<u8> {
-    one_line_at(value, PRECISION)
+    one_line_at(value, precision())
 }
 
 /// As [`one_line`], with floats at a precision.

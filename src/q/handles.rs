@@ -4,6 +4,7 @@ use super::error::QError;
 use crate::table::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 /// A connection to another process, made by what knows sockets.
 pub trait Peer: Send + Sync {
@@ -12,10 +13,13 @@ pub trait Peer: Send + Sync {
     /// # Errors
     /// The other process's error, or that the connection is gone.
     fn send(&mut self, message: &Value, wait: bool) -> Result<Value, QError>;
+
+    /// The handle under which it is known from now on.
+    fn known_as(&mut self, _handle: i32) {}
 }
 
 /// Opens a connection to `:host:port:user:password` within so many milliseconds, 0 for no limit.
-pub type Connector = fn(&[u8], u64) -> Result<Box<dyn Peer>, QError>;
+pub type Connector = Arc<dyn Fn(&[u8], u64) -> Result<Box<dyn Peer>, QError> + Send + Sync>;
 
 enum Open {
     File(std::fs::File),
@@ -41,12 +45,10 @@ impl Handles {
 
     pub(super) fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
         let address = target.strip_prefix(b":").unwrap_or(target);
-        let number = (FIRST..).find(|n| !self.open.contains_key(n)).unwrap_or(FIRST);
-        if self.open.len() >= MOST {
-            return Err(QError::named("conn"));
-        }
+        let number = self.free()?;
         let open = if is_process(address) {
-            let connect = self.connector.ok_or(QError::with("access", "other processes are not reached from here"))?;
+            let connect =
+                self.connector.as_ref().ok_or(QError::with("access", "other processes are not reached from here"))?;
             Open::Peer(connect(address, timeout_ms)?)
         } else {
             use std::os::unix::ffi::OsStrExt;
@@ -57,8 +59,33 @@ impl Handles {
                 file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?,
             )
         };
+        Ok(self.insert(number, open))
+    }
+
+    /// Takes a connection that another process has opened.
+    pub(super) fn adopt(&mut self, peer: Box<dyn Peer>) -> Result<i32, QError> {
+        let number = self.free()?;
+        Ok(self.insert(number, Open::Peer(peer)))
+    }
+
+    fn insert(&mut self, number: i32, mut open: Open) -> i32 {
+        if let Open::Peer(peer) = &mut open {
+            peer.known_as(number);
+        }
         self.open.insert(number, open);
-        Ok(number)
+        number
+    }
+
+    /// The handles of other processes.
+    pub(super) fn peers(&self) -> Vec<i32> {
+        self.open.iter().filter(|(_, open)| matches!(open, Open::Peer(_))).map(|(number, _)| *number).collect()
+    }
+
+    fn free(&self) -> Result<i32, QError> {
+        if self.open.len() >= MOST {
+            return Err(QError::named("conn"));
+        }
+        Ok((FIRST..).find(|n| !self.open.contains_key(n)).unwrap_or(FIRST))
     }
 
     pub(super) fn close(&mut self, handle: i32) -> Result<(), QError> {

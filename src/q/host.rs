@@ -1,6 +1,6 @@
 //! What a process offers to the expressions that it evaluates.
 
-use super::error::QError;
+use super::error::{Origin, QError};
 use super::show::Console;
 use crate::sys::shared::Shared;
 use crate::table::{Sym, Value};
@@ -24,6 +24,21 @@ pub struct Threads {
     pub now: usize,
     /// What the process was started with (`-s`): `\s N` goes no higher.
     pub most: usize,
+}
+
+/// A number that a process goes by and that its console may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Setting {
+    /// `\e`: what an error in a client's request does: 0 unwinds, 1 opens the debugger, 2 shows the stack.
+    ErrorTrap,
+    /// `\t`: milliseconds between two calls of `.z.ts`, 0 for none.
+    Timer,
+    /// `\g`: how memory goes back to the system.
+    Collection,
+    /// `\T`: seconds that a client's request may take, 0 for no limit.
+    QueryTime,
+    /// `\w`: most bytes that an evaluation may hold, 0 for the default.
+    Workspace,
 }
 
 /// The globals and native functions of a process.
@@ -68,9 +83,70 @@ pub trait Host {
         false
     }
 
-    /// The command line after the script's name: `.z.x`.
+    /// The command line without the options of the language: `.z.x`.
     fn arguments(&self) -> Value {
         Value::empty()
+    }
+
+    /// The whole command line: `.z.X`.
+    fn command_line(&self) -> Value {
+        self.arguments()
+    }
+
+    /// The script that the process was started with, null without one: `.z.f`.
+    fn started_with(&self) -> Sym {
+        Sym::NULL
+    }
+
+    /// Whether the process shows neither banner nor prompts: `.z.q`.
+    fn is_quiet(&self) -> bool {
+        false
+    }
+
+    /// Whether clients may not assign: `\_`.
+    fn blocks_writes(&self) -> bool {
+        false
+    }
+
+    fn setting(&self, _which: Setting) -> i64 {
+        0
+    }
+
+    fn change(&mut self, _which: Setting, _to: i64) -> Result<(), QError> {
+        Err(QError::with("access", "this command is not available here"))
+    }
+
+    /// The port that clients connect to, 0 for none: `\p`.
+    fn port(&self) -> i32 {
+        0
+    }
+
+    /// Listens as the text says, which may be `0` for no longer.
+    fn listen(&mut self, _text: &[u8]) -> Result<(), QError> {
+        Err(QError::with("access", "this command is not available here"))
+    }
+
+    /// The handles that are open, for `.z.W`.
+    fn open_handles(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    /// The file and the line, from 1, in which a function of this name was defined.
+    fn origin(&self, _name: Sym) -> Option<Origin> {
+        None
+    }
+
+    /// From now on what is assigned comes from a script's line.
+    fn loading(&mut self, _from: Option<Origin>) {}
+
+    /// The script's line that is running.
+    fn loading_from(&self) -> Option<Origin> {
+        None
+    }
+
+    /// `\1 file` and `\2 file`: where standard output or standard error goes.
+    fn redirect(&mut self, _stream: u8, _path: &[u8]) -> Result<(), QError> {
+        Err(QError::with("access", "this command is not available here"))
     }
 
     /// `hopen`: a handle to a file (`:path`) or a process (`:host:port:user:password`), within a time in milliseconds.
@@ -103,6 +179,11 @@ pub trait Host {
     /// Writes to the process's console: `show`, `0N!`, `-1 "text"`. A process without one drops it.
     fn print(&mut self, _text: &[u8]) -> Result<(), QError> {
         Ok(())
+    }
+
+    /// Writes to the process's standard error: `-2 "text"`.
+    fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.print(text)
     }
 
     /// How the console shows values: `\c` and `\P`.
@@ -190,6 +271,42 @@ impl Host for ReadOnly<'_> {
 
     fn print(&mut self, text: &[u8]) -> Result<(), QError> {
         self.host.print(text)
+    }
+
+    fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.host.print_error(text)
+    }
+
+    fn setting(&self, which: Setting) -> i64 {
+        self.host.setting(which)
+    }
+
+    fn command_line(&self) -> Value {
+        self.host.command_line()
+    }
+
+    fn started_with(&self) -> Sym {
+        self.host.started_with()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.host.is_quiet()
+    }
+
+    fn blocks_writes(&self) -> bool {
+        self.host.blocks_writes()
+    }
+
+    fn port(&self) -> i32 {
+        self.host.port()
+    }
+
+    fn open_handles(&self) -> Vec<i32> {
+        self.host.open_handles()
+    }
+
+    fn origin(&self, name: Sym) -> Option<Origin> {
+        self.host.origin(name)
     }
 
     fn console(&self) -> Console {

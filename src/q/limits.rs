@@ -1,7 +1,7 @@
 //! What one evaluation may use, however many threads work on it.
 
 use super::error::QError;
-use crate::sys::allocated;
+use crate::sys::{allocated, interrupt};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -119,6 +119,9 @@ impl Allowance {
     pub fn check(&self) -> Result<(), QError> {
         if self.limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(QError::with("stop", "time limit"));
+        }
+        if interrupt::is_asked() {
+            return Err(QError::named("stop"));
         }
         if self.member.as_ref().is_some_and(|member| member.team.is_void(member.own.part.get())) {
             return Err(QError::with("stop", "an earlier item has failed"));

@@ -50,6 +50,7 @@ pub mod script;
 mod sections;
 pub mod session;
 mod sets;
+mod settings;
 mod shape;
 mod show;
 mod sort;
@@ -71,6 +72,7 @@ pub use host::{Caller, Host, NEEDS_OWNER, Threads};
 pub use limits::Limits;
 pub use show::{Console, show};
 pub use system::{Settings, adopt, settings};
+pub use time::now_utc_ns as now_ns;
 pub use wire::{from_owned, from_view, to_wire};
 
 use crate::table::function::Function;
@@ -130,15 +132,18 @@ fn run_text(context: &mut Context, text: &[u8]) -> Result<Value, QError> {
 }
 
 fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
-    run_statements(context, text).map_err(|e| e.leave(b"", text, 0))
+    run_statements(context, text).map_err(|error| {
+        let error = error.leave(b"", text, 0);
+        error.locate(|name| context.host.origin(crate::table::symbol::find(name)?))
+    })
 }
 
 fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
     if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
         return commands::command(context, command).map(|value| (value, true));
     }
-    if text.starts_with(b"k)") {
-        return Err(QError::with("nyi", "k is not spoken here"));
+    if let [letter @ b'a'..=b'z', b')', rest @ ..] = text {
+        return commands::language(context, *letter, rest);
     }
     let program = parse::program(text, context.host.namespace())?;
     if context.text.is_empty() {

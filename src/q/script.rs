@@ -55,3 +55,100 @@ pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     }
     out
 }
+
+/// How many brackets a text leaves open, outside its strings and comments; negative where it closes too many.
+fn open_brackets(text: &[u8]) -> i64 {
+    let (mut open, mut in_text, mut escaped, mut before) = (0i64, false, false, b' ');
+    let mut bytes = text.iter().copied();
+    while let Some(c) = bytes.next() {
+        if in_text {
+            in_text = escaped || c != b'"';
+            escaped = !escaped && c == b'\\';
+        } else {
+            match c {
+                b'"' => in_text = true,
+                b'(' | b'[' | b'{' => open = open.saturating_add(1),
+                b')' | b']' | b'}' => open = open.saturating_sub(1),
+                b'/' if before.is_ascii_whitespace() => {
+                    bytes.by_ref().find(|c| *c == b'\n');
+                }
+                _ => {}
+            }
+        }
+        before = c;
+    }
+    open
+}
+
+/// Puts expressions together from lines as they come: a line that leaves a bracket open goes on for as long as the lines
+/// after it are indented or begin with a closing bracket; a lone `/` begins a comment that a lone `\` ends.
+#[derive(Debug, Default)]
+pub struct Lines {
+    started: Vec<u8>,
+    in_comment: bool,
+}
+
+impl Lines {
+    /// Takes a line; the expressions that are whole now.
+    pub fn push(&mut self, line: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let line = line.trim_ascii_end();
+        if self.in_comment {
+            self.in_comment = line != b"\\";
+            return None;
+        }
+        let mut whole = Vec::new();
+        if !self.started.is_empty() {
+            let goes_on = line.first().is_some_and(|c| c.is_ascii_whitespace() || b")]}".contains(c));
+            if goes_on {
+                self.started.push(b'\n');
+                self.started.extend_from_slice(line);
+                return (open_brackets(&self.started) <= 0).then(|| vec![std::mem::take(&mut self.started)]);
+            }
+            whole.push(std::mem::take(&mut self.started));
+        }
+        if line == b"/" {
+            self.in_comment = true;
+        } else if !line.starts_with(b"\\") && open_brackets(line) > 0 {
+            self.started = line.to_vec();
+        } else {
+            whole.push(line.to_vec());
+        }
+        (!whole.is_empty()).then_some(whole)
+    }
+
+    /// No line follows: what was begun.
+    pub fn finish(&mut self) -> Option<Vec<Vec<u8>>> {
+        (!self.started.is_empty()).then(|| vec![std::mem::take(&mut self.started)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(lines: &[&str]) -> Vec<String> {
+        let mut reader = Lines::default();
+        let mut out: Vec<Vec<u8>> = lines.iter().filter_map(|line| reader.push(line.as_bytes())).flatten().collect();
+        out.extend(reader.finish().into_iter().flatten());
+        out.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
+    }
+
+    #[test]
+    fn an_open_bracket_goes_on_over_indented_lines_only() {
+        assert_eq!(joined(&["f:{", " x+1}", "f 1"]), ["f:{\n x+1}", "f 1"]);
+        assert_eq!(joined(&["f:{", "  x", " }", "2"]), ["f:{\n  x\n }", "2"]);
+        assert_eq!(joined(&["f:{", "2"]), ["f:{", "2"]);
+        assert_eq!(joined(&["f:{ / a ) here", "x"]), ["f:{ / a ) here", "x"]);
+    }
+
+    #[test]
+    fn brackets_in_strings_and_comments_are_none() {
+        assert_eq!(joined(&["\"(\\\"(\"", " 1"]), ["\"(\\\"(\"", " 1"]);
+        assert_eq!(joined(&["1 / (", "2"]), ["1 / (", "2"]);
+    }
+
+    #[test]
+    fn a_block_of_comment_is_left_out() {
+        assert_eq!(joined(&["1", "/", "2", "\\", "3"]), ["1", "3"]);
+    }
+}

@@ -1,8 +1,8 @@
 //! A process of its own for expressions: globals in memory, a console. What `elastick q` runs and schemas are loaded in.
 
-use super::error::QError;
-use super::handles::{Connector, Handles};
-use super::host::{Caller, Host, Threads};
+use super::error::{Origin, QError};
+use super::handles::{Connector, Handles, Peer};
+use super::host::{Caller, Host, Setting, Threads};
 use super::limits::Limits;
 use super::parse::symbol;
 use super::show::{Console, show};
@@ -10,6 +10,45 @@ use super::{append, eval_line};
 use crate::table::symbol::text;
 use crate::table::{Sym, Value};
 use std::collections::HashMap;
+
+/// Where a session of a person's own prints to, as it prints.
+pub trait Output: Send + Sync {
+    /// Writes to standard output; what cannot be written is lost.
+    fn print(&mut self, text: &[u8]);
+    /// Writes to standard error.
+    fn print_error(&mut self, text: &[u8]);
+    /// From now on standard output (1) or standard error (2) goes to a file.
+    ///
+    /// # Errors
+    /// The system's words, with the path.
+    fn redirect(&mut self, stream: u8, path: &[u8]) -> Result<(), QError>;
+}
+
+/// What listens for clients.
+pub trait Door: Send + Sync {
+    /// Listens as `\p` says: `5010`, `host:5010`, `0` for no longer.
+    ///
+    /// # Errors
+    /// The system's words, with the port.
+    fn listen(&mut self, text: &[u8]) -> Result<(), QError>;
+    /// 0 for none.
+    fn port(&self) -> i32;
+}
+
+/// How a process of its own was started.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// `.z.x`.
+    pub arguments: Vec<Vec<u8>>,
+    /// `.z.X`.
+    pub command_line: Vec<Vec<u8>>,
+    /// `.z.f`.
+    pub script: Vec<u8>,
+    /// `-q`.
+    pub quiet: bool,
+    /// `-b`.
+    pub blocks_writes: bool,
+}
 
 /// Globals in namespaces, in order of definition.
 #[derive(Default)]
@@ -20,8 +59,13 @@ pub struct Session {
     console: Console,
     namespace: Sym,
     printed: Vec<u8>,
+    output: Option<Box<dyn Output>>,
+    door: Option<Box<dyn Door>>,
     reaches_files: bool,
-    arguments: Vec<Vec<u8>>,
+    start: Start,
+    settings: HashMap<Setting, i64>,
+    origins: HashMap<Sym, Origin>,
+    loading: Option<Origin>,
     handles: Handles,
     exit: Option<i32>,
     threads: Threads,
@@ -33,8 +77,34 @@ impl Session {
     }
 
     /// A session of a person's own: files, the operating system, and processes that `connector` reaches.
-    pub fn console(arguments: Vec<Vec<u8>>, connector: Option<Connector>) -> Session {
-        Session { reaches_files: true, arguments, handles: Handles::new(connector), ..Session::default() }
+    pub fn console(start: Start, connector: Option<Connector>) -> Session {
+        Session { reaches_files: true, start, handles: Handles::new(connector), ..Session::default() }
+    }
+
+    /// From now on what is printed is written at once.
+    pub fn set_output(&mut self, output: Box<dyn Output>) {
+        self.output = Some(output);
+    }
+
+    /// From now on `\p` can be changed.
+    pub fn set_door(&mut self, door: Box<dyn Door>) {
+        self.door = Some(door);
+    }
+
+    /// Takes a connection that another process has opened; its handle.
+    pub fn adopt(&mut self, peer: Box<dyn Peer>) -> Result<i32, QError> {
+        self.handles.adopt(peer)
+    }
+
+    /// Forgets a handle whose other end is gone.
+    pub fn forget(&mut self, handle: i32) {
+        // One that was closed already is forgotten.
+        let _ = self.handles.close(handle);
+    }
+
+    /// Who asks from now on.
+    pub fn set_caller(&mut self, caller: Caller) {
+        self.caller = caller;
     }
 
     /// Lets evaluations use so many threads: `-s`.
@@ -47,7 +117,7 @@ impl Session {
         self.exit
     }
 
-    /// What was printed since the last call.
+    /// What was printed since the last call, where no [`Output`] was set.
     pub fn take_printed(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.printed)
     }
@@ -57,38 +127,54 @@ impl Session {
         self.order.iter().filter_map(|name| self.globals.get(name).map(|value| (*name, value)))
     }
 
-    /// Evaluates a line of the console; what it prints, result and error included.
-    pub fn line(&mut self, line: &[u8], limits: &Limits) -> Vec<u8> {
+    /// What evaluations of this session may use.
+    pub fn limits(&self) -> Limits {
+        let most = self.setting(Setting::Workspace);
+        let usual = Limits::default();
+        Limits { memory_bytes: u64::try_from(most).ok().filter(|m| *m > 0).unwrap_or(usual.memory_bytes), ..usual }
+    }
+
+    /// Evaluates a line of the console and prints what it gives.
+    ///
+    /// # Errors
+    /// The line's, which is not printed.
+    pub fn line(&mut self, line: &[u8]) -> Result<(), QError> {
+        let limits = self.limits();
         if let Some(handler) = self.input_handler()
             && !line.trim_ascii().starts_with(b"\\")
         {
             let text = Value::chars([line, b"\n"].concat());
-            let result = super::apply(self, &handler, &[text], limits);
-            let mut out = self.take_printed();
-            match result {
-                Ok(value) => out.extend_from_slice(value.as_text().unwrap_or_default()),
-                Err(error) => out.extend_from_slice(&error.shown()),
-            }
-            return out;
+            let value = super::apply(self, &handler, &[text], &limits)?;
+            return self.print(value.as_text().unwrap_or_default());
         }
-        let result = eval_line(self, line, limits);
-        let mut out = self.take_printed();
-        match result {
-            Ok((value, true)) => out.extend(show(&value, &self.console)),
-            Ok(_) => {}
-            Err(error) => {
-                out.extend_from_slice(&error.shown());
+        match eval_line(self, line, &limits)? {
+            (value, true) => {
+                let shown = show(&value, &self.console);
+                self.print(&shown)
             }
+            _ => Ok(()),
         }
-        out
     }
-}
 
-impl Session {
+    /// Names that a person may go on with: of globals, of the language, and of `.Q`, `.h`, `.j` and `.z`.
+    pub fn completions(&self) -> Vec<String> {
+        let own = self.order.iter().copied().chain(super::prims::keywords()).chain(super::prelude::all());
+        let spaces = [".Q", ".h", ".j"].into_iter().flat_map(|space| {
+            super::prims::names_in(space.as_bytes())
+                .into_iter()
+                .map(move |name| format!("{space}.{}", String::from_utf8_lossy(text(name))))
+        });
+        own.map(|name| String::from_utf8_lossy(text(name)).into_owned()).chain(spaces).collect()
+    }
+
     /// `.z.pi`: what a line of the console is given to, where it is set.
     fn input_handler(&self) -> Option<Value> {
         self.globals.get(&symbol(b".z.pi").ok()?).cloned()
     }
+}
+
+fn words(words: &[Vec<u8>]) -> Value {
+    Value::list(words.iter().map(|w| Value::chars(&w[..])).collect())
 }
 
 /// The namespace of a full name, and its name there.
@@ -108,6 +194,15 @@ impl Host for Session {
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        match &self.loading {
+            Some(from) if matches!(value, Value::Func(_)) => {
+                self.origins.insert(name, from.clone());
+            }
+            _ if self.origins.is_empty() => {}
+            _ => {
+                self.origins.remove(&name);
+            }
+        }
         if self.globals.insert(name, value).is_none() {
             self.order.push(name);
         }
@@ -198,7 +293,66 @@ impl Host for Session {
     }
 
     fn arguments(&self) -> Value {
-        Value::list(self.arguments.iter().map(|a| Value::chars(&a[..])).collect())
+        words(&self.start.arguments)
+    }
+
+    fn command_line(&self) -> Value {
+        words(&self.start.command_line)
+    }
+
+    fn started_with(&self) -> Sym {
+        symbol(&self.start.script).unwrap_or(Sym::NULL)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.start.quiet
+    }
+
+    fn blocks_writes(&self) -> bool {
+        self.start.blocks_writes
+    }
+
+    fn setting(&self, which: Setting) -> i64 {
+        self.settings.get(&which).copied().unwrap_or(0)
+    }
+
+    fn change(&mut self, which: Setting, to: i64) -> Result<(), QError> {
+        self.settings.insert(which, to);
+        Ok(())
+    }
+
+    fn port(&self) -> i32 {
+        self.door.as_ref().map_or(0, |door| door.port())
+    }
+
+    fn listen(&mut self, text: &[u8]) -> Result<(), QError> {
+        match &mut self.door {
+            Some(door) => door.listen(text),
+            None => Err(QError::with("access", "nobody can connect to this process")),
+        }
+    }
+
+    fn open_handles(&self) -> Vec<i32> {
+        self.handles.peers()
+    }
+
+    fn origin(&self, name: Sym) -> Option<Origin> {
+        self.origins.get(&name).cloned()
+    }
+
+    fn loading(&mut self, from: Option<Origin>) {
+        self.loading = from;
+    }
+
+    fn loading_from(&self) -> Option<Origin> {
+        self.loading.clone()
+    }
+
+    fn redirect(&mut self, stream: u8, path: &[u8]) -> Result<(), QError> {
+        match &mut self.output {
+            Some(output) => output.redirect(stream, path),
+            None => Err(QError::with("access", "this process has no output of its own")),
+        }
     }
 
     fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
@@ -220,13 +374,24 @@ impl Host for Session {
         if !self.reaches_files {
             return Err(QError::with("access", "exit is not allowed here"));
         }
-        self.exit = Some(code);
+        self.exit.get_or_insert(code);
         // Nothing of the text is evaluated any more.
         Err(QError::with("stop", "exit"))
     }
 
     fn print(&mut self, text: &[u8]) -> Result<(), QError> {
-        self.printed.extend_from_slice(text);
+        match &mut self.output {
+            Some(output) => output.print(text),
+            None => self.printed.extend_from_slice(text),
+        }
+        Ok(())
+    }
+
+    fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
+        match &mut self.output {
+            Some(output) => output.print_error(text),
+            None => self.printed.extend_from_slice(text),
+        }
         Ok(())
     }
 

@@ -33,18 +33,33 @@ pub fn show(value: &Value, console: &Console) -> Vec<u8> {
     let mut out = Vec::new();
     let full = lines.len() > room;
     for line in lines.iter().take(if full { room.saturating_sub(1).max(1) } else { room }) {
-        if line.len() > console.columns {
-            out.extend_from_slice(line.get(..console.columns.saturating_sub(2)).unwrap_or_default());
-            out.extend_from_slice(b"..");
-        } else {
-            out.extend_from_slice(line);
-        }
-        out.push(b'\n');
+        write_line(line, console, &mut out);
     }
     if full {
         out.extend_from_slice(b"..\n");
     }
     out
+}
+
+/// What is shown of the expressions of a script that is loaded: one line each.
+pub(super) fn brief(value: &Value, console: &Console) -> Vec<u8> {
+    let mut out = Vec::new();
+    if !matches!(value, Value::Null) {
+        write_line(&one_line_at(value, console.precision), console, &mut out);
+    }
+    out
+}
+
+/// A line, cut so that it fits into the columns together with its end.
+fn write_line(line: &[u8], console: &Console, out: &mut Vec<u8>) {
+    let wide = console.columns.saturating_sub(1);
+    if line.len() > wide {
+        out.extend_from_slice(line.get(..wide.saturating_sub(2)).unwrap_or_default());
+        out.extend_from_slice(b"..");
+    } else {
+        out.extend_from_slice(line);
+    }
+    out.push(b'\n');
 }
 
 type Lines = Vec<Vec<u8>>;

@@ -1,23 +1,30 @@
 //! Errors with their way: `.Q.trp`, `.Q.trpd`, `.Q.sbt`, `.Q.bt`.
 
 use super::context::Context;
-use super::error::{Place, QError};
+use super::error::{Origin, Place, QError};
 use super::shape::{Result, type_error};
-use crate::table::Value;
+use crate::table::{Value, symbol};
 
-/// Places as a value: names, texts, positions.
+/// Places as a value: names, texts, positions, files and lines.
 fn as_value(places: &[Place]) -> Value {
-    let rows = places
-        .iter()
-        .map(|p| Value::list(vec![Value::chars(&p.name[..]), Value::chars(&p.text[..]), Value::Long(i64::from(p.at))]));
-    Value::list(rows.collect())
+    let row = |p: &Place| {
+        let origin = match &p.origin {
+            Some(origin) => vec![Value::chars(&origin.file[..]), Value::Long(i64::from(origin.line))],
+            None => Vec::new(),
+        };
+        let (name, text) = (Value::chars(&p.name[..]), Value::chars(&p.text[..]));
+        Value::list(vec![name, text, Value::Long(i64::from(p.at)), Value::list(origin)])
+    };
+    Value::list(places.iter().map(row).collect())
 }
 
 /// The error's way, with the trap and the text that was sent behind it.
 fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
+    let error = error.clone().locate(|name| context.host.origin(symbol::find(name)?));
+    let plain = |text: Vec<u8>, at| Place { name: Vec::new(), text, at, origin: None };
     let mut places = error.trace().to_vec();
-    places.push(Place { name: Vec::new(), text: format!("({trap})\n").into_bytes(), at: u32::MAX });
-    places.push(Place { name: Vec::new(), text: context.text.clone(), at: 0 });
+    places.push(plain(format!("({trap})\n").into_bytes(), u32::MAX));
+    places.push(plain(context.text.clone(), 0));
     places
 }
 
@@ -43,6 +50,11 @@ pub(super) fn trpd(context: &mut Context, a: Vec<Value>) -> Result {
     trapped(context, a, ".Q.trpd", true)
 }
 
+fn origin(row: &Value) -> Option<Origin> {
+    let line = u32::try_from(row.at(1).as_long()?).ok()?;
+    Some(Origin { file: row.at(0).as_text()?.into(), line })
+}
+
 /// `.Q.sbt x`: an error's way as text.
 pub(super) fn sbt(_: &mut Context, x: Value) -> Result {
     let rows = x.items();
@@ -53,6 +65,7 @@ pub(super) fn sbt(_: &mut Context, x: Value) -> Result {
             name: name.as_text().ok_or_else(type_error)?.to_vec(),
             text: text.as_text().ok_or_else(type_error)?.to_vec(),
             at: at.as_long().and_then(|a| u32::try_from(a).ok()).unwrap_or(0),
+            origin: origin(&row.at(3)),
         };
         let depth = rows.len() - 1 - i;
         if place.at == u32::MAX {
@@ -69,7 +82,7 @@ pub(super) fn sbt(_: &mut Context, x: Value) -> Result {
 /// `.Q.bt[]`: shows what is running.
 pub(super) fn bt(context: &mut Context, _: Value) -> Result {
     let mut out = Vec::new();
-    Place { name: Vec::new(), text: context.text.clone(), at: 0 }.write(0, &mut out);
+    Place { name: Vec::new(), text: context.text.clone(), at: 0, origin: None }.write(0, &mut out);
     context.host.print(&out)?;
     Ok(Value::Null)
 }

@@ -67,6 +67,9 @@ impl Context<'_> {
     fn inputs(&mut self, view: &View) -> std::result::Result<Vec<Option<Value>>, QError> {
         let mut out = Vec::with_capacity(view.reads.len());
         for name in &view.reads {
+            if self.is_view(*name, view) {
+                continue;
+            }
             out.push(match self.global(*name) {
                 Ok(value) => Some(value),
                 Err(error) if super::internal::is_limit(&error) || &error.name[..] == b"loop" => return Err(error),
@@ -76,13 +79,20 @@ impl Context<'_> {
         Ok(out)
     }
 
-    /// The value of a view.
+    /// Whether a name is that of the view itself.
+    fn is_view(&self, name: Sym, view: &View) -> bool {
+        matches!(self.host.global(name), Some(Value::Func(f)) if matches!(&*f, Function::View(l)
+            if compiled(l).is_ok_and(|own| std::ptr::eq(own, view))))
+    }
+
+    /// The value of a view. One that reads itself gets the value that it had.
     pub(super) fn view_value(&mut self, lambda: &Lambda) -> Result {
         self.enter()?;
         let view = compiled(lambda)?;
         let own = std::ptr::from_ref(view) as usize;
         if self.viewing.contains(&own) {
-            return Err(QError::named("loop"));
+            let last = view.last.lock().unwrap_or_else(PoisonError::into_inner);
+            return last.as_ref().map(|last| last.value.clone()).ok_or(QError::named("loop"));
         }
         self.viewing.push(own);
         let result = self.fresh(view, lambda);
@@ -169,4 +179,25 @@ pub(super) fn parts(context: &mut Context, lambda: &Lambda) -> Result {
         None => Value::Null,
     };
     Ok(Value::list(vec![value, tree, Value::symbols(view.reads.clone()), Value::chars(&lambda.source[..])]))
+}
+
+/// `.z.b`: what views read, and the views that read it.
+pub(super) fn dependencies(context: &Context) -> Value {
+    let mut read: Vec<Sym> = Vec::new();
+    let mut readers: Vec<Vec<Sym>> = Vec::new();
+    for name in context.host.names(Sym::NULL) {
+        let Some(Value::Func(f)) = context.host.global(name) else { continue };
+        let Function::View(lambda) = &*f else { continue };
+        for source in compiled(lambda).map(|view| &view.reads[..]).unwrap_or_default() {
+            let place = read.iter().position(|r| r == source).unwrap_or_else(|| {
+                read.push(*source);
+                readers.push(Vec::new());
+                read.len() - 1
+            });
+            if let Some(readers) = readers.get_mut(place) {
+                readers.push(name);
+            }
+        }
+    }
+    Value::dict(Value::symbols(read), Value::list(readers.into_iter().map(Value::symbols).collect()))
 }

@@ -5,8 +5,15 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 thread_local! {
-    static BYTES: Cell<i64> = const { Cell::new(0) };
+    static BYTES: Cell<Held> = const { Cell::new(Held { now: 0, most: 0 }) };
     static SHOWN: Cell<Option<Shown>> = const { Cell::new(None) };
+}
+
+/// What a thread holds, and the most since [`start_peak`].
+#[derive(Clone, Copy)]
+struct Held {
+    now: i64,
+    most: i64,
 }
 
 /// Where a thread shows what it holds, and what it has shown so far.
@@ -29,8 +36,9 @@ static ALLOCATOR: Counting = Counting;
 fn count(bytes: i64) {
     // The cell needs no destructor; a thread that is ending simply stops being counted.
     let _ = BYTES.try_with(|b| {
-        let now = b.get().wrapping_add(bytes);
-        b.set(now);
+        let held = b.get();
+        let now = held.now.wrapping_add(bytes);
+        b.set(Held { now, most: held.most.max(now) });
         let _ = SHOWN.try_with(|shown| {
             if let Some(mut there) = shown.get() {
                 let change = now.wrapping_sub(there.since_bytes).wrapping_sub(there.shown_bytes);
@@ -72,7 +80,19 @@ pub fn take_over(bytes: i64) {
 
 /// Bytes that this thread has allocated minus those that it has freed; negative where it freed another thread's.
 pub fn thread_bytes() -> i64 {
-    BYTES.try_with(Cell::get).unwrap_or(0)
+    BYTES.try_with(|held| held.get().now).unwrap_or(0)
+}
+
+/// Begins to look for the most bytes that this thread holds: what it holds now.
+pub fn start_peak() -> i64 {
+    let now = thread_bytes();
+    let _ = BYTES.try_with(|held| held.set(Held { now, most: now }));
+    now
+}
+
+/// The most bytes that this thread has held since [`start_peak`].
+pub fn peak_bytes() -> i64 {
+    BYTES.try_with(|held| held.get().most).unwrap_or(0)
 }
 
 // SAFETY: every call is handed to the system's allocator unchanged; counting touches no allocated memory.

@@ -6,6 +6,7 @@ pub mod child;
 pub mod clock;
 pub mod fs;
 pub mod held;
+pub mod interrupt;
 pub mod memory;
 pub mod mount;
 pub mod process;

@@ -30,7 +30,7 @@ pub(super) fn check(context: &Context) -> std::result::Result<(), QError> {
 }
 
 /// An operating system's refusal, in its words, the path before it.
-fn refused(path: &std::path::Path, error: &std::io::Error) -> QError {
+pub(super) fn refused(path: &std::path::Path, error: &std::io::Error) -> QError {
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or_default();
     QError::signal(format!("{}. OS reports: {words}", path.display()).into_bytes())

@@ -44,8 +44,16 @@ pub(super) fn value(context: &Context, name: Sym) -> Result<Option<Value>, QErro
         return Ok(Some(known.clone()));
     }
     context.check()?;
-    let value = eval_text(&mut Session::new(), &entry.expression, &Limits::default())?;
+    let digits = super::format::precision();
+    let value = eval_text(&mut Session::new(), &entry.expression, &Limits::default());
+    super::format::set_precision(digits);
+    let value = value?;
     Ok(Some(entry.value.get_or_init(|| value).clone()))
+}
+
+/// The full names of all.
+pub(super) fn all() -> impl Iterator<Item = Sym> {
+    PRELUDE.order.iter().copied()
 }
 
 /// The short names in a namespace (`.h`), in order of definition.

@@ -1,0 +1,140 @@
+//! Line editing at a terminal: history, completion, lines that are pasted together.
+
+use super::input::{Prompt, Typed};
+use super::output::Screen;
+use crate::q::script;
+use rustyline::completion::Completer;
+use rustyline::config::Configurer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use std::path::PathBuf;
+
+/// Lines that the history keeps.
+const HISTORY_LINES: usize = 10_000;
+
+/// Completes the word before the cursor.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Completer for Names {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        let before = line.get(..at).unwrap_or_default();
+        let in_word = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
+        let start = before.rfind(|c| !in_word(c)).map_or(0, |i| i + 1);
+        let word = before.get(start..).unwrap_or_default();
+        if word.is_empty() {
+            return Ok((start, Vec::new()));
+        }
+        let mut found: Vec<String> = self.0.iter().filter(|name| name.starts_with(word)).cloned().collect();
+        found.sort_unstable();
+        found.dedup();
+        Ok((start, found))
+    }
+}
+
+impl Hinter for Names {
+    type Hint = String;
+}
+
+impl Highlighter for Names {}
+impl Validator for Names {}
+impl Helper for Names {}
+
+/// A terminal on which lines are edited.
+pub struct Editing {
+    editor: Editor<Names, DefaultHistory>,
+    history: Option<PathBuf>,
+}
+
+/// `$XDG_STATE_HOME/elastick/q_history`, else `~/.elastick_q_history`.
+fn history_file() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match folder("XDG_STATE_HOME") {
+        Some(state) => {
+            let own = state.join("elastick");
+            std::fs::create_dir_all(&own).ok()?;
+            Some(own.join("q_history"))
+        }
+        None => folder("HOME").map(|home| home.join(".elastick_q_history")),
+    }
+}
+
+impl Editing {
+    /// None where the terminal cannot be used so.
+    pub fn new(screen: &Screen) -> Option<Editing> {
+        let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
+        let mut editor = Editor::<Names, DefaultHistory>::with_config(config).ok()?;
+        editor.set_max_history_size(HISTORY_LINES).ok()?;
+        editor.set_helper(Some(Names::default()));
+        let history = history_file();
+        if let Some(file) = &history {
+            // The first session has none.
+            let _ = editor.load_history(file);
+        }
+        if let Ok(printer) = editor.create_external_printer() {
+            screen.set_printer(Box::new(printer));
+        }
+        Some(Editing { editor, history })
+    }
+
+    /// Reads a line, or several that were pasted.
+    pub fn line(&mut self, prompt: Prompt) -> Typed {
+        if let Some(names) = self.editor.helper_mut() {
+            names.0 = prompt.names;
+        }
+        match self.editor.readline(&prompt.text) {
+            Ok(text) => {
+                if !text.trim().is_empty() && self.editor.add_history_entry(text.as_str()).unwrap_or(false) {
+                    self.keep();
+                }
+                Typed::Text(expressions(&text))
+            }
+            Err(ReadlineError::Interrupted) => Typed::Interrupted,
+            Err(_) => Typed::End,
+        }
+    }
+
+    /// Written after each line: a session may be killed.
+    fn keep(&mut self) {
+        if let Some(file) = &self.history
+            && self.editor.append_history(file).is_err()
+        {
+            // A history that cannot be kept must not trouble whoever types.
+            self.history = None;
+        }
+    }
+}
+
+fn expressions(text: &str) -> Vec<Vec<u8>> {
+    if text.contains('\n') {
+        return script::expressions(text.as_bytes()).into_iter().map(|(_, expression)| expression).collect();
+    }
+    vec![text.as_bytes().to_vec()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_before_the_cursor_is_completed() {
+        let names = Names(["trade", "tradeCount", ".u.sub", "til"].map(str::to_owned).to_vec());
+        let history = DefaultHistory::new();
+        let complete = |line: &str| names.complete(line, line.len(), &Context::new(&history)).expect("names");
+        assert_eq!(complete("count tr"), (6, vec!["trade".to_owned(), "tradeCount".to_owned()]));
+        assert_eq!(complete("x:.u"), (2, vec![".u.sub".to_owned()]));
+        assert_eq!(complete("1+"), (2, Vec::new()));
+    }
+
+    #[test]
+    fn pasted_lines_are_expressions_as_in_a_script() {
+        assert_eq!(expressions("f:{\n x+1}\nf 1"), [&b"f:{\n x+1}"[..], b"f 1"]);
+        assert_eq!(expressions(" 1+1"), [b" 1+1"]);
+    }
+}

@@ -1,0 +1,290 @@
+//! A session of this process: what is typed, what the timer says, what other processes send, one after another.
+
+use super::input::{Keyboard, Prompt, Typed};
+use super::options::Started;
+use super::output::Screen;
+use super::peers::{self, Happened, Number};
+use super::signals;
+use crate::cli::CliError;
+use crate::q::host::{Caller, Host, Setting};
+use crate::q::session::Session;
+use crate::q::{QError, apply, from_view};
+use crate::table::{Sym, Value, symbol};
+use proto::{Endian, MessageKind, View};
+use rustix::termios::tcgetwinsize;
+use std::io::IsTerminal;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// What the console waits for.
+pub enum Event {
+    Typed(Typed),
+    Happened(Happened),
+}
+
+/// The session and what surrounds it.
+struct Console {
+    session: Session,
+    screen: Screen,
+    events: Receiver<Event>,
+    terminal: bool,
+    own: Caller,
+    /// When `.z.ts` is called, and every how many milliseconds.
+    tick: Option<(Instant, i64)>,
+    /// The size that the window gave; another one was set by hand.
+    window: Option<[usize; 2]>,
+    /// Ctrl-C was pressed on an empty line.
+    interrupted: bool,
+}
+
+/// Runs the session; its exit code.
+///
+/// # Errors
+/// What keeps it from starting.
+pub fn run(started: &Started) -> Result<i32, CliError> {
+    let (tell, events) = channel();
+    let screen = Screen::default();
+    let terminal = std::io::stdin().is_terminal();
+    signals::watch()?;
+    let say = tell.clone();
+    let connector = peers::connector(move |happened| drop(say.send(Event::Happened(happened))));
+    let mut session =
+        Session::console(started.start.clone(), Some(connector)).with_threads(started.threads.unwrap_or(0));
+    session.set_output(Box::new(screen.clone()));
+    let own = Caller { user: user(), address: i32::from_be_bytes([127, 0, 0, 1]), ..Caller::default() };
+    session.set_caller(own.clone());
+    let mut console = Console { session, screen, events, terminal, own, tick: None, window: None, interrupted: false };
+    console.prepare(started)?;
+    let keyboard =
+        Keyboard::start(terminal, console.screen.clone(), move |typed| drop(tell.send(Event::Typed(typed))))?;
+    console.converse(&keyboard);
+    Ok(console.end())
+}
+
+/// Who runs the process.
+fn user() -> Vec<u8> {
+    use std::os::unix::ffi::OsStringExt;
+    let named = std::env::var_os("USER").or_else(|| std::env::var_os("LOGNAME"));
+    named.map_or_else(|| rustix::process::getuid().as_raw().to_string().into_bytes(), OsStringExt::into_vec)
+}
+
+impl Console {
+    fn prepare(&mut self, started: &Started) -> Result<(), CliError> {
+        self.fit(started.sized);
+        if self.terminal && !started.start.quiet {
+            let version = env!("CARGO_PKG_VERSION");
+            self.screen.write(format!("elastick {version}, q console; \\\\\\\\ or Ctrl-D ends it\n").as_bytes());
+        }
+        if let Some(mb) = started.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
+            self.session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
+        }
+        let ticking = |command: &&String| command.starts_with("t ");
+        for command in started.commands.iter().filter(|c| !ticking(c)) {
+            self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
+        }
+        if let Some(script) = &started.target {
+            self.line(format!("\\l {script}").as_bytes());
+        }
+        if let Some(port) = &started.port {
+            self.session.listen(port.as_bytes()).map_err(CliError::failed)?;
+        }
+        for command in started.commands.iter().filter(ticking) {
+            self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
+        }
+        Ok(())
+    }
+
+    /// Until the session ends or nobody types any more.
+    fn converse(&mut self, keyboard: &Keyboard) {
+        let (mut asked, mut input_ended) = (false, false);
+        while self.session.exited().is_none() && !self.screen.is_closed() {
+            // As in kdb+, a process without input lives on for its connections.
+            if input_ended && self.session.port() == 0 && self.session.open_handles().is_empty() {
+                break;
+            }
+            if !asked && !input_ended {
+                keyboard.ask(self.prompt());
+                asked = true;
+            }
+            match self.next() {
+                None => self.tick(),
+                Some(Event::Typed(typed)) => {
+                    asked = false;
+                    input_ended = self.typed(typed);
+                }
+                Some(Event::Happened(happened)) => self.happened(happened),
+            }
+        }
+    }
+
+    /// The next event; none where the timer is due.
+    fn next(&mut self) -> Option<Event> {
+        let wanted = self.session.setting(Setting::Timer);
+        if self.tick.map_or(0, |(_, ms)| ms) != wanted {
+            self.tick = (wanted > 0).then(|| (Instant::now(), wanted));
+        }
+        let Some((at, _)) = self.tick else { return self.events.recv().ok() };
+        self.events.recv_timeout(at.saturating_duration_since(Instant::now())).ok()
+    }
+
+    fn prompt(&self) -> Prompt {
+        if !self.terminal || self.session.is_quiet() {
+            return Prompt::default();
+        }
+        let space = String::from_utf8_lossy(symbol::text(self.session.namespace())).into_owned();
+        Prompt { text: format!("q{space})"), names: self.session.completions() }
+    }
+
+    /// The window's size is the console's, unless that was set by hand.
+    fn fit(&mut self, by_hand: bool) {
+        let mut console = self.session.console();
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u16>().ok();
+        let size = match (number("LINES"), number("COLUMNS")) {
+            (Some(rows), Some(columns)) if !self.terminal => Some((rows, columns)),
+            _ if self.terminal => tcgetwinsize(std::io::stdout()).ok().map(|size| (size.ws_row, size.ws_col)),
+            _ => None,
+        };
+        let Some((rows, columns)) = size.filter(|(rows, columns)| *rows > 0 && *columns > 0) else { return };
+        if by_hand || self.window.is_some_and(|window| window != [console.rows, console.columns]) {
+            return;
+        }
+        console.rows = usize::from(rows).clamp(10, 2000);
+        console.columns = usize::from(columns).clamp(10, 2000);
+        self.window = Some([console.rows, console.columns]);
+        // A session lets its own console be set.
+        let _ = self.session.set_console(console);
+    }
+
+    /// Evaluates what was typed; whether that was the last.
+    fn typed(&mut self, typed: Typed) -> bool {
+        match typed {
+            Typed::Text(texts) => {
+                self.interrupted = false;
+                self.fit(self.window.is_none());
+                for text in texts {
+                    if self.session.exited().is_some() || !self.line(&text) {
+                        break;
+                    }
+                }
+            }
+            Typed::Interrupted if self.interrupted => drop(self.session.exit(130)),
+            Typed::Interrupted => {
+                self.interrupted = true;
+                self.screen.write(b"(Ctrl-C again ends the session)\n");
+            }
+            Typed::End if self.terminal => drop(self.session.exit(0)),
+            Typed::End => return true,
+        }
+        false
+    }
+
+    /// Evaluates a line and shows what comes of it; whether it went well.
+    fn line(&mut self, text: &[u8]) -> bool {
+        let text = text.trim_ascii_end();
+        if text.is_empty() || text.starts_with(b"/") {
+            return true;
+        }
+        let session = &mut self.session;
+        let result = signals::evaluating(|| session.line(text));
+        self.failed(result)
+    }
+
+    /// Shows an error, but for the one that ends a session.
+    fn failed(&self, result: Result<(), QError>) -> bool {
+        match result {
+            Err(error) if self.session.exited().is_none() => {
+                self.screen.write_failure(&error.shown());
+                false
+            }
+            other => other.is_ok(),
+        }
+    }
+
+    fn handler(&self, name: &str) -> Option<Value> {
+        self.session.global(symbol::find(name.as_bytes())?)
+    }
+
+    fn tick(&mut self) {
+        if let Some((at, ms)) = &mut self.tick {
+            *at = Instant::now() + Duration::from_millis(u64::try_from(*ms).unwrap_or(0));
+        }
+        if let Some(handler) = self.handler(".z.ts") {
+            let now = Value::Timestamp(crate::q::now_ns());
+            self.call(&handler, now);
+        }
+    }
+
+    /// Calls a handler whose answer nobody waits for.
+    fn call(&mut self, handler: &Value, argument: Value) {
+        let limits = self.session.limits();
+        let session = &mut self.session;
+        let result = signals::evaluating(|| apply(session, handler, &[argument], &limits));
+        self.failed(result.map(drop));
+    }
+
+    fn happened(&mut self, happened: Happened) {
+        match happened {
+            Happened::Message { number, kind, body, endian, answer } => {
+                let handle = number.load(Ordering::SeqCst);
+                if handle == 0 {
+                    return;
+                }
+                let result = self.request(handle, kind, &body, endian);
+                if kind == MessageKind::Sync {
+                    let encoded = result.and_then(|value| peers::encoded(MessageKind::Response, &value));
+                    answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
+                } else {
+                    self.failed(result.map(drop));
+                }
+            }
+            Happened::Closed(number) => self.closed(&number),
+        }
+    }
+
+    /// Evaluates a message as `.z.pg` and `.z.ps` say, or else as it stands.
+    fn request(&mut self, handle: i32, kind: MessageKind, body: &[u8], endian: Endian) -> Result<Value, QError> {
+        let (view, _) =
+            View::parse(body, endian, &proto::Limits::default()).map_err(|e| QError::with(e.term(), e.to_string()))?;
+        let message = from_view(&view)?;
+        let handler = self.handler(if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
+        let limits = self.session.limits();
+        let session = &mut self.session;
+        session.set_caller(Caller { handle, ..Caller::default() });
+        let space = session.namespace();
+        // Clients' messages are evaluated in the root.
+        let _ = session.set_namespace(Sym::NULL);
+        let result = signals::evaluating(|| match &handler {
+            Some(handler) => apply(session, handler, &[message], &limits),
+            None => crate::q::eval_message(session, &message, &limits),
+        });
+        let _ = session.set_namespace(space);
+        session.set_caller(self.own.clone());
+        result
+    }
+
+    fn closed(&mut self, number: &Number) {
+        let handle = number.swap(0, Ordering::SeqCst);
+        if handle == 0 {
+            return;
+        }
+        self.session.forget(handle);
+        if let Some(handler) = self.handler(".z.pc") {
+            self.call(&handler, Value::Int(handle));
+        }
+    }
+
+    /// The exit code, after `.z.exit` has been called with it.
+    fn end(&mut self) -> i32 {
+        let code = self.session.exited().unwrap_or(0);
+        if let Some(handler) = self.handler(".z.exit") {
+            let limits = self.session.limits();
+            let session = &mut self.session;
+            let result = signals::evaluating(|| apply(session, &handler, &[Value::Long(i64::from(code))], &limits));
+            if let Err(error) = result {
+                self.screen.write_failure(&error.shown());
+            }
+        }
+        code
+    }
+}

@@ -1,0 +1,82 @@
+//! `elastick q`: a q console, of this process or of a remote one.
+
+mod editor;
+mod input;
+mod local;
+mod options;
+mod output;
+mod peers;
+mod remote;
+mod signals;
+
+use super::args::command_with;
+use super::{CliError, settings_of};
+use crate::config::{Address, Program, options as table};
+use clap::{Arg, ArgMatches, Command};
+use options::Started;
+
+const EXAMPLES: &str = "\
+Without FILE or address: lines of q, from the terminal or from standard input, until \\\\, exit or the end of input.
+With FILE: it is loaded first, ARGUMENTS are .z.x. With an address: what is typed is evaluated by that process.
+
+Options of the language, anywhere behind `q`:
+  -b        clients may not assign            -q        neither banner nor prompts
+  -c R C    rows and columns shown            -C R C    the same for HTTP
+  -e 0|1|2  errors in clients' requests       -g 0|1    how memory goes back
+  -o N      hours ahead of UTC                -P N      digits of floats, 0 for all
+  -s N      threads for peach                 -S N      seed of the random numbers
+  -t N      milliseconds between calls of .z.ts
+  -T N      seconds that a client's request may take
+  -u 1|FILE, -U FILE   who may connect        -w N      most MB that an evaluation may hold
+  -W N      first day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
+Any other option stays in .z.x. -E (TLS), -l and -L (logging), -m and -r are refused; `elastick tick` logs and feeds others.
+
+Examples:
+  elastick q                            a session; arrow keys, Ctrl-R and Tab work, Ctrl-C stops what runs
+  echo 'sum til 10' | elastick q        45
+  elastick q report.q 2026.11.21 -P 0   a script with an argument
+  elastick q -c 40 200                  a larger console
+  elastick q rdb1:5011:ann:secret       a client that types into a node";
+
+pub fn command() -> Command {
+    let arguments =
+        Arg::new("arguments").index(1).num_args(0..).value_name("FILE|HOST:PORT[:USER:PASSWORD]] [ARGUMENTS");
+    command_with(Program::Q, Program::Q.name(), &|name| name == "config")
+        .about("A q console: expressions and scripts here, or in a remote process")
+        .arg(arguments.help("Script or address, options, .z.x").trailing_var_arg(true).allow_hyphen_values(true))
+        .after_help(EXAMPLES)
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let settings = settings_of(Program::Q, matches)?;
+    let words: Vec<String> = matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect();
+    let mut started = Started::read(&words)?;
+    if started.target.is_none() {
+        started.target = settings.find(&table::SERVER)?;
+    }
+    if started.threads.is_none() {
+        let helpers = settings.find(&table::HELPER_THREADS)?.unwrap_or(0);
+        started.threads = Some(usize::try_from(helpers).unwrap_or(usize::MAX));
+    }
+    let code = match &started.target {
+        Some(target) if !std::path::Path::new(target).exists() => match target.parse::<Address>() {
+            Ok(address) => remote::run(&address, &started)?,
+            Err(_) => with_room(move || local::run(&started))?,
+        },
+        _ => with_room(move || local::run(&started))?,
+    };
+    // Threads that wait for input or for clients end with the process.
+    std::process::exit(code)
+}
+
+/// Stack of the console's thread: functions of a person's own may recurse further than those of a peer.
+const STACK_BYTES: usize = 256 << 20;
+
+fn with_room(run: impl FnOnce() -> Result<i32, CliError> + Send + 'static) -> Result<i32, CliError> {
+    let thread = std::thread::Builder::new().name("console".into()).stack_size(STACK_BYTES);
+    let running = thread.spawn(|| {
+        crate::sys::stack::allow(STACK_BYTES / 2);
+        run()
+    })?;
+    running.join().map_err(|_| CliError::failed("the console's thread ended unexpectedly"))?
+}

@@ -1,0 +1,118 @@
+//! The command line as q reads it: a file, options of the language, and what is left for the script.
+
+use crate::cli::CliError;
+use crate::q::session::Start;
+
+/// What the command line says.
+#[derive(Debug, Default)]
+pub struct Started {
+    /// The script, or the address of another process.
+    pub target: Option<String>,
+    pub start: Start,
+    pub threads: Option<usize>,
+    /// `\` commands that do what options say, in their order.
+    pub commands: Vec<String>,
+    /// `-w`, in MB.
+    pub workspace_mb: Option<u64>,
+    /// `-c` was given: the window's size does not count.
+    pub sized: bool,
+    /// `-p`.
+    pub port: Option<String>,
+    /// `-u` or `-U`: a file of users.
+    pub users: Option<String>,
+    /// `-u`: clients may not reach the system.
+    pub restricted: bool,
+}
+
+impl Started {
+    /// # Errors
+    /// An option without its value, with a wrong one, or that is not offered.
+    pub fn read(words: &[String]) -> Result<Started, CliError> {
+        let mut started = Started::default();
+        started.start.command_line =
+            std::iter::once(&"q".to_owned()).chain(words).map(|w| w.as_bytes().to_vec()).collect();
+        let mut words = words.iter().peekable();
+        if let Some(first) = words.next_if(|word| !word.starts_with('-')) {
+            started.target = Some(first.clone());
+            started.start.script = first.as_bytes().to_vec();
+        }
+        while let Some(word) = words.next() {
+            let letter = match word.as_bytes() {
+                [b'-', letter] => *letter,
+                _ => b' ',
+            };
+            let mut value = || words.next().cloned().ok_or_else(|| CliError::Usage(format!("{word} needs a value")));
+            match letter {
+                b'b' => started.start.blocks_writes = true,
+                b'q' => started.start.quiet = true,
+                b'c' | b'C' => {
+                    let (rows, columns) = (number(word, &value()?)?, number(word, &value()?)?);
+                    started.sized |= letter == b'c';
+                    started.commands.push(format!("{} {rows} {columns}", char::from(letter)));
+                }
+                b'e' | b'g' | b'o' | b'P' | b'S' | b't' | b'T' | b'W' | b'z' => {
+                    let number = number(word, &value()?)?;
+                    started.commands.push(format!("{} {number}", char::from(letter)));
+                }
+                b's' => started.threads = Some(usize::try_from(number(word, &value()?)?).unwrap_or(0)),
+                b'w' => started.workspace_mb = u64::try_from(number(word, &value()?)?).ok(),
+                b'p' => started.port = Some(value()?),
+                b'u' => {
+                    started.restricted = true;
+                    started.users = Some(value()?).filter(|users| users != "1");
+                }
+                b'U' => started.users = Some(value()?),
+                b'E' if value()? == "0" => {}
+                b'E' | b'l' | b'L' | b'm' | b'r' => {
+                    return Err(CliError::Usage(format!(
+                        "{word} is not offered by this console; see elastick q --help"
+                    )));
+                }
+                _ => started.start.arguments.push(word.as_bytes().to_vec()),
+            }
+        }
+        Ok(started)
+    }
+}
+
+fn number(option: &str, text: &str) -> Result<i64, CliError> {
+    text.parse().map_err(|_| CliError::Usage(format!("{option} {text}: a number is expected")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Started {
+        Started::read(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).expect("a command line")
+    }
+
+    fn words(words: &[Vec<u8>]) -> Vec<&str> {
+        words.iter().map(|w| std::str::from_utf8(w).expect("text")).collect()
+    }
+
+    #[test]
+    fn options_of_the_language_are_taken_and_the_rest_is_the_scripts() {
+        let started = read("test.q -P 0 -abc 123 a -c 30 100 -q");
+        assert_eq!(words(&started.start.arguments), ["-abc", "123", "a"]);
+        assert_eq!(words(&started.start.command_line).join(" "), "q test.q -P 0 -abc 123 a -c 30 100 -q");
+        assert_eq!(started.commands, ["P 0", "c 30 100"]);
+        assert_eq!(started.target.as_deref(), Some("test.q"));
+        assert!(started.start.quiet && started.sized);
+    }
+
+    #[test]
+    fn without_a_file_the_first_word_is_an_option() {
+        let started = read("-s 4 -w 100 -x y");
+        assert_eq!((started.target, started.threads, started.workspace_mb), (None, Some(4), Some(100)));
+        assert_eq!(words(&started.start.arguments), ["-x", "y"]);
+    }
+
+    #[test]
+    fn what_is_not_offered_or_lacks_its_value_is_refused() {
+        for line in ["-l", "-P", "-P x", "-c 1", "-E 1"] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert!(matches!(Started::read(&words), Err(CliError::Usage(_))), "{line}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Other processes at the end of handles: those that this one has connected to, and what all of them send.
+
+use crate::config::Address;
+use crate::net::client::{Client, ClientError, Incoming, Outgoing};
+use crate::q::handles::{Connector, Peer};
+use crate::q::{QError, from_view, to_wire};
+use crate::sys::interrupt;
+use crate::table::Value;
+use proto::{Endian, MessageKind};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a connection may take to come about where nothing else is said.
+pub const CONNECT: Duration = Duration::from_secs(10);
+/// How often one who waits for an answer looks whether Ctrl-C was pressed.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The handle under which the session knows a connection, 0 before it does.
+pub type Number = Arc<AtomicI32>;
+
+/// What happened at a connection.
+pub enum Happened {
+    /// A message that is no answer.
+    Message {
+        number: Number,
+        kind: MessageKind,
+        body: Vec<u8>,
+        endian: Endian,
+        /// What to answer a sync message through.
+        answer: Box<dyn FnOnce(Vec<u8>) + Send>,
+    },
+    Closed(Number),
+}
+
+/// A whole message of a value.
+///
+/// # Errors
+/// `type` for what cannot travel, `limit`.
+pub fn encoded(kind: MessageKind, value: &Value) -> Result<Vec<u8>, QError> {
+    let mut bytes = Vec::new();
+    let start = proto::encode::begin_message(kind, &mut bytes);
+    let mut writer = proto::Writer::new(&mut bytes);
+    to_wire(value, &mut writer)?;
+    writer.finish().map_err(|e| QError::with("type", e.to_string()))?;
+    proto::encode::finish_message(&mut bytes, start).map_err(|e| QError::with("limit", e.to_string()))?;
+    Ok(bytes)
+}
+
+/// The answer to a sync message, for which `answers` is watched until it comes, the connection ends or Ctrl-C is pressed.
+///
+/// # Errors
+/// The other process's error; `close`, `stop`.
+pub fn await_answer(answers: &Mutex<Receiver<Incoming>>) -> Result<Value, QError> {
+    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        match answers.recv_timeout(LOOK) {
+            Ok(incoming) => {
+                let limits = proto::Limits::default();
+                return from_view(&incoming.view(&limits).map_err(|e| failed(&e))?);
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(QError::named("close")),
+            Err(RecvTimeoutError::Timeout) if interrupt::is_asked() => return Err(QError::named("stop")),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn failed(error: &ClientError) -> QError {
+    match error {
+        ClientError::Server(name) => QError::signal(name.clone()),
+        other => QError::signal(other.to_string().into_bytes()),
+    }
+}
+
+/// A process that this one has connected to.
+struct Remote {
+    number: Number,
+    out: Arc<Mutex<Outgoing>>,
+    answers: Mutex<Receiver<Incoming>>,
+}
+
+impl Remote {
+    fn write(out: &Mutex<Outgoing>, bytes: &[u8]) -> Result<(), ClientError> {
+        out.lock().unwrap_or_else(PoisonError::into_inner).send(bytes)
+    }
+}
+
+impl Peer for Remote {
+    fn send(&mut self, message: &Value, wait: bool) -> Result<Value, QError> {
+        let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
+        Remote::write(&self.out, &encoded(kind, message)?).map_err(|e| failed(&e))?;
+        if wait { await_answer(&self.answers) } else { Ok(Value::Null) }
+    }
+
+    fn known_as(&mut self, handle: i32) {
+        self.number.store(handle, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // Who closes a handle is not told that it closed.
+        self.number.store(0, Ordering::SeqCst);
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+}
+
+/// How `hopen` connects: `tell` is called, on a thread of the connection, with what it sends on its own account.
+pub fn connector(tell: impl Fn(Happened) + Send + Sync + Clone + 'static) -> Connector {
+    Arc::new(move |address: &[u8], timeout_ms: u64| {
+        let text = String::from_utf8_lossy(address);
+        let address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
+        let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
+        let hop = |e: ClientError| match e {
+            ClientError::Refused(_) => QError::named("access"),
+            other => QError::with("hop", other.to_string()),
+        };
+        let client = Client::connect(&address, timeout, proto::Limits::default()).map_err(hop)?;
+        let out = Arc::new(Mutex::new(client.outgoing().map_err(|e| QError::with("hop", e.to_string()))?));
+        let (number, (say, answers)) = (Number::default(), channel());
+        let (tell, own, back) = (tell.clone(), Arc::clone(&number), Arc::clone(&out));
+        let reading = std::thread::Builder::new().name("handle".into());
+        let reading = reading.spawn(move || read(client, &say, &own, &back, &tell));
+        reading.map_err(|e| QError::with("conn", e.to_string()))?;
+        Ok(Box::new(Remote { number, out, answers: Mutex::new(answers) }) as Box<dyn Peer>)
+    })
+}
+
+fn read(
+    mut client: Client,
+    answers: &Sender<Incoming>,
+    number: &Number,
+    out: &Arc<Mutex<Outgoing>>,
+    tell: &impl Fn(Happened),
+) {
+    while let Ok(Some(incoming)) = client.next_message(None) {
+        if incoming.header.kind == MessageKind::Response {
+            // Nobody waits where Ctrl-C ended the wait.
+            let _ = answers.send(incoming);
+            continue;
+        }
+        let out = Arc::clone(out);
+        let answer = move |bytes: Vec<u8>| drop(Remote::write(&out, &bytes));
+        tell(Happened::Message {
+            number: Arc::clone(number),
+            kind: incoming.header.kind,
+            body: incoming.body,
+            endian: incoming.header.endian,
+            answer: Box::new(answer),
+        });
+    }
+    tell(Happened::Closed(Arc::clone(number)));
+}

@@ -1,0 +1,49 @@
+//! Ctrl-C and requests to end, as a person at a console means them.
+
+use crate::sys::interrupt;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether an expression runs: Ctrl-C then ends that, not the process.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Runs an evaluation that Ctrl-C ends with `'stop`.
+pub fn evaluating<R>(work: impl FnOnce() -> R) -> R {
+    interrupt::forget();
+    RUNNING.store(true, Ordering::SeqCst);
+    let result = work();
+    RUNNING.store(false, Ordering::SeqCst);
+    interrupt::forget();
+    result
+}
+
+/// From now on SIGINT asks a running evaluation to end; a second one, or one while nothing runs, ends the process, as SIGTERM
+/// and SIGHUP do. The terminal is left as it was found.
+///
+/// # Errors
+/// The system's.
+pub fn watch() -> io::Result<()> {
+    let found: Option<Termios> = tcgetattr(io::stdin()).ok();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let (mut from_handler, to_watcher) = UnixStream::pair()?;
+        signal_hook::low_level::pipe::register(signal, to_watcher)?;
+        let found = found.clone();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            let mut byte = [0; 1];
+            while from_handler.read_exact(&mut byte).is_ok() {
+                if signal == SIGINT && RUNNING.load(Ordering::SeqCst) && !interrupt::ask() {
+                    continue;
+                }
+                if let Some(found) = &found {
+                    // A terminal that is gone needs nothing.
+                    let _ = tcsetattr(io::stdin(), OptionalActions::Now, found);
+                }
+                std::process::exit(128 + signal);
+            }
+        })?;
+    }
+    Ok(())
+}
