@@ -3,11 +3,9 @@
 use super::context::Context;
 use super::error::QError;
 use super::find;
-use super::matches::order;
 use super::shape::{Result, join, type_error};
 use super::tables::{key_by, unkey};
 use crate::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Rows of `b` behind those of `a`; the columns must be the same.
@@ -29,6 +27,24 @@ pub(super) fn join_tables(a: Arc<Table>, b: &Table) -> Result {
     }
     a.sorted = false;
     Ok(Value::table(a))
+}
+
+/// As [`join_tables`], in place as far as people can tell: columns keep the attributes that still hold.
+fn add_rows(a: Arc<Table>, b: &Table) -> Result {
+    let mut attrs = Vec::with_capacity(a.columns.len());
+    for (name, column) in a.names.iter().zip(&a.columns) {
+        attrs.push(match b.column(*name) {
+            Some(more) => super::attributes::after_append(column, &more.items)?,
+            None => Attr::None,
+        });
+    }
+    let mut joined = join_tables(a, b)?;
+    if let Value::Table(t) = &mut joined
+        && let Some(t) = Arc::get_mut(t)
+    {
+        t.columns.iter_mut().zip(attrs).for_each(|(column, attr)| column.attr = attr);
+    }
+    Ok(joined)
 }
 
 /// One or many rows given as a dictionary or a list, as a table like `t`.
@@ -143,26 +159,10 @@ pub(super) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
             if i16::from(v.items.type_number()) != y.type_number().abs() && y.count() > 0 {
                 return Err(type_error());
             }
-            let attr = v.attr;
-            let keeps = match attr {
-                Attr::None | Attr::Parted => false,
-                Attr::Grouped => true,
-                Attr::Sorted => {
-                    y.count() == 0
-                        || (order(&v.items.get(v.len() - 1), &y.at(0)) != Ordering::Greater && is_ascending(&y))
-                }
-                Attr::Unique => {
-                    let more = Vector::from(y.to_items());
-                    let known = find::positions(context, v, &more)?;
-                    find::groups(&more.items).firsts.len() == more.len() && known.iter().all(|p| *p >= v.len() as i64)
-                }
-            };
-            if attr == Attr::Unique && !keeps {
-                return Err(QError::named("u-fail"));
-            }
+            let attr = super::attributes::after_append(v, &y.to_items())?;
             let joined = join(context, x, y)?;
             match joined {
-                Value::Vector(v) if keeps => Ok(Vector { attr, items: v.items }.into()),
+                Value::Vector(v) => Ok(Vector { attr, items: v.items }.into()),
                 other => Ok(other),
             }
         }
@@ -175,11 +175,6 @@ pub(super) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ => join(context, x, y),
     }
-}
-
-/// Whether the items of a list do not descend.
-fn is_ascending(x: &Value) -> bool {
-    (1..x.count()).all(|i| order(&x.at(i - 1), &x.at(i)) != Ordering::Greater)
 }
 
 /// Rows that have only some of a table's columns, with nulls in the others; a list of records as a table.
@@ -240,7 +235,7 @@ pub fn extend(x: Value, rows: &Value) -> std::result::Result<Value, QError> {
     match x {
         Value::Table(t) => {
             let new = conform(&t, rows)?;
-            join_tables(t, &new)
+            add_rows(t, &new)
         }
         Value::Vector(v) => {
             let more = match rows {
@@ -322,7 +317,7 @@ pub(super) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replac
             let wide = widened(t, rows)?;
             let new = conform(t, wide.as_ref().unwrap_or(rows))?;
             let new = retagged(context, t, new)?;
-            join_tables(Arc::clone(t), &new)
+            add_rows(Arc::clone(t), &new)
         }
         Value::Dict(d) if d.sorted => Err(QError::named("step")),
         Value::Dict(d) => {

@@ -6,7 +6,7 @@ use super::find;
 use super::matches::order;
 use super::prims;
 use super::shape::{Result, type_error};
-use crate::table::{Attr, Dict, Sym, Table, Value, Vector};
+use crate::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -69,6 +69,43 @@ pub(super) fn set_attribute(name: &[u8], x: Value) -> Result {
         }
         _ => Err(type_error()),
     }
+}
+
+/// What a vector's attribute is when `more` has been put behind it.
+///
+/// # Errors
+/// `u-fail` where items would not be unique any more.
+pub(super) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr, QError> {
+    Ok(match v.attr {
+        Attr::None | Attr::Parted => Attr::None,
+        Attr::Grouped => Attr::Grouped,
+        Attr::Sorted => {
+            let rises = |before: Option<Value>, at: usize| {
+                before.is_none_or(|before| order(&before, &more.get(at)) != Ordering::Greater)
+            };
+            let last = v.len().checked_sub(1).map(|at| v.items.get(at));
+            let sorted = more.is_empty() || rises(last, 0) && (1..more.len()).all(|i| rises(Some(more.get(i - 1)), i));
+            if sorted { Attr::Sorted } else { Attr::None }
+        }
+        Attr::Unique => {
+            const FEW: usize = 4;
+            let unique = if more.len() <= FEW {
+                let known = Value::Vector(v.clone());
+                let mut new = true;
+                for i in 0..more.len() {
+                    new = new && find::position(&known, &more.get(i))?.is_none();
+                }
+                new && find::groups(more).firsts.len() == more.len()
+            } else {
+                let both = v.items.clone().join(more);
+                find::groups(&both).firsts.len() == both.len()
+            };
+            if !unique {
+                return Err(QError::named("u-fail"));
+            }
+            Attr::Unique
+        }
+    })
 }
 
 /// `attr x`.

@@ -349,13 +349,15 @@ fn part(p: Part, x: &Items) -> Result<Items, QError> {
         return Ok(Items::from_longs(6, seconds.iter().map(value).collect()));
     }
     let days = super::arith::longs(&to_type(14, x)?, 14)?;
+    // Neither null nor an infinity, also of a type that is narrower.
+    let is_day = |d: i64| d.unsigned_abs() < i32::MAX as u64;
     if matches!(p, Part::Week) {
         // The Monday at or before: 2000.01.01 was a Saturday.
-        let monday = |d: &i64| if d.is_null() { *d } else { (d + 5).div_euclid(7) * 7 - 5 };
+        let monday = |d: &i64| if is_day(*d) { (d + 5).div_euclid(7) * 7 - 5 } else { *d };
         return Ok(Items::from_longs(14, days.iter().map(monday).collect()));
     }
     let value = |d: &i64| {
-        if d.is_null() {
+        if !is_day(*d) {
             return i64::NULL;
         }
         let (year, month, day) = time::civil_from_days(*d);

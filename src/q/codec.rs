@@ -99,10 +99,17 @@ pub(super) fn md5(_: &mut Context, x: Value) -> Result {
     Ok(Items::Byte(md5_of(bytes(&x)?).into()).into())
 }
 
+/// Whether there is time and memory for a result as long as `x`, and a third more.
+fn room(context: &mut Context, x: &Value) -> std::result::Result<(), QError> {
+    context.check()?;
+    context.reserve(x.count().saturating_mul(4) / 3)
+}
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// `.Q.btoa x`: base 64.
-pub(super) fn btoa(_: &mut Context, x: Value) -> Result {
+pub(super) fn btoa(context: &mut Context, x: Value) -> Result {
+    room(context, &x)?;
     let mut out = Vec::new();
     for chunk in bytes(&x)?.chunks(3) {
         let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
@@ -116,7 +123,8 @@ pub(super) fn btoa(_: &mut Context, x: Value) -> Result {
 }
 
 /// `.Q.atob x`: the bytes behind base 64.
-pub(super) fn atob(_: &mut Context, x: Value) -> Result {
+pub(super) fn atob(context: &mut Context, x: Value) -> Result {
+    room(context, &x)?;
     let mut out = Vec::new();
     let (mut held, mut bits) = (0u32, 0u32);
     for c in bytes(&x)?.iter().filter(|c| **c != b'=') {

@@ -3,6 +3,7 @@
 
 mod by_group;
 mod compile;
+mod entries;
 mod filter;
 mod keys;
 mod update;
@@ -111,6 +112,9 @@ pub(super) fn template(context: &mut Context, query: &Query, frame: &mut Frame) 
         && !super::files::is_path(place)
     {
         return super::parted::template(context, query, (columns, place), frame);
+    }
+    if let Some((columns, atoms)) = entries::entries(context, &from)? {
+        return entries::over_entries(context, query, from, columns, atoms, frame);
     }
     let (table, keys) = tables::flat(context, &from)?;
     if table.count() > u32::MAX as usize {
