@@ -6,7 +6,7 @@ use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::eval::Frame;
 use crate::q::tables;
-use crate::table::{Dict, Table, Value, Vector};
+use crate::table::{Dict, Table, Value};
 use std::sync::Arc;
 
 /// A dictionary of symbols, or its name, as the table of its entries; whether they were atoms, which makes one row.
