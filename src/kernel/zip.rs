@@ -34,13 +34,15 @@ pub enum Comparison {
     AtLeast,
 }
 
+/// The lesser of two numbers, null being least.
 #[inline(always)]
-fn lesser<T: Num>(x: T, y: T) -> T {
+pub fn lesser<T: Num>(x: T, y: T) -> T {
     if x.is_null() || !(y < x || y.is_null()) { x } else { y }
 }
 
+/// The greater of two numbers, null being least.
 #[inline(always)]
-fn greater<T: Num>(x: T, y: T) -> T {
+pub fn greater<T: Num>(x: T, y: T) -> T {
     if y.is_null() || x > y { x } else { y }
 }
 
@@ -69,6 +71,19 @@ pub fn compare<T: Copy + PartialOrd>(op: Comparison, x: &[T], y: &[T]) -> Vec<u8
 #[inline(always)]
 fn float_less(x: f64, y: f64) -> bool {
     (x < y || (x.is_nan() && !y.is_nan())) && !float_equal(x, y)
+}
+
+/// Whether two floats compare so, within the tolerance; null is least.
+#[inline]
+pub fn float_holds(op: Comparison, x: f64, y: f64) -> bool {
+    match op {
+        Comparison::Equal => float_equal(x, y),
+        Comparison::Unequal => !float_equal(x, y),
+        Comparison::Less => float_less(x, y),
+        Comparison::More => float_less(y, x),
+        Comparison::AtMost => !float_less(y, x),
+        Comparison::AtLeast => !float_less(x, y),
+    }
 }
 
 /// Comparison of floats, within the tolerance; null is least.

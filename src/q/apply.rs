@@ -7,7 +7,7 @@ use super::index;
 use super::iterate;
 use super::lambda;
 use super::prims::{self, Run};
-use crate::table::function::{Function, Iterator};
+use crate::table::function::{Function, Iterator, Lambda};
 use crate::table::symbol::text;
 use crate::table::{Sym, Value, Vector};
 use std::sync::Arc;
@@ -39,6 +39,8 @@ impl Context<'_> {
     /// Applies `f` to these arguments.
     pub fn apply(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
         self.enter()?;
+        // The name is that of this application alone, whatever it turns out to apply.
+        let name = std::mem::take(&mut self.callee);
         let function = match f {
             Value::Func(function) => function,
             Value::Null => return arguments.into_iter().next().ok_or(QError::named("rank")),
@@ -64,14 +66,13 @@ impl Context<'_> {
                     return Err(QError::named("rank"));
                 }
                 arguments.truncate(wanted);
-                let name = std::mem::take(&mut self.callee);
                 let caller = self.running.replace(f.clone());
-                let result = self.run(code, arguments);
+                let result = match self.by_machine(l, &arguments) {
+                    Some(result) => result,
+                    None => self.run(code, arguments),
+                };
                 self.running = caller;
-                result.map_err(|e| {
-                    let name = if name.is_null() || text(name) == b".z.s" { self.name_of(l) } else { name };
-                    e.leave(text(name), &l.source, code.start)
-                })
+                result.map_err(|error| self.left(l, name, error))
             }
             Function::View(l) => {
                 let value = self.view_value(l)?;
@@ -123,8 +124,15 @@ impl Context<'_> {
         }
     }
 
+    /// An error on its way out of a lambda that was called by `name`, null where that is not known.
+    pub(super) fn left(&self, lambda: &Lambda, name: Sym, error: QError) -> QError {
+        let name = if name.is_null() || text(name) == b".z.s" { self.name_of(lambda) } else { name };
+        let start = lambda::code(lambda).map_or(0, |code| code.start);
+        error.leave(text(name), &lambda.source, start)
+    }
+
     /// The root global that holds a lambda, for traces.
-    fn name_of(&self, lambda: &crate::table::function::Lambda) -> Sym {
+    fn name_of(&self, lambda: &Lambda) -> Sym {
         let holds = |name: &Sym| match self.host.global(*name) {
             Some(Value::Func(f)) => matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code)),
             _ => false,

@@ -56,7 +56,8 @@ pub(super) fn scalars(primitive: u16, x: &Value, y: &Value) -> Option<Value> {
     }
 }
 
-fn holds(c: Comparison, order: std::cmp::Ordering) -> bool {
+#[inline]
+pub(super) fn holds(c: Comparison, order: std::cmp::Ordering) -> bool {
     match c {
         Comparison::Equal => order.is_eq(),
         Comparison::Unequal => order.is_ne(),
@@ -67,7 +68,8 @@ fn holds(c: Comparison, order: std::cmp::Ordering) -> bool {
     }
 }
 
-fn long_div(x: i64, y: i64) -> i64 {
+#[inline]
+pub(super) fn long_div(x: i64, y: i64) -> i64 {
     if x.is_null() || y.is_null() || y == 0 {
         return i64::NULL;
     }
@@ -75,7 +77,8 @@ fn long_div(x: i64, y: i64) -> i64 {
     if x.wrapping_rem(y) != 0 && ((x < 0) != (y < 0)) { quotient - 1 } else { quotient }
 }
 
-fn long_mod(x: i64, y: i64) -> i64 {
+#[inline]
+pub(super) fn long_mod(x: i64, y: i64) -> i64 {
     if x.is_null() || y.is_null() || y == 0 {
         return i64::NULL;
     }

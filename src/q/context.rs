@@ -3,6 +3,7 @@
 use super::error::QError;
 use super::host::Host;
 use super::limits::{Allowance, Limits};
+use super::machine::Machine;
 use super::query::Scope;
 use crate::sys::stack;
 use crate::table::{Sym, Value};
@@ -22,6 +23,8 @@ pub struct Context<'h> {
     pub(super) viewing: Vec<usize>,
     /// The text that was sent.
     pub(super) text: Vec<u8>,
+    /// Registers that no run uses just now.
+    pub(super) machine: Option<Box<Machine>>,
     steps: u32,
 }
 
@@ -42,6 +45,7 @@ impl<'h> Context<'h> {
             callee: Sym::NULL,
             viewing: Vec::new(),
             text: Vec::new(),
+            machine: None,
             steps: 0,
         }
     }

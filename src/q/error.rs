@@ -44,9 +44,6 @@ pub struct Origin {
     pub line: u32,
 }
 
-/// Deepest trace that is kept.
-const TRACE_MOST: usize = 64;
-
 /// Two errors are the same where they are told apart by what a client sees; the way there does not count.
 impl PartialEq for QError {
     fn eq(&self, other: &QError) -> bool {
@@ -57,6 +54,9 @@ impl PartialEq for QError {
 impl Eq for QError {}
 
 impl QError {
+    /// Deepest trace that is kept.
+    pub(super) const TRACE_MOST: usize = 64;
+
     pub const fn named(name: &'static str) -> QError {
         QError { name: Cow::Borrowed(name.as_bytes()), detail: String::new(), way: None }
     }
@@ -80,7 +80,7 @@ impl QError {
     pub(super) fn leave(mut self, name: &[u8], text: &[u8], start: u32) -> QError {
         if let Some(way) = &mut self.way
             && let Some(at) = way.at.take()
-            && way.places.len() < TRACE_MOST
+            && way.places.len() < QError::TRACE_MOST
         {
             way.places.push(Place {
                 name: name.to_vec(),

@@ -4,6 +4,7 @@ use super::apply::valence;
 use super::context::Context;
 use super::error::QError;
 use super::eval::truth;
+use super::machine::{Many, Results, atom, atom_at};
 use super::matches::same;
 use super::{index, prims};
 use crate::table::function::{Function, Iterator};
@@ -25,11 +26,16 @@ pub(super) fn apply(
             let split = iterator == Iterator::EachLeft;
             if split { super::strings::vs(context, f.clone(), y) } else { super::strings::sv(context, f.clone(), y) }
         }
-        Iterator::EachLeft | Iterator::EachRight => match <[Value; 2]>::try_from(arguments) {
-            Ok([x, y]) if iterator == Iterator::EachLeft => map(context, &x, |c, item| c.call2(f, item, y.clone())),
-            Ok([x, y]) => map(context, &y, |c, item| c.call2(f, x.clone(), item)),
-            Err(_) => Err(QError::named("rank")),
-        },
+        Iterator::EachLeft | Iterator::EachRight => {
+            let [x, y] = <[Value; 2]>::try_from(arguments).map_err(|_| QError::named("rank"))?;
+            let mut many = Many::new(context, f, 2);
+            let result = match iterator {
+                Iterator::EachLeft => map(context, &x, |c, item| many.either(c, [item, y.clone()])),
+                _ => map(context, &y, |c, item| many.either(c, [x.clone(), item])),
+            };
+            many.finish(context);
+            result
+        }
         Iterator::EachPrior => {
             let y = arguments.pop().ok_or(QError::named("rank"))?;
             if valence(f) == 1 && arguments.is_empty() {
@@ -97,6 +103,29 @@ pub(super) fn map(
     Ok(Value::collapse(out))
 }
 
+/// As [`map`] with a function of one argument.
+fn map_with(context: &mut Context, f: &Value, over: &Value) -> Result<Value, QError> {
+    let mut many = Many::new(context, f, 1);
+    if !many.is_quick() || !matches!(over, Value::Vector(_)) {
+        let result = map(context, over, |c, item| many.either(c, [item]));
+        many.finish(context);
+        return result;
+    }
+    let mut out = Results::new();
+    while out.len() < over.count() {
+        context.tick()?;
+        let at = out.len();
+        match atom_at(over, at).and_then(|item| many.quickly(context, &[item])) {
+            Some(result) => {
+                out.push_atom(result?);
+            }
+            None => out.push(many.apply(context, vec![over.at(at)])?),
+        }
+    }
+    many.finish(context);
+    Ok(out.into_value())
+}
+
 pub(super) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
     if let [x] = &arguments[..] {
         if x.count() == 0 && !x.is_scalar() {
@@ -105,7 +134,7 @@ pub(super) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> R
                 _ => Value::empty(),
             });
         }
-        return map(context, x, |c, item| c.apply(f, vec![item]));
+        return map_with(context, f, x);
     }
     // Dictionaries on both sides pair up by key.
     if let [Value::Dict(x), Value::Dict(y)] = &arguments[..] {
@@ -177,12 +206,14 @@ fn prior(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value) -> Re
     if alone {
         out.push(before.clone());
     }
+    let mut many = Many::new(context, f, 2);
     for i in usize::from(alone)..count {
         context.tick()?;
         let item = y.at(i);
-        out.push(context.call2(f, item.clone(), before)?);
+        out.push(many.either(context, [item.clone(), before])?);
         before = item;
     }
+    many.finish(context);
     Ok(if out.is_empty() { y.clone() } else { Value::collapse(out) })
 }
 
@@ -202,7 +233,7 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     }
     let count = y.count();
     let mut from = 0;
-    let mut out = Vec::new();
+    let mut out = Results::new();
     let mut total = match seed {
         Some(seed) => seed,
         None if count == 0 => return Ok(prims::fold_identity(f, y)),
@@ -218,20 +249,45 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
             first
         }
     };
-    let direct = super::apply::as_primitive(f);
-    for i in from..count {
-        context.tick()?;
-        let item = y.at(i);
-        let atoms = direct.and_then(|index| super::arith::scalars(index, &total, &item));
-        total = match atoms {
-            Some(result) => result,
-            None => context.call2(f, total, item)?,
-        };
-        if scan {
-            out.push(total.clone());
+    let mut many = Many::new(context, f, 2);
+    while from < count {
+        // Atoms as far as it goes without the evaluator.
+        if many.is_quick()
+            && let Some(mut sum) = atom(&total)
+        {
+            let mut failed = None;
+            while failed.is_none()
+                && from < count
+                && let Some(result) = atom_at(y, from).and_then(|item| many.quickly(context, &[sum, item]))
+            {
+                match result {
+                    Ok(result) => {
+                        sum = result;
+                        from += 1;
+                        if scan {
+                            out.push_atom(sum);
+                        }
+                        failed = context.tick().err();
+                    }
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            total = sum.value(&[]).unwrap_or(total);
+        }
+        if from < count {
+            context.tick()?;
+            total = many.apply(context, vec![total, y.at(from)])?;
+            from += 1;
+            if scan {
+                out.push(total.clone());
+            }
         }
     }
-    Ok(if scan { Value::collapse(out) } else { total })
+    many.finish(context);
+    Ok(if scan { out.into_value() } else { total })
 }
 
 /// `f/[seed;a;b;…]`: lists side by side.
@@ -262,10 +318,12 @@ fn fold_many(context: &mut Context, f: &Value, arguments: Vec<Value>, scan: bool
 fn converge(context: &mut Context, f: &Value, start: Value, scan: bool) -> Result<Value, QError> {
     let mut out = vec![start.clone()];
     let mut last = start.clone();
+    let mut many = Many::new(context, f, 1);
     loop {
         context.enter()?;
-        let next = context.call1(f, last.clone())?;
+        let next = many.either(context, [last.clone()])?;
         if same(&next, &last)? || same(&next, &start)? {
+            many.finish(context);
             return Ok(if scan { Value::collapse(out) } else { last });
         }
         if scan {
@@ -287,6 +345,7 @@ fn repeat(context: &mut Context, f: &Value, times: &Value, start: Value, scan: b
         atom => Some(atom.as_long().ok_or(QError::named("type"))?),
     };
     let mut done = 0;
+    let mut many = Many::new(context, f, 1);
     loop {
         context.tick()?;
         let more = match count {
@@ -294,9 +353,10 @@ fn repeat(context: &mut Context, f: &Value, times: &Value, start: Value, scan: b
             None => truth(&context.call1(times, last.clone())?)?,
         };
         if !more {
+            many.finish(context);
             return Ok(if scan { Value::collapse(out) } else { last });
         }
-        last = context.call1(f, last)?;
+        last = many.either(context, [last])?;
         if scan {
             out.push(last.clone());
         }

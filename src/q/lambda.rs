@@ -2,18 +2,21 @@
 
 use super::ast::Code;
 use super::error::QError;
-use super::parse;
+use super::{machine, parse};
 use crate::table::function::{Function, Lambda};
 use crate::table::{Sym, Value};
 use std::sync::{Arc, OnceLock};
 
 /// The compiled form behind [`Lambda::code`].
 #[derive(Debug, Default)]
-pub struct Compiled(OnceLock<Result<Code, QError>>);
+pub struct Compiled {
+    code: OnceLock<Result<Code, QError>>,
+    pub(super) machine: machine::Slot,
+}
 
 impl Compiled {
     pub fn ready(code: Code) -> Compiled {
-        Compiled(OnceLock::from(Ok(code)))
+        Compiled { code: OnceLock::from(Ok(code)), machine: machine::Slot::default() }
     }
 }
 
@@ -25,5 +28,5 @@ pub fn lambda(source: &[u8], namespace: Sym) -> Value {
 /// What the lambda runs; the error of its text if it is not q.
 pub fn code(lambda: &Lambda) -> Result<&Code, QError> {
     let compiled = lambda.code.downcast_ref::<Compiled>().ok_or(QError::named("type"))?;
-    compiled.0.get_or_init(|| parse::lambda_code(&lambda.source, lambda.namespace)).as_ref().map_err(QError::clone)
+    compiled.code.get_or_init(|| parse::lambda_code(&lambda.source, lambda.namespace)).as_ref().map_err(QError::clone)
 }

@@ -15,12 +15,14 @@ pub struct Limits {
     pub deadline: Option<Instant>,
     /// Bytes that the evaluation may hold beyond what it found, else `'wsfull`.
     pub memory_bytes: u64,
+    /// Whether lambdas over atoms are run by the machine. Without it every expression is walked: the same, more slowly.
+    pub machine: bool,
 }
 
 impl Default for Limits {
-    /// No deadline; 2 GiB.
+    /// No deadline; 2 GiB; the machine.
     fn default() -> Limits {
-        Limits { deadline: None, memory_bytes: 2 << 30 }
+        Limits { deadline: None, memory_bytes: 2 << 30, machine: true }
     }
 }
 

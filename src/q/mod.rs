@@ -31,6 +31,7 @@ mod lex;
 mod limits;
 mod linear;
 mod literal;
+mod machine;
 mod matches;
 mod monads;
 mod numbered;

@@ -362,7 +362,7 @@ pub(super) fn get(index: u16) -> Option<&'static Primitive> {
     PRIMITIVES.get(usize::from(index))
 }
 
-fn of_index(index: u16) -> Value {
+pub(super) fn of_index(index: u16) -> Value {
     Value::func(Function::Primitive(index))
 }
 

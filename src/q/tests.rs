@@ -175,10 +175,14 @@ fn globals_of_a_text_are_known_before_it_runs() {
 #[test]
 fn a_deadline_and_a_memory_limit_end_what_cannot_end() {
     let mut session = Session::new();
-    let soon = Limits { deadline: Some(Instant::now() + Duration::from_millis(20)), memory_bytes: 1 << 30 };
+    let soon = Limits {
+        deadline: Some(Instant::now() + Duration::from_millis(20)),
+        memory_bytes: 1 << 30,
+        ..Limits::default()
+    };
     let error = eval_text(&mut session, b"@[{while[1b;x+:1]};0;`trapped]", &soon).unwrap_err();
     assert_eq!(&error.name[..], b"stop");
-    let small = Limits { deadline: None, memory_bytes: 1 << 20 };
+    let small = Limits { memory_bytes: 1 << 20, ..Limits::default() };
     for text in ["til 1000000", "{x,x}/[100;til 10]", "x:til 1000;while[1b;x:(x;til 1000)]"] {
         assert_eq!(&eval_text(&mut session, text.as_bytes(), &small).unwrap_err().name[..], b"wsfull", "{text}");
     }

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_helpers_hold_counts_together() {
-        let limits = Limits { deadline: None, memory_bytes: 10 << 20 };
+        let limits = Limits { memory_bytes: 10 << 20, ..Limits::default() };
         let both = Barrier::new(2);
         let hold = |allowance: &mut Allowance, bytes: usize| {
             let block = vec![1u8; bytes];
@@ -265,7 +265,11 @@ mod tests {
 
     #[test]
     fn the_deadline_ends_all() {
-        let limits = Limits { deadline: Some(Instant::now() + Duration::from_millis(5)), memory_bytes: 1 << 20 };
+        let limits = Limits {
+            deadline: Some(Instant::now() + Duration::from_millis(5)),
+            memory_bytes: 1 << 20,
+            ..Limits::default()
+        };
         let endless = |own: &mut Allowance, _| -> Result<(), QError> {
             loop {
                 own.check()?;

@@ -24,7 +24,8 @@ pub fn evaluate(host: &mut dyn Host, body: &[u8], endian: Endian, allowance: All
     };
     let (view, _) = View::parse(body, endian, &limits()).map_err(bad)?;
     let message = from_view(&view)?;
-    let query_limits = Limits { deadline: allowance.deadline, memory_bytes: allowance.memory_bytes };
+    let query_limits =
+        Limits { deadline: allowance.deadline, memory_bytes: allowance.memory_bytes, ..Limits::default() };
     let result = eval_message(host, &message, &query_limits)?;
     let mut object = Vec::new();
     let mut writer = Writer::new(&mut object);

@@ -117,6 +117,20 @@ impl<T: 'static> Shared<T> {
     }
 }
 
+impl<T: 'static> Shared<T> {
+    /// Changes the items where they lie, if nobody else holds them and this is all of them.
+    pub fn edit<R>(&mut self, change: impl FnOnce(&mut Vec<T>) -> R) -> Option<R> {
+        let Owner::Vector(items) = &mut self.owner else { return None };
+        let items = Arc::get_mut(items).filter(|items| items.len() == self.len)?;
+        // Nothing is seen of items that a change leaves half made.
+        self.len = 0;
+        let result = change(items);
+        self.start = items.as_ptr();
+        self.len = items.len();
+        Some(result)
+    }
+}
+
 impl<T: Clone + 'static> Shared<T> {
     /// The items to write to: the vector itself if nobody else holds it and it is whole, else a copy.
     pub fn into_vec(mut self) -> Vec<T> {
@@ -171,6 +185,20 @@ mod tests {
         let at = items.as_ptr();
         let back = Shared::from(items).into_vec();
         assert_eq!(back.as_ptr(), at);
+    }
+
+    #[test]
+    fn a_sole_owner_edits_in_place_and_others_do_not() {
+        let mut items: Shared<i64> = vec![1i64, 2, 3].into();
+        let at = items.as_ptr();
+        assert_eq!(items.edit(|v| v[1] = 9), Some(()));
+        assert_eq!((&*items, items.as_ptr()), (&[1, 9, 3][..], at));
+        assert_eq!(items.edit(|v| v.extend(0..100)), Some(()));
+        assert_eq!((items.len(), items[102]), (103, 99));
+        let other = items.clone();
+        assert_eq!(items.edit(|v| v.clear()), None);
+        assert_eq!(other.len(), 103);
+        assert_eq!(items.cut(0..2).edit(|v| v.clear()), None);
     }
 
     #[test]

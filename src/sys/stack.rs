@@ -25,6 +25,11 @@ pub fn is_deep() -> bool {
     })
 }
 
+/// What recursion may use on this thread.
+pub fn limit_bytes() -> usize {
+    LIMIT.get()
+}
+
 /// Lets this thread, which was given more stack than usual, use more of it.
 pub fn allow(bytes: usize) {
     LIMIT.set(bytes);

@@ -41,7 +41,11 @@ pub struct Bounds {
 
 impl Bounds {
     fn limits(self) -> q::Limits {
-        q::Limits { deadline: Instant::now().checked_add(self.time), memory_bytes: self.memory_bytes }
+        q::Limits {
+            deadline: Instant::now().checked_add(self.time),
+            memory_bytes: self.memory_bytes,
+            ..q::Limits::default()
+        }
     }
 }
 

@@ -111,7 +111,7 @@ fn answer(globals: &[(Sym, Value)], text: &[u8]) -> Result<(), String> {
         elastick::q::Host::assign(&mut session, *name, value.clone()).expect("a global");
     }
     let start = Instant::now();
-    let limits = Limits { deadline: Some(start + TIME), memory_bytes: MEMORY_BYTES };
+    let limits = Limits { deadline: Some(start + TIME), memory_bytes: MEMORY_BYTES, ..Limits::default() };
     let Ok(value) = eval_text(&mut session, text, &limits) else { return Ok(()) };
     show(&value, &Console::default());
     one_line(&value);

@@ -84,7 +84,7 @@ fn what_helpers_print_comes_in_the_order_of_items() {
 #[test]
 fn the_memory_limit_counts_helpers_together() {
     let mut session = Session::new().with_threads(THREADS);
-    let limits = Limits { deadline: None, memory_bytes: 4 << 20 };
+    let limits = Limits { memory_bytes: 4 << 20, ..Limits::default() };
     // Each result fits, all of them do not.
     let error = eval_text(&mut session, b"{x+til 100000} peach til 100", &limits).expect_err("too much");
     assert_eq!(&error.name[..], b"wsfull");

@@ -1,0 +1,105 @@
+//! Puts a lambda's code together with that of the lambdas that it calls.
+
+use super::scalar::Scalar;
+use super::step::{Callee, Linked, Program, Step, Unit};
+use crate::q::context::Context;
+use crate::table::function::Function;
+use crate::table::{Sym, Value};
+use std::sync::Arc;
+
+/// More functions than this are not put together.
+const UNITS_MOST: usize = 64;
+
+/// A lambda that a global holds.
+pub(super) fn global_unit(context: &Context, name: Sym) -> Option<Arc<Unit>> {
+    let Some(Value::Func(function)) = context.host.global(name) else { return None };
+    let Function::Lambda(lambda) = &*function else { return None };
+    super::slot(lambda)?.unit(lambda)
+}
+
+fn position(list: &mut Vec<Sym>, name: Sym) -> Option<u16> {
+    let at = list.iter().position(|n| *n == name).unwrap_or_else(|| {
+        list.push(name);
+        list.len() - 1
+    });
+    u16::try_from(at).ok()
+}
+
+/// The program of a lambda, if all that it calls can be run by the machine too.
+pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<Program> {
+    let mut units = vec![first];
+    let mut program = Program {
+        units: Vec::new(),
+        constants: Vec::new(),
+        objects: Vec::new(),
+        globals: Vec::new(),
+        busy: false,
+        called: Vec::new(),
+    };
+    let mut next = 0;
+    while let Some(unit) = units.get(next).cloned() {
+        let constants = program.constants.len();
+        for value in &unit.constants {
+            let scalar = Scalar::of(value);
+            program.constants.push(match scalar {
+                Some(scalar) => scalar,
+                None => {
+                    program.objects.push(value.clone());
+                    Scalar::Object(u32::try_from(program.objects.len() - 1).ok()?)
+                }
+            });
+        }
+        let mut steps = unit.steps.clone();
+        let mut names = Vec::new();
+        for (place, step) in steps.iter_mut().enumerate() {
+            match *step {
+                Step::Constant { to, index } => {
+                    *step = Step::Constant { to, index: u16::try_from(constants + usize::from(index)).ok()? };
+                }
+                Step::Global { to, index } => {
+                    let name = *unit.globals.get(usize::from(index))?;
+                    *step = Step::Global { to, index: position(&mut program.globals, name)? };
+                }
+                Step::Call { to, base, unit: site } => {
+                    let site = unit.sites.get(usize::from(site))?;
+                    let called = match &site.callee {
+                        Callee::Own => Arc::clone(&unit),
+                        Callee::Lambda(unit) => Arc::clone(unit),
+                        Callee::Global(name) => {
+                            let data = !matches!(context.host.global(*name)?, Value::Func(_));
+                            if data && site.arguments == 1 {
+                                let index = position(&mut program.globals, *name)?;
+                                *step = Step::GlobalItem { to, index, y: base };
+                                continue;
+                            }
+                            names.push((u32::try_from(place).ok()?, *name));
+                            global_unit(context, *name)?
+                        }
+                    };
+                    if usize::from(called.parameters) != site.arguments {
+                        return None;
+                    }
+                    let known = units.iter().position(|u| Arc::ptr_eq(u, &called)).unwrap_or_else(|| {
+                        units.push(called);
+                        units.len() - 1
+                    });
+                    let known = u16::try_from(known).ok()?;
+                    if let Callee::Global(name) = site.callee
+                        && !program.called.contains(&(name, known))
+                    {
+                        program.called.push((name, known));
+                    }
+                    *step = Step::Call { to, base, unit: known };
+                }
+                _ => {}
+            }
+        }
+        program.busy |= steps.iter().any(|s| matches!(s, Step::Again { .. } | Step::Call { .. }));
+        program.units.push(Linked { unit, steps, names });
+        next += 1;
+        if next > UNITS_MOST {
+            return None;
+        }
+    }
+    Some(program)
+}

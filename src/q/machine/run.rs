@@ -1,0 +1,382 @@
+//! Runs steps.
+
+use super::operate::{amend, append, compare, item, other, quick, quick_item, quick_unary, through, truth, unary};
+use super::scalar::{Scalar, is_object};
+use super::step::{Program, Step, WINDOW};
+use crate::kernel::num::Num;
+use crate::kernel::zip::{Arithmetic, Comparison};
+use crate::q::QError;
+use crate::q::arith::{Op, holds};
+use crate::q::context::Context;
+use crate::sys::stack;
+use crate::table::Value;
+
+/// Jumps back and calls between two looks at the clock and the memory.
+const STRIDE: u32 = 1 << 10;
+/// Stack that a call would use in the evaluator, about: as deep as there may calls be nested here.
+const CALL_BYTES: usize = 512;
+
+/// More lists than this a run does not hold: those that no register refers to any more go only with the run.
+const OBJECTS_MOST: usize = 256;
+
+/// How a run ended.
+pub(super) enum Outcome {
+    Done(Scalar),
+    /// Something that is not for the machine: nothing has been changed, the evaluator starts over.
+    Left,
+    Failed(QError),
+}
+
+/// Where a call goes on.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    unit: u16,
+    pc: u32,
+    to: u8,
+    /// How far the called frame's registers are behind the caller's.
+    shift: u8,
+}
+
+/// The registers and what they refer to.
+#[derive(Debug, Default)]
+pub(in crate::q) struct Machine {
+    stack: Vec<Scalar>,
+    frames: Vec<Frame>,
+    /// A program's own first, then globals, then arguments.
+    pub(super) objects: Vec<Value>,
+    /// For each object the register that alone holds it, counted from 1 over all frames; 0 where there may be others.
+    owners: Vec<u32>,
+    pub(super) globals: Vec<Scalar>,
+}
+
+const ADD: Op = Op::Arithmetic(Arithmetic::Add);
+const SUBTRACT: Op = Op::Arithmetic(Arithmetic::Subtract);
+const MULTIPLY: Op = Op::Arithmetic(Arithmetic::Multiply);
+
+/// Puts a value into a register, whose number over all frames is `own`; false if there are too many objects.
+#[cold]
+fn keep(objects: &mut Vec<Value>, owners: &mut Vec<u32>, register: &mut Scalar, own: u32, value: Value) -> bool {
+    if let Some(scalar) = Scalar::of(&value) {
+        *register = scalar;
+        return true;
+    }
+    if !is_object(&value) {
+        return false;
+    }
+    if let Scalar::Object(place) = *register
+        && owners.get(place as usize) == Some(&own)
+        && let Some(object) = objects.get_mut(place as usize)
+    {
+        *object = value;
+        return true;
+    }
+    match added(objects, owners, own, value) {
+        Some(place) => {
+            *register = Scalar::Object(place as u32);
+            true
+        }
+        None => false,
+    }
+}
+
+/// The place of a new object.
+fn added(objects: &mut Vec<Value>, owners: &mut Vec<u32>, own: u32, value: Value) -> Option<usize> {
+    if objects.len() >= OBJECTS_MOST {
+        return None;
+    }
+    objects.push(value);
+    owners.resize(objects.len() - 1, 0);
+    owners.push(own);
+    Some(objects.len() - 1)
+}
+
+/// The place of the object that a register is about to change: its own.
+#[inline]
+fn owned(objects: &mut Vec<Value>, owners: &mut Vec<u32>, register: Scalar, own: u32) -> Option<usize> {
+    let Scalar::Object(place) = register else { return None };
+    if owners.get(place as usize) == Some(&own) {
+        return Some(place as usize);
+    }
+    let value = objects.get(place as usize)?.clone();
+    added(objects, owners, own, value)
+}
+
+/// Notes who holds an object from now on, 0 for several.
+#[inline]
+fn share(owners: &mut [u32], value: Scalar, own: u32) {
+    if let Scalar::Object(place) = value
+        && let Some(owner) = owners.get_mut(place as usize)
+    {
+        *owner = own;
+    }
+}
+
+impl Machine {
+    /// Runs a program from its first unit's first step.
+    pub(super) fn run(&mut self, context: &mut Context, program: &Program, arguments: &[Scalar]) -> Outcome {
+        if self.stack.len() < WINDOW {
+            self.stack.resize(WINDOW, Scalar::Unset);
+        }
+        self.frames.clear();
+        self.owners.clear();
+        self.owners.resize(self.objects.len(), 0);
+        for (register, argument) in self.stack.iter_mut().zip(arguments) {
+            register.take(argument);
+        }
+        match self.steps(context, program) {
+            Ok(Some(result)) => Outcome::Done(result),
+            Ok(None) => Outcome::Left,
+            Err((error, unit, pc)) => Outcome::Failed(self.trace(context, program, error, unit, pc)),
+        }
+    }
+
+    /// The result; nothing where the evaluator has to start over; an error with its unit and the step after it.
+    fn steps(&mut self, context: &mut Context, program: &Program) -> Result<Option<Scalar>, (QError, u16, usize)> {
+        let deepest = stack::limit_bytes() / CALL_BYTES;
+        let mut fuel = STRIDE;
+        let mut unit = 0u16;
+        let mut base = 0usize;
+        let mut pc = 0usize;
+        let mut called = true;
+        'frame: loop {
+            let Some(code) = program.units.get(usize::from(unit)) else { return Ok(None) };
+            if self.stack.len() < base + WINDOW {
+                self.stack.resize(base + 4 * WINDOW, Scalar::Unset);
+            }
+            let Some(r) = self.stack.get_mut(base..).and_then(<[Scalar]>::first_chunk_mut::<WINDOW>) else {
+                return Ok(None);
+            };
+            if called {
+                for local in r.iter_mut().take(code.unit.locals.into()).skip(code.unit.parameters.into()) {
+                    *local = Scalar::Unset;
+                }
+                called = false;
+            }
+            let steps = &code.steps[..];
+            macro_rules! r {
+                ($register:expr) => {
+                    r[usize::from($register)]
+                };
+            }
+            // The number of a register over all frames, as owners are counted.
+            macro_rules! own {
+                ($register:expr) => {
+                    u32::try_from(base + usize::from($register) + 1).unwrap_or(0)
+                };
+            }
+            macro_rules! keep {
+                ($to:expr, $value:expr) => {
+                    match $value {
+                        Some(value) => {
+                            if !keep(&mut self.objects, &mut self.owners, &mut r!($to), own!($to), value) {
+                                return Ok(None);
+                            }
+                        }
+                        None => return Ok(None),
+                    }
+                };
+            }
+            macro_rules! binary {
+                ($to:expr, $op:expr, $x:expr, $y:expr) => {{
+                    let (x, y) = ($x, $y);
+                    match quick($op, x, y) {
+                        Some(result) => r!($to) = result,
+                        None => keep!($to, through(context, &self.objects, $op, *x, *y)),
+                    }
+                }};
+            }
+            // What gives no value leaves the run to the evaluator.
+            macro_rules! put {
+                ($to:expr, $value:expr) => {
+                    match $value {
+                        Some(value) => r!($to) = value,
+                        None => return Ok(None),
+                    }
+                };
+            }
+            macro_rules! arithmetic {
+                ($to:expr, $x:expr, $y:expr, $op:expr, $method:ident, $sign:tt) => {
+                    match (&$x, &$y) {
+                        (Scalar::Long(x), Scalar::Long(y)) => r!($to) = Scalar::Long(x.$method(*y)),
+                        (Scalar::Float(x), Scalar::Float(y)) => r!($to) = Scalar::Float(x $sign y),
+                        (x, y) => binary!($to, $op, x, y),
+                    }
+                };
+            }
+            macro_rules! unless {
+                ($x:expr, $y:expr, $c:expr, $target:expr) => {
+                    match (&$x, &$y) {
+                        (Scalar::Long(x), Scalar::Long(y)) => {
+                            if !holds($c, x.cmp(y)) {
+                                pc = usize::from($target);
+                            }
+                        }
+                        (x, y) => match compare(context, &self.objects, $c, x, y) {
+                            Some(true) => {}
+                            Some(false) => pc = usize::from($target),
+                            None => return Ok(None),
+                        },
+                    }
+                };
+            }
+            macro_rules! tick {
+                () => {
+                    fuel -= 1;
+                    if fuel == 0 {
+                        fuel = STRIDE;
+                        context.check().map_err(|error| (error, unit, pc))?;
+                    }
+                };
+            }
+            loop {
+                let Some(step) = steps.get(pc) else { return Ok(None) };
+                pc += 1;
+                match *step {
+                    Step::Constant { to, index } => put!(to, program.constants.get(usize::from(index)).copied()),
+                    Step::Global { to, index } => put!(to, self.globals.get(usize::from(index)).copied()),
+                    Step::Copy { to, x } => match &r!(x) {
+                        Scalar::Unset => return Ok(None),
+                        Scalar::Long(long) => r!(to) = Scalar::Long(*long),
+                        Scalar::Float(float) => r!(to) = Scalar::Float(*float),
+                        value => {
+                            let value = *value;
+                            share(&mut self.owners, value, 0);
+                            r!(to) = value;
+                        }
+                    },
+                    Step::Add { to, x, y } => arithmetic!(to, r!(x), r!(y), ADD, plus, +),
+                    Step::Subtract { to, x, y } => arithmetic!(to, r!(x), r!(y), SUBTRACT, minus, -),
+                    Step::Multiply { to, x, y } => arithmetic!(to, r!(x), r!(y), MULTIPLY, times, *),
+                    Step::AddLong { to, x, y } => match &r!(x) {
+                        Scalar::Long(x) => r!(to) = Scalar::Long(x.plus(i64::from(y))),
+                        x => binary!(to, ADD, x, &Scalar::Long(i64::from(y))),
+                    },
+                    Step::SubtractLong { to, x, y } => match &r!(x) {
+                        Scalar::Long(x) => r!(to) = Scalar::Long(x.minus(i64::from(y))),
+                        x => binary!(to, SUBTRACT, x, &Scalar::Long(i64::from(y))),
+                    },
+                    Step::MultiplyLong { to, x, y } => match &r!(x) {
+                        Scalar::Long(x) => r!(to) = Scalar::Long(x.times(i64::from(y))),
+                        x => binary!(to, MULTIPLY, x, &Scalar::Long(i64::from(y))),
+                    },
+                    Step::Binary { to, x, y, op } => binary!(to, op, &r!(x), &r!(y)),
+                    Step::BinaryLong { to, x, y, op } => binary!(to, op, &r!(x), &Scalar::Long(i64::from(y))),
+                    Step::Other { to, x, y, primitive } => {
+                        keep!(to, other(context, &self.objects, primitive, r!(x), r!(y)));
+                    }
+                    Step::Unary { to, x, monad, primitive } => match quick_unary(&self.objects, monad, &r!(x)) {
+                        Some(result) => r!(to) = result,
+                        None => keep!(to, unary(context, &self.objects, primitive, r!(x))),
+                    },
+                    Step::Amend { x, y, value, op } => match owned(&mut self.objects, &mut self.owners, r!(x), own!(x))
+                    {
+                        Some(place) if amend(context, &mut self.objects, place, r!(y), r!(value), op) => {
+                            r!(x) = Scalar::Object(place as u32);
+                        }
+                        _ => return Ok(None),
+                    },
+                    Step::Append { x, y } => match owned(&mut self.objects, &mut self.owners, r!(x), own!(x)) {
+                        Some(place) if append(context, &mut self.objects, place, r!(y)) => {
+                            r!(x) = Scalar::Object(place as u32);
+                        }
+                        _ => return Ok(None),
+                    },
+                    Step::Item { to, x, y } => match quick_item(&self.objects, &r!(x), &r!(y)) {
+                        Some(result) => r!(to) = result,
+                        None => keep!(to, item(context, &self.objects, r!(x), r!(y))),
+                    },
+                    Step::GlobalItem { to, index, y } => {
+                        let Some(global) = self.globals.get(usize::from(index)).copied() else { return Ok(None) };
+                        match quick_item(&self.objects, &global, &r!(y)) {
+                            Some(result) => r!(to) = result,
+                            None => keep!(to, item(context, &self.objects, global, r!(y))),
+                        }
+                    }
+                    Step::Jump { target } => pc = usize::from(target),
+                    Step::Again { target } => {
+                        tick!();
+                        pc = usize::from(target);
+                    }
+                    Step::Unless { x, target } => match truth(&r!(x)) {
+                        Some(true) => {}
+                        Some(false) => pc = usize::from(target),
+                        None => return Ok(None),
+                    },
+                    Step::UnlessEqual { x, y, target } => unless!(r!(x), r!(y), Comparison::Equal, target),
+                    Step::UnlessUnequal { x, y, target } => unless!(r!(x), r!(y), Comparison::Unequal, target),
+                    Step::UnlessLess { x, y, target } => unless!(r!(x), r!(y), Comparison::Less, target),
+                    Step::UnlessAtMost { x, y, target } => unless!(r!(x), r!(y), Comparison::AtMost, target),
+                    Step::UnlessLong { x, comparison, target, y } => {
+                        unless!(r!(x), Scalar::Long(i64::from(y)), comparison, target);
+                    }
+                    Step::Times { x } => match r!(x).value(&[]).and_then(|times| times.as_long()) {
+                        Some(times) => r!(x) = Scalar::Long(times),
+                        None => return Ok(None),
+                    },
+                    Step::Countdown { x, target } => match &r!(x) {
+                        Scalar::Long(left) if *left > 0 => r!(x) = Scalar::Long(left - 1),
+                        _ => pc = usize::from(target),
+                    },
+                    Step::Call { to, base: shift, unit: callee } => {
+                        tick!();
+                        if self.frames.len() >= deepest {
+                            return Err((QError::named("stack"), unit, pc));
+                        }
+                        self.frames.push(Frame { unit, pc: pc as u32, to, shift });
+                        unit = callee;
+                        base += usize::from(shift);
+                        pc = 0;
+                        called = true;
+                        continue 'frame;
+                    }
+                    Step::Return { x } => {
+                        let long = if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None };
+                        let Some(frame) = self.frames.pop() else {
+                            return Ok(match r!(x) {
+                                Scalar::Unset => None,
+                                result => Some(result),
+                            });
+                        };
+                        let other = if long.is_some() { Scalar::Unset } else { r!(x) };
+                        base -= usize::from(frame.shift);
+                        unit = frame.unit;
+                        pc = frame.pc as usize;
+                        let to = base + usize::from(frame.to);
+                        let Some(register) = self.stack.get_mut(to) else { return Ok(None) };
+                        match (long, other) {
+                            (Some(long), _) => *register = Scalar::Long(long),
+                            (None, Scalar::Unset) => return Ok(None),
+                            (None, other) => {
+                                share(&mut self.owners, other, u32::try_from(to + 1).unwrap_or(0));
+                                *register = other;
+                            }
+                        }
+                        continue 'frame;
+                    }
+                    Step::Leave => return Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The error with the way that it would have come in the evaluator; the outermost function is left by the caller.
+    fn trace(&self, context: &Context, program: &Program, error: QError, unit: u16, pc: usize) -> QError {
+        let (mut error, mut unit, mut pc) = (error, unit, pc);
+        for frame in self.frames.iter().rev().take(QError::TRACE_MOST + 1) {
+            if let Some(code) = program.units.get(usize::from(unit)) {
+                let caller = program.units.get(usize::from(frame.unit));
+                let site = frame.pc.wrapping_sub(1);
+                let called_by = caller.and_then(|c| c.names.iter().find(|(place, _)| *place == site));
+                let name = called_by.map_or_else(|| context.name_of_unit(&code.unit), |(_, name)| *name);
+                let at = code.unit.at.get(pc.wrapping_sub(1)).copied().unwrap_or(code.unit.start);
+                error = error.place(at).leave(crate::table::symbol::text(name), &code.unit.source, code.unit.start);
+            }
+            (unit, pc) = (frame.unit, frame.pc as usize);
+        }
+        let code = program.units.get(usize::from(unit));
+        match code.and_then(|c| c.unit.at.get(pc.wrapping_sub(1))) {
+            Some(at) => error.place(*at),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Lambdas that the machine runs give what the evaluator gives: the same values, the same errors with the same way.
+
+use elastick::q::session::Session;
+use elastick::q::{Console, Limits, QError, eval_text, show};
+use elastick::table::Value;
+use std::time::{Duration, Instant};
+
+const ATOMS: [&str; 26] = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "-1",
+    "-5",
+    "100",
+    "0N",
+    "0W",
+    "-0W",
+    "1.5",
+    "-2.25",
+    "0n",
+    "0w",
+    "-0w",
+    "1b",
+    "0b",
+    "3i",
+    "0Ni",
+    "2h",
+    "0x05",
+    "1e",
+    "\"a\"",
+    "`s",
+    "2026.11.21",
+];
+/// Numbers alone: what programs are mostly about.
+const NUMBERS: [&str; 12] = ["0", "1", "2", "3", "-1", "10", "0N", "1.5", "0.1", "1b", "3i", "0W"];
+const VERBS: [&str; 22] = [
+    "+", "-", "*", "%", "&", "|", "=", "<", ">", "<=", ">=", "<>", "^", "~", "and", "or", "div", "mod", "xbar", "xexp",
+    "in", "$",
+];
+const WORDS: [&str; 12] =
+    ["neg", "abs", "not", "floor", "sqrt", "null", "signum", "count", "first", "sum", "reciprocal", "type"];
+const LOCALS: [&str; 5] = ["x", "y", "a", "b", "c"];
+
+struct Maker(fastrand::Rng);
+
+impl Maker {
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.0.usize(0..from.len())]
+    }
+
+    fn atom(&mut self) -> &'static str {
+        if self.0.u8(0..6) == 0 { self.pick(&ATOMS) } else { self.pick(&NUMBERS) }
+    }
+
+    fn expression(&mut self, depth: usize) -> String {
+        if depth == 0 {
+            return if self.0.u8(0..3) == 0 { self.atom().to_owned() } else { self.pick(&LOCALS[..4]).to_owned() };
+        }
+        let sub = |s: &mut Maker| s.expression(depth - 1);
+        match self.0.u8(0..24) {
+            0..=8 => format!("({}){} {}", sub(self), self.verb(), sub(self)),
+            9 | 10 => format!("({}){} {}", sub(self), self.verb(), self.atom()),
+            11 | 12 => format!("{} {}", self.pick(&WORDS), sub(self)),
+            13 | 14 => format!("$[{};{};{}]", sub(self), sub(self), sub(self)),
+            15 => format!("$[{};{};{};{};{}]", sub(self), sub(self), sub(self), sub(self), sub(self)),
+            16 => format!("({}:{})", self.pick(&LOCALS), sub(self)),
+            17 => format!("({}{}:{})", self.pick(&LOCALS), self.verb().trim(), sub(self)),
+            18 => format!("v[{}]", sub(self)),
+            19 => format!("n+{}", sub(self)),
+            20 => format!("g[{};{}]", sub(self), sub(self)),
+            21 => format!("{{x-2*y}}[{};{}]", sub(self), sub(self)),
+            22 => format!("w {}", sub(self)),
+            _ => self.pick(&LOCALS).to_owned(),
+        }
+    }
+
+    fn verb(&mut self) -> String {
+        let verb = if self.0.bool() { self.pick(&VERBS[..11]) } else { self.pick(&VERBS) };
+        format!(" {verb}")
+    }
+
+    fn statement(&mut self, depth: usize) -> String {
+        let local = self.pick(&LOCALS);
+        match self.0.u8(0..14) {
+            0..=4 => format!("{local}:{}", self.expression(2)),
+            5 | 6 => format!("{local}{}:{}", self.pick(&["+", "-", "*", "&", "|", "%", ","]), self.expression(1)),
+            7 if depth > 0 => format!("if[{};{};{}]", self.expression(1), self.statement(depth - 1), self.statement(0)),
+            8 if depth > 0 => format!("do[{};{}]", self.pick(&["0", "1", "3", "5", "5&x"]), self.statement(depth - 1)),
+            9 | 10 if depth > 0 => {
+                let (first, second) = (self.statement(depth - 1), self.statement(0));
+                format!("k{depth}:0;while[k{depth}<{};{first};k{depth}+:1;{second}]", self.0.u8(0..6))
+            }
+            11 => format!("if[{};:{}]", self.expression(1), self.expression(1)),
+            12 => format!("if[{};'\"out\"]", self.expression(1)),
+            _ => self.expression(2),
+        }
+    }
+
+    fn lambda(&mut self) -> String {
+        let statements: Vec<String> = (0..self.0.usize(1..6)).map(|_| self.statement(2)).collect();
+        format!("{{[x;y]a:1;{};{}}}", statements.join(";"), self.expression(2))
+    }
+
+    /// A recursion that ends.
+    fn recursion(&mut self) -> String {
+        let (end, step) = (self.expression(1), self.expression(1));
+        let call = ["f[x-1;y]", ".z.s[x-1;y]", "f[x-1;y]+.z.s[x-2;x]"];
+        format!("{{[x;y]a:2;b:y;$[x<1;{end};({}) {} {step}]}}", self.pick(&call), self.pick(&VERBS[..11]))
+    }
+}
+
+fn session(f: &str) -> Session {
+    let mut session = Session::new();
+    for line in ["v:10 20 0N 40", "w:1.5 0n 2", "n:5", "g:{$[x>y;x-y;y+x]}", &format!("f:{f}")] {
+        eval_text(&mut session, line.as_bytes(), &Limits::default()).expect("a definition");
+    }
+    session
+}
+
+type Told = Result<Vec<u8>, (QError, Vec<u8>)>;
+
+fn told(result: Result<Value, QError>) -> Told {
+    let wide = Console { precision: 0, ..Console::default() };
+    result.map(|value| show(&value, &wide)).map_err(|error| match &error.name[..] {
+        // How deep a recursion may go is not the same in both.
+        b"stack" => (QError::named("stack"), Vec::new()),
+        _ => (error.clone(), error.shown()),
+    })
+}
+
+fn run(f: &str, text: &str, machine: bool) -> Told {
+    let limits = Limits { deadline: Some(Instant::now() + Duration::from_secs(20)), machine, ..Limits::default() };
+    told(eval_text(&mut session(f), text.as_bytes(), &limits))
+}
+
+/// Both ways, twice in one session: the second call finds the code compiled.
+fn check(f: &str, text: &str) -> Option<String> {
+    let (walked, run_by_machine) = (run(f, text, false), run(f, text, true));
+    (walked != run_by_machine).then(|| format!("{f}\n  {text}\n  {walked:?}\n  {run_by_machine:?}"))
+}
+
+fn seed() -> u64 {
+    std::env::var("FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121)
+}
+
+fn compare(count: usize, mut make: impl FnMut(&mut Maker) -> (String, String)) {
+    let seed = seed();
+    println!("seed {seed}");
+    let mut maker = Maker(fastrand::Rng::with_seed(seed));
+    let mut wrong = Vec::new();
+    for _ in 0..count {
+        let (f, text) = make(&mut maker);
+        wrong.extend(check(&f, &text));
+    }
+    assert!(wrong.is_empty(), "seed {seed}: {} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn programs_of_one_lambda_agree() {
+    compare(3000, |m| {
+        let (f, x, y) = (m.lambda(), m.atom(), m.atom());
+        (f, format!("(f[{x};{y}];f[{y};{x}])"))
+    });
+}
+
+#[test]
+fn recursions_agree() {
+    compare(1000, |m| {
+        let (f, x, y) = (m.recursion(), m.0.u8(0..8), m.atom());
+        (f, format!("f[{x};{y}]"))
+    });
+}
+
+#[test]
+fn iterators_over_lambdas_agree() {
+    compare(1500, |m| {
+        let f = m.lambda();
+        let lists =
+            ["1 2 3 4", "1.5 0n -3", "1 0N 3", "0101b", "1 2 3i", "()", "0#0", "enlist 5", "(1;2.5;3)", "`a`b!1 2"];
+        let (list, atom) = (m.pick(&lists), m.atom());
+        let text = match m.0.u8(0..9) {
+            0 => format!("f/[{list}]"),
+            1 => format!("f/[{atom};{list}]"),
+            2 => format!("f\\[{list}]"),
+            3 => format!("f\\[{atom};{list}]"),
+            4 => format!("{atom} f/: {list}"),
+            5 => format!("{list} f\\: {atom}"),
+            6 => format!("f[;{atom}] each {list}"),
+            7 => format!("{{f[x;x]}} each {list}"),
+            _ => format!("(f':){list}"),
+        };
+        (f, text)
+    });
+}
+
+#[test]
+fn a_function_that_is_assigned_anew_is_the_new_one() {
+    for machine in [true, false] {
+        let mut session = session("{g[x;1]}");
+        let limits = Limits { machine, ..Limits::default() };
+        let mut ask = |text: &str| told(eval_text(&mut session, text.as_bytes(), &limits));
+        let before = ask("f 5");
+        assert_eq!(before, Ok(b"4\n".to_vec()));
+        assert!(ask("g:{x*100+y}").is_ok());
+        assert_eq!(ask("f 5"), Ok(b"505\n".to_vec()));
+        assert!(ask("g:7 8 9;h:{n+g x}").is_ok());
+        assert_eq!(ask("h 1"), Ok(b"13\n".to_vec()));
+        assert!(ask("n:0.5").is_ok());
+        assert_eq!(ask("h 2"), Ok(b"9.5\n".to_vec()));
+    }
+}
+
+#[test]
+fn what_a_left_item_changes_is_seen_by_the_next() {
+    let f = "{if[x=3;n::100];x+n}";
+    let expected = Ok(b"6 7 103 104\n".to_vec());
+    for machine in [true, false] {
+        assert_eq!(run(f, "f each 1 2 3 4", machine), expected);
+    }
+}
+
+#[test]
+fn effects_before_an_error_happen_once() {
+    let f = "{c::c+1;i:0;while[i<10;i+:1];i+`a}";
+    for machine in [true, false] {
+        assert_eq!(run(f, "c:0;@[f;1;{}];@[f;1;{}];c", machine), Ok(b"2\n".to_vec()));
+    }
+}
+
+#[test]
+fn endless_loops_and_recursions_end() {
+    for (f, name) in [
+        ("{while[1b;x+:1]}", &b"stop"[..]),
+        ("{while[x<>0N;x+:1]}", b"stop"),
+        ("{.z.s x+1}", b"stack"),
+        ("{1+.z.s x+1}", b"stack"),
+        ("{$[x<0;x;f[x+1]]}", b"stack"),
+    ] {
+        let limits = Limits { deadline: Some(Instant::now() + Duration::from_millis(300)), ..Limits::default() };
+        let error = eval_text(&mut session(f), b"f 1", &limits).unwrap_err();
+        assert_eq!(&error.name[..], name, "{f}");
+        assert_eq!(error.trace().first().map(|place| &place.name[..]), Some(&b"f"[..]), "{f}");
+    }
+}
