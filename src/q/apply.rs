@@ -211,7 +211,7 @@ pub(super) fn project(function: Value, arguments: Vec<Option<Value>>) -> Value {
     Value::func(Function::Projection { function, arguments })
 }
 
-fn is_variadic(f: &Value) -> bool {
+pub(super) fn is_variadic(f: &Value) -> bool {
     match f {
         Value::Func(function) => match &**function {
             Function::Primitive(index) => prims::get(*index).is_some_and(|p| matches!(p.run, Run::Many(..))),

@@ -64,6 +64,10 @@ pub(super) fn apply(
                     let y = arguments.remove(1);
                     fold(context, f, Some(arguments.remove(0)), &y, scan)
                 }
+                // `.` and `@` take up to four.
+                (_, 3..=4) if super::apply::is_variadic(f) && prims::index_of(f).is_some() => {
+                    fold_many(context, f, arguments, scan)
+                }
                 (n, m) if n == m => fold_many(context, f, arguments, scan),
                 (n, m) if m < n => {
                     let function = Value::func(Function::Derived { iterator, function: f.clone() });

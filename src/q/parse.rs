@@ -270,6 +270,10 @@ impl<'a> Parser<'a> {
     /// Whether the next token is an operator between operands, and not one applied by brackets.
     fn infix_follows(&self) -> bool {
         match self.peek() {
+            // `@'[…]` and the like are applied by their brackets too.
+            Token::Glyph(_) if self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_))) => {
+                self.derived_follows()
+            }
             Token::Glyph(_) => {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
@@ -344,11 +348,21 @@ impl<'a> Parser<'a> {
             _ if pattern => (left.clone(), Vec::new()),
             Kind::Name(_) => (left.clone(), Vec::new()),
             Kind::Apply(f, indices) if matches!(f.kind, Kind::Name(_)) => ((**f).clone(), indices.clone()),
+            // q's own words are not to be assigned to.
+            Kind::Const(f) if glyph == ":" && !bracketed && prims::index_of(f).is_some() && !prims::is_operator(f) => {
+                return Err(QError::named("assign").place(left.at));
+            }
             _ => return Ok(None),
         };
         let at = self.position();
+        let before = self.at;
         self.advance();
         if self.at_end() {
+            // `f::` with nothing behind it is `f` waiting for its argument.
+            if glyph == "::" && indices.is_empty() {
+                self.at = before;
+                return Ok(None);
+            }
             return Err(self.unexpected());
         }
         let through = match glyph {
