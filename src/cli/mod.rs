@@ -9,6 +9,7 @@ mod log;
 pub mod progress;
 mod q;
 pub mod rdb;
+mod startup;
 mod tick;
 
 pub use args::{command_for, settings_of};

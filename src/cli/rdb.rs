@@ -2,7 +2,7 @@
 
 use super::fleet::choose::choose;
 use super::fleet::publish::Publishing;
-use super::{CliError, command_for, settings_of};
+use super::{CliError, command_for, settings_of, startup};
 use crate::config::Program;
 use crate::config::options;
 use crate::fleet::Fleet;
@@ -24,13 +24,17 @@ pub fn command() -> Command {
         .about(
             "One node of the elastic real-time database: waits in its queue, takes updates until it is full, answers q",
         )
-        .after_help(
+        .arg(startup::argument(2))
+        .after_help(format!(
             "Examples:\n  \
              elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll 80\n  \
+             elastick rdb :5010 analytics.q handlers.q -s 4    with functions and handlers of one's own\n  \
              elastick rdb tickerplant:5010 --fleet aws    on an instance of an Auto Scaling group, with its tags' thresholds\n\n\
+             {}\n\n\
              Any kdb+ client can ask the printed port: select from trade, .rdb.windows, .rdb.stats. Tables that the \
              tickerplant feeds cannot be written by clients ('noupdate).",
-        )
+            startup::HELP
+        ))
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
@@ -55,9 +59,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let tickerplant = options.tickerplant.to_string();
     let notifier = Notifier::from_environment();
+    options.load.extend(startup::files(matches));
+    let program = startup::loaded(node::Program::load(&options, startup::print))?;
     await_turn(fleet.as_mut(), &notifier);
-    let mut node =
-        node::prepare(options, fleet, crate::rdb::evaluate::evaluate, &notifier).map_err(CliError::failed)?;
+    let mut node = node::prepare(options, fleet, program, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();
     let ready = move || {
         notifier.ready(&format!("listening on {}", identity.port));

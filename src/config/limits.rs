@@ -108,6 +108,8 @@ limits! {
         "Distinct symbols interned by a process";
     query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Tick, Rdb],
         "Longest time a client's query may take on a node";
+    handler_time_ns, "limit-handler-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
+        "Longest time that .z.pw, .z.po, .z.pc and their like may take";
     query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
         "Most memory a client's query may take";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],
@@ -118,6 +120,10 @@ limits! {
         "HTTP connections at the same time";
     http_request_bytes, "limit-http-request", bytes, 8 << 10, "8KiB", [Tick, Rdb],
         "Longest head of an HTTP request";
+    http_body_bytes, "limit-http-body", bytes, 1 << 20, "1MiB", [Tick, Rdb],
+        "Longest body of an HTTP POST";
+    web_message_bytes, "limit-web-message", bytes, 1 << 20, "1MiB", [Tick, Rdb],
+        "Longest WebSocket message";
     http_time_ns, "limit-http-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
         "Time for an HTTP client to send a request, and to take its answer";
     http_idle_ns, "limit-http-idle", nanoseconds, 120_000_000_000, "2m", [Tick, Rdb],

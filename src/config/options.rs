@@ -152,6 +152,13 @@ options! {
         "GET /metrics and /health on the port need no password where other callers do";
     BLOCK_WRITES: bool = units::switch, "block-writes" letter Some('b'), programs &[Tick, Rdb];
         "Clients may read but not assign (noupdate)";
+    LOAD: Vec<String> = units::names, "load" value "F1.q,F2.q", default Some(""), programs &[Rdb, Tick];
+        "q files to evaluate before clients are served, before those on the command line: functions, variables, handlers";
+    ALLOW: PathBuf = units::path, "allow" value "FILE", programs &[Rdb, Tick];
+        "File of names, one a line: clients may call these functions by name, with values as arguments, and nothing else";
+    REMOTE_MAY: Vec<String> = units::grants, "remote-may" value "files,sockets,system", default Some(""), programs &[Rdb, Tick];
+        "What clients' queries may touch: files (with -u, below the working directory), sockets (hopen, other handles), system \
+         (commands, environment; never with -u)";
     UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), variables &["QUDSPATH"],
         programs &[Tick, Rdb];
         "Directory of the Unix socket kx.PORT, by path and by abstract name; empty for none";

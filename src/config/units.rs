@@ -218,6 +218,15 @@ pub fn names(text: &str) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_string).collect())
 }
 
+/// What clients may be let do, by name.
+pub fn grants(text: &str) -> Result<Vec<String>, String> {
+    let names = names(text)?;
+    match names.iter().find(|name| !matches!(name.as_str(), "files" | "sockets" | "system")) {
+        Some(other) => Err(format!("{other:?} is none of files, sockets, system")),
+        None => Ok(names),
+    }
+}
+
 pub fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a path must not be empty".to_string()) } else { Ok(PathBuf::from(text)) }
 }

@@ -430,8 +430,11 @@ impl Client {
         }
     }
 
-    /// Sets the socket's timeout to what is left, if that is not set already.
-    fn arm(&mut self, by: Option<Instant>) -> Result<(), ClientError> {
+    /// Bounds the reads and writes to come: each takes no longer than what is left then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn arm(&mut self, by: Option<Instant>) -> Result<(), ClientError> {
         let left = by.map(|by| by.saturating_duration_since(Instant::now()));
         if left != self.armed || left.is_some() {
             self.socket.set_timeout(left).map_err(ClientError::Io)?;

@@ -6,7 +6,8 @@ use super::peer::{CloseReason, Peer};
 use super::reactor::NetLimits;
 use super::replies::Replies;
 use super::stream::Stream;
-use proto::FrameReader;
+use super::websocket;
+use proto::{FrameReader, handshake};
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -24,6 +25,10 @@ pub(super) struct Connection {
     pub(super) login: Vec<u8>,
     /// It speaks HTTP.
     pub(super) http: Option<Session>,
+    /// It speaks WebSocket.
+    pub(super) web: Option<websocket::Reader>,
+    /// A login that another thread decides on: what was given, and bytes that came behind it.
+    pub(super) login_asked: Option<Box<(handshake::Credentials, Vec<u8>)>>,
     /// Read and not handled yet: the start of a message, or messages that wait until the connection may go on.
     pub(super) frames: FrameReader,
     /// Its share in the account of all inboxes, in bytes.
@@ -67,6 +72,8 @@ impl Connection {
             handshake_by,
             login: Vec::new(),
             http: None,
+            web: None,
+            login_asked: None,
             frames: FrameReader::new(limits.codec()),
             inbox_bytes: 0,
             outbox: Outbox::default(),

@@ -60,6 +60,10 @@ pub struct Control {
     pub(super) request: Option<Request>,
     /// HTTP connections, by the moment at which each is closed unless it goes on.
     pub(super) sessions: BTreeSet<(Instant, ConnId)>,
+    /// Logins that have been decided on.
+    pub(super) admitted: Vec<(ConnId, bool)>,
+    /// HTTP requests that have been answered.
+    pub(super) pages: Vec<(ConnId, Option<Bytes>)>,
     slots: Vec<Slot>,
     free: BinaryHeap<Reverse<u32>>,
     open: usize,
@@ -80,6 +84,8 @@ impl Control {
             stopping: false,
             request: None,
             sessions: BTreeSet::new(),
+            admitted: Vec::new(),
+            pages: Vec::new(),
             slots: Vec::new(),
             free: BinaryHeap::new(),
             open: 0,
@@ -172,6 +178,21 @@ impl Control {
             self.reply(request, message::error(error.to_string().trim_start_matches('\'').as_bytes()));
         }
         self.close_with(conn, CloseReason::Malformed(error));
+    }
+
+    /// Decides on a login that the service took time for.
+    pub fn admit(&mut self, conn: ConnId, admitted: bool) {
+        self.admitted.push((conn, admitted));
+    }
+
+    /// Answers an HTTP request that the service took time for, with a whole answer; without one it is the server's fault.
+    pub fn answer_page(&mut self, conn: ConnId, answer: Option<Bytes>) {
+        self.pages.push((conn, answer));
+    }
+
+    /// Whether a connection speaks WebSocket.
+    pub fn is_web(&self, conn: ConnId) -> bool {
+        self.get(conn).is_some_and(|connection| connection.web.is_some())
     }
 
     /// When this turn began.

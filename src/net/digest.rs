@@ -57,6 +57,11 @@ pub(super) fn md5_hex(message: &[u8]) -> String {
 
 /// SHA-1 as 40 hex digits.
 pub(super) fn sha1_hex(message: &[u8]) -> String {
+    hex(sha1(message))
+}
+
+/// SHA-1.
+pub(super) fn sha1(message: &[u8]) -> Vec<u8> {
     let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     for words in blocks(message, true) {
         let [mut a, mut b, mut c, mut d, mut e] = state;
@@ -80,7 +85,7 @@ pub(super) fn sha1_hex(message: &[u8]) -> String {
         let add = [a, b, c, d, e];
         state.iter_mut().zip(add).for_each(|(to, from)| *to = to.wrapping_add(from));
     }
-    hex(state.iter().flat_map(|word| word.to_be_bytes()))
+    state.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
 #[cfg(test)]

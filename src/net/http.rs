@@ -22,6 +22,8 @@ pub(super) struct Session {
     pub(super) stage: Stage,
     /// When it is closed unless it goes on.
     pub(super) by: Instant,
+    /// The request for which the user is looked at.
+    pub(super) asked: Option<Box<Request>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(super) enum Stage {
     Idle,
     /// A request has begun.
     Reading,
+    /// A request waits for another thread: whether its user is let in, or what to answer.
+    Asking,
     /// An answer leaves.
     Sending { keep: bool },
     /// All is said: what the peer still sends is read, so that the answer is not lost in a reset.
@@ -69,8 +73,20 @@ impl Page {
 pub struct Request {
     /// The answer goes without its body.
     pub head_only: bool,
-    /// From `/` on, without the query; as it was sent, nothing is decoded.
+    /// A POST; its body is not part of the request's head.
+    pub is_post: bool,
+    /// Bytes of the body that follows the head.
+    pub body_bytes: u64,
+    /// The body of a POST, once it is here.
+    pub body: Vec<u8>,
+    /// What follows the first `/`, with the query; as it was sent, nothing is decoded.
+    pub target: String,
+    /// From `/` on, without the query.
     pub path: String,
+    /// The header's fields, in their order.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The key of a client that wants to speak WebSocket.
+    pub web_key: Option<Vec<u8>>,
     /// User and password; empty ones if none were given.
     pub credentials: (Vec<u8>, Vec<u8>),
     /// The connection goes on after the answer.
@@ -123,8 +139,14 @@ fn line<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Refusal> {
 /// What is read of the header.
 #[derive(Default)]
 struct Fields {
+    all: Vec<(Vec<u8>, Vec<u8>)>,
     hosts: usize,
-    has_body: bool,
+    is_chunked: bool,
+    body_bytes: u64,
+    upgrades: bool,
+    is_web: bool,
+    web_key: Option<Vec<u8>>,
+    web_version: bool,
     close: bool,
     keep_alive: bool,
     credentials: Option<(Vec<u8>, Vec<u8>)>,
@@ -139,16 +161,21 @@ impl Fields {
             return Err(refused(400, "the name of a header field is no token"));
         }
         let value = value.get(1..).unwrap_or_default().trim_ascii();
+        self.all.push((name.to_vec(), value.to_vec()));
         match name.to_ascii_lowercase().as_slice() {
+            b"upgrade" => self.is_web |= value.eq_ignore_ascii_case(b"websocket"),
+            b"sec-websocket-key" => self.web_key = Some(value.to_vec()),
+            b"sec-websocket-version" => self.web_version |= value == b"13",
             b"host" => self.hosts = self.hosts.saturating_add(1),
-            b"transfer-encoding" => self.has_body = true,
+            b"transfer-encoding" => self.is_chunked = true,
             b"content-length" => match std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok()) {
-                Some(length) => self.has_body |= length > 0,
+                Some(length) => self.body_bytes = length,
                 None => return Err(refused(400, "the content length is no number")),
             },
             b"connection" => {
                 for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.upgrades |= option.eq_ignore_ascii_case(b"upgrade");
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
@@ -174,32 +201,44 @@ fn request(first: &[u8], fields: Fields) -> Result<Request, Refusal> {
         version if version.starts_with(b"HTTP/") => return Err(refused(505, "HTTP/1.1 and 1.0 are spoken here")),
         _ => return Err(refused(400, "the request line is not: method, target, version")),
     };
-    let head_only = match method {
-        b"GET" => false,
-        b"HEAD" => true,
-        _ => return Err(refused(405, "GET and HEAD are all there is")),
+    let (head_only, is_post) = match method {
+        b"GET" => (false, false),
+        b"HEAD" => (true, false),
+        b"POST" => (false, true),
+        _ => return Err(refused(405, "GET, HEAD and POST are all there is")),
     };
+    if is_post && fields.is_chunked {
+        return Err(refused(411, "a body needs its length"));
+    }
     if fields.hosts > 1 || (is_1_1 && fields.hosts == 0) {
         return Err(refused(400, "HTTP/1.1 wants one host"));
     }
     let target = std::str::from_utf8(target).map_err(|_| refused(400, "the target is no text"))?;
+    let target = local(target).ok_or(refused(400, "the target is no path"))?;
+    let is_web = fields.is_web && fields.upgrades && fields.web_version && !is_post && is_1_1;
+    let has_body = fields.is_chunked || fields.body_bytes > 0;
     Ok(Request {
         head_only,
-        path: path(target).ok_or(refused(400, "the target is no path"))?.to_string(),
+        is_post,
+        body_bytes: if is_post { fields.body_bytes } else { 0 },
+        body: Vec::new(),
+        path: target.split('?').next().unwrap_or(target).to_string(),
+        target: target.strip_prefix('/').unwrap_or(target).to_string(),
+        web_key: fields.web_key.filter(|_| is_web),
+        fields: fields.all,
         credentials: fields.credentials.unwrap_or_default(),
-        // A body is not read; what follows it would be taken for a request.
-        keep: !fields.close && !fields.has_body && (is_1_1 || fields.keep_alive),
+        // A body of another method is not read; what follows it would be taken for a request.
+        keep: !fields.close && (is_post || !has_body) && (is_1_1 || fields.keep_alive),
     })
 }
 
-/// The path of `/path?query` or `http://host/path?query`.
-fn path(target: &str) -> Option<&str> {
+/// `/path?query` of `/path?query` or `http://host/path?query`.
+fn local(target: &str) -> Option<&str> {
     let target = match target.strip_prefix("http://") {
         Some(rest) => rest.find('/').and_then(|slash| rest.get(slash..)).unwrap_or("/"),
         None => target,
     };
-    let path = target.split('?').next()?;
-    path.starts_with('/').then_some(path)
+    target.starts_with('/').then_some(target)
 }
 
 /// User and password of `Basic BASE64`.
@@ -250,7 +289,11 @@ const fn reason(status: u16) -> &'static str {
         401 => "Unauthorized",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        426 => "Upgrade Required",
         431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
         503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",
         _ => "Status",
@@ -267,6 +310,7 @@ pub fn answer(page: &Page, head_only: bool, keep: bool, now: Timestamp) -> Bytes
     match page.status {
         401 => text.push_str("WWW-Authenticate: Basic realm=\"elastick\"\r\n"),
         405 => text.push_str("Allow: GET, HEAD\r\n"),
+        426 => text.push_str("Upgrade: websocket\r\n"),
         _ => {}
     }
     let connection = if keep { "keep-alive" } else { "close" };
@@ -343,10 +387,31 @@ mod tests {
 
     #[test]
     fn what_is_not_offered_is_told_apart() {
-        assert_eq!(status("POST / HTTP/1.1\r\nHost: h\r\n\r\n"), 405);
+        assert_eq!(status("PUT / HTTP/1.1\r\nHost: h\r\n\r\n"), 405);
+        assert_eq!(status("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"), 411);
         assert_eq!(status("GET / HTTP/2.0\r\nHost: h\r\n\r\n"), 505);
         assert_eq!(status("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n\r\n"), 401);
         assert_eq!(status("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic ?\r\n\r\n"), 401);
+    }
+
+    #[test]
+    fn what_a_handler_is_given_is_kept() {
+        let request = good("POST /a/b?c=%20d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nX-Y: z\r\n\r\n");
+        assert_eq!((request.target.as_str(), request.path.as_str()), ("a/b?c=%20d", "/a/b"));
+        assert_eq!((request.is_post, request.body_bytes, request.keep), (true, 3, true));
+        assert_eq!(request.fields.last(), Some(&(b"X-Y".to_vec(), b"z".to_vec())));
+    }
+
+    #[test]
+    fn an_upgrade_has_a_key_and_a_version() {
+        let text = |version: &str| {
+            format!(
+                "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\
+                 Sec-WebSocket-Key: abc\r\nSec-WebSocket-Version: {version}\r\n\r\n"
+            )
+        };
+        assert_eq!(good(&text("13")).web_key.as_deref(), Some(&b"abc"[..]));
+        assert_eq!(good(&text("8")).web_key, None);
     }
 
     #[test]

@@ -16,10 +16,12 @@ pub mod notify;
 mod outbox;
 pub mod peer;
 pub mod reactor;
+pub mod remote;
 mod replies;
 pub mod signals;
 mod silence;
 mod stream;
+pub mod websocket;
 
 #[cfg(test)]
 mod tests;
@@ -30,5 +32,5 @@ pub use links::Links;
 pub use listener::Listeners;
 pub use notify::{Heart, Notifier};
 pub use peer::{CloseReason, ConnId, Peer};
-pub use reactor::{NetLimits, Parts, Reactor, Service};
+pub use reactor::{Login, NetLimits, Parts, Reactor, Service};
 pub use replies::Replies;

@@ -25,6 +25,11 @@ impl ConnId {
         i32::try_from(self.slot).unwrap_or(i32::MAX).saturating_add(FIRST_HANDLE)
     }
 
+    /// A number that no other connection of the process ever has; never 0.
+    pub fn number(self) -> u64 {
+        (u64::from(self.generation) << 32) | u64::from(self.slot)
+    }
+
     /// The slot that a handle stands for.
     pub(super) fn slot_of(handle: i32) -> Option<u32> {
         u32::try_from(handle.checked_sub(FIRST_HANDLE)?).ok()

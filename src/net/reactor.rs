@@ -4,19 +4,21 @@
 //! write what it has queued. One read a turn and connection is the budget: a publisher that never pauses gets no more of the
 //! loop than any other.
 
+mod login;
 mod pages;
+mod web;
 
 use super::access::Access;
 use super::connection::Connection;
 use super::control::{Control, FIRST_CONNECTION, Request};
-use super::http::Page;
+use super::http::{self, Page};
 use super::listener::Listeners;
 use super::notify::Heart;
 use super::peer::{CloseReason, ConnId, Peer};
 use crate::config::{Limit, Limits};
 use crate::metrics::{self, Id};
 use mio::{Events, Poll, Token, Waker};
-use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress, handshake};
+use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -54,10 +56,32 @@ pub trait Service {
     fn vital_signs(&mut self) -> Option<String> {
         Some(String::new())
     }
+    /// Whether a user may come in whose password is right, if there are passwords.
+    fn login(&mut self, _conn: ConnId, _user: &[u8], _password: &[u8], _ctl: &mut Control) -> Login {
+        Login::Admitted
+    }
+    /// An HTTP request for which there is no [`Service::page`]; true if [`Control::answer_page`] will answer it.
+    fn request(&mut self, _conn: ConnId, _request: &http::Request, _peer: &Peer, _ctl: &mut Control) -> bool {
+        false
+    }
+    /// Whether clients may speak WebSocket. Those that do are opened and closed as others are.
+    fn takes_web(&self) -> bool {
+        false
+    }
+    /// A WebSocket client's message.
+    fn web_message(&mut self, _conn: ConnId, _is_text: bool, _payload: Vec<u8>, _ctl: &mut Control) {}
     /// The page that an HTTP client asks for: a path from `/` on, without its query. None if there is no such page.
     fn page(&mut self, _path: &str, _ctl: &mut Control) -> Option<Page> {
         None
     }
+}
+
+/// Whether a user may come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Login {
+    Admitted,
+    /// [`Control::admit`] will tell.
+    Later,
 }
 
 /// Bounds of the loop; see `config::limits` for what each means.
@@ -77,6 +101,8 @@ pub struct NetLimits {
     pub open_requests: usize,
     pub http_connections: usize,
     pub http_request_bytes: usize,
+    pub http_body_bytes: usize,
+    pub web_message_bytes: usize,
     pub http_time: Duration,
     pub http_idle: Duration,
 }
@@ -101,6 +127,8 @@ impl NetLimits {
             open_requests: 1 << 16,
             http_connections: size(limits.http_connections),
             http_request_bytes: size(limits.http_request_bytes),
+            http_body_bytes: size(limits.http_body_bytes),
+            web_message_bytes: size(limits.web_message_bytes),
             http_time: Duration::from_nanos(limits.http_time_ns),
             http_idle: Duration::from_nanos(limits.http_idle_ns),
         }
@@ -236,6 +264,8 @@ impl<S: Service> Reactor<S> {
         if woken {
             self.service.woken(&mut self.control);
         }
+        self.finish_logins();
+        self.finish_pages();
         // A deadline that is due may be told as a time after this turn's begin.
         if self.service.deadline().is_some_and(|at| at <= Instant::now()) {
             self.service.timer(&mut self.control);
@@ -319,6 +349,9 @@ impl<S: Service> Reactor<S> {
         }
         if connection.http.is_some() {
             return self.read_http(conn);
+        }
+        if connection.web.is_some() {
+            return self.read_web(conn);
         }
         if connection.peer.is_none() {
             return self.read_login(conn);
@@ -423,64 +456,6 @@ impl<S: Service> Reactor<S> {
             }
         }
         self.control.request = None;
-    }
-
-    /// Reads what there is of a handshake. Answers the bytes read.
-    fn read_login(&mut self, conn: ConnId) -> usize {
-        let limit = self.control.limits.handshake_bytes;
-        let Some(connection) = self.control.get_mut(conn) else { return 0 };
-        let mut buffer = [0u8; 4096];
-        let read = match connection.stream.read(&mut buffer) {
-            Ok(0) => {
-                self.control.close_with(conn, CloseReason::Peer);
-                return 0;
-            }
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return 0,
-            Err(error) => {
-                self.control.close_with(conn, CloseReason::Socket(error));
-                return 0;
-            }
-        };
-        connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        if read == buffer.len() || connection.ending {
-            self.control.queue_read(conn);
-        }
-        let Some(connection) = self.control.get_mut(conn) else { return read };
-        match handshake::parse(&connection.login) {
-            Ok(None) if connection.login.len() > limit => {
-                metrics::refused(Limit::handshake_bytes);
-                self.control.close_with(conn, CloseReason::Handshake("no end of the handshake"));
-            }
-            Ok(None) => {}
-            Ok(Some((_, used))) if used > limit => {
-                metrics::refused(Limit::handshake_bytes);
-                self.control.close_with(conn, CloseReason::Handshake("user and password too long"));
-            }
-            Ok(Some((credentials, used))) => {
-                let login = std::mem::take(&mut connection.login);
-                if !self.access.allows(&credentials.user, &credentials.password) {
-                    log::warn!("{:?} from {} refused: wrong user or password", credentials, connection.ip);
-                    metrics::count(Id::LoginsRefused);
-                    self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
-                    return read;
-                }
-                let capability = handshake::answer(credentials.capability);
-                let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local };
-                connection.peer = Some(peer.clone());
-                connection.frames.extend(login.get(used..).unwrap_or_default());
-                self.control.send(conn, bytes::Bytes::copy_from_slice(&[capability]));
-                self.service.opened(conn, &peer, &mut self.control);
-                // Messages may have come with the handshake.
-                self.control.queue_read(conn);
-            }
-            Err(handshake::HandshakeError::Http) => self.begin_http(conn),
-            Err(error) => {
-                log::info!("connection from {}: {error}", connection.ip);
-                self.control.close_with(conn, CloseReason::Handshake("no handshake"));
-            }
-        }
-        read
     }
 
     fn drop_silent_strangers(&mut self) {

@@ -200,7 +200,10 @@ impl Context<'_> {
                 }
                 Ok(Value::Long(handle))
             }
-            _ if self.host.caller().remote => Err(QError::with("access", "no such handle")),
+            // Who asks may be sent to; other handles are the process's own.
+            _ if !self.host.caller().may_use_sockets() && handle != -i64::from(self.host.caller().handle) => {
+                Err(QError::with("access", "no such handle"))
+            }
             _ => self.host.send(handle, &message),
         }
     }

@@ -194,7 +194,7 @@ pub(super) fn load(context: &mut Context, rest: &[u8]) -> Result {
 
 fn folder(context: &mut Context, rest: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    files::check(context)?;
+    super::process::check_system(context, "the working directory is not reachable from here")?;
     if rest.is_empty() {
         let here = std::env::current_dir().map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         return Ok(Value::chars(here.as_os_str().as_bytes()));
@@ -242,7 +242,7 @@ fn redirect(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
 /// Anything else is the operating system's, its output as lines.
 fn shell(context: &mut Context, line: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    files::check(context).map_err(|_| QError::with("access", "this command is not available here"))?;
+    super::process::check_system(context, "this command is not available here")?;
     let output = std::process::Command::new("sh").arg("-c").arg(std::ffi::OsStr::from_bytes(line)).output();
     let output = output.map_err(|e| QError::signal(e.to_string().into_bytes()))?;
     context.host.print_error(&output.stderr)?;

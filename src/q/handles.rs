@@ -1,21 +1,32 @@
-//! Handles of a session: files that are written to and processes that are asked.
+//! Handles that a process has opened: files that are written to and processes that are asked. Threads share them; one at a
+//! time uses a handle.
 
 use super::error::QError;
 use crate::table::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A connection to another process, made by what knows sockets.
 pub trait Peer: Send + Sync {
     /// Sends a message; with `wait` its answer comes back, else the generic null.
     ///
     /// # Errors
-    /// The other process's error, or that the connection is gone.
-    fn send(&mut self, message: &Value, wait: bool) -> Result<Value, QError>;
+    /// See [`PeerError`].
+    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, PeerError>;
 
     /// The handle under which it is known from now on.
     fn known_as(&mut self, _handle: i32) {}
+}
+
+/// Why nothing came of a message.
+#[derive(Debug)]
+pub enum PeerError {
+    /// The other process's error, or a message that cannot travel. The connection can be used.
+    Answer(QError),
+    /// The connection cannot be used any more.
+    Gone(QError),
 }
 
 /// Opens a connection to `:host:port:user:password` within so many milliseconds, 0 for no limit.
@@ -26,26 +37,61 @@ enum Open {
     Peer(Box<dyn Peer>),
 }
 
+/// A handle, or its place while a thread uses it.
+struct Slot {
+    open: Option<Open>,
+    /// The connection of the caller who opened it; 0 for the process itself.
+    owner: u64,
+    /// Of another process, not of a file.
+    is_peer: bool,
+}
+
 /// Open handles by number.
-#[derive(Default)]
-pub(super) struct Handles {
-    open: BTreeMap<i32, Open>,
+pub struct Handles {
+    slots: Mutex<BTreeMap<i32, Slot>>,
+    /// A handle is not used any more.
+    freed: Condvar,
     connector: Option<Connector>,
+    first: i32,
+}
+
+impl Default for Handles {
+    fn default() -> Handles {
+        Handles::new(None, FIRST)
+    }
 }
 
 /// Handles below this are the process's own streams.
-const FIRST: i32 = 3;
-/// Most handles of a session.
+pub const FIRST: i32 = 3;
+/// Most handles of a process.
 const MOST: usize = 1024;
+/// Longest wait for a handle that another thread uses, where the evaluation has no deadline of its own.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 impl Handles {
-    pub(super) fn new(connector: Option<Connector>) -> Handles {
-        Handles { open: BTreeMap::new(), connector }
+    /// Numbers begin at `first`.
+    pub fn new(connector: Option<Connector>, first: i32) -> Handles {
+        Handles { slots: Mutex::default(), freed: Condvar::new(), connector, first }
     }
 
-    pub(super) fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<i32, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a number is one that could be opened here.
+    pub fn is_own(&self, handle: i64) -> bool {
+        handle.unsigned_abs() >= u64::from(self.first.unsigned_abs())
+    }
+
+    /// Opens a file or a process for `owner`.
+    ///
+    /// # Errors
+    /// `conn` where too many are open; the operating system's words; `hop`.
+    pub fn open(&self, target: &[u8], timeout_ms: u64, owner: u64) -> Result<i32, QError> {
         let address = target.strip_prefix(b":").unwrap_or(target);
-        let number = self.free()?;
+        if self.slots().len() >= MOST {
+            return Err(QError::named("conn"));
+        }
         let open = if is_process(address) {
             let connect =
                 self.connector.as_ref().ok_or(QError::with("access", "other processes are not reached from here"))?;
@@ -59,71 +105,123 @@ impl Handles {
                 file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?,
             )
         };
-        Ok(self.insert(number, open))
+        Ok(self.insert(open, owner))
     }
 
     /// Takes a connection that another process has opened.
-    pub(super) fn adopt(&mut self, peer: Box<dyn Peer>) -> Result<i32, QError> {
-        let number = self.free()?;
-        Ok(self.insert(number, Open::Peer(peer)))
+    ///
+    /// # Errors
+    /// `conn` where too many are open.
+    pub fn adopt(&self, peer: Box<dyn Peer>) -> Result<i32, QError> {
+        if self.slots().len() >= MOST {
+            return Err(QError::named("conn"));
+        }
+        Ok(self.insert(Open::Peer(peer), 0))
     }
 
-    fn insert(&mut self, number: i32, mut open: Open) -> i32 {
+    fn insert(&self, mut open: Open, owner: u64) -> i32 {
+        let mut slots = self.slots();
+        let number = (self.first..).find(|n| !slots.contains_key(n)).unwrap_or(self.first);
+        let is_peer = matches!(open, Open::Peer(_));
         if let Open::Peer(peer) = &mut open {
             peer.known_as(number);
         }
-        self.open.insert(number, open);
+        slots.insert(number, Slot { open: Some(open), owner, is_peer });
         number
     }
 
+    /// # Errors
+    /// A number that is not open.
+    pub fn close(&self, handle: i32) -> Result<(), QError> {
+        let closed = self.slots().remove(&handle);
+        self.freed.notify_all();
+        closed.map(|_| ()).ok_or_else(|| unknown(i64::from(handle)))
+    }
+
+    /// Closes what this caller opened.
+    pub fn close_those_of(&self, owner: u64) {
+        self.slots().retain(|_, slot| slot.owner != owner);
+        self.freed.notify_all();
+    }
+
     /// The handles of other processes.
-    pub(super) fn peers(&self) -> Vec<i32> {
-        self.open.iter().filter(|(_, open)| matches!(open, Open::Peer(_))).map(|(number, _)| *number).collect()
+    pub fn peers(&self) -> Vec<i32> {
+        self.slots().iter().filter(|(_, slot)| slot.is_peer).map(|(number, _)| *number).collect()
     }
 
-    fn free(&self) -> Result<i32, QError> {
-        if self.open.len() >= MOST {
-            return Err(QError::named("conn"));
-        }
-        Ok((FIRST..).find(|n| !self.open.contains_key(n)).unwrap_or(FIRST))
-    }
-
-    pub(super) fn close(&mut self, handle: i32) -> Result<(), QError> {
-        self.open.remove(&handle).map(|_| ()).ok_or_else(|| unknown(i64::from(handle)))
-    }
-
-    pub(super) fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
+    /// Sends on a handle; a negative one does not wait for the answer.
+    ///
+    /// # Errors
+    /// `stop` if nothing has come by then; what the other side answers; a number that is not open.
+    pub fn send(&self, handle: i64, message: &Value, by: Option<Instant>) -> Result<Value, QError> {
         let number = i32::try_from(handle.unsigned_abs()).unwrap_or(0);
-        match self.open.get_mut(&number).ok_or_else(|| unknown(handle))? {
-            Open::File(file) => {
-                let mut out = Vec::new();
-                let mut line = |text: &[u8]| {
-                    out.extend_from_slice(text);
-                    if handle < 0 {
-                        out.push(b'\n');
-                    }
-                };
-                match message {
-                    Value::Vector(v) if matches!(v.items, crate::table::Items::Byte(_)) => {
-                        if let crate::table::Raw::U8(bytes) = v.items.raw() {
-                            line(bytes);
-                        }
-                    }
-                    other => match other.as_text() {
-                        Some(text) => line(text),
-                        None => {
-                            for text in other.items() {
-                                line(text.as_text().ok_or(QError::named("type"))?);
-                            }
-                        }
-                    },
-                }
-                file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
-                Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
+        let mut open = self.take(number, by)?;
+        let result = match &mut open {
+            Open::File(file) => write(file, handle, message).map_err(PeerError::Answer),
+            Open::Peer(peer) => peer.send(message, handle > 0, by),
+        };
+        let (result, usable) = match result {
+            Ok(value) => (Ok(value), true),
+            Err(PeerError::Answer(error)) => (Err(error), true),
+            Err(PeerError::Gone(error)) => (Err(error), false),
+        };
+        let mut slots = self.slots();
+        if usable {
+            // It may have been closed meanwhile.
+            if let Some(slot) = slots.get_mut(&number) {
+                slot.open = Some(open);
             }
-            Open::Peer(peer) => peer.send(message, handle > 0),
+        } else {
+            slots.remove(&number);
+        }
+        drop(slots);
+        self.freed.notify_all();
+        result
+    }
+
+    fn take(&self, number: i32, by: Option<Instant>) -> Result<Open, QError> {
+        let by = by.or_else(|| Instant::now().checked_add(PATIENCE));
+        let mut slots = self.slots();
+        loop {
+            let slot = slots.get_mut(&number).ok_or_else(|| unknown(i64::from(number)))?;
+            if let Some(open) = slot.open.take() {
+                return Ok(open);
+            }
+            let left = by.map_or(PATIENCE, |by| by.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Err(QError::with("stop", "time limit"));
+            }
+            slots = self.freed.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+}
+
+/// Appends text or bytes to a file, lines where the handle is negative.
+fn write(file: &mut std::fs::File, handle: i64, message: &Value) -> Result<Value, QError> {
+    let mut out = Vec::new();
+    let mut line = |text: &[u8]| {
+        out.extend_from_slice(text);
+        if handle < 0 {
+            out.push(b'\n');
+        }
+    };
+    match message {
+        Value::Vector(v) if matches!(v.items, crate::table::Items::Byte(_)) => {
+            if let crate::table::Raw::U8(bytes) = v.items.raw() {
+                line(bytes);
+            }
+        }
+        other => match other.as_text() {
+            Some(text) => line(text),
+            None => {
+                for text in other.items() {
+                    line(text.as_text().ok_or(QError::named("type"))?);
+                }
+            }
+        },
+    }
+    file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+    Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
 }
 
 fn unknown(handle: i64) -> QError {
@@ -131,9 +229,57 @@ fn unknown(handle: i64) -> QError {
 }
 
 /// `host:port`, `:port`, `port`, `unix://port`, with user and password behind; anything else is a file.
-fn is_process(address: &[u8]) -> bool {
+pub(super) fn is_process(address: &[u8]) -> bool {
     let digits = |t: &[u8]| !t.is_empty() && t.iter().all(u8::is_ascii_digit);
     let mut parts = address.split(|c| *c == b':');
     let first = parts.next().unwrap_or_default();
     digits(first) || address.starts_with(b"unix://") || parts.next().is_some_and(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static SENT: AtomicUsize = AtomicUsize::new(0);
+
+    struct Fake;
+
+    impl Peer for Fake {
+        fn send(&mut self, message: &Value, _: bool, _: Option<Instant>) -> Result<Value, PeerError> {
+            SENT.fetch_add(1, Ordering::SeqCst);
+            match message.as_long() {
+                Some(0) => Err(PeerError::Answer(QError::named("type"))),
+                Some(1) => Err(PeerError::Gone(QError::named("conn"))),
+                _ => Ok(message.clone()),
+            }
+        }
+    }
+
+    fn handles() -> Handles {
+        Handles::new(Some(Arc::new(|_, _| Ok(Box::new(Fake)))), 100)
+    }
+
+    #[test]
+    fn a_handle_lives_until_its_connection_is_gone_or_closed() {
+        let handles = handles();
+        let h = i64::from(handles.open(b":host:5010", 0, 0).expect("opened"));
+        assert_eq!(h, 100);
+        assert_eq!(handles.send(h, &Value::Long(7), None).expect("answered").as_long(), Some(7));
+        assert_eq!(handles.send(h, &Value::Long(0), None).expect_err("an answer").name.as_ref(), b"type");
+        assert!(handles.send(h, &Value::Long(7), None).is_ok());
+        assert!(handles.send(h, &Value::Long(1), None).is_err());
+        assert!(handles.peers().is_empty());
+        assert!(handles.send(h, &Value::Long(7), None).is_err());
+    }
+
+    #[test]
+    fn what_a_caller_opened_goes_with_the_caller() {
+        let handles = handles();
+        for owner in [0, 7, 8, 7] {
+            handles.open(b"5010", 0, owner).expect("opened");
+        }
+        handles.close_those_of(7);
+        assert_eq!(handles.peers(), [100, 102]);
+    }
 }

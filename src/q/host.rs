@@ -13,8 +13,41 @@ pub struct Caller {
     pub user: Vec<u8>,
     /// `.z.a`: IPv4 address as an int, 0 over a Unix socket.
     pub address: i32,
-    /// Remote callers may not reach files, processes and sockets.
+    /// Remote callers may not reach files, processes and sockets, but for what is granted to them.
     pub remote: bool,
+    pub grants: Grants,
+}
+
+/// What the process's owner lets remote callers do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Read and write files.
+    pub files: bool,
+    /// Files below the process's directory alone.
+    pub inside: bool,
+    /// Open handles to processes and send on handles that are not their own connection.
+    pub sockets: bool,
+    /// Run the operating system's commands; the environment; the working directory.
+    pub system: bool,
+}
+
+impl Caller {
+    pub fn may_use_files(&self) -> bool {
+        !self.remote || self.grants.files
+    }
+
+    pub fn may_use_sockets(&self) -> bool {
+        !self.remote || self.grants.sockets
+    }
+
+    pub fn may_use_system(&self) -> bool {
+        !self.remote || self.grants.system
+    }
+
+    /// Whether files outside the process's directory are out of reach.
+    pub fn is_kept_inside(&self) -> bool {
+        self.remote && self.grants.inside
+    }
 }
 
 /// Threads for `peach` and for operations on many rows. 0 and 1 both mean that none helps.
@@ -162,6 +195,16 @@ pub trait Host {
     /// Sends on an open handle: waits for the answer, for a negative handle not.
     fn send(&mut self, _handle: i64, _message: &Value) -> Result<Value, QError> {
         Err(QError::with("access", "no such handle"))
+    }
+
+    /// `-30!(::)`: the message that is being evaluated is answered later.
+    fn defer(&mut self) -> Result<(), QError> {
+        Err(QError::with("access", "nobody waits for an answer here"))
+    }
+
+    /// `-30!(handle;failed;result)`: the answer to a message that was deferred.
+    fn respond(&mut self, _handle: i32, _result: Result<&Value, &[u8]>) -> Result<(), QError> {
+        Err(QError::with("access", "nobody waits for an answer here"))
     }
 
     /// `exit`.

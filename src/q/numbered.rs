@@ -40,6 +40,7 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
             super::iterate::map(context, &number, |c, item| codec::fixed(c, decimals.clone(), item))
         }
         -29 => json::from_json(context, x),
+        -30 => super::process::deferred(context, &x),
         -31 => json::to_json(context, x),
         -33 => codec::q_sha1(context, x),
         _ => Err(QError::named("nyi")),

@@ -2,9 +2,9 @@
 
 use super::context::Context;
 use super::error::QError;
-use super::files;
 use super::shape::{Result, type_error};
 use super::time;
+use super::{files, handles};
 use crate::table::symbol::{self, text};
 use crate::table::{Items, Sym, Value, Vector};
 use std::collections::HashMap;
@@ -22,7 +22,6 @@ pub(super) fn exit(context: &mut Context, x: Value) -> Result {
 
 /// `hopen x`: of a file or process by symbol, text or port; with a time limit as the second item.
 pub(super) fn hopen(context: &mut Context, x: Value) -> Result {
-    files::check(context).map_err(|_| QError::with("access", "handles are not opened here"))?;
     let (target, timeout_ms) = match &x {
         Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
             [target, timeout] => (target.clone(), timeout.as_long().unwrap_or(0)),
@@ -35,6 +34,14 @@ pub(super) fn hopen(context: &mut Context, x: Value) -> Result {
         Value::Long(_) | Value::Int(_) | Value::Short(_) => target.as_long().unwrap_or(0).to_string().into_bytes(),
         other => other.as_text().ok_or_else(type_error)?.to_vec(),
     };
+    let process = handles::is_process(address.strip_prefix(b":").unwrap_or(&address));
+    let caller = context.host.caller();
+    if !context.host.reaches_files() || !(if process { caller.may_use_sockets() } else { caller.may_use_files() }) {
+        return Err(QError::with("access", "handles are not opened here"));
+    }
+    if !process {
+        files::path(context, &Value::chars(&address[..]))?;
+    }
     Ok(Value::Int(context.host.open(&address, u64::try_from(timeout_ms).unwrap_or(0))?))
 }
 
@@ -43,16 +50,47 @@ pub(super) fn hclose(context: &mut Context, x: Value) -> Result {
     if let Value::Vector(_) = x {
         return super::iterate::map(context, &x, hclose);
     }
-    files::check(context).map_err(|_| QError::with("access", "handles are not opened here"))?;
+    let caller = context.host.caller();
+    if !context.host.reaches_files() || !(caller.may_use_sockets() || caller.may_use_files()) {
+        return Err(QError::with("access", "handles are not opened here"));
+    }
     let handle = x.as_long().and_then(|h| i32::try_from(h).ok()).ok_or_else(type_error)?;
     context.host.close(handle)?;
+    Ok(Value::Null)
+}
+
+/// Refuses what is the operating system's where it is out of reach.
+pub(super) fn check_system(context: &Context, what: &str) -> std::result::Result<(), QError> {
+    match context.host.reaches_files() && context.host.caller().may_use_system() {
+        true => Ok(()),
+        false => Err(QError::with("access", what)),
+    }
+}
+
+/// `-30!x`: puts the answer to the message that is being evaluated off, or gives one that was put off.
+pub(super) fn deferred(context: &mut Context, x: &Value) -> Result {
+    if matches!(x, Value::Null) {
+        context.host.defer()?;
+        return Ok(Value::Null);
+    }
+    if x.count() != 3 {
+        return Err(QError::named("length"));
+    }
+    let handle = x.at(0).as_long().and_then(|h| i32::try_from(h).ok()).ok_or_else(type_error)?;
+    let Value::Bool(failed) = x.at(1) else { return Err(type_error()) };
+    let result = x.at(2);
+    match (failed, &result) {
+        (false, _) => context.host.respond(handle, Ok(&result))?,
+        (true, Value::Sym(name)) => context.host.respond(handle, Err(text(*name)))?,
+        (true, other) => context.host.respond(handle, Err(other.as_text().ok_or_else(type_error)?))?,
+    }
     Ok(Value::Null)
 }
 
 /// `getenv x`: a variable of the environment, empty where there is none.
 pub(super) fn getenv(context: &mut Context, x: Value) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    files::check(context).map_err(|_| QError::with("access", "the environment is not reachable from here"))?;
+    check_system(context, "the environment is not reachable from here")?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let name = std::ffi::OsStr::from_bytes(text(name));
     let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name.as_bytes()).cloned();
@@ -64,7 +102,7 @@ static ENVIRONMENT: LazyLock<RwLock<HashMap<Vec<u8>, Vec<u8>>>> = LazyLock::new(
 
 /// `x setenv y`.
 pub(super) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {
-    files::check(context).map_err(|_| QError::with("access", "the environment is not reachable from here"))?;
+    check_system(context, "the environment is not reachable from here")?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let value = y.as_text().ok_or_else(type_error)?.to_vec();
     ENVIRONMENT.write().unwrap_or_else(PoisonError::into_inner).insert(text(name).to_vec(), value);

@@ -1,7 +1,7 @@
 //! A process of its own for expressions: globals in memory, a console. What `elastick q` runs and schemas are loaded in.
 
 use super::error::{Origin, QError};
-use super::handles::{Connector, Handles, Peer};
+use super::handles::{self, Connector, Handles, Peer};
 use super::host::{Caller, Host, Setting, Threads};
 use super::limits::Limits;
 use super::parse::symbol;
@@ -10,6 +10,7 @@ use super::{append, eval_line};
 use crate::table::symbol::text;
 use crate::table::{Sym, Value};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Where a session of a person's own prints to, as it prints.
 pub trait Output: Send + Sync {
@@ -66,7 +67,7 @@ pub struct Session {
     settings: HashMap<Setting, i64>,
     origins: HashMap<Sym, Origin>,
     loading: Option<Origin>,
-    handles: Handles,
+    handles: Arc<Handles>,
     exit: Option<i32>,
     threads: Threads,
 }
@@ -78,7 +79,12 @@ impl Session {
 
     /// A session of a person's own: files, the operating system, and processes that `connector` reaches.
     pub fn console(start: Start, connector: Option<Connector>) -> Session {
-        Session { reaches_files: true, start, handles: Handles::new(connector), ..Session::default() }
+        Session::of_owner(start, Arc::new(Handles::new(connector, handles::FIRST)))
+    }
+
+    /// The same, with handles that outlive it.
+    pub fn of_owner(start: Start, handles: Arc<Handles>) -> Session {
+        Session { reaches_files: true, start, handles, ..Session::default() }
     }
 
     /// From now on what is printed is written at once.
@@ -110,6 +116,11 @@ impl Session {
     /// Lets evaluations use so many threads: `-s`.
     pub fn with_threads(self, most: usize) -> Session {
         Session { threads: Threads { now: most, most }, ..self }
+    }
+
+    /// How it shows values.
+    pub fn console_now(&self) -> Console {
+        self.console
     }
 
     /// The code that `exit` was called with.
@@ -359,7 +370,7 @@ impl Host for Session {
         if !self.reaches_files {
             return Err(QError::with("access", "handles are not opened here"));
         }
-        self.handles.open(target, timeout_ms)
+        self.handles.open(target, timeout_ms, 0)
     }
 
     fn close(&mut self, handle: i32) -> Result<(), QError> {
@@ -367,7 +378,7 @@ impl Host for Session {
     }
 
     fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
-        self.handles.send(handle, message)
+        self.handles.send(handle, message, None)
     }
 
     fn exit(&mut self, code: i32) -> Result<(), QError> {

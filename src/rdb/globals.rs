@@ -1,4 +1,4 @@
-//! What clients have assigned on a node: a map that is replaced, never changed, so that running queries keep theirs.
+//! What start-up files and clients have assigned on a node: a map that is replaced, never changed, so that running queries keep theirs.
 
 use crate::q::error::QError;
 use crate::table::{Sym, Value, symbol};
@@ -33,6 +33,27 @@ impl Globals {
         Ok(())
     }
 
+    pub fn remove(&mut self, name: Sym) {
+        if self.values.remove(&name).is_some() {
+            self.order.retain(|known| *known != name);
+        }
+    }
+
+    /// The first parts of the names that begin with a dot, each once.
+    pub fn namespaces(&self) -> Vec<Sym> {
+        let mut found: Vec<Sym> = Vec::new();
+        for name in &self.order {
+            let Some(rest) = symbol::text(*name).strip_prefix(b".") else { continue };
+            let first = rest.split(|c| *c == b'.').next().unwrap_or_default();
+            if let Ok(space) = symbol::intern(first)
+                && !found.contains(&space)
+            {
+                found.push(space);
+            }
+        }
+        found
+    }
+
     /// The names in a namespace, without it: of the root those without a dot.
     pub fn names(&self, namespace: Sym) -> Vec<Sym> {
         within(self.order.iter().copied(), namespace)
@@ -52,6 +73,12 @@ pub fn within(names: impl Iterator<Item = Sym>, namespace: Sym) -> Vec<Sym> {
 /// The current map.
 #[derive(Debug, Default)]
 pub struct SharedGlobals(RwLock<Arc<Globals>>);
+
+impl From<Globals> for SharedGlobals {
+    fn from(globals: Globals) -> SharedGlobals {
+        SharedGlobals(RwLock::new(Arc::new(globals)))
+    }
+}
 
 impl SharedGlobals {
     pub fn current(&self) -> Arc<Globals> {

@@ -1,46 +1,25 @@
-//! What a query sees of a node: tables as they were when it first looked, what clients assigned, and `.rdb`.
+//! What a query sees of a node: tables as they were when it first looked, what start-up files and clients assigned, and
+//! `.rdb`.
 
-use super::globals::{Globals, SharedGlobals, within};
-use super::report::{self, Constants};
-use super::shared::{Shared, State};
+use super::effects::{Deed, Effects, Out};
+use super::globals::{Globals, within};
+use super::report;
+use super::scope::{NodeScope, Spoken};
+use super::shared::State;
+use crate::net::{Request, message, websocket};
 use crate::q::error::QError;
 use crate::q::extend;
-use crate::q::host::{Caller, Host, NEEDS_OWNER};
+use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
+use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
 use crate::table::store::Tables;
-use crate::table::{Sym, Value, symbol};
-use std::cell::RefCell;
+use crate::table::{Items, Sym, Value, Vector, symbol};
+use bytes::Bytes;
+use proto::MessageKind;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// What all queries of a node share.
-pub struct NodeScope {
-    pub shared: Arc<Shared>,
-    pub globals: SharedGlobals,
-    pub constants: Constants,
-    /// Clients may read but not assign.
-    pub block_writes: bool,
-    /// Most bytes that clients may hold in what they assign.
-    pub global_bytes_most: u64,
-    windows: Sym,
-    stats: Sym,
-}
-
-impl NodeScope {
-    pub fn new(shared: Arc<Shared>, constants: Constants, block_writes: bool, global_bytes_most: u64) -> NodeScope {
-        let name = |text: &[u8]| symbol::intern(text).unwrap_or(Sym::NULL);
-        NodeScope {
-            shared,
-            globals: SharedGlobals::default(),
-            constants,
-            block_writes,
-            global_bytes_most,
-            windows: name(b".rdb.windows"),
-            stats: name(b".rdb.stats"),
-        }
-    }
-}
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// How a query runs: beside others on a snapshot, or alone with the right to assign.
 enum Rights {
@@ -55,31 +34,59 @@ pub struct QueryHost<'a> {
     /// As it was with these tables.
     state: Arc<State>,
     /// A table is cut at the rows it has when the query first asks for it, and stays so.
-    seen: RefCell<HashMap<Sym, Value>>,
+    seen: Mutex<HashMap<Sym, Value>>,
     globals: Arc<Globals>,
     rights: Rights,
-    caller: Caller,
+    asker: &'a Asker,
+    /// When the evaluation ends.
+    deadline: Option<Instant>,
+    effects: Effects,
+}
+
+/// On whose behalf something is evaluated.
+#[derive(Clone, Debug, Default)]
+pub struct Asker {
+    pub caller: Caller,
+    pub request: Option<Request>,
+    /// Whose handles those are that it opens: a connection's number, 0 for the process's own.
+    pub owner: u64,
 }
 
 impl<'a> QueryHost<'a> {
     /// For a query beside others.
-    pub fn reading(scope: &'a NodeScope, caller: Caller) -> QueryHost<'a> {
+    pub fn reading(scope: &'a NodeScope, asker: &'a Asker, deadline: Option<Instant>) -> QueryHost<'a> {
         let ((tables, state), globals) = (scope.shared.view(), scope.globals.current());
-        QueryHost { scope, tables, state, seen: RefCell::default(), globals, rights: Rights::Read, caller }
+        QueryHost {
+            scope,
+            tables,
+            state,
+            seen: Mutex::default(),
+            globals,
+            rights: Rights::Read,
+            asker,
+            deadline,
+            effects: Effects::default(),
+        }
     }
 
-    /// For a query that assigns. The caller sees to it that there is one at a time.
-    pub fn writing(scope: &'a NodeScope, caller: Caller) -> QueryHost<'a> {
-        let host = QueryHost::reading(scope, caller);
+    /// For a query that assigns, with what its first attempt did. The caller sees to it that there is one at a time.
+    pub fn writing(
+        scope: &'a NodeScope,
+        asker: &'a Asker,
+        deadline: Option<Instant>,
+        before: Effects,
+    ) -> QueryHost<'a> {
+        let host = QueryHost::reading(scope, asker, deadline);
         let own = Globals::clone(&host.globals);
-        QueryHost { rights: Rights::Write(own), ..host }
+        QueryHost { rights: Rights::Write(own), effects: before.again(), ..host }
     }
 
     /// Makes what a writing query assigned everybody's. As in kdb+, that goes for one that ended in an error too.
-    pub fn finish(self) {
+    pub fn finish(self) -> Effects {
         if let Rights::Write(globals) = self.rights {
             self.scope.globals.replace(globals);
         }
+        self.effects
     }
 
     fn globals(&self) -> &Globals {
@@ -96,6 +103,53 @@ impl<'a> QueryHost<'a> {
     fn own(&self) -> [Sym; 2] {
         [self.scope.windows, self.scope.stats]
     }
+
+    /// Whether this may be changed by whoever asks.
+    fn check_change(&self, name: Sym) -> Result<(), QError> {
+        if self.is_fed(name) {
+            return Err(no_update(name));
+        }
+        if !self.asker.caller.remote {
+            return Ok(());
+        }
+        if self.scope.rules.block_writes {
+            return Err(QError::with("noupdate", "clients may not assign here"));
+        }
+        if symbol::text(name).starts_with(b".z.") {
+            return Err(QError::with("access", "handlers are set by the process's start-up files"));
+        }
+        Ok(())
+    }
+
+    /// Queues an async message for a client's connection; it leaves when the evaluation has ended.
+    fn tell(&mut self, handle: i32, value: &Value) -> Result<Value, QError> {
+        let Some(spoken) = self.scope.connections().get(&handle).copied() else {
+            return Err(QError::signal(format!("Cannot write to handle {handle}. OS reports: Bad file descriptor")));
+        };
+        // Everything is sent once the evaluation has ended: there is nothing to wait for.
+        if matches!(value, Value::Null) {
+            return Ok(Value::Null);
+        }
+        let message = match spoken {
+            Spoken::Ipc => {
+                let mut put = Ok(());
+                let message = message::message(MessageKind::Async, |writer| put = to_wire(value, writer));
+                put?;
+                message.map_err(|error| QError::with("limit", error.to_string()))?
+            }
+            Spoken::Web => frame(value)?,
+        };
+        self.effects.out.push(Out::Send { handle, message });
+        Ok(Value::Null)
+    }
+}
+
+/// What a WebSocket client is sent: text, or bytes.
+pub fn frame(value: &Value) -> Result<Bytes, QError> {
+    match value {
+        Value::Vector(Vector { items: Items::Byte(bytes), .. }) => Ok(websocket::message(false, bytes)),
+        other => Ok(websocket::message(true, other.as_text().ok_or(QError::named("type"))?)),
+    }
 }
 
 /// Tables belong to the tickerplant's feed: rows that a client put in would be on no other node and in no log.
@@ -106,7 +160,7 @@ fn no_update(name: Sym) -> QError {
 impl Host for QueryHost<'_> {
     fn global(&self, name: Sym) -> Option<Value> {
         if let Some(table) = self.tables.get(name) {
-            let mut seen = self.seen.borrow_mut();
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             return Some(seen.entry(name).or_insert_with(|| table.snapshot(usize::MAX)).clone());
         }
         if name == self.scope.windows {
@@ -120,12 +174,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
-        if self.is_fed(name) {
-            return Err(no_update(name));
-        }
-        if self.scope.block_writes && self.caller.remote {
-            return Err(QError::with("noupdate", "clients may not assign here"));
-        }
+        self.check_change(name)?;
         let held = u64::try_from(self.scope.shared.global_bytes.load(Ordering::Relaxed)).unwrap_or(0);
         let most = self.scope.global_bytes_most;
         match &mut self.rights {
@@ -135,6 +184,21 @@ impl Host for QueryHost<'_> {
             }
             Rights::Write(globals) => globals.set(name, value),
         }
+    }
+
+    fn remove(&mut self, name: Sym) -> Result<(), QError> {
+        self.check_change(name)?;
+        match &mut self.rights {
+            Rights::Read => Err(NEEDS_OWNER),
+            Rights::Write(globals) => {
+                globals.remove(name);
+                Ok(())
+            }
+        }
+    }
+
+    fn namespaces(&self) -> Vec<Sym> {
+        self.globals().namespaces()
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
@@ -172,7 +236,118 @@ impl Host for QueryHost<'_> {
     }
 
     fn caller(&self) -> &Caller {
-        &self.caller
+        &self.asker.caller
+    }
+
+    fn reaches_files(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
+        let left = self.deadline.map(|by| by.saturating_duration_since(Instant::now()));
+        let left_ms = left.map_or(u64::MAX, |left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
+        let timeout_ms = if timeout_ms == 0 { left_ms } else { timeout_ms.min(left_ms) };
+        let (handles, owner) = (&self.scope.handles, self.asker.owner);
+        let opened = self
+            .effects
+            .once(Deed::Open(target.to_vec()), || handles.open(target, timeout_ms, owner).map(Value::Int))?;
+        opened.as_long().and_then(|handle| i32::try_from(handle).ok()).ok_or(QError::named("hop"))
+    }
+
+    fn close(&mut self, handle: i32) -> Result<(), QError> {
+        let handles = &self.scope.handles;
+        self.effects.once(Deed::Close(handle), || handles.close(handle).map(|()| Value::Null)).map(drop)
+    }
+
+    fn send(&mut self, handle: i64, value: &Value) -> Result<Value, QError> {
+        let (handles, by) = (&self.scope.handles, self.deadline);
+        if handles.is_own(handle) {
+            return self.effects.once(Deed::Send(handle), || handles.send(handle, value, by));
+        }
+        match i32::try_from(handle.saturating_neg()) {
+            Ok(client) if client > 0 => self.tell(client, value),
+            // The client waits for the answer to its own message.
+            _ => Err(QError::with("nyi", "a client is sent async messages only: neg[handle] message")),
+        }
+    }
+
+    fn defer(&mut self) -> Result<(), QError> {
+        let request = self.asker.request.ok_or(QError::with("access", "nobody waits for an answer here"))?;
+        self.effects.deferred = true;
+        self.scope.defer(self.asker.caller.handle, request);
+        Ok(())
+    }
+
+    fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
+        let mut object = Vec::new();
+        let answer = match result {
+            Err(name) => message::error(name),
+            Ok(value) => {
+                let mut writer = proto::Writer::new(&mut object);
+                to_wire(value, &mut writer)?;
+                let whole = writer.finish().and_then(|()| message::response(&object));
+                whole.map_err(|error| QError::with("limit", error.to_string()))?
+            }
+        };
+        let scope = self.scope;
+        let mut request = None;
+        self.effects.once(Deed::Close(handle.saturating_neg()), || {
+            request = scope.take_deferred(handle);
+            let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
+            request.map(|_| Value::Null).ok_or_else(unexpected)
+        })?;
+        if let Some(request) = request {
+            self.effects.out.push(Out::Respond { request, answer });
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.effects.printed.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn console(&self) -> Console {
+        self.scope.console
+    }
+
+    fn setting(&self, which: Setting) -> i64 {
+        match which {
+            Setting::Timer => i64::try_from(self.scope.timer_ms.load(Ordering::Relaxed)).unwrap_or(i64::MAX),
+            _ => 0,
+        }
+    }
+
+    fn change(&mut self, which: Setting, to: i64) -> Result<(), QError> {
+        match which {
+            Setting::Timer => {
+                self.scope.timer_ms.store(u64::try_from(to).unwrap_or(0), Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Err(QError::with("access", "settings are those of the start")),
+        }
+    }
+
+    fn port(&self) -> i32 {
+        i32::from(self.scope.constants.port)
+    }
+
+    fn blocks_writes(&self) -> bool {
+        self.scope.rules.block_writes
+    }
+
+    /// Clients' connections and the processes that this one has connected to.
+    fn open_handles(&self) -> Vec<i32> {
+        let clients: Vec<i32> = self.scope.connections().keys().copied().collect();
+        [clients, self.scope.handles.peers()].concat()
+    }
+
+    fn threads(&self) -> Threads {
+        Threads { now: self.scope.threads, most: self.scope.threads }
+    }
+
+    fn shared(&self) -> Option<&(dyn Host + Sync)> {
+        Some(self)
     }
 
     fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {

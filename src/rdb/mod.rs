@@ -1,6 +1,7 @@
 //! A node of the elastic real-time database.
 
 pub mod capacity;
+pub mod effects;
 pub mod evaluate;
 pub mod figures;
 pub mod globals;
@@ -13,8 +14,11 @@ pub mod node;
 pub mod options;
 pub mod policy;
 pub mod pool;
+pub mod printer;
 pub mod report;
+pub mod scope;
 pub mod service;
 pub mod shared;
+pub mod turn;
 pub mod update;
 pub mod windows;

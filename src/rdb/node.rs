@@ -1,28 +1,34 @@
 //! A node: its threads, put together.
 
 use super::capacity::{self, Link};
-use super::host::NodeScope;
 use super::ingest::{Identity, Ingest};
 use super::meter::Meter;
 use super::options::NodeOptions;
-use super::pool::{Bounds, Evaluate, Pool};
+use super::pool::{Bounds, Pool};
 use super::report::Constants;
+use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
-use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, signals};
+use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, remote, signals};
+use crate::q::handles::Handles;
+use crate::q::startup::{self, Startup, StartupError};
+use crate::q::{self, Rules};
 use crate::sys::memory::Sources;
 use crate::table::store::Store;
 use crate::table::symbol;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A query may take its share of the node's memory, but never less than this.
 const QUERY_MEMORY_LEAST_BYTES: u64 = 64 << 20;
+
+/// Handles of clients begin at 5, those that the node opens this much above the number of clients.
+const FIRST_OPENED: i32 = 100;
 
 /// Where kdb+ clients look for Unix sockets.
 const SOCKETS: &str = "/tmp";
@@ -43,18 +49,33 @@ fn own_name() -> String {
     format!("{host}-{}-{now}", std::process::id())
 }
 
+/// What a node's start-up files have made of it.
+pub struct Program {
+    pub startup: Startup,
+    pub handles: Arc<Handles>,
+}
+
+impl Program {
+    /// Evaluates the start-up files.
+    ///
+    /// # Errors
+    /// Of the first file that cannot be evaluated.
+    pub fn load(options: &NodeOptions, print: impl FnMut(&[u8])) -> Result<Program, StartupError> {
+        symbol::set_limit(options.limits.symbols);
+        // Numbers of clients' connections come first.
+        let first = i32::try_from(options.limits.connections).unwrap_or(i32::MAX).saturating_add(FIRST_OPENED);
+        let handles = Arc::new(Handles::new(Some(Arc::new(remote::connect)), first));
+        let startup = startup::load(&options.load, Arc::clone(&handles), options.helper_threads, print)?;
+        Ok(Program { startup, handles })
+    }
+}
+
 /// Binds the port, and makes everything that can fail at the start.
 ///
 /// # Errors
 /// The port, the file of users, or the system's memory figures cannot be had.
-pub fn prepare(
-    options: NodeOptions,
-    fleet: Box<dyn Fleet>,
-    evaluate: Evaluate,
-    notifier: &Notifier,
-) -> io::Result<Node> {
+pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, notifier: &Notifier) -> io::Result<Node> {
     let options = Arc::new(options);
-    symbol::set_limit(options.limits.symbols);
     let access: Box<dyn Access> = match &options.users {
         Some(path) => Box::new(UserFile::read(path).map_err(|error| named(path, &error))?),
         None => Box::new(Everyone),
@@ -92,15 +113,27 @@ pub fn prepare(
     let threads = options.query_threads.max(1);
     let share_bytes = budget_bytes / threads as u64;
     let memory_bytes = options.limits.query_memory_bytes.min(share_bytes.max(QUERY_MEMORY_LEAST_BYTES));
-    let bounds = Bounds { time: options.query_time, memory_bytes, result_bytes: memory_bytes };
-    let scope = NodeScope::new(Arc::clone(&shared), constants, options.block_writes, memory_bytes);
+    let bounds = Bounds {
+        time: options.query_time,
+        handler_time: Duration::from_nanos(options.limits.handler_time_ns),
+        memory_bytes,
+        result_bytes: memory_bytes,
+    };
+    let allowed = match &options.allow {
+        Some(path) => Some(q::allow_list(path).map_err(|error| named(path, &error))?),
+        None => None,
+    };
+    let rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
+    let Program { startup, handles } = program;
+    let scope = NodeScope::new(Arc::clone(&shared), constants, rules, memory_bytes, startup, handles);
+    let scope = Arc::new(scope.map_err(|error| io::Error::other(error.to_string()))?);
     let (done, answered) = mpsc::channel();
     let on_done = move || drop(waker.wake());
-    let pool = Pool::start(threads, scope, bounds, evaluate, &done, on_done)?;
+    let pool = Pool::start(threads, Arc::clone(&scope), bounds, &done, on_done)?;
     let (tap, requests) = Tap::new(move || drop(on_request.wake()));
     let watched = Watched { constants: shown, limits: options.limits.clone(), requests };
     let stop = Stop::new(asked_to_end, options.leave_within.is_some_and(|within| !within.is_zero()));
-    let queries = Queries::new(Arc::clone(&shared), pool, answered, stop, watched);
+    let queries = Queries::new(scope, pool, answered, stop, watched);
     let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
     if options.metrics_open {
         reactor.open_pages(http::OPEN);

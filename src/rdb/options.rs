@@ -35,6 +35,15 @@ pub struct NodeOptions {
     /// The pages of metrics and health need no password.
     pub metrics_open: bool,
     pub block_writes: bool,
+    /// What clients may touch, and whether they are kept within the working directory.
+    pub remote_may: Vec<String>,
+    pub kept_inside: bool,
+    /// A file of the functions that clients may call.
+    pub allow: Option<PathBuf>,
+    /// q files to evaluate at the start, in this order.
+    pub load: Vec<PathBuf>,
+    /// Threads that one query may use.
+    pub helper_threads: usize,
     pub limits: Limits,
 }
 
@@ -82,6 +91,14 @@ impl NodeOptions {
             metrics_open: settings.is_on(&options::METRICS_OPEN)?,
             launch_timeout: settings.get(&options::LAUNCH_TIMEOUT)?,
             block_writes: settings.is_on(&options::BLOCK_WRITES)?,
+            remote_may: settings.get(&options::REMOTE_MAY)?,
+            kept_inside: settings.find(&options::ACCESS)?.is_some(),
+            allow: settings.find(&options::ALLOW)?,
+            load: settings.get(&options::LOAD)?.into_iter().map(PathBuf::from).collect(),
+            helper_threads: match settings.find(&options::HELPER_THREADS)? {
+                Some(threads) => usize::try_from(threads).unwrap_or(cores),
+                None => cores,
+            },
             limits,
         })
     }

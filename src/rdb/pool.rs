@@ -1,12 +1,21 @@
-//! Threads that answer queries, each query on a snapshot. Those that assign run again, one at a time.
+//! Threads that answer queries and run handlers, each evaluation on a snapshot. Those that assign run again, one at a time.
+//!
+//! Queries have threads of their own, as many as the node was told. The process's events (logins, connections that come and
+//! go, the timer) have two others, so that no number of long queries keeps anyone from logging in.
 
-use super::host::{NodeScope, QueryHost};
+use super::effects::{Effects, Out};
+use super::evaluate::{Outcome, asker, evaluate};
+use super::host::{Asker, QueryHost};
+use super::printer::Printer;
+use super::scope::NodeScope;
+use super::turn::Turn;
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::message;
 use crate::net::{ConnId, Peer, Request};
 use crate::q::error::QError;
-use crate::q::host::{Caller, Host, NEEDS_OWNER};
+use crate::q::host::NEEDS_OWNER;
+use crate::q::{self, Limits};
 use crate::sys::allocated;
 use bytes::Bytes;
 use proto::Endian;
@@ -19,61 +28,113 @@ use std::time::{Duration, Instant};
 
 /// Where cores are short, a query gives way to the thread that ingests.
 const NICE: i32 = 10;
+/// Threads for events.
+const EVENT_THREADS: usize = 2;
 
-/// A message from a client.
+/// Something to evaluate.
+#[derive(Debug)]
+pub enum Task {
+    /// A client's message.
+    Message {
+        /// What to answer; none for an async message.
+        request: Option<Request>,
+        body: Vec<u8>,
+        endian: Endian,
+    },
+    Login {
+        user: Vec<u8>,
+        password: Vec<u8>,
+    },
+    Opened {
+        web: bool,
+    },
+    Closed {
+        web: bool,
+    },
+    /// A WebSocket message.
+    Web {
+        is_text: bool,
+        payload: Vec<u8>,
+    },
+    /// An HTTP request: what stands behind the first `/`, or the body of a POST; the header's fields.
+    Page {
+        text: Vec<u8>,
+        fields: Vec<(Vec<u8>, Vec<u8>)>,
+        is_post: bool,
+    },
+    Timer,
+    Exit,
+}
+
+impl Task {
+    fn is_event(&self) -> bool {
+        !matches!(self, Task::Message { .. } | Task::Web { .. } | Task::Page { .. })
+    }
+}
+
+/// A task, and who it comes from.
 #[derive(Debug)]
 pub struct Job {
-    pub conn: ConnId,
-    /// What to answer; none for an async message.
-    pub request: Option<Request>,
-    pub peer: Peer,
-    pub body: Vec<u8>,
-    pub endian: Endian,
+    /// None for what no connection has caused.
+    pub conn: Option<ConnId>,
+    pub peer: Option<Peer>,
+    pub task: Task,
 }
 
-/// A message that has been handled.
+/// A job that is done.
 #[derive(Debug)]
 pub struct Done {
-    pub conn: ConnId,
-    pub answer: Option<(Request, Bytes)>,
+    pub conn: Option<ConnId>,
+    /// What is to be sent, before the answer.
+    pub out: Vec<Out>,
+    pub ended: Ended,
 }
 
-/// What one evaluation may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Allowance {
-    /// When it ends with `'stop`.
-    pub deadline: Option<Instant>,
-    /// Bytes that it may hold, else `'wsfull`.
-    pub memory_bytes: u64,
+/// How a job has ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// Nobody waits for anything.
+    Quietly,
+    Answer(Request, Bytes),
+    Login(bool),
+    /// The answer of an HTTP request; none where its handler failed.
+    Page(Option<Bytes>),
+    Timer,
 }
 
-/// Evaluates a message and answers with the object of its result.
-pub type Evaluate = fn(&mut dyn Host, &[u8], Endian, Allowance) -> Result<Vec<u8>, QError>;
-
-/// Bounds of one query.
+/// Bounds of one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     pub time: Duration,
+    /// Of `.z.pw`, `.z.po` and their like.
+    pub handler_time: Duration,
     pub memory_bytes: u64,
     pub result_bytes: u64,
 }
 
+#[derive(Default)]
+struct Queue {
+    work: Mutex<Work>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
 struct Work {
     jobs: VecDeque<Job>,
     closed: bool,
 }
 
 struct Inner {
-    scope: NodeScope,
+    scope: Arc<NodeScope>,
     bounds: Bounds,
-    evaluate: Evaluate,
-    work: Mutex<Work>,
-    ready: Condvar,
-    /// Held by the query that assigns.
-    writer: Mutex<()>,
+    queries: Queue,
+    events: Queue,
+    printer: Printer,
+    /// Taken by the evaluation that assigns.
+    turn: Turn,
 }
 
-/// The threads. They end when the pool is dropped, each after the query that it is at.
+/// The threads. They end when the pool is dropped, each after the job that it is at.
 pub struct Pool {
     inner: Arc<Inner>,
 }
@@ -85,21 +146,23 @@ impl Pool {
     /// No thread can be had.
     pub fn start(
         threads: usize,
-        scope: NodeScope,
+        scope: Arc<NodeScope>,
         bounds: Bounds,
-        evaluate: Evaluate,
         done: &Sender<Done>,
         wake: impl Fn() + Clone + Send + 'static,
     ) -> std::io::Result<Pool> {
-        let work = Mutex::new(Work { jobs: VecDeque::new(), closed: false });
-        let inner = Inner { scope, bounds, evaluate, work, ready: Condvar::new(), writer: Mutex::new(()) };
+        let (queries, events, printer) = (Queue::default(), Queue::default(), Printer::start()?);
+        let inner = Inner { scope, bounds, queries, events, printer, turn: Turn::default() };
         let pool = Pool { inner: Arc::new(inner) };
-        for number in 0..threads.max(1) {
+        let names = (0..threads.max(1)).map(|number| (format!("query {number}"), false));
+        for (name, events) in names.chain((0..EVENT_THREADS).map(|number| (format!("handler {number}"), true))) {
             let (inner, done, wake) = (Arc::clone(&pool.inner), done.clone(), wake.clone());
-            std::thread::Builder::new().name(format!("query {number}")).spawn(move || {
+            std::thread::Builder::new().name(name).spawn(move || {
                 // On Linux this is the thread's own. Without it queries run as well, only less kindly.
                 let _ = rustix::process::nice(NICE);
-                while let Some(job) = inner.next() {
+                q::adopt(inner.scope.settings);
+                let queue = if events { &inner.events } else { &inner.queries };
+                while let Some(job) = queue.next() {
                     // A service that is gone wants no answers.
                     let _ = done.send(inner.run(job));
                     wake();
@@ -110,20 +173,22 @@ impl Pool {
     }
 
     pub fn push(&self, job: Job) {
-        let mut work = self.inner.work.lock().unwrap_or_else(PoisonError::into_inner);
-        work.jobs.push_back(job);
-        self.inner.ready.notify_one();
+        let queue = if job.task.is_event() { &self.inner.events } else { &self.inner.queries };
+        queue.work.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
+        queue.ready.notify_one();
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.inner.work.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
-        self.inner.ready.notify_all();
+        for queue in [&self.inner.queries, &self.inner.events] {
+            queue.work.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+            queue.ready.notify_all();
+        }
     }
 }
 
-impl Inner {
+impl Queue {
     fn next(&self) -> Option<Job> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -136,59 +201,116 @@ impl Inner {
             work = self.ready.wait(work).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
 
+impl Inner {
     fn run(&self, job: Job) -> Done {
         let sum = self.scope.shared.query_bytes;
-        // A query that panics shows a fault of ours; it must cost this one client its answer and nobody else anything.
-        let result = allocated::shown_in(sum, || catch_unwind(AssertUnwindSafe(|| self.evaluate(&job))));
-        let result = result.unwrap_or_else(|_| Err(QError::with("internal", "the query hit a fault of the evaluator")));
-        let answer = job.request.map(|request| (request, self.answer(result, &job.peer)));
-        Done { conn: job.conn, answer }
+        let asker = asker(&job, &self.scope);
+        // An evaluation that panics shows a fault of ours; it must cost this one client its answer and nobody else anything.
+        let result = allocated::shown_in(sum, || catch_unwind(AssertUnwindSafe(|| self.evaluate(&job, &asker))));
+        let fault = || Err(QError::with("internal", "the query hit a fault of the evaluator"));
+        let (result, effects) = result.unwrap_or_else(|_| (fault(), Effects::default()));
+        let Effects { out, printed, deferred, .. } = effects;
+        self.printer.print(printed);
+        if let (Task::Closed { .. }, Some(conn)) = (&job.task, job.conn) {
+            self.scope.forget(conn);
+        }
+        if let Err(error) = &result {
+            self.note(error, &job);
+        }
+        let ended = match (&job.task, result) {
+            (Task::Message { request: Some(request), .. }, result) => {
+                let pending = deferred && result.is_ok();
+                if deferred && !pending {
+                    self.scope.take_deferred(request.conn.handle());
+                }
+                match pending {
+                    true => Ended::Quietly,
+                    false => Ended::Answer(*request, self.answer(result, job.peer.as_ref())),
+                }
+            }
+            (Task::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
+            (Task::Page { .. }, Ok(Outcome::Page(page))) => Ended::Page(Some(page.into())),
+            (Task::Page { .. }, _) => Ended::Page(None),
+            (Task::Timer, _) => Ended::Timer,
+            _ => Ended::Quietly,
+        };
+        Done { conn: job.conn, out, ended }
     }
 
-    fn evaluate(&self, job: &Job) -> Result<Vec<u8>, QError> {
-        let caller =
-            Caller { handle: job.conn.handle(), user: job.peer.user.clone(), address: job.peer.z_a(), remote: true };
-        let allowance = || Allowance {
-            deadline: Instant::now().checked_add(self.bounds.time),
-            memory_bytes: self.bounds.memory_bytes,
+    fn limits(&self, job: &Job) -> Limits {
+        let time = match job.task {
+            Task::Timer | Task::Message { .. } | Task::Web { .. } | Task::Page { .. } => self.bounds.time,
+            _ => self.bounds.handler_time,
         };
-        let mut host = QueryHost::reading(&self.scope, caller.clone());
-        match (self.evaluate)(&mut host, &job.body, job.endian, allowance()) {
-            Err(error) if error == NEEDS_OWNER => {}
-            result => return result,
+        Limits {
+            deadline: Instant::now().checked_add(time),
+            memory_bytes: self.bounds.memory_bytes,
+            ..Limits::default()
         }
-        let _alone = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+
+    fn evaluate(&self, job: &Job, asker: &Asker) -> (Result<Outcome, QError>, Effects) {
+        let limits = self.limits(job);
+        let mut host = QueryHost::reading(&self.scope, asker, limits.deadline);
+        let result = evaluate(&mut host, &self.scope, job, &limits);
+        let effects = host.finish();
+        match result {
+            Err(error) if error == NEEDS_OWNER => {}
+            result => return (result, effects),
+        }
+        let Some(_alone) = self.turn.take(limits.deadline) else {
+            return (Err(QError::with("stop", "time limit: another query that assigns went on")), Effects::default());
+        };
+        let limits = self.limits(job);
         let before = allocated::thread_bytes();
-        let mut host = QueryHost::writing(&self.scope, caller);
-        let result = (self.evaluate)(&mut host, &job.body, job.endian, allowance());
-        host.finish();
-        let result_bytes = result.as_ref().map_or(0, |result| result.capacity() as i64);
+        let mut host = QueryHost::writing(&self.scope, asker, limits.deadline, effects);
+        let result = evaluate(&mut host, &self.scope, job, &limits);
+        let effects = host.finish();
+        let result_bytes = match &result {
+            Ok(Outcome::Object(object)) => object.capacity() as i64,
+            _ => 0,
+        };
         let kept = allocated::thread_bytes().wrapping_sub(before).wrapping_sub(result_bytes);
         self.scope.shared.global_bytes.fetch_add(kept, Ordering::Relaxed);
-        result
+        (result, effects)
     }
 
-    fn answer(&self, result: Result<Vec<u8>, QError>, peer: &Peer) -> Bytes {
+    fn answer(&self, result: Result<Outcome, QError>, peer: Option<&Peer>) -> Bytes {
         let most = self.bounds.result_bytes;
-        let result = result.and_then(|object| match object.len() as u64 > most {
-            true => Err(QError::with("limit", format!("a result of {} bytes, at most {most} are sent", object.len()))),
-            false => Ok(object),
-        });
-        let encoded = result
-            .and_then(|object| message::response(&object).map_err(|error| QError::with("limit", error.to_string())));
-        match encoded {
-            Ok(response) => message::for_peer(response, peer),
-            Err(error) => {
-                self.scope.shared.query_errors.fetch_add(1, Ordering::Relaxed);
-                match error.name.as_ref() {
-                    b"stop" => metrics::refused(Limit::query_time_ns),
-                    b"wsfull" => metrics::refused(Limit::query_memory_bytes),
-                    _ => {}
-                }
-                log::debug!("a query of {peer} failed: {error}");
-                message::error(&error.name)
+        let object = result.and_then(|outcome| match outcome {
+            Outcome::Object(object) if object.len() as u64 > most => {
+                Err(QError::with("limit", format!("a result of {} bytes, at most {most} are sent", object.len())))
             }
+            Outcome::Object(object) => Ok(object),
+            _ => Ok(Vec::new()),
+        });
+        let encoded = object
+            .and_then(|object| message::response(&object).map_err(|error| QError::with("limit", error.to_string())));
+        match (encoded, peer) {
+            (Ok(response), Some(peer)) => message::for_peer(response, peer),
+            (Ok(response), None) => response,
+            (Err(error), _) => message::error(&error.name),
+        }
+    }
+
+    fn note(&self, error: &QError, job: &Job) {
+        match error.name.as_ref() {
+            b"stop" if job.task.is_event() && !matches!(job.task, Task::Timer) => {
+                metrics::refused(Limit::handler_time_ns);
+            }
+            b"stop" => metrics::refused(Limit::query_time_ns),
+            b"wsfull" => metrics::refused(Limit::query_memory_bytes),
+            _ => {}
+        }
+        let who = job.peer.as_ref().map_or_else(|| "this process".to_string(), Peer::to_string);
+        match job.task {
+            Task::Message { .. } | Task::Web { .. } => {
+                self.scope.shared.query_errors.fetch_add(1, Ordering::Relaxed);
+                log::debug!("a query of {who} failed: {error}");
+            }
+            _ => log::warn!("a handler failed for {who}: {error}"),
         }
     }
 }

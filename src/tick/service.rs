@@ -221,8 +221,13 @@ impl TickService {
     fn query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
         let Some(peer) = ctl.peer(caller.conn).cloned() else { return };
         self.plant.stats.queries = self.plant.stats.queries.wrapping_add(1);
-        let who =
-            q::Caller { handle: caller.conn.handle(), user: peer.user.clone(), address: peer.z_a(), remote: true };
+        let who = q::Caller {
+            handle: caller.conn.handle(),
+            user: peer.user.clone(),
+            address: peer.z_a(),
+            remote: true,
+            ..q::Caller::default()
+        };
         let (conn, request) = (caller.conn, caller.request);
         let globals = Arc::clone(&self.globals);
         let query = Query { conn, request, object: view.raw().to_vec(), caller: who, peer, globals };

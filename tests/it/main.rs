@@ -7,6 +7,7 @@ mod fake_tickerplant;
 mod harness;
 mod log_tools;
 mod metrics;
+mod node_program;
 mod notify;
 mod rdb_foreign;
 mod rdb_native;

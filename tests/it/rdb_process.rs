@@ -9,15 +9,15 @@ use std::time::Duration;
 
 const DATE: i32 = 9821;
 
-struct Scene {
-    node: Process,
-    port: u16,
-    guest: Guest,
+pub struct Scene {
+    pub node: Process,
+    pub port: u16,
+    pub guest: Guest,
     _door: Door,
 }
 
 /// A node that is live from update 0.
-fn live(options: &[&str]) -> Scene {
+pub fn live(options: &[&str]) -> Scene {
     live_with(put_tables, options)
 }
 
@@ -37,13 +37,13 @@ fn live_with(tables: crate::rdb_support::Tables, options: &[&str]) -> Scene {
 }
 
 impl Scene {
-    fn connect(&self) -> Client {
+    pub fn connect(&self) -> Client {
         let address: Address = format!("127.0.0.1:{}:ann:x", self.port).parse().expect("an address");
         Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected")
     }
 
     /// Waits until the node has so many trades.
-    fn holds(&self, client: &mut Client, rows: i64) {
+    pub fn holds(&self, client: &mut Client, rows: i64) {
         wait_for("the rows to be held", || (ask(client, "count trade") == Value::Long(rows)).then_some(()));
     }
 
@@ -54,11 +54,11 @@ impl Scene {
     }
 }
 
-fn ask(client: &mut Client, question: &str) -> Value {
+pub fn ask(client: &mut Client, question: &str) -> Value {
     client.query(question).unwrap_or_else(|error| panic!("{question}: {error}"))
 }
 
-fn refused(client: &mut Client, question: &str) -> String {
+pub fn refused(client: &mut Client, question: &str) -> String {
     match client.query(question) {
         Err(ClientError::Server(name)) => String::from_utf8_lossy(&name).into_owned(),
         other => panic!("{question}: {other:?}"),

@@ -2,7 +2,7 @@
 
 use crate::config::Address;
 use crate::net::client::{Client, ClientError, Incoming, Outgoing};
-use crate::q::handles::{Connector, Peer};
+use crate::q::handles::{Connector, Peer, PeerError};
 use crate::q::{QError, from_view, to_wire};
 use crate::sys::interrupt;
 use crate::table::Value;
@@ -10,7 +10,7 @@ use proto::{Endian, MessageKind};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a connection may take to come about where nothing else is said.
 pub const CONNECT: Duration = Duration::from_secs(10);
@@ -88,10 +88,12 @@ impl Remote {
 }
 
 impl Peer for Remote {
-    fn send(&mut self, message: &Value, wait: bool) -> Result<Value, QError> {
+    fn send(&mut self, message: &Value, wait: bool, _: Option<Instant>) -> Result<Value, PeerError> {
         let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
-        Remote::write(&self.out, &encoded(kind, message)?).map_err(|e| failed(&e))?;
-        if wait { await_answer(&self.answers) } else { Ok(Value::Null) }
+        let written = encoded(kind, message).and_then(|m| Remote::write(&self.out, &m).map_err(|e| failed(&e)));
+        let answer = written.and_then(|()| if wait { await_answer(&self.answers) } else { Ok(Value::Null) });
+        // That the connection is gone is told by the thread that reads it.
+        answer.map_err(PeerError::Answer)
     }
 
     fn known_as(&mut self, handle: i32) {

@@ -1,15 +1,17 @@
 //! The loop's part of HTTP. A connection whose first bytes are a request gets pages instead of messages. It is apart from those
 //! of kdb+ clients: its own limits of number, size and time, and no service hears of it but for the page.
 
-use super::{Reactor, Service};
+use super::{Login, Reactor, Service};
 use crate::config::Limit;
 use crate::metrics::{self, Id};
 use crate::net::http::{self, Page, Session, Stage};
-use crate::net::{CloseReason, ConnId};
+use crate::net::{CloseReason, ConnId, Peer};
 use jiff::Timestamp;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
+/// How long an answer may take to come: those who make it have limits of their own.
+const ASKING: Duration = Duration::from_secs(3600);
 /// How long a peer may take to close after the last answer.
 const ENDING: Duration = Duration::from_secs(2);
 
@@ -27,7 +29,7 @@ impl<S: Service> Reactor<S> {
         }
         let by = self.control.now;
         if let Some(connection) = self.control.get_mut(conn) {
-            connection.http = Some(Session { stage: Stage::Reading, by });
+            connection.http = Some(Session { stage: Stage::Reading, by, asked: None });
         }
         self.enter(conn, Stage::Reading);
         self.answer_next(conn);
@@ -47,6 +49,7 @@ impl<S: Service> Reactor<S> {
         let time = match stage {
             Stage::Idle => self.control.limits.http_idle,
             Stage::Reading | Stage::Sending { .. } => self.control.limits.http_time,
+            Stage::Asking => ASKING,
             Stage::Ending => ENDING,
         };
         let by = self.control.now.checked_add(time).unwrap_or(self.control.now);
@@ -68,7 +71,7 @@ impl<S: Service> Reactor<S> {
             self.answer_next(conn);
         }
         let Some(stage) = self.stage(conn) else { return 0 };
-        if matches!(stage, Stage::Sending { .. }) {
+        if matches!(stage, Stage::Asking | Stage::Sending { .. }) {
             // Read again when the answer has left.
             return 0;
         }
@@ -100,7 +103,7 @@ impl<S: Service> Reactor<S> {
 
     /// Answers the next request, if it is here.
     fn answer_next(&mut self, conn: ConnId) {
-        let most = self.control.limits.http_request_bytes;
+        let (most, most_body) = (self.control.limits.http_request_bytes, self.control.limits.http_body_bytes);
         let Some(connection) = self.control.get_mut(conn) else { return };
         let Some(session) = &connection.http else { return };
         let begins = session.stage == Stage::Idle && !connection.login.is_empty();
@@ -112,10 +115,20 @@ impl<S: Service> Reactor<S> {
             return self.send_page(conn, &Page::text(431, "the head of the request is too long"), false, false);
         }
         match parsed {
-            Ok(Some((request, used))) => {
-                connection.login.drain(..used);
-                let page = self.page(conn, &request);
-                self.send_page(conn, &page, request.head_only, request.keep);
+            Ok(Some((mut request, used))) => {
+                let body = usize::try_from(request.body_bytes).unwrap_or(usize::MAX);
+                if body > most_body {
+                    metrics::refused(Limit::http_body_bytes);
+                    return self.send_page(conn, &Page::text(413, "the body is too long"), false, false);
+                }
+                let whole = used.saturating_add(body);
+                if connection.login.len() >= whole {
+                    request.body = connection.login.get(used..whole).unwrap_or_default().to_vec();
+                    connection.login.drain(..whole);
+                    self.asked(conn, request);
+                } else if begins {
+                    self.enter(conn, Stage::Reading);
+                }
             }
             Ok(None) if begins => self.enter(conn, Stage::Reading),
             Ok(None) => {}
@@ -123,19 +136,87 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    fn page(&mut self, conn: ConnId, request: &http::Request) -> Page {
-        let (user, password) = &request.credentials;
-        if !self.open_pages.contains(&request.path.as_str()) && !self.access.allows(user, password) {
-            metrics::count(Id::LoginsRefused);
-            // A browser asks without a password first, to be told that one is needed.
-            if !user.is_empty() || !password.is_empty() {
-                let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
-                log::warn!("HTTP request of {} from {ip} refused: wrong user or password", user.escape_ascii());
-            }
-            return Page::text(401, "user and password are needed");
+    /// A whole request: its user is looked at first.
+    fn asked(&mut self, conn: ConnId, request: http::Request) {
+        let is_plain = !request.is_post && request.web_key.is_none();
+        if is_plain && self.open_pages.contains(&request.path.as_str()) {
+            return self.serve(conn, &request);
         }
-        let page = self.service.page(&request.path, &mut self.control);
-        page.unwrap_or_else(|| Page::text(404, "there is no such page; there are /metrics and /health"))
+        let (user, password) = &request.credentials;
+        if !self.access.allows(user, password) {
+            return self.refuse_user(conn, &request);
+        }
+        match self.service.login(conn, user, password, &mut self.control) {
+            Login::Admitted => self.serve(conn, &request),
+            Login::Later => {
+                self.enter(conn, Stage::Asking);
+                if let Some(session) = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut()) {
+                    session.asked = Some(Box::new(request));
+                }
+            }
+        }
+    }
+
+    /// The user of the request that waits has been decided on.
+    pub(super) fn page_admitted(&mut self, conn: ConnId, admitted: bool) {
+        let session = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut());
+        let Some(request) = session.and_then(|session| session.asked.take()) else { return };
+        match admitted {
+            true => self.serve(conn, &request),
+            false => self.refuse_user(conn, &request),
+        }
+    }
+
+    fn refuse_user(&mut self, conn: ConnId, request: &http::Request) {
+        let (user, password) = &request.credentials;
+        metrics::count(Id::LoginsRefused);
+        // A browser asks without a password first, to be told that one is needed.
+        if !user.is_empty() || !password.is_empty() {
+            let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
+            log::warn!("HTTP request of {} from {ip} refused: wrong user or password", user.escape_ascii());
+        }
+        self.send_page(conn, &Page::text(401, "user and password are needed"), request.head_only, request.keep);
+    }
+
+    /// Answers a request whose user may ask.
+    fn serve(&mut self, conn: ConnId, request: &http::Request) {
+        let Some(connection) = self.control.get(conn) else { return };
+        let user = request.credentials.0.clone();
+        let peer = Peer { user, ip: connection.ip, capability: 0, local: connection.local };
+        if let Some(key) = &request.web_key {
+            return match self.service.takes_web() {
+                true => self.begin_web(conn, key, peer),
+                false => self.send_page(conn, &Page::text(404, "WebSocket is not spoken here"), false, request.keep),
+            };
+        }
+        let page = if request.is_post { None } else { self.service.page(&request.path, &mut self.control) };
+        let page = match page {
+            Some(page) => page,
+            None if !request.head_only && self.service.request(conn, request, &peer, &mut self.control) => {
+                return self.enter(conn, Stage::Asking);
+            }
+            None if request.is_post => Page::text(405, "nothing is posted here"),
+            None => Page::text(404, "there is no such page; there are /metrics and /health"),
+        };
+        self.send_page(conn, &page, request.head_only, request.keep && !request.is_post);
+    }
+
+    /// Sends the answers that other threads have made.
+    pub(super) fn finish_pages(&mut self) {
+        for (conn, answer) in std::mem::take(&mut self.control.pages) {
+            if self.stage(conn) != Some(Stage::Asking) {
+                continue;
+            }
+            match answer {
+                Some(answer) => {
+                    metrics::count(Id::HttpRequests);
+                    // What the handler says of the connection is not looked at.
+                    self.enter(conn, Stage::Sending { keep: false });
+                    self.control.send(conn, answer);
+                }
+                None => self.send_page(conn, &Page::text(500, "the handler failed"), false, false),
+            }
+        }
     }
 
     fn send_page(&mut self, conn: ConnId, page: &Page, head_only: bool, keep: bool) {
@@ -170,7 +251,7 @@ impl<S: Service> Reactor<S> {
             self.control.sessions.pop_first();
             match self.stage(conn) {
                 Some(Stage::Idle) => metrics::refused(Limit::http_idle_ns),
-                Some(Stage::Reading | Stage::Sending { .. }) => metrics::refused(Limit::http_time_ns),
+                Some(Stage::Reading | Stage::Asking | Stage::Sending { .. }) => metrics::refused(Limit::http_time_ns),
                 Some(Stage::Ending) | None => {}
             }
             self.control.close_with(conn, CloseReason::Service("its time for HTTP is over".into()));

@@ -13,7 +13,7 @@ use super::shape::{Result, type_error};
 use crate::table::symbol::{intern, text as name_text};
 use crate::table::{Attr, Items, Sym, Value, Vector};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 
 pub(super) use database::table_of;
 pub(super) use kept::{dsave, load_name, replay, rload, rsave, save, script};
@@ -21,7 +21,7 @@ pub(super) use load::{binary, delimited};
 
 /// Whether this evaluation may touch files.
 pub(super) fn allowed(context: &Context) -> bool {
-    !context.host.caller().remote && context.host.reaches_files()
+    context.host.caller().may_use_files() && context.host.reaches_files()
 }
 
 /// Refuses what touches files where it may not.
@@ -62,7 +62,12 @@ pub(super) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf,
         other => other.as_text().ok_or_else(type_error)?,
     };
     let bytes = bytes.strip_prefix(b":").unwrap_or(bytes);
-    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
+    let down = |part: std::path::Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if context.host.caller().is_kept_inside() && !path.components().all(down) {
+        return Err(QError::with("access", "the file is outside the process's directory"));
+    }
+    Ok(path)
 }
 
 /// A file's bytes, or the part of them that `(file;offset;length)` says.

@@ -1,0 +1,45 @@
+//! q files on the command line of a server.
+
+use super::CliError;
+use crate::q::startup::StartupError;
+use clap::{Arg, ArgMatches};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// What `--help` says of start-up files, with an example.
+pub const HELP: &str = "Start-up files are q, evaluated with the owner's rights before anyone is served; an error in one ends the \
+start. They define functions and variables for clients, may set handlers (.z.pg .z.ps .z.pw .z.po .z.pc .z.ph .z.pp .z.ws .z.wo \
+.z.wc .z.ts .z.exit; clients cannot) and the timer (\\t 1000). What clients send, also by way of a handler or a function of the \
+file, runs with the clients' rights: --remote-may, --allow, -b.";
+
+/// The files, as positional arguments from `index` on.
+pub fn argument(index: usize) -> Arg {
+    Arg::new("files")
+        .index(index)
+        .num_args(0..)
+        .value_name("FILE.q")
+        .help("q files to evaluate at the start, in this order")
+}
+
+/// Those that were given.
+pub fn files(matches: &ArgMatches) -> impl Iterator<Item = PathBuf> {
+    matches.get_many::<String>("files").into_iter().flatten().map(PathBuf::from)
+}
+
+/// Prints what a file prints.
+pub fn print(text: &[u8]) {
+    let mut out = std::io::stdout();
+    // Whoever reads may be gone; the server is not there for that alone.
+    let _ = out.write_all(text).and_then(|()| out.flush());
+}
+
+/// What the files have come to; a file that calls `exit` ends the process as it says.
+///
+/// # Errors
+/// Of the first file that cannot be evaluated.
+pub fn loaded<T>(result: Result<T, StartupError>) -> Result<T, CliError> {
+    match result {
+        Err(StartupError::Exit(code)) => std::process::exit(code),
+        other => other.map_err(CliError::failed),
+    }
+}

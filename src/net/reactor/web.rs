@@ -1,0 +1,110 @@
+//! The loop's part of WebSocket: a session of HTTP that has become a connection of its own kind.
+
+use super::{Reactor, Service};
+use crate::config::Limit;
+use crate::metrics;
+use crate::net::websocket::{self, Broken, Event, Reader};
+use crate::net::{CloseReason, ConnId, Peer};
+use std::io::{self, Read};
+
+impl<S: Service> Reactor<S> {
+    /// The request was accepted: from now on frames are spoken.
+    pub(super) fn begin_web(&mut self, conn: ConnId, key: &[u8], peer: Peer) {
+        let most = self.control.limits.web_message_bytes;
+        let Some(connection) = self.control.get_mut(conn) else { return };
+        let session = connection.http.take();
+        let mut reader = Reader::new(most);
+        // Frames may have come with the request.
+        reader.extend(&std::mem::take(&mut connection.login));
+        connection.web = Some(reader);
+        connection.peer = Some(peer.clone());
+        if let Some(session) = session {
+            self.control.sessions.remove(&(session.by, conn));
+        }
+        self.control.send(conn, websocket::accepted(key));
+        self.service.opened(conn, &peer, &mut self.control);
+        self.control.queue_read(conn);
+    }
+
+    /// Hands over what is there, then reads once. Answers the bytes read.
+    pub(super) fn read_web(&mut self, conn: ConnId) -> usize {
+        if !self.hand_over_web(conn) {
+            return 0;
+        }
+        let Some(connection) = self.control.get_mut(conn) else { return 0 };
+        let mut buffer = [0u8; 16384];
+        let read = match connection.stream.read(&mut buffer) {
+            Ok(0) => {
+                self.control.close_with(conn, CloseReason::Peer);
+                return 0;
+            }
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return 0,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                self.control.queue_read(conn);
+                return 0;
+            }
+            Err(error) => {
+                self.control.close_with(conn, CloseReason::Socket(error));
+                return 0;
+            }
+        };
+        if let Some(reader) = &mut connection.web {
+            reader.extend(buffer.get(..read).unwrap_or_default());
+        }
+        if read == buffer.len() || connection.ending {
+            self.control.queue_read(conn);
+        }
+        self.hand_over_web(conn);
+        self.account(conn);
+        read
+    }
+
+    /// Hands over whole messages. False if the connection has to wait before its next one, or ends.
+    fn hand_over_web(&mut self, conn: ConnId) -> bool {
+        loop {
+            let limits = &self.control.limits;
+            if !self.control.get(conn).is_some_and(|connection| connection.may_go_on(limits)) {
+                if let Some(connection) = self.control.get_mut(conn) {
+                    connection.stalled = true;
+                }
+                return false;
+            }
+            let Some(reader) = self.control.get_mut(conn).and_then(|connection| connection.web.as_mut()) else {
+                return false;
+            };
+            match reader.next_event() {
+                Ok(None) => return true,
+                Ok(Some(Event::Message { is_text, payload })) => {
+                    self.service.web_message(conn, is_text, payload, &mut self.control);
+                }
+                Ok(Some(Event::Ping(payload))) => self.control.send(conn, websocket::pong(&payload)),
+                Ok(Some(Event::Close)) => {
+                    self.control.send(conn, websocket::close(websocket::GOING_AWAY));
+                    self.control.close_with(conn, CloseReason::Peer);
+                    return false;
+                }
+                Err(Broken { code, reason }) => {
+                    if code == websocket::TOO_LARGE {
+                        metrics::refused(Limit::web_message_bytes);
+                    }
+                    self.control.send(conn, websocket::close(code));
+                    self.control.close_with(conn, CloseReason::Service(format!("WebSocket: {reason}")));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Counts what is held of its messages with the others' inboxes.
+    fn account(&mut self, conn: ConnId) {
+        let Some(connection) = self.control.get_mut(conn) else { return };
+        let held = connection.web.as_ref().map_or(0, Reader::held_bytes);
+        let before = std::mem::replace(&mut connection.inbox_bytes, held);
+        self.control.inboxes_bytes = self.control.inboxes_bytes.saturating_sub(before).saturating_add(held);
+        if held > 0 && self.control.inboxes_bytes > self.control.limits.inboxes_bytes {
+            metrics::refused(Limit::inboxes_bytes);
+            self.control.close_with(conn, CloseReason::Limit("too many bytes of unfinished messages".into()));
+        }
+    }
+}
