@@ -1,5 +1,6 @@
 //! Loops over vectors: what queries on big tables spend their time in. Knows no values, no tables, no q.
 
+pub mod asof;
 pub mod codes;
 pub mod keys;
 pub mod num;

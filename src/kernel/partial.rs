@@ -4,7 +4,6 @@
 //! partitioned database: whoever has the rows updates, whoever asked merges.
 
 use super::num::Num;
-use std::ops::Range;
 
 /// Rows of a section where there are few groups.
 const SECTION_ROWS: usize = 1 << 18;
@@ -16,43 +15,46 @@ pub fn section_rows(groups: usize) -> usize {
     groups.saturating_mul(8).max(SECTION_ROWS)
 }
 
+/// Which groups rows go to.
+#[derive(Clone, Copy, Debug)]
+pub enum To<'a> {
+    /// All to this one.
+    One(usize),
+    /// Each row to its own.
+    Each(&'a [u32]),
+}
+
 /// State per group of an aggregate.
 pub trait Partial: Sized + Send {
-    /// The columns that it reads.
+    /// What it reads of some rows.
     type Input<'a>: Copy + Send;
     /// One item per group.
     type Output;
 
-    /// Takes in `rows` of the input; `groups` says each row's group, by its row number; `None` means group 0.
-    fn update(&mut self, input: Self::Input<'_>, rows: Range<usize>, groups: Option<&[u32]>);
+    /// Takes in rows; those of groups that there are not are passed over.
+    fn update(&mut self, input: Self::Input<'_>, to: To<'_>);
     /// Takes in what `later` has seen of rows behind these.
     fn merge(&mut self, later: Self);
     fn finish(self) -> Self::Output;
 }
 
-/// Calls `f` with each row and its group's state.
+/// Puts in the place of each item's state what `f` makes of both, in the order of the items.
 #[inline(always)]
-fn each<S>(states: &mut [S], rows: Range<usize>, groups: Option<&[u32]>, mut f: impl FnMut(&mut S, usize)) {
-    match groups {
-        None => {
-            if let Some(state) = states.first_mut() {
-                rows.for_each(|row| f(state, row));
+fn fold<S: Copy, X>(states: &mut [S], items: impl Iterator<Item = X>, to: To<'_>, f: impl Fn(S, X) -> S) {
+    match to {
+        To::One(group) => {
+            if let Some(state) = states.get_mut(group) {
+                *state = items.fold(*state, f);
             }
         }
-        Some(groups) => {
-            let start = rows.start;
-            for (i, group) in groups.get(rows).unwrap_or_default().iter().enumerate() {
+        To::Each(groups) => {
+            for (item, group) in items.zip(groups) {
                 if let Some(state) = states.get_mut(*group as usize) {
-                    f(state, start + i);
+                    *state = f(*state, item);
                 }
             }
         }
     }
-}
-
-#[inline(always)]
-fn item<T: Num>(items: &[T], row: usize) -> T {
-    items.get(row).copied().unwrap_or(T::NULL)
 }
 
 /// Rows per group.
@@ -65,13 +67,14 @@ impl Counts {
 }
 
 impl Partial for Counts {
-    type Input<'a> = ();
+    /// How many rows.
+    type Input<'a> = usize;
     type Output = Vec<i64>;
 
-    fn update(&mut self, (): (), rows: Range<usize>, groups: Option<&[u32]>) {
-        match groups {
-            None => self.0.iter_mut().take(1).for_each(|c| *c += rows.len() as i64),
-            Some(_) => each(&mut self.0, rows, groups, |count, _| *count += 1),
+    fn update(&mut self, rows: usize, to: To<'_>) {
+        match to {
+            To::One(group) => self.0.iter_mut().skip(group).take(1).for_each(|count| *count += rows as i64),
+            To::Each(_) => fold(&mut self.0, 0..rows, to, |count, _| count + 1),
         }
     }
     fn merge(&mut self, later: Counts) {
@@ -96,22 +99,8 @@ impl<T: Num> Partial for Sums<T> {
     type Input<'a> = &'a [T];
     type Output = Vec<T>;
 
-    fn update(&mut self, input: &[T], rows: Range<usize>, groups: Option<&[u32]>) {
-        if groups.is_none() {
-            let Some(total) = self.0.first_mut() else { return };
-            let mut sum = *total;
-            for x in input.get(rows).unwrap_or_default() {
-                sum = if x.is_null() { sum } else { sum.plus(*x) };
-            }
-            *total = sum;
-            return;
-        }
-        each(&mut self.0, rows, groups, |sum, row| {
-            let x = item(input, row);
-            if !x.is_null() {
-                *sum = sum.plus(x);
-            }
-        });
+    fn update(&mut self, input: &[T], to: To<'_>) {
+        fold(&mut self.0, input.iter(), to, |sum, x| if x.is_null() { sum } else { sum.plus(*x) });
     }
     fn merge(&mut self, later: Sums<T>) {
         self.0.iter_mut().zip(later.0).for_each(|(a, b)| *a = a.plus(b));
@@ -133,11 +122,15 @@ impl<T: Num> Extremes<T> {
         Extremes { best: vec![if greatest { T::NEGATIVE_INFINITY } else { T::INFINITY }; groups], greatest }
     }
 
+    /// A null is never above anything: it is the least integer, and no float compares with it.
     #[inline(always)]
-    fn take(greatest: bool, best: &mut T, x: T) {
-        if !x.is_null() && (if greatest { x > *best } else { x < *best }) {
-            *best = x;
-        }
+    fn greater(best: T, x: T) -> T {
+        if x > best { x } else { best }
+    }
+
+    #[inline(always)]
+    fn lesser(best: T, x: T) -> T {
+        if x < best && !x.is_null() { x } else { best }
     }
 }
 
@@ -145,57 +138,58 @@ impl<T: Num> Partial for Extremes<T> {
     type Input<'a> = &'a [T];
     type Output = Vec<T>;
 
-    fn update(&mut self, input: &[T], rows: Range<usize>, groups: Option<&[u32]>) {
-        let greatest = self.greatest;
-        each(&mut self.best, rows, groups, |best, row| Self::take(greatest, best, item(input, row)));
+    fn update(&mut self, input: &[T], to: To<'_>) {
+        let items = input.iter().copied();
+        if self.greatest {
+            fold(&mut self.best, items, to, Self::greater);
+        } else {
+            fold(&mut self.best, items, to, Self::lesser);
+        }
     }
     fn merge(&mut self, later: Extremes<T>) {
-        self.best.iter_mut().zip(later.best).for_each(|(a, b)| Self::take(self.greatest, a, b));
+        let better = if self.greatest { Self::greater } else { Self::lesser };
+        self.best.iter_mut().zip(later.best).for_each(|(a, b)| *a = better(*a, b));
     }
     fn finish(self) -> Vec<T> {
         self.best
     }
 }
 
-/// First and last row per group; `u32::MAX` where a group has none.
+/// First or last row per group; [`Ends::NONE`] where a group has none.
 pub struct Ends {
-    ends: Vec<(u32, u32)>,
-    first_row: u32,
+    ends: Vec<u32>,
+    last: bool,
 }
 
 impl Ends {
-    /// Rows are counted from `first_row`.
-    pub fn new(groups: usize, first_row: u32) -> Ends {
-        Ends { ends: vec![(u32::MAX, u32::MAX); groups], first_row }
+    pub const NONE: u32 = u32::MAX;
+
+    pub fn new(groups: usize, last: bool) -> Ends {
+        Ends { ends: vec![Ends::NONE; groups], last }
     }
 }
 
 impl Partial for Ends {
-    /// How far the first of the rows lies behind the first that this state saw.
-    type Input<'a> = usize;
-    type Output = Vec<(u32, u32)>;
+    /// The number of the first of the rows, and how many there are.
+    type Input<'a> = (u32, usize);
+    type Output = Vec<u32>;
 
-    fn update(&mut self, place: usize, rows: Range<usize>, groups: Option<&[u32]>) {
-        let start = self.first_row.wrapping_add(place as u32);
-        each(&mut self.ends, rows, groups, |(first, last), row| {
-            let row = start.wrapping_add(row as u32);
-            if *first == u32::MAX {
-                *first = row;
-            }
-            *last = row;
-        });
+    fn update(&mut self, (first, rows): (u32, usize), to: To<'_>) {
+        let numbers = (0..rows as u32).map(|row| first.wrapping_add(row));
+        if self.last {
+            fold(&mut self.ends, numbers, to, |_, row| row);
+        } else {
+            fold(&mut self.ends, numbers, to, |end, row| if end == Ends::NONE { row } else { end });
+        }
     }
     fn merge(&mut self, later: Ends) {
-        for ((first, last), (later_first, later_last)) in self.ends.iter_mut().zip(later.ends) {
-            if *first == u32::MAX {
-                *first = later_first;
-            }
-            if later_last != u32::MAX {
-                *last = later_last;
+        for (own, later) in self.ends.iter_mut().zip(later.ends) {
+            if later != Ends::NONE && (self.last || *own == Ends::NONE) {
+                *own = later;
             }
         }
     }
-    fn finish(self) -> Vec<(u32, u32)> {
+    fn finish(self) -> Vec<u32> {
         self.ends
     }
 }
@@ -214,14 +208,15 @@ impl Partial for Means {
     /// Sums and counts.
     type Output = Vec<(f64, f64)>;
 
-    fn update(&mut self, input: &[f64], rows: Range<usize>, groups: Option<&[u32]>) {
-        each(&mut self.0, rows, groups, |(sum, count), row| {
-            let x = item(input, row);
-            if !x.is_null() {
-                *sum += x;
-                *count += 1.0;
-            }
-        });
+    fn update(&mut self, input: &[f64], to: To<'_>) {
+        fold(
+            &mut self.0,
+            input.iter(),
+            to,
+            |(sum, count), x| {
+                if x.is_null() { (sum, count) } else { (sum + x, count + 1.0) }
+            },
+        );
     }
     fn merge(&mut self, later: Means) {
         for (a, b) in self.0.iter_mut().zip(later.0) {
@@ -268,9 +263,8 @@ impl Partial for Moments {
     type Input<'a> = &'a [f64];
     type Output = Vec<Moment>;
 
-    fn update(&mut self, input: &[f64], rows: Range<usize>, groups: Option<&[u32]>) {
-        each(&mut self.0, rows, groups, |m, row| {
-            let x = item(input, row);
+    fn update(&mut self, input: &[f64], to: To<'_>) {
+        fold(&mut self.0, input.iter(), to, |mut m, x| {
             if !x.is_null() {
                 m.count += 1.0;
                 m.sum += x;
@@ -278,6 +272,7 @@ impl Partial for Moments {
                 m.mean += off / m.count;
                 m.squares += off * (x - m.mean);
             }
+            m
         });
     }
     fn merge(&mut self, later: Moments) {
@@ -312,13 +307,9 @@ impl Partial for Weighted {
     /// Sum of products, sum of weights.
     type Output = Vec<(f64, f64)>;
 
-    fn update(&mut self, (weights, items): Self::Input<'_>, rows: Range<usize>, groups: Option<&[u32]>) {
-        each(&mut self.0, rows, groups, |(products, total), row| {
-            let (w, x) = (item(weights, row), item(items, row));
-            if !w.is_null() && !x.is_null() {
-                *products += w * x;
-                *total += w;
-            }
+    fn update(&mut self, (weights, items): Self::Input<'_>, to: To<'_>) {
+        fold(&mut self.0, weights.iter().zip(items), to, |(products, total), (w, x)| {
+            if w.is_null() || x.is_null() { (products, total) } else { (products + w * x, total + w) }
         });
     }
     fn merge(&mut self, later: Weighted) {

@@ -2,7 +2,7 @@
 
 use super::keys::{groups, groups_dense, positions};
 use super::num::{Int, Num, float_equal};
-use super::partial::{Counts, Ends, Extremes, Means, Moments, Partial, Sums, Weighted};
+use super::partial::{Counts, Ends, Extremes, Means, Moments, Partial, Sums, To, Weighted};
 use super::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
 use proptest::prelude::*;
 
@@ -37,17 +37,16 @@ fn same(x: f64, y: f64) -> bool {
 
 /// The state of all rows, taken in by `parts` sections.
 fn over_parts<P: Partial>(
-    make: impl Fn(u32) -> P,
-    input: P::Input<'_>,
+    make: impl Fn() -> P,
     count: usize,
-    groups: Option<&[u32]>,
     parts: usize,
+    update: impl Fn(&mut P, std::ops::Range<usize>),
 ) -> P {
-    let mut all = make(0);
+    let mut all = make();
     let size = count.div_ceil(parts).max(1);
     for start in (0..count).step_by(size) {
-        let mut state = make(0);
-        state.update(input, start..(start + size).min(count), groups);
+        let mut state = make();
+        update(&mut state, start..(start + size).min(count));
         all.merge(state);
     }
     all
@@ -128,11 +127,20 @@ proptest! {
     fn partials_merge_to_what_one_pass_gives((rows, parts) in grouped()) {
         let (x, ids): (Vec<i64>, Vec<u32>) = rows.iter().copied().unzip();
         let of = |g: u32| rows.iter().filter(move |(x, group)| *group == g && !x.is_null()).map(|(x, _)| *x);
-        let sums = over_parts(|_| Sums::new(5, 0i64), &x[..], x.len(), Some(&ids), parts).finish();
-        let least = over_parts(|_| Extremes::new(5, false), &x[..], x.len(), Some(&ids), parts).finish();
-        let most = over_parts(|_| Extremes::new(5, true), &x[..], x.len(), Some(&ids), parts).finish();
-        let counts = over_parts(|_| Counts::new(5), (), x.len(), Some(&ids), parts).finish();
-        let ends = over_parts(|first| Ends::new(5, first), 0, x.len(), Some(&ids), parts).finish();
+        let n = x.len();
+        let sums = over_parts(|| Sums::new(5, 0i64), n, parts, |s, r| s.update(&x[r.clone()], To::Each(&ids[r]))).finish();
+        let least =
+            over_parts(|| Extremes::new(5, false), n, parts, |s, r| s.update(&x[r.clone()], To::Each(&ids[r]))).finish();
+        let most =
+            over_parts(|| Extremes::new(5, true), n, parts, |s, r| s.update(&x[r.clone()], To::Each(&ids[r]))).finish();
+        let counts = over_parts(|| Counts::new(5), n, parts, |s, r| s.update(r.len(), To::Each(&ids[r]))).finish();
+        let ends = |last| {
+            let update = |s: &mut Ends, r: std::ops::Range<usize>| {
+                s.update((r.start as u32, r.len()), To::Each(&ids[r]));
+            };
+            over_parts(|| Ends::new(5, last), n, parts, update).finish()
+        };
+        let (firsts, lasts) = (ends(false), ends(true));
         for g in 0..5u32 {
             let i = g as usize;
             // A sum that runs through the null of its type is q's own business; the others are plain.
@@ -145,7 +153,7 @@ proptest! {
             prop_assert_eq!(counts[i], ids.iter().filter(|id| **id == g).count() as i64);
             let first = ids.iter().position(|id| *id == g).map_or(u32::MAX, |p| p as u32);
             let last = ids.iter().rposition(|id| *id == g).map_or(u32::MAX, |p| p as u32);
-            prop_assert_eq!(ends[i], (first, last));
+            prop_assert_eq!((firsts[i], lasts[i]), (first, last));
         }
     }
 
@@ -157,15 +165,45 @@ proptest! {
         let n = kept.len() as f64;
         let mean = kept.iter().map(|k| k.0).sum::<f64>() / n;
         let variance = kept.iter().map(|k| (k.0 - mean).powi(2)).sum::<f64>() / n;
-        let moments = over_parts(|_| Moments::new(1), &x[..], x.len(), None, parts).finish();
+        let moments = over_parts(|| Moments::new(1), x.len(), parts, |s, r| s.update(&x[r], To::One(0))).finish();
         prop_assert!(same(moments[0].average(), mean));
         prop_assert!(same(moments[0].variance(false), variance));
-        let means = over_parts(|_| Means::new(1), &x[..], x.len(), None, parts).finish();
+        let means = over_parts(|| Means::new(1), x.len(), parts, |s, r| s.update(&x[r], To::One(0))).finish();
         prop_assert!(same(means[0].0, kept.iter().map(|k| k.0).sum()));
         prop_assert_eq!(means[0].1, n);
-        let weighted = over_parts(|_| Weighted::new(1), (&w[..], &x[..]), x.len(), None, parts).finish();
+        let weighted = over_parts(|| Weighted::new(1), x.len(), parts, |s, r| s.update((&w[r.clone()], &x[r]), To::One(0))).finish();
         prop_assert!(same(weighted[0].0, kept.iter().map(|k| k.0 * k.1).sum()));
         prop_assert!(same(weighted[0].1, kept.iter().map(|k| k.1).sum()));
+    }
+
+    #[test]
+    fn rows_of_one_group_give_what_rows_of_many_give((rows, _) in grouped()) {
+        let (x, _): (Vec<i64>, Vec<u32>) = rows.into_iter().unzip();
+        let floats: Vec<f64> = x.iter().map(|x| x.to_float()).collect();
+        let ids = vec![3u32; x.len()];
+        macro_rules! both {
+            ($make:expr, $input:expr) => {{
+                let (mut one, mut each) = ($make, $make);
+                one.update($input, To::One(3));
+                each.update($input, To::Each(&ids));
+                (one.finish(), each.finish())
+            }};
+        }
+        let (one, each) = both!(Sums::new(5, 0i64), &x[..]);
+        prop_assert_eq!(one, each);
+        for greatest in [false, true] {
+            let (one, each) = both!(Extremes::new(5, greatest), &x[..]);
+            prop_assert_eq!(one, each);
+            let (one, each) = both!(Ends::new(5, greatest), (7, x.len()));
+            prop_assert_eq!(one, each);
+        }
+        let (one, each) = both!(Counts::new(5), x.len());
+        prop_assert_eq!(one, each);
+        let bits = |v: Vec<(f64, f64)>| v.into_iter().map(|(a, b)| (a.to_bits(), b.to_bits())).collect::<Vec<_>>();
+        let (one, each) = both!(Means::new(5), &floats[..]);
+        prop_assert_eq!(bits(one), bits(each));
+        let (one, each) = both!(Weighted::new(5), (&floats[..], &floats[..]));
+        prop_assert_eq!(bits(one), bits(each));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use super::limits::Allowance;
 use super::rowwise::RowWise;
 use super::{prims, sections};
 use crate::kernel::num::{Int, Num};
-use crate::kernel::partial::{Counts, Ends, Extremes, Means, Moment, Moments, Partial, Sums, Weighted, section_rows};
+use crate::kernel::partial::{
+    Counts, Ends, Extremes, Means, Moment, Moments, Partial, Sums, To, Weighted, section_rows,
+};
 use crate::table::{Element, Items, Raw, Value};
 use std::ops::Range;
 
@@ -108,7 +110,7 @@ fn type_error() -> QError {
 }
 
 /// Runs `f` on the items as floats, without a copy where they are.
-fn with_floats<R>(items: &Items, f: impl FnOnce(&[f64]) -> R) -> Result<R, QError> {
+pub(super) fn with_floats<R>(items: &Items, f: impl FnOnce(&[f64]) -> R) -> Result<R, QError> {
     match items.raw() {
         Raw::F64(v) => Ok(f(v)),
         _ => floats(items).map(|v| f(&v)),
@@ -117,14 +119,14 @@ fn with_floats<R>(items: &Items, f: impl FnOnce(&[f64]) -> R) -> Result<R, QErro
 
 impl State {
     /// `samples` are the arguments, of any length. `Ok(None)` where this kind of argument has no kernel.
-    fn new(aggregate: Aggregate, samples: &[&Items], groups: usize, first_row: usize) -> Result<Option<State>, QError> {
+    fn new(aggregate: Aggregate, samples: &[&Items], groups: usize) -> Result<Option<State>, QError> {
         let Some(x) = samples.last() else { return Ok(None) };
         if aggregate.reads() && samples.iter().any(|s| matches!(s, Items::List(_))) {
             return Ok(None);
         }
         Ok(Some(match aggregate {
             Aggregate::Count => State::Counts(Counts::new(groups)),
-            Aggregate::First | Aggregate::Last => State::Ends(Ends::new(groups, first_row as u32)),
+            Aggregate::First | Aggregate::Last => State::Ends(Ends::new(groups, aggregate == Aggregate::Last)),
             Aggregate::Sum => match x.raw() {
                 Raw::I32(_) if x.type_number() == 6 => State::Ints(Sums::new(groups, 0)),
                 Raw::F64(_) => State::Floats(Sums::new(groups, 0.0)),
@@ -155,37 +157,36 @@ impl State {
         }))
     }
 
-    /// Takes in a block of rows; `place` is that of its first row in its section.
-    fn update(&mut self, arguments: &[&Items], place: usize, rows: usize, ids: Option<&[u32]>) -> Result<(), QError> {
+    /// Takes in a block of rows.
+    fn update(&mut self, arguments: &[&Items], block: Range<usize>, to: To<'_>) -> Result<(), QError> {
         fn widened<T: Int>(items: &[T]) -> Vec<i64> {
             items.iter().map(|i| i.to_long()).collect()
         }
-        let all = 0..rows;
         match (self, arguments.last().map(|x| x.raw())) {
-            (State::Counts(s), _) => s.update((), all, ids),
-            (State::Ends(s), _) => s.update(place, all, ids),
-            (State::Longs(s), Some(Raw::I64(v))) => s.update(v, all, ids),
-            (State::Longs(s), Some(Raw::I32(v))) => s.update(&widened(v), all, ids),
-            (State::Longs(s), Some(Raw::I16(v))) => s.update(&widened(v), all, ids),
-            (State::Longs(s), Some(Raw::U8(v))) => s.update(&widened(v), all, ids),
-            (State::Ints(s), Some(Raw::I32(v))) => s.update(v, all, ids),
-            (State::Floats(s), Some(Raw::F64(v))) => s.update(v, all, ids),
-            (State::Reals(s), Some(Raw::F32(v))) => s.update(v, all, ids),
-            (State::ExtremeLongs(s), Some(Raw::I64(v))) => s.update(v, all, ids),
-            (State::ExtremeInts(s), Some(Raw::I32(v))) => s.update(v, all, ids),
-            (State::ExtremeShorts(s), Some(Raw::I16(v))) => s.update(v, all, ids),
-            (State::ExtremeBytes(s), Some(Raw::U8(v))) => s.update(v, all, ids),
-            (State::ExtremeFloats(s), Some(Raw::F64(v))) => s.update(v, all, ids),
-            (State::ExtremeReals(s), Some(Raw::F32(v))) => s.update(v, all, ids),
+            (State::Counts(s), _) => s.update(block.len(), to),
+            (State::Ends(s), _) => s.update((block.start as u32, block.len()), to),
+            (State::Longs(s), Some(Raw::I64(v))) => s.update(v, to),
+            (State::Longs(s), Some(Raw::I32(v))) => s.update(&widened(v), to),
+            (State::Longs(s), Some(Raw::I16(v))) => s.update(&widened(v), to),
+            (State::Longs(s), Some(Raw::U8(v))) => s.update(&widened(v), to),
+            (State::Ints(s), Some(Raw::I32(v))) => s.update(v, to),
+            (State::Floats(s), Some(Raw::F64(v))) => s.update(v, to),
+            (State::Reals(s), Some(Raw::F32(v))) => s.update(v, to),
+            (State::ExtremeLongs(s), Some(Raw::I64(v))) => s.update(v, to),
+            (State::ExtremeInts(s), Some(Raw::I32(v))) => s.update(v, to),
+            (State::ExtremeShorts(s), Some(Raw::I16(v))) => s.update(v, to),
+            (State::ExtremeBytes(s), Some(Raw::U8(v))) => s.update(v, to),
+            (State::ExtremeFloats(s), Some(Raw::F64(v))) => s.update(v, to),
+            (State::ExtremeReals(s), Some(Raw::F32(v))) => s.update(v, to),
             (State::Means(s), Some(_)) => {
-                return with_floats(arguments.last().ok_or_else(type_error)?, |v| s.update(v, all, ids));
+                return with_floats(arguments.last().ok_or_else(type_error)?, |v| s.update(v, to));
             }
             (State::Moments(s), Some(_)) => {
-                return with_floats(arguments.last().ok_or_else(type_error)?, |v| s.update(v, all, ids));
+                return with_floats(arguments.last().ok_or_else(type_error)?, |v| s.update(v, to));
             }
             (State::Weighted(s), _) => {
                 let [w, x] = arguments else { return Err(type_error()) };
-                return with_floats(w, |w| with_floats(x, |x| s.update((w, x), all, ids)))?;
+                return with_floats(w, |w| with_floats(x, |x| s.update((w, x), to)))?;
             }
             // What an expression gives does not change its type from one block to the next.
             _ => return Err(type_error()),
@@ -223,11 +224,7 @@ impl State {
         let number = sample.type_number();
         Ok(match self {
             State::Counts(s) => Items::Long(s.finish().into()),
-            State::Ends(s) => {
-                let first = aggregate == Aggregate::First;
-                let picked: Vec<u32> = s.finish().iter().map(|e| if first { e.0 } else { e.1 }).collect();
-                x.at(&picked)?
-            }
+            State::Ends(s) => x.at(&s.finish())?,
             State::Longs(s) if matches!(number, 1 | 4 | 5) => Items::from_longs(6, s.finish()),
             State::Longs(s) => Items::from_longs(if number == 20 { 7 } else { number }, s.finish()),
             State::Ints(s) => Items::Int(s.finish().into()),
@@ -254,6 +251,16 @@ impl State {
     }
 }
 
+/// Groups of a block of rows: by time, neighbours are together more often than not.
+fn to(ids: &[u32]) -> To<'_> {
+    match ids.split_first() {
+        Some((first, rest)) if rest.last() == Some(first) && rest.iter().all(|id| id == first) => {
+            To::One(*first as usize)
+        }
+        _ => To::Each(ids),
+    }
+}
+
 /// For each request one item per group, all in one pass over the rows, by blocks. `Ok(None)` where one of them has no
 /// kernel for its arguments.
 pub(super) fn over(
@@ -267,12 +274,12 @@ pub(super) fn over(
     let picked = |request: &Request, from: &[Items]| -> Vec<Items> {
         request.arguments.iter().filter_map(|a| from.get(*a).cloned()).collect()
     };
-    let states = |first_row: usize| -> Result<Option<Vec<State>>, QError> {
+    let states = || -> Result<Option<Vec<State>>, QError> {
         let mut states = Vec::with_capacity(requests.len());
         for request in requests {
             let arguments = picked(request, &samples);
             let arguments: Vec<&Items> = arguments.iter().collect();
-            match State::new(request.aggregate, &arguments, by.groups, first_row)? {
+            match State::new(request.aggregate, &arguments, by.groups)? {
                 Some(state) => states.push(state),
                 None => return Ok(None),
             }
@@ -282,20 +289,20 @@ pub(super) fn over(
     let is_read: Vec<bool> = (0..expressions.len())
         .map(|e| requests.iter().any(|r| r.aggregate.reads() && r.arguments.contains(&e)))
         .collect();
-    if states(0)?.is_none() {
+    if states()?.is_none() {
         return Ok(None);
     }
     let section = |range: Range<usize>| -> Result<Vec<State>, QError> {
-        let mut states = states(range.start)?.unwrap_or_default();
+        let mut states = states()?.unwrap_or_default();
         for start in range.clone().step_by(BLOCK_ROWS) {
             let block = start..(start + BLOCK_ROWS).min(range.end);
             let mut values = Vec::with_capacity(expressions.len());
             for ((expression, sample), read) in expressions.iter().zip(&samples).zip(&is_read) {
                 values.push(if *read { expression.block(block.clone())? } else { sample.clone() });
             }
-            let ids = match by.ids {
-                Some(ids) => Some(ids.get(block.clone()).ok_or(QError::named("length"))?),
-                None => None,
+            let to = match by.ids {
+                Some(ids) => to(ids.get(block.clone()).ok_or(QError::named("length"))?),
+                None => To::One(0),
             };
             for (state, request) in states.iter_mut().zip(requests) {
                 let mut arguments = [None, None];
@@ -307,7 +314,7 @@ pub(super) fn over(
                     [Some(x), _] => &[*x],
                     _ => &[],
                 };
-                state.update(given, start - range.start, block.len(), ids)?;
+                state.update(given, block.clone(), to)?;
             }
         }
         Ok(states)

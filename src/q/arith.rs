@@ -343,6 +343,12 @@ pub(super) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
                 (Raw::U8(x), Raw::U8(y)) if matches!(t, 1 | 4 | 10) => u8::wrap(t, arithmetic(kernel, x, y).into()),
                 (Raw::I16(x), Raw::I16(y)) if t == 5 => Items::Short(arithmetic(kernel, x, y).into()),
                 (Raw::F32(x), Raw::F32(y)) => Items::Real(arithmetic(kernel, x, y).into()),
+                (Raw::F64(x), Raw::I64(_)) if (t, b) == (9, 7) => {
+                    Items::Float(arithmetic(kernel, x, &floats(&y)?).into())
+                }
+                (Raw::I64(_), Raw::F64(y)) if (t, a) == (9, 7) => {
+                    Items::Float(arithmetic(kernel, &floats(&x)?, y).into())
+                }
                 _ if matches!(t, 8 | 9 | 15) => {
                     let result = arithmetic(kernel, &temporal_floats(&x, t)?, &temporal_floats(&y, t)?);
                     cast::to_type(t, &Items::Float(result.into()))?

@@ -77,7 +77,7 @@ pub(super) fn template(
         }
         let selected = query::filter(context, Arc::new(held), filters, frame)?;
         if whole || all || query.verb == Verb::Exec {
-            left.push(selected.all());
+            left.push(selected.all(context)?);
         } else {
             results.push(query::select(context, query, &selected, frame)?);
         }

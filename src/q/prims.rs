@@ -5,8 +5,8 @@ use super::arith::{self, Op};
 use super::context::Context;
 use super::error::QError;
 use super::{
-    address, append, attributes, cast, codec, enums, files, internal, joins, json, linear, monads, process, random,
-    sets, shape, sort, stats, strings, tables, trap, tree, views,
+    address, append, asof, attributes, cast, codec, enums, files, internal, joins, json, linear, monads, process,
+    random, sets, shape, sort, stats, strings, tables, trap, tree, views, windows,
 };
 use crate::kernel::zip::{Arithmetic, Comparison};
 use crate::table::function::{Function, Iterator};
@@ -228,7 +228,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     infix("ij", NONE, joins::ij),
     infix("pj", NONE, joins::pj),
     infix("uj", NONE, joins::uj),
-    infix("asof", NONE, joins::asof),
+    infix("asof", NONE, asof::asof),
     infix("vs", NONE, strings::vs),
     infix("sv", NONE, strings::sv),
     infix("scov", NONE, stats::scov),
@@ -320,12 +320,12 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("views", views::names),
     many("ssr", 3, 3, strings::ssr),
     many("ej", 3, 3, joins::ej),
-    many("aj", 3, 3, joins::aj),
-    many("aj0", 3, 3, joins::aj0),
-    many("ajf", 3, 3, joins::ajf),
-    many("ajf0", 3, 3, joins::ajf0),
-    many("wj", 4, 4, joins::wj),
-    many("wj1", 4, 4, joins::wj1),
+    many("aj", 3, 3, asof::aj),
+    many("aj0", 3, 3, asof::aj0),
+    many("ajf", 3, 3, asof::ajf),
+    many("ajf0", 3, 3, asof::ajf0),
+    many("wj", 4, 4, windows::wj),
+    many("wj1", 4, 4, windows::wj1),
     word(".Q.s", internal::q_s),
     word(".Q.s1", internal::q_s1),
     word(".Q.ty", internal::q_ty),

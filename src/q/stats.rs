@@ -428,7 +428,7 @@ fn moving(
             super::shape::flip_list(moved)
         }
         Value::Vector(v) => {
-            let out = f(n, &floats(&v.items)?);
+            let out = aggregate::with_floats(&v.items, |v| f(n, v))?;
             let t = v.items.type_number();
             let t = if keeps_type { if t < 6 { 6 } else { t } } else { 9 };
             Ok(if matches!(t, 9 | 15) {
@@ -441,36 +441,37 @@ fn moving(
     }
 }
 
-/// For each item the sum and count of what is not null among the last `n`.
-fn windows(n: usize, v: &[f64]) -> Vec<(f64, f64)> {
+/// For each item what `result` makes of the sum and the count of what is not null among the last `n`.
+fn windows(n: usize, v: &[f64], result: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
-    let mut out = Vec::with_capacity(v.len());
-    for (i, x) in v.iter().enumerate() {
-        if !x.is_nan() {
-            sum += x;
+    let mut step = |new: f64, old: f64| {
+        if !new.is_nan() {
+            sum += new;
             count += 1.0;
         }
-        if let Some(old) = i.checked_sub(n).and_then(|i| v.get(i))
-            && !old.is_nan()
-        {
+        if !old.is_nan() {
             sum -= old;
             count -= 1.0;
         }
-        out.push((sum, count));
-    }
+        result(sum, count)
+    };
+    let (head, tail) = v.split_at(n.min(v.len()));
+    let mut out = Vec::with_capacity(v.len());
+    out.extend(head.iter().map(|new| step(*new, f64::NAN)));
+    out.extend(tail.iter().zip(v).map(|(new, old)| step(*new, *old)));
     out
 }
 
 pub(super) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, v| windows(n, v).iter().map(|w| w.0).collect(), true)
+    moving(context, &x, &y, &|n, v| windows(n, v, |sum, _| sum), true)
 }
 
 pub(super) fn mavg(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, v| windows(n, v).iter().map(|(s, c)| s / c).collect(), false)
+    moving(context, &x, &y, &|n, v| windows(n, v, |sum, count| sum / count), false)
 }
 
 pub(super) fn mcount(context: &mut Context, x: Value, y: Value) -> Result {
-    let counts = moving(context, &x, &y, &|n, v| windows(n, v).iter().map(|w| w.1).collect(), false)?;
+    let counts = moving(context, &x, &y, &|n, v| windows(n, v, |_, count| count), false)?;
     super::cast::to(context, 6, &counts)
 }
 
@@ -522,9 +523,12 @@ pub(super) fn mmin(context: &mut Context, x: Value, y: Value) -> Result {
 pub(super) fn ema(_: &mut Context, x: Value, y: Value) -> Result {
     let alpha = x.as_float().ok_or_else(type_error)?;
     let mut last = f64::NAN;
-    let smooth = floats(&y.to_items())?.into_iter().map(|f| {
-        last = if last.is_nan() { f } else { alpha * f + (1.0 - alpha) * last };
-        last
-    });
-    Ok(Value::floats(smooth.collect()))
+    let smooth = |items: &[f64]| -> Vec<f64> {
+        let next = items.iter().map(|f| {
+            last = if last.is_nan() { *f } else { alpha * f + (1.0 - alpha) * last };
+            last
+        });
+        next.collect()
+    };
+    Ok(Value::floats(aggregate::with_floats(&y.to_items(), smooth)?))
 }

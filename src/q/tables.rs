@@ -1,11 +1,13 @@
 //! Dictionaries and tables: making, keying, renaming, `meta`, `insert`, `upsert`, attributes.
 
+use super::aggregate::{self, Grouping, Request};
 use super::cast;
 use super::context::Context;
 use super::error::QError;
 use super::find;
 use super::index;
 use super::prims;
+use super::rowwise::RowWise;
 use super::shape::{Result, type_error};
 use crate::table::symbol::{intern, text};
 use crate::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
@@ -389,6 +391,16 @@ pub(super) fn fby(context: &mut Context, x: Value, y: Value) -> Result {
         return Ok(none.to_items().cut(0, 0).into());
     }
     let groups = find::groups_of(&y)?;
+    if let (Some(aggregate), Value::Vector(v)) = (aggregate::of(&f).filter(|a| a.arity() == 1), &data)
+        && !matches!(v.items, Items::List(_))
+    {
+        let request = Request { aggregate, arguments: vec![0] };
+        let by = Grouping { ids: Some(&groups.ids), groups: groups.firsts.len() };
+        let column = RowWise::of(v.items.clone());
+        if let Some([result]) = aggregate::over(&context.allowance, &[column], &[request], y.count(), by)?.as_deref() {
+            return Ok(super::gather::items(&context.allowance, result, &groups.ids)?.into());
+        }
+    }
     let mut out = vec![Value::Null; y.count()];
     for rows in groups.members() {
         let result = context.call1(&f, data.gather(&rows))?;

@@ -67,10 +67,25 @@ fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Fram
         found.extend(rows);
         seen.push(symbol);
     }
-    if seen.len() > 1 {
-        found.sort_unstable();
+    Ok(Some(if seen.len() > 1 { ascending(&found, column.len()) } else { found }))
+}
+
+/// Distinct row numbers below `count` in order.
+fn ascending(rows: &[u32], count: usize) -> Vec<u32> {
+    let mut marks = vec![0u64; count.div_ceil(64)];
+    for row in rows {
+        if let Some(word) = marks.get_mut(*row as usize / 64) {
+            *word |= 1 << (row % 64);
+        }
     }
-    Ok(Some(found))
+    let mut out = Vec::with_capacity(rows.len());
+    for (mut word, base) in marks.into_iter().zip((0u32..).step_by(64)) {
+        while word != 0 {
+            out.push(base + word.trailing_zeros());
+            word &= word - 1;
+        }
+    }
+    out
 }
 
 /// The rows where a clause holds.

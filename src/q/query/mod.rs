@@ -15,7 +15,7 @@ use super::error::QError;
 use super::eval::{Flow, Frame};
 use super::resolve::column_name;
 use super::rowwise::RowWise;
-use super::{find, prims, sort, tables};
+use super::{find, gather, prims, sort, tables};
 
 use crate::table::symbol::text;
 use crate::table::{Sym, Table, Value, Vector};
@@ -79,10 +79,10 @@ impl Selected {
         }
     }
 
-    pub(super) fn all(&self) -> Table {
+    pub(super) fn all(&self, context: &Context) -> Result<Table, QError> {
         match &self.rows {
-            Some(rows) => self.table.rows(rows),
-            None => (*self.table).clone(),
+            Some(rows) => gather::rows(&context.allowance, &self.table, rows),
+            None => Ok((*self.table).clone()),
         }
     }
 }
@@ -188,7 +188,7 @@ pub(super) fn select(context: &mut Context, query: &Query, selected: &Selected, 
         return grouped_select(context, query, by, selected, frame);
     }
     if query.columns.is_empty() {
-        let all = selected.all();
+        let all = selected.all(context)?;
         return Ok(if query.distinct { distinct(all) } else { Value::table(all) });
     }
     let values = evaluate(context, &query.columns, selected, frame)?;
@@ -294,7 +294,7 @@ pub(super) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
         return Ok(Value::dict(keys, values));
     }
     if query.columns.is_empty() {
-        let all = selected.all();
+        let all = selected.all(context)?;
         let last = all.count().wrapping_sub(1);
         return Ok(all.row(last));
     }
@@ -373,3 +373,6 @@ fn shorten(context: &mut Context, query: &Query, result: Value, frame: &mut Fram
     }
     Ok(result)
 }
+
+#[cfg(test)]
+mod tests;
