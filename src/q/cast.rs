@@ -589,7 +589,14 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
     };
     let clock = |c: &[u8]| {
         let c = c.strip_suffix(b"Z").unwrap_or(c);
-        if c.contains(&b':') { time::parse_clock_ns(c) } else { compact_clock(c) }
+        // An offset from UTC has a sign.
+        let (negative, c) = match c {
+            [b'-', rest @ ..] => (true, rest),
+            [b'+', rest @ ..] => (false, rest),
+            _ => (false, c),
+        };
+        let ns = if c.contains(&b':') { time::parse_clock_ns(c) } else { compact_clock(c) };
+        if negative { ns.and_then(i64::checked_neg) } else { ns }
     };
     Some(match t {
         12 | 15 => {

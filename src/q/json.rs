@@ -15,6 +15,37 @@ pub(super) fn to_json(context: &mut Context, x: Value) -> Result {
     Ok(Value::chars(out))
 }
 
+/// `.j.jd (x;d)`: as [`to_json`]; where `` d`null0w `` is true, infinities are `null`.
+pub(super) fn to_json_with(context: &mut Context, x: Value) -> Result {
+    let (value, options) = (x.at(0), x.at(1));
+    let Value::Dict(options) = options else { return Err(type_error()) };
+    let at = super::find::position(&options.keys, &Value::Sym(super::prims::name("null0w")))?;
+    let as_null = at.is_some_and(|at| matches!(options.values.at(at), Value::Bool(true)));
+    let value = if as_null { finite(context, &value)? } else { value };
+    to_json(context, value)
+}
+
+/// A value with nulls for its infinities.
+fn finite(context: &mut Context, x: &Value) -> Result {
+    context.enter()?;
+    let null = |f: &f64| if f.is_infinite() { f64::NAN } else { *f };
+    Ok(match x {
+        Value::Float(f) => Value::Float(null(f)),
+        Value::Vector(Vector { items: Items::Float(v), .. }) => Value::floats(v.iter().map(null).collect()),
+        Value::Vector(Vector { items: Items::List(_), .. }) => super::iterate::map(context, x, |c, item| finite(c, &item))?,
+        Value::Dict(d) => Value::dict(finite(context, &d.keys)?, finite(context, &d.values)?),
+        Value::Table(t) => {
+            let mut t = (**t).clone();
+            for column in &mut t.columns {
+                let held = finite(context, &column.clone().into())?;
+                *column = held.into_vector().ok_or_else(type_error)?;
+            }
+            Value::table(t)
+        }
+        other => other.clone(),
+    })
+}
+
 fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for c in bytes {
@@ -102,7 +133,7 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> std::result::Re
     context.reserve(out.len())
 }
 
-/// A number's digits; nulls are `null`, infinities quoted text.
+/// A number's digits; nulls are `null`, infinities are words, as q writes them, which JSON does not know.
 fn number(x: &Value, precision: u8) -> Vec<u8> {
     match x {
         Value::Byte(b) => return b.to_string().into_bytes(),
@@ -112,7 +143,7 @@ fn number(x: &Value, precision: u8) -> Vec<u8> {
         other => return format::item(other, precision),
     }
     let negative = x.as_float().is_some_and(|f| f < 0.0);
-    if negative { b"\"-inf\"".to_vec() } else { b"\"inf\"".to_vec() }
+    if negative { b"-inf".to_vec() } else { b"inf".to_vec() }
 }
 
 /// `.j.k x`: the value of a JSON text; lines of it are joined.

@@ -126,7 +126,7 @@ impl Lexer<'_> {
                 self.at += 1;
                 self.push(Token::Semicolon, start, spaced);
             }
-            b'0'..=b'2' if self.peek(1) == b':' && !is_digit(self.peek(2)) => {
+            b'0'..=b'2' if self.is_file_operator() => {
                 self.at += 2;
                 self.push(Token::Glyph(["0:", "1:", "2:"][usize::from((c - b'0').min(2))]), start, spaced);
             }
@@ -219,6 +219,12 @@ impl Lexer<'_> {
     }
 
     /// The end of the number that starts at `at`.
+    /// `0:`, `1:` and `2:`, also before bytes: no clock has an hour of `0x`.
+    fn is_file_operator(&self) -> bool {
+        let bytes = self.peek(2) == b'0' && self.peek(3) == b'x';
+        matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && (bytes || !is_digit(self.peek(2)))
+    }
+
     fn number_end(&self) -> usize {
         let at = |i: usize| self.text.get(i).copied().unwrap_or(0);
         let mut end = self.at + 1;
@@ -254,7 +260,7 @@ impl Lexer<'_> {
                 }
             }
             let here = std::mem::replace(&mut self.at, next);
-            let operator = matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && !is_digit(self.peek(2));
+            let operator = self.is_file_operator();
             let bytes = self.peek(0) == b'0' && self.peek(1) == b'x' || parts.iter().any(|p| p.starts_with(b"0x"));
             if next == end || !self.number_starts() || operator || bytes {
                 self.at = here;

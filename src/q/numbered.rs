@@ -27,11 +27,13 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -15 => codec::md5(context, x),
         -16 => Ok(Value::Int(1)),
         -18 => compressed(&x),
+        -19 => Err(QError::with("nyi", "files are not compressed here")),
         -20 => Ok(Value::Long(0)),
         -21 => files::compression(context, x),
         -22 => Ok(Value::Long(wire::message(&x)?.len() as i64)),
         -23 => Ok(x),
         -24 => tree::reval(context, x),
+        -25 => broadcast(context, &x),
         -27 => {
             let (decimals, number) = (x.at(0), x.at(1));
             if x.count() != 2 {
@@ -62,6 +64,19 @@ fn pieces(x: &Value) -> Result {
         at = token.end.max(at);
     }
     Ok(Value::list(out))
+}
+
+/// `-25!(handles;message)`: to each of them, without an answer.
+fn broadcast(context: &mut Context, x: &Value) -> Result {
+    let (handles, message) = (x.at(0), x.at(1));
+    if x.count() != 2 {
+        return Err(QError::named("length"));
+    }
+    for handle in handles.items() {
+        let handle = handle.as_long().filter(|h| *h > 0).ok_or_else(type_error)?;
+        context.host.send(-handle, &message)?;
+    }
+    Ok(Value::Null)
 }
 
 fn bytes(x: &Value) -> std::result::Result<&[u8], QError> {

@@ -346,6 +346,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word(".Q.sbt", trap::sbt),
     word(".Q.bt", trap::bt),
     word(".j.j", json::to_json),
+    word(".j.jd", json::to_json_with),
     word(".j.k", json::from_json),
 ];
 

@@ -141,7 +141,7 @@ fn list_lines(items: &[Value], precision: u8) -> Lines {
         _ => 0,
     };
     let matrix =
-        wide > 1 && items.iter().all(|i| matches!(i, Value::Vector(v) if v.len() == wide)) && !is_compact(items);
+        wide > 0 && items.iter().all(|i| matches!(i, Value::Vector(v) if v.len() == wide)) && !is_compact(items);
     if !matrix {
         return items.iter().map(|i| one_line_at(i, precision)).collect();
     }

@@ -234,22 +234,23 @@ pub(super) fn pairs(context: &mut Context, spec: &[u8], y: &Value) -> Result {
 
 /// `(types;widths) 1: y`: records of numbers as they lie in memory.
 pub(in crate::q) fn binary(context: &mut Context, x: &Value, y: &Value) -> Result {
-    let letters = x.at(0);
+    // Widths before types: the bytes of a number come highest first.
+    let big = x.at(0).as_text().is_none();
+    let (letters, widths) = if big { (x.at(1), x.at(0)) } else { (x.at(0), x.at(1)) };
     let letters = letters.as_text().ok_or_else(type_error)?;
-    let widths = crate::q::index::rows(&x.at(1).to_items()).ok_or_else(type_error)?;
+    let widths = crate::q::index::rows(&widths.to_items()).ok_or_else(type_error)?;
     let widths: Vec<usize> = widths.into_iter().map(|w| usize::try_from(w).unwrap_or(0)).collect();
     if widths.len() != letters.len() {
         return Err(QError::named("length"));
     }
     let bytes = match y {
-        Value::Vector(Vector { items: Items::Byte(b), .. }) => b.to_vec(),
+        Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => b.to_vec(),
         file => bytes_of(context, file)?,
     };
     let total: usize = widths.iter().fold(0, |a, b| a.saturating_add(*b));
     if total == 0 {
         return Err(QError::named("length"));
     }
-    let big = letters.first().is_some_and(u8::is_ascii_uppercase);
     let rows = bytes.len() / total;
     context.reserve_items(rows, 16)?;
     let mut columns = Vec::new();

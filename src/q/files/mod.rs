@@ -208,6 +208,14 @@ pub(super) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
             }
             Ok(x)
         }
+        Value::Vector(Vector { items: Items::List(l), .. }) if matches!(&l[..], [Value::Sym(_), _, _, _]) => {
+            // (file;block size;algorithm;level): algorithm 0 is none.
+            if x.at(2).as_long() != Some(0) {
+                return Err(QError::with("nyi", "files are not compressed here"));
+            }
+            bytes_operator(context, x.at(0), y)?;
+            Ok(x.at(0))
+        }
         Value::Vector(Vector { items: Items::List(_), .. }) => binary(context, &x, &y),
         _ => Err(type_error()),
     }

@@ -76,3 +76,4 @@
   link:{"<a href=\"?[",string[x],"\">",y,"</a> "};
   top:raze link'[(0;0|from-page;(0|n-page)&from+page;0|n-page);("home";"up";"down";"end")];
   enlist[top,string[n],"[",string[from],"]"],enlist[""],"\n"vs -1_.Q.s page sublist from _ t}
+.h.val:value
