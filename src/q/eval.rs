@@ -197,12 +197,11 @@ impl Context<'_> {
         let written = text(name);
         let Some(dot) = written.iter().rposition(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
         let (stem, part) = written.split_at(dot);
-        let Some(stem) = crate::table::symbol::find(stem) else { return Ok(None) };
-        let value = match value_of(self, stem) {
+        // A stem that nobody has named yet may still be a column and a part of it.
+        let value = match crate::table::symbol::find(stem).and_then(|stem| value_of(self, stem)) {
             Some(value) => value,
             // `a.b.c`: from the first part on.
             None => {
-                let stem = text(stem);
                 let Some(dot) = stem.iter().position(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
                 let first = stem.get(..dot).and_then(crate::table::symbol::find);
                 let Some(mut value) = first.and_then(|f| value_of(self, f)) else { return Ok(None) };

@@ -32,7 +32,9 @@ fn finite(context: &mut Context, x: &Value) -> Result {
     Ok(match x {
         Value::Float(f) => Value::Float(null(f)),
         Value::Vector(Vector { items: Items::Float(v), .. }) => Value::floats(v.iter().map(null).collect()),
-        Value::Vector(Vector { items: Items::List(_), .. }) => super::iterate::map(context, x, |c, item| finite(c, &item))?,
+        Value::Vector(Vector { items: Items::List(_), .. }) => {
+            super::iterate::map(context, x, |c, item| finite(c, &item))?
+        }
         Value::Dict(d) => Value::dict(finite(context, &d.keys)?, finite(context, &d.values)?),
         Value::Table(t) => {
             let mut t = (**t).clone();

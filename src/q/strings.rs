@@ -287,8 +287,22 @@ pub(super) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
             let Value::Vector(Vector { items: Items::Byte(b), .. }) = bytes else { return Err(type_error()) };
             Ok(Value::bools(b.iter().flat_map(|b| (0..8).rev().map(move |i| b >> i & 1)).collect()))
         }
+        (Value::Byte(base @ 2..), Value::Long(n)) => Ok(digit_bytes(*base, *n)),
         _ => digits(context, &x, &y),
     }
+}
+
+/// Digits of a long as bytes: as many as every long has in that base.
+fn digit_bytes(base: u8, n: i64) -> Value {
+    let wide = i64::MAX.ilog(i64::from(base)) as usize;
+    let mut rest = n;
+    let mut out: Vec<u8> = Vec::with_capacity(wide);
+    for _ in 0..wide {
+        out.push(rest.rem_euclid(i64::from(base)) as u8);
+        rest = rest.div_euclid(i64::from(base));
+    }
+    out.reverse();
+    Items::Byte(out.into()).into()
 }
 
 fn bytes_of(y: &Value) -> Result {
