@@ -2,16 +2,18 @@
 
 use super::fleet::choose::{attend, choose};
 use super::fleet::publish::Publishing;
-use super::{CliError, command_for, settings_of};
+use super::{CliError, command_for, settings_of, startup};
 use crate::config::{Limits, Program, Settings, options};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
 use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, signals};
+use crate::q::Rules;
 use crate::queue::Params;
 use crate::table::symbol;
 use crate::tick::core::Tables;
 use crate::tick::globals::Globals;
 use crate::tick::plant::{Plant, PlantOptions};
+use crate::tick::program;
 use crate::tick::query::Bounds;
 use crate::tick::schema_file;
 use crate::tick::service::{ServiceOptions, TickService};
@@ -24,8 +26,12 @@ use std::time::{Duration, Instant};
 pub fn command() -> Command {
     command_for(Program::Tick)
         .about("Tickerplant: takes updates over kdb+ IPC, logs them, publishes them")
+        .arg(startup::argument(3))
         .after_help(
-            "Tables come from SRC.q in the directory of --schemas, or tick/SRC.q, and for sym there are built-in ones; the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
+            "Examples:\n  \
+             elastick tick sym /data -p 5010\n  \
+             elastick tick sym /data logins.q    with functions of one's own, and the handlers .z.pg .z.ps .z.pw\n\n\
+             Tables come from SRC.q in the directory of --schemas, or tick/SRC.q, and for sym there are built-in ones; the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
              everything is written and synced, subscribers are told. Started again on the same day, it goes on with log and queue.",
         )
 }
@@ -43,6 +49,15 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let schema = schema_file::load(&source).map_err(CliError::failed)?;
     let tables = Tables::new(schema.tables).map_err(|error| CliError::Failed(format!("{source}: {error}")))?;
     let tables = Arc::new(tables);
+    let mut files: Vec<PathBuf> = settings.get(&options::LOAD)?.into_iter().map(PathBuf::from).collect();
+    files.extend(startup::files(matches));
+    let loaded = startup::loaded(crate::q::startup::load(&files, Arc::default(), 0, startup::print))?;
+    let program = program::defined(loaded, &tables).map_err(CliError::Failed)?;
+    let named = |path: &PathBuf, error: std::io::Error| CliError::Failed(format!("{}: {error}", path.display()));
+    let allowed = match settings.find(&options::ALLOW)? {
+        Some(path) => Some(crate::q::allow_list(&path).map_err(|error| named(&path, error))?),
+        None => None,
+    };
     let every = settings.get(&options::TIMER)?;
     let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     let plant_options = PlantOptions {
@@ -83,14 +98,18 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let end = signals::on_termination(parts.waker()).map_err(CliError::failed)?;
     let service_options = ServiceOptions {
         codec,
-        globals: Globals::new(schema.globals, usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX)),
+        globals: Globals::new(
+            [schema.globals, program].concat(),
+            usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX),
+        ),
         query: Bounds { time: query_time(&settings, &limits)?, memory_bytes: limits.query_memory_bytes },
         own_query: Bounds {
             time: Duration::from_nanos(limits.core_query_time_ns),
             memory_bytes: limits.query_memory_bytes,
         },
         threads: 2,
-        may_assign: !settings.is_on(&options::BLOCK_WRITES)?,
+        handler: Bounds { time: Duration::from_nanos(limits.handler_time_ns), memory_bytes: limits.query_memory_bytes },
+        rules: Rules::new(&[], false, settings.is_on(&options::BLOCK_WRITES)?, allowed),
     };
     let waker = parts.waker();
     let (tap, watched) = Tap::new(move || drop(waker.wake()));

@@ -156,7 +156,7 @@ options! {
         "q files to evaluate before clients are served, before those on the command line: functions, variables, handlers";
     ALLOW: PathBuf = units::path, "allow" value "FILE", programs &[Rdb, Tick];
         "File of names, one a line: clients may call these functions by name, with values as arguments, and nothing else";
-    REMOTE_MAY: Vec<String> = units::grants, "remote-may" value "files,sockets,system", default Some(""), programs &[Rdb, Tick];
+    REMOTE_MAY: Vec<String> = units::grants, "remote-may" value "files,sockets,system", default Some(""), programs &[Rdb];
         "What clients' queries may touch: files (with -u, below the working directory), sockets (hopen, other handles), system \
          (commands, environment; never with -u)";
     UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), variables &["QUDSPATH"],

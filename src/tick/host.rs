@@ -163,6 +163,9 @@ impl Host for OwnerHost<'_> {
         if is_own(text) || self.plant.tables.find(text).is_some() {
             return Err(no_update(name));
         }
+        if text.starts_with(b".z.") {
+            return Err(QError::with("access", "handlers are set by the process's start-up files"));
+        }
         if !self.may_assign {
             return Err(QError::with("noupdate", "clients may not define anything here"));
         }

@@ -13,6 +13,7 @@ pub mod lane;
 pub mod merge;
 pub mod messages;
 pub mod plant;
+pub mod program;
 pub mod quarantine;
 pub mod query;
 pub mod schema_file;

@@ -2,10 +2,11 @@
 
 use super::globals::Globals;
 use super::host::SnapshotHost;
+use super::program;
 use super::worker::Worker;
 use crate::log::Waker;
 use crate::net::{ConnId, Peer, Request, message};
-use crate::q::{self, Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
+use crate::q::{self, Caller, Host, NEEDS_OWNER, QError, Rules, from_view, to_wire};
 use crate::table::Value;
 use bytes::Bytes;
 use proto::{Endian, Limits, View};
@@ -40,7 +41,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    fn limits(self) -> q::Limits {
+    pub(super) fn limits(self) -> q::Limits {
         q::Limits {
             deadline: Instant::now().checked_add(self.time),
             memory_bytes: self.memory_bytes,
@@ -53,13 +54,23 @@ impl Bounds {
 ///
 /// # Errors
 /// The system's.
-pub fn start(threads: usize, bounds: Bounds, codec: Limits, waker: Waker) -> io::Result<Worker<Query, Done>> {
-    Worker::start("query", threads, waker, move || move |query: Query| run(query, bounds, &codec))
+pub fn start(
+    threads: usize,
+    bounds: Bounds,
+    rules: Arc<Rules>,
+    codec: Limits,
+    waker: Waker,
+) -> io::Result<Worker<Query, Done>> {
+    let work = move || {
+        let rules = Arc::clone(&rules);
+        move |query: Query| run(query, bounds, &rules, &codec)
+    };
+    Worker::start("query", threads, waker, work)
 }
 
-fn run(query: Query, bounds: Bounds, codec: &Limits) -> Done {
+fn run(query: Query, bounds: Bounds, rules: &Rules, codec: &Limits) -> Done {
     let mut host = SnapshotHost::new(Arc::clone(&query.globals), query.caller.clone());
-    let result = evaluate(&mut host, &query.object, bounds, codec);
+    let result = evaluate(&mut host, &query.object, query.request.is_some(), rules, bounds, codec);
     if host.asks_owner() || matches!(&result, Err(error) if *error == NEEDS_OWNER) {
         return Done::NeedsOwner(query);
     }
@@ -67,13 +78,24 @@ fn run(query: Query, bounds: Bounds, codec: &Limits) -> Done {
     Done::Answer { conn: query.conn, request: query.request, answer, error }
 }
 
-/// Evaluates the object of a message.
+/// Evaluates the object of a message, by way of the handler that a start-up file has set for it.
 ///
 /// # Errors
-/// The expression's.
-pub fn evaluate(host: &mut dyn Host, object: &[u8], bounds: Bounds, codec: &Limits) -> Result<Value, QError> {
+/// The expression's; `access` for what is not on the list of what clients may call.
+pub fn evaluate(
+    host: &mut dyn Host,
+    object: &[u8],
+    is_sync: bool,
+    rules: &Rules,
+    bounds: Bounds,
+    codec: &Limits,
+) -> Result<Value, QError> {
     let (view, _) = View::parse(object, Endian::Little, codec).map_err(|e| QError::with(e.term(), e.to_string()))?;
-    q::eval_message(host, &from_view(&view)?, &bounds.limits())
+    let message = rules.admitted(from_view(&view)?)?;
+    match program::handler(host, is_sync) {
+        Some(handler) => q::apply(host, &handler, &[message], &bounds.limits()),
+        None => q::eval_message(host, &message, &bounds.limits()),
+    }
 }
 
 /// The response to a result, as it is to be sent to this peer; an error that has none of its own becomes one.

@@ -5,14 +5,15 @@ use super::globals::Globals;
 use super::host::OwnerHost;
 use super::plant::Plant;
 use super::plant::calls::{self, Called, Caller};
+use super::program::Logins;
 use super::query::{self, Bounds, Done, Query};
 use super::worker::Worker;
 use crate::config::Limit;
 use crate::log::Waker;
 use crate::metrics;
 use crate::net::http::{self, Page};
-use crate::net::{CloseReason, ConnId, Control, Links, Peer, Request, Service, message, signals};
-use crate::q::{self, QError};
+use crate::net::{CloseReason, ConnId, Control, Links, Login, Peer, Request, Service, message, signals};
+use crate::q::{self, QError, Rules};
 use bytes::Bytes;
 use proto::{DecodeError, Endian, Header, Limits, MessageKind, View, Writer, types};
 use std::io;
@@ -28,7 +29,9 @@ pub struct TickService {
     queries: Worker<Query, Done>,
     globals: Arc<Globals>,
     own_bounds: Bounds,
-    may_assign: bool,
+    rules: Arc<Rules>,
+    /// Where `.z.pw` is set.
+    logins: Option<Logins>,
     /// Set when the process was asked to end.
     end: Arc<AtomicBool>,
     /// Those who want the metrics; they wake the loop.
@@ -45,8 +48,10 @@ pub struct ServiceOptions {
     pub own_query: Bounds,
     /// Threads for queries.
     pub threads: usize,
-    /// Whether clients may define anything.
-    pub may_assign: bool,
+    /// Bounds of `.z.pw`.
+    pub handler: Bounds,
+    /// What clients may call and define.
+    pub rules: Rules,
 }
 
 impl TickService {
@@ -61,15 +66,18 @@ impl TickService {
         end: Arc<AtomicBool>,
         watched: Receiver<metrics::Request>,
     ) -> io::Result<TickService> {
-        let ServiceOptions { codec, globals, query, own_query, threads, may_assign } = options;
-        let queries = query::start(threads, query, codec, waker)?;
+        let ServiceOptions { codec, globals, query, own_query, threads, handler, rules } = options;
+        let rules = Arc::new(rules);
+        let logins = Logins::start(&globals, handler, Arc::clone(&waker))?;
+        let queries = query::start(threads, query, Arc::clone(&rules), codec, waker)?;
         Ok(TickService {
             plant,
             codec,
             queries,
             globals: Arc::new(globals),
             own_bounds: own_query,
-            may_assign,
+            rules,
+            logins,
             end,
             watched,
         })
@@ -250,12 +258,12 @@ impl TickService {
             conn,
             caller,
             globals: &mut self.globals,
-            may_assign: self.may_assign,
+            may_assign: !self.rules.block_writes,
             codec: self.codec,
             published: false,
             globals_full: false,
         };
-        let result = query::evaluate(&mut host, &object, self.own_bounds, &self.codec);
+        let result = query::evaluate(&mut host, &object, request.is_some(), &self.rules, self.own_bounds, &self.codec);
         let (published, globals_full) = (host.published, host.globals_full);
         if let Err(error) = &result
             && !globals_full
@@ -330,6 +338,12 @@ fn int_atom(value: i32) -> Vec<u8> {
 }
 
 impl Service for TickService {
+    fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], _: &mut Control) -> Login {
+        let Some(logins) = &self.logins else { return Login::Admitted };
+        logins.submit(conn, user, password, Arc::clone(&self.globals));
+        Login::Later
+    }
+
     fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
         log::debug!("handle {} opened by {peer}", conn.handle());
     }
@@ -352,6 +366,9 @@ impl Service for TickService {
 
     fn woken(&mut self, ctl: &mut Control) {
         self.come_round(ctl);
+        while let Some((conn, admitted)) = self.logins.as_ref().and_then(Logins::decided) {
+            ctl.admit(conn, admitted);
+        }
         while let Ok(request) = self.watched.try_recv() {
             // Whoever asked may have given up.
             let _ = request.send(self.plant.snapshot(self.globals.bytes(), ctl));

@@ -8,7 +8,7 @@ use proto::{Limits, MessageKind, Value, decode};
 use std::time::{Duration, Instant};
 
 /// A live node with one start-up file.
-fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Scene) {
+pub fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Scene) {
     let directory = Directory::new(&format!("program-{name}"));
     let file = directory.path().join("program.q");
     std::fs::write(&file, program).expect("written");

@@ -1,0 +1,96 @@
+//! q files given to the tickerplant: functions and variables for its clients, and what is done with their messages.
+//!
+//! Updates and calls of `.u` go by all of it: nothing that a file holds can hold up what is published. Its handlers run on the
+//! threads of the queries, `.z.pw` on one of its own.
+
+use super::core::Tables;
+use super::globals::Globals;
+use super::host::SnapshotHost;
+use super::query::Bounds;
+use super::worker::Worker;
+use crate::log::Waker;
+use crate::net::ConnId;
+use crate::q::startup::Startup;
+use crate::q::{self, Caller, Host, QError};
+use crate::table::{Sym, Value, symbol};
+use std::io;
+use std::sync::Arc;
+
+const HANDLERS: [&[u8]; 3] = [b".z.pg", b".z.ps", b".z.pw"];
+
+/// What the files have defined, if the tickerplant can have it.
+///
+/// # Errors
+/// In words: a name or a setting that belongs to the tickerplant.
+pub fn defined(startup: Startup, tables: &Tables) -> Result<Vec<(Sym, Value)>, String> {
+    if startup.timer_ms > 0 {
+        return Err("the tickerplant's timer is its own: -t".to_string());
+    }
+    for (name, _) in &startup.globals {
+        let text = symbol::text(*name);
+        if text.starts_with(b".z.") && !HANDLERS.contains(&text) {
+            return Err(format!("the tickerplant has no handler {}, only .z.pg .z.ps .z.pw", text.escape_ascii()));
+        }
+        if text.starts_with(b".u.") || tables.find(text).is_some() {
+            return Err(format!("{} belongs to the tickerplant", text.escape_ascii()));
+        }
+    }
+    Ok(startup.globals)
+}
+
+/// What `.z.pg` or `.z.ps` is, if one is set.
+pub fn handler(host: &dyn Host, is_sync: bool) -> Option<Value> {
+    host.global(symbol::find(if is_sync { b".z.pg" } else { b".z.ps" })?)
+}
+
+/// A user to be let in or not.
+pub struct Login {
+    conn: ConnId,
+    user: Vec<u8>,
+    password: Vec<u8>,
+    globals: Arc<Globals>,
+}
+
+/// Decides on logins, on a thread of its own.
+pub struct Logins(Worker<Login, (ConnId, bool)>);
+
+impl Logins {
+    /// Starts the thread if there is a `.z.pw`.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(globals: &Globals, bounds: Bounds, waker: Waker) -> io::Result<Option<Logins>> {
+        if symbol::find(b".z.pw").is_none_or(|name| globals.get(name).is_none()) {
+            return Ok(None);
+        }
+        let work = move || {
+            move |login: Login| {
+                let admitted = decide(&login, bounds);
+                if let Err(error) = &admitted {
+                    log::warn!(".z.pw failed for {}: {error}", login.user.escape_ascii());
+                }
+                (login.conn, admitted.unwrap_or(false))
+            }
+        };
+        Worker::start("logins", 1, waker, work).map(|worker| Some(Logins(worker)))
+    }
+
+    pub fn submit(&self, conn: ConnId, user: &[u8], password: &[u8], globals: Arc<Globals>) {
+        self.0.submit(Login { conn, user: user.to_vec(), password: password.to_vec(), globals });
+    }
+
+    /// One that has been decided on.
+    pub fn decided(&self) -> Option<(ConnId, bool)> {
+        self.0.result()
+    }
+}
+
+fn decide(login: &Login, bounds: Bounds) -> Result<bool, QError> {
+    let caller = Caller { handle: login.conn.handle(), user: login.user.clone(), ..Caller::default() };
+    let mut host = SnapshotHost::new(Arc::clone(&login.globals), caller);
+    let name = symbol::find(b".z.pw").ok_or(QError::named("access"))?;
+    let f = host.global(name).ok_or(QError::named("access"))?;
+    let user = symbol::intern(&login.user).map_err(|_| QError::named("limit"))?;
+    let admitted = q::apply(&mut host, &f, &[Value::Sym(user), Value::chars(&login.password[..])], &bounds.limits())?;
+    Ok(matches!(admitted, Value::Bool(true)))
+}

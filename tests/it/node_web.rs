@@ -1,0 +1,190 @@
+//! Browsers at a node: pages made by `.z.ph` and `.z.pp`, WebSocket by `.z.ws`.
+
+use crate::harness::wait_for;
+use crate::node_program::with;
+use crate::rdb_process::{Scene, ask, refused};
+use proto::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+fn connect(scene: &Scene) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", scene.port)).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+    stream
+}
+
+/// All that is answered to a request until the connection is closed.
+fn exchange(scene: &Scene, request: &str) -> String {
+    let mut stream = connect(scene);
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer
+}
+
+fn get(target: &str, fields: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n")
+}
+
+#[test]
+fn pages_are_made_by_the_file() {
+    let program = ".z.ph:{.h.hy[`txt] x[0],\"|\",x[1;`Host],\"|\",string .z.u}\n.z.pp:{.h.hy[`txt] reverse x 0}\n";
+    let (_files, scene) = with("pages", program, &[]);
+    // ann:x
+    let page = exchange(&scene, &get("/a/b?c=d%20e", "Authorization: Basic YW5uOng=\r\n"));
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    assert!(page.ends_with("a/b?c=d%20e|h|ann"), "{page}");
+    let posted = exchange(&scene, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    assert!(posted.ends_with("olleh"), "{posted}");
+    assert!(exchange(&scene, &get("/metrics", "")).contains("elastick_"));
+    assert!(exchange(&scene, &get("/health", "")).starts_with("HTTP/1.1 "));
+}
+
+#[test]
+fn without_a_handler_there_are_no_pages_and_nothing_is_posted() {
+    let (_files, scene) = with("no-pages", "", &[]);
+    assert!(exchange(&scene, &get("/?1+1", "")).starts_with("HTTP/1.1 404 "));
+    let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n1+1");
+    assert!(posted.starts_with("HTTP/1.1 405 "), "{posted}");
+    assert!(exchange(&scene, &upgrade("")).starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn a_page_handler_that_fails_or_never_ends_is_the_servers_fault() {
+    let program = ".z.ph:{$[x[0]~\"loop\";while[1b;];'`oops]}\n";
+    let (_files, scene) = with("bad-pages", program, &["-T", "1"]);
+    assert!(exchange(&scene, &get("/fail", "")).starts_with("HTTP/1.1 500 "));
+    assert!(exchange(&scene, &get("/loop", "")).starts_with("HTTP/1.1 500 "));
+    assert_eq!(ask(&mut scene.connect(), "1+1"), Value::Long(2));
+}
+
+#[test]
+fn a_page_handler_has_the_callers_rights() {
+    let (_files, scene) = with("page-rights", ".z.ph:{.h.hy[`txt]@[{first read0`:/etc/hostname};0;{x}]}\n", &[]);
+    assert!(exchange(&scene, &get("/", "")).ends_with("\r\n\r\naccess"));
+}
+
+#[test]
+fn whoever_asks_for_a_page_is_looked_at_by_the_login_handler() {
+    let program = ".z.pw:{[u;p]u=`ann}\n.z.ph:{.h.hy[`txt]\"in\"}\n.z.ws:{neg[.z.w]x}\n";
+    let (_files, scene) = with("page-login", program, &[]);
+    assert!(exchange(&scene, &get("/", "")).starts_with("HTTP/1.1 401 "));
+    assert!(exchange(&scene, &upgrade("")).starts_with("HTTP/1.1 401 "));
+    assert!(exchange(&scene, &get("/", "Authorization: Basic YW5uOng=\r\n")).ends_with("in"));
+}
+
+#[test]
+fn a_body_has_its_limit() {
+    let (_files, scene) = with("post-limit", ".z.pp:{.h.hy[`txt] x 0}\n", &["--limit-http-body", "100"]);
+    let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n");
+    assert!(posted.starts_with("HTTP/1.1 413 "), "{posted}");
+}
+
+fn upgrade(fields: &str) -> String {
+    format!(
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{fields}\r\n"
+    )
+}
+
+/// A WebSocket client.
+struct Web(TcpStream);
+
+impl Web {
+    fn open(scene: &Scene) -> Web {
+        let mut stream = connect(scene);
+        stream.write_all(upgrade("").as_bytes()).expect("sent");
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).expect("an answer");
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).expect("text");
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(head.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{head}");
+        Web(stream)
+    }
+
+    fn send(&mut self, opcode: u8, payload: &[u8]) {
+        let mut frame = vec![0x80 | opcode];
+        match payload.len() {
+            short @ 0..126 => frame.push(0x80 | short as u8),
+            long => {
+                frame.push(0x80 | 126);
+                frame.extend((long as u16).to_be_bytes());
+            }
+        }
+        let mask = [1, 2, 3, 4];
+        frame.extend(mask);
+        frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        self.0.write_all(&frame).expect("sent");
+    }
+
+    fn next(&mut self) -> (u8, Vec<u8>) {
+        let mut head = [0; 2];
+        self.0.read_exact(&mut head).expect("a frame");
+        let length = match head[1] {
+            126 => {
+                let mut long = [0; 2];
+                self.0.read_exact(&mut long).expect("a length");
+                usize::from(u16::from_be_bytes(long))
+            }
+            short => usize::from(short),
+        };
+        let mut payload = vec![0; length];
+        self.0.read_exact(&mut payload).expect("a payload");
+        (head[0] & 0x0f, payload)
+    }
+}
+
+#[test]
+fn a_web_client_asks_and_is_told() {
+    let program = "here:gone:()\n.z.wo:{here::here,x}\n.z.wc:{gone::gone,x}\n\
+                   .z.ws:{neg[.z.w]$[10h=type x;.j.j value x;reverse x]}\n";
+    let (_files, mut scene) = with("web", program, &[]);
+    let mut client = scene.connect();
+    scene.guest.feed("trade", &[3, 4], 0);
+    scene.holds(&mut client, 2);
+    let mut web = Web::open(&scene);
+    web.send(1, b"exec n from trade");
+    assert_eq!(web.next(), (1, b"[3,4]".to_vec()));
+    web.send(2, &[1, 2, 3]);
+    assert_eq!(web.next(), (2, vec![3, 2, 1]));
+    let long = vec![b' '; 1000];
+    web.send(1, &[b"til 2".to_vec(), long].concat());
+    assert_eq!(web.next(), (1, b"[0,1]".to_vec()));
+    web.send(9, b"ping");
+    assert_eq!(web.next(), (10, b"ping".to_vec()));
+    assert_eq!(ask(&mut client, "count here"), Value::Long(1));
+    web.send(8, b"");
+    assert_eq!(web.next().0, 8);
+    wait_for("the end to be told", || (ask(&mut client, "here~gone") == Value::Bool(true)).then_some(()));
+}
+
+#[test]
+fn web_clients_are_told_by_the_timer() {
+    let program = "webs:()\n.z.wo:{webs::webs,x}\n.z.wc:{webs::webs except x}\n.z.ws:{x}\n.z.ts:{neg[webs]@\\:\"tick\"}\n\\t 20\n";
+    let (_files, scene) = with("web-timer", program, &[]);
+    let (mut one, mut two) = (Web::open(&scene), Web::open(&scene));
+    assert_eq!((one.next(), two.next()), ((1, b"tick".to_vec()), (1, b"tick".to_vec())));
+    drop(one);
+    assert_eq!(two.next(), (1, b"tick".to_vec()));
+    let mut client = scene.connect();
+    wait_for("the other to be forgotten", || (ask(&mut client, "count webs") == Value::Long(1)).then_some(()));
+}
+
+#[test]
+fn a_web_client_has_a_clients_rights_and_limits() {
+    let program = ".z.ws:{neg[.z.w]@[{.Q.s1 value x};x;{\"'\",x}]}\n";
+    let (_files, scene) = with("web-rights", program, &["--limit-web-message", "100"]);
+    let mut web = Web::open(&scene);
+    web.send(1, b"read0 `:/etc/hostname");
+    assert_eq!(web.next(), (1, b"'access".to_vec()));
+    web.send(1, b".z.ws:{x}");
+    assert_eq!(web.next(), (1, b"'access".to_vec()));
+    web.send(1, &[b'1'; 101]);
+    assert_eq!(web.next(), (8, 1009u16.to_be_bytes().to_vec()));
+    assert_eq!(refused(&mut scene.connect(), "1+`a"), "type");
+}

@@ -1,0 +1,85 @@
+//! q files given to the tickerplant.
+
+use crate::harness::{Directory, elastick};
+use crate::tick_support::{Tick, all, call, ids, told, trades};
+use elastick::net::client::{Client, ClientError};
+use proto::{Limits, Value};
+use std::time::Duration;
+
+fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Tick) {
+    let directory = Directory::new(&format!("tick-file-{name}"));
+    let file = directory.path().join("program.q");
+    std::fs::write(&file, program).expect("written");
+    let file = file.to_str().expect("a path").to_string();
+    let tick = Tick::start(&format!("tick-program-{name}"), &[&[file.as_str()], options].concat());
+    (directory, tick)
+}
+
+fn refused(client: &mut Client, question: &str) -> String {
+    match client.query(question) {
+        Err(ClientError::Server(name)) => String::from_utf8_lossy(&name).into_owned(),
+        other => panic!("{question}: {other:?}"),
+    }
+}
+
+#[test]
+fn functions_are_there_and_updates_go_by_the_handlers() {
+    let program = "twice:{2*x}\n.z.pg:{`pg,value x}\n.z.ps:{'`never}\n";
+    let (_files, tick) = with("defines", program, &[]);
+    let (mut client, mut feed) = (tick.client(), tick.client());
+    let answer = Value::List { attr: 0, items: vec![Value::symbol("pg"), Value::Long(42)] };
+    assert_eq!(client.query("twice 21").expect("answered"), answer);
+    client.request(&all("trade")).expect("subscribed");
+    feed.send_async(&trades(0..3)).expect("sent");
+    feed.flush().expect("sent");
+    assert_eq!(ids(&told(&mut client)), [0, 1, 2]);
+    assert_eq!(refused(&mut client, ".z.pg:{x}"), "access");
+}
+
+#[test]
+fn a_login_is_decided_by_the_file_while_the_day_goes_on() {
+    let program = ".z.pw:{[u;p]while[u=`slow;];not u=`bob}\n";
+    let (_files, tick) = with("pw", program, &["--limit-handler-time", "300ms"]);
+    let login = |who: &str| {
+        let address = format!("127.0.0.1:{}:{who}", tick.port).parse().expect("an address");
+        Client::connect(&address, Duration::from_secs(30), Limits::default())
+    };
+    let mut client = login("ann:x").expect("let in");
+    assert!(matches!(login("bob:x"), Err(ClientError::Refused(_))));
+    assert!(matches!(login("slow:x"), Err(ClientError::Refused(_))));
+    assert_eq!(client.query("1+1").expect("answered"), Value::Long(2));
+}
+
+#[test]
+fn an_allow_list_leaves_updates_and_subscriptions_alone() {
+    let directory = Directory::new("tick-allow-list");
+    let names = directory.path().join("allowed");
+    std::fs::write(&names, "twice\n").expect("written");
+    let (_files, tick) = with("allow", "twice:{2*x}\n", &["--allow", names.to_str().expect("a path")]);
+    let mut client = tick.client();
+    assert_eq!(client.query("twice 4").expect("answered"), Value::Long(8));
+    assert_eq!(refused(&mut client, "1+1"), "access");
+    client.request(&all("trade")).expect("subscribed");
+    client.request(&trades(0..2)).expect("published");
+    assert_eq!(ids(&told(&mut client)), [0, 1]);
+    assert!(client.request(&call("other", [Value::Long(1)])).is_err());
+}
+
+#[test]
+fn what_belongs_to_the_tickerplant_cannot_be_set() {
+    let directory = Directory::new("tick-bad-file");
+    let file = directory.path().join("bad.q");
+    for (text, reason) in [
+        (".z.ts:{x}\n", "the tickerplant has no handler .z.ts"),
+        (".u.i:5\n", ".u.i belongs to the tickerplant"),
+        ("\\t 5\n", "timer"),
+        ("1+`a\n", "bad.q, line 1:\n'type"),
+    ] {
+        std::fs::write(&file, text).expect("written");
+        let mut command = elastick(&["tick", "sym", directory.path().to_str().expect("a path")]);
+        let output = command.args([file.as_os_str()]).args(["-p", "127.0.0.1:0"]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(reason), "{said}");
+    }
+}
