@@ -166,6 +166,11 @@ impl Context<'_> {
         }
     }
 
+    /// Whether a handle is that of another process: a remote caller's message may be sent on, but not to a file.
+    fn is_open(&self, handle: i64) -> bool {
+        self.host.open_handles().into_iter().any(|open| i64::from(open).unsigned_abs() == handle.unsigned_abs())
+    }
+
     /// A message to a handle: 0 is this process, -1 and -2 its standard output and error.
     fn send(&mut self, handle: i64, message: Value) -> Result<Value, QError> {
         match handle {
@@ -200,8 +205,11 @@ impl Context<'_> {
                 }
                 Ok(Value::Long(handle))
             }
-            // Who asks may be sent to; other handles are the process's own.
-            _ if !self.host.caller().may_use_sockets() && handle != -i64::from(self.host.caller().handle) => {
+            // Who asks may be sent to, and what a session is connected with; other handles are the process's own.
+            _ if !self.host.caller().may_use_sockets()
+                && handle != -i64::from(self.host.caller().handle)
+                && !(self.host.caller().grants.relay && self.is_open(handle)) =>
+            {
                 Err(QError::with("access", "no such handle"))
             }
             _ => self.host.send(handle, &message),

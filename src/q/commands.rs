@@ -182,7 +182,7 @@ pub(super) fn load(context: &mut Context, rest: &[u8]) -> Result {
             }
             Ok(_) => {}
             Err(error) => {
-                result = Err(error.locate_last(&origin));
+                result = Err(error.locate_last(&origin).leave_command([b"\\l ", rest].concat()));
                 break;
             }
         }

@@ -115,6 +115,16 @@ impl QError {
         self
     }
 
+    /// The error on its way out of a command that ran a script.
+    pub(super) fn leave_command(mut self, command: Vec<u8>) -> QError {
+        if let Some(way) = &mut self.way
+            && way.places.len() < QError::TRACE_MOST
+        {
+            way.places.push(Place { name: Vec::new(), text: command, at: 0, origin: None });
+        }
+        self.place(0)
+    }
+
     /// As the console shows it: the name, the innermost text with a caret below what failed.
     pub fn shown(&self) -> Vec<u8> {
         let mut out = [b"'", &self.name[..]].concat();

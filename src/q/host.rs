@@ -27,6 +27,8 @@ pub struct Grants {
     pub inside: bool,
     /// Open handles to processes and send on handles that are not their own connection.
     pub sockets: bool,
+    /// Send on handles of other processes that are open already.
+    pub relay: bool,
     /// Run the operating system's commands; the environment; the working directory.
     pub system: bool,
 }

@@ -25,6 +25,7 @@ impl Rules {
             files: has("files"),
             inside: kept_inside,
             sockets: has("sockets"),
+            relay: false,
             system: has("system") && !kept_inside,
         };
         Rules { grants, block_writes, allowed }

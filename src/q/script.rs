@@ -27,7 +27,7 @@ pub fn run(text: &[u8], session: &mut Session) -> Result<(), ScriptError> {
 /// The expressions of a script, each with the line on which it starts.
 ///
 /// A line that is indented, or starts with a closing brace, continues the one before. A lone `/` opens a comment that a
-/// lone `\` closes; a lone `\` outside one ends the script.
+/// lone `\` closes; a lone `\` outside one ends the script. A first line with `#!` is the system's.
 pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut out: Vec<(usize, Vec<u8>)> = Vec::new();
     let mut in_comment = false;
@@ -39,6 +39,7 @@ pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
             continue;
         }
         match line.first() {
+            Some(b'#') if i == 0 && line.starts_with(b"#!") => {}
             _ if line.trim_ascii_end() == b"/" => in_comment = true,
             _ if line.trim_ascii_end() == b"\\" => break,
             None | Some(b'/') => {}

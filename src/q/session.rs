@@ -205,6 +205,9 @@ impl Host for Session {
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        if self.start.blocks_writes && self.caller.handle != 0 {
+            return Err(QError::named("noupdate"));
+        }
         match &self.loading {
             Some(from) if matches!(value, Value::Func(_)) => {
                 self.origins.insert(name, from.clone());
@@ -221,6 +224,9 @@ impl Host for Session {
     }
 
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
+        if self.start.blocks_writes && self.caller.handle != 0 {
+            return Err(QError::named("noupdate"));
+        }
         self.globals.remove(&name);
         self.order.retain(|n| *n != name);
         Ok(())
@@ -271,6 +277,9 @@ impl Host for Session {
     }
 
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
+        if self.start.blocks_writes && self.caller.handle != 0 {
+            return Err(QError::named("noupdate"));
+        }
         let old = match self.globals.remove(&name) {
             Some(old) => old,
             None if matches!(rows, Value::Table(_)) => {

@@ -1,19 +1,23 @@
 //! A session of this process: what is typed, what the timer says, what other processes send, one after another.
 
+use super::clients::{Port, Tell};
 use super::input::{Keyboard, Prompt, Typed};
 use super::options::Started;
 use super::output::Screen;
 use super::peers::{self, Happened, Number};
 use super::signals;
 use crate::cli::CliError;
-use crate::q::host::{Caller, Host, Setting};
+use crate::q::handles::Peer;
+use crate::q::host::{Caller, Grants, Host, Setting};
 use crate::q::session::Session;
 use crate::q::{QError, apply, from_view};
 use crate::table::{Sym, Value, symbol};
 use proto::{Endian, MessageKind, View};
 use rustix::termios::tcgetwinsize;
+use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -36,6 +40,11 @@ struct Console {
     window: Option<[usize; 2]>,
     /// Ctrl-C was pressed on an empty line.
     interrupted: bool,
+    /// Who has connected, by handle.
+    clients: HashMap<i32, Caller>,
+    trusts_clients: bool,
+    /// Whether `.z.pw` is set.
+    asks: Arc<AtomicBool>,
 }
 
 /// Runs the session; its exit code.
@@ -54,7 +63,23 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
     session.set_output(Box::new(screen.clone()));
     let own = Caller { user: user(), address: i32::from_be_bytes([127, 0, 0, 1]), ..Caller::default() };
     session.set_caller(own.clone());
-    let mut console = Console { session, screen, events, terminal, own, tick: None, window: None, interrupted: false };
+    let say = tell.clone();
+    let say: Tell = Arc::new(move |happened| drop(say.send(Event::Happened(happened))));
+    let asks = Arc::new(AtomicBool::new(false));
+    session.set_door(Box::new(Port::new(say, started.users.as_ref().map(Into::into), Arc::clone(&asks))));
+    let mut console = Console {
+        session,
+        screen,
+        events,
+        terminal,
+        own,
+        tick: None,
+        window: None,
+        interrupted: false,
+        clients: HashMap::new(),
+        trusts_clients: started.trusts_clients,
+        asks,
+    };
     console.prepare(started)?;
     let keyboard =
         Keyboard::start(terminal, console.screen.clone(), move |typed| drop(tell.send(Event::Typed(typed))))?;
@@ -83,11 +108,11 @@ impl Console {
         for command in started.commands.iter().filter(|c| !ticking(c)) {
             self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
-        if let Some(script) = &started.target {
-            self.line(format!("\\l {script}").as_bytes());
-        }
         if let Some(port) = &started.port {
             self.session.listen(port.as_bytes()).map_err(CliError::failed)?;
+        }
+        if let Some(script) = &started.target {
+            self.line(format!("\\l {script}").as_bytes());
         }
         for command in started.commands.iter().filter(ticking) {
             self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
@@ -107,6 +132,7 @@ impl Console {
                 keyboard.ask(self.prompt());
                 asked = true;
             }
+            self.asks.store(self.handler(".z.pw").is_some(), Ordering::SeqCst);
             match self.next() {
                 None => self.tick(),
                 Some(Event::Typed(typed)) => {
@@ -225,6 +251,11 @@ impl Console {
 
     fn happened(&mut self, happened: Happened) {
         match happened {
+            Happened::Opened { peer, user, address } => self.opened(peer, user, address),
+            Happened::Login { user, password, answer } => {
+                // Whoever waited too long is not let in.
+                let _ = answer.send(self.lets_in(&user, password));
+            }
             Happened::Message { number, kind, body, endian, answer } => {
                 let handle = number.load(Ordering::SeqCst);
                 if handle == 0 {
@@ -236,6 +267,7 @@ impl Console {
                     answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
                 } else {
                     self.failed(result.map(drop));
+                    answer(Vec::new());
                 }
             }
             Happened::Closed(number) => self.closed(&number),
@@ -248,9 +280,13 @@ impl Console {
             View::parse(body, endian, &proto::Limits::default()).map_err(|e| QError::with(e.term(), e.to_string()))?;
         let message = from_view(&view)?;
         let handler = self.handler(if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
-        let limits = self.session.limits();
+        let mut limits = self.session.limits();
+        let seconds = u64::try_from(self.session.setting(Setting::QueryTime)).unwrap_or(0);
+        if seconds > 0 && self.clients.contains_key(&handle) {
+            limits.deadline = Instant::now().checked_add(Duration::from_secs(seconds));
+        }
         let session = &mut self.session;
-        session.set_caller(Caller { handle, ..Caller::default() });
+        session.set_caller(self.clients.get(&handle).cloned().unwrap_or(Caller { handle, ..Caller::default() }));
         let space = session.namespace();
         // Clients' messages are evaluated in the root.
         let _ = session.set_namespace(Sym::NULL);
@@ -263,12 +299,39 @@ impl Console {
         result
     }
 
+    fn opened(&mut self, peer: Box<dyn Peer>, user: Vec<u8>, address: i32) {
+        // A connection too many is closed as it is dropped.
+        let Ok(handle) = self.session.adopt(peer) else { return };
+        let grants = Grants { relay: true, ..Grants::default() };
+        let caller = Caller { handle, user, address, remote: !self.trusts_clients, grants };
+        self.clients.insert(handle, caller.clone());
+        if let Some(handler) = self.handler(".z.po") {
+            self.session.set_caller(Caller { remote: false, ..caller });
+            self.call(&handler, Value::Int(handle));
+            self.session.set_caller(self.own.clone());
+        }
+    }
+
+    /// What `.z.pw` says of a user and a password.
+    fn lets_in(&mut self, user: &[u8], password: Vec<u8>) -> bool {
+        let Some(handler) = self.handler(".z.pw") else { return true };
+        let Ok(user) = symbol::intern(user) else { return false };
+        let limits = self.session.limits();
+        let session = &mut self.session;
+        let arguments = [Value::Sym(user), Value::chars(password)];
+        let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
+        let answer = matches!(result, Ok(Value::Bool(true)));
+        self.failed(result.map(drop));
+        answer
+    }
+
     fn closed(&mut self, number: &Number) {
         let handle = number.swap(0, Ordering::SeqCst);
         if handle == 0 {
             return;
         }
         self.session.forget(handle);
+        self.clients.remove(&handle);
         if let Some(handler) = self.handler(".z.pc") {
             self.call(&handler, Value::Int(handle));
         }

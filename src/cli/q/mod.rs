@@ -1,5 +1,6 @@
 //! `elastick q`: a q console, of this process or of a remote one.
 
+mod clients;
 mod editor;
 mod input;
 mod local;
@@ -23,11 +24,14 @@ Options of the language, anywhere behind `q`:
   -b        clients may not assign            -q        neither banner nor prompts
   -c R C    rows and columns shown            -C R C    the same for HTTP
   -e 0|1|2  errors in clients' requests       -g 0|1    how memory goes back
-  -o N      hours ahead of UTC                -P N      digits of floats, 0 for all
+  -o N      hours ahead of UTC                -p PORT   listen for kdb+ clients (0W: any free port)
+  -P N      digits of floats, 0 for all
   -s N      threads for peach                 -S N      seed of the random numbers
   -t N      milliseconds between calls of .z.ts
   -T N      seconds that a client's request may take
-  -u 1|FILE, -U FILE   who may connect        -w N      most MB that an evaluation may hold
+  -U FILE   user:password lines of who may connect; -u FILE as well
+  -u 0      clients may do what the console may; else they reach no files, no system commands and no new connections
+  -w N      most MB that an evaluation may hold
   -W N      first day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
 Any other option stays in .z.x. -E (TLS), -l and -L (logging), -m and -r are refused; `elastick tick` logs and feeds others.
 
@@ -36,6 +40,7 @@ Examples:
   echo 'sum til 10' | elastick q        45
   elastick q report.q 2026.11.21 -P 0   a script with an argument
   elastick q -c 40 200                  a larger console
+  elastick q lib.q -p 5000              a process for kdb+ clients: .z.pg .z.ps .z.po .z.pc .z.pw .z.ts as usual (no HTTP)
   elastick q rdb1:5011:ann:secret       a client that types into a node";
 
 pub fn command() -> Command {

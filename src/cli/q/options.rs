@@ -20,8 +20,8 @@ pub struct Started {
     pub port: Option<String>,
     /// `-u` or `-U`: a file of users.
     pub users: Option<String>,
-    /// `-u`: clients may not reach the system.
-    pub restricted: bool,
+    /// `-u 0`: clients may do what the console may.
+    pub trusts_clients: bool,
 }
 
 impl Started {
@@ -58,8 +58,9 @@ impl Started {
                 b'w' => started.workspace_mb = u64::try_from(number(word, &value()?)?).ok(),
                 b'p' => started.port = Some(value()?),
                 b'u' => {
-                    started.restricted = true;
-                    started.users = Some(value()?).filter(|users| users != "1");
+                    let users = value()?;
+                    started.trusts_clients = users == "0";
+                    started.users = Some(users).filter(|users| users != "0" && users != "1");
                 }
                 b'U' => started.users = Some(value()?),
                 b'E' if value()? == "0" => {}

@@ -7,7 +7,7 @@ use crate::q::{QError, from_view, to_wire};
 use crate::sys::interrupt;
 use crate::table::Value;
 use proto::{Endian, MessageKind};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +22,18 @@ pub type Number = Arc<AtomicI32>;
 
 /// What happened at a connection.
 pub enum Happened {
+    /// Another process has connected.
+    Opened {
+        peer: Box<dyn Peer>,
+        user: Vec<u8>,
+        address: i32,
+    },
+    /// Somebody wants to connect, and `.z.pw` decides.
+    Login {
+        user: Vec<u8>,
+        password: Vec<u8>,
+        answer: Sender<bool>,
+    },
     /// A message that is no answer.
     Message {
         number: Number,
@@ -48,21 +60,41 @@ pub fn encoded(kind: MessageKind, value: &Value) -> Result<Vec<u8>, QError> {
     Ok(bytes)
 }
 
-/// The answer to a sync message, for which `answers` is watched until it comes, the connection ends or Ctrl-C is pressed.
-///
-/// # Errors
-/// The other process's error; `close`, `stop`.
-pub fn await_answer(answers: &Mutex<Receiver<Incoming>>) -> Result<Value, QError> {
-    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        match answers.recv_timeout(LOOK) {
-            Ok(incoming) => {
-                let limits = proto::Limits::default();
-                return from_view(&incoming.view(&limits).map_err(|e| failed(&e))?);
+/// The answers of one connection as they come.
+pub struct Answers {
+    received: Mutex<Receiver<Incoming>>,
+    /// Answers to come that nobody waits for any more.
+    given_up: AtomicUsize,
+}
+
+impl Answers {
+    pub fn new(received: Receiver<Incoming>) -> Answers {
+        Answers { received: Mutex::new(received), given_up: AtomicUsize::new(0) }
+    }
+
+    /// The answer to the sync message that was sent last, unless it has not come by then or Ctrl-C is pressed.
+    ///
+    /// # Errors
+    /// The other process's error; `close`, `stop`.
+    pub fn wait(&self, by: Option<Instant>) -> Result<Value, QError> {
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match received.recv_timeout(LOOK) {
+                Ok(_) if self.given_up.load(Ordering::SeqCst) > 0 => {
+                    self.given_up.fetch_sub(1, Ordering::SeqCst);
+                }
+                Ok(incoming) => {
+                    let limits = proto::Limits::default();
+                    return from_view(&incoming.view(&limits).map_err(|e| failed(&e))?);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(QError::named("close")),
+                Err(RecvTimeoutError::Timeout) => {
+                    if interrupt::is_asked() || by.is_some_and(|by| by <= Instant::now()) {
+                        self.given_up.fetch_add(1, Ordering::SeqCst);
+                        return Err(QError::named("stop"));
+                    }
+                }
             }
-            Err(RecvTimeoutError::Disconnected) => return Err(QError::named("close")),
-            Err(RecvTimeoutError::Timeout) if interrupt::is_asked() => return Err(QError::named("stop")),
-            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }
@@ -78,7 +110,7 @@ fn failed(error: &ClientError) -> QError {
 struct Remote {
     number: Number,
     out: Arc<Mutex<Outgoing>>,
-    answers: Mutex<Receiver<Incoming>>,
+    answers: Answers,
 }
 
 impl Remote {
@@ -88,10 +120,10 @@ impl Remote {
 }
 
 impl Peer for Remote {
-    fn send(&mut self, message: &Value, wait: bool, _: Option<Instant>) -> Result<Value, PeerError> {
+    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, PeerError> {
         let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
         let written = encoded(kind, message).and_then(|m| Remote::write(&self.out, &m).map_err(|e| failed(&e)));
-        let answer = written.and_then(|()| if wait { await_answer(&self.answers) } else { Ok(Value::Null) });
+        let answer = written.and_then(|()| if wait { self.answers.wait(by) } else { Ok(Value::Null) });
         // That the connection is gone is told by the thread that reads it.
         answer.map_err(PeerError::Answer)
     }
@@ -126,7 +158,7 @@ pub fn connector(tell: impl Fn(Happened) + Send + Sync + Clone + 'static) -> Con
         let reading = std::thread::Builder::new().name("handle".into());
         let reading = reading.spawn(move || read(client, &say, &own, &back, &tell));
         reading.map_err(|e| QError::with("conn", e.to_string()))?;
-        Ok(Box::new(Remote { number, out, answers: Mutex::new(answers) }) as Box<dyn Peer>)
+        Ok(Box::new(Remote { number, out, answers: Answers::new(answers) }) as Box<dyn Peer>)
     })
 }
 

@@ -1,0 +1,269 @@
+//! Other processes that connect to the session's port: a readiness loop on a thread of its own, whose messages the console
+//! takes one after another.
+
+use super::peers::{Answers, Happened, Number, encoded};
+use crate::config::{Limits, Listen};
+use crate::net::access::{Access, UserFile};
+use crate::net::client::Incoming;
+use crate::net::reactor::Parts;
+use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Request, Service, message};
+use crate::q::QError;
+use crate::q::handles::{Peer, PeerError};
+use crate::q::session::Door;
+use crate::table::Value;
+use bytes::Bytes;
+use mio::Waker;
+use proto::{Header, MessageKind};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long the console may take to decide on a password.
+const DECISION: Duration = Duration::from_secs(10);
+/// Messages of one connection that may wait for the console; it is not read on before one is done.
+const WAITING_MOST: usize = 4096;
+
+/// What tells the console.
+pub type Tell = Arc<dyn Fn(Happened) + Send + Sync>;
+
+/// What the console asks of the loop.
+enum Command {
+    Send(ConnId, Bytes),
+    /// A message has been evaluated; what to answer.
+    Done(ConnId, Option<(Request, Bytes)>),
+    Close(ConnId),
+    Stop,
+}
+
+/// The way to the loop.
+#[derive(Clone)]
+struct Loop {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+}
+
+impl Loop {
+    fn tell(&self, command: Command) {
+        // A loop that has ended has closed its connections.
+        let _ = self.commands.send(command);
+        let _ = self.waker.wake();
+    }
+}
+
+struct Connection {
+    number: Number,
+    answers: Sender<Incoming>,
+    /// Messages that have not been evaluated.
+    waiting: usize,
+    /// Sync messages among them.
+    asking: Arc<AtomicUsize>,
+}
+
+struct Clients {
+    tell: Tell,
+    own: Loop,
+    commands: Receiver<Command>,
+    open: HashMap<ConnId, Connection>,
+}
+
+impl Service for Clients {
+    fn opened(&mut self, conn: ConnId, peer: &crate::net::Peer, _: &mut Control) {
+        let (answers, received) = channel();
+        let number = Number::default();
+        let asking = Arc::new(AtomicUsize::new(0));
+        let connection = Connection { number: Arc::clone(&number), answers, waiting: 0, asking: Arc::clone(&asking) };
+        self.open.insert(conn, connection);
+        let accepted = Accepted { conn, to: self.own.clone(), number, asking, answers: Answers::new(received) };
+        let (user, address) = (peer.user.clone(), peer.z_a());
+        (self.tell)(Happened::Opened { peer: Box::new(accepted), user, address });
+    }
+
+    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
+        let Some(connection) = self.open.get_mut(&conn) else { return };
+        if header.kind == MessageKind::Response {
+            // Nobody waits where Ctrl-C ended the wait.
+            let _ = connection.answers.send(Incoming { header: *header, body: body.to_vec() });
+            return;
+        }
+        connection.waiting = connection.waiting.saturating_add(1);
+        if connection.waiting >= WAITING_MOST {
+            ctl.pause(conn);
+        }
+        let (own, request) = (self.own.clone(), ctl.request());
+        if request.is_some() {
+            connection.asking.fetch_add(1, Ordering::SeqCst);
+        }
+        let answer =
+            move |bytes: Vec<u8>| own.tell(Command::Done(conn, request.map(|request| (request, bytes.into()))));
+        (self.tell)(Happened::Message {
+            number: Arc::clone(&connection.number),
+            kind: header.kind,
+            body: body.to_vec(),
+            endian: header.endian,
+            answer: Box::new(answer),
+        });
+    }
+
+    fn turn_ended(&mut self, _: &mut Control) {}
+
+    fn writable(&mut self, _: ConnId, _: &mut Control) {}
+
+    fn closed(&mut self, conn: ConnId, _: &CloseReason, _: &mut Control) {
+        if let Some(connection) = self.open.remove(&conn) {
+            (self.tell)(Happened::Closed(connection.number));
+        }
+    }
+
+    fn woken(&mut self, ctl: &mut Control) {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Send(conn, bytes) => match ctl.peer(conn).cloned() {
+                    Some(peer) => ctl.send(conn, message::for_peer(bytes, &peer)),
+                    None => continue,
+                },
+                Command::Done(conn, answer) => {
+                    let answered = answer.is_some();
+                    if let (Some((request, bytes)), Some(peer)) = (answer, ctl.peer(conn).cloned()) {
+                        ctl.reply(request, message::for_peer(bytes, &peer));
+                    }
+                    if let Some(connection) = self.open.get_mut(&conn) {
+                        if answered {
+                            connection.asking.fetch_sub(1, Ordering::SeqCst);
+                        }
+                        connection.waiting = connection.waiting.saturating_sub(1);
+                    }
+                    ctl.resume(conn);
+                }
+                Command::Close(conn) => ctl.close(conn, "closed by the session"),
+                Command::Stop => ctl.stop(),
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn timer(&mut self, _: &mut Control) {}
+}
+
+/// A process that has connected, as the session knows it.
+struct Accepted {
+    conn: ConnId,
+    to: Loop,
+    number: Number,
+    asking: Arc<AtomicUsize>,
+    answers: Answers,
+}
+
+impl Peer for Accepted {
+    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, PeerError> {
+        let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
+        if wait && self.asking.load(Ordering::SeqCst) > 0 {
+            return Err(PeerError::Answer(QError::with("nyi", "a client that waits for an answer is not asked")));
+        }
+        let message = encoded(kind, message).map_err(PeerError::Answer)?;
+        self.to.tell(Command::Send(self.conn, message.into()));
+        if wait { self.answers.wait(by).map_err(PeerError::Answer) } else { Ok(Value::Null) }
+    }
+
+    fn known_as(&mut self, handle: i32) {
+        self.number.store(handle, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        // Who closes a handle is not told that it closed.
+        self.number.store(0, Ordering::SeqCst);
+        self.to.tell(Command::Close(self.conn));
+    }
+}
+
+/// Who may connect: users of a file, and of those whom `.z.pw` lets in.
+struct Gate {
+    users: Option<PathBuf>,
+    asks: Arc<AtomicBool>,
+    tell: Tell,
+}
+
+impl Access for Gate {
+    fn allows(&self, user: &[u8], password: &[u8]) -> bool {
+        // Read each time, so that a changed file counts at once.
+        let known = |file: &PathBuf| UserFile::read(file).is_ok_and(|users| users.allows(user, password));
+        if !self.users.as_ref().is_none_or(known) {
+            return false;
+        }
+        if !self.asks.load(Ordering::SeqCst) {
+            return true;
+        }
+        let (answer, decided) = channel();
+        (self.tell)(Happened::Login { user: user.to_vec(), password: password.to_vec(), answer });
+        decided.recv_timeout(DECISION).unwrap_or(false)
+    }
+}
+
+/// The session's port.
+pub struct Port {
+    tell: Tell,
+    users: Option<PathBuf>,
+    /// Whether `.z.pw` is set.
+    asks: Arc<AtomicBool>,
+    open: Option<(i32, Loop)>,
+}
+
+impl Port {
+    pub fn new(tell: Tell, users: Option<PathBuf>, asks: Arc<AtomicBool>) -> Port {
+        Port { tell, users, asks, open: None }
+    }
+
+    fn close(&mut self) {
+        if let Some((_, running)) = self.open.take() {
+            running.tell(Command::Stop);
+        }
+    }
+}
+
+impl Door for Port {
+    fn listen(&mut self, text: &[u8]) -> Result<(), QError> {
+        let text = String::from_utf8_lossy(text);
+        if text == "0" {
+            self.close();
+            return Ok(());
+        }
+        let words = |e: &dyn std::fmt::Display| QError::signal(format!("{text}: {e}").into_bytes());
+        let listen: Listen = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
+        let listeners = Listeners::tcp(&listen).map_err(|e| words(&e))?;
+        let port = i32::from(listeners.port());
+        let parts = Parts::new().map_err(|e| words(&e))?;
+        let (commands, received) = channel();
+        let own = Loop { commands, waker: parts.waker() };
+        let gate = Gate { users: self.users.clone(), asks: Arc::clone(&self.asks), tell: Arc::clone(&self.tell) };
+        let clients =
+            Clients { tell: Arc::clone(&self.tell), own: own.clone(), commands: received, open: HashMap::new() };
+        let limits = NetLimits::of(&Limits::default());
+        let mut reactor = Reactor::new(parts, listeners, Box::new(gate), limits, clients).map_err(|e| words(&e))?;
+        let running = std::thread::Builder::new().name("clients".into()).spawn(move || {
+            if let Err(error) = reactor.run() {
+                log::error!("the port's loop ended: {error}");
+            }
+        });
+        running.map_err(|e| words(&e))?;
+        self.close();
+        self.open = Some((port, own));
+        Ok(())
+    }
+
+    fn port(&self) -> i32 {
+        self.open.as_ref().map_or(0, |(port, _)| *port)
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,209 @@
+"""`elastick q` at a terminal, in a pipe, and as a process that others connect to."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from harness.client import Connection, KdbError
+from harness.kdb import chars
+from harness.process import binary, eventually
+from harness.terminal import Terminal
+
+
+class AtATerminal(unittest.TestCase):
+    def setUp(self):
+        self.home = tempfile.TemporaryDirectory()
+        self.addCleanup(self.home.cleanup)
+
+    def session(self, *arguments, rows=25, columns=80):
+        places = {"HOME": self.home.name, "XDG_STATE_HOME": ""}
+        terminal = Terminal(["q", *arguments], rows, columns, places)
+        self.addCleanup(terminal.close)
+        terminal.wait_for("q)")
+        return terminal
+
+    def answer(self, terminal, line, expected):
+        terminal.type(line + "\r")
+        terminal.wait_for("\n" + expected + "\n")
+        terminal.wait_for("q)")
+
+    def test_a_line_is_answered_and_the_next_is_asked_for(self):
+        q = self.session()
+        self.answer(q, "6*7", "42")
+        self.answer(q, "1+`a", "'type")
+
+    def test_keys_edit_the_line(self):
+        q = self.session()
+        # Ctrl-A, Ctrl-E, left, Ctrl-K, Ctrl-W.
+        self.answer(q, "7\x016*\x05", "42")
+        self.answer(q, "3+4junk\x1b[D\x1b[D\x1b[D\x1b[D\x0b", "7")
+        self.answer(q, "10+ junk\x17" + "1", "11")
+
+    def test_history_is_there_again_in_the_next_session(self):
+        q = self.session()
+        self.answer(q, "1000+1", "1001")
+        q.type("\x04")
+        self.assertEqual(q.ended(), 0)
+        again = self.session()
+        self.answer(again, "\x1b[A", "1001")
+        self.answer(again, "\x12" + "1000", "1001")
+
+    def test_tab_completes_a_name(self):
+        q = self.session()
+        q.type("averylongname:21\r")
+        q.wait_for("q)")
+        self.answer(q, "2*averyl\t", "42")
+
+    def test_the_prompt_names_the_namespace(self):
+        q = self.session()
+        q.type("\\d .analytics\r")
+        q.wait_for("q.analytics)")
+        q.type("\\d .\r")
+        q.wait_for("q)")
+
+    def test_pasted_lines_are_one_definition(self):
+        q = self.session()
+        q.type("\x1b[200~f:{\n  x+1\n  }\nf 41\x1b[201~\r")
+        q.wait_for("\n42\n")
+
+    def test_ctrl_c_stops_what_runs_and_the_session_goes_on(self):
+        q = self.session()
+        q.type('0N!`started;while[1b;x:1]\r')
+        q.wait_for("\n`started\n")
+        q.interrupt()
+        q.wait_for("'stop")
+        q.wait_for("q)")
+        self.answer(q, "2+2", "4")
+
+    def test_ctrl_c_drops_a_line_and_a_second_one_ends_the_session(self):
+        q = self.session()
+        q.type("1+")
+        q.interrupt()
+        q.wait_for("q)")
+        q.interrupt()
+        self.assertEqual(q.ended(), 130)
+
+    def test_the_window_gives_the_size_of_what_is_shown(self):
+        q = self.session(rows=30, columns=40)
+        self.answer(q, "\\c", "30 40i")
+        self.answer(q, "til 100", "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15..")
+
+    def test_what_the_timer_prints_stands_above_the_line(self):
+        q = self.session()
+        q.type(".z.ts:{0N!`tick;system\"t 0\"}\r")
+        q.wait_for("q)")
+        q.type("\\t 1\r")
+        q.wait_for("`tick\n")
+        self.answer(q, "1+1", "2")
+
+    def test_exit_codes(self):
+        for line, code in (("exit 3", 3), ("\\\\", 0), (".z.exit:{0N!`code,x};exit 4", 4)):
+            q = self.session()
+            q.type(line + "\r")
+            self.assertEqual(q.ended(), code, line)
+
+
+def piped(text, *arguments, directory=None):
+    run = subprocess.run([binary(), "q", *arguments], input=text.encode(), stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, cwd=directory, timeout=60)
+    return run.returncode, run.stdout.decode(), run.stderr.decode()
+
+
+class Piped(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_lines_in_answers_out_and_no_prompt(self):
+        self.assertEqual(piped("1+1\n\n/ a comment\n`a`b\n"), (0, "2\n`a`b\n", ""))
+
+    def test_an_error_is_shown_and_the_next_line_runs(self):
+        code, out, _ = piped("1+`a\n2\n")
+        self.assertEqual((code, out), (0, "'type\n  [0]  1+`a\n        ^\n2\n"))
+
+    def test_exit_ends_with_its_code_and_nothing_after_it_runs(self):
+        self.assertEqual(piped("exit 3\n1\n"), (3, "", ""))
+        self.assertEqual(piped("\\\\\n1\n"), (0, "", ""))
+
+    def test_definitions_over_lines_and_blocks_of_comment(self):
+        self.assertEqual(piped("f:{\n x+1\n }\nf 1\n/\nf 2\n\\\nf 3\n"), (0, "2\n4\n", ""))
+
+    def test_standard_error_is_apart_and_output_can_go_to_a_file(self):
+        code, out, err = piped('-1"o";\n-2"e";\n\\1 o.txt\n42\n-1"in it";\n', directory=self.folder)
+        self.assertEqual((code, out, err), (0, "o\n", "e\n"))
+        self.assertEqual((self.folder / "o.txt").read_text(), "42\nin it\n")
+
+    def test_a_script_runs_first_with_its_arguments(self):
+        (self.folder / "lib.q").write_text("#! elastick q\n\\d .lib\nf:{\n  x*2}\n\\d .\n\\l other.q\n")
+        (self.folder / "other.q").write_text("/\nleft out\n\\\nb:.lib.f 21\n\\\nb:0\n")
+        asked = ".z.f\n.z.x\nb\n\\P\n"
+        code, out, _ = piped(asked, "lib.q", "one", "-P", "4", "-x", "2", directory=self.folder)
+        self.assertEqual((code, out), (0, '`lib.q\n"one"\n"-x"\n,"2"\n42\n4i\n'))
+
+    def test_an_error_in_a_script_names_file_and_line(self):
+        (self.folder / "bad.q").write_text("a:1\n\nf:{x+`a}\nf 2\n")
+        _, out, _ = piped("a\n", "bad.q", directory=self.folder)
+        first, place, caret, a = out.splitlines()
+        self.assertEqual((first, a), ("'type", "1"))
+        self.assertTrue(place.endswith("bad.q:3: f:{x+`a}") and place.startswith("  [3]  /"), place)
+        self.assertEqual(place[len(caret) - 1], "+")
+
+    def test_results_in_a_script_are_shown_on_one_line(self):
+        (self.folder / "t.q").write_text("([]a:1 2)\n1+1\n")
+        self.assertEqual(piped("", "t.q", directory=self.folder), (0, "+(,`a)!,1 2\n2\n", ""))
+
+
+class AsAServer(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def serve(self, script, *arguments):
+        (self.folder / "s.q").write_text(script + '\n`:port 0: enlist string system"p";\n')
+        server = subprocess.Popen([binary(), "q", "s.q", "-p", "0W", *arguments], cwd=self.folder,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        written = self.folder / "port"
+        return int(eventually(lambda: written.exists() and written.read_text().strip(), "the server's port"))
+
+    def client(self, port, user="ann", password=""):
+        client = Connection(port, f"{user}:{password}")
+        self.addCleanup(client.close)
+        return client
+
+    def test_clients_are_answered_through_the_handlers(self):
+        port = self.serve(".z.pg:{$[10h=type x;value x;`refused]};.z.po:{who::.z.u}")
+        client = self.client(port)
+        self.assertEqual(client.ask(chars("1+1")).v, 2)
+        self.assertEqual(client.ask(chars("who")).v, "ann")
+
+    def test_clients_reach_no_files_unless_they_are_trusted(self):
+        with self.assertRaisesRegex(KdbError, "access"):
+            self.client(self.serve("")).ask(chars('system"ls"'))
+        self.folder.joinpath("port").unlink()
+        self.assertTrue(self.client(self.serve("", "-u", "0")).ask(chars('count system"ls"')).v > 0)
+
+    def test_clients_may_be_kept_from_assigning(self):
+        client = self.client(self.serve("a:1", "-b"))
+        self.assertEqual(client.ask(chars("a")).v, 1)
+        with self.assertRaisesRegex(KdbError, "noupdate"):
+            client.ask(chars("a:2"))
+
+    def test_another_session_sends_async_and_is_called_back(self):
+        port = self.serve("upd:{neg[.z.w](`got;x*2)}")
+        asked = f"got:{{0N!(`got;x);exit 0}}\nh:hopen {port}\nneg[h](`upd;21)\n"
+        code, out, _ = piped(asked)
+        self.assertEqual((code, out), (0, "(`got;42)\n"))
+
+    def test_a_remote_console_types_into_it(self):
+        port = self.serve("f:{x+1}")
+        code, out, _ = piped("f 1\nf`a\n\\c\n", f"127.0.0.1:{port}")
+        self.assertEqual((code, out), (0, "2\n'type\n25 80i\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
