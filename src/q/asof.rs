@@ -163,7 +163,15 @@ fn as_of_join(context: &mut Context, arguments: Vec<Value>, own_time: bool, fill
         (0..right.names.len()).filter(|i| right.names.get(*i).is_some_and(|n| !dropped.contains(n))).collect();
     right.columns = kept.iter().filter_map(|i| b.columns.get(*i).cloned()).collect();
     right.names = kept.iter().filter_map(|i| b.names.get(*i).copied()).collect();
-    key_by(keys, &overlay(context, &a, &right, &rows, fill)?)
+    let joined = key_by(keys, &overlay(context, &a, &right, &rows, fill)?)?;
+    in_place(context, &x, joined)
+}
+
+/// A table that was named is joined where it lies.
+pub(super) fn in_place(context: &mut Context, named: &Value, joined: Value) -> Result {
+    let Value::Sym(name) = named else { return Ok(joined) };
+    context.set_global(*name, joined)?;
+    Ok(named.clone())
 }
 
 pub(super) fn aj(context: &mut Context, arguments: Vec<Value>) -> Result {

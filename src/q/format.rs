@@ -156,7 +156,11 @@ pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
             special(long, 'v', |l| signed(l, |l| format!("{:02}:{:02}:{:02}", l / 3600, l / 60 % 60, l % 60)))
         }
         Value::Time(_) => special(long, 't', |l| {
-            signed(l, |l| clock(l.saturating_mul(1_000_000)).get(..12).unwrap_or_default().to_owned())
+            signed(l, |l| {
+                let mut text = clock(l.saturating_mul(1_000_000));
+                text.truncate(text.len().saturating_sub(6));
+                text
+            })
         }),
         other => return one_line_at(other, precision),
     };

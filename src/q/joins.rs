@@ -64,6 +64,9 @@ fn row_numbers(positions: &[i64]) -> Vec<u32> {
 
 fn left_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result {
     let (t, keys) = flat(context, x)?;
+    if matches!(y, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty()) {
+        return key_by(keys, &t);
+    }
     let (k, v) = keyed(y)?;
     let rows = find::table_positions(context, k, &t)?;
     key_by(keys, &overlay(context, &t, v, &row_numbers(&rows), fill)?)

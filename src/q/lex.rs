@@ -246,9 +246,12 @@ impl Lexer<'_> {
         let start = self.at;
         let mut parts = Vec::new();
         let text = self.text;
+        let mut bytes = false;
         loop {
             let end = self.number_end();
-            parts.push(text.get(self.at..end).unwrap_or_default());
+            let part = text.get(self.at..end).unwrap_or_default();
+            bytes |= part.starts_with(b"0x");
+            parts.push(part);
             self.at = end;
             let mut next = end;
             loop {
@@ -261,7 +264,7 @@ impl Lexer<'_> {
             }
             let here = std::mem::replace(&mut self.at, next);
             let operator = self.is_file_operator();
-            let bytes = self.peek(0) == b'0' && self.peek(1) == b'x' || parts.iter().any(|p| p.starts_with(b"0x"));
+            let bytes = bytes || self.peek(0) == b'0' && self.peek(1) == b'x';
             if next == end || !self.number_starts() || operator || bytes {
                 self.at = here;
                 break;

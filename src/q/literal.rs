@@ -127,7 +127,9 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
         let within = if rest.is_empty() { 0 } else { time::parse_clock_ns(rest)? };
         if days.contains(&b'.') {
             let day = i64::from(time::parse_date(days)?);
-            return Some(Value::Timestamp(day.checked_mul(DAY_NS)?.checked_add(within)?));
+            // The first day that there are nanoseconds for begins before the first of them.
+            let ns = i128::from(day) * i128::from(DAY_NS) + i128::from(within);
+            return Some(Value::Timestamp(i64::try_from(ns).ok()?));
         }
         let days = unsigned(days)?;
         return Some(Value::Timespan(days.checked_mul(DAY_NS)?.checked_add(within)?));
@@ -159,7 +161,7 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
     if dots == 2 {
         let day = time::parse_date(text)?;
         return Some(match number {
-            Some(12) => Value::Timestamp(i64::from(day) * DAY_NS),
+            Some(12) => Value::Timestamp(i64::from(day).checked_mul(DAY_NS)?),
             Some(15) => Value::Datetime(f64::from(day)),
             _ => Value::Date(day),
         });

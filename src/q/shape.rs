@@ -168,7 +168,11 @@ pub(super) fn join(context: &mut Context, x: Value, y: Value) -> Result {
 pub(super) fn join_dicts(context: &mut Context, a: &Dict, b: &Dict) -> Result {
     let keys = super::sets::union(context, a.keys.clone(), b.keys.clone())?;
     let in_a = super::find::all(context, &a.keys, &keys)?;
-    let in_b = super::find::all(context, &b.keys, &keys)?;
+    // Entries of one key replace one another: the last of them stays.
+    let last = b.keys.count() as i64 - 1;
+    let from_last: Vec<i64> = (0..=last).rev().collect();
+    let behind = super::find::all(context, &b.keys.gather(&from_last), &keys)?;
+    let in_b: Vec<i64> = behind.into_iter().map(|j| if j > last { j } else { last - j }).collect();
     let split = a.values.count() as i64;
     let rows: Vec<i64> =
         in_a.iter().zip(&in_b).map(|(i, j)| if (*j as usize) < b.values.count() { split + *j } else { *i }).collect();
@@ -194,6 +198,7 @@ pub(super) fn take(context: &mut Context, x: Value, y: Value) -> Result {
             let found: Vec<i64> = rows.into_iter().filter(|r| (*r as usize) < own.count()).collect();
             Ok(y.gather(&found))
         }
+        (Value::Table(_), Value::Dict(_)) => Err(type_error()),
         (_, Value::Dict(d)) if !matches!(x, Value::Long(_) | Value::Int(_) | Value::Short(_)) => {
             let wanted = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
             let values = index::one(context, &y, &wanted)?;

@@ -1,7 +1,7 @@
 //! `wj` and `wj1`: aggregates over windows around each row.
 
 use super::aggregate;
-use super::asof::ByKey;
+use super::asof::{ByKey, in_place};
 use super::context::Context;
 use super::error::QError;
 use super::index;
@@ -87,26 +87,33 @@ fn window_join(context: &mut Context, arguments: Vec<Value>, prevailing: bool) -
     let bounds = bounds(context, &by_key, index::column(&q, *time)?, &starts, &ends, prevailing)?;
     let mut out = (*a).clone();
     for part in spec.items().iter().skip(1) {
-        let (f, Value::Sym(column_name)) = (part.at(0), part.at(1)) else { return Err(type_error()) };
-        let column = index::column(&q, column_name)?.clone();
-        let aggregate = aggregate::of(&f).filter(|aggregate| aggregate.arity() == 1 && aggregate.reads());
+        let [f, read @ ..] = &part.items()[..] else { return Err(type_error()) };
+        let read = Value::collapse(read.to_vec());
+        let read = read.as_symbols().ok_or_else(type_error)?;
+        let column_name = *read.last().ok_or_else(type_error)?;
+        let columns: std::result::Result<Vec<&Vector>, QError> =
+            read.iter().map(|name| index::column(&q, *name)).collect();
+        let columns = columns?;
+        let one = columns.len() == 1;
+        let aggregate = aggregate::of(f).filter(|aggregate| one && aggregate.arity() == 1 && aggregate.reads());
         // Each key's items side by side: a window is then a piece of them.
-        let mut held: Vec<Option<Items>> = vec![None; by_key.members.len()];
+        let mut held: Vec<Option<Vec<Items>>> = vec![None; by_key.members.len()];
         let mut results = Vec::with_capacity(a.count());
         for (i, (from, to)) in bounds.iter().enumerate() {
             context.tick()?;
             let key = by_key.at.get(i).and_then(|at| usize::try_from(*at).ok()).and_then(|key| held.get_mut(key));
-            let window = match key {
-                Some(key) => key.get_or_insert_with(|| column.items.gather(by_key.rows(i))).cut(*from, *to),
-                None => column.items.cut(0, 0),
+            let gathered = || columns.iter().map(|c| c.items.gather(by_key.rows(i))).collect::<Vec<Items>>();
+            let window: Vec<Items> = match key {
+                Some(key) => key.get_or_insert_with(gathered).iter().map(|items| items.cut(*from, *to)).collect(),
+                None => columns.iter().map(|c| c.items.cut(0, 0)).collect(),
             };
             let result = match aggregate {
-                Some(aggregate) => aggregate::whole(&context.allowance, aggregate, std::slice::from_ref(&window))?,
+                Some(aggregate) => aggregate::whole(&context.allowance, aggregate, &window)?,
                 None => None,
             };
             results.push(match result {
                 Some(result) => result,
-                None => context.call1(&f, window.into())?,
+                None => context.apply(f, window.into_iter().map(Value::from).collect())?,
             });
         }
         let result = Value::collapse(results).into_vector().ok_or_else(type_error)?;
@@ -118,7 +125,7 @@ fn window_join(context: &mut Context, arguments: Vec<Value>, prevailing: bool) -
             }
         }
     }
-    Ok(Value::table(out))
+    in_place(context, &t, Value::table(out))
 }
 
 pub(super) fn wj(context: &mut Context, arguments: Vec<Value>) -> Result {

@@ -111,6 +111,8 @@ fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> 
                 put_vector(column, out, depth + 2)?;
             }
         }
+        // Keys without values: a keyed table all of whose columns are keys. Readers refuse it.
+        Value::Dict(d) if d.keys.count() != d.values.count() => return Err(QError::named("length")),
         Value::Dict(d) => {
             if d.sorted {
                 out.sorted_dict_head();
