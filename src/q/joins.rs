@@ -6,7 +6,7 @@ use super::find;
 use super::gather;
 use super::shape::{Result, type_error};
 use super::tables::{flat, key_by};
-use crate::table::{Items, Table, Value};
+use crate::table::{Items, Table, Value, Vector};
 
 fn table(x: &Value) -> std::result::Result<&Table, QError> {
     if let Value::Table(t) = x { Ok(t) } else { Err(type_error()) }
