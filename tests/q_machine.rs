@@ -103,6 +103,33 @@ impl Maker {
         format!("{{[x;y]a:1;{};{}}}", statements.join(";"), self.expression(2))
     }
 
+    /// A statement of a loop that changes the lists `l`, `m` and `x` and the atom `s`.
+    fn change(&mut self) -> String {
+        let list = self.pick(&["l", "l", "m", "x"]);
+        let atom = self.pick(&["1", "i", "s", "2.5", "0b", "0N", "i*2", "count l", "l[i]", "m 0", "\"c\"", "i mod 3"]);
+        let index = self.pick(&["0", "i", "i mod 3", "1", "s", "count l", "-1", "2 0"]);
+        match self.0.u8(0..14) {
+            0..=2 => format!("{list}[{index}]:{atom}"),
+            3 | 4 => format!("{list}[{index}]{}:{atom}", self.pick(&["+", "-", "*", "|", "&", "%"])),
+            5 | 6 => format!("{list},:{atom}"),
+            7 => format!(
+                "{list}:{}",
+                self.pick(&["l", "m", "x", "til 4", "5#0", "()", "l+1", "reverse l", "m,l", "\"ab\""])
+            ),
+            8 | 9 => format!("s:{}", self.pick(&["l[i]", "m 1", "count l", "sum m", "last l", "first x", "s+l i"])),
+            10 => format!("if[i>{};{list}[{index}]:{atom}]", self.0.u8(0..6)),
+            11 => format!("l:h[{list};{index};{atom}]"),
+            12 => format!("s:(l~m)+{list}[{index}]:{atom}"),
+            _ => format!("s+:{atom}"),
+        }
+    }
+
+    fn list_lambda(&mut self) -> String {
+        let changes: Vec<String> = (0..self.0.usize(1..5)).map(|_| self.change()).collect();
+        let (rounds, result) = (self.0.u8(1..7), self.pick(&["l", "m", "s", "x", "l~x"]));
+        format!("{{[x;y]l:til 5;m:x;s:0;i:0;while[i<{rounds};{};i+:1];{result}}}", changes.join(";"))
+    }
+
     /// A recursion that ends.
     fn recursion(&mut self) -> String {
         let (end, step) = (self.expression(1), self.expression(1));
@@ -111,9 +138,12 @@ impl Maker {
     }
 }
 
+/// Changes a copy of what it is given.
+const H: &str = "h:{[v;i;a]do[1;v[i]:a];v}";
+
 fn session(f: &str) -> Session {
     let mut session = Session::new();
-    for line in ["v:10 20 0N 40", "w:1.5 0n 2", "n:5", "g:{$[x>y;x-y;y+x]}", &format!("f:{f}")] {
+    for line in ["v:10 20 0N 40", "w:1.5 0n 2", "n:5", "g:{$[x>y;x-y;y+x]}", H, &format!("f:{f}")] {
         eval_text(&mut session, line.as_bytes(), &Limits::default()).expect("a definition");
     }
     session
@@ -163,6 +193,37 @@ fn programs_of_one_lambda_agree() {
         let (f, x, y) = (m.lambda(), m.atom(), m.atom());
         (f, format!("(f[{x};{y}];f[{y};{x}])"))
     });
+}
+
+#[test]
+fn loops_over_lists_agree() {
+    compare(2500, |m| {
+        let lists = [
+            "1 2 3",
+            "1.5 2.5",
+            "01010b",
+            "0#0",
+            "()",
+            "\"text\"",
+            "(1;`a;2.5)",
+            "`a`b!1 2",
+            "`s#1 2 3",
+            "3",
+            "1 2 3i",
+        ];
+        let (f, x) = (m.list_lambda(), m.pick(&lists));
+        (f, format!("z:{x};(f[z;1];z;f[z;2])"))
+    });
+}
+
+#[test]
+fn what_a_caller_holds_is_not_changed() {
+    for machine in [true, false] {
+        let f = "{[x]i:0;y:x;while[i<3;x[i]:9;x,:i;i+:1];$[x~y;0;x]}";
+        assert_eq!(run(f, "z:1 2 3;r:f z;(z;r)", machine), Ok(b"1 2 3\n9 9 9 0 1 2\n".to_vec()), "{machine}");
+        let top = "z:1 2 3;y:z;do[3;z[0]+:1;z,:7];(y;z)";
+        assert_eq!(run(f, top, machine), Ok(b"1 2 3\n4 2 3 7 7 7\n".to_vec()), "{machine}");
+    }
 }
 
 #[test]

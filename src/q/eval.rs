@@ -7,6 +7,7 @@ use super::ast::{Assign, Code, Kind, Node};
 use super::cast;
 use super::context::Context;
 use super::error::QError;
+use super::machine;
 use super::prims;
 use super::query;
 use super::system;
@@ -61,11 +62,12 @@ impl Context<'_> {
     }
 
     fn statements(&mut self, body: &[Node], frame: &mut Frame) -> Walk {
-        let mut last = Value::Null;
-        for node in body {
-            last = self.eval(node, frame)?;
+        let Some((last, before)) = body.split_last() else { return Ok(Value::Null) };
+        for node in before {
+            // Its value is gone before the next statement: `l,:1` leaves nobody else holding the list.
+            self.eval(node, frame)?;
         }
-        Ok(last)
+        self.eval(last, frame)
     }
 
     pub(super) fn eval(&mut self, node: &Node, frame: &mut Frame) -> Walk {
@@ -293,6 +295,11 @@ impl Context<'_> {
             }
             [Some(x)] => {
                 let x = self.eval(x, frame)?;
+                if let Kind::Const(Value::Func(function)) = &f.kind
+                    && let Function::Primitive(index) = &**function
+                {
+                    return Ok(prims::run1(self, *index, x)?);
+                }
                 let called = self.callee(f, frame)?;
                 Ok(self.apply(&called, vec![x])?)
             }
@@ -366,6 +373,9 @@ impl Context<'_> {
             });
         }
         path.reverse();
+        if let Some(result) = self.in_place(assign, &path, &value, frame) {
+            return Ok(result);
+        }
         let old = match self.take(&assign.target, frame) {
             Ok(old) => old,
             // What has no value yet starts from the operator's own nothing.
@@ -383,6 +393,36 @@ impl Context<'_> {
         };
         self.store(&assign.target, new.clone(), frame)?;
         Ok(if path.is_empty() { new } else { value })
+    }
+
+    /// `x[i]:v`, `x[i]op:v` and `x,:v` of a simple vector that nobody else holds, and atoms: the result, if that is what it
+    /// is and it is done.
+    fn in_place(&mut self, assign: &Assign, path: &[Value], value: &Value, frame: &mut Frame) -> Option<Value> {
+        let atom = machine::atom(value)?;
+        let through = assign.through.as_ref();
+        let appends = through.is_some_and(|f| prims::is_glyph(f, ","));
+        let op = through.and_then(prims::index_of).and_then(prims::atomic_op);
+        let index = match path {
+            [] if appends => None,
+            [index] if through.is_none() || op.is_some() => Some(machine::atom(index)?),
+            _ => return None,
+        };
+        let change = |x: &mut Value| {
+            let change = match index {
+                Some(index) => machine::put(x, index, atom, op),
+                None => machine::push(x, atom),
+            };
+            (change == machine::Change::Done).then(|| if appends { x.clone() } else { value.clone() })
+        };
+        match assign.target.kind {
+            Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
+            Kind::Global(name) => {
+                let mut result = None;
+                self.host.edit(name, &mut |x| result = change(x));
+                result
+            }
+            _ => None,
+        }
     }
 
     /// The old value of what is assigned to; a local's is moved out, so that it can be changed in place.

@@ -88,6 +88,10 @@ pub trait Host {
     /// Assigns a global.
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError>;
 
+    /// Lets a global be changed where it lies, if there is one and the process keeps it as a value of its own. What is not
+    /// done here is done by [`Host::assign`].
+    fn edit(&mut self, _name: Sym, _change: &mut dyn FnMut(&mut Value)) {}
+
     /// Forgets a global: `` delete t from `. ``.
     fn remove(&mut self, _name: Sym) -> Result<(), QError> {
         Err(QError::named("access"))

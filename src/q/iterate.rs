@@ -4,7 +4,7 @@ use super::apply::valence;
 use super::context::Context;
 use super::error::QError;
 use super::eval::truth;
-use super::machine::{Many, Results, atom, atom_at};
+use super::machine::{Answer, Many, Results, atom, atom_at};
 use super::matches::same;
 use super::{index, prims};
 use crate::table::function::{Function, Iterator};
@@ -120,10 +120,16 @@ fn map_with(context: &mut Context, f: &Value, over: &Value) -> Result<Value, QEr
         context.tick()?;
         let at = out.len();
         match atom_at(over, at).and_then(|item| many.quickly(context, &[item])) {
-            Some(result) => {
-                out.push_atom(result?);
+            Some(Ok(Answer::Atom(result))) => {
+                out.push_atom(result);
             }
-            None => out.push(many.apply(context, vec![over.at(at)])?),
+            Some(Ok(Answer::Value(result))) => out.push(result),
+            Some(Err(error)) => return Err(error),
+            None => {
+                let item = over.at(at);
+                let atom = item.is_scalar();
+                out.push(if atom { many.apply(context, vec![item])? } else { many.either(context, [item])? });
+            }
         }
     }
     many.finish(context);
@@ -259,31 +265,42 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
         if many.is_quick()
             && let Some(mut sum) = atom(&total)
         {
-            let mut failed = None;
-            while failed.is_none()
+            let mut larger = None;
+            if !scan {
+                from = many.sum_longs(context, &mut sum, y, from)?;
+            }
+            while larger.is_none()
                 && from < count
                 && let Some(result) = atom_at(y, from).and_then(|item| many.quickly(context, &[sum, item]))
             {
-                match result {
-                    Ok(result) => {
+                context.tick()?;
+                match result? {
+                    Answer::Atom(result) => {
                         sum = result;
-                        from += 1;
                         if scan {
                             out.push_atom(sum);
                         }
-                        failed = context.tick().err();
                     }
-                    Err(error) => failed = Some(error),
+                    Answer::Value(result) => {
+                        if scan {
+                            out.push(result.clone());
+                        }
+                        larger = Some(result);
+                    }
                 }
+                from += 1;
             }
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            total = sum.value(&[]).unwrap_or(total);
+            total = match larger {
+                Some(larger) => larger,
+                None => sum.value(&[]).unwrap_or(total),
+            };
         }
         if from < count {
             context.tick()?;
-            total = many.apply(context, vec![total, y.at(from)])?;
+            let item = y.at(from);
+            // Atoms have been tried.
+            let atoms = total.is_scalar() && item.is_scalar();
+            total = if atoms { many.apply(context, vec![total, item])? } else { many.either(context, [total, item])? };
             from += 1;
             if scan {
                 out.push(total.clone());

@@ -522,6 +522,14 @@ pub(super) fn keeps_domain(primitive: &Primitive) -> bool {
     )
 }
 
+/// Calls a primitive with one argument.
+pub(super) fn run1(context: &mut Context, index: u16, x: Value) -> Answer {
+    match get(index) {
+        Some(Primitive { run: Run::Unary(run), .. }) if !x.is_enumerated() => run(context, x),
+        _ => context.apply(&of_index(index), vec![x]),
+    }
+}
+
 /// Calls a primitive with two arguments.
 pub(super) fn run2(context: &mut Context, index: u16, x: Value, y: Value) -> Answer {
     let primitive = get(index);

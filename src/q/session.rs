@@ -223,6 +223,12 @@ impl Host for Session {
         Ok(())
     }
 
+    fn edit(&mut self, name: Sym, change: &mut dyn FnMut(&mut Value)) {
+        if let Some(value) = self.globals.get_mut(&name) {
+            change(value);
+        }
+    }
+
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
         if self.start.blocks_writes && self.caller.handle != 0 {
             return Err(QError::named("noupdate"));

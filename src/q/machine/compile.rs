@@ -304,11 +304,9 @@ impl Compiler {
         };
         let step = match jump {
             Some((at, comparison, x, y)) => {
-                let step = match (small::<i16>(x), small::<i16>(y)) {
-                    (_, Some(y)) => Step::UnlessLong { x: self.operand(x)?, comparison, target: 0, y },
-                    (Some(x), _) => {
-                        Step::UnlessLong { x: self.operand(y)?, comparison: swapped(comparison), target: 0, y: x }
-                    }
+                let step = match (small::<i32>(x), small::<i32>(y)) {
+                    (_, Some(y)) => unless_long(comparison, self.operand(x)?, y),
+                    (Some(x), _) => unless_long(swapped(comparison), self.operand(y)?, x),
                     _ => {
                         let (x, y) = self.operands(x, y)?;
                         match comparison {
@@ -606,6 +604,19 @@ fn plain(op: Op, to: u8, x: u8, y: u8) -> Step {
         Op::Arithmetic(Arithmetic::Subtract) => Step::Subtract { to, x, y },
         Op::Arithmetic(Arithmetic::Multiply) => Step::Multiply { to, x, y },
         op => Step::Binary { to, x, y, op },
+    }
+}
+
+/// A condition on a register and a constant.
+fn unless_long(comparison: Comparison, x: u8, y: i32) -> Step {
+    let target = 0;
+    match comparison {
+        Comparison::Equal => Step::UnlessEqualLong { x, target, y },
+        Comparison::Unequal => Step::UnlessUnequalLong { x, target, y },
+        Comparison::Less => Step::UnlessLessLong { x, target, y },
+        Comparison::More => Step::UnlessMoreLong { x, target, y },
+        Comparison::AtMost => Step::UnlessAtMostLong { x, target, y },
+        Comparison::AtLeast => Step::UnlessAtLeastLong { x, target, y },
     }
 }
 

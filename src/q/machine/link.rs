@@ -95,11 +95,35 @@ pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<Program> {
             }
         }
         program.busy |= steps.iter().any(|s| matches!(s, Step::Again { .. } | Step::Call { .. }));
-        program.units.push(Linked { unit, steps, names });
+        let (parameters, locals) = (unit.parameters, unit.locals);
+        program.units.push(Linked { unit, parameters, locals, steps, names });
         next += 1;
         if next > UNITS_MOST {
             return None;
         }
     }
+    for linked in &mut program.units {
+        join(&mut linked.steps);
+    }
     Some(program)
+}
+
+/// Makes one step of two that often follow one another. The second stays where it is: jumps may land there.
+fn join(steps: &mut [Step]) {
+    for place in 1..steps.len() {
+        let (Some(first), Some(second)) = (steps.get(place - 1).copied(), steps.get(place).copied()) else { return };
+        let joined = match (first, second) {
+            (Step::SubtractLong { to: argument, x, y }, Step::Call { to, base, unit }) if argument == base => {
+                match (u8::try_from(unit), i8::try_from(y)) {
+                    (Ok(unit), Ok(y)) => Some(Step::CallLess { to, base, x, unit, y }),
+                    _ => None,
+                }
+            }
+            (Step::Add { to, x, y }, Step::Return { x: result }) if to == result => Some(Step::ReturnSum { x, y }),
+            _ => None,
+        };
+        if let (Some(joined), Some(step)) = (joined, steps.get_mut(place - 1)) {
+            *step = joined;
+        }
+    }
 }

@@ -4,12 +4,20 @@ use super::operate::quick;
 use super::run::Outcome;
 use super::scalar::Scalar;
 use super::{Runner, lambda_of};
+use crate::kernel::num::Num;
+use crate::kernel::zip::Arithmetic;
 use crate::q::apply::as_primitive;
 use crate::q::arith::Op;
 use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::prims;
 use crate::table::{Items, Sym, Value, Vector};
+
+/// A result without the evaluator.
+pub(in crate::q) enum Answer {
+    Atom(Scalar),
+    Value(Value),
+}
 
 /// A function that is about to be applied many times.
 pub(in crate::q) struct Many<'f> {
@@ -18,13 +26,18 @@ pub(in crate::q) struct Many<'f> {
     /// Where it works item by item on two arguments.
     op: Option<Op>,
     runner: Option<Runner<'f>>,
+    /// How often in turn the evaluator had to be asked.
+    misses: u8,
 }
+
+/// After so many the evaluator does it all: getting ready anew each time costs more than it saves.
+const MISSES_MOST: u8 = 4;
 
 impl<'f> Many<'f> {
     pub fn new(context: &mut Context, f: &'f Value, arguments: usize) -> Many<'f> {
         let direct = if arguments == 2 && context.allowance.limits().machine { as_primitive(f) } else { None };
         let op = direct.and_then(prims::atomic_op);
-        let mut many = Many { f, arguments, op, runner: None };
+        let mut many = Many { f, arguments, op, runner: None, misses: 0 };
         many.get_ready(context);
         many
     }
@@ -42,18 +55,48 @@ impl<'f> Many<'f> {
         self.op.is_some() || self.runner.is_some()
     }
 
+    /// Folds longs behind `from` into a long, for the arithmetic that keeps to longs; where it went to.
+    pub fn sum_longs(&self, context: &Context, sum: &mut Scalar, list: &Value, from: usize) -> Result<usize, QError> {
+        let (Value::Vector(Vector { items: Items::Long(items), .. }), Scalar::Long(total)) = (list, &mut *sum) else {
+            return Ok(from);
+        };
+        let step: fn(i64, i64) -> i64 = match self.op {
+            Some(Op::Arithmetic(Arithmetic::Add)) => i64::plus,
+            Some(Op::Arithmetic(Arithmetic::Subtract)) => i64::minus,
+            Some(Op::Arithmetic(Arithmetic::Multiply)) => i64::times,
+            _ => return Ok(from),
+        };
+        for chunk in items.get(from..).unwrap_or_default().chunks(1 << 16) {
+            context.check()?;
+            *total = chunk.iter().fold(*total, |total, item| step(total, *item));
+        }
+        Ok(items.len())
+    }
+
     /// The result for atoms; `None` where [`Many::apply`] has to be asked.
-    #[inline]
-    pub fn quickly(&mut self, context: &mut Context, arguments: &[Scalar]) -> Option<Result<Scalar, QError>> {
+    #[inline(always)]
+    pub fn quickly(&mut self, context: &mut Context, arguments: &[Scalar]) -> Option<Result<Answer, QError>> {
         if let (Some(op), [x, y]) = (self.op, arguments) {
-            return quick(op, x, y).map(Ok);
+            return quick(op, x, y).map(|result| Ok(Answer::Atom(result)));
         }
         let runner = self.runner.as_mut()?;
-        match runner.call_scalars(context, arguments) {
-            Outcome::Done(Scalar::Object(_)) | Outcome::Left => None,
-            Outcome::Done(result) => Some(Ok(result)),
+        match runner.call_atoms(context, arguments) {
+            Outcome::Left => None,
+            Outcome::Done(Scalar::Object(place)) => {
+                runner.machine.objects.get(place as usize).map(|object| Ok(Answer::Value(object.clone())))
+            }
+            Outcome::Done(result) => {
+                self.misses = 0;
+                Some(Ok(Answer::Atom(result)))
+            }
             Outcome::Failed(error) => Some(Err(context.left(runner.lambda, Sym::NULL, error))),
         }
+    }
+
+    fn on_values(&mut self, context: &mut Context, arguments: &[Value]) -> Option<Result<Answer, QError>> {
+        let runner = self.runner.as_mut()?;
+        let result = runner.call(context, arguments)?;
+        Some(result.map(Answer::Value).map_err(|error| context.left(runner.lambda, Sym::NULL, error)))
     }
 
     /// The result by the evaluator.
@@ -61,7 +104,8 @@ impl<'f> Many<'f> {
         // What it does may change what the machine has taken as given.
         let was_ready = self.runner.take().map(|runner| runner.finish(context)).is_some();
         let result = context.apply(self.f, arguments);
-        if was_ready {
+        self.misses = self.misses.saturating_add(1);
+        if was_ready && self.misses < MISSES_MOST {
             self.get_ready(context);
         }
         result
@@ -71,11 +115,20 @@ impl<'f> Many<'f> {
     pub fn either<const N: usize>(&mut self, context: &mut Context, arguments: [Value; N]) -> Result<Value, QError> {
         if self.is_quick() {
             let registers = arguments.each_ref().map(|a| Scalar::of(a).unwrap_or(Scalar::Unset));
-            if !registers.iter().any(|r| matches!(r, Scalar::Unset))
-                && let Some(result) = self.quickly(context, &registers)
-                && let Some(result) = result.map(|scalar| scalar.value(&[])).transpose()
-            {
-                return result;
+            let result = if registers.iter().any(|r| matches!(r, Scalar::Unset)) {
+                self.on_values(context, &arguments)
+            } else {
+                self.quickly(context, &registers)
+            };
+            match result {
+                Some(Ok(Answer::Value(value))) => return Ok(value),
+                Some(Ok(Answer::Atom(atom))) => {
+                    if let Some(value) = atom.value(&[]) {
+                        return Ok(value);
+                    }
+                }
+                Some(Err(error)) => return Err(error),
+                None => {}
             }
         }
         self.apply(context, arguments.into())

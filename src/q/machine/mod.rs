@@ -7,6 +7,7 @@
 //! types), so both give the same.
 
 mod compile;
+mod in_place;
 mod link;
 mod many;
 mod operate;
@@ -19,7 +20,8 @@ use super::error::QError;
 use super::lambda;
 use crate::table::function::{Function, Lambda};
 use crate::table::{Sym, Value};
-pub(super) use many::{Many, Results, atom, atom_at};
+pub(super) use in_place::{Change, push, put};
+pub(super) use many::{Answer, Many, Results, atom, atom_at};
 pub(super) use run::Machine;
 use run::Outcome;
 use scalar::{Scalar, is_object};
@@ -150,6 +152,12 @@ impl<'l> Runner<'l> {
     }
 
     /// One run on atoms.
+    #[inline]
+    fn call_atoms(&mut self, context: &mut Context, arguments: &[Scalar]) -> Outcome {
+        self.machine.objects.truncate(self.held);
+        self.call_scalars(context, arguments)
+    }
+
     #[inline]
     fn call_scalars(&mut self, context: &mut Context, arguments: &[Scalar]) -> Outcome {
         self.runs += 1;

@@ -1,6 +1,7 @@
 //! What the machine's steps do to registers. The commonest pairs of types are done here; all others go through the
 //! primitives themselves, so that there is one meaning of each.
 
+use super::in_place::{Change, push, put, separate};
 use super::scalar::Scalar;
 use super::step::Monad;
 use crate::kernel::num::Num;
@@ -9,8 +10,7 @@ use crate::q::amend::{self, Amend};
 use crate::q::arith::{self, Op};
 use crate::q::context::Context;
 use crate::q::{append as rows, eval, index, prims};
-use crate::sys::shared::Shared;
-use crate::table::{Attr, Items, Value, Vector};
+use crate::table::{Items, Value, Vector};
 
 /// A function of two arguments that works item by item; `None` where it is an error.
 #[cold]
@@ -148,6 +148,18 @@ pub(super) fn item(context: &mut Context, objects: &[Value], x: Scalar, y: Scala
     index::deep(context, objects.get(place as usize)?, &[y]).ok()
 }
 
+/// A change in place, after a copy if others hold the items too.
+#[inline]
+fn in_place(context: &Context, x: &mut Value, change: impl Fn(&mut Value) -> Change) -> Change {
+    match change(x) {
+        Change::Shared if context.reserve_items(x.count(), 8).is_ok() => {
+            separate(x);
+            change(x)
+        }
+        other => other,
+    }
+}
+
 /// `x[y]:value` or `x[y]op:value`; false where it is an error, and `x` may be lost then.
 pub(super) fn amend(
     context: &mut Context,
@@ -157,11 +169,8 @@ pub(super) fn amend(
     value: Scalar,
     op: Option<Op>,
 ) -> bool {
-    if let Some(Value::Vector(vector)) = objects.get_mut(x)
-        && let Scalar::Long(row) = y
-        && let Ok(row) = usize::try_from(row)
-        && put(context, vector, row, value, op)
-    {
+    let Some(object) = objects.get_mut(x) else { return false };
+    if in_place(context, object, |x| put(x, y, value, op)) == Change::Done {
         return true;
     }
     let (Some(y), Some(value)) = (y.value(objects), value.value(objects)) else { return false };
@@ -183,70 +192,11 @@ pub(super) fn amend(
     }
 }
 
-/// Amends a row of a simple vector where it lies; false where that is not all there is to do.
-#[inline]
-fn put(context: &Context, vector: &mut Vector, row: usize, value: Scalar, op: Option<Op>) -> bool {
-    macro_rules! put {
-        ($items:ident, $variant:ident, $to:expr, $from:expr) => {{
-            let Some(old) = $items.get(row).map(|old| Scalar::$variant($from(*old))) else { return false };
-            let new = match op {
-                None => value,
-                Some(op) => match quick(op, &old, &value) {
-                    Some(new) => new,
-                    None => return false,
-                },
-            };
-            let Scalar::$variant(new) = new else { return false };
-            if context.reserve_items($items.len(), 8).is_err() {
-                return false;
-            }
-            edit($items, |items| {
-                if let Some(slot) = items.get_mut(row) {
-                    *slot = $to(new);
-                }
-            });
-        }};
-    }
-    match &mut vector.items {
-        Items::Long(items) => put!(items, Long, |new| new, |old| old),
-        Items::Float(items) => put!(items, Float, |new| new, |old| old),
-        Items::Bool(items) => put!(items, Bool, u8::from, |old| old != 0),
-        Items::Int(items) => put!(items, Int, |new| new, |old| old),
-        Items::Char(items) => put!(items, Char, |new| new, |old| old),
-        _ => return false,
-    }
-    vector.attr = Attr::None;
-    true
-}
-
-/// Changes items where they lie, or those of a copy if others hold them too.
-#[inline]
-fn edit<T: Clone>(items: &mut Shared<T>, mut change: impl FnMut(&mut Vec<T>)) {
-    if items.edit(&mut change).is_none() {
-        let mut copy = items.to_vec();
-        change(&mut copy);
-        *items = copy.into();
-    }
-}
-
 /// `x,:y`; false where it is an error, and `x` may be lost then.
 pub(super) fn append(context: &mut Context, objects: &mut [Value], x: usize, y: Scalar) -> bool {
-    if let Some(Value::Vector(Vector { attr: Attr::None, items })) = objects.get_mut(x) {
-        match (items, y) {
-            (Items::Long(items), Scalar::Long(new)) if !items.is_empty() => {
-                edit(items, |items| items.push(new));
-                return true;
-            }
-            (Items::Float(items), Scalar::Float(new)) if !items.is_empty() => {
-                edit(items, |items| items.push(new));
-                return true;
-            }
-            (Items::Char(items), Scalar::Char(new)) if !items.is_empty() => {
-                edit(items, |items| items.push(new));
-                return true;
-            }
-            _ => {}
-        }
+    let Some(object) = objects.get_mut(x) else { return false };
+    if in_place(context, object, |x| push(x, y)) == Change::Done {
+        return true;
     }
     let Some(y) = y.value(objects) else { return false };
     let Some(object) = objects.get_mut(x) else { return false };

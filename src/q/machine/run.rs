@@ -146,12 +146,12 @@ impl Machine {
             let Some(r) = self.stack.get_mut(base..).and_then(<[Scalar]>::first_chunk_mut::<WINDOW>) else {
                 return Ok(None);
             };
-            if called {
-                for local in r.iter_mut().take(code.unit.locals.into()).skip(code.unit.parameters.into()) {
+            if called && code.locals > code.parameters {
+                for local in r.iter_mut().take(code.locals.into()).skip(code.parameters.into()) {
                     *local = Scalar::Unset;
                 }
-                called = false;
             }
+            called = false;
             let steps = &code.steps[..];
             macro_rules! r {
                 ($register:expr) => {
@@ -180,7 +180,7 @@ impl Machine {
                 ($to:expr, $op:expr, $x:expr, $y:expr) => {{
                     let (x, y) = ($x, $y);
                     match quick($op, x, y) {
-                        Some(result) => r!($to) = result,
+                        Some(result) => r!($to).take(&result),
                         None => keep!($to, through(context, &self.objects, $op, *x, *y)),
                     }
                 }};
@@ -189,7 +189,7 @@ impl Machine {
             macro_rules! put {
                 ($to:expr, $value:expr) => {
                     match $value {
-                        Some(value) => r!($to) = value,
+                        Some(value) => r!($to).take(value),
                         None => return Ok(None),
                     }
                 };
@@ -228,12 +228,52 @@ impl Machine {
                     }
                 };
             }
+            macro_rules! call {
+                ($to:expr, $shift:expr, $callee:expr, $back:expr) => {{
+                    tick!();
+                    if self.frames.len() >= deepest {
+                        return Err((QError::named("stack"), unit, $back));
+                    }
+                    self.frames.push(Frame { unit, pc: $back as u32, to: $to, shift: $shift });
+                    unit = $callee;
+                    base += usize::from($shift);
+                    pc = 0;
+                    called = true;
+                    continue 'frame;
+                }};
+            }
+            macro_rules! give {
+                ($long:expr, $x:expr) => {{
+                    let long: Option<i64> = $long;
+                    let Some(frame) = self.frames.pop() else {
+                        return Ok(match r!($x) {
+                            Scalar::Unset => None,
+                            result => Some(result),
+                        });
+                    };
+                    let other = if long.is_some() { Scalar::Unset } else { r!($x) };
+                    base -= usize::from(frame.shift);
+                    unit = frame.unit;
+                    pc = frame.pc as usize;
+                    let to = base + usize::from(frame.to);
+                    let Some(register) = self.stack.get_mut(to) else { return Ok(None) };
+                    match (long, other) {
+                        (Some(long), _) => *register = Scalar::Long(long),
+                        (None, Scalar::Unset) => return Ok(None),
+                        (None, other) => {
+                            share(&mut self.owners, other, u32::try_from(to + 1).unwrap_or(0));
+                            *register = other;
+                        }
+                    }
+                    continue 'frame;
+                }};
+            }
             loop {
                 let Some(step) = steps.get(pc) else { return Ok(None) };
                 pc += 1;
                 match *step {
-                    Step::Constant { to, index } => put!(to, program.constants.get(usize::from(index)).copied()),
-                    Step::Global { to, index } => put!(to, self.globals.get(usize::from(index)).copied()),
+                    Step::Constant { to, index } => put!(to, program.constants.get(usize::from(index))),
+                    Step::Global { to, index } => put!(to, self.globals.get(usize::from(index))),
                     Step::Copy { to, x } => match &r!(x) {
                         Scalar::Unset => return Ok(None),
                         Scalar::Long(long) => r!(to) = Scalar::Long(*long),
@@ -265,7 +305,7 @@ impl Machine {
                         keep!(to, other(context, &self.objects, primitive, r!(x), r!(y)));
                     }
                     Step::Unary { to, x, monad, primitive } => match quick_unary(&self.objects, monad, &r!(x)) {
-                        Some(result) => r!(to) = result,
+                        Some(result) => r!(to).take(&result),
                         None => keep!(to, unary(context, &self.objects, primitive, r!(x))),
                     },
                     Step::Amend { x, y, value, op } => match owned(&mut self.objects, &mut self.owners, r!(x), own!(x))
@@ -282,13 +322,13 @@ impl Machine {
                         _ => return Ok(None),
                     },
                     Step::Item { to, x, y } => match quick_item(&self.objects, &r!(x), &r!(y)) {
-                        Some(result) => r!(to) = result,
+                        Some(result) => r!(to).take(&result),
                         None => keep!(to, item(context, &self.objects, r!(x), r!(y))),
                     },
                     Step::GlobalItem { to, index, y } => {
                         let Some(global) = self.globals.get(usize::from(index)).copied() else { return Ok(None) };
                         match quick_item(&self.objects, &global, &r!(y)) {
-                            Some(result) => r!(to) = result,
+                            Some(result) => r!(to).take(&result),
                             None => keep!(to, item(context, &self.objects, global, r!(y))),
                         }
                     }
@@ -306,8 +346,23 @@ impl Machine {
                     Step::UnlessUnequal { x, y, target } => unless!(r!(x), r!(y), Comparison::Unequal, target),
                     Step::UnlessLess { x, y, target } => unless!(r!(x), r!(y), Comparison::Less, target),
                     Step::UnlessAtMost { x, y, target } => unless!(r!(x), r!(y), Comparison::AtMost, target),
-                    Step::UnlessLong { x, comparison, target, y } => {
-                        unless!(r!(x), Scalar::Long(i64::from(y)), comparison, target);
+                    Step::UnlessEqualLong { x, target, y } => {
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Equal, target);
+                    }
+                    Step::UnlessUnequalLong { x, target, y } => {
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Unequal, target);
+                    }
+                    Step::UnlessLessLong { x, target, y } => {
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Less, target);
+                    }
+                    Step::UnlessMoreLong { x, target, y } => {
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::More, target);
+                    }
+                    Step::UnlessAtMostLong { x, target, y } => {
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtMost, target);
+                    }
+                    Step::UnlessAtLeastLong { x, target, y } => {
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtLeast, target);
                     }
                     Step::Times { x } => match r!(x).value(&[]).and_then(|times| times.as_long()) {
                         Some(times) => r!(x) = Scalar::Long(times),
@@ -317,42 +372,29 @@ impl Machine {
                         Scalar::Long(left) if *left > 0 => r!(x) = Scalar::Long(left - 1),
                         _ => pc = usize::from(target),
                     },
-                    Step::Call { to, base: shift, unit: callee } => {
-                        tick!();
-                        if self.frames.len() >= deepest {
-                            return Err((QError::named("stack"), unit, pc));
+                    Step::Call { to, base, unit: callee } => call!(to, base, callee, pc),
+                    Step::CallLess { to, base, x, unit: callee, y } => {
+                        match &r!(x) {
+                            Scalar::Long(x) => r!(base) = Scalar::Long(x.minus(i64::from(y))),
+                            x => binary!(base, SUBTRACT, x, &Scalar::Long(i64::from(y))),
                         }
-                        self.frames.push(Frame { unit, pc: pc as u32, to, shift });
-                        unit = callee;
-                        base += usize::from(shift);
-                        pc = 0;
-                        called = true;
-                        continue 'frame;
+                        // The step behind it is the call alone.
+                        call!(to, base, u16::from(callee), pc + 1)
                     }
                     Step::Return { x } => {
-                        let long = if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None };
-                        let Some(frame) = self.frames.pop() else {
-                            return Ok(match r!(x) {
-                                Scalar::Unset => None,
-                                result => Some(result),
-                            });
-                        };
-                        let other = if long.is_some() { Scalar::Unset } else { r!(x) };
-                        base -= usize::from(frame.shift);
-                        unit = frame.unit;
-                        pc = frame.pc as usize;
-                        let to = base + usize::from(frame.to);
-                        let Some(register) = self.stack.get_mut(to) else { return Ok(None) };
-                        match (long, other) {
-                            (Some(long), _) => *register = Scalar::Long(long),
-                            (None, Scalar::Unset) => return Ok(None),
-                            (None, other) => {
-                                share(&mut self.owners, other, u32::try_from(to + 1).unwrap_or(0));
-                                *register = other;
-                            }
-                        }
-                        continue 'frame;
+                        give!(if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None }, x)
                     }
+                    Step::ReturnSum { x, y } => match (&r!(x), &r!(y)) {
+                        (Scalar::Long(a), Scalar::Long(b)) => {
+                            let sum = a.plus(*b);
+                            r!(x) = Scalar::Long(sum);
+                            give!(Some(sum), x)
+                        }
+                        (a, b) => {
+                            binary!(x, ADD, a, b);
+                            give!(if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None }, x)
+                        }
+                    },
                     Step::Leave => return Ok(None),
                 }
             }

@@ -4,8 +4,9 @@ use crate::table::{Sym, Value};
 
 macro_rules! scalars {
     ($($variant:ident($inner:ty))*) => {
-        /// A register's content. Sixteen bytes that are copied, never counted.
+        /// A register's content. Sixteen bytes that are copied, never counted; what it holds stands always in the last eight.
         #[derive(Clone, Copy, Debug)]
+        #[repr(C, u8)]
         pub(in crate::q) enum Scalar {
             /// A local before its first assignment.
             Unset,
@@ -52,6 +53,7 @@ impl Scalar {
         match from {
             Scalar::Long(long) => *self = Scalar::Long(*long),
             Scalar::Float(float) => *self = Scalar::Float(*float),
+            Scalar::Bool(bool) => *self = Scalar::Bool(*bool),
             other => *self = *other,
         }
     }

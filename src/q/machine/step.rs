@@ -1,7 +1,6 @@
 //! The code of the machine.
 
 use super::scalar::Scalar;
-use crate::kernel::zip::Comparison;
 use crate::q::arith::Op;
 use crate::table::{Sym, Value};
 use std::sync::Arc;
@@ -141,11 +140,35 @@ pub(super) enum Step {
         y: u8,
         target: u16,
     },
-    UnlessLong {
+    UnlessEqualLong {
         x: u8,
-        comparison: Comparison,
         target: u16,
-        y: i16,
+        y: i32,
+    },
+    UnlessUnequalLong {
+        x: u8,
+        target: u16,
+        y: i32,
+    },
+    UnlessLessLong {
+        x: u8,
+        target: u16,
+        y: i32,
+    },
+    UnlessMoreLong {
+        x: u8,
+        target: u16,
+        y: i32,
+    },
+    UnlessAtMostLong {
+        x: u8,
+        target: u16,
+        y: i32,
+    },
+    UnlessAtLeastLong {
+        x: u8,
+        target: u16,
+        y: i32,
     },
     /// How often a `do` runs: an integer atom becomes a long.
     Times {
@@ -161,6 +184,19 @@ pub(super) enum Step {
         to: u8,
         base: u8,
         unit: u16,
+    },
+    /// `x-y` as the one argument of a call, in one step.
+    CallLess {
+        to: u8,
+        base: u8,
+        x: u8,
+        unit: u8,
+        y: i8,
+    },
+    /// `x+y` as the result.
+    ReturnSum {
+        x: u8,
+        y: u8,
     },
     /// An item of a global.
     GlobalItem {
@@ -213,6 +249,9 @@ pub(super) struct Unit {
 #[derive(Debug)]
 pub(super) struct Linked {
     pub unit: Arc<Unit>,
+    /// As the unit has them.
+    pub parameters: u8,
+    pub locals: u8,
     pub steps: Vec<Step>,
     /// For traces: by which name each step calls.
     pub names: Vec<(u32, Sym)>,
@@ -246,7 +285,12 @@ impl Step {
             UnlessUnequal { x, y, .. } => UnlessUnequal { x, y, target: place },
             UnlessLess { x, y, .. } => UnlessLess { x, y, target: place },
             UnlessAtMost { x, y, .. } => UnlessAtMost { x, y, target: place },
-            UnlessLong { x, comparison, y, .. } => UnlessLong { x, comparison, target: place, y },
+            UnlessEqualLong { x, y, .. } => UnlessEqualLong { x, target: place, y },
+            UnlessUnequalLong { x, y, .. } => UnlessUnequalLong { x, target: place, y },
+            UnlessLessLong { x, y, .. } => UnlessLessLong { x, target: place, y },
+            UnlessMoreLong { x, y, .. } => UnlessMoreLong { x, target: place, y },
+            UnlessAtMostLong { x, y, .. } => UnlessAtMostLong { x, target: place, y },
+            UnlessAtLeastLong { x, y, .. } => UnlessAtLeastLong { x, target: place, y },
             Countdown { x, .. } => Countdown { x, target: place },
             other => other,
         }
