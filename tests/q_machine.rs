@@ -305,3 +305,16 @@ fn endless_loops_and_recursions_end() {
         assert_eq!(error.trace().first().map(|place| &place.name[..]), Some(&b"f"[..]), "{f}");
     }
 }
+
+#[test]
+fn a_constant_that_is_returned_stays_as_it_is_written() {
+    for machine in [true, false] {
+        for (f, wanted) in [
+            ("{[n]i:0;s:0;while[i<n;l:{$[x;1 2;3 4]}1b;l[0]:9;l,:5;s+:sum l;i+:1];s}", &b"48\n"[..]),
+            ("{[n]i:0;s:0;while[i<n;l:1 2;l[0]:9;l,:5;s+:sum l;i+:1];s}", b"48\n"),
+            ("{[n]i:0;s:0;while[i<n;l:h[1 2;0;9];l[1]:1;m:h[1 2;0;8];s+:sum[l]*sum m;i+:1];s}", b"300\n"),
+        ] {
+            assert_eq!(run(f, "f 3", machine), Ok(wanted.to_vec()), "{f}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use super::apply::valence;
 use super::context::Context;
 use super::error::QError;
 use super::eval::truth;
-use super::machine::{Answer, Many, Results, atom, atom_at};
+use super::machine::{Many, Results, atom};
 use super::matches::same;
 use super::{index, prims};
 use crate::table::function::{Function, Iterator};
@@ -117,19 +117,15 @@ fn map_with(context: &mut Context, f: &Value, over: &Value) -> Result<Value, QEr
     }
     let mut out = Results::new();
     while out.len() < over.count() {
-        context.tick()?;
-        let at = out.len();
-        match atom_at(over, at).and_then(|item| many.quickly(context, &[item])) {
-            Some(Ok(Answer::Atom(result))) => {
-                out.push_atom(result);
-            }
-            Some(Ok(Answer::Value(result))) => out.push(result),
-            Some(Err(error)) => return Err(error),
-            None => {
-                let item = over.at(at);
-                let atom = item.is_scalar();
-                out.push(if atom { many.apply(context, vec![item])? } else { many.either(context, [item])? });
-            }
+        let from = out.len();
+        let (_, larger) = many.along(context, None, over, from, Some(&mut out))?;
+        if let Some(larger) = larger {
+            out.push(larger);
+        } else if out.len() < over.count() {
+            context.tick()?;
+            let item = over.at(out.len());
+            // An atom has been tried.
+            out.push(if item.is_scalar() { many.apply(context, vec![item])? } else { many.either(context, [item])? });
         }
     }
     many.finish(context);
@@ -265,30 +261,13 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
         if many.is_quick()
             && let Some(mut sum) = atom(&total)
         {
-            let mut larger = None;
             if !scan {
                 from = many.sum_longs(context, &mut sum, y, from)?;
             }
-            while larger.is_none()
-                && from < count
-                && let Some(result) = atom_at(y, from).and_then(|item| many.quickly(context, &[sum, item]))
-            {
-                context.tick()?;
-                match result? {
-                    Answer::Atom(result) => {
-                        sum = result;
-                        if scan {
-                            out.push_atom(sum);
-                        }
-                    }
-                    Answer::Value(result) => {
-                        if scan {
-                            out.push(result.clone());
-                        }
-                        larger = Some(result);
-                    }
-                }
-                from += 1;
+            let larger;
+            (from, larger) = many.along(context, Some(&mut sum), y, from, scan.then_some(&mut out))?;
+            if let (Some(larger), true) = (&larger, scan) {
+                out.push(larger.clone());
             }
             total = match larger {
                 Some(larger) => larger,

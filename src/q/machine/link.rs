@@ -120,6 +120,16 @@ fn join(steps: &mut [Step]) {
                 }
             }
             (Step::Add { to, x, y }, Step::Return { x: result }) if to == result => Some(Step::ReturnSum { x, y }),
+            (Step::Constant { to, index }, Step::Return { x }) if to == x => Some(Step::ReturnConstant { index }),
+            (Step::UnlessLessLong { x, target, y }, Step::Return { x: result }) => {
+                i16::try_from(y).ok().map(|y| Step::ReturnIfLess { x, result, target, y })
+            }
+            (Step::UnlessAtMostLong { x, target, y }, Step::Return { x: result }) => {
+                i16::try_from(y).ok().map(|y| Step::ReturnIfAtMost { x, result, target, y })
+            }
+            (Step::UnlessEqualLong { x, target, y }, Step::Return { x: result }) => {
+                i16::try_from(y).ok().map(|y| Step::ReturnIfEqual { x, result, target, y })
+            }
             _ => None,
         };
         if let (Some(joined), Some(step)) = (joined, steps.get_mut(place - 1)) {

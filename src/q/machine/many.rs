@@ -13,12 +13,6 @@ use crate::q::error::QError;
 use crate::q::prims;
 use crate::table::{Items, Sym, Value, Vector};
 
-/// A result without the evaluator.
-pub(in crate::q) enum Answer {
-    Atom(Scalar),
-    Value(Value),
-}
-
 /// A function that is about to be applied many times.
 pub(in crate::q) struct Many<'f> {
     f: &'f Value,
@@ -73,30 +67,94 @@ impl<'f> Many<'f> {
         Ok(items.len())
     }
 
+    /// Goes along a list's atoms from `from` on as far as it can without the evaluator: a fold with what was summed up so
+    /// far, else each by itself. Answers how far it went, and the last result if that is no atom any more.
+    ///
+    /// # Errors
+    /// Those of the function; at the limits.
+    pub fn along(
+        &mut self,
+        context: &mut Context,
+        total: Option<&mut Scalar>,
+        list: &Value,
+        from: usize,
+        mut out: Option<&mut Results>,
+    ) -> Result<(usize, Option<Value>), QError> {
+        let folds = total.is_some();
+        let mut arguments = [Scalar::Unset; 2];
+        if let ([first, _], Some(total)) = (&mut arguments, &total) {
+            first.take(total);
+        }
+        let mut at = from;
+        let mut larger = None;
+        while larger.is_none() {
+            let [first, second] = &mut arguments;
+            if !load(list, at, if folds { second } else { first }) {
+                break;
+            }
+            context.tick()?;
+            let quick_result;
+            let result = if let Some(op) = self.op {
+                let [x, y] = &arguments;
+                match quick(op, x, y) {
+                    Some(result) => {
+                        quick_result = result;
+                        &quick_result
+                    }
+                    None => break,
+                }
+            } else {
+                let Some(runner) = &mut self.runner else { break };
+                match runner.call_atoms(context, arguments.get(..1 + usize::from(folds)).unwrap_or_default()) {
+                    Outcome::Left => break,
+                    Outcome::Failed(error) => return Err(context.left(runner.lambda, Sym::NULL, *error)),
+                    Outcome::Done => match &runner.machine.result {
+                        Scalar::Object(place) => {
+                            larger = runner.machine.objects.get(*place as usize).cloned();
+                            at += 1;
+                            continue;
+                        }
+                        atom => atom,
+                    },
+                }
+            };
+            if let Some(out) = &mut out {
+                out.push_atom(result);
+            }
+            if let ([first, _], true) = (&mut arguments, folds) {
+                first.take(result);
+            }
+            at += 1;
+        }
+        if let ([first, _], Some(total)) = (&arguments, total) {
+            total.take(first);
+        }
+        if at > from {
+            self.misses = 0;
+        }
+        Ok((at, larger))
+    }
+
     /// The result for atoms; `None` where [`Many::apply`] has to be asked.
-    #[inline(always)]
-    pub fn quickly(&mut self, context: &mut Context, arguments: &[Scalar]) -> Option<Result<Answer, QError>> {
+    fn quickly(&mut self, context: &mut Context, arguments: &[Scalar]) -> Option<Result<Value, QError>> {
         if let (Some(op), [x, y]) = (self.op, arguments) {
-            return quick(op, x, y).map(|result| Ok(Answer::Atom(result)));
+            return quick(op, x, y).and_then(|result| result.value(&[])).map(Ok);
         }
         let runner = self.runner.as_mut()?;
         match runner.call_atoms(context, arguments) {
             Outcome::Left => None,
-            Outcome::Done(Scalar::Object(place)) => {
-                runner.machine.objects.get(place as usize).map(|object| Ok(Answer::Value(object.clone())))
-            }
-            Outcome::Done(result) => {
+            Outcome::Failed(error) => Some(Err(context.left(runner.lambda, Sym::NULL, *error))),
+            Outcome::Done => {
                 self.misses = 0;
-                Some(Ok(Answer::Atom(result)))
+                runner.machine.result.value(&runner.machine.objects).map(Ok)
             }
-            Outcome::Failed(error) => Some(Err(context.left(runner.lambda, Sym::NULL, error))),
         }
     }
 
-    fn on_values(&mut self, context: &mut Context, arguments: &[Value]) -> Option<Result<Answer, QError>> {
+    fn on_values(&mut self, context: &mut Context, arguments: &[Value]) -> Option<Result<Value, QError>> {
         let runner = self.runner.as_mut()?;
         let result = runner.call(context, arguments)?;
-        Some(result.map(Answer::Value).map_err(|error| context.left(runner.lambda, Sym::NULL, error)))
+        Some(result.map_err(|error| context.left(runner.lambda, Sym::NULL, error)))
     }
 
     /// The result by the evaluator.
@@ -120,15 +178,8 @@ impl<'f> Many<'f> {
             } else {
                 self.quickly(context, &registers)
             };
-            match result {
-                Some(Ok(Answer::Value(value))) => return Ok(value),
-                Some(Ok(Answer::Atom(atom))) => {
-                    if let Some(value) = atom.value(&[]) {
-                        return Ok(value);
-                    }
-                }
-                Some(Err(error)) => return Err(error),
-                None => {}
+            if let Some(result) = result {
+                return result;
             }
         }
         self.apply(context, arguments.into())
@@ -141,15 +192,25 @@ impl<'f> Many<'f> {
     }
 }
 
-/// The item of a simple vector.
+/// Reads an item of a simple vector; false for what is no atom, and past the end.
 #[inline]
-pub(in crate::q) fn atom_at(list: &Value, index: usize) -> Option<Scalar> {
+fn load(list: &Value, index: usize, to: &mut Scalar) -> bool {
     match list {
-        Value::Vector(Vector { items: Items::Long(v), .. }) => v.get(index).map(|v| Scalar::Long(*v)),
-        Value::Vector(Vector { items: Items::Float(v), .. }) => v.get(index).map(|v| Scalar::Float(*v)),
-        Value::Vector(_) => Scalar::of(&list.at(index)),
-        _ => None,
+        Value::Vector(Vector { items: Items::Long(v), .. }) => match v.get(index) {
+            Some(long) => *to = Scalar::Long(*long),
+            None => return false,
+        },
+        Value::Vector(Vector { items: Items::Float(v), .. }) => match v.get(index) {
+            Some(float) => *to = Scalar::Float(*float),
+            None => return false,
+        },
+        Value::Vector(v) if index < v.len() => match Scalar::of(&list.at(index)) {
+            Some(atom) => *to = atom,
+            None => return false,
+        },
+        _ => return false,
     }
+    true
 }
 
 /// An atom as the machine takes it.
@@ -172,22 +233,22 @@ impl Results {
         Results::None
     }
 
-    /// Takes an atom; false for what is none.
+    /// Takes an atom.
     #[inline]
-    pub fn push_atom(&mut self, atom: Scalar) -> bool {
+    pub fn push_atom(&mut self, atom: &Scalar) {
         match (&mut *self, atom) {
-            (Results::Longs(v), Scalar::Long(l)) => v.push(l),
-            (Results::Floats(v), Scalar::Float(f)) => v.push(f),
-            (Results::Bools(v), Scalar::Bool(b)) => v.push(u8::from(b)),
-            (Results::None, Scalar::Long(l)) => *self = Results::Longs(vec![l]),
-            (Results::None, Scalar::Float(f)) => *self = Results::Floats(vec![f]),
-            (Results::None, Scalar::Bool(b)) => *self = Results::Bools(vec![u8::from(b)]),
-            (_, other) => match other.value(&[]) {
-                Some(value) => self.push(value),
-                None => return false,
-            },
+            (Results::Longs(v), Scalar::Long(l)) => v.push(*l),
+            (Results::Floats(v), Scalar::Float(f)) => v.push(*f),
+            (Results::Bools(v), Scalar::Bool(b)) => v.push(u8::from(*b)),
+            (Results::None, Scalar::Long(l)) => *self = Results::Longs(vec![*l]),
+            (Results::None, Scalar::Float(f)) => *self = Results::Floats(vec![*f]),
+            (Results::None, Scalar::Bool(b)) => *self = Results::Bools(vec![u8::from(*b)]),
+            (_, other) => {
+                if let Some(value) = other.value(&[]) {
+                    self.push(value);
+                }
+            }
         }
-        true
     }
 
     pub fn push(&mut self, value: Value) {
@@ -196,7 +257,7 @@ impl Results {
             | (Results::None | Results::Floats(_), Value::Float(_))
             | (Results::None | Results::Bools(_), Value::Bool(_)) => {
                 if let Some(atom) = Scalar::of(&value) {
-                    self.push_atom(atom);
+                    self.push_atom(&atom);
                 }
             }
             (Results::Values(values), _) => values.push(value),

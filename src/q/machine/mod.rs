@@ -21,7 +21,7 @@ use super::lambda;
 use crate::table::function::{Function, Lambda};
 use crate::table::{Sym, Value};
 pub(super) use in_place::{Change, push, put};
-pub(super) use many::{Answer, Many, Results, atom, atom_at};
+pub(super) use many::{Many, Results, atom};
 pub(super) use run::Machine;
 use run::Outcome;
 use scalar::{Scalar, is_object};
@@ -145,8 +145,8 @@ impl<'l> Runner<'l> {
             *to = register(&mut self.machine, argument)?;
         }
         match self.call_scalars(context, registers.get(..arguments.len())?) {
-            Outcome::Done(result) => result.value(&self.machine.objects).map(Ok),
-            Outcome::Failed(error) => Some(Err(error)),
+            Outcome::Done => self.machine.result.value(&self.machine.objects).map(Ok),
+            Outcome::Failed(error) => Some(Err(*error)),
             Outcome::Left => None,
         }
     }

@@ -21,10 +21,11 @@ const OBJECTS_MOST: usize = 256;
 
 /// How a run ended.
 pub(super) enum Outcome {
-    Done(Scalar),
+    /// With [`Machine::result`].
+    Done,
     /// Something that is not for the machine: nothing has been changed, the evaluator starts over.
     Left,
-    Failed(QError),
+    Failed(Box<QError>),
 }
 
 /// Where a call goes on.
@@ -38,7 +39,7 @@ struct Frame {
 }
 
 /// The registers and what they refer to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::q) struct Machine {
     stack: Vec<Scalar>,
     frames: Vec<Frame>,
@@ -47,6 +48,7 @@ pub(in crate::q) struct Machine {
     /// For each object the register that alone holds it, counted from 1 over all frames; 0 where there may be others.
     owners: Vec<u32>,
     pub(super) globals: Vec<Scalar>,
+    pub(super) result: Scalar,
 }
 
 const ADD: Op = Op::Arithmetic(Arithmetic::Add);
@@ -101,22 +103,32 @@ fn owned(objects: &mut Vec<Value>, owners: &mut Vec<u32>, register: Scalar, own:
     added(objects, owners, own, value)
 }
 
-/// Notes who holds an object from now on, 0 for several.
+/// Notes that more than one register may hold an object.
 #[inline]
-fn share(owners: &mut [u32], value: Scalar, own: u32) {
+fn share(owners: &mut [u32], value: Scalar) {
     if let Scalar::Object(place) = value
         && let Some(owner) = owners.get_mut(place as usize)
     {
-        *owner = own;
+        *owner = 0;
+    }
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine {
+            stack: vec![Scalar::Unset; WINDOW],
+            frames: Vec::new(),
+            objects: Vec::new(),
+            owners: Vec::new(),
+            globals: Vec::new(),
+            result: Scalar::Unset,
+        }
     }
 }
 
 impl Machine {
     /// Runs a program from its first unit's first step.
     pub(super) fn run(&mut self, context: &mut Context, program: &Program, arguments: &[Scalar]) -> Outcome {
-        if self.stack.len() < WINDOW {
-            self.stack.resize(WINDOW, Scalar::Unset);
-        }
         self.frames.clear();
         self.owners.clear();
         self.owners.resize(self.objects.len(), 0);
@@ -124,14 +136,17 @@ impl Machine {
             register.take(argument);
         }
         match self.steps(context, program) {
-            Ok(Some(result)) => Outcome::Done(result),
-            Ok(None) => Outcome::Left,
-            Err((error, unit, pc)) => Outcome::Failed(self.trace(context, program, error, unit, pc)),
+            Ok(true) => Outcome::Done,
+            Ok(false) => Outcome::Left,
+            Err(failed) => {
+                let (error, unit, pc) = *failed;
+                Outcome::Failed(Box::new(self.trace(context, program, error, unit, pc)))
+            }
         }
     }
 
-    /// The result; nothing where the evaluator has to start over; an error with its unit and the step after it.
-    fn steps(&mut self, context: &mut Context, program: &Program) -> Result<Option<Scalar>, (QError, u16, usize)> {
+    /// Whether there is a result, else the evaluator has to start over; an error with its unit and the step after it.
+    fn steps(&mut self, context: &mut Context, program: &Program) -> Result<bool, Box<(QError, u16, usize)>> {
         let deepest = stack::limit_bytes() / CALL_BYTES;
         let mut fuel = STRIDE;
         let mut unit = 0u16;
@@ -139,12 +154,12 @@ impl Machine {
         let mut pc = 0usize;
         let mut called = true;
         'frame: loop {
-            let Some(code) = program.units.get(usize::from(unit)) else { return Ok(None) };
+            let Some(code) = program.units.get(usize::from(unit)) else { return Ok(false) };
             if self.stack.len() < base + WINDOW {
                 self.stack.resize(base + 4 * WINDOW, Scalar::Unset);
             }
             let Some(r) = self.stack.get_mut(base..).and_then(<[Scalar]>::first_chunk_mut::<WINDOW>) else {
-                return Ok(None);
+                return Ok(false);
             };
             if called && code.locals > code.parameters {
                 for local in r.iter_mut().take(code.locals.into()).skip(code.parameters.into()) {
@@ -169,10 +184,10 @@ impl Machine {
                     match $value {
                         Some(value) => {
                             if !keep(&mut self.objects, &mut self.owners, &mut r!($to), own!($to), value) {
-                                return Ok(None);
+                                return Ok(false);
                             }
                         }
-                        None => return Ok(None),
+                        None => return Ok(false),
                     }
                 };
             }
@@ -190,7 +205,7 @@ impl Machine {
                 ($to:expr, $value:expr) => {
                     match $value {
                         Some(value) => r!($to).take(value),
-                        None => return Ok(None),
+                        None => return Ok(false),
                     }
                 };
             }
@@ -214,7 +229,7 @@ impl Machine {
                         (x, y) => match compare(context, &self.objects, $c, x, y) {
                             Some(true) => {}
                             Some(false) => pc = usize::from($target),
-                            None => return Ok(None),
+                            None => return Ok(false),
                         },
                     }
                 };
@@ -224,7 +239,7 @@ impl Machine {
                     fuel -= 1;
                     if fuel == 0 {
                         fuel = STRIDE;
-                        context.check().map_err(|error| (error, unit, pc))?;
+                        context.check().map_err(|error| Box::new((error, unit, pc)))?;
                     }
                 };
             }
@@ -232,7 +247,7 @@ impl Machine {
                 ($to:expr, $shift:expr, $callee:expr, $back:expr) => {{
                     tick!();
                     if self.frames.len() >= deepest {
-                        return Err((QError::named("stack"), unit, $back));
+                        return Err(Box::new((QError::named("stack"), unit, $back)));
                     }
                     self.frames.push(Frame { unit, pc: $back as u32, to: $to, shift: $shift });
                     unit = $callee;
@@ -246,22 +261,31 @@ impl Machine {
                 ($long:expr, $x:expr) => {{
                     let long: Option<i64> = $long;
                     let Some(frame) = self.frames.pop() else {
-                        return Ok(match r!($x) {
-                            Scalar::Unset => None,
-                            result => Some(result),
-                        });
+                        return match &r!($x) {
+                            Scalar::Unset => Ok(false),
+                            result => {
+                                self.result.take(result);
+                                Ok(true)
+                            }
+                        };
                     };
                     let other = if long.is_some() { Scalar::Unset } else { r!($x) };
+                    let held_by = own!($x);
                     base -= usize::from(frame.shift);
                     unit = frame.unit;
                     pc = frame.pc as usize;
                     let to = base + usize::from(frame.to);
-                    let Some(register) = self.stack.get_mut(to) else { return Ok(None) };
+                    let Some(register) = self.stack.get_mut(to) else { return Ok(false) };
                     match (long, other) {
                         (Some(long), _) => *register = Scalar::Long(long),
-                        (None, Scalar::Unset) => return Ok(None),
+                        (None, Scalar::Unset) => return Ok(false),
                         (None, other) => {
-                            share(&mut self.owners, other, u32::try_from(to + 1).unwrap_or(0));
+                            if let Scalar::Object(place) = other
+                                && let Some(owner) = self.owners.get_mut(place as usize)
+                            {
+                                // What the function alone held is now held by whoever called it.
+                                *owner = if *owner == held_by { u32::try_from(to + 1).unwrap_or(0) } else { 0 };
+                            }
                             *register = other;
                         }
                     }
@@ -269,18 +293,18 @@ impl Machine {
                 }};
             }
             loop {
-                let Some(step) = steps.get(pc) else { return Ok(None) };
+                let Some(step) = steps.get(pc) else { return Ok(false) };
                 pc += 1;
                 match *step {
                     Step::Constant { to, index } => put!(to, program.constants.get(usize::from(index))),
                     Step::Global { to, index } => put!(to, self.globals.get(usize::from(index))),
                     Step::Copy { to, x } => match &r!(x) {
-                        Scalar::Unset => return Ok(None),
+                        Scalar::Unset => return Ok(false),
                         Scalar::Long(long) => r!(to) = Scalar::Long(*long),
                         Scalar::Float(float) => r!(to) = Scalar::Float(*float),
                         value => {
                             let value = *value;
-                            share(&mut self.owners, value, 0);
+                            share(&mut self.owners, value);
                             r!(to) = value;
                         }
                     },
@@ -313,20 +337,20 @@ impl Machine {
                         Some(place) if amend(context, &mut self.objects, place, r!(y), r!(value), op) => {
                             r!(x) = Scalar::Object(place as u32);
                         }
-                        _ => return Ok(None),
+                        _ => return Ok(false),
                     },
                     Step::Append { x, y } => match owned(&mut self.objects, &mut self.owners, r!(x), own!(x)) {
                         Some(place) if append(context, &mut self.objects, place, r!(y)) => {
                             r!(x) = Scalar::Object(place as u32);
                         }
-                        _ => return Ok(None),
+                        _ => return Ok(false),
                     },
                     Step::Item { to, x, y } => match quick_item(&self.objects, &r!(x), &r!(y)) {
                         Some(result) => r!(to).take(&result),
                         None => keep!(to, item(context, &self.objects, r!(x), r!(y))),
                     },
                     Step::GlobalItem { to, index, y } => {
-                        let Some(global) = self.globals.get(usize::from(index)).copied() else { return Ok(None) };
+                        let Some(global) = self.globals.get(usize::from(index)).copied() else { return Ok(false) };
                         match quick_item(&self.objects, &global, &r!(y)) {
                             Some(result) => r!(to).take(&result),
                             None => keep!(to, item(context, &self.objects, global, r!(y))),
@@ -340,7 +364,7 @@ impl Machine {
                     Step::Unless { x, target } => match truth(&r!(x)) {
                         Some(true) => {}
                         Some(false) => pc = usize::from(target),
-                        None => return Ok(None),
+                        None => return Ok(false),
                     },
                     Step::UnlessEqual { x, y, target } => unless!(r!(x), r!(y), Comparison::Equal, target),
                     Step::UnlessUnequal { x, y, target } => unless!(r!(x), r!(y), Comparison::Unequal, target),
@@ -366,7 +390,7 @@ impl Machine {
                     }
                     Step::Times { x } => match r!(x).value(&[]).and_then(|times| times.as_long()) {
                         Some(times) => r!(x) = Scalar::Long(times),
-                        None => return Ok(None),
+                        None => return Ok(false),
                     },
                     Step::Countdown { x, target } => match &r!(x) {
                         Scalar::Long(left) if *left > 0 => r!(x) = Scalar::Long(left - 1),
@@ -384,6 +408,32 @@ impl Machine {
                     Step::Return { x } => {
                         give!(if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None }, x)
                     }
+                    Step::ReturnConstant { index } => {
+                        // Below all that could be read again.
+                        put!(0u8, program.constants.get(usize::from(index)));
+                        give!(if let Scalar::Long(long) = &r!(0u8) { Some(*long) } else { None }, 0u8)
+                    }
+                    Step::ReturnIfLess { x, result, target, y } => {
+                        let pc_now = pc;
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Less, target);
+                        if pc == pc_now {
+                            give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
+                        }
+                    }
+                    Step::ReturnIfAtMost { x, result, target, y } => {
+                        let pc_now = pc;
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtMost, target);
+                        if pc == pc_now {
+                            give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
+                        }
+                    }
+                    Step::ReturnIfEqual { x, result, target, y } => {
+                        let pc_now = pc;
+                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Equal, target);
+                        if pc == pc_now {
+                            give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
+                        }
+                    }
                     Step::ReturnSum { x, y } => match (&r!(x), &r!(y)) {
                         (Scalar::Long(a), Scalar::Long(b)) => {
                             let sum = a.plus(*b);
@@ -395,7 +445,7 @@ impl Machine {
                             give!(if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None }, x)
                         }
                     },
-                    Step::Leave => return Ok(None),
+                    Step::Leave => return Ok(false),
                 }
             }
         }

@@ -198,6 +198,28 @@ pub(super) enum Step {
         x: u8,
         y: u8,
     },
+    ReturnConstant {
+        index: u16,
+    },
+    /// A condition on a constant whose fulfilment has a register as the result.
+    ReturnIfLess {
+        x: u8,
+        result: u8,
+        target: u16,
+        y: i16,
+    },
+    ReturnIfAtMost {
+        x: u8,
+        result: u8,
+        target: u16,
+        y: i16,
+    },
+    ReturnIfEqual {
+        x: u8,
+        result: u8,
+        target: u16,
+        y: i16,
+    },
     /// An item of a global.
     GlobalItem {
         to: u8,
