@@ -192,6 +192,8 @@ fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QErr
             Items::List(_) => iterate::map(context, i, |c, item| from_table(c, t, &item)),
             other => Ok(Value::table(t.rows(&rows(other).ok_or(QError::named("type"))?))),
         },
+        Value::Dict(_) => iterate::map(context, i, |c, item| from_table(c, t, &item)),
+        Value::Null => Ok(Value::table(t.clone())),
         atom => Ok(t.row(row(atom).ok_or(QError::named("type"))?)),
     }
 }

@@ -371,6 +371,10 @@ pub(super) fn iterator(_: &mut Context, iterator: crate::table::function::Iterat
 
 /// `x each y` and its relatives, as functions of two arguments.
 pub(super) fn derive(context: &mut Context, iterator: crate::table::function::Iterator, f: Value, x: Value) -> Result {
+    // `each` gives what the function gives of every item, a projection where that waits for more.
+    if iterator == crate::table::function::Iterator::Each && matches!(f, Value::Func(_)) {
+        return super::iterate::each(context, &f, vec![x]);
+    }
     let derived = Value::func(Function::Derived { iterator, function: f });
     context.call1(&derived, x)
 }

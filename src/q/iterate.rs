@@ -19,12 +19,26 @@ pub(super) fn apply(
 ) -> Result<Value, QError> {
     match iterator {
         Iterator::Each if is_index_case(f) => case(context, f, &arguments),
+        // `f'[x]` of a function of two waits for the other list.
+        Iterator::Each
+            if matches!(f, Value::Func(_))
+                && arguments.len() == 1
+                && valence(f) > 1
+                && !super::apply::is_variadic(f) =>
+        {
+            let function = Value::func(Function::Derived { iterator, function: f.clone() });
+            Ok(super::apply::project(function, arguments.into_iter().map(Some).collect()))
+        }
         Iterator::Each => each(context, f, arguments),
         // Text or a byte in place of a function: what `sv` and `vs` are made of.
         Iterator::EachLeft | Iterator::EachRight if arguments.len() == 1 && !matches!(f, Value::Func(_)) => {
             let y = arguments.pop().ok_or(QError::named("rank"))?;
             let split = iterator == Iterator::EachLeft;
             if split { super::strings::vs(context, f.clone(), y) } else { super::strings::sv(context, f.clone(), y) }
+        }
+        Iterator::EachLeft | Iterator::EachRight if arguments.len() == 1 => {
+            let function = Value::func(Function::Derived { iterator, function: f.clone() });
+            Ok(super::apply::project(function, arguments.into_iter().map(Some).collect()))
         }
         Iterator::EachLeft | Iterator::EachRight => {
             let [x, y] = <[Value; 2]>::try_from(arguments).map_err(|_| QError::named("rank"))?;

@@ -215,6 +215,10 @@ fn searched_rows(context: &mut Context, t: &Table, y: &Value, search: Search) ->
     let (Some(last), Some((last_name, names))) = (t.columns.last(), t.names.split_last()) else {
         return Err(type_error());
     };
+    if names.is_empty() {
+        let sought = index::column(wanted, *last_name)?;
+        return Ok(Value::longs(search(&last.clone().into(), &sought.clone().into())?));
+    }
     let before = |t: &Table| -> std::result::Result<Table, QError> {
         let columns = names.iter().map(|n| index::column(t, *n).cloned());
         Ok(Table::new(names.to_vec(), columns.collect::<std::result::Result<_, _>>()?))

@@ -99,6 +99,8 @@ pub(super) fn raze(context: &mut Context, x: Value) -> Result {
             })
         }
         Value::Dict(d) => raze(context, d.values.clone()),
+        // Rows joined are one row, in which the last has its say.
+        Value::Table(t) if t.count() > 0 => Ok(t.row(t.count() - 1)),
         atom if atom.is_scalar() => Ok(x.enlist()),
         _ => Ok(x),
     }
