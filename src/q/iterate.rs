@@ -329,6 +329,9 @@ fn fold_many(context: &mut Context, f: &Value, arguments: Vec<Value>, scan: bool
 }
 
 /// Until the result repeats itself or is the start again.
+/// Items beyond which the clock costs nothing beside them.
+const LARGE: usize = 1000;
+
 fn converge(context: &mut Context, f: &Value, start: Value, scan: bool) -> Result<Value, QError> {
     let mut out = vec![start.clone()];
     let mut last = start.clone();
@@ -336,6 +339,10 @@ fn converge(context: &mut Context, f: &Value, start: Value, scan: bool) -> Resul
     loop {
         context.enter()?;
         let next = many.either(context, [last.clone()])?;
+        // What grows takes longer and longer: the usual look at the clock, every so many steps, may never come.
+        if next.count() > LARGE {
+            context.check()?;
+        }
         if same(&next, &last)? || same(&next, &start)? {
             many.finish(context);
             return Ok(if scan { Value::collapse(out) } else { last });

@@ -17,12 +17,15 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Whether lambdas over atoms are run by the machine. Without it every expression is walked: the same, more slowly.
     pub machine: bool,
+    /// Rows that are taken in at once before what they give is merged with the rest, where not as many as is fast. Results
+    /// are the same for any number.
+    pub section_rows: Option<usize>,
 }
 
 impl Default for Limits {
     /// No deadline; 2 GiB; the machine.
     fn default() -> Limits {
-        Limits { deadline: None, memory_bytes: 2 << 30, machine: true }
+        Limits { deadline: None, memory_bytes: 2 << 30, machine: true, section_rows: None }
     }
 }
 

@@ -7,6 +7,11 @@ use super::threads;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+/// What the limits say, else `usual`.
+fn size_of_section(allowance: &Allowance, usual: usize) -> usize {
+    allowance.limits().section_rows.unwrap_or(usual).max(1)
+}
+
 /// The results of `work` for each section of the rows, in order.
 ///
 /// # Errors
@@ -17,7 +22,7 @@ pub(super) fn map<R: Send>(
     section_rows: usize,
     work: impl Fn(Range<usize>) -> Result<R, QError> + Sync,
 ) -> Result<Vec<R>, QError> {
-    let size = section_rows.max(1);
+    let size = size_of_section(allowance, section_rows);
     threads::run(
         allowance,
         rows.div_ceil(size),
@@ -40,7 +45,7 @@ pub(super) fn merged<S: Send>(
     section: impl Fn(Range<usize>) -> Result<S, QError> + Sync,
     merge: impl Fn(&mut S, S),
 ) -> Result<S, QError> {
-    let size = section_rows.max(1);
+    let size = size_of_section(allowance, section_rows);
     if allowance.threads() < 2 || rows <= size {
         // One after the other needs but two states at a time.
         let mut all = section(0..size.min(rows))?;
@@ -66,7 +71,7 @@ pub(super) fn fill<T: Send>(
     section_rows: usize,
     work: impl Fn(usize, &mut [T]) -> Result<(), QError> + Sync,
 ) -> Result<(), QError> {
-    let (rows, size) = (out.len(), section_rows.max(1));
+    let (rows, size) = (out.len(), size_of_section(allowance, section_rows));
     // Each section is one thread's, so that no lock is ever waited for.
     let parts: Vec<Mutex<&mut [T]>> = out.chunks_mut(size).map(Mutex::new).collect();
     map(allowance, rows, size, |range| match parts.get(range.start / size) {

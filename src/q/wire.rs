@@ -113,6 +113,8 @@ fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> 
         }
         // Keys without values: a keyed table all of whose columns are keys. Readers refuse it.
         Value::Dict(d) if d.keys.count() != d.values.count() => return Err(QError::named("length")),
+        // Names of columns and the place where they lie.
+        Value::Dict(d) if d.values.is_scalar() => return Err(QError::named("type")),
         Value::Dict(d) => {
             if d.sorted {
                 out.sorted_dict_head();

@@ -3,7 +3,7 @@
 use elastick::q::session::Session;
 use elastick::q::{Console, Limits, eval_text, from_view, one_line, show, to_wire};
 use elastick::table::function::Function;
-use elastick::table::{Items, Sym, Value, Vector, symbol};
+use elastick::table::{Attr, Items, Sym, Value, Vector, symbol};
 use std::collections::HashMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -149,8 +149,10 @@ fn bytes_of(value: &Value) -> Option<Vec<u8>> {
 fn plain(value: &Value) -> bool {
     match value {
         Value::Enum(..) | Value::Link(..) | Value::Func(_) => false,
-        Value::Vector(Vector { items, .. }) => match items {
+        Value::Vector(Vector { items, attr }) => match items {
             Items::Enum(..) | Items::Link(..) => false,
+            // Attributes of general lists stay behind.
+            Items::List(_) if *attr != Attr::None => false,
             Items::List(all) => all.iter().all(plain),
             _ => true,
         },

@@ -1,0 +1,242 @@
+//! Primitives over vectors against the obvious way of doing the same: all integer and temporal types, floats, nulls and
+//! infinities, nothing and one item, vectors that are parts of longer ones.
+
+use elastick::q::session::Session;
+use elastick::q::{Host, Limits, eval_text, one_line};
+use elastick::table::{Items, Sym, Value, symbol};
+use proptest::prelude::*;
+
+const NULL: i64 = i64::MIN;
+const INFINITY: i64 = i64::MAX;
+/// Shorts, ints, longs, and everything temporal that is whole.
+const WHOLE: [i8; 10] = [5, 6, 7, 12, 13, 14, 16, 17, 18, 19];
+
+fn name(text: &str) -> Sym {
+    symbol::intern(text.as_bytes()).expect("a symbol")
+}
+
+/// The items as a part of a longer vector, at an odd place.
+fn part(items: Items) -> Value {
+    let count = items.len();
+    let rows: Vec<i64> = std::iter::once(-1).chain(0..count as i64).chain([-1, -1]).collect();
+    Value::from(items.gather(&rows).cut(1, count + 1))
+}
+
+fn whole(number: i8, longs: &[i64]) -> Value {
+    part(Items::from_longs(number, longs.to_vec()))
+}
+
+fn longs(items: &[i64]) -> Value {
+    whole(7, items)
+}
+
+fn q(text: &str, x: Value, y: Value) -> String {
+    // Sections of two rows: what is merged is tried on short vectors too.
+    let limits = Limits { section_rows: Some(2), ..Limits::default() };
+    let mut session = Session::new();
+    session.assign(name("x"), x).expect("a global");
+    session.assign(name("y"), y).expect("a global");
+    match eval_text(&mut session, text.as_bytes(), &limits) {
+        Ok(value) => shown(&value),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The type and the items; attributes are left out.
+fn shown(value: &Value) -> String {
+    let plain = match value {
+        Value::Vector(v) => Value::from(v.items.clone()),
+        other => other.clone(),
+    };
+    format!("{} {}", value.type_number(), String::from_utf8_lossy(&one_line(&plain)))
+}
+
+/// Small numbers that repeat, nulls, infinities.
+fn item() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => -9i64..9, 1 => Just(NULL), 1 => Just(INFINITY), 1 => Just(-INFINITY)]
+}
+
+/// Small numbers and nulls.
+fn finite() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => -9i64..9, 2 => Just(NULL)]
+}
+
+fn vector<S: Strategy<Value = i64>>(item: S) -> impl Strategy<Value = Vec<i64>> {
+    prop::collection::vec(item, 0..24)
+}
+
+fn float_of(x: i64) -> f64 {
+    if x == NULL { f64::NAN } else { x as f64 / 4.0 }
+}
+
+fn order(x: &[i64]) -> Vec<i64> {
+    let mut rows: Vec<i64> = (0..x.len() as i64).collect();
+    rows.sort_by_key(|row| x[*row as usize]);
+    rows
+}
+
+fn distinct(x: &[i64]) -> Vec<i64> {
+    let mut out: Vec<i64> = Vec::new();
+    x.iter().for_each(|i| {
+        if !out.contains(i) {
+            out.push(*i)
+        }
+    });
+    out
+}
+
+fn find(x: &[i64], y: i64) -> i64 {
+    x.iter().position(|i| *i == y).unwrap_or(x.len()) as i64
+}
+
+/// Windows of the last `n` items at each item.
+fn windows(x: &[i64], n: usize) -> Vec<&[i64]> {
+    (0..x.len()).map(|i| &x[(i + 1).saturating_sub(n)..=i]).collect()
+}
+
+fn known(x: &[i64]) -> Vec<i64> {
+    x.iter().copied().filter(|i| *i != NULL).collect()
+}
+
+fn mean(x: &[i64]) -> f64 {
+    let known = known(x);
+    known.iter().sum::<i64>() as f64 / known.len() as f64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_goes_by_order(x in vector(item())) {
+        let rows = order(&x);
+        let sorted: Vec<i64> = rows.iter().map(|r| x[*r as usize]).collect();
+        let rank: Vec<i64> = (0..x.len() as i64).map(|i| find(&rows, i)).collect();
+        for t in WHOLE {
+            prop_assert_eq!(q("iasc x", whole(t, &x), Value::Null), shown(&longs(&rows)), "type {}", t);
+            prop_assert_eq!(q("asc x", whole(t, &x), Value::Null), shown(&whole(t, &sorted)), "type {}", t);
+            prop_assert_eq!(q("rank x", whole(t, &x), Value::Null), shown(&longs(&rank)), "type {}", t);
+            prop_assert_eq!(q("x idesc x", whole(t, &x), Value::Null),
+                shown(&whole(t, &sorted.iter().rev().copied().collect::<Vec<_>>())), "type {}", t);
+        }
+    }
+
+    #[test]
+    fn what_goes_by_equality(x in vector(item()), y in vector(item())) {
+        let at: Vec<i64> = y.iter().map(|i| find(&x, *i)).collect();
+        let inside: Vec<u8> = y.iter().map(|i| u8::from(x.contains(i))).collect();
+        let differ: Vec<u8> = (0..x.len()).map(|i| u8::from(i == 0 || x[i] != x[i - 1])).collect();
+        let first: Vec<i64> = distinct(&x);
+        let sizes: Vec<i64> = first.iter().map(|f| x.iter().filter(|i| *i == f).count() as i64).collect();
+        for t in WHOLE {
+            let (a, b) = (|| whole(t, &x), || whole(t, &y));
+            prop_assert_eq!(q("x?y", a(), b()), shown(&longs(&at)), "type {}", t);
+            prop_assert_eq!(q("y in x", a(), b()), shown(&Value::bools(inside.clone())), "type {}", t);
+            prop_assert_eq!(q("differ x", a(), b()), shown(&Value::bools(differ.clone())), "type {}", t);
+            prop_assert_eq!(q("distinct x", a(), b()), shown(&whole(t, &first)), "type {}", t);
+            prop_assert_eq!(q("`long$count each value group x", a(), b()), shown(&longs(&sizes)), "type {}", t);
+            prop_assert_eq!(q("key group x", a(), b()), shown(&whole(t, &first)), "type {}", t);
+            let except: Vec<i64> = x.iter().copied().filter(|i| !y.contains(i)).collect();
+            let inter: Vec<i64> = x.iter().copied().filter(|i| y.contains(i)).collect();
+            prop_assert_eq!(q("x except y", a(), b()), shown(&whole(t, &except)), "type {}", t);
+            prop_assert_eq!(q("x inter y", a(), b()), shown(&whole(t, &inter)), "type {}", t);
+            let both: Vec<i64> = x.iter().chain(&y).copied().collect();
+            prop_assert_eq!(q("x union y", a(), b()), shown(&whole(t, &distinct(&both))), "type {}", t);
+        }
+    }
+
+    #[test]
+    fn what_searches_sorted_items(x in vector(item()), y in vector(item()), low in -9i64..9, high in -9i64..9) {
+        let mut x = x;
+        x.sort_unstable();
+        let bin: Vec<i64> = y.iter().map(|i| x.iter().filter(|x| *x <= i).count() as i64 - 1).collect();
+        let binr: Vec<i64> = y.iter().map(|i| x.iter().filter(|x| *x < i).count() as i64).collect();
+        let within: Vec<u8> = y.iter().map(|i| u8::from(*i >= low && *i <= high)).collect();
+        for t in WHOLE {
+            prop_assert_eq!(q("x bin y", whole(t, &x), whole(t, &y)), shown(&longs(&bin)), "type {}", t);
+            prop_assert_eq!(q("x binr y", whole(t, &x), whole(t, &y)), shown(&longs(&binr)), "type {}", t);
+            prop_assert_eq!(q("y within x", whole(t, &[low, high]), whole(t, &y)), shown(&Value::bools(within.clone())));
+        }
+    }
+
+    #[test]
+    fn what_moves_items(x in vector(item()), n in -30i64..30) {
+        let count = x.len() as i64;
+        let at = |i: i64| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(NULL);
+        let shift = |n: i64| (0..count).map(|i| at(i - n)).collect::<Vec<i64>>();
+        let mut filled = x.clone();
+        (1..x.len()).for_each(|i| if filled[i] == NULL { filled[i] = filled[i - 1] });
+        let turned: Vec<i64> = (0..count).map(|i| at((i + n).rem_euclid(count))).collect();
+        for t in WHOLE {
+            let x = || whole(t, &x);
+            prop_assert_eq!(q("prev x", x(), Value::Null), shown(&whole(t, &shift(1))), "type {}", t);
+            prop_assert_eq!(q("next x", x(), Value::Null), shown(&whole(t, &shift(-1))), "type {}", t);
+            prop_assert_eq!(q("y xprev x", x(), Value::Long(n)), shown(&whole(t, &shift(n))), "type {}", t);
+            prop_assert_eq!(q("fills x", x(), Value::Null), shown(&whole(t, &filled)), "type {}", t);
+            prop_assert_eq!(q("y rotate x", x(), Value::Long(n)), shown(&whole(t, &turned)), "type {}", t);
+            prop_assert_eq!(q("reverse reverse x", x(), Value::Null), shown(&x()), "type {}", t);
+        }
+    }
+
+    #[test]
+    fn what_sums_longs(x in vector(finite()), n in 1usize..6) {
+        let zero = |i: &i64| if *i == NULL { 0 } else { *i };
+        let sums: Vec<i64> = (1..=x.len()).map(|end| x[..end].iter().map(zero).sum()).collect();
+        let moving: Vec<i64> = windows(&x, n).iter().map(|w| w.iter().map(zero).sum()).collect();
+        let counts: Vec<i64> = windows(&x, n).iter().map(|w| known(w).len() as i64).collect();
+        let means: Vec<f64> = windows(&x, n).iter().map(|w| mean(w)).collect();
+        let width = Value::Long(n as i64);
+        prop_assert_eq!(q("sums x", longs(&x), Value::Null), shown(&longs(&sums)));
+        prop_assert_eq!(q("y msum x", longs(&x), width.clone()), shown(&longs(&moving)));
+        prop_assert_eq!(q("`long$y mcount x", longs(&x), width.clone()), shown(&longs(&counts)));
+        prop_assert_eq!(q("y mavg x", longs(&x), width), shown(&Value::floats(means)));
+        prop_assert_eq!(q("sum x", longs(&x), Value::Null), shown(&Value::Long(known(&x).iter().sum())));
+        prop_assert_eq!(q("avg x", longs(&x), Value::Null), shown(&Value::Float(mean(&x))));
+        prop_assert_eq!(q("count x", longs(&x), Value::Null), shown(&Value::Long(x.len() as i64)));
+    }
+
+    #[test]
+    fn what_takes_extremes(x in vector(-9i64..9), n in 1usize..6) {
+        let most: Vec<i64> = windows(&x, n).iter().map(|w| w.iter().copied().max().unwrap_or(NULL)).collect();
+        let least: Vec<i64> = windows(&x, n).iter().map(|w| w.iter().copied().min().unwrap_or(NULL)).collect();
+        let rising: Vec<i64> = windows(&x, x.len()).iter().map(|w| w.iter().copied().max().unwrap_or(NULL)).collect();
+        let falling: Vec<i64> = windows(&x, x.len()).iter().map(|w| w.iter().copied().min().unwrap_or(NULL)).collect();
+        let width = || Value::Long(n as i64);
+        for t in [6, 7] {
+            prop_assert_eq!(q("y mmax x", whole(t, &x), width()), shown(&whole(t, &most)), "type {}", t);
+            prop_assert_eq!(q("y mmin x", whole(t, &x), width()), shown(&whole(t, &least)), "type {}", t);
+            prop_assert_eq!(q("maxs x", whole(t, &x), width()), shown(&whole(t, &rising)), "type {}", t);
+            prop_assert_eq!(q("mins x", whole(t, &x), width()), shown(&whole(t, &falling)), "type {}", t);
+        }
+    }
+
+    #[test]
+    fn what_aggregates_by_group(x in vector(finite()), keys in prop::collection::vec(0i64..4, 24)) {
+        let keys = &keys[..x.len()];
+        let mut names = distinct(keys);
+        names.sort_unstable();
+        let of = |k: i64| -> Vec<i64> { x.iter().zip(keys).filter(|(_, own)| **own == k).map(|(x, _)| *x).collect() };
+        let all: Vec<Vec<i64>> = names.iter().map(|k| of(*k)).collect();
+        let each = |f: &dyn Fn(&Vec<i64>) -> i64| shown(&longs(&all.iter().map(f).collect::<Vec<i64>>()));
+        let by = |what: &str| q(&format!("exec r from select r:{what} v by k from ([]k:y;v:x)"), longs(&x), longs(keys));
+        prop_assert_eq!(by("sum"), each(&|g| known(g).iter().sum()));
+        prop_assert_eq!(by("max"), each(&|g| known(g).into_iter().max().unwrap_or(-INFINITY)));
+        prop_assert_eq!(by("min"), each(&|g| known(g).into_iter().min().unwrap_or(INFINITY)));
+        prop_assert_eq!(by("count"), each(&|g| g.len() as i64));
+        prop_assert_eq!(by("first"), each(&|g| g[0]));
+        prop_assert_eq!(by("last"), each(&|g| g[g.len() - 1]));
+        let means = Value::floats(all.iter().map(|g| mean(g)).collect());
+        prop_assert_eq!(by("avg"), shown(&means));
+    }
+
+    #[test]
+    fn what_floats_give(x in vector(finite()), y in vector(finite())) {
+        let floats = |x: &[i64]| part(Items::Float(x.iter().map(|i| float_of(*i)).collect()));
+        let rows = order(&x);
+        let at: Vec<i64> = y.iter().map(|i| find(&x, *i)).collect();
+        prop_assert_eq!(q("iasc x", floats(&x), Value::Null), shown(&longs(&rows)));
+        prop_assert_eq!(q("distinct x", floats(&x), Value::Null), shown(&floats(&distinct(&x))));
+        prop_assert_eq!(q("x?y", floats(&x), floats(&y)), shown(&longs(&at)));
+        let total = known(&x).iter().fold(0.0, |total, i| total + float_of(*i));
+        prop_assert_eq!(q("sum x", floats(&x), Value::Null), shown(&Value::Float(total)));
+    }
+}
