@@ -1,5 +1,6 @@
 //! Errors as q signals them.
 
+use crate::table::{Sym, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -21,7 +22,14 @@ struct Way {
     places: Vec<Place>,
     /// The position in the text that is running, until that text is known.
     at: Option<u32>,
+    /// The locals of the lambda that is running, where the host debugs.
+    locals: Locals,
+    /// Those of the places.
+    frames: Vec<Locals>,
 }
+
+/// Names and values of a lambda's locals.
+pub type Locals = Vec<(Sym, Value)>;
 
 /// A text that was running when an error was signalled, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +96,53 @@ impl QError {
                 at: at.saturating_sub(start),
                 origin: None,
             });
+            way.frames.push(std::mem::take(&mut way.locals));
         }
         self
+    }
+
+    /// The error with the locals of the lambda that it is about to leave.
+    pub(super) fn keep(mut self, locals: Locals) -> QError {
+        if let Some(way) = self.way.as_mut().filter(|way| way.at.is_some()) {
+            way.locals = locals;
+        }
+        self
+    }
+
+    /// The locals of a text on the way, innermost first, where they were kept.
+    pub fn locals(&self, level: usize) -> &[(Sym, Value)] {
+        self.way.as_ref().and_then(|way| way.frames.get(level)).map_or(&[], |locals| &locals[..])
+    }
+
+    /// Another error in the place of this one, which leaves the innermost text.
+    pub fn instead(mut self, name: &[u8]) -> QError {
+        self.name = Cow::Owned(name.to_vec());
+        self.detail.clear();
+        if let Some(way) = self.way.as_mut().filter(|way| !way.places.is_empty()) {
+            way.places.remove(0);
+            way.frames.drain(..way.frames.len().min(1));
+        }
+        self
+    }
+
+    /// The text at a level of the way, 0 the innermost, with its depth and a caret.
+    pub fn shown_at(&self, level: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(place) = self.trace().get(level) {
+            place.write(self.trace().len().saturating_sub(level + 1), &mut out);
+        }
+        out
+    }
+
+    /// The whole way, the text at a level marked: `.Q.bt`.
+    pub fn backtrace(&self, level: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (i, place) in self.trace().iter().enumerate() {
+            let depth = self.trace().len().saturating_sub(i + 1);
+            let mark = if i == level { ">>" } else { "  " };
+            place.write_after(&format!("{mark}[{depth}]  "), &mut out);
+        }
+        out
     }
 
     /// The texts that it came through, innermost first.
@@ -121,6 +174,7 @@ impl QError {
             && way.places.len() < QError::TRACE_MOST
         {
             way.places.push(Place { name: Vec::new(), text: command, at: 0, origin: None });
+            way.frames.push(Vec::new());
         }
         self.place(0)
     }

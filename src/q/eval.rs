@@ -57,6 +57,10 @@ impl Context<'_> {
         self.scopes = scopes;
         match result {
             Ok(value) | Err(Flow::Return(value)) => Ok(value),
+            Err(Flow::Error(error)) if self.host.debugs() => {
+                let known = |(name, value): (&Sym, Option<Value>)| Some((*name, value?));
+                Err(error.keep(code.locals.iter().zip(frame.locals).filter_map(known).collect()))
+            }
             Err(Flow::Error(error)) => Err(error),
         }
     }

@@ -142,6 +142,11 @@ pub trait Host {
         false
     }
 
+    /// Whether errors keep what a person looks at afterwards: the locals of the lambdas that they left.
+    fn debugs(&self) -> bool {
+        false
+    }
+
     /// Whether clients may not assign: `\_`.
     fn blocks_writes(&self) -> bool {
         false

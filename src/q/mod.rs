@@ -108,6 +108,26 @@ pub fn eval_line(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<(V
     Ok((value, shown))
 }
 
+/// As [`eval_line`], with the locals of a lambda that an error has left as names.
+///
+/// # Errors
+/// As [`eval_text`].
+pub fn eval_among(
+    host: &mut dyn Host,
+    text: &[u8],
+    locals: &[(Sym, Value)],
+    limits: &Limits,
+) -> Result<(Value, bool), QError> {
+    let mut context = Context::new(host, limits);
+    let (names, values) = locals.iter().cloned().unzip();
+    let run = |context: &mut Context| {
+        let program = parse::program_among(text, context.host.namespace(), names)?;
+        context.text = text.to_vec();
+        Ok((context.run(&program.code, values)?, !program.silent))
+    };
+    run(&mut context).map_err(|error: QError| error.leave(b"", text, 0))
+}
+
 /// Evaluates what a message holds: text; a name; or a list of a function (a name, text, a lambda, …) and its arguments,
 /// which are taken as they are.
 ///

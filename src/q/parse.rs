@@ -53,6 +53,11 @@ pub struct Program {
 
 /// Parses statements as they are typed, with names resolved in `namespace` (null for the root).
 pub fn program(text: &[u8], namespace: Sym) -> Result<Program, QError> {
+    program_among(text, namespace, Vec::new())
+}
+
+/// As [`program`], where some names are locals.
+pub fn program_among(text: &[u8], namespace: Sym, locals: Vec<Sym>) -> Result<Program, QError> {
     let mut parser = Parser::new(text, namespace)?;
     let mut body = match parser.view()? {
         Some(view) => vec![view],
@@ -67,7 +72,7 @@ pub fn program(text: &[u8], namespace: Sym) -> Result<Program, QError> {
         Some(Kind::If(_) | Kind::While(_) | Kind::Do(_)) => true,
         _ => false,
     };
-    let code = resolve::program(&mut body, namespace)?;
+    let code = resolve::program(&mut body, namespace, locals)?;
     Ok(Program { code, silent })
 }
 

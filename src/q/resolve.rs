@@ -67,13 +67,13 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     Ok(Code { parameters, locals: scope.locals, start: 0, body: body.to_vec() })
 }
 
-/// A text's code: every name is a global.
-pub(super) fn program(body: &mut [Node], namespace: Sym) -> Result<Code, QError> {
-    let mut scope = Scope { locals: Vec::new(), namespace, in_query: 0 };
+/// A text's code: every name is a global, but for those of `locals`.
+pub(super) fn program(body: &mut [Node], namespace: Sym, locals: Vec<Sym>) -> Result<Code, QError> {
+    let mut scope = Scope { locals, namespace, in_query: 0 };
     for node in body.iter_mut() {
         scope.resolve(node)?;
     }
-    Ok(Code { parameters: Vec::new(), locals: Vec::new(), start: 0, body: body.to_vec() })
+    Ok(Code { parameters: Vec::new(), locals: scope.locals, start: 0, body: body.to_vec() })
 }
 
 /// The children of a node, for walks that only look.

@@ -63,6 +63,7 @@ pub struct Session {
     output: Option<Box<dyn Output>>,
     door: Option<Box<dyn Door>>,
     reaches_files: bool,
+    debugs: bool,
     start: Start,
     settings: HashMap<Setting, i64>,
     origins: HashMap<Sym, Origin>,
@@ -121,6 +122,26 @@ impl Session {
     /// How it shows values.
     pub fn console_now(&self) -> Console {
         self.console
+    }
+
+    /// Whether errors keep the locals of what they left.
+    pub fn set_debugs(&mut self, on: bool) {
+        self.debugs = on;
+    }
+
+    /// Evaluates a line among the locals of a lambda that an error has left, and prints what it gives.
+    ///
+    /// # Errors
+    /// The line's, which is not printed.
+    pub fn line_among(&mut self, line: &[u8], locals: &[(Sym, Value)]) -> Result<(), QError> {
+        let limits = self.limits();
+        match super::eval_among(self, line, locals, &limits)? {
+            (value, true) => {
+                let shown = show(&value, &self.console);
+                self.print(&shown)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The code that `exit` was called with.
@@ -332,6 +353,10 @@ impl Host for Session {
 
     fn is_quiet(&self) -> bool {
         self.start.quiet
+    }
+
+    fn debugs(&self) -> bool {
+        self.debugs
     }
 
     fn blocks_writes(&self) -> bool {

@@ -97,6 +97,23 @@ class AtATerminal(unittest.TestCase):
         q.wait_for("`tick\n")
         self.answer(q, "1+1", "2")
 
+    def test_an_error_in_a_function_is_looked_at(self):
+        q = self.session()
+        q.type("g:{a:x*2;a+y}\r")
+        q.wait_for("q)")
+        q.type('{g[x;2#y]}[3;"hello"]\r')
+        q.wait_for("  [2]  g:{a:x*2;a+y}\n")
+        q.wait_for("q))")
+        self.answer(q, "a*4", "24")
+        q.type("`\r")
+        q.wait_for("  [1]  {g[x;2#y]}\n")
+        self.answer(q, "y", '"hello"')
+        q.type("'other\r")
+        q.wait_for("'other\n")
+        q.type("\\\r")
+        q.wait_for("\nq)")
+        self.answer(q, "1+1", "2")
+
     def test_exit_codes(self):
         for line, code in (("exit 3", 3), ("\\\\", 0), (".z.exit:{0N!`code,x};exit 4", 4)):
             q = self.session()

@@ -1,6 +1,7 @@
 //! A session of this process: what is typed, what the timer says, what other processes send, one after another.
 
 use super::clients::{Port, Tell};
+use super::debug::{Meant, Suspended};
 use super::input::{Keyboard, Prompt, Typed};
 use super::options::Started;
 use super::output::Screen;
@@ -27,6 +28,9 @@ pub enum Event {
     Happened(Happened),
 }
 
+/// Errors that are looked at within one another.
+const SUSPENDED_MOST: usize = 20;
+
 /// The session and what surrounds it.
 struct Console {
     session: Session,
@@ -40,6 +44,8 @@ struct Console {
     window: Option<[usize; 2]>,
     /// Ctrl-C was pressed on an empty line.
     interrupted: bool,
+    /// Errors that are looked at, the newest last.
+    suspended: Vec<Suspended>,
     /// Who has connected, by handle.
     clients: HashMap<i32, Caller>,
     trusts_clients: bool,
@@ -76,6 +82,7 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
         tick: None,
         window: None,
         interrupted: false,
+        suspended: Vec::new(),
         clients: HashMap::new(),
         trusts_clients: started.trusts_clients,
         asks,
@@ -159,7 +166,8 @@ impl Console {
             return Prompt::default();
         }
         let space = String::from_utf8_lossy(symbol::text(self.session.namespace())).into_owned();
-        Prompt { text: format!("q{space})"), names: self.session.completions() }
+        let suspended = ")".repeat(self.suspended.len());
+        Prompt { text: format!("q{space}){suspended}"), names: self.session.completions() }
     }
 
     /// The window's size is the console's, unless that was set by hand.
@@ -211,8 +219,31 @@ impl Console {
         if text.is_empty() || text.starts_with(b"/") {
             return true;
         }
+        let looks = self.terminal || self.session.setting(Setting::ErrorTrap) == 1;
+        self.session.set_debugs(looks);
+        let mut locals = None;
+        if let Some(newest) = self.suspended.last_mut() {
+            match newest.meant(text) {
+                Meant::Shown(shown) => self.screen.write(&shown),
+                Meant::Left => drop(self.suspended.pop()),
+                Meant::Expression => locals = Some(newest.locals().to_vec()),
+            }
+            if locals.is_none() {
+                return true;
+            }
+        }
         let session = &mut self.session;
-        let result = signals::evaluating(|| session.line(text));
+        let result = signals::evaluating(|| match locals {
+            Some(locals) if !text.starts_with(b"\\") => session.line_among(text, &locals),
+            _ => session.line(text),
+        });
+        if looks
+            && let Err(error) = &result
+            && self.suspended.len() < SUSPENDED_MOST
+            && let Some(suspended) = Suspended::of(error)
+        {
+            self.suspended.push(suspended);
+        }
         self.failed(result)
     }
 

@@ -1,6 +1,7 @@
 //! `elastick q`: a q console, of this process or of a remote one.
 
 mod clients;
+mod debug;
 mod editor;
 mod input;
 mod local;
@@ -23,7 +24,9 @@ With FILE: it is loaded first, ARGUMENTS are .z.x. With an address: what is type
 Options of the language, anywhere behind `q`:
   -b        clients may not assign            -q        neither banner nor prompts
   -c R C    rows and columns shown            -C R C    the same for HTTP
-  -e 0|1|2  errors in clients' requests       -g 0|1    how memory goes back
+  -e 1      an error in a function is looked at, as it is at a terminal: q)) reads its locals, ` and . go up and down,
+            & and .Q.bt[] say where, 'name signals, \\ leaves. What failed is over: :value does not go on with it
+  -g 0|1    how memory goes back
   -o N      hours ahead of UTC                -p PORT   listen for kdb+ clients (0W: any free port)
   -P N      digits of floats, 0 for all
   -s N      threads for peach                 -S N      seed of the random numbers
