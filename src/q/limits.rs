@@ -156,3 +156,6 @@ impl Allowance {
         team.held_bytes.fetch_add(untold, Ordering::Relaxed).saturating_add(untold)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,7 @@ impl Matrix {
         context.reserve_items(self.rows.saturating_mul(other.columns), 8)?;
         let mut out = Matrix::zero(self.rows, other.columns);
         for r in 0..self.rows {
-            context.tick()?;
+            context.check()?;
             let Some(sums) = out.items.get_mut(r * other.columns..(r + 1) * other.columns) else { continue };
             for (k, factor) in self.row(r).iter().enumerate() {
                 for (sum, item) in sums.iter_mut().zip(other.row(k)) {
@@ -78,7 +78,7 @@ impl Matrix {
             (0..n).map(|r| (0..n).map(|c| if r == c { 1.0 } else { 0.0 }).collect()).collect();
         let at = |m: &[Vec<f64>], r: usize, c: usize| m.get(r).and_then(|r| r.get(c)).copied().unwrap_or(0.0);
         for pivot in 0..n {
-            context.tick()?;
+            context.check()?;
             let best = (pivot..n).max_by(|a, b| at(&left, *a, pivot).abs().total_cmp(&at(&left, *b, pivot).abs()));
             let best = best.unwrap_or(pivot);
             left.swap(pivot, best);

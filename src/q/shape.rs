@@ -431,7 +431,7 @@ pub(super) fn where_(context: &mut Context, x: Value) -> Result {
     }
 }
 
-pub(super) fn flip(_: &mut Context, x: Value) -> Result {
+pub(super) fn flip(context: &mut Context, x: Value) -> Result {
     match &x {
         Value::Table(t) => {
             let columns = t.columns.iter().map(|c| c.clone().into()).collect();
@@ -447,7 +447,15 @@ pub(super) fn flip(_: &mut Context, x: Value) -> Result {
             crate::table::Function::OnDisk { columns, place } => Ok(Value::symbols_to(columns, *place)),
             _ => Err(QError::named("rank")),
         },
-        Value::Vector(_) => flip_list(x),
+        Value::Vector(_) => {
+            let widest = x
+                .items()
+                .iter()
+                .find(|row| !row.is_scalar())
+                .map_or((0, 0), |row| (row.count(), if row.as_text().is_some() { 1 } else { 8 }));
+            context.reserve_items(x.count().saturating_mul(widest.0), widest.1)?;
+            flip_list(x)
+        }
         _ => Err(QError::named("rank")),
     }
 }

@@ -123,10 +123,19 @@ fn fits_here(pieces: &[Piece], subject: &[u8]) -> bool {
     pieces.len() <= subject.len() && pieces.iter().zip(subject).all(|(p, c)| fits(p, *c))
 }
 
-fn occurrences(subject: &[u8], pieces: &[Piece]) -> Vec<usize> {
+/// Bytes compared between two looks at the clock.
+const COMPARED: usize = 1 << 16;
+
+fn occurrences(context: &Context, subject: &[u8], pieces: &[Piece]) -> std::result::Result<Vec<usize>, QError> {
     let mut out = Vec::new();
     let mut at = 0;
+    let mut compared = 0usize;
     while at < subject.len() && !pieces.is_empty() {
+        compared += pieces.len();
+        if compared > COMPARED {
+            context.check()?;
+            compared = 0;
+        }
         if fits_here(pieces, subject.get(at..).unwrap_or_default()) {
             out.push(at);
             at += pieces.len();
@@ -134,17 +143,17 @@ fn occurrences(subject: &[u8], pieces: &[Piece]) -> Vec<usize> {
             at += 1;
         }
     }
-    out
+    Ok(out)
 }
 
 /// `x ss y`: where the pattern stands.
-pub(super) fn ss(_: &mut Context, x: Value, y: Value) -> Result {
+pub(super) fn ss(context: &mut Context, x: Value, y: Value) -> Result {
     let (subject, wanted) = (x.as_text().ok_or_else(type_error)?, y.as_text().ok_or_else(type_error)?);
     let pieces = pattern(wanted);
     if pieces.is_empty() || pieces.iter().any(|p| matches!(p, Piece::Many)) {
         return Err(QError::named("length"));
     }
-    Ok(Value::longs(occurrences(subject, &pieces).into_iter().map(|p| p as i64).collect()))
+    Ok(Value::longs(occurrences(context, subject, &pieces)?.into_iter().map(|p| p as i64).collect()))
 }
 
 /// `ssr[x;y;z]`: what fits `y` replaced by `z`, text or a function of what fits.
@@ -159,8 +168,8 @@ pub(super) fn ssr(context: &mut Context, mut arguments: Vec<Value>) -> Result {
     let pieces = pattern(y.as_text().ok_or_else(type_error)?);
     let mut out = Vec::with_capacity(subject.len());
     let mut from = 0;
-    for at in occurrences(subject, &pieces) {
-        context.tick()?;
+    for at in occurrences(context, subject, &pieces)? {
+        context.check()?;
         out.extend_from_slice(subject.get(from..at).unwrap_or_default());
         from = at + pieces.len();
         let found = subject.get(at..from).unwrap_or_default();
@@ -392,6 +401,9 @@ pub(super) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ if x.as_text().is_some() && matches!(y, Value::Vector(_)) => {
             let by = x.as_text().unwrap_or_default();
+            let parts =
+                y.items().iter().map(|part| part.count().saturating_add(by.len())).fold(0, usize::saturating_add);
+            context.reserve(parts)?;
             let mut out = Vec::new();
             for (i, part) in y.items().iter().enumerate() {
                 if i > 0 {
