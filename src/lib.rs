@@ -4,6 +4,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod defect;
 pub mod feed;
 pub mod fleet;
 #[allow(unsafe_code)]
@@ -16,6 +17,7 @@ pub mod net;
 pub mod q;
 pub mod queue;
 pub mod rdb;
+pub mod sim;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod table;

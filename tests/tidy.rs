@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["net"],
     &["fleet"],
     &["tick", "rdb", "feed"],
-    &["monitor"],
+    &["monitor", "sim"],
     &["cli"],
 ];
 

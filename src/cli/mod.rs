@@ -9,6 +9,7 @@ mod log;
 pub mod progress;
 mod q;
 pub mod rdb;
+mod sim;
 mod startup;
 mod tick;
 
@@ -34,6 +35,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Log, command: log::command, run: log::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
     Subcommand { program: Program::Rdb, command: rdb::command, run: rdb::run },
+    Subcommand { program: Program::Sim, command: sim::command, run: sim::run },
     Subcommand { program: Program::Tick, command: tick::command, run: tick::run },
 ];
 

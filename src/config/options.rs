@@ -19,6 +19,7 @@ pub enum Program {
     Log,
     Q,
     Demo,
+    Sim,
 }
 
 impl Program {
@@ -32,11 +33,20 @@ impl Program {
             Program::Log => "log",
             Program::Q => "q",
             Program::Demo => "demo",
+            Program::Sim => "sim",
         }
     }
 
-    pub const ALL: [Program; 7] =
-        [Program::Tick, Program::Rdb, Program::Feed, Program::Fleet, Program::Log, Program::Q, Program::Demo];
+    pub const ALL: [Program; 8] = [
+        Program::Tick,
+        Program::Rdb,
+        Program::Feed,
+        Program::Fleet,
+        Program::Log,
+        Program::Q,
+        Program::Demo,
+        Program::Sim,
+    ];
 }
 
 /// What the command line, the environment and a file need to know of an option.

@@ -10,6 +10,7 @@ use super::group::GroupSync;
 use super::scan::Mark;
 use super::writer::Waker;
 use crate::config::Durability;
+use crate::defect::{Defect, is_planted};
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -175,6 +176,7 @@ impl Appender {
     pub fn acknowledged_tip(&self) -> u64 {
         match self.durability {
             Durability::None | Durability::Os => self.tip_index,
+            Durability::Group(_) if is_planted(Defect::AckBeforeDurable) => self.tip_index,
             Durability::Group(_) | Durability::Each => self.durable_tip(),
         }
     }
@@ -223,6 +225,10 @@ impl Appender {
 
     fn sync_now(&mut self, index: u64) -> Result<(), LogError> {
         match self.file.sync() {
+            Err(_) if is_planted(Defect::SyncErrorIgnored) => {
+                self.durable_index = index;
+                Ok(())
+            }
             Ok(()) => {
                 self.durable_index = index;
                 Ok(())

@@ -8,6 +8,7 @@
 use super::disk;
 use super::file::{self, LogFile};
 use super::writer::Waker;
+use crate::defect::{Defect, is_planted};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -206,6 +207,7 @@ fn commit(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, 
     let done = put(shared, file, bytes, offset_bytes, target).and_then(|()| file.sync());
     match done {
         Ok(()) => shared.durable_index.store(target, Ordering::Release),
+        Err(_) if is_planted(Defect::SyncErrorIgnored) => shared.durable_index.store(target, Ordering::Release),
         Err(error) => {
             // Set once: nothing is written after it.
             let _ = shared.failure.set(error);

@@ -94,6 +94,8 @@ pub(super) struct How {
     pub last_epoch: u64,
     /// The operating system may have lost what the writer before gave it.
     pub suspicious: bool,
+    /// The writer before ended without a word, and this machine has run on since.
+    pub unclean: bool,
 }
 
 pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
@@ -243,6 +245,13 @@ fn walk(
     };
     if report.cut.is_some() {
         file.truncate(end.offset_bytes).map_err(LogError::io(path, "cut off the torn end"))?;
+    }
+    if how.unclean {
+        // If a sync of the writer before failed, the system may have what it did not write for written: it is to be written again.
+        let recent = trust.entries.saturating_sub(CHECKED_BLOCKS);
+        let begin =
+            side.and_then(|side| side.entry(recent)).filter(|_| trust.entries > 0).map_or(FIRST, |entry| entry.begin());
+        repair::write_again(&*file, path, begin.offset_bytes..end.offset_bytes)?;
     }
     // What a writer before us left in the page cache counts as durable from here on.
     file.sync().map_err(LogError::io(path, "sync"))?;

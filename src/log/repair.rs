@@ -109,6 +109,24 @@ pub fn cut_tail(path: &Path, offset_bytes: u64) -> Result<(), LogError> {
     file.truncate(offset_bytes).and_then(|()| file.sync()).map_err(LogError::io(path, "cut off the torn end"))
 }
 
+/// Writes a part of the log to where it stands, so that the next sync has to bring it to the disk.
+pub fn write_again(file: &dyn LogFile, path: &Path, range: Range<u64>) -> Result<(), LogError> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end.saturating_sub(at)).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        let chunk = buffer.get_mut(..most).unwrap_or_default();
+        let read = super::file::read_full(file, chunk, at).map_err(LogError::io(path, "read"))?;
+        if read == 0 {
+            break;
+        }
+        let chunk = chunk.get(..read).unwrap_or_default();
+        super::file::write_all(file, chunk, at).map_err(LogError::io(path, "write again"))?;
+        at = at.saturating_add(read as u64);
+    }
+    Ok(())
+}
+
 /// Copies a part of the log to a new file.
 pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path) -> Result<(), LogError> {
     let new = disk::open(out, disk::Open::Create).map_err(LogError::io(out, "create"))?;

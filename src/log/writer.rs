@@ -71,6 +71,7 @@ impl LogWriter {
             epoch: lock.epoch(),
             last_epoch: last.as_ref().map_or(0, |holder| holder.epoch),
             suspicious: last.as_ref().is_some_and(|holder| !holder.clean && !lock.same_boot(holder)),
+            unclean: last.as_ref().is_some_and(|holder| !holder.clean && lock.same_boot(holder)),
         };
         let (path, appender, side, builder, report) = open_day(&options, date, &how)?;
         let fence = if lock.is_on_nfs() {
@@ -143,6 +144,7 @@ impl LogWriter {
             epoch,
             last_epoch: epoch,
             suspicious: false,
+            unclean: false,
         };
         let (path, appender, side, builder, report) = open_day(&self.options, date, &how)?;
         (self.date, self.path, self.appender, self.side, self.builder) = (date, path, appender, side, builder);

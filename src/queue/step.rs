@@ -5,6 +5,7 @@ use super::ids::{Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave;
 use super::table::{Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
+use crate::defect::{Defect, is_planted};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,6 +128,8 @@ impl Queue {
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
         let label = sub.label();
         sub.handle = None;
+        let was_rolled = sub.state == State::Rolled;
+        let queue = sub.queue.clone();
         match sub.kind() {
             Kind::Native => {
                 sub.resume_by_ns = Some(now_ns.saturating_add(grace_ns));
@@ -136,6 +139,15 @@ impl Queue {
                 let id = sub.id;
                 self.give_up(id, out);
             }
+        }
+        if is_planted(Defect::RolledDisconnectPromotes)
+            && was_rolled
+            && let Some(next) = self.subscribers.iter_mut().find(|s| s.is_waiting_here(&queue))
+            && let Some(handle) = next.handle
+        {
+            next.state = State::Live;
+            let first = self.lines.get(&queue).map(|line| line.open).unwrap_or_default();
+            out.push(Action::MakeLive { handle, first, tip: self.tip });
         }
     }
 
@@ -219,7 +231,9 @@ impl Queue {
                 } else {
                     sub.state = State::Live;
                     out.push(Action::Note(format!("{} is live in {queue} from {}", sub.label(), line.open)));
-                    out.push(Action::MakeLive { handle, first: line.open, tip });
+                    let late = u64::from(is_planted(Defect::SuccessorStartsLate) && line.open.0 > 0 && line.open < tip);
+                    let first = UpdateIndex(line.open.0.saturating_add(late));
+                    out.push(Action::MakeLive { handle, first, tip });
                 }
             }
         }

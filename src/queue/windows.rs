@@ -3,6 +3,7 @@
 use super::event::{Action, Refusal};
 use super::ids::{Date, Handle, UpdateIndex, Window};
 use super::table::{Held, Kind, Lost, Progress, Queue, State, SubscriberId};
+use crate::defect::{Defect, is_planted};
 
 impl Queue {
     pub(super) fn roll(&mut self, handle: Handle, next: UpdateIndex, date: Date, now_ns: i64, out: &mut Vec<Action>) {
@@ -74,8 +75,10 @@ impl Queue {
                 let (label, sub_leaves) = (sub.label(), sub.leaving.is_some());
                 out.push(Action::StopFeed { handle });
                 out.push(Action::Note(format!("{label} rolled as {date} ended; it takes no part in the new day")));
-                if sub_leaves {
-                    out.push(Action::Left { handle });
+                // The day's end waited in its feed, which is stopped: it is told here.
+                match sub_leaves {
+                    true => out.push(Action::Left { handle }),
+                    false => out.push(Action::EndOfDay { handle, date }),
                 }
                 self.release(id);
                 self.remove(id);
@@ -141,7 +144,7 @@ impl Queue {
     pub(super) fn release(&mut self, id: SubscriberId) {
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.id == id) else { return };
         let line = self.lines.entry(sub.queue.clone()).or_default();
-        for held in sub.held.drain(..) {
+        for held in sub.held.drain(..).filter(|_| !is_planted(Defect::LostWindowForgotten)) {
             line.add_lost(Lost { window: held.window, rejections: held.rejections });
         }
         if let State::Rebuilding { window, rejections } = sub.state {

@@ -1,5 +1,6 @@
 //! The queue's journal as a file beside the log.
 
+use crate::defect::{Defect, is_planted};
 use crate::log::{LogFile, disk, write_all};
 use crate::queue::journal::{self, Record};
 use crate::queue::{Date, Params, Queue};
@@ -26,7 +27,7 @@ impl JournalFile {
         file.try_lock()?;
         let bytes = whole(&*file)?;
         let read = journal::read(&bytes).and_then(|found| {
-            let queue = if found.records.is_empty() {
+            let queue = if found.records.is_empty() || is_planted(Defect::StateLostAtRestart) {
                 Queue::new(params.clone(), date)
             } else {
                 Queue::restore(params.clone(), date, &found.records)?

@@ -19,6 +19,7 @@ use super::shared::{Ending, MemoryState, Shared, ShownWindow, State};
 use super::update::{self, Update};
 use crate::config::options::Protocol;
 use crate::config::units::Scale;
+use crate::defect::{Defect, is_planted};
 use crate::lease::Fence;
 use crate::net::client::{Client, ClientError};
 use crate::sys::clock;
@@ -450,6 +451,7 @@ impl Ingest {
 
     /// Tells the policy, and does what it says.
     fn step(&mut self, event: Event) {
+        let was_live = self.policy.phase() == Phase::Live;
         let mut todo: std::collections::VecDeque<Action> = self.policy.step(event, self.now_ns()).into();
         while let Some(action) = todo.pop_front() {
             match action {
@@ -458,6 +460,12 @@ impl Ingest {
                     self.ask(Ask::AtLeast(self.desired));
                 }
                 Action::Roll => self.roll(),
+                Action::Clear if is_planted(Defect::DayEndForgetsNothing) && event == Event::DayEnd => {
+                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
+                }
+                Action::Clear if is_planted(Defect::DropNotHeeded) && event == Event::Dropped => {
+                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
+                }
                 Action::Clear => {
                     if let Err(error) = self.intake.clear().and_then(|()| self.intake.set_hidden(false)) {
                         self.fault = Some(Fault::Fatal(format!("cannot clear the tables: {error}")));
@@ -476,6 +484,10 @@ impl Ingest {
                 Action::Report => self.report(),
             }
         }
+        if was_live && self.policy.phase() != Phase::Live && !is_planted(Defect::RolledNodeReplacesOthers) {
+            // Only a live node is told who has joined: what this one knows of it grows old, and who comes later is not late.
+            self.ask(Ask::Joined(Vec::new()));
+        }
     }
 
     /// The fleet's thread lives as long as this one; should it be gone, no answer comes and the policy asks again.
@@ -491,6 +503,13 @@ impl Ingest {
     }
 
     fn roll(&mut self) {
+        if is_planted(Defect::RollInReplayUndone)
+            && self.replay.is_some()
+            && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
+        {
+            let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+            return self.write(|out| messages::rolling(out, window.next, &proof, date));
+        }
         self.replay = None;
         let Some(window) = self.intake.close() else { return };
         let why = if self.policy.is_leaving() { "leaving" } else { "full" };

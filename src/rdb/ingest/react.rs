@@ -2,6 +2,7 @@
 
 use super::replay::After;
 use super::{Dialect, Fault, Ingest};
+use crate::defect::{Defect, is_planted};
 use crate::log::Proof;
 use crate::net::client::ClientError;
 use crate::rdb::capacity::Ask;
@@ -128,7 +129,8 @@ impl Ingest {
         let hidden = if rebuild.hidden { ", out of sight" } else { "" };
         log::info!("rebuilding window [{},{}){hidden}", rebuild.first, rebuild.last);
         self.step(Event::BecameRebuilding);
-        self.intake.open(rebuild.first, Some(rebuild.last));
+        let short = u64::from(is_planted(Defect::RebuildEndsEarly));
+        self.intake.open(rebuild.first, Some(rebuild.last.saturating_sub(short)));
         self.begin_replay(rebuild.log, rebuild.first, rebuild.last);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::reading::{Order, PIECES, Reading};
 use super::{Dialect, Fault, Ingest};
+use crate::defect::{Defect, is_planted};
 use crate::log::Reads;
 use crate::rdb::messages;
 use crate::rdb::update;
@@ -118,6 +119,12 @@ impl Ingest {
             Err(reason) => return self.unreadable(replay, &reason),
         };
         for (index, record) in piece.iter() {
+            if is_planted(Defect::SkipsOneAtReplay)
+                && self.intake.open_window().is_some_and(|open| open.window.first.saturating_add(1) == index)
+            {
+                self.intake.skip();
+                continue;
+            }
             match update::update(record) {
                 Some(update) => self.take(&update, Some(index))?,
                 None => {
@@ -129,7 +136,7 @@ impl Ingest {
             if self.unwatched_bytes >= self.watch_bytes {
                 self.watch_as(true);
             }
-            if !self.policy.takes_updates() {
+            if !self.policy.takes_updates() && !is_planted(Defect::RollInReplayUndone) {
                 return Ok(());
             }
         }

@@ -130,6 +130,11 @@ impl Ingest {
         Ok(())
     }
 
+    /// What is to be done while there is no connection.
+    pub fn idle(&mut self) {
+        self.watch();
+    }
+
     /// The bytes that are to be sent.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)

@@ -17,6 +17,7 @@ mod tests;
 use super::core::batch::Batch;
 use super::core::schema::Tables;
 use super::lane::{LaneKey, LaneSpec};
+use crate::defect::{Defect, is_planted};
 use behind::{Behind, Mark};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -196,10 +197,10 @@ impl<K: Copy + Ord> Feed<K> {
                 let fits = outboxes.waiting_bytes(*member).saturating_add(frames.len()) <= limit;
                 if fits {
                     outboxes.send(*member, frames.clone());
-                } else {
+                } else if !is_planted(Defect::SlowSubscriberLosesUpdates) {
                     slow.push(*member);
                 }
-                fits
+                fits || is_planted(Defect::SlowSubscriberLosesUpdates)
             });
         }
         for subscriber in slow {
@@ -363,7 +364,7 @@ impl<K: Copy + Ord> Feed<K> {
         let behind = self.subscribers.get_mut(&subscriber).and_then(|found| found.behind.as_mut());
         let Some(behind) = behind.filter(|behind| behind.reading == Some(serial)) else { return false };
         behind.reading = None;
-        behind.next.index = reached;
+        behind.next.index = reached.saturating_add(u64::from(is_planted(Defect::RejoinsOneLate) && reached < self.tip));
         outboxes.send(subscriber, messages);
         true
     }

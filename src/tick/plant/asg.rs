@@ -4,6 +4,7 @@ use super::Plant;
 use super::arguments::{index_argument, proof_argument, symbols};
 use super::queue::{Member, compresses, handle};
 use super::subscribe::over_limit;
+use crate::defect::{Defect, is_planted};
 use crate::net::{ConnId, Links, Request};
 use crate::q::QError;
 use crate::queue::{
@@ -141,8 +142,10 @@ impl Plant {
             let index = |i: i64| u64::try_from(i).ok().map(UpdateIndex);
             Window::new(index(*first)?, index(*last)?)
         };
+        let forgets = is_planted(Defect::StateLostAtRestart);
+        let pairs = if forgets { &[] } else { pairs };
         let held: Option<Vec<Window>> = if rest.is_empty() { pairs.iter().map(window).collect() } else { None };
-        let live = dict.get(b"live").and_then(|live| live.atom::<bool>()).unwrap_or(false);
+        let live = dict.get(b"live").and_then(|live| live.atom::<bool>()).unwrap_or(false) && !forgets;
         let open = match (live, index("first"), index("next")) {
             (true, Some(first), Some(next)) => Some(OpenWindow { first, next }),
             _ => None,
@@ -171,7 +174,10 @@ impl Plant {
     /// # Errors
     /// The queue's, for one that is not live.
     pub fn asg_rolling(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
-        let next = index_argument(args, 0)?;
+        let mut next = index_argument(args, 0)?;
+        if is_planted(Defect::WindowOffByOne) {
+            next.0 = next.0.saturating_sub(1);
+        }
         let date = self.date_argument(args, 2)?;
         let own = handle(conn);
         let first = self.queue.by_handle(own).and_then(|of| match of.state {

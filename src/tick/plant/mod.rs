@@ -327,6 +327,11 @@ impl Plant {
         self.log.as_ref()
     }
 
+    /// Index of the next update.
+    pub fn tip(&self) -> u64 {
+        self.feed.tip().index
+    }
+
     /// The queues, as they are.
     pub fn queue(&self) -> &Queue {
         &self.queue

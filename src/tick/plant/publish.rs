@@ -2,6 +2,7 @@
 
 use super::{Ack, Plant};
 use crate::config::Limit;
+use crate::defect::{Defect, is_planted};
 use crate::log::{LogError, LogWriter};
 use crate::metrics;
 use crate::net::{ConnId, Links, Request, message};
@@ -96,8 +97,14 @@ impl Plant {
         if !self.batch.is_empty() {
             self.stats.turns = self.stats.turns.wrapping_add(1);
             let updates = self.batch.updates().len() as u64;
+            let early = is_planted(Defect::PublishBeforeLog).then(|| self.batch.bytes().to_vec());
+            if early.is_some() {
+                let batch = std::mem::take(&mut self.batch);
+                self.batch = self.feed.publish(batch, ctl);
+            }
+            let bytes = early.as_deref().unwrap_or(self.batch.bytes());
             let logged = match &mut self.log {
-                Some(log) => log.append(self.batch.bytes(), updates),
+                Some(log) => log.append(bytes, updates),
                 None => Ok(()),
             };
             if let Err(error) = logged {
@@ -108,6 +115,10 @@ impl Plant {
             }
             if let Some(merge) = &mut self.merge {
                 merge.add(&self.tables, &self.batch);
+            }
+            if early.is_some() {
+                self.batch = Batch::new(self.feed.tip().index);
+                return self.acknowledge(ctl);
             }
             let batch = std::mem::take(&mut self.batch);
             let (_, demoted) = self.feed.behind();

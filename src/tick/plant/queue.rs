@@ -3,6 +3,7 @@
 use super::Plant;
 use super::subscribe::over_limit;
 use crate::config::Limit;
+use crate::defect::{Defect, is_planted};
 use crate::log::{self, Proof};
 use crate::metrics;
 use crate::net::{ConnId, Links, Request, message};
@@ -92,6 +93,7 @@ impl Plant {
 
     /// Feeds a member of a queue from an update of this day on.
     pub(super) fn feed_from(&mut self, conn: ConnId, first: u64, ctl: &mut dyn Links) {
+        let first = first.saturating_sub(u64::from(is_planted(Defect::NoDedupOnResume)));
         let Some(member) = self.members.get(&conn) else { return };
         let key = self.key_of_member(member, compresses(conn, ctl));
         match self.feed.start_from(conn, key, first) {
@@ -138,7 +140,7 @@ impl Plant {
 
     pub(super) fn leave_queue(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         self.waiting_told.remove(&conn);
-        if self.members.remove(&conn).is_some() {
+        if self.members.remove(&conn).is_some() && !is_planted(Defect::DisconnectNotNoticed) {
             self.proofs.forget(handle(conn));
             self.step_queue(Event::Disconnect { handle: handle(conn) }, None, ctl);
         }
@@ -345,7 +347,7 @@ impl Plant {
         let Done { handle, date, answer } = done;
         match answer {
             Ok(Answer::Proof { window, difference }) => {
-                let ok = difference.is_none();
+                let ok = difference.is_none() || is_planted(Defect::ProofNotChecked);
                 match difference {
                     None => self.stats.verified = self.stats.verified.wrapping_add(1),
                     Some(difference) => {

@@ -1,0 +1,90 @@
+//! `elastick sim`: simulated days.
+
+use super::CliError;
+use crate::sim::{Faults, Options, Progress, run as run_seeds};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::io::{IsTerminal, Write};
+
+/// Days in a run of all faults after which every change of state must have been met.
+const DAYS_THAT_MEET_ALL: u64 = 500;
+
+pub fn command() -> Command {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u64)).default_value(default).help(help)
+    };
+    let command = Command::new("sim")
+        .about("Simulated days: the production code on virtual time, with faults, and audited")
+        .arg(number("seed", "1", "First seed; one seed is one run, always the same"))
+        .arg(number("seeds", "1", "How many seeds, one after the other"))
+        .arg(number("days", "1", "Days of each seed"))
+        .arg(number("threads", "1", "Seeds that run at the same time"))
+        .arg(
+            Arg::new("faults")
+                .long("faults")
+                .value_parser(["none", "fleet", "some", "hell"])
+                .default_value("some")
+                .help("How much goes wrong"),
+        )
+        .arg(Arg::new("trace").long("trace").action(ArgAction::SetTrue).help("Print every event on standard error"))
+        .after_help("A failure prints its seed and the command that shows it again. Every tenth seed is run twice and compared.");
+    with_defects(command)
+}
+
+#[cfg(feature = "defects")]
+fn with_defects(command: Command) -> Command {
+    let help = "Plant a defect, by its name";
+    command.arg(Arg::new("defect").long("defect").value_name("NAME").help(help))
+}
+
+#[cfg(feature = "defects")]
+fn defect(matches: &ArgMatches) -> Option<crate::defect::Defect> {
+    let name = matches.get_one::<String>("defect")?;
+    crate::defect::Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == *name)
+}
+
+#[cfg(not(feature = "defects"))]
+fn with_defects(command: Command) -> Command {
+    command
+}
+
+#[cfg(not(feature = "defects"))]
+fn defect(_: &ArgMatches) -> Option<crate::defect::Defect> {
+    None
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
+    let faults = matches.get_one::<String>("faults").and_then(|name| Faults::from_name(name)).unwrap_or(Faults::Some);
+    let options = Options {
+        seed: number("seed"),
+        seeds: number("seeds"),
+        days: number("days"),
+        faults,
+        trace: matches.get_flag("trace"),
+        threads: usize::try_from(number("threads")).unwrap_or(1),
+        defect: defect(matches),
+    };
+    // What the code under test says belongs to its trace, and nowhere else.
+    ::log::set_max_level(if options.trace { ::log::LevelFilter::Info } else { ::log::LevelFilter::Off });
+    let is_terminal = std::io::stderr().is_terminal();
+    let (report, failures) = run_seeds(&options, |progress: Progress<'_>| {
+        let (done, of, days) = (progress.done, progress.of, progress.report.days);
+        if is_terminal || done % 100 == 0 {
+            let end = if is_terminal { '\r' } else { '\n' };
+            eprint!("{done} of {of} seeds, {days} days{end}");
+        }
+    });
+    let mut out = std::io::stdout();
+    write!(out, "{report}")?;
+    out.flush()?;
+    for failure in &failures {
+        writeln!(out, "{failure}")?;
+    }
+    let long = faults == Faults::Hell && report.days >= DAYS_THAT_MEET_ALL;
+    let never = if long { report.never_met() } else { Vec::new() };
+    match (failures.is_empty(), never.is_empty()) {
+        (true, true) => Ok(()),
+        (false, _) => Err(CliError::Failed(format!("{} runs went wrong", failures.len()))),
+        (true, false) => Err(CliError::Failed(format!("never met: {}", never.join(", ")))),
+    }
+}

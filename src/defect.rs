@@ -1,0 +1,97 @@
+//! Defects that can be planted, to show that the simulator finds them. Without the feature `defects` there is none, and the
+//! compiler leaves out what asks for them.
+
+/// What can be planted: first what the paper's code does, then more of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// A replay passes over the second update of its window.
+    SkipsOneAtReplay,
+    /// A rolled node that disconnects rolls the live one.
+    RolledDisconnectPromotes,
+    /// A node that rolls while it replays goes on replaying.
+    RollInReplayUndone,
+    /// A repeated request for a node asks for one more.
+    ScalesTwiceOnRetry,
+    /// After a restart of the tickerplant nobody knows who holds what.
+    StateLostAtRestart,
+    PublishBeforeLog,
+    WindowOffByOne,
+    /// Updates that a node has already are taken again.
+    NoDedupOnResume,
+    SyncErrorIgnored,
+    AckBeforeDurable,
+    /// A proof that differs counts as right.
+    ProofNotChecked,
+    /// A subscriber that was fed from the log goes on one update late.
+    RejoinsOneLate,
+    /// Messages that do not fit the outbox are left out.
+    SlowSubscriberLosesUpdates,
+    /// A node keeps its closed windows over the day's end.
+    DayEndForgetsNothing,
+    /// What a rolled node held is not rebuilt when it is lost.
+    LostWindowForgotten,
+    /// A rebuilt window ends one update early.
+    RebuildEndsEarly,
+    /// The successor begins one update late.
+    SuccessorStartsLate,
+    /// A connection that ends is not told to the queue.
+    DisconnectNotNoticed,
+    /// A node that was told to forget everything keeps it.
+    DropNotHeeded,
+    /// A list of who has joined is used after the node has rolled.
+    RolledNodeReplacesOthers,
+}
+
+impl Defect {
+    pub const ALL: [Defect; 20] = [
+        Defect::SkipsOneAtReplay,
+        Defect::RolledDisconnectPromotes,
+        Defect::RollInReplayUndone,
+        Defect::ScalesTwiceOnRetry,
+        Defect::StateLostAtRestart,
+        Defect::PublishBeforeLog,
+        Defect::WindowOffByOne,
+        Defect::NoDedupOnResume,
+        Defect::SyncErrorIgnored,
+        Defect::AckBeforeDurable,
+        Defect::ProofNotChecked,
+        Defect::RejoinsOneLate,
+        Defect::SlowSubscriberLosesUpdates,
+        Defect::DayEndForgetsNothing,
+        Defect::LostWindowForgotten,
+        Defect::RebuildEndsEarly,
+        Defect::SuccessorStartsLate,
+        Defect::DisconnectNotNoticed,
+        Defect::DropNotHeeded,
+        Defect::RolledNodeReplacesOthers,
+    ];
+}
+
+#[cfg(feature = "defects")]
+mod planted {
+    use super::Defect;
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Defect>> = const { Cell::new(None) };
+    }
+
+    /// Plants one on this thread, or none.
+    pub fn plant(defect: Option<Defect>) {
+        PLANTED.set(defect);
+    }
+
+    pub fn is_planted(defect: Defect) -> bool {
+        PLANTED.get() == Some(defect)
+    }
+}
+
+#[cfg(feature = "defects")]
+pub use planted::{is_planted, plant};
+
+/// Whether this defect is planted: never, without the feature.
+#[cfg(not(feature = "defects"))]
+#[inline(always)]
+pub const fn is_planted(_: Defect) -> bool {
+    false
+}

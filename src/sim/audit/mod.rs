@@ -1,0 +1,262 @@
+//! The auditor: keeps its own books of what publishers were told, what the log has, and what nodes hold, and says what does not
+//! agree. It shares no code with what it judges.
+
+pub mod holdings;
+pub mod queues;
+pub mod record;
+
+use super::disk::Storage;
+use holdings::Filter;
+use record::{HEAD_BYTES, Record, Unread};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What the operator was promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Nothing: what is acknowledged may be in memory.
+    Nothing,
+    /// Survives the end of the process.
+    Process,
+    /// Survives a power cut.
+    Power,
+}
+
+/// A rule that was broken, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken(pub String);
+
+/// An update as its publisher made it.
+#[derive(Clone, Debug)]
+struct Sent {
+    table: usize,
+    syms: Vec<u8>,
+    acknowledged: bool,
+    refused: bool,
+    /// Day and place in the log.
+    logged: Option<(i32, usize)>,
+}
+
+/// A day's log, as far as it was read.
+#[derive(Clone, Debug, Default)]
+pub struct DayLog {
+    pub records: Vec<Record>,
+    path: PathBuf,
+    read_bytes: usize,
+    /// The first update that a crash took out of the log after it had been there; others may hold it still.
+    pub lost_from: Option<usize>,
+}
+
+/// The auditor's books.
+pub struct Auditor {
+    promise: Promise,
+    /// Updates are published before they are in the file: a crash may take some that nobody ever read there.
+    ahead: bool,
+    sent: BTreeMap<u64, Sent>,
+    days: BTreeMap<i32, DayLog>,
+    /// Of each publisher, the last number that was logged.
+    last_of: BTreeMap<u64, u64>,
+    pub acknowledged: u64,
+    /// Acknowledged updates that a crash was allowed to take.
+    pub allowed_losses: u64,
+    pub checked_rows: u64,
+}
+
+/// Numbers of one publisher are in one block.
+pub const PUBLISHER_BITS: u32 = 32;
+
+impl Auditor {
+    pub fn new(promise: Promise, ahead: bool) -> Auditor {
+        Auditor {
+            promise,
+            ahead,
+            sent: BTreeMap::new(),
+            days: BTreeMap::new(),
+            last_of: BTreeMap::new(),
+            acknowledged: 0,
+            allowed_losses: 0,
+            checked_rows: 0,
+        }
+    }
+
+    pub fn day(&self, date: i32) -> Option<&DayLog> {
+        self.days.get(&date)
+    }
+
+    /// A publisher sends.
+    pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>) {
+        self.sent.insert(id, Sent { table, syms, acknowledged: false, refused: false, logged: None });
+    }
+
+    /// A publisher was told that its update was accepted.
+    ///
+    /// # Errors
+    /// Where it is not as safe as was promised.
+    pub fn acknowledges(&mut self, id: u64, storage: &Storage) -> Result<(), Broken> {
+        self.acknowledged = self.acknowledged.saturating_add(1);
+        let Some(sent) = self.sent.get_mut(&id) else { return Err(Broken(format!("update {id} was never sent"))) };
+        sent.acknowledged = true;
+        match (self.promise, sent.logged) {
+            (Promise::Nothing, _) => Ok(()),
+            (_, None) => Err(Broken(format!("update {id} was acknowledged, but is in no log"))),
+            (Promise::Process, Some(_)) => Ok(()),
+            (Promise::Power, Some((date, place))) => {
+                let day = self.days.get(&date);
+                let end = day.and_then(|day| day.records.get(place)).map_or(usize::MAX, |record| record.end);
+                let safe = day.map_or(0, |day| storage.durable_bytes(&day.path));
+                if end <= safe {
+                    return Ok(());
+                }
+                Err(Broken(format!("update {id} was acknowledged, but a power cut would take it from the log")))
+            }
+        }
+    }
+
+    /// A publisher was told that its update was refused.
+    ///
+    /// A log that failed may have it all the same: its write was taken back, or it was not. Nothing is promised.
+    pub fn refuses(&mut self, id: u64) {
+        if let Some(sent) = self.sent.get_mut(&id) {
+            sent.refused = true;
+        }
+    }
+
+    /// Reads what has been added to a day's log.
+    ///
+    /// # Errors
+    /// What no publisher sent, what came twice, what came in another order.
+    pub fn follow(&mut self, storage: &Storage, path: &Path, date: i32) -> Result<(), Broken> {
+        let day = self.days.entry(date).or_insert_with(|| DayLog {
+            path: path.to_path_buf(),
+            read_bytes: HEAD_BYTES,
+            ..DayLog::default()
+        });
+        let begin = day.read_bytes;
+        let Some(bytes) = storage.read(path, begin) else { return Ok(()) };
+        let mut at = 0;
+        while at < bytes.len() {
+            let mut record = match record::read(&bytes, at) {
+                Ok(record) => record,
+                Err(Unread::Short) => break,
+                Err(Unread::Strange(what)) => return Err(Broken(format!("{}: {what} (from {begin})", path.display()))),
+            };
+            at = record.end;
+            record.end = record.end.saturating_add(begin);
+            let place = day.records.len();
+            let Some(sent) = self.sent.get_mut(&record.id) else {
+                return Err(Broken(format!("the log has update {}, which nobody sent", record.id)));
+            };
+            if let Some((before, at)) = sent.logged.replace((date, place)) {
+                let id = record.id;
+                return Err(Broken(format!(
+                    "update {id} is in the log twice: {before} at {at}, and {date} at {place}"
+                )));
+            }
+            if (sent.table, &sent.syms) != (record.table, &record.syms) {
+                return Err(Broken(format!("the log has update {} with other rows", record.id)));
+            }
+            let publisher = record.id >> PUBLISHER_BITS;
+            if self.last_of.insert(publisher, record.id).is_some_and(|before| before >= record.id) {
+                return Err(Broken(format!("update {} was logged behind a later one of its publisher", record.id)));
+            }
+            day.records.push(record);
+        }
+        day.read_bytes = begin.saturating_add(at);
+        Ok(())
+    }
+
+    /// The tickerplant has started again after a crash; `survived` is what its log was promised to survive.
+    ///
+    /// # Errors
+    /// An acknowledged update is gone that should not be.
+    pub fn restarted(&mut self, storage: &Storage, crash: Promise) -> Result<(), Broken> {
+        let dates: Vec<i32> = self.days.keys().copied().collect();
+        for date in dates.iter().rev().take(2) {
+            let Some(day) = self.days.get_mut(date) else { continue };
+            let path = day.path.clone();
+            let size = storage.read(&path, 0).map_or(0, |bytes| bytes.len());
+            let bytes = storage.read(&path, 0).unwrap_or_default();
+            // What is there still, record by record: a hole is found as well as an end.
+            let mut kept = 0;
+            let mut at = HEAD_BYTES;
+            while let Some(known) = day.records.get(kept)
+                && known.end <= size
+                && record::read(&bytes, at).is_ok_and(|found| found == *known)
+            {
+                at = known.end;
+                kept += 1;
+            }
+            let gone = day.records.split_off(kept);
+            day.read_bytes = at;
+            if !gone.is_empty() || self.ahead {
+                day.lost_from = Some(day.lost_from.map_or(kept, |before| before.min(kept)));
+            }
+            for record in gone {
+                let Some(sent) = self.sent.get_mut(&record.id) else { continue };
+                sent.logged = None;
+                if sent.acknowledged {
+                    let allowed = match self.promise {
+                        Promise::Nothing => true,
+                        Promise::Process => crash == Promise::Power,
+                        Promise::Power => false,
+                    };
+                    if !allowed {
+                        return Err(Broken(format!("update {} was acknowledged and is gone after a crash", record.id)));
+                    }
+                    sent.acknowledged = false;
+                    self.allowed_losses = self.allowed_losses.saturating_add(1);
+                }
+            }
+            self.follow(storage, &path, *date)?;
+        }
+        self.last_of.clear();
+        for record in self.days.values().flat_map(|day| &day.records) {
+            let last = self.last_of.entry(record.id >> PUBLISHER_BITS).or_insert(record.id);
+            *last = (*last).max(record.id);
+        }
+        if self.promise == Promise::Nothing {
+            // What was held back is gone.
+            for sent in self.sent.values_mut().filter(|sent| sent.logged.is_none()) {
+                if std::mem::take(&mut sent.acknowledged) {
+                    self.allowed_losses = self.allowed_losses.saturating_add(1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything has come to rest: what was acknowledged is in a log.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn at_rest(&self) -> Result<(), Broken> {
+        let missing = self.sent.iter().find(|(_, sent)| sent.acknowledged && sent.logged.is_none());
+        missing.map_or(Ok(()), |(id, _)| Err(Broken(format!("update {id} was acknowledged, but is in no log"))))
+    }
+
+    /// Which of a day's updates a subscriber gets from a window, in order.
+    pub fn expected<'a>(
+        &'a self,
+        date: i32,
+        window: std::ops::Range<usize>,
+        table: usize,
+        filter: &'a Filter,
+    ) -> Option<impl Iterator<Item = (u64, u8)> + 'a> {
+        let records = self.days.get(&date)?.records.get(window)?;
+        Some(records.iter().filter(move |record| record.table == table).flat_map(move |record| {
+            let wanted = record.syms.iter().filter(move |sym| filter.wants(record.table, **sym));
+            wanted.map(move |sym| (record.id, *sym))
+        }))
+    }
+
+    /// Days before this one need not be remembered.
+    pub fn forget_before(&mut self, date: i32) {
+        let old: Vec<i32> = self.days.range(..date).map(|(date, _)| *date).collect();
+        for date in old {
+            if let Some(day) = self.days.remove(&date) {
+                day.records.iter().for_each(|record| drop(self.sent.remove(&record.id)));
+            }
+        }
+        self.sent.retain(|_, sent| sent.logged.is_some() || sent.acknowledged);
+    }
+}

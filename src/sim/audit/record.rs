@@ -1,0 +1,142 @@
+//! Records of the log, read by hand: the auditor shares no code with what it judges.
+
+/// Bytes before the first record of a kdb+ log.
+pub const HEAD_BYTES: usize = 8;
+
+/// The tables of a simulated day.
+pub const TABLES: [&str; 2] = ["trade", "quote"];
+
+/// One update as the log has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The number that its publisher gave it; it stands in each of its rows.
+    pub id: u64,
+    /// Its place in [`TABLES`].
+    pub table: usize,
+    /// The symbol of each row, as its number.
+    pub syms: Vec<u8>,
+    /// First byte behind it in the file.
+    pub end: usize,
+}
+
+struct Bytes<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let end = self.at.checked_add(count)?;
+        let taken = self.bytes.get(self.at..end)?;
+        self.at = end;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn int(&mut self) -> Option<usize> {
+        let four: [u8; 4] = self.take(4)?.try_into().ok()?;
+        usize::try_from(i32::from_le_bytes(four)).ok()
+    }
+
+    fn long(&mut self) -> Option<i64> {
+        let eight: [u8; 8] = self.take(8)?.try_into().ok()?;
+        Some(i64::from_le_bytes(eight))
+    }
+
+    /// Text up to its NUL.
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let rest = self.bytes.get(self.at..)?;
+        let length = rest.iter().position(|byte| *byte == 0)?;
+        self.at = self.at.checked_add(length)?.checked_add(1)?;
+        rest.get(..length)
+    }
+}
+
+/// Why no record could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// The bytes end inside it.
+    Short,
+    /// It is none that this world's publishers could have sent.
+    Strange(String),
+}
+
+/// The record that begins at `at`.
+///
+/// # Errors
+/// [`Unread`].
+pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
+    let mut from = Bytes { bytes, at };
+    let strange = |what: &str| Unread::Strange(format!("{what} in the record at byte {at}"));
+    let head = from.take(6).ok_or(Unread::Short)?;
+    if head != [0, 0, 3, 0, 0, 0] {
+        return Err(strange("no list of three"));
+    }
+    let mut name = || -> Result<Vec<u8>, Unread> {
+        if from.byte().ok_or(Unread::Short)? != 245 {
+            return Err(Unread::Strange(format!("no symbol in the record at byte {at}")));
+        }
+        Ok(from.text().ok_or(Unread::Short)?.to_vec())
+    };
+    if name()? != b"upd" {
+        return Err(strange("another function than upd"));
+    }
+    let table = name()?;
+    let table = TABLES.iter().position(|known| known.as_bytes() == table).ok_or_else(|| strange("another table"))?;
+    let list = from.take(6).ok_or(Unread::Short)?;
+    if list != [0, 0, 4, 0, 0, 0] {
+        return Err(strange("no list of four columns"));
+    }
+    let column = |ty: u8, from: &mut Bytes<'_>| -> Result<usize, Unread> {
+        let found = from.byte().ok_or(Unread::Short)?;
+        from.byte().ok_or(Unread::Short)?;
+        let count = from.int().ok_or(Unread::Short)?;
+        if found == ty { Ok(count) } else { Err(Unread::Strange(format!("a column of type {found} at byte {at}"))) }
+    };
+    let rows = column(16, &mut from)?;
+    from.take(rows.saturating_mul(8)).ok_or(Unread::Short)?;
+    if column(11, &mut from)? != rows {
+        return Err(strange("columns of other lengths"));
+    }
+    let mut syms = Vec::new();
+    for _ in 0..rows {
+        let text = from.text().ok_or(Unread::Short)?;
+        let number =
+            std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix('s')).and_then(|n| n.parse().ok());
+        syms.push(number.ok_or_else(|| strange("another symbol"))?);
+    }
+    if column(7, &mut from)? != rows {
+        return Err(strange("columns of other lengths"));
+    }
+    let mut id = None;
+    for _ in 0..rows {
+        let own = from.long().ok_or(Unread::Short)?;
+        if id.replace(own).is_some_and(|before| before != own) {
+            return Err(strange("rows of two updates"));
+        }
+    }
+    if column(7, &mut from)? != rows {
+        return Err(strange("columns of other lengths"));
+    }
+    for row in 0..rows {
+        if from.long().ok_or(Unread::Short)? != i64::try_from(row).unwrap_or(-1) {
+            return Err(strange("rows in another order"));
+        }
+    }
+    let id = id.and_then(|id| u64::try_from(id).ok()).ok_or_else(|| strange("no rows"))?;
+    Ok(Record { id, table, syms, end: from.at })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_cut_short_is_told_from_one_that_is_strange() {
+        assert_eq!(read(&[0, 0, 3], 0), Err(Unread::Short));
+        assert!(matches!(read(&[0, 0, 2, 0, 0, 0, 245], 0), Err(Unread::Strange(_))));
+    }
+}

@@ -1,0 +1,309 @@
+//! Faults: which, when, and how they pass.
+
+use super::audit::Promise;
+use super::cloud::CloudFaults;
+use super::disk::{DiskFaults, TICK_HOST};
+use super::plan::Faults;
+use super::world::{Event, MS, NodeKey, SECOND, World};
+use crate::fleet::group::{Event as GroupEvent, Instance};
+
+/// A fault that is over at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Passing {
+    DiskFull,
+    FleetCalls(usize),
+    SlowLine(u64),
+    StalledLine(u64),
+    SetClock(i64),
+}
+
+impl World {
+    /// Something goes wrong, and the next thing is looked forward to.
+    pub fn chaos(&mut self) {
+        let Some(every_ns) = self.plan.faults.every_ns() else { return };
+        let pause_ns = self.between(every_ns / 10, every_ns * 2);
+        self.after(pause_ns, Event::Chaos);
+        if !self.chaotic {
+            return;
+        }
+        if self.plan.faults == Faults::Fleet {
+            return self.trouble_fleet_calls();
+        }
+        match self.rng.below(100) {
+            0..=11 => self.cut_some_line(),
+            12..=16 => self.stall_some_line(),
+            17..=19 => self.half_open_line(),
+            20..=27 => self.kill_some_node(),
+            28..=31 => self.restart_some_node(),
+            32..=39 => self.pause_some_node(),
+            40..=44 => self.kill_tick(),
+            45..=47 => self.kill_tick_in_turn(),
+            48..=51 => self.pause_tick(),
+            52..=55 => self.cut_power(),
+            56..=58 => self.fill_disk(),
+            59..=61 => self.fail_sync(),
+            62..=66 => self.interrupt_some_node(),
+            67..=68 => self.replace_some_node(),
+            69..=73 => self.trouble_fleet_calls(),
+            74..=76 => self.launch_one_too_many(),
+            77..=79 => self.jump_clock(),
+            80..=87 => {
+                self.report.fault("surge of the feed");
+                self.surge_until_ns = self.now_ns.saturating_add(self.rng.from(SECOND, 8 * SECOND));
+            }
+            88..=91 => {
+                self.report.fault("slow network");
+                self.slow_net_until_ns = self.now_ns.saturating_add(self.rng.from(500 * MS, 5 * SECOND));
+            }
+            92..=96 => self.slow_some_client(),
+            _ => self.stop_tick_in_order(),
+        }
+    }
+
+    fn some_line(&mut self) -> Option<u64> {
+        let open: Vec<u64> = self.lines.iter().filter(|(_, line)| !line.cut).map(|(number, _)| *number).collect();
+        self.rng.pick(&open).copied()
+    }
+
+    fn some_node(&mut self) -> Option<NodeKey> {
+        let up: Vec<NodeKey> = self.nodes.keys().copied().collect();
+        self.rng.pick(&up).copied()
+    }
+
+    fn cut_some_line(&mut self) {
+        let Some(line) = self.some_line() else { return };
+        self.report.fault("connection cut");
+        let (server_ns, client_ns) = (self.between(MS, 300 * MS), self.between(MS, 300 * MS));
+        self.cut(line, Some(server_ns), Some(client_ns));
+    }
+
+    /// One end learns at once, the other after the time of silence that production allows.
+    fn half_open_line(&mut self) {
+        let Some(line) = self.some_line() else { return };
+        self.report.fault("connection half open");
+        let (soon_ns, late_ns) = (self.between(MS, 100 * MS), self.between(5 * SECOND, 20 * SECOND));
+        let server_first = self.rng.percent(50);
+        let (server_ns, client_ns) = if server_first { (soon_ns, late_ns) } else { (late_ns, soon_ns) };
+        self.cut(line, Some(server_ns), Some(client_ns));
+    }
+
+    fn stall_some_line(&mut self) {
+        let Some(number) = self.some_line() else { return };
+        self.report.fault("nothing passes one way");
+        let for_ns = self.between(200 * MS, 8 * SECOND);
+        let up = self.rng.percent(50);
+        let until_ns = self.now_ns.saturating_add(for_ns);
+        if let Some(line) = self.lines.get_mut(&number) {
+            let slot = if up { &mut line.up_stalled_until_ns } else { &mut line.down_stalled_until_ns };
+            *slot = until_ns;
+        }
+        if self.rng.percent(30) {
+            self.after(for_ns.saturating_sub(MS), Event::Over(Passing::StalledLine(number)));
+        }
+    }
+
+    fn slow_some_client(&mut self) {
+        let Some(number) = self.some_line() else { return };
+        self.report.fault("slow reader");
+        let slow_bytes = self.rng.from(1, 40);
+        if let Some(line) = self.lines.get_mut(&number) {
+            line.slow_bytes = Some(slow_bytes);
+        }
+        let ns = self.between(2 * SECOND, 10 * SECOND);
+        self.after(ns, Event::Over(Passing::SlowLine(number)));
+    }
+
+    fn kill_some_node(&mut self) {
+        if let Some(key) = self.some_node() {
+            self.report.fault("node killed");
+            self.node_dies(key, "node killed");
+        }
+    }
+
+    fn restart_some_node(&mut self) {
+        if let Some(key) = self.some_node() {
+            self.report.fault("node restarted in its place");
+            self.node_restarts(key);
+        }
+    }
+
+    fn pause_some_node(&mut self) {
+        let Some(key) = self.some_node() else { return };
+        self.report.fault("node paused");
+        let until_ns = self.now_ns.saturating_add(self.rng.from(200 * MS, 8 * SECOND));
+        if let Some(node) = self.nodes.get_mut(&key) {
+            node.paused_until_ns = node.paused_until_ns.max(until_ns);
+        }
+    }
+
+    fn interrupt_some_node(&mut self) {
+        let Some(key) = self.some_node() else { return };
+        self.report.fault("spot interruption");
+        let ns = self.between(2 * SECOND, 30 * SECOND);
+        if let Some(cloud) = self.clouds.get(key.group) {
+            cloud.lock().interrupt(Instance(key.instance), self.now_ns.saturating_add(ns));
+        }
+        self.after(ns, Event::ServerGoes(key));
+    }
+
+    fn replace_some_node(&mut self) {
+        let Some(key) = self.some_node() else { return };
+        self.report.fault("node found unhealthy by the fleet");
+        if let Some(cloud) = self.clouds.get(key.group) {
+            cloud.lock().tell(GroupEvent::Replace(Instance(key.instance)));
+        }
+        self.obey(key.group);
+    }
+
+    fn trouble_fleet_calls(&mut self) {
+        let group = usize::try_from(self.rng.below(self.clouds.len() as u64)).unwrap_or(0);
+        self.report.fault("fleet calls throttled or unanswered");
+        let faults = CloudFaults { busy_percent: self.rng.below(60), unsure_percent: self.rng.below(60) };
+        if let Some(cloud) = self.clouds.get(group) {
+            cloud.lock().faults = faults;
+        }
+        let ns = self.between(SECOND, 15 * SECOND);
+        self.after(ns, Event::Over(Passing::FleetCalls(group)));
+    }
+
+    fn launch_one_too_many(&mut self) {
+        let group = usize::try_from(self.rng.below(self.clouds.len() as u64)).unwrap_or(0);
+        self.report.fault("two launched instead of one");
+        if let Some(cloud) = self.clouds.get(group) {
+            let mut cloud = cloud.lock();
+            let desired = cloud.group.desired().saturating_add(1);
+            cloud.tell(GroupEvent::AtLeast(desired));
+        }
+        self.obey(group);
+    }
+
+    fn kill_tick(&mut self) {
+        if self.tick.is_none() {
+            return;
+        }
+        self.report.fault("tickerplant killed");
+        self.tick_dies(false, Promise::Process);
+        let ns = self.between(200 * MS, 5 * SECOND);
+        self.after(ns, Event::TickStarts);
+    }
+
+    fn kill_tick_in_turn(&mut self) {
+        let Some(tick) = self.tick.as_mut() else { return };
+        tick.dies_in_turn = true;
+        let ns = self.between(2 * SECOND, 6 * SECOND);
+        self.after(ns, Event::TickStarts);
+    }
+
+    fn stop_tick_in_order(&mut self) {
+        if self.tick.is_none() {
+            return;
+        }
+        self.report.fault("tickerplant ended in order");
+        self.with_tick(|tick| tick.service.plant.stop("the tickerplant was asked to end", &mut tick.links));
+        self.after_tick();
+        if self.tick.is_some() {
+            self.tick_dies(false, Promise::Process);
+        }
+        let ns = self.between(200 * MS, 3 * SECOND);
+        self.after(ns, Event::TickStarts);
+    }
+
+    fn pause_tick(&mut self) {
+        if self.tick.is_none() {
+            return;
+        }
+        self.report.fault("tickerplant paused");
+        self.tick_paused_until_ns = self.now_ns.saturating_add(self.rng.from(200 * MS, 6 * SECOND));
+    }
+
+    /// The tickerplant's host loses its power, and what runs on it with it.
+    fn cut_power(&mut self) {
+        self.report.fault("power cut");
+        self.tick_dies(true, Promise::Power);
+        let beside: Vec<NodeKey> =
+            self.nodes.values().filter(|node| node.host == TICK_HOST).map(|node| node.key).collect();
+        for key in beside {
+            self.node_restarts(key);
+        }
+        self.storage.power_cut();
+        self.crash = Some(Promise::Power);
+        let ns = self.between(SECOND, 8 * SECOND);
+        self.after(ns, Event::TickStarts);
+    }
+
+    fn fill_disk(&mut self) {
+        self.report.fault("disk full");
+        self.storage.set_faults(DiskFaults { full: true, ..self.storage.faults() });
+        let ns = self.between(300 * MS, 5 * SECOND);
+        self.after(ns, Event::Over(Passing::DiskFull));
+    }
+
+    fn fail_sync(&mut self) {
+        self.report.fault("sync that fails");
+        self.storage.set_faults(DiskFaults { fail_sync: true, ..self.storage.faults() });
+    }
+
+    fn jump_clock(&mut self) {
+        self.report.fault("clock that jumps");
+        let by_ns = self.between(0, 60 * SECOND).cast_signed().saturating_sub((30 * SECOND).cast_signed());
+        self.wall_ns = self.wall_ns.saturating_add(i128::from(by_ns));
+        let ns = self.between(SECOND, 10 * SECOND);
+        self.after(ns, Event::Over(Passing::SetClock(by_ns)));
+        self.after_tick();
+    }
+
+    /// A fault is over.
+    pub fn passes(&mut self, passing: Passing) {
+        match passing {
+            Passing::DiskFull => {
+                self.storage.set_faults(DiskFaults { full: false, ..self.storage.faults() });
+                self.restart_failed_tick();
+            }
+            Passing::FleetCalls(group) => {
+                if let Some(cloud) = self.clouds.get(group) {
+                    cloud.lock().faults = CloudFaults::default();
+                }
+            }
+            Passing::SlowLine(number) => {
+                if let Some(line) = self.lines.get_mut(&number) {
+                    line.slow_bytes = None;
+                }
+            }
+            Passing::StalledLine(number) => {
+                let (server_ns, client_ns) = (self.between(MS, 100 * MS), self.between(MS, 100 * MS));
+                self.cut(number, Some(server_ns), Some(client_ns));
+            }
+            Passing::SetClock(by_ns) => {
+                self.wall_ns = self.wall_ns.saturating_sub(i128::from(by_ns));
+                self.after_tick();
+            }
+        }
+    }
+
+    /// The operator starts a tickerplant anew that takes no updates any more.
+    pub fn restart_failed_tick(&mut self) {
+        if self.tick.as_ref().is_some_and(|tick| tick.service.plant.failure().is_some()) {
+            self.report.met("tickerplant that had failed is started anew");
+            self.tick_dies(false, Promise::Process);
+            self.after(200 * MS, Event::TickStarts);
+        }
+    }
+
+    /// From here on nothing goes wrong, and what had gone wrong is put right.
+    pub fn heal(&mut self) {
+        self.chaotic = false;
+        self.storage.set_faults(DiskFaults::default());
+        for cloud in &self.clouds {
+            cloud.lock().faults = CloudFaults::default();
+        }
+        for line in self.lines.values_mut() {
+            line.slow_bytes = None;
+        }
+        if let Some(tick) = self.tick.as_mut() {
+            tick.dies_in_turn = false;
+        }
+        self.surge_until_ns = 0;
+        self.slow_net_until_ns = 0;
+        self.restart_failed_tick();
+    }
+}

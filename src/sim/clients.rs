@@ -1,0 +1,382 @@
+//! Publishers, who note what they are told, and watchers: plain subscribers, who check that updates come in the log's order
+//! without a gap or a duplicate.
+
+use super::audit::holdings::Filter;
+use super::audit::record::TABLES;
+use super::audit::{Broken, PUBLISHER_BITS};
+use super::tick::plain;
+use super::world::{Client, Event, MS, SECOND, World};
+use crate::net::message;
+use bytes::Bytes;
+use proto::{Endian, FrameReader, Limits, MessageKind, View};
+use std::collections::VecDeque;
+
+/// A feed of the simulated market.
+pub struct Publisher {
+    number: u64,
+    next: u64,
+    pub line: Option<u64>,
+    open: bool,
+    frames: FrameReader,
+    /// What answers are due, in order: an update's own, or one that confirms all before.
+    waiting: VecDeque<Awaited>,
+    /// Sent without a question, since the last confirmation.
+    unconfirmed: Vec<u64>,
+}
+
+enum Awaited {
+    Update(u64),
+    Confirmation(Vec<u64>),
+}
+
+impl Publisher {
+    pub fn new(number: usize) -> Publisher {
+        Publisher {
+            number: number as u64 + 1,
+            next: 0,
+            line: None,
+            open: false,
+            frames: FrameReader::new(Limits::default()),
+            waiting: VecDeque::new(),
+            unconfirmed: Vec::new(),
+        }
+    }
+}
+
+/// A plain subscriber.
+pub struct Watcher {
+    pub filter: Filter,
+    pub line: Option<u64>,
+    open: bool,
+    frames: FrameReader,
+    /// Day, and where in its log the next update is looked for; none before the first.
+    place: Option<(i32, usize)>,
+    /// Told, and not found in the log yet.
+    told: VecDeque<Told>,
+    pub updates: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Update { id: u64, rows: Vec<u8>, table: usize },
+    DayEnd(i32),
+}
+
+impl Watcher {
+    pub fn new(filter: Filter) -> Watcher {
+        Watcher {
+            filter,
+            line: None,
+            open: false,
+            frames: FrameReader::new(Limits::default()),
+            place: None,
+            told: VecDeque::new(),
+            updates: 0,
+        }
+    }
+}
+
+impl World {
+    /// Whether a client has use for a connection.
+    pub fn wants_line(&self, client: Client) -> bool {
+        match client {
+            Client::Node(key) => self.nodes.get(&key).is_some_and(|node| node.line.is_none()),
+            Client::Publisher(at) => self.publishers.get(at).is_some_and(|publisher| publisher.line.is_none()),
+            Client::Watcher(at) => self.watchers.get(at).is_some_and(|watcher| watcher.line.is_none()),
+        }
+    }
+
+    pub fn has_line(&mut self, client: Client, number: u64) {
+        let slot = match client {
+            Client::Node(key) => self.nodes.get_mut(&key).map(|node| &mut node.line),
+            Client::Publisher(at) => self.publishers.get_mut(at).map(|publisher| &mut publisher.line),
+            Client::Watcher(at) => self.watchers.get_mut(at).map(|watcher| &mut watcher.line),
+        };
+        if let Some(slot) = slot {
+            *slot = Some(number);
+        }
+    }
+
+    pub fn is_connected(&mut self, client: Client, number: u64) {
+        match client {
+            Client::Node(key) => {
+                if self.nodes.get(&key).is_some_and(|node| node.line == Some(number)) {
+                    self.node_connected(key);
+                }
+            }
+            Client::Publisher(at) => {
+                if let Some(publisher) = self.publishers.get_mut(at).filter(|own| own.line == Some(number)) {
+                    publisher.open = true;
+                    publisher.frames = FrameReader::new(Limits::default());
+                }
+            }
+            Client::Watcher(at) => self.watcher_connected(at, number),
+        }
+    }
+
+    pub fn paused_until_ns(&self, client: Client) -> u64 {
+        match client {
+            Client::Node(key) => self.nodes.get(&key).map_or(0, |node| node.paused_until_ns),
+            _ => 0,
+        }
+    }
+
+    pub fn client_hears(&mut self, client: Client, bytes: &Bytes) {
+        match client {
+            Client::Node(key) => self.node_hears(key, bytes),
+            Client::Publisher(at) => self.publisher_hears(at, bytes),
+            Client::Watcher(at) => self.watcher_hears(at, bytes),
+        }
+    }
+
+    /// A client's connection is gone, or was refused.
+    pub fn lost_line(&mut self, client: Client, number: u64) {
+        match client {
+            Client::Node(key) => return self.node_lost_line(key, number),
+            Client::Publisher(at) => {
+                let Some(own) = self.publishers.get_mut(at).filter(|own| own.line == Some(number)) else { return };
+                (own.line, own.open) = (None, false);
+                // What was not answered may be in the log or not; it is not sent again.
+                own.waiting.clear();
+                own.unconfirmed.clear();
+            }
+            Client::Watcher(at) => {
+                let Some(own) = self.watchers.get_mut(at).filter(|own| own.line == Some(number)) else { return };
+                (own.line, own.open, own.place) = (None, false, None);
+                own.told.clear();
+            }
+        }
+        let ns = self.between(50 * MS, 500 * MS);
+        self.after(ns, Event::Connect(client));
+    }
+
+    /// Time for a publisher's next updates.
+    pub fn publishes(&mut self, at: usize) {
+        let surge = self.now_ns < self.surge_until_ns;
+        let pause_ns = if surge { self.between(2 * MS, 20 * MS) } else { self.between(20 * MS, 150 * MS) };
+        self.after(pause_ns, Event::Publish(at));
+        let ready = self.publishers.get(at).is_some_and(|publisher| publisher.open);
+        if !self.publishing || !ready {
+            return;
+        }
+        let many = if surge { self.rng.from(1, 8) } else { self.rng.from(1, 3) };
+        for _ in 0..many {
+            self.publish_one(at);
+        }
+        if self.rng.one_in(4) {
+            self.confirm(at);
+        }
+    }
+
+    fn publish_one(&mut self, at: usize) {
+        let table = usize::try_from(self.rng.below(TABLES.len() as u64)).unwrap_or(0);
+        let rows = if self.rng.one_in(20) { self.rng.from(100, 400) } else { self.rng.from(1, 40) };
+        let syms: Vec<u8> = (0..rows).map(|_| u8::try_from(self.rng.below(10)).unwrap_or(0)).collect();
+        let sync = self.rng.one_in(3);
+        let Some(publisher) = self.publishers.get_mut(at) else { return };
+        publisher.next = publisher.next.saturating_add(1);
+        let id = (publisher.number << PUBLISHER_BITS) | publisher.next;
+        let kind = if sync { MessageKind::Sync } else { MessageKind::Async };
+        let own = [id.cast_signed()].repeat(syms.len());
+        let places: Vec<i64> = (0..).take(syms.len()).collect();
+        let encoded = message::message(kind, |writer| {
+            writer.list_head(3);
+            writer.symbol(".u.upd");
+            writer.symbol(TABLES.get(table).copied().unwrap_or_default());
+            writer.list_head(3);
+            writer.symbols(syms.iter().map(|sym| format!("s{sym}")).collect::<Vec<_>>());
+            writer.vector(proto::types::LONG, 0, &own);
+            writer.vector(proto::types::LONG, 0, &places);
+        });
+        let (Ok(bytes), Some(line)) = (encoded, publisher.line) else { return };
+        if sync {
+            publisher.waiting.push_back(Awaited::Update(id));
+        } else {
+            publisher.unconfirmed.push(id);
+        }
+        self.auditor.sends(id, table, syms);
+        self.send_up(line, bytes);
+    }
+
+    /// Asks something: when it is answered, all that was sent before has been handled.
+    fn confirm(&mut self, at: usize) {
+        let Some(publisher) = self.publishers.get_mut(at).filter(|own| !own.unconfirmed.is_empty()) else { return };
+        let before = std::mem::take(&mut publisher.unconfirmed);
+        let encoded = message::message(MessageKind::Sync, |writer| writer.chars(".u.i"));
+        let (Ok(bytes), Some(line)) = (encoded, publisher.line) else { return };
+        publisher.waiting.push_back(Awaited::Confirmation(before));
+        self.send_up(line, bytes);
+    }
+
+    fn publisher_hears(&mut self, at: usize, bytes: &Bytes) {
+        let Some(publisher) = self.publishers.get_mut(at) else { return };
+        publisher.frames.extend(bytes);
+        while let Ok(Some((header, message))) = publisher.frames.next() {
+            let body = plain(&header, message);
+            // An error answer is one that is told: the update is not in the log.
+            let refused = body.first() == Some(&128);
+            match publisher.waiting.pop_front() {
+                Some(Awaited::Update(id)) if refused => {
+                    self.report.met("update refused");
+                    self.auditor.refuses(id);
+                }
+                Some(Awaited::Update(id)) => {
+                    self.report.acknowledged = self.report.acknowledged.saturating_add(1);
+                    let judged = self.auditor.acknowledges(id, &self.storage);
+                    if let Err(broken) = judged {
+                        self.broken.get_or_insert(broken);
+                    }
+                }
+                // It says that they were handled, not that each was accepted, nor how durable they are.
+                Some(Awaited::Confirmation(ids)) => {
+                    self.report.met_times("async update confirmed", ids.len() as u64);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn watcher_connected(&mut self, at: usize, number: u64) {
+        let Some(watcher) = self.watchers.get_mut(at).filter(|own| own.line == Some(number)) else { return };
+        watcher.open = true;
+        watcher.frames = FrameReader::new(Limits::default());
+        let filter = watcher.filter.clone();
+        let subscribe = |table: &str, syms: &[u8]| {
+            message::message(MessageKind::Sync, |writer| {
+                writer.list_head(3);
+                writer.symbol(".u.sub");
+                writer.symbol(table);
+                match syms {
+                    [] => writer.symbol(""),
+                    syms => writer.symbols(syms.iter().map(|sym| format!("s{sym}")).collect::<Vec<_>>()),
+                }
+            })
+        };
+        let tables: Vec<&str> = match filter.tables.as_slice() {
+            [] => vec![""],
+            tables => tables.iter().filter_map(|table| TABLES.get(*table).copied()).collect(),
+        };
+        let whole: Vec<u8> =
+            tables.iter().filter_map(|table| subscribe(table, &filter.syms).ok()).flat_map(Vec::from).collect();
+        // In one piece, so that nothing comes between.
+        self.send_up(number, whole.into());
+    }
+
+    fn watcher_hears(&mut self, at: usize, bytes: &Bytes) {
+        let Some(watcher) = self.watchers.get_mut(at) else { return };
+        watcher.frames.extend(bytes);
+        while let Ok(Some((header, message))) = watcher.frames.next() {
+            if header.kind == MessageKind::Response {
+                continue;
+            }
+            let body = plain(&header, message);
+            match told(&body) {
+                Some(told) => watcher.told.push_back(told),
+                None => {
+                    self.broken.get_or_insert(Broken("a watcher was told something strange".to_string()));
+                }
+            }
+        }
+        self.check_watcher(at, false);
+    }
+
+    /// Looks up in the log what a watcher was told. With `all`, it has been told everything.
+    pub fn check_watcher(&mut self, at: usize, all: bool) {
+        let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
+        let Some(watcher) = self.watchers.get_mut(at) else { return };
+        while let Some(told) = watcher.told.front().cloned() {
+            match told {
+                Told::DayEnd(date) => watcher.place = Some((date.saturating_add(1), 0)),
+                Told::Update { id, rows, table } => {
+                    let Some((day, place)) = self.auditor.place_of(id) else {
+                        // Not in the file yet, where writing is put off.
+                        if all {
+                            let what = format!("watcher {at} was told of update {id}, which is in no log");
+                            self.broken.get_or_insert(Broken(what));
+                        }
+                        break;
+                    };
+                    let expected = match watcher.place {
+                        Some((date, from)) if date == day => self.auditor.next_told(day, from, &watcher.filter),
+                        // After holidays, or the first one.
+                        _ => Some((id, place.saturating_add(1))),
+                    };
+                    let record = self.auditor.day(day).and_then(|day| day.records.get(place));
+                    let wanted: Vec<u8> = record
+                        .map(|record| {
+                            let wants = |sym: &&u8| watcher.filter.wants(record.table, **sym);
+                            record.syms.iter().filter(wants).copied().collect()
+                        })
+                        .unwrap_or_default();
+                    if expected.map(|(id, _)| id) != Some(id)
+                        || wanted != rows
+                        || record.map(|record| record.table) != Some(table)
+                    {
+                        let what = format!(
+                            "watcher {at} was told of update {id} (place {place} of {day}), where {expected:?} was next"
+                        );
+                        self.broken.get_or_insert(Broken(what));
+                        return;
+                    }
+                    watcher.place = Some((day, place.saturating_add(1)));
+                    watcher.updates = watcher.updates.saturating_add(1);
+                }
+            }
+            watcher.told.pop_front();
+        }
+        if all
+            && let (Some((day, from)), Some(date)) = (watcher.place, date)
+            && day == date
+            && let Some((id, _)) = self.auditor.next_told(day, from, &watcher.filter)
+        {
+            self.broken.get_or_insert(Broken(format!("watcher {at} was never told of update {id} of {day}")));
+        }
+    }
+
+    /// Where a watcher stands, in words.
+    pub fn watcher_state(&self, at: usize) -> String {
+        let Some(watcher) = self.watchers.get(at) else { return String::new() };
+        let Watcher { filter, line, open, place, told, updates, .. } = watcher;
+        format!(
+            "{filter:?}, line {line:?}, open {open}, at {place:?}, {updates} updates, {:?} to look up",
+            told.front()
+        )
+    }
+
+    /// Whether a watcher has been told everything that the log has.
+    pub fn watcher_is_at_tip(&self, at: usize) -> bool {
+        let Some(watcher) = self.watchers.get(at) else { return true };
+        let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
+        let behind = watcher.place.is_some_and(|(day, from)| {
+            Some(day) == date && self.auditor.next_told(day, from, &watcher.filter).is_some()
+        });
+        watcher.open && watcher.told.is_empty() && !behind
+    }
+}
+
+/// What a message to a plain subscriber says.
+fn told(body: &[u8]) -> Option<Told> {
+    let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
+    let list = view.list()?;
+    let items: Vec<View<'_>> = list.iter().collect();
+    match items.as_slice() {
+        [name, date] if name.text() == Some(b".u.end") => Some(Told::DayEnd(date.atom::<i32>()?)),
+        [name, table, data] if name.text() == Some(b"upd") => {
+            let table = TABLES.iter().position(|known| Some(known.as_bytes()) == table.text())?;
+            let columns: Vec<View<'_>> = data.table()?.columns.iter().collect();
+            let syms: Vec<u8> = columns
+                .get(1)?
+                .vector()?
+                .symbols()
+                .map(|sym| std::str::from_utf8(sym).ok()?.strip_prefix('s')?.parse().ok())
+                .collect::<Option<_>>()?;
+            let ids = columns.get(2)?.vector()?.to_vec::<i64>()?;
+            let id = ids.first()?.cast_unsigned();
+            ids.iter().all(|own| own.cast_unsigned() == id).then_some(Told::Update { id, rows: syms, table })
+        }
+        _ => None,
+    }
+}
+
+/// How long a settled world is looked at again.
+pub const LOOK_NS: u64 = SECOND;

@@ -1,0 +1,229 @@
+//! A day of a world: faults, rest, faults over the day's end, rest. At rest everything must have come right.
+
+use super::audit::holdings::tile;
+use super::audit::{Broken, Promise};
+use super::clients::LOOK_NS;
+use super::plan::Faults;
+use super::world::{DAY, MS, SECOND, World};
+use crate::queue::State;
+use crate::rdb::policy::Phase;
+
+/// Virtual time in which everything must have come right once nothing goes wrong any more.
+const SETTLES_WITHIN_NS: u64 = 900 * SECOND;
+
+impl World {
+    /// One day, from its morning to the next.
+    ///
+    /// # Errors
+    /// The rule that was broken.
+    pub fn day(&mut self) -> Result<(), Broken> {
+        self.chaotic = self.plan.faults.every_ns().is_some();
+        self.publishing = true;
+        let active_ns = self.between(20 * SECOND, 60 * SECOND);
+        self.run_until(self.now_ns.saturating_add(active_ns))?;
+        self.rest()?;
+        // To the evening, with the day's end ahead.
+        let before_ns = self.between(4 * SECOND, 20 * SECOND);
+        let to_midnight_ns = DAY - self.wall() % DAY;
+        if to_midnight_ns > before_ns {
+            self.skip(to_midnight_ns - before_ns);
+        }
+        self.chaotic = self.plan.faults.every_ns().is_some();
+        self.publishing = true;
+        let behind_ns = self.between(3 * SECOND, 15 * SECOND);
+        self.run_until(self.now_ns.saturating_add(before_ns).saturating_add(behind_ns))?;
+        self.rest()?;
+        let hours = self.rng.from(2, 10);
+        self.skip(hours * 3_600 * SECOND);
+        self.clean_up();
+        self.report.days = self.report.days.saturating_add(1);
+        Ok(())
+    }
+
+    /// Nothing goes wrong any more, and nothing new comes: the world settles, and is looked at as a whole.
+    fn rest(&mut self) -> Result<(), Broken> {
+        self.heal();
+        // Some updates still, so that the tip moves.
+        self.run_until(self.now_ns.saturating_add(2 * SECOND))?;
+        self.publishing = false;
+        let by_ns = self.now_ns.saturating_add(SETTLES_WITHIN_NS);
+        let mut quiet = 0;
+        while quiet < 3 {
+            self.run_until(self.now_ns.saturating_add(LOOK_NS))?;
+            self.heal();
+            self.flush_tick();
+            match self.unsettled() {
+                None => quiet += 1,
+                Some(why) => {
+                    quiet = 0;
+                    if self.now_ns >= by_ns {
+                        let within = SETTLES_WITHIN_NS / SECOND;
+                        return Err(Broken(format!("{within} s after the last fault: {why}")));
+                    }
+                }
+            }
+        }
+        self.audit()
+    }
+
+    /// What durability `none` holds back is written, and what watchers were told of before it was in the file is looked up.
+    fn flush_tick(&mut self) {
+        if self.plan.promise() == Promise::Nothing {
+            self.with_tick(|tick| tick.service.plant.flush_merged(&mut tick.links));
+            self.after_tick();
+        }
+        for at in 0..self.watchers.len() {
+            self.check_watcher(at, false);
+        }
+    }
+
+    /// Why the world has not come to rest, if it has not.
+    fn unsettled(&self) -> Option<String> {
+        let Some(tick) = &self.tick else { return Some("there is no tickerplant".to_string()) };
+        if let Some(failure) = tick.service.plant.failure() {
+            return Some(format!("the tickerplant refuses updates: {failure}"));
+        }
+        let plant = &tick.service.plant;
+        let (queue, tip) = (plant.queue(), plant.tip());
+        for of in &self.plan.queues {
+            let name = crate::queue::QueueName(of.name.clone().into_bytes());
+            let Some(line) = queue.lines().get(&name) else { return Some(format!("there is no queue {}", of.name)) };
+            if !line.lost.is_empty() {
+                return Some(format!("queue {} has lost windows: {:?}", of.name, line.lost));
+            }
+            let mut live = 0;
+            for subscriber in queue.subscribers().iter().filter(|own| own.queue == name) {
+                if subscriber.resume_by_ns.is_some() {
+                    return Some(format!("{} is away", subscriber.label()));
+                }
+                if subscriber.leaving.is_some() && subscriber.state != State::Lost {
+                    return Some(format!("{} leaves", subscriber.label()));
+                }
+                match subscriber.state {
+                    State::Live => live += 1,
+                    State::Rebuilding { .. } | State::TakingOver { .. } => {
+                        return Some(format!("{} is {}", subscriber.label(), subscriber.state.name()));
+                    }
+                    _ => {}
+                }
+                let held = subscriber.held.iter().find(|held| held.verified.is_none());
+                // A proof that was under way when a tickerplant died is not told again.
+                if let (Some(held), State::Rolled, 1) = (held, subscriber.state, self.tick_runs) {
+                    return Some(format!("window {} of {} is not proved", held.window, subscriber.label()));
+                }
+            }
+            if live != 1 {
+                return Some(format!("queue {} has {live} live nodes", of.name));
+            }
+        }
+        for node in self.nodes.values() {
+            let state = node.shared.state();
+            let line = node.line.and_then(|line| self.lines.get(&line)).filter(|line| !line.cut);
+            if line.is_none() || !state.connected {
+                return Some(format!("{:?} is not connected", node.key));
+            }
+            // One that gets some tables or symbols knows of the tip only what those told it.
+            let whole = self.plan.queues.get(node.key.group).is_some_and(|of| of.filter.is_everything());
+            if state.phase == Phase::Live && whole && state.next != Some(tip) {
+                return Some(format!("{:?} is live at {:?}, the tip is {tip}", node.key, state.next));
+            }
+        }
+        (0..self.watchers.len())
+            .find(|at| !self.watcher_is_at_tip(*at))
+            .map(|at| format!("watcher {at} has not been told everything: {}", self.watcher_state(at)))
+    }
+
+    /// Everything against the log.
+    fn audit(&mut self) -> Result<(), Broken> {
+        self.report.audits = self.report.audits.saturating_add(1);
+        self.run_until(self.now_ns.saturating_add(100 * MS))?;
+        self.auditor.at_rest()?;
+        for at in 0..self.watchers.len() {
+            self.check_watcher(at, true);
+        }
+        if let Some(broken) = self.broken.take() {
+            return Err(broken);
+        }
+        let Some(tick) = &self.tick else { return Ok(()) };
+        let plant = &tick.service.plant;
+        let (date, tip) = (plant.queue().date().0, usize::try_from(plant.tip()).unwrap_or(usize::MAX));
+        let logged = self.auditor.day(date).map_or(0, |day| day.records.len());
+        if logged != tip {
+            return Err(Broken(format!("the tickerplant's tip is {tip}, the log has {logged} updates")));
+        }
+        let lost_from = self.auditor.day(date).and_then(|day| day.lost_from);
+        let mut tiles: Vec<Vec<_>> = vec![Vec::new(); self.plan.queues.len()];
+        for node in self.nodes.values() {
+            let (state, holdings) = node.shown();
+            let filter = self.plan.queues.get(node.key.group).map(|of| of.filter.clone()).unwrap_or_default();
+            if holdings.is_empty() {
+                continue;
+            }
+            let who = format!("node {} of group {}", node.key.instance, node.key.group);
+            if state.date != Some(date) {
+                return Err(Broken(format!("{who} holds rows of day {:?}, it is {date}", state.date)));
+            }
+            for mut holding in holdings {
+                if holding.open && !filter.is_everything() {
+                    holding.window.end = tip;
+                }
+                let checked = self.auditor.check_holding(&who, date, &holding, &filter);
+                if let Err((broken, at)) = checked {
+                    // What a crash took out of the log, and others have replaced, is found when its window is proved: not
+                    // before it is closed.
+                    let stale =
+                        lost_from.is_some_and(|from| holding.window.end > from && at.is_none_or(|at| at >= from));
+                    let doubted = plant.queue().subscribers().iter().any(|subscriber| {
+                        subscriber.held.iter().any(|held| {
+                            held.verified == Some(false) && held.window.first().0 as usize == holding.window.start
+                        })
+                    });
+                    if !(stale && (holding.open || doubted)) {
+                        return Err(broken);
+                    }
+                    self.report.met("live node with updates that a crash took from the log");
+                }
+                if let Some(tiles) = tiles.get_mut(node.key.group) {
+                    tiles.push((who.clone(), holding.window.clone(), holding.open));
+                }
+            }
+        }
+        if matches!(self.plan.faults, Faults::None | Faults::Fleet) {
+            self.nobody_launched_in_vain()?;
+        }
+        for (tiles, of) in tiles.into_iter().zip(&self.plan.queues) {
+            tile(&of.name, tiles, tip)?;
+        }
+        Ok(())
+    }
+
+    /// Where no instance was lost, and none was launched by mistake, few wait.
+    fn nobody_launched_in_vain(&self) -> Result<(), Broken> {
+        let Some(tick) = &self.tick else { return Ok(()) };
+        for of in &self.plan.queues {
+            let here = tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
+            let waiting = here.filter(|own| own.state == State::Waiting).count();
+            let most = (of.rules.min as usize).saturating_add(self.plan.standbys_kept).saturating_add(1);
+            if waiting > most {
+                return Err(Broken(format!("queue {}: {waiting} wait, where {most} are enough", of.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Yesterday's books and files are closed.
+    fn clean_up(&mut self) {
+        let Some(date) = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0) else { return };
+        self.auditor.forget_before(date.saturating_sub(1));
+        let keep = [date, date.saturating_sub(1)].map(|date| {
+            let date = crate::tick::clock::civil_date(crate::queue::Date(date));
+            format!("sym{:04}.{:02}.{:02}", date.year(), date.month(), date.day())
+        });
+        for path in self.storage.paths() {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name != "sym.lock" && !keep.iter().any(|keep| name.starts_with(keep.as_str())) {
+                self.storage.remove(&path);
+            }
+        }
+    }
+}

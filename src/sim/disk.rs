@@ -1,0 +1,439 @@
+//! The disk under the log, and how hosts see it: what is not synced is in its writer's page cache, and a power cut takes it, or a
+//! part of it, or leaves a hole.
+//!
+//! A *local* disk is seen by its own host alone. A *shared* one is a server: it has what was synced; the writer's host sees its
+//! own cache, other hosts see the server, and some time an old size or a name that is missing still.
+
+use super::rng::Rng;
+use crate::log::LogFile;
+use crate::log::disk::{Disk, Open, Who};
+use std::collections::BTreeMap;
+use std::fs::TryLockError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where the tickerplant and its disk are.
+pub const TICK_HOST: u32 = 0;
+/// How long another host may go on with an old size or a missing name.
+const STALE_NS: u64 = 3_000_000_000;
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Truncate(usize),
+}
+
+impl Change {
+    fn apply(&self, to: &mut Vec<u8>) {
+        match self {
+            Change::Truncate(size) => to.resize(*size, 0),
+            Change::Write { offset, bytes } => {
+                let end = offset.saturating_add(bytes.len());
+                if to.len() < end {
+                    to.resize(end, 0);
+                }
+                if let Some(place) = to.get_mut(*offset..end) {
+                    place.copy_from_slice(bytes);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inode {
+    /// As its writer's host sees it.
+    bytes: Vec<u8>,
+    /// What survives a power cut; on a shared disk, what the server has.
+    durable: Vec<u8>,
+    unsynced: Vec<Change>,
+    lock: Option<u64>,
+    /// Size as a host saw it, and when.
+    seen: BTreeMap<u32, (usize, u64)>,
+}
+
+/// Faults that are on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskFaults {
+    pub full: bool,
+    /// The next sync of the log fails.
+    pub fail_sync: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    rng: Rng,
+    now_ns: u64,
+    shared: bool,
+    boot: u32,
+    names: BTreeMap<PathBuf, u64>,
+    durable_names: BTreeMap<PathBuf, u64>,
+    inodes: BTreeMap<u64, Inode>,
+    /// Names that a host asked for when they were not there.
+    missing: BTreeMap<(u32, PathBuf), u64>,
+    next: u64,
+    faults: DiskFaults,
+    counts: DiskCounts,
+}
+
+/// What a disk has met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskCounts {
+    pub full: u64,
+    pub failed_syncs: u64,
+    pub lost_bytes: u64,
+    pub torn: u64,
+    pub holes: u64,
+    pub stale: u64,
+}
+
+/// One disk of a world.
+#[derive(Clone, Debug)]
+pub struct Storage(Arc<Mutex<State>>);
+
+impl Storage {
+    pub fn new(rng: Rng, shared: bool) -> Storage {
+        Storage(Arc::new(Mutex::new(State {
+            rng,
+            now_ns: 0,
+            shared,
+            boot: 1,
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            next: 1,
+            faults: DiskFaults::default(),
+            counts: DiskCounts::default(),
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_now(&self, now_ns: u64) {
+        self.lock().now_ns = now_ns;
+    }
+
+    pub fn faults(&self) -> DiskFaults {
+        self.lock().faults
+    }
+
+    pub fn set_faults(&self, faults: DiskFaults) {
+        self.lock().faults = faults;
+    }
+
+    pub fn counts(&self) -> DiskCounts {
+        self.lock().counts
+    }
+
+    /// The disk as a process on a host uses it.
+    pub fn of(&self, host: u32, process: u32) -> Arc<dyn Disk> {
+        Arc::new(HostDisk { storage: self.clone(), host, process })
+    }
+
+    /// A file as its writer sees it, from a byte on; for the auditor.
+    pub fn read(&self, path: &Path, from: usize) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let inode = state.inodes.get(state.names.get(path)?)?;
+        Some(inode.bytes.get(from..).unwrap_or_default().to_vec())
+    }
+
+    /// How much of a file a power cut leaves in any case: up to the first change that is not synced.
+    pub fn durable_bytes(&self, path: &Path) -> usize {
+        let state = self.lock();
+        let Some(inode) = state.names.get(path).and_then(|inode| state.inodes.get(inode)) else { return 0 };
+        if state.durable_names.contains_key(path) { inode.durable.len() } else { 0 }
+    }
+
+    /// The files there are; for the auditor.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.lock().names.keys().cloned().collect()
+    }
+
+    /// Removes a file that nobody needs any more.
+    pub fn remove(&self, path: &Path) {
+        let mut state = self.lock();
+        if let Some(inode) = state.names.remove(path) {
+            state.inodes.remove(&inode);
+        }
+        state.durable_names.remove(path);
+    }
+
+    /// The host of the disk loses its power; its processes must be gone.
+    pub fn power_cut(&self) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.boot = state.boot.saturating_add(1);
+        let counts = &mut state.counts;
+        for inode in state.inodes.values_mut() {
+            let unsynced = std::mem::take(&mut inode.unsynced);
+            // Part of the cache had been written by itself: in order mostly, and the last change torn.
+            let kept = usize::try_from(state.rng.below(unsynced.len() as u64 + 1)).unwrap_or(0);
+            let holes = state.rng.one_in(4);
+            let before = inode.bytes.len();
+            for (at, change) in unsynced.iter().enumerate().take(kept) {
+                let last = at.saturating_add(1) == kept;
+                match change {
+                    Change::Write { offset, bytes } if last && state.rng.percent(60) => {
+                        counts.torn = counts.torn.saturating_add(1);
+                        let half = usize::try_from(state.rng.below(bytes.len() as u64)).unwrap_or(0);
+                        let bytes = bytes.get(..half).unwrap_or_default().to_vec();
+                        Change::Write { offset: *offset, bytes }.apply(&mut inode.durable);
+                    }
+                    Change::Write { .. } if holes && state.rng.one_in(3) => {
+                        counts.holes = counts.holes.saturating_add(1);
+                    }
+                    change => change.apply(&mut inode.durable),
+                }
+            }
+            counts.lost_bytes = counts.lost_bytes.saturating_add(before.saturating_sub(inode.durable.len()) as u64);
+            inode.bytes.clone_from(&inode.durable);
+            inode.lock = None;
+        }
+        let mut names = state.durable_names.clone();
+        for (name, inode) in &state.names {
+            if !names.contains_key(name) && state.rng.percent(50) {
+                names.insert(name.clone(), *inode);
+            }
+        }
+        state.durable_names.clone_from(&names);
+        state.names = names;
+    }
+}
+
+/// A storage as one process on one host sees it.
+struct HostDisk {
+    storage: Storage,
+    host: u32,
+    process: u32,
+}
+
+impl State {
+    fn is_writer(&self, host: u32) -> bool {
+        host == TICK_HOST
+    }
+
+    /// What this host sees of a file's bytes.
+    fn view(&self, inode: u64, host: u32) -> &[u8] {
+        let Some(inode) = self.inodes.get(&inode) else { return &[] };
+        if self.is_writer(host) { &inode.bytes } else { &inode.durable }
+    }
+}
+
+impl Disk for HostDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>> {
+        let mut guard = self.storage.lock();
+        let state = &mut *guard;
+        let is_writer = state.is_writer(self.host);
+        if !is_writer && !state.shared {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let now_ns = state.now_ns;
+        if !is_writer {
+            let key = (self.host, path.to_path_buf());
+            let stale = state.missing.get(&key).is_some_and(|at| now_ns.saturating_sub(*at) < STALE_NS);
+            if stale && state.rng.percent(50) {
+                state.counts.stale = state.counts.stale.saturating_add(1);
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            if !state.names.contains_key(path) {
+                state.missing.insert(key, now_ns);
+            }
+        }
+        let inode = match (state.names.get(path).copied(), how) {
+            (Some(_), Open::New) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(inode), _) => inode,
+            (None, Open::Create | Open::New) => {
+                if state.faults.full {
+                    state.counts.full = state.counts.full.saturating_add(1);
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                let inode = state.next;
+                state.next = state.next.saturating_add(1);
+                state.inodes.insert(inode, Inode::default());
+                state.names.insert(path.to_path_buf(), inode);
+                if state.shared {
+                    // A server makes names durable at once.
+                    state.durable_names.insert(path.to_path_buf(), inode);
+                }
+                inode
+            }
+            (None, _) => return Err(io::ErrorKind::NotFound.into()),
+        };
+        if !is_writer {
+            let size = state.view(inode, self.host).len();
+            let keep_old = state.rng.percent(30);
+            if let Some(file) = state.inodes.get_mut(&inode) {
+                let old = file.seen.get(&self.host).filter(|(_, at)| now_ns.saturating_sub(*at) < STALE_NS);
+                match old {
+                    Some((seen, _)) if keep_old && *seen < size => {
+                        state.counts.stale = state.counts.stale.saturating_add(1);
+                    }
+                    _ => _ = file.seen.insert(self.host, (size, now_ns)),
+                }
+            }
+        }
+        let token = state.next;
+        state.next = state.next.saturating_add(1);
+        let fresh = how == Open::Fresh;
+        drop(guard);
+        Ok(Arc::new(SimFile { storage: self.storage.clone(), inode, host: self.host, token, fresh }))
+    }
+
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.storage.lock();
+        let inode = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.names.insert(to.to_path_buf(), inode);
+        state.durable_names.remove(from);
+        state.durable_names.insert(to.to_path_buf(), inode);
+        Ok(())
+    }
+
+    fn sync_directory_of(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.storage.lock();
+        let directory = path.parent();
+        let here: Vec<(PathBuf, u64)> = state
+            .names
+            .iter()
+            .filter(|(name, _)| name.parent() == directory)
+            .map(|(name, inode)| (name.clone(), *inode))
+            .collect();
+        state.durable_names.extend(here);
+        Ok(())
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let state = self.storage.lock();
+        Ok(state.names.keys().filter(|name| name.parent() == Some(directory)).cloned().collect())
+    }
+
+    fn who(&self) -> Who {
+        let boot = self.storage.lock().boot;
+        Who { pid: self.process, host: format!("host{}", self.host), boot: format!("boot{boot}") }
+    }
+}
+
+struct SimFile {
+    storage: Storage,
+    inode: u64,
+    host: u32,
+    token: u64,
+    /// Reads go past what this host remembers.
+    fresh: bool,
+}
+
+impl SimFile {
+    fn change(&self, change: Change) {
+        let mut state = self.storage.lock();
+        if let Some(inode) = state.inodes.get_mut(&self.inode) {
+            change.apply(&mut inode.bytes);
+            inode.unsynced.push(change);
+        }
+    }
+}
+
+impl LogFile for SimFile {
+    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
+        let state = self.storage.lock();
+        let mut bytes = state.view(self.inode, self.host);
+        if !state.is_writer(self.host)
+            && !self.fresh
+            && let Some((seen, _)) = state.inodes.get(&self.inode).and_then(|inode| inode.seen.get(&self.host))
+        {
+            bytes = bytes.get(..*seen).unwrap_or(bytes);
+        }
+        let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+        let found = bytes.get(from..).unwrap_or_default();
+        let count = found.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), found.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
+        let mut bytes = bytes;
+        {
+            let mut guard = self.storage.lock();
+            let state = &mut *guard;
+            if state.faults.full {
+                state.counts.full = state.counts.full.saturating_add(1);
+                // A disk that fills up takes a part first.
+                let part = usize::try_from(state.rng.below(bytes.len() as u64 + 1)).unwrap_or(0);
+                if part == 0 || state.rng.percent(50) {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                bytes = bytes.get(..part).unwrap_or_default();
+            }
+        }
+        let offset = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+        self.change(Change::Write { offset, bytes: bytes.to_vec() });
+        Ok(bytes.len())
+    }
+
+    fn truncate(&self, size_bytes: u64) -> io::Result<()> {
+        self.change(Change::Truncate(usize::try_from(size_bytes).unwrap_or(usize::MAX)));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut guard = self.storage.lock();
+        let state = &mut *guard;
+        let fails = std::mem::take(&mut state.faults.fail_sync);
+        let Some(inode) = state.inodes.get_mut(&self.inode) else { return Ok(()) };
+        let unsynced = std::mem::take(&mut inode.unsynced);
+        if fails {
+            state.counts.failed_syncs = state.counts.failed_syncs.saturating_add(1);
+            // The kernel has dropped what it could not write: a later sync that succeeds says nothing of it.
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        unsynced.iter().for_each(|change| change.apply(&mut inode.durable));
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> io::Result<u64> {
+        let state = self.storage.lock();
+        let size = state.view(self.inode, self.host).len();
+        let seen = state.inodes.get(&self.inode).and_then(|inode| inode.seen.get(&self.host)).map(|(size, _)| *size);
+        let size = if state.is_writer(self.host) { size } else { seen.map_or(size, |seen| seen.min(size)) };
+        Ok(size as u64)
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        let mut state = self.storage.lock();
+        let Some(inode) = state.inodes.get_mut(&self.inode) else { return Ok(()) };
+        match inode.lock {
+            Some(holder) if holder != self.token => Err(TryLockError::WouldBlock),
+            _ => {
+                inode.lock = Some(self.token);
+                Ok(())
+            }
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.storage.lock().shared
+    }
+
+    fn identity(&self) -> io::Result<u64> {
+        Ok(self.inode)
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.storage.lock();
+        if let Some(inode) = state.inodes.get_mut(&self.inode)
+            && inode.lock == Some(self.token)
+        {
+            inode.lock = None;
+        }
+    }
+}

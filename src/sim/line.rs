@@ -1,0 +1,254 @@
+//! Connections: bytes in order each way, late, held up, or gone with both ends learning of it at their own time.
+
+use super::world::{Client, Event, MS, SECOND, World};
+use crate::net::{ConnId, Peer};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// What travels to a client.
+#[derive(Clone, Debug)]
+pub enum Packet {
+    Data(Bytes),
+    /// The server has closed the connection.
+    End,
+}
+
+/// A connection between a client and the tickerplant.
+#[derive(Debug)]
+pub struct Line {
+    pub client: Client,
+    pub conn: Option<ConnId>,
+    /// The run of the tickerplant that it is to.
+    pub run: u32,
+    up: VecDeque<Bytes>,
+    down: VecDeque<Packet>,
+    up_at_ns: u64,
+    down_at_ns: u64,
+    pub up_stalled_until_ns: u64,
+    pub down_stalled_until_ns: u64,
+    /// Nothing passes any more, whatever the ends think.
+    pub cut: bool,
+    pub client_knows: bool,
+    pub server_knows: bool,
+    /// What the client reads in a millisecond, where it is slow.
+    pub slow_bytes: Option<u64>,
+}
+
+impl Line {
+    /// Time passes in which nothing happens.
+    pub fn skip(&mut self, ns: u64) {
+        self.up_at_ns = self.up_at_ns.saturating_add(ns);
+        self.down_at_ns = self.down_at_ns.saturating_add(ns);
+    }
+}
+
+impl World {
+    fn latency_ns(&mut self) -> u64 {
+        let usual_ns = self.between(50_000, 2 * MS);
+        match self.now_ns < self.slow_net_until_ns {
+            true => usual_ns.saturating_add(self.rng.below(800 * MS)),
+            false => usual_ns,
+        }
+    }
+
+    /// A client wants a connection.
+    pub fn connects(&mut self, client: Client) {
+        if !self.wants_line(client) {
+            return;
+        }
+        let number = self.next_line;
+        self.next_line = self.next_line.saturating_add(1);
+        self.lines.insert(
+            number,
+            Line {
+                client,
+                conn: None,
+                run: self.tick_runs,
+                up: VecDeque::new(),
+                down: VecDeque::new(),
+                up_at_ns: 0,
+                down_at_ns: 0,
+                up_stalled_until_ns: 0,
+                down_stalled_until_ns: 0,
+                cut: false,
+                client_knows: false,
+                server_knows: false,
+                slow_bytes: None,
+            },
+        );
+        self.has_line(client, number);
+        let latency_ns = self.latency_ns();
+        self.after(latency_ns, Event::Accept(number));
+    }
+
+    /// The tickerplant's host hears of a new connection.
+    pub fn accepts(&mut self, number: u64) {
+        let run = self.tick_runs;
+        let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
+        let client = line.client;
+        let (Some(tick), true) = (self.tick.as_mut(), line.run == run) else {
+            // Nobody listens.
+            line.cut = true;
+            line.server_knows = true;
+            return self.after(MS, Event::ClientLearns(number));
+        };
+        if self.tick_paused_until_ns > self.now_ns {
+            return self.at(self.tick_paused_until_ns, Event::Accept(number));
+        }
+        let local = self.nodes.values().any(|node| client == Client::Node(node.key) && node.host == 0);
+        let octet = u8::try_from(number % 200).unwrap_or(0);
+        let peer = Peer {
+            user: Vec::new(),
+            ip: std::net::Ipv4Addr::new(10, 0, 0, octet).into(),
+            capability: if number % 3 == 0 { 3 } else { 0 },
+            local,
+        };
+        line.conn = Some(tick.links.open(number, peer));
+        let latency_ns = self.latency_ns();
+        self.after(latency_ns, Event::Connected(number));
+    }
+
+    pub fn connected(&mut self, number: u64) {
+        let Some(line) = self.lines.get(&number).filter(|line| !line.cut && !line.client_knows) else { return };
+        self.is_connected(line.client, number);
+    }
+
+    /// A client sends whole messages.
+    pub fn send_up(&mut self, number: u64, bytes: Bytes) {
+        let latency_ns = self.latency_ns();
+        let at_ns = self.now_ns.saturating_add(latency_ns);
+        let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
+        line.up.push_back(bytes);
+        line.up_at_ns = line.up_at_ns.max(at_ns);
+        let at_ns = line.up_at_ns;
+        self.at(at_ns, Event::Up(number));
+    }
+
+    /// The tickerplant sends.
+    pub fn send_down(&mut self, number: u64, packet: Packet) {
+        let latency_ns = self.latency_ns();
+        let at_ns = self.now_ns.saturating_add(latency_ns);
+        let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
+        let bytes = match &packet {
+            Packet::Data(bytes) => bytes.len() as u64,
+            Packet::End => 0,
+        };
+        let takes_ns = line.slow_bytes.map_or(0, |slow| bytes.saturating_mul(MS) / slow.max(1));
+        line.down.push_back(packet);
+        line.down_at_ns = line.down_at_ns.max(at_ns).saturating_add(takes_ns);
+        let at_ns = line.down_at_ns;
+        self.at(at_ns, Event::Down(number));
+    }
+
+    pub fn arrives_up(&mut self, number: u64) {
+        let paused_ns = self.tick_paused_until_ns;
+        let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
+        let wait_ns = line.up_stalled_until_ns.max(paused_ns);
+        if wait_ns > self.now_ns {
+            return self.at(wait_ns, Event::Up(number));
+        }
+        let (Some(bytes), Some(conn)) = (line.up.pop_front(), line.conn) else { return };
+        self.tick_hears(conn, &bytes);
+    }
+
+    pub fn arrives_down(&mut self, number: u64) {
+        let Some(line) = self.lines.get(&number).filter(|line| !line.cut) else { return };
+        let wait_ns = line.down_stalled_until_ns.max(self.paused_until_ns(line.client));
+        if wait_ns > self.now_ns {
+            return self.at(wait_ns, Event::Down(number));
+        }
+        let Some(line) = self.lines.get_mut(&number) else { return };
+        let (client, conn) = (line.client, line.conn);
+        match line.down.pop_front() {
+            Some(Packet::Data(bytes)) => {
+                if let Some(conn) = conn {
+                    self.drained(conn, bytes.len());
+                }
+                self.client_hears(client, &bytes);
+            }
+            Some(Packet::End) => {
+                line.cut = true;
+                self.client_learns(number);
+            }
+            None => {}
+        }
+    }
+
+    /// A connection is broken from now on. Each end learns of it in its own time; none means at once.
+    pub fn cut(&mut self, number: u64, server_ns: Option<u64>, client_ns: Option<u64>) {
+        let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
+        line.cut = true;
+        line.up.clear();
+        line.down.clear();
+        if let Some(ns) = server_ns {
+            self.after(ns, Event::ServerLearns(number));
+        }
+        if let Some(ns) = client_ns {
+            self.after(ns, Event::ClientLearns(number));
+        }
+    }
+
+    pub fn server_learns(&mut self, number: u64) {
+        if self.tick_paused_until_ns > self.now_ns {
+            return self.at(self.tick_paused_until_ns, Event::ServerLearns(number));
+        }
+        let run = self.tick_runs;
+        let Some(line) = self.lines.get_mut(&number) else { return };
+        let conn = line.conn.filter(|_| line.run == run && !line.server_knows);
+        line.server_knows = true;
+        let over = line.client_knows;
+        if let Some(conn) = conn {
+            self.tick_loses(conn);
+        }
+        if over {
+            self.lines.remove(&number);
+        }
+    }
+
+    pub fn client_learns(&mut self, number: u64) {
+        let Some(line) = self.lines.get(&number) else { return };
+        let (client, knew) = (line.client, line.client_knows);
+        let wait_ns = self.paused_until_ns(client);
+        if wait_ns > self.now_ns {
+            return self.at(wait_ns, Event::ClientLearns(number));
+        }
+        if let Some(line) = self.lines.get_mut(&number) {
+            line.client_knows = true;
+            if line.server_knows {
+                self.lines.remove(&number);
+            }
+        }
+        if !knew {
+            self.lost_line(client, number);
+        }
+    }
+
+    /// A client closes its end, or dies.
+    pub fn hang_up(&mut self, number: u64, silent: bool) {
+        let server_ns = if silent { self.between(5 * SECOND, 20 * SECOND) } else { self.latency_ns() };
+        if let Some(line) = self.lines.get_mut(&number) {
+            line.client_knows = true;
+            if line.cut && line.server_knows {
+                self.lines.remove(&number);
+                return;
+            }
+        }
+        self.cut(number, Some(server_ns), None);
+    }
+
+    /// The tickerplant is gone: what was under way is lost.
+    pub fn cut_all(&mut self, silent: bool) {
+        let open: Vec<u64> = self.lines.iter().filter(|(_, line)| !line.cut).map(|(number, _)| *number).collect();
+        for number in open {
+            if let Some(line) = self.lines.get_mut(&number) {
+                line.server_knows = true;
+            }
+            let client_ns = if silent { self.between(SECOND, 20 * SECOND) } else { self.latency_ns() };
+            self.cut(number, None, Some(client_ns));
+        }
+        for line in self.lines.values_mut() {
+            line.server_knows = true;
+        }
+        self.lines.retain(|_, line| !(line.client_knows && line.server_knows));
+    }
+}

@@ -1,0 +1,24 @@
+//! Simulated days: the production code in a world of virtual time, with a disk, a network, a fleet and clocks that fail as real
+//! ones do, and an auditor who keeps books of his own. How it is built, and how to go on: `src/sim/README.md`.
+
+mod audit;
+mod chaos;
+mod clients;
+mod cloud;
+mod day;
+mod disk;
+mod line;
+mod links;
+mod node;
+mod plan;
+mod report;
+mod rng;
+mod run;
+mod tick;
+mod trace;
+mod transitions;
+mod world;
+
+pub use plan::Faults;
+pub use report::Report;
+pub use run::{Failure, Options, Progress, run, run_seed};

@@ -1,0 +1,379 @@
+//! A node's process: production's ingest over a simulated connection, disk and fleet, step by step.
+
+use super::audit::holdings::Holding;
+use super::audit::record::TABLES;
+use super::cloud::SharedCloud;
+use super::tick::plain;
+use super::world::{Client, Event, MS, NodeKey, SECOND, World};
+use crate::fleet::group::{Event as GroupEvent, Instance};
+use crate::log::disk::Disk;
+use crate::rdb::capacity::{self, Link, Steps};
+use crate::rdb::ingest::{Fault, Identity, Ingest};
+use crate::rdb::meter::Meter;
+use crate::rdb::shared::{Shared, State};
+use crate::sys::clock;
+use crate::table::store::Store;
+use crate::table::{Items, Value, symbol};
+use bytes::Bytes;
+use proto::FrameReader;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node that runs.
+pub struct NodeProcess {
+    pub key: NodeKey,
+    pub host: u32,
+    pub ingest: Ingest,
+    pub shared: Arc<Shared>,
+    steps: Steps,
+    files: Arc<dyn Disk>,
+    pub line: Option<u64>,
+    open: bool,
+    frames: FrameReader,
+    pub turn_at_ns: u64,
+    pub fleet_at_ns: u64,
+    pub paused_until_ns: u64,
+}
+
+impl NodeProcess {
+    /// What queries see of this node: its state, and its windows with their rows.
+    pub fn shown(&self) -> (Arc<State>, Vec<Holding>) {
+        let (tables, state) = self.shared.view();
+        let names: Vec<Option<usize>> = state
+            .tables
+            .iter()
+            .map(|name| TABLES.iter().position(|known| known.as_bytes() == symbol::text(*name)))
+            .collect();
+        let rows: Vec<Vec<(u64, u8)>> = state
+            .tables
+            .iter()
+            .map(|name| tables.get(*name).map(|table| rows_of(&table.snapshot(usize::MAX))).unwrap_or_default())
+            .collect();
+        let holdings = state.windows.iter().map(|shown| {
+            let window = &shown.window;
+            let mut held = vec![Vec::new(); TABLES.len()];
+            for ((taken, rows), table) in window.tables.iter().zip(&rows).zip(&names) {
+                let slot = table.and_then(|table| held.get_mut(table));
+                if let (Some(slot), Some(own)) = (slot, rows.get(taken.place.clone())) {
+                    *slot = own.to_vec();
+                }
+            }
+            let index = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);
+            Holding { window: index(window.first)..index(window.next), open: shown.open, tables: held }
+        });
+        let holdings = holdings.collect();
+        (state, holdings)
+    }
+}
+
+/// Update number and symbol of each row of a table.
+fn rows_of(table: &Value) -> Vec<(u64, u8)> {
+    let Value::Table(table) = table else { return Vec::new() };
+    let (Some(syms), Some(ids)) = (table.columns.get(1), table.columns.get(2)) else { return Vec::new() };
+    let (Items::Sym(syms), Items::Long(ids)) = (&syms.items, &ids.items) else { return Vec::new() };
+    let number = |sym| {
+        let text = std::str::from_utf8(symbol::text(sym)).ok()?;
+        text.strip_prefix('s')?.parse().ok()
+    };
+    ids.iter().zip(syms.iter()).map(|(id, sym)| (id.cast_unsigned(), number(*sym).unwrap_or(u8::MAX))).collect()
+}
+
+impl World {
+    /// An instance's server has come up, or its process is started anew.
+    pub fn node_starts(&mut self, key: NodeKey) {
+        let Some(cloud) = self.clouds.get(key.group).cloned() else { return };
+        let wanted = {
+            let cloud = cloud.lock();
+            let slot = cloud.group.slots().iter().find(|slot| slot.instance == Instance(key.instance)).copied();
+            slot.is_some()
+        };
+        if !wanted || self.nodes.contains_key(&key) {
+            return;
+        }
+        let process = self.next_process;
+        self.next_process = process.saturating_add(1);
+        let host = match (key.instance + key.group as u64) % self.plan.hosts {
+            0 => super::disk::TICK_HOST,
+            _ => u32::try_from(key.instance).unwrap_or(1).saturating_mul(8).saturating_add(1 + key.group as u32),
+        };
+        let files = self.storage.of(host, process);
+        self.enter(&files);
+        match self.make_node(key, host, &cloud, files) {
+            Ok(node) => {
+                self.nodes.insert(key, node);
+                self.report.met("node started");
+                self.after(MS, Event::Connect(Client::Node(key)));
+                self.next_turn(key, MS);
+                self.next_fleet(key, MS);
+            }
+            Err(error) => self.judge(Err(super::audit::Broken(format!("a node cannot be made: {error}")))),
+        }
+    }
+
+    fn make_node(
+        &self,
+        key: NodeKey,
+        host: u32,
+        cloud: &SharedCloud,
+        files: Arc<dyn Disk>,
+    ) -> std::io::Result<NodeProcess> {
+        let fleet = cloud.of(Instance(key.instance));
+        let crate::fleet::Identity { group, instance } = fleet.identity().clone();
+        let options = Arc::new(self.plan.node_options(key.group).map_err(std::io::Error::other)?);
+        let queue = self.plan.queues.get(key.group).map(|queue| queue.name.clone()).unwrap_or_default();
+        let identity = Identity { node: instance.clone(), queue, port: 6000, group, instance };
+        let budget_bytes = self.plan.budget_bytes();
+        let store = Store::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
+        let shared = Arc::new(Shared::new(store.shared()));
+        let (link, steps) = capacity::stepped(fleet, options.launch_timeout);
+        let Link { asks, answers, .. } = link;
+        let meter = Meter::of_budget(budget_bytes);
+        let ingest = Ingest::new(options, identity, Arc::clone(&shared), store, meter, (asks, answers))?;
+        Ok(NodeProcess {
+            key,
+            host,
+            ingest,
+            shared,
+            steps,
+            files,
+            line: None,
+            open: false,
+            frames: FrameReader::new(proto::Limits::default()),
+            turn_at_ns: 0,
+            fleet_at_ns: 0,
+            paused_until_ns: 0,
+        })
+    }
+
+    fn next_turn(&mut self, key: NodeKey, in_ns: u64) {
+        let at_ns = self.now_ns.saturating_add(in_ns);
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        if node.turn_at_ns <= self.now_ns || at_ns < node.turn_at_ns {
+            node.turn_at_ns = at_ns;
+            self.at(at_ns, Event::NodeTurn(key, at_ns));
+        }
+    }
+
+    fn next_fleet(&mut self, key: NodeKey, in_ns: u64) {
+        let at_ns = self.now_ns.saturating_add(in_ns);
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        node.fleet_at_ns = at_ns;
+        self.at(at_ns, Event::Fleet(key, at_ns));
+    }
+
+    pub fn node_connected(&mut self, key: NodeKey) {
+        let Some(node) = self.nodes.get(&key) else { return };
+        let files = Arc::clone(&node.files);
+        self.enter(&files);
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        node.open = true;
+        node.frames = FrameReader::new(proto::Limits::default());
+        let opened = node.ingest.opened(node.host == super::disk::TICK_HOST);
+        match opened {
+            Ok(()) => self.node_runs(key),
+            Err(fault) => self.node_ends_session(key, Err(fault)),
+        }
+    }
+
+    pub fn node_hears(&mut self, key: NodeKey, bytes: &Bytes) {
+        if let Some(node) = self.nodes.get_mut(&key) {
+            node.frames.extend(bytes);
+            self.node_runs(key);
+        }
+    }
+
+    pub fn node_turn(&mut self, key: NodeKey, at_ns: u64) {
+        let Some(node) = self.nodes.get_mut(&key).filter(|node| node.turn_at_ns == at_ns) else { return };
+        if node.paused_until_ns > self.now_ns {
+            let until_ns = node.paused_until_ns;
+            node.turn_at_ns = until_ns;
+            return self.at(until_ns, Event::NodeTurn(key, until_ns));
+        }
+        self.node_runs(key);
+    }
+
+    /// The node's thread comes round: messages, then what is between them.
+    fn node_runs(&mut self, key: NodeKey) {
+        let Some(node) = self.nodes.get(&key) else { return };
+        let files = Arc::clone(&node.files);
+        self.enter(&files);
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        let mut result = Ok(());
+        let mut out = Vec::new();
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let mut broke_off = false;
+            if node.open && node.ingest.listens() {
+                loop {
+                    match node.frames.next() {
+                        Ok(Some((header, message))) => {
+                            let body = plain(&header, message);
+                            if !node.ingest.message(&header, &body) {
+                                broke_off = true;
+                                break;
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(error) => {
+                            result = Err(Fault::Connection(error.to_string()));
+                            break;
+                        }
+                    }
+                }
+            }
+            if result.is_ok() {
+                result = if node.open { node.ingest.turn() } else { Ok(node.ingest.idle()) };
+            }
+            out.extend(node.ingest.take_output());
+            if result.is_err() || !broke_off || rounds > 64 || node.shared.is_ending() {
+                break;
+            }
+        }
+        let (line, busy, ending) = (node.line, node.ingest.is_busy(), node.shared.is_ending());
+        if let (false, Some(line)) = (out.is_empty(), line) {
+            self.send_up(line, out.into());
+        }
+        if ending {
+            return self.node_exits(key);
+        }
+        if result.is_err() {
+            return self.node_ends_session(key, result);
+        }
+        let in_ns = if busy { self.between(200_000, 8 * MS) } else { self.between(100 * MS, 250 * MS) };
+        self.next_turn(key, in_ns);
+        self.fleet_soon(key);
+    }
+
+    /// The fleet's thread is woken by a question; here it looks a moment later.
+    fn fleet_soon(&mut self, key: NodeKey) {
+        if self.nodes.get(&key).is_some_and(|node| node.fleet_at_ns > self.now_ns.saturating_add(50 * MS)) {
+            self.next_fleet(key, 20 * MS);
+        }
+    }
+
+    pub fn fleet_step(&mut self, key: NodeKey, at_ns: u64) {
+        let Some(node) = self.nodes.get_mut(&key).filter(|node| node.fleet_at_ns == at_ns) else { return };
+        if node.paused_until_ns > self.now_ns {
+            let until_ns = node.paused_until_ns;
+            node.fleet_at_ns = until_ns;
+            return self.at(until_ns, Event::Fleet(key, until_ns));
+        }
+        let files = Arc::clone(&node.files);
+        self.enter(&files);
+        if let Some(cloud) = self.clouds.get(key.group) {
+            cloud.lock().set_now(self.now_ns);
+        }
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        let next = node.steps.step();
+        let wait = next.saturating_duration_since(clock::now()).min(Duration::from_secs(5));
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(SECOND).max(20 * MS);
+        self.next_fleet(key, wait_ns);
+        self.obey(key.group);
+    }
+
+    /// The session is over; the node tries again after its pause.
+    fn node_ends_session(&mut self, key: NodeKey, result: Result<(), Fault>) {
+        if let Err(fault) = &result {
+            self.trace.say(|| format!("{key:?} ends its session: {fault:?}"));
+            match fault {
+                Fault::Surprise(_) => self.report.met("node resumes after a surprise"),
+                Fault::Connection(_) => self.report.met("node loses its connection"),
+                Fault::Fatal(why) => {
+                    let why = why.clone();
+                    self.judge(Err(super::audit::Broken(format!("{key:?} cannot go on: {why}"))));
+                }
+            }
+        }
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        node.open = false;
+        let line = node.line.take();
+        let pause = node.ingest.ended(result);
+        // What is written without a connection goes nowhere.
+        drop(node.ingest.take_output());
+        if let Some(line) = line {
+            self.hang_up(line, false);
+        }
+        if self.nodes.get(&key).is_some_and(|node| node.shared.is_ending()) {
+            return self.node_exits(key);
+        }
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(SECOND);
+        self.after(pause_ns, Event::Connect(Client::Node(key)));
+        self.next_turn(key, 50 * MS);
+    }
+
+    pub fn node_lost_line(&mut self, key: NodeKey, number: u64) {
+        let Some(node) = self.nodes.get(&key).filter(|node| node.line == Some(number)) else { return };
+        let (files, open) = (Arc::clone(&node.files), node.open);
+        self.enter(&files);
+        if open {
+            return self.node_ends_session(key, Err(Fault::Connection("connection closed".to_string())));
+        }
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        node.line = None;
+        let pause = node.ingest.next_pause();
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(SECOND);
+        self.after(pause_ns, Event::Connect(Client::Node(key)));
+    }
+
+    /// The process has ended by itself.
+    fn node_exits(&mut self, key: NodeKey) {
+        let ending = self.nodes.get(&key).and_then(|node| node.shared.ending());
+        self.trace.say(|| format!("{key:?} ends: {ending:?}"));
+        self.report.met(match ending {
+            Some(crate::rdb::shared::Ending::Terminated) => "node terminated after its day",
+            Some(crate::rdb::shared::Ending::Left) => "node left",
+            Some(crate::rdb::shared::Ending::Failed(_)) => "node failed",
+            _ => "node ended",
+        });
+        self.node_is_gone(key, false);
+    }
+
+    fn node_is_gone(&mut self, key: NodeKey, silent: bool) {
+        let Some(node) = self.nodes.remove(&key) else { return };
+        if let Some(line) = node.line {
+            self.hang_up(line, silent);
+        }
+        drop(node);
+        if let Some(cloud) = self.clouds.get(key.group) {
+            let mut cloud = cloud.lock();
+            cloud.set_now(self.now_ns);
+            cloud.tell(GroupEvent::Exited(Instance(key.instance)));
+        }
+        self.obey(key.group);
+    }
+
+    /// The process is killed, or its server goes.
+    pub fn node_dies(&mut self, key: NodeKey, why: &'static str) {
+        if self.nodes.contains_key(&key) {
+            self.trace.say(|| format!("{key:?} dies: {why}"));
+            self.report.met(why);
+        }
+        let silent = self.rng.one_in(3);
+        if self.nodes.contains_key(&key) {
+            self.node_is_gone(key, silent);
+        } else if let Some(cloud) = self.clouds.get(key.group) {
+            cloud.lock().tell(GroupEvent::Exited(Instance(key.instance)));
+            self.obey(key.group);
+        }
+    }
+
+    /// The process dies and is started again on the same instance, with nothing.
+    pub fn node_restarts(&mut self, key: NodeKey) {
+        let Some(node) = self.nodes.remove(&key) else { return };
+        if let Some(line) = node.line {
+            self.hang_up(line, false);
+        }
+        let ns = self.between(200 * MS, 3 * SECOND);
+        self.after(ns, Event::NodeStarts(key));
+    }
+
+    /// The fleet asks the process to end.
+    pub fn node_is_stopped(&mut self, key: NodeKey) {
+        match self.nodes.get(&key) {
+            Some(node) => node.shared.ask_to_leave(),
+            // It had not come up: nobody is there to be asked.
+            None => self.node_dies(key, "stopped before it was up"),
+        }
+    }
+}

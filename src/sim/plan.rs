@@ -1,0 +1,220 @@
+//! What a seed decides before its world begins: how the tickerplant is set up, how many queues there are, and who subscribes.
+
+use super::audit::Promise;
+use super::audit::holdings::Filter;
+use super::audit::record::TABLES;
+use super::rng::Rng;
+use super::world::SECOND;
+use crate::config::options::Protocol;
+use crate::config::units::{RollTime, Scale, roll_time};
+use crate::config::{Address, Durability, Limits, Listen};
+use crate::fleet::group::Rules;
+use crate::rdb::messages::Subscription;
+use crate::rdb::options::NodeOptions;
+use crate::rdb::policy;
+use crate::table::schema::{ColumnSchema, Schema};
+use crate::table::{Attr, symbol};
+use crate::tick::core::Tables;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many faults there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    None,
+    /// Only calls of the fleet that are throttled or unanswered: then no instance may be launched in vain.
+    Fleet,
+    Some,
+    Hell,
+}
+
+impl Faults {
+    pub fn from_name(name: &str) -> Option<Faults> {
+        match name {
+            "none" => Some(Faults::None),
+            "fleet" => Some(Faults::Fleet),
+            "some" => Some(Faults::Some),
+            "hell" => Some(Faults::Hell),
+            _ => None,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Faults::None => "none",
+            Faults::Fleet => "fleet",
+            Faults::Some => "some",
+            Faults::Hell => "hell",
+        }
+    }
+
+    /// Mean time between two faults, in nanoseconds.
+    pub fn every_ns(self) -> Option<u64> {
+        match self {
+            Faults::None => None,
+            Faults::Fleet => Some(SECOND),
+            Faults::Some => Some(8 * SECOND),
+            Faults::Hell => Some(SECOND + SECOND / 2),
+        }
+    }
+
+    /// Something that goes wrong once in so many times.
+    pub fn rare(self) -> u64 {
+        match self {
+            Faults::None | Faults::Fleet => u64::MAX,
+            Faults::Some => 40,
+            Faults::Hell => 10,
+        }
+    }
+}
+
+/// A queue and the group that serves it.
+#[derive(Clone, Debug)]
+pub struct QueuePlan {
+    pub name: String,
+    pub group: String,
+    pub rules: Rules,
+    pub filter: Filter,
+    pub scale: Scale,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub faults: Faults,
+    pub durability: Durability,
+    pub shared_disk: bool,
+    pub queues: Vec<QueuePlan>,
+    pub publishers: usize,
+    pub watchers: Vec<Filter>,
+    pub standbys_kept: usize,
+    pub roll: RollTime,
+    /// One in so many nodes is on the tickerplant's host.
+    pub hosts: u64,
+    /// What a node may hold beside the process's symbols.
+    room_bytes: u64,
+    symbol_bytes: u64,
+}
+
+impl Plan {
+    pub fn of(seed: u64, faults: Faults) -> Result<Plan, String> {
+        let mut rng = Rng::new(seed);
+        let durability = match rng.below(10) {
+            0 => Durability::None,
+            1..=3 => Durability::Os,
+            4..=7 => Durability::Group(Duration::from_millis(10)),
+            _ => Durability::Each,
+        };
+        let filters = [
+            Filter::default(),
+            Filter { tables: vec![0], syms: Vec::new() },
+            Filter { tables: Vec::new(), syms: vec![1, 3, 4] },
+        ];
+        let count = if rng.percent(60) { 1 } else { 2 };
+        let queue = |(number, rng): (u64, &mut Rng)| QueuePlan {
+            name: format!("q{number}"),
+            group: format!("g{number}"),
+            rules: Rules {
+                min: u32::try_from(rng.from(1, 2)).unwrap_or(1),
+                max: 24,
+                launch_delay_ns: 0,
+                grace_ns: 20 * SECOND,
+                notice_ns: 15 * SECOND,
+            },
+            filter: match number {
+                0 => Filter::default(),
+                _ => rng.pick(&filters).cloned().unwrap_or_default(),
+            },
+            scale: if rng.percent(30) { Scale::Auto } else { Scale::At(40.0) },
+        };
+        let queues = (0..count).map(|number| queue((number, &mut rng))).collect();
+        let watchers = (0..rng.from(1, 2)).map(|_| rng.pick(&filters).cloned().unwrap_or_default()).collect();
+        Ok(Plan {
+            faults,
+            durability,
+            shared_disk: rng.percent(50),
+            queues,
+            publishers: usize::try_from(rng.from(1, 3)).unwrap_or(1),
+            watchers,
+            standbys_kept: usize::try_from(rng.below(3)).unwrap_or(0),
+            roll: roll_time("00:00 UTC")?,
+            hosts: rng.from(2, 4),
+            room_bytes: rng.from(500, 1500) << 10,
+            symbol_bytes: symbol::usage().1,
+        })
+    }
+
+    /// What an answer to a publisher promises.
+    pub fn promise(&self) -> Promise {
+        match self.durability {
+            Durability::None => Promise::Nothing,
+            Durability::Os => Promise::Process,
+            Durability::Group(_) | Durability::Each => Promise::Power,
+        }
+    }
+
+    /// Whether updates are published before they are in the log's file.
+    pub fn publishes_ahead(&self) -> bool {
+        match self.durability {
+            Durability::None => true,
+            Durability::Group(_) => self.shared_disk,
+            Durability::Os | Durability::Each => false,
+        }
+    }
+
+    pub fn tick_limits(&self) -> Limits {
+        Limits {
+            message_bytes: 4 << 20,
+            decompressed_bytes: 4 << 20,
+            outbox_bytes: 64 << 10,
+            outboxes_bytes: 1 << 20,
+            log_read_chunk_bytes: 32 << 10,
+            log_buffer_bytes: 64 << 10,
+            ..Limits::default()
+        }
+    }
+
+    /// The process's symbols count in a node's memory; they are the same for all nodes of a world.
+    pub fn budget_bytes(&self) -> u64 {
+        self.room_bytes.saturating_add(self.symbol_bytes)
+    }
+
+    pub fn tables(&self) -> Arc<Tables> {
+        let sym = |text: &str| symbol::intern(text.as_bytes()).unwrap_or(crate::table::Sym::NULL);
+        let column = |(name, ty): &(&str, i8)| ColumnSchema { name: sym(name), ty: *ty, attr: Attr::None };
+        let columns = [("time", 16), ("sym", 11), ("id", 7), ("row", 7)];
+        let schemas =
+            TABLES.map(|name| Schema { name: sym(name), columns: columns.iter().map(column).collect(), keys: 0 });
+        Arc::new(Tables::new(schemas).unwrap_or_default())
+    }
+
+    /// # Errors
+    /// Thresholds that make no sense.
+    pub fn node_options(&self, queue: usize) -> Result<NodeOptions, policy::ThresholdError> {
+        let of = self.queues.get(queue);
+        let filter = of.map(|of| of.filter.clone()).unwrap_or_default();
+        let scale = of.map_or(Scale::At(40.0), |of| of.scale);
+        let mut policy = policy::Params::new(scale, 70.0)?;
+        policy.drain_ns = 2_000_000_000;
+        Ok(NodeOptions {
+            tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
+            protocol: Protocol::Auto,
+            listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
+            node: None,
+            queue: None,
+            subscription: Subscription {
+                tables: filter.tables.iter().filter_map(|table| TABLES.get(*table)).map(|t| (*t).to_string()).collect(),
+                symbols: filter.syms.iter().map(|sym| format!("s{sym}")).collect(),
+            },
+            memory_bytes: Some(self.budget_bytes()),
+            policy,
+            leave_within: Some(Duration::from_secs(15)),
+            query_threads: 1,
+            query_time: Duration::from_secs(1),
+            users: None,
+            launch_timeout: Duration::from_secs(30),
+            metrics_open: false,
+            block_writes: false,
+            limits: Limits { log_read_chunk_bytes: 16 << 10, ..Limits::default() },
+        })
+    }
+}

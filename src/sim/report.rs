@@ -1,0 +1,144 @@
+//! What a run has met, counted.
+
+use crate::tick::plant::Stats;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Counts of one world, or of many together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub days: u64,
+    pub events: u64,
+    pub audits: u64,
+    pub acknowledged: u64,
+    pub allowed_losses: u64,
+    pub checked_rows: u64,
+    pub updates: u64,
+    pub refused: u64,
+    pub verified: u64,
+    pub differing: u64,
+    faults: BTreeMap<&'static str, u64>,
+    moves: BTreeMap<(&'static str, &'static str), u64>,
+    met: BTreeMap<&'static str, u64>,
+}
+
+/// What a long run under all faults must have met, or the simulator does not do its work.
+const MOVES: &[(&str, &str)] = &[
+    ("new", "waiting"),
+    ("new", "live"),
+    ("waiting", "live"),
+    ("waiting", "rebuilding"),
+    ("waiting", "taking"),
+    ("waiting", "away"),
+    ("away", "waiting"),
+    ("live", "rolled"),
+    ("live", "leaving"),
+    ("live", "lost"),
+    ("live", "away"),
+    ("away", "live"),
+    ("rolled", "away"),
+    ("away", "rolled"),
+    ("rolled", "lost"),
+    ("rolled", "leaving"),
+    ("leaving", "lost"),
+    ("rebuilding", "rolled"),
+    ("rebuilding", "away"),
+    ("rebuilding", "lost"),
+    ("taking", "rolled"),
+    ("rolled", "gone with the day"),
+];
+
+impl Report {
+    pub fn fault(&mut self, name: &'static str) {
+        add(&mut self.faults, name, 1);
+    }
+
+    pub fn met(&mut self, name: &'static str) {
+        add(&mut self.met, name, 1);
+    }
+
+    pub fn met_times(&mut self, name: &'static str, times: u64) {
+        if times > 0 {
+            add(&mut self.met, name, times);
+        }
+    }
+
+    pub fn fault_times(&mut self, name: &'static str, times: u64) {
+        if times > 0 {
+            add(&mut self.faults, name, times);
+        }
+    }
+
+    pub fn moved(&mut self, from: &'static str, to: &'static str) {
+        add(&mut self.moves, (from, to), 1);
+    }
+
+    /// Takes in what a tickerplant counted while it ran.
+    pub fn add(&mut self, stats: &Stats) {
+        self.updates = self.updates.saturating_add(stats.updates);
+        self.refused = self.refused.saturating_add(stats.refused);
+        self.verified = self.verified.saturating_add(stats.verified);
+        self.differing = self.differing.saturating_add(stats.differing);
+    }
+
+    /// Takes in what another world has met.
+    pub fn merge(&mut self, other: &Report) {
+        for (own, other) in [
+            (&mut self.days, other.days),
+            (&mut self.events, other.events),
+            (&mut self.audits, other.audits),
+            (&mut self.acknowledged, other.acknowledged),
+            (&mut self.allowed_losses, other.allowed_losses),
+            (&mut self.checked_rows, other.checked_rows),
+            (&mut self.updates, other.updates),
+            (&mut self.refused, other.refused),
+            (&mut self.verified, other.verified),
+            (&mut self.differing, other.differing),
+        ] {
+            *own = own.saturating_add(other);
+        }
+        other.faults.iter().for_each(|(name, count)| add(&mut self.faults, *name, *count));
+        other.met.iter().for_each(|(name, count)| add(&mut self.met, *name, *count));
+        other.moves.iter().for_each(|(name, count)| add(&mut self.moves, *name, *count));
+    }
+
+    /// Changes of state that a long run must meet and this one did not.
+    pub fn never_met(&self) -> Vec<String> {
+        let missing = MOVES.iter().filter(|(from, to)| !self.moves.keys().any(|(a, b)| (a, b) == (from, to)));
+        missing.map(|(from, to)| format!("{from} -> {to}")).collect()
+    }
+}
+
+fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, times: u64) {
+    let count = counts.entry(key).or_default();
+    *count = count.saturating_add(times);
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} days, {} events, {} whole audits", self.days, self.events, self.audits)?;
+        writeln!(
+            f,
+            "{} updates accepted, {} acknowledged ({} lost where nothing better was promised), {} refused",
+            self.updates, self.acknowledged, self.allowed_losses, self.refused
+        )?;
+        writeln!(
+            f,
+            "{} rows of nodes compared with the log; {} windows proved, {} differed",
+            self.checked_rows, self.verified, self.differing
+        )?;
+        writeln!(f, "faults:")?;
+        for (name, count) in &self.faults {
+            writeln!(f, "  {count:>9}  {name}")?;
+        }
+        writeln!(f, "met:")?;
+        for (name, count) in &self.met {
+            writeln!(f, "  {count:>9}  {name}")?;
+        }
+        writeln!(f, "changes of state:")?;
+        for ((from, to), count) in &self.moves {
+            writeln!(f, "  {count:>9}  {from} -> {to}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,338 @@
+//! The world: virtual time, what happens next, and who it happens to. One thread, one generator, no order that is not its own.
+
+use super::audit::{Auditor, Broken, Promise};
+use super::clients::{Publisher, Watcher};
+use super::cloud::{Order, SharedCloud};
+use super::disk::Storage;
+use super::line::Line;
+use super::node::NodeProcess;
+use super::plan::Plan;
+use super::report::Report;
+use super::rng::Rng;
+use super::tick::TickProcess;
+use super::trace::Trace;
+use crate::fleet::group::Instance;
+use crate::log::disk;
+use crate::sys::clock::{self, Virtual};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000 * MS;
+pub const DAY: u64 = 86_400 * SECOND;
+/// The first day of every world: 2030.01.01.
+const FIRST_WALL: u64 = 1_893_456_000 * SECOND;
+
+/// An instance of one of the groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeKey {
+    pub group: usize,
+    pub instance: u64,
+}
+
+/// Who is at the client's end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Client {
+    Node(NodeKey),
+    Publisher(usize),
+    Watcher(usize),
+}
+
+/// Something that happens at a moment. What belongs to a process that is gone by then finds nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// Bytes reach the tickerplant, or a client, over a line.
+    Up(u64),
+    Down(u64),
+    Connect(Client),
+    Accept(u64),
+    Connected(u64),
+    /// One end of a line learns that the other is gone.
+    ServerLearns(u64),
+    ClientLearns(u64),
+    TurnEnds(u32),
+    TickTimer(u32),
+    TickWork(u32),
+    TickSync(u32),
+    TickStarts,
+    NodeTurn(NodeKey, u64),
+    Fleet(NodeKey, u64),
+    NodeStarts(NodeKey),
+    NeverCame(NodeKey),
+    Cloud(usize),
+    Publish(usize),
+    Chaos,
+    /// A fault that was begun is over.
+    Over(super::chaos::Passing),
+    /// An instance's server is taken back.
+    ServerGoes(NodeKey),
+}
+
+pub struct World {
+    pub rng: Rng,
+    pub plan: Plan,
+    pub now_ns: u64,
+    /// What the clock of the tickerplant's host shows more than the world's time from 1970.
+    pub wall_ns: i128,
+    pub events: BTreeMap<(u64, u64), Event>,
+    sequence: u64,
+    pub storage: Storage,
+    pub tick: Option<TickProcess>,
+    pub tick_runs: u32,
+    pub tick_paused_until_ns: u64,
+    /// What the last end of a tickerplant could take from the log.
+    pub crash: Option<Promise>,
+    /// The log that was read last, and its day.
+    pub last_log: Option<(PathBuf, i32)>,
+    pub lines: BTreeMap<u64, Line>,
+    pub next_line: u64,
+    pub nodes: BTreeMap<NodeKey, NodeProcess>,
+    pub clouds: Vec<SharedCloud>,
+    pub publishers: Vec<Publisher>,
+    pub watchers: Vec<Watcher>,
+    pub auditor: Auditor,
+    pub report: Report,
+    pub trace: Trace,
+    /// Whether faults are to happen, and updates to be published.
+    pub chaotic: bool,
+    pub publishing: bool,
+    pub surge_until_ns: u64,
+    pub slow_net_until_ns: u64,
+    pub broken: Option<Broken>,
+    /// Processes have numbers that are not used twice.
+    pub next_process: u32,
+}
+
+impl World {
+    pub fn new(seed: u64, plan: Plan, trace: Trace) -> World {
+        let mut rng = Rng::new(seed ^ 0x0065_6c61_7374_6963);
+        fastrand::seed(rng.next());
+        let storage = Storage::new(rng.split(), plan.shared_disk);
+        let clouds: Vec<SharedCloud> =
+            plan.queues.iter().map(|queue| SharedCloud::new(rng.split(), &queue.group, queue.rules)).collect();
+        let auditor = Auditor::new(plan.promise(), plan.publishes_ahead());
+        let publishers = (0..plan.publishers).map(Publisher::new).collect();
+        let watchers = plan.watchers.iter().map(|filter| Watcher::new(filter.clone())).collect();
+        let mut world = World {
+            rng,
+            now_ns: SECOND,
+            wall_ns: i128::from(FIRST_WALL),
+            events: BTreeMap::new(),
+            sequence: 0,
+            storage,
+            tick: None,
+            tick_runs: 0,
+            tick_paused_until_ns: 0,
+            crash: None,
+            last_log: None,
+            lines: BTreeMap::new(),
+            next_line: 1,
+            nodes: BTreeMap::new(),
+            clouds,
+            publishers,
+            watchers,
+            auditor,
+            report: Report::default(),
+            trace,
+            chaotic: false,
+            publishing: false,
+            surge_until_ns: 0,
+            slow_net_until_ns: 0,
+            broken: None,
+            next_process: 1,
+            plan,
+        };
+        world.after(0, Event::TickStarts);
+        for group in 0..world.clouds.len() {
+            world.after(MS, Event::Cloud(group));
+        }
+        for publisher in 0..world.publishers.len() {
+            world.after(100 * MS, Event::Connect(Client::Publisher(publisher)));
+            world.after(200 * MS, Event::Publish(publisher));
+        }
+        for watcher in 0..world.watchers.len() {
+            world.after(150 * MS, Event::Connect(Client::Watcher(watcher)));
+        }
+        world.after(SECOND, Event::Chaos);
+        world
+    }
+
+    /// Something will happen in so many nanoseconds.
+    pub fn after(&mut self, ns: u64, event: Event) {
+        self.at(self.now_ns.saturating_add(ns), event);
+    }
+
+    pub fn at(&mut self, at_ns: u64, event: Event) {
+        self.sequence = self.sequence.saturating_add(1);
+        self.events.insert((at_ns.max(self.now_ns), self.sequence), event);
+    }
+
+    /// A moment between two bounds, in nanoseconds.
+    pub fn between(&mut self, first_ns: u64, last_ns: u64) -> u64 {
+        self.rng.from(first_ns, last_ns)
+    }
+
+    /// What the clock of the tickerplant's host shows, from 1970.
+    pub fn wall(&self) -> u64 {
+        u64::try_from(self.wall_ns.saturating_add(i128::from(self.now_ns))).unwrap_or(0)
+    }
+
+    /// The code of a process runs next: it sees its own time and its own disk.
+    pub fn enter(&self, files: &Arc<dyn disk::Disk>) {
+        let wall = Duration::from_nanos(self.wall());
+        clock::set_virtual(Some(Virtual { elapsed: Duration::from_nanos(self.now_ns), wall }));
+        self.storage.set_now(self.now_ns);
+        disk::set_virtual(Some(Arc::clone(files)));
+    }
+
+    /// Runs until a moment, or until a rule is broken.
+    ///
+    /// # Errors
+    /// The rule.
+    pub fn run_until(&mut self, end_ns: u64) -> Result<(), Broken> {
+        while let Some(entry) = self.events.first_entry() {
+            let (at_ns, _) = *entry.key();
+            if at_ns > end_ns {
+                break;
+            }
+            let event = entry.remove();
+            self.now_ns = at_ns;
+            self.trace.event(at_ns, &event, self.wall());
+            self.report.events = self.report.events.saturating_add(1);
+            self.happen(event);
+            if let Some(broken) = self.broken.take() {
+                return Err(broken);
+            }
+        }
+        self.now_ns = end_ns;
+        Ok(())
+    }
+
+    /// Nothing happens for a while: everything that was to come comes so much later.
+    pub fn skip(&mut self, ns: u64) {
+        let later = std::mem::take(&mut self.events);
+        self.events = later.into_iter().map(|((at, number), event)| ((at.saturating_add(ns), number), event)).collect();
+        self.now_ns = self.now_ns.saturating_add(ns);
+        for line in self.lines.values_mut() {
+            line.skip(ns);
+        }
+        if let Some(tick) = &mut self.tick {
+            tick.timer_at_ns = tick.timer_at_ns.map(|at| at.saturating_add(ns));
+        }
+        // The wall clock has gone on: what it is waited for comes sooner than it was put off.
+        self.after_tick();
+    }
+
+    /// Tells that a rule is broken; the first one counts.
+    pub fn judge(&mut self, result: Result<(), Broken>) {
+        if let Err(broken) = result {
+            self.broken.get_or_insert(broken);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Up(line) => self.arrives_up(line),
+            Event::Down(line) => self.arrives_down(line),
+            Event::Connect(client) => self.connects(client),
+            Event::Accept(line) => self.accepts(line),
+            Event::Connected(line) => self.connected(line),
+            Event::ServerLearns(line) => self.server_learns(line),
+            Event::ClientLearns(line) => self.client_learns(line),
+            Event::TurnEnds(run) => self.turn_ends(run),
+            Event::TickTimer(run) => self.tick_timer(run),
+            Event::TickWork(run) => self.tick_works(run),
+            Event::TickSync(run) => self.tick_syncs(run),
+            Event::TickStarts => self.tick_starts(),
+            Event::NodeTurn(key, at_ns) => self.node_turn(key, at_ns),
+            Event::Fleet(key, at_ns) => self.fleet_step(key, at_ns),
+            Event::NodeStarts(key) => self.node_starts(key),
+            Event::NeverCame(key) => self.node_dies(key, "launch given up by the provider"),
+            Event::Cloud(group) => self.cloud_ticks(group),
+            Event::Publish(publisher) => self.publishes(publisher),
+            Event::Chaos => self.chaos(),
+            Event::Over(passing) => self.passes(passing),
+            Event::ServerGoes(key) => self.node_dies(key, "server gone"),
+        }
+    }
+
+    /// Does what a group wants done.
+    pub fn obey(&mut self, group: usize) {
+        let Some(cloud) = self.clouds.get(group).cloned() else { return };
+        let orders = cloud.lock().take_orders();
+        for order in orders {
+            match order {
+                Order::Launch(Instance(instance)) => {
+                    let key = NodeKey { group, instance };
+                    let lead_ns = self.lead_ns();
+                    match lead_ns {
+                        Some(lead_ns) => self.after(lead_ns, Event::NodeStarts(key)),
+                        None => {
+                            self.report.fault("launch that never comes");
+                            // Where no live node finds it late, its provider does in the end.
+                            self.after(200 * SECOND, Event::NeverCame(key));
+                        }
+                    }
+                }
+                Order::Stop(Instance(instance)) => self.node_is_stopped(NodeKey { group, instance }),
+                Order::Kill(Instance(instance)) => {
+                    self.node_dies(NodeKey { group, instance }, "killed by the fleet");
+                }
+            }
+        }
+    }
+
+    fn lead_ns(&mut self) -> Option<u64> {
+        let usual_ns = self.between(SECOND, 6 * SECOND);
+        if !self.chaotic {
+            return Some(usual_ns);
+        }
+        match self.rng.below(self.plan.faults.rare()) {
+            0 => {
+                self.report.fault("launch that is late");
+                Some(usual_ns.saturating_add(self.between(10 * SECOND, 40 * SECOND)))
+            }
+            1 => None,
+            _ => Some(usual_ns),
+        }
+    }
+
+    fn cloud_ticks(&mut self, group: usize) {
+        if let Some(cloud) = self.clouds.get(group) {
+            let mut cloud = cloud.lock();
+            cloud.set_now(self.now_ns);
+            cloud.tell(crate::fleet::group::Event::Tick);
+        }
+        self.obey(group);
+        self.after(500 * MS, Event::Cloud(group));
+    }
+}
+
+impl World {
+    /// The run is over: what is counted elsewhere comes into the report, and processes end while their world is there.
+    pub fn close(&mut self) {
+        let disk = self.storage.counts();
+        self.report.fault_times("write to a full disk", disk.full);
+        self.report.fault_times("sync that failed", disk.failed_syncs);
+        self.report.fault_times("torn last write", disk.torn);
+        self.report.fault_times("hole in what was not synced", disk.holes);
+        self.report.fault_times("bytes lost at power cuts", disk.lost_bytes);
+        self.report.fault_times("old size or missing name on another host", disk.stale);
+        for cloud in &self.clouds {
+            let counts = cloud.lock().counts;
+            self.report.fault_times("fleet call throttled", counts.busy);
+            self.report.fault_times("fleet call without an answer", counts.unsure);
+            self.report.fault_times("group at its maximum", counts.at_maximum);
+        }
+        let told = self.watchers.iter().map(|watcher| watcher.updates).sum();
+        self.report.met_times("update told to a watcher", told);
+        self.report.allowed_losses = self.auditor.allowed_losses;
+        self.report.checked_rows = self.auditor.checked_rows;
+        if let Some(tick) = self.tick.take() {
+            self.report.add(&tick.service.plant.stats);
+        }
+        self.nodes.clear();
+    }
+}
