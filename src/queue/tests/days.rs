@@ -125,8 +125,9 @@ fn a_roll_that_was_under_way_closes_no_window_of_the_new_day() {
     b.day_end();
     b.publish(50);
     let roll = Event::Roll { handle: Handle(2), next: i(95), date: TODAY };
-    assert_eq!(b.step(roll), [stop(2)]);
-    assert!(b.queue.rows().is_empty(), "it ends by itself: it was told of the end as a live one");
+    // What its feed was to tell it of the end was stopped with the feed.
+    assert_eq!(b.step(roll), [stop(2), end(2)]);
+    assert!(b.queue.rows().is_empty(), "it ends by itself");
     assert_eq!(b.join(5, "e"), [joined(5), live(5, 0, 50)]);
 }
 
