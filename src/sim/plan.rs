@@ -214,6 +214,11 @@ impl Plan {
             launch_timeout: Duration::from_secs(30),
             metrics_open: false,
             block_writes: false,
+            remote_may: Vec::new(),
+            kept_inside: false,
+            allow: None,
+            load: Vec::new(),
+            helper_threads: 0,
             limits: Limits { log_read_chunk_bytes: 16 << 10, ..Limits::default() },
         })
     }

@@ -9,6 +9,7 @@ use crate::config::{Damage, RequiredMount};
 use crate::log::disk::Disk;
 use crate::log::{LogWriter, Waker};
 use crate::net::ConnId;
+use crate::q::Rules;
 use crate::queue::Params;
 use crate::sys::clock;
 use crate::tick::globals::Globals;
@@ -95,7 +96,8 @@ impl World {
             query: bounds,
             own_query: bounds,
             threads: 1,
-            may_assign: true,
+            handler: bounds,
+            rules: Rules::new(&[], false, false, None),
         };
         let (_, watched) = std::sync::mpsc::channel();
         let service = match TickService::new(plant, service, waker, Arc::default(), watched) {
