@@ -24,17 +24,18 @@ KINDS = {
               "the clock, random numbers, a line shown for context."),
     "script": ("Its script is cut short", "The page defines it in a script; the replay joins the lines, and a comment then hides the rest."),
     "random": ("Random numbers", "The sequence of random numbers need not be kdb+'s."),
-    "machine": ("The author's session", "What the author's machine, command line, console or earlier work in the session shows."),
+    "machine": ("The session", "What the author's machine, command line, console or earlier work in the session shows, or the replay's own."),
     "older": ("Another release", "The page shows an older release's answer, or one that another page contradicts."),
     "edited": ("Edited on the page", "Blanks, columns, digits or the form of the value were changed for reading."),
     "slip": ("Slip of the page", "The page shows what q cannot have answered to that line."),
 }
 
 
-def replay(engine, trust):
+def replay(engine, trust, seconds):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "records")
-        command = [sys.executable, os.path.join(CORPUS, "corpus.py"), "--engine", f"{engine} q", "--trust", trust, "--json", out]
+        command = [sys.executable, os.path.join(CORPUS, "corpus.py"), "--engine", f"{engine} q", "--trust", trust, "--json", out,
+                   "--timeout", str(seconds)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         with open(out, encoding="utf-8") as lines:
             return [json.loads(line) for line in lines]
@@ -106,11 +107,13 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--engine", default=os.environ.get("ELASTICK_BIN", os.path.join(ROOT, "target", "release", "elastick")))
     arguments.add_argument("--check", action="store_true")
+    arguments.add_argument("--timeout", type=float, default=20, help="seconds after which an expression counts as endless")
     options = arguments.parse_args()
     if not os.path.exists(os.path.join(CORPUS, "corpus.py")):
         print("skipped: no corpus beside the checkout")
         return 0
-    records, low = replay(os.path.abspath(options.engine), "high,medium"), replay(os.path.abspath(options.engine), "low")
+    engine = os.path.abspath(options.engine)
+    records, low = (replay(engine, trust, options.timeout) for trust in ("high,medium", "low"))
     with open(REASONS, encoding="utf-8") as lines:
         reasons = [json.loads(line) for line in lines if line.strip()]
     faults, explained, used = [], [], []
