@@ -43,7 +43,7 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "fib(25)",
     ),
     (
-        "{y+2*x}/ over a million floats",
+        "{y+0.5*x}/ over a million floats",
         "a:0.5+til 1000000",
         "{y+0.5*x}/[a]",
         "import functools;a=[0.5+i for i in range(1000000)]",
