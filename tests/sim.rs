@@ -35,3 +35,39 @@ fn one_seed_is_one_run() {
     assert!(one.is_ok(), "{one:?}");
     assert!(one == other, "two runs of seed 9 differ");
 }
+
+/// Each planted defect, and a seed whose day comes right without it.
+#[cfg(feature = "defects")]
+mod planted {
+    use super::*;
+    use elastick::defect::Defect;
+
+    const CAUGHT: [(Defect, Faults, u64); 17] = [
+        (Defect::SkipsOneAtReplay, Faults::Hell, 10),
+        (Defect::RolledDisconnectPromotes, Faults::Hell, 10),
+        (Defect::RollInReplayUndone, Faults::Hell, 10),
+        (Defect::ScalesTwiceOnRetry, Faults::Fleet, 9),
+        (Defect::StateLostAtRestart, Faults::Hell, 8),
+        (Defect::WindowOffByOne, Faults::None, 2),
+        (Defect::NoDedupOnResume, Faults::None, 2),
+        (Defect::SyncErrorIgnored, Faults::Hell, 10),
+        (Defect::AckBeforeDurable, Faults::Hell, 10),
+        (Defect::ProofNotChecked, Faults::Hell, 10),
+        (Defect::RejoinsOneLate, Faults::Hell, 2),
+        (Defect::SlowSubscriberLosesUpdates, Faults::Hell, 2),
+        (Defect::DayEndForgetsNothing, Faults::None, 2),
+        (Defect::LostWindowForgotten, Faults::Hell, 10),
+        (Defect::RebuildEndsEarly, Faults::Hell, 7),
+        (Defect::SuccessorStartsLate, Faults::Hell, 10),
+        (Defect::RolledNodeReplacesOthers, Faults::None, 0),
+    ];
+
+    #[test]
+    fn each_is_caught() {
+        for (defect, faults, seed) in CAUGHT {
+            let options = Options { seed, seeds: 1, days: 1, faults, trace: false, threads: 1, defect: Some(defect) };
+            let (_, failures) = run(&options, |_| {});
+            assert!(!failures.is_empty(), "{defect:?} was not caught by seed {seed}");
+        }
+    }
+}

@@ -68,7 +68,7 @@ pub fn run_seed(
     #[cfg(feature = "defects")]
     crate::defect::plant(defect);
     #[cfg(not(feature = "defects"))]
-    drop(defect);
+    let _ = defect;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let plan = Plan::of(seed, faults)?;
         let trace = Trace { lines: keep.then(String::new), print, ..Trace::default() };
