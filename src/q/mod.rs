@@ -66,6 +66,7 @@ mod system;
 mod tables;
 mod threads;
 mod time;
+mod tok;
 mod trap;
 mod tree;
 mod views;

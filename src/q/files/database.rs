@@ -5,7 +5,7 @@ use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::prims::name;
 use crate::q::shape::{Result, type_error};
-use crate::q::{cast, commands, format};
+use crate::q::{commands, format, tok};
 use crate::table::function::Function;
 use crate::table::symbol::{intern, text};
 use crate::table::{Items, Sym, Table, Value, Vector};
@@ -66,7 +66,7 @@ fn partitions(root: &Path, field: Option<&'static str>) -> Held<(Option<&'static
         let written = file_name(entry);
         let Some((found, t)) = field_of(written) else { continue };
         if *field.get_or_insert(found) == found {
-            values.push(cast::parse_text(t, written)?);
+            values.push(tok::parse_text(t, written)?);
         }
     }
     Ok((field, values))

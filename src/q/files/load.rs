@@ -1,11 +1,11 @@
 //! Text and bytes taken apart into columns.
 
 use super::{bytes_of, lines};
-use crate::q::cast::parse_text;
 use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::literal::letter_type;
 use crate::q::shape::{Result, type_error};
+use crate::q::tok::parse_text;
 use crate::table::symbol::intern;
 use crate::table::{Items, Sym, Table, Value, Vector};
 
