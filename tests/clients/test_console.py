@@ -33,6 +33,12 @@ class AtATerminal(unittest.TestCase):
         self.answer(q, "6*7", "42")
         self.answer(q, "1+`a", "'type")
 
+    def test_lines_typed_ahead_are_kept(self):
+        q = self.session()
+        q.type("1+1\r2+2\r3+3\r")
+        for sum in ("2", "4", "6"):
+            q.wait_for("\n" + sum + "\n")
+
     def test_keys_edit_the_line(self):
         q = self.session()
         # Ctrl-A, Ctrl-E, left, Ctrl-K, Ctrl-W.
@@ -110,6 +116,7 @@ class AtATerminal(unittest.TestCase):
         self.answer(q, "y", '"hello"')
         q.type("'other\r")
         q.wait_for("'other\n")
+        q.wait_for("q))")
         q.type("\\\r")
         q.wait_for("\nq)")
         self.answer(q, "1+1", "2")

@@ -106,7 +106,7 @@ impl Console {
         self.fit(started.sized);
         if self.terminal && !started.start.quiet {
             let version = env!("CARGO_PKG_VERSION");
-            self.screen.write(format!("elastick {version}, q console; \\\\\\\\ or Ctrl-D ends it\n").as_bytes());
+            self.screen.write(format!("elastick {version}, q console; \\\\ or Ctrl-D ends it\n").as_bytes());
         }
         if let Some(mb) = started.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
             self.session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
