@@ -100,7 +100,7 @@ impl World {
         let peer = Peer {
             user: Vec::new(),
             ip: std::net::Ipv4Addr::new(10, 0, 0, octet).into(),
-            capability: if number % 3 == 0 { 3 } else { 0 },
+            capability: if number.is_multiple_of(3) { 3 } else { 0 },
             local,
         };
         line.conn = Some(tick.links.open(number, peer));

@@ -222,8 +222,10 @@ impl World {
                     }
                 }
             }
-            if result.is_ok() {
-                result = if node.open { node.ingest.turn() } else { Ok(node.ingest.idle()) };
+            if result.is_ok() && node.open {
+                result = node.ingest.turn();
+            } else if result.is_ok() {
+                node.ingest.idle();
             }
             out.extend(node.ingest.take_output());
             if result.is_err() || !broke_off || rounds > 64 || node.shared.is_ending() {

@@ -333,10 +333,9 @@ impl World {
         let run = self.tick_runs;
         let Some(tick) = self.tick.as_mut() else { return };
         let mut events = Vec::new();
-        if tick.woken.swap(false, Ordering::Relaxed) || tick.service.work_is_due() {
-            if !std::mem::replace(&mut tick.work_due, true) {
-                events.push((self.rng.from(50_000, 3 * MS), Event::TickWork(run)));
-            }
+        let has_work = tick.woken.swap(false, Ordering::Relaxed) || tick.service.work_is_due();
+        if has_work && !std::mem::replace(&mut tick.work_due, true) {
+            events.push((self.rng.from(50_000, 3 * MS), Event::TickWork(run)));
         }
         if tick.service.plant.log().is_some_and(LogWriter::sync_is_due) && !std::mem::replace(&mut tick.sync_due, true)
         {

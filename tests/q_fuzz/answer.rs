@@ -24,7 +24,10 @@ pub fn seed() -> u64 {
 }
 
 /// What is being evaluated on each thread, and since when.
-static RUNNING: Mutex<Option<HashMap<ThreadId, (Instant, Vec<u8>)>>> = Mutex::new(None);
+static RUNNING: Mutex<Option<HashMap<ThreadId, Running>>> = Mutex::new(None);
+
+/// Since when, and the text.
+type Running = (Instant, Vec<u8>);
 
 /// Ends the process where an expression does not end.
 fn watch() {

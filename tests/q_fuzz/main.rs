@@ -69,8 +69,11 @@ fn lines_of_the_grammar_end_in_a_value_or_an_error() {
     finish(seed, &wrong);
 }
 
+/// Names and what they hold.
+type Globals = Vec<(Sym, Value)>;
+
 /// The expressions of the case files, and what was defined when each ran.
-fn cases() -> Vec<(Vec<String>, Vec<Vec<(Sym, Value)>>)> {
+fn cases() -> Vec<(Vec<String>, Vec<Globals>)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/q");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).expect("tests/q").map(|e| e.expect("an entry").path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "test"));

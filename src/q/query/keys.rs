@@ -187,11 +187,7 @@ fn bars(expression: &RowWise) -> Option<(&RowWise, i64)> {
     let RowWise::Atom(width) = &**width else { return None };
     let items = &**items;
     let number = items.block(0..0).ok()?.type_number();
-    let same_unit = match (width.type_number(), number) {
-        (7, 7) | (16, 16 | 12) => true,
-        (4..=7, 12 | 16) => true,
-        _ => false,
-    };
+    let same_unit = matches!((width.type_number(), number), (7, 7) | (16, 16 | 12) | (4..=7, 12 | 16));
     let width = width.get(0).as_long().filter(|w| same_unit && *w > 0 && *w != i64::INFINITY)?;
     Some((items, width))
 }
