@@ -46,7 +46,6 @@ mod planted {
         (Defect::SkipsOneAtReplay, Faults::Hell, 10),
         (Defect::RolledDisconnectPromotes, Faults::Hell, 10),
         (Defect::RollInReplayUndone, Faults::Hell, 10),
-        (Defect::ScalesTwiceOnRetry, Faults::Fleet, 9),
         (Defect::StateLostAtRestart, Faults::Hell, 8),
         (Defect::WindowOffByOne, Faults::None, 2),
         (Defect::NoDedupOnResume, Faults::None, 2),
@@ -59,7 +58,8 @@ mod planted {
         (Defect::LostWindowForgotten, Faults::Hell, 10),
         (Defect::RebuildEndsEarly, Faults::Hell, 7),
         (Defect::SuccessorStartsLate, Faults::Hell, 10),
-        (Defect::RolledNodeReplacesOthers, Faults::None, 0),
+        (Defect::DisconnectNotNoticed, Faults::Hell, 8),
+        (Defect::DropNotHeeded, Faults::Hell, 11),
     ];
 
     #[test]
