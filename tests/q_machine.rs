@@ -66,7 +66,8 @@ impl Maker {
             13 | 14 => format!("$[{};{};{}]", sub(self), sub(self), sub(self)),
             15 => format!("$[{};{};{};{};{}]", sub(self), sub(self), sub(self), sub(self), sub(self)),
             16 => format!("({}:{})", self.pick(&LOCALS), sub(self)),
-            17 => format!("({}{}:{})", self.pick(&LOCALS), self.verb().trim(), sub(self)),
+            // Only signs: a name before a word would be another name.
+            17 => format!("({}{}:{})", self.pick(&LOCALS), self.pick(&VERBS[..14]), sub(self)),
             18 => format!("v[{}]", sub(self)),
             19 => format!("n+{}", sub(self)),
             20 => format!("g[{};{}]", sub(self), sub(self)),

@@ -254,9 +254,12 @@ pub(super) fn as_primitive(f: &Value) -> Option<u16> {
     }
 }
 
-/// How many arguments a function waits for.
+/// How many arguments a function waits for; 1 for one that is nested too deeply to be applied.
 pub(super) fn valence(f: &Value) -> usize {
     let Value::Func(function) = f else { return 1 };
+    if crate::sys::stack::is_deep() {
+        return 1;
+    }
     match &**function {
         Function::Lambda(l) => lambda::code(l).map_or(1, |c| c.parameters.len()),
         Function::Primitive(index) => match prims::get(*index).map(|p| &p.run) {

@@ -56,10 +56,11 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
             keys: from_owned(keys)?,
             values: from_owned(values)?,
         })),
-        P::Table { names, columns, .. } => {
+        P::Table { attr, names, columns } => {
             let names: Result<Vec<Sym>, QError> = names.iter().map(|n| symbol(n)).collect();
             let columns: Option<Vec<Vector>> = all(columns)?.into_iter().map(Value::into_vector).collect();
-            Value::table(crate::table::Table::new(names?, columns.ok_or(QError::named("type"))?))
+            let table = crate::table::Table::new(names?, columns.ok_or(QError::named("type"))?);
+            Value::table(crate::table::Table { sorted: *attr == types::ATTR_SORTED, ..table })
         }
         simple => {
             let mut bytes = Vec::new();
