@@ -83,6 +83,9 @@ impl World {
         if let Some(failure) = tick.service.plant.failure() {
             return Some(format!("the tickerplant refuses updates: {failure}"));
         }
+        if self.lines.values().any(|line| line.cut) {
+            return Some("one end of a broken connection has not learned of it".to_string());
+        }
         let plant = &tick.service.plant;
         let (queue, tip) = (plant.queue(), plant.tip());
         for of in &self.plan.queues {

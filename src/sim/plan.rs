@@ -115,7 +115,7 @@ impl Plan {
             group: format!("g{number}"),
             rules: Rules {
                 min: u32::try_from(rng.from(1, 2)).unwrap_or(1),
-                max: 24,
+                max: 400,
                 launch_delay_ns: 0,
                 grace_ns: 20 * SECOND,
                 notice_ns: 15 * SECOND,
