@@ -111,6 +111,18 @@ pub fn cut_tail(path: &Path, offset_bytes: u64) -> Result<(), LogError> {
 
 /// Writes a part of the log to where it stands, so that the next sync has to bring it to the disk.
 pub fn write_again(file: &dyn LogFile, path: &Path, range: Range<u64>) -> Result<(), LogError> {
+    each_chunk(file, path, range, |chunk, at| {
+        super::file::write_all(file, chunk, at).map_err(LogError::io(path, "write again"))
+    })
+}
+
+/// Hands a part of the log, as far as the file goes, to `take`, a chunk at a time with its position.
+fn each_chunk(
+    file: &dyn LogFile,
+    path: &Path,
+    range: Range<u64>,
+    mut take: impl FnMut(&[u8], u64) -> Result<(), LogError>,
+) -> Result<(), LogError> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut at = range.start;
     while at < range.end {
@@ -120,8 +132,7 @@ pub fn write_again(file: &dyn LogFile, path: &Path, range: Range<u64>) -> Result
         if read == 0 {
             break;
         }
-        let chunk = chunk.get(..read).unwrap_or_default();
-        super::file::write_all(file, chunk, at).map_err(LogError::io(path, "write again"))?;
+        take(chunk.get(..read).unwrap_or_default(), at)?;
         at = at.saturating_add(read as u64);
     }
     Ok(())
@@ -131,19 +142,10 @@ pub fn write_again(file: &dyn LogFile, path: &Path, range: Range<u64>) -> Result
 pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path) -> Result<(), LogError> {
     let new = disk::open(out, disk::Open::Create).map_err(LogError::io(out, "create"))?;
     new.truncate(0).map_err(LogError::io(out, "create"))?;
-    let mut buffer = vec![0; CHUNK_BYTES];
-    let mut at = range.start;
-    while at < range.end {
-        let most = usize::try_from(range.end.saturating_sub(at)).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-        let chunk = buffer.get_mut(..most).unwrap_or_default();
-        let read = super::file::read_full(file, chunk, at).map_err(LogError::io(path, "read"))?;
-        if read == 0 {
-            break;
-        }
-        let chunk = chunk.get(..read).unwrap_or_default();
-        super::file::write_all(&*new, chunk, at.saturating_sub(range.start)).map_err(LogError::io(out, "write"))?;
-        at = at.saturating_add(read as u64);
-    }
+    each_chunk(file, path, range.clone(), |chunk, at| {
+        let written = super::file::write_all(&*new, chunk, at.saturating_sub(range.start));
+        written.map_err(LogError::io(out, "write"))
+    })?;
     new.sync_all().map_err(LogError::io(out, "sync"))
 }
 
