@@ -8,11 +8,12 @@ use super::silence;
 use super::stream::Stream;
 use crate::config::Limit;
 use crate::metrics::{self, Id, Snapshot};
+use crate::q::handlers::Verdict;
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use proto::DecodeError;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -64,8 +65,12 @@ pub struct Control {
     pub(super) admitted: Vec<(ConnId, bool)>,
     /// HTTP requests that have been answered.
     pub(super) pages: Vec<(ConnId, Option<Bytes>)>,
+    /// HTTP requests that have been judged.
+    pub(super) judged: Vec<(ConnId, Verdict)>,
     slots: Vec<Slot>,
     free: BinaryHeap<Reverse<u32>>,
+    /// Numbers of closed connections that no other gets yet.
+    kept: HashSet<ConnId>,
     open: usize,
     outboxes_bytes: usize,
     waker: Arc<Waker>,
@@ -86,8 +91,10 @@ impl Control {
             sessions: BTreeSet::new(),
             admitted: Vec::new(),
             pages: Vec::new(),
+            judged: Vec::new(),
             slots: Vec::new(),
             free: BinaryHeap::new(),
+            kept: HashSet::new(),
             open: 0,
             outboxes_bytes: 0,
             waker,
@@ -188,6 +195,29 @@ impl Control {
     /// Answers an HTTP request that the service took time for, with a whole answer; without one it is the server's fault.
     pub fn answer_page(&mut self, conn: ConnId, answer: Option<Bytes>) {
         self.pages.push((conn, answer));
+    }
+
+    /// Says who an HTTP request comes from that the service took time for.
+    pub fn judge(&mut self, conn: ConnId, verdict: Verdict) {
+        self.judged.push((conn, verdict));
+    }
+
+    /// Gives the number of a connection that has just closed to no other before [`Control::free_number`].
+    pub fn keep_number(&mut self, conn: ConnId) {
+        self.kept.insert(conn);
+    }
+
+    pub fn free_number(&mut self, conn: ConnId) {
+        if self.kept.remove(&conn) {
+            self.free.push(Reverse(conn.slot));
+        }
+    }
+
+    /// The service has been told that a connection is closed.
+    pub(super) fn told_closed(&mut self, conn: ConnId) {
+        if !self.kept.contains(&conn) {
+            self.free.push(Reverse(conn.slot));
+        }
     }
 
     /// Whether a connection speaks WebSocket.
@@ -339,14 +369,13 @@ impl Control {
         notify
     }
 
-    /// Takes a connection out; its socket is closed when dropped.
+    /// Takes a connection out; its socket is closed when dropped. Its number is free after [`Control::told_closed`].
     pub(super) fn remove(&mut self, conn: ConnId) -> Option<Box<Connection>> {
         self.get(conn)?;
         let mut connection = self.slots.get_mut(conn.slot as usize)?.connection.take()?;
         if let Some(session) = &connection.http {
             self.sessions.remove(&(session.by, conn));
         }
-        self.free.push(Reverse(conn.slot));
         self.open = self.open.saturating_sub(1);
         self.outboxes_bytes = self.outboxes_bytes.saturating_sub(connection.outbox.bytes());
         self.inboxes_bytes = self.inboxes_bytes.saturating_sub(connection.inbox_bytes);

@@ -1,7 +1,8 @@
-//! HTTP/1.1 on the kdb+ port, as far as pages for monitors need it: GET and HEAD, Basic authentication, one request after the
-//! other. Pure; the loop's part is in `reactor::pages`.
+//! HTTP/1.1 on the kdb+ port, as far as pages for monitors and q's handlers need it: Basic authentication, one request after
+//! the other. Pure; the loop's part is in `reactor::pages`.
 
 use crate::metrics::{Snapshot, prometheus};
+use crate::q::handlers::WebRequest;
 use bytes::Bytes;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
@@ -13,6 +14,9 @@ pub const METRICS: &str = "/metrics";
 pub const HEALTH: &str = "/health";
 /// Both: what `--metrics-open` gives without a password.
 pub const OPEN: &[&str] = &[METRICS, HEALTH];
+
+/// What is understood; GET, HEAD and, where something takes them, the others.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "OPTIONS", "PATCH", "PUT", "DELETE"];
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
@@ -71,13 +75,13 @@ impl Page {
 /// A request: all that is kept of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
+    /// One of [`METHODS`].
+    pub method: &'static str,
     /// The answer goes without its body.
     pub head_only: bool,
-    /// A POST; its body is not part of the request's head.
-    pub is_post: bool,
     /// Bytes of the body that follows the head.
     pub body_bytes: u64,
-    /// The body of a POST, once it is here.
+    /// The body, once it is here.
     pub body: Vec<u8>,
     /// What follows the first `/`, with the query; as it was sent, nothing is decoded.
     pub target: String,
@@ -91,6 +95,25 @@ pub struct Request {
     pub credentials: (Vec<u8>, Vec<u8>),
     /// The connection goes on after the answer.
     pub keep: bool,
+}
+
+impl Request {
+    /// Whether it only wants a page.
+    pub fn is_get(&self) -> bool {
+        matches!(self.method, "GET" | "HEAD")
+    }
+
+    /// As a handler of q gets it.
+    pub fn for_handler(&self) -> WebRequest {
+        let target = self.target.clone().into_bytes();
+        let text = match self.method {
+            "GET" | "HEAD" => target,
+            "POST" => self.body.clone(),
+            _ if self.body.is_empty() => target,
+            _ => [&target, b" ".as_slice(), &self.body].concat(),
+        };
+        WebRequest { method: self.method, text, fields: self.fields.clone() }
+    }
 }
 
 /// Why a request is refused. The connection is closed after the answer.
@@ -180,8 +203,11 @@ impl Fields {
                 }
             }
             b"authorization" => {
-                let given = basic(value).ok_or(refused(401, "only Basic authentication is understood here"))?;
-                self.credentials = Some(given);
+                // Whoever understands another scheme reads the field.
+                if value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) {
+                    let given = basic(value).ok_or(refused(401, "user and password cannot be read"))?;
+                    self.credentials = Some(given);
+                }
             }
             _ => {}
         }
@@ -201,13 +227,10 @@ fn request(first: &[u8], fields: Fields) -> Result<Request, Refusal> {
         version if version.starts_with(b"HTTP/") => return Err(refused(505, "HTTP/1.1 and 1.0 are spoken here")),
         _ => return Err(refused(400, "the request line is not: method, target, version")),
     };
-    let (head_only, is_post) = match method {
-        b"GET" => (false, false),
-        b"HEAD" => (true, false),
-        b"POST" => (false, true),
-        _ => return Err(refused(405, "GET, HEAD and POST are all there is")),
-    };
-    if is_post && fields.is_chunked {
+    let known = METHODS.into_iter().find(|known| known.as_bytes() == method);
+    let method = known.ok_or(refused(405, "this method is not spoken here"))?;
+    let (head_only, has_handler) = (method == "HEAD", !matches!(method, "GET" | "HEAD"));
+    if has_handler && fields.is_chunked {
         return Err(refused(411, "a body needs its length"));
     }
     if fields.hosts > 1 || (is_1_1 && fields.hosts == 0) {
@@ -215,12 +238,12 @@ fn request(first: &[u8], fields: Fields) -> Result<Request, Refusal> {
     }
     let target = std::str::from_utf8(target).map_err(|_| refused(400, "the target is no text"))?;
     let target = local(target).ok_or(refused(400, "the target is no path"))?;
-    let is_web = fields.is_web && fields.upgrades && fields.web_version && !is_post && is_1_1;
+    let is_web = fields.is_web && fields.upgrades && fields.web_version && method == "GET" && is_1_1;
     let has_body = fields.is_chunked || fields.body_bytes > 0;
     Ok(Request {
+        method,
         head_only,
-        is_post,
-        body_bytes: if is_post { fields.body_bytes } else { 0 },
+        body_bytes: if has_handler { fields.body_bytes } else { 0 },
         body: Vec::new(),
         path: target.split('?').next().unwrap_or(target).to_string(),
         target: target.strip_prefix('/').unwrap_or(target).to_string(),
@@ -228,7 +251,7 @@ fn request(first: &[u8], fields: Fields) -> Result<Request, Refusal> {
         fields: fields.all,
         credentials: fields.credentials.unwrap_or_default(),
         // A body of another method is not read; what follows it would be taken for a request.
-        keep: !fields.close && (is_post || !has_body) && (is_1_1 || fields.keep_alive),
+        keep: !fields.close && (has_handler || !has_body) && (is_1_1 || fields.keep_alive),
     })
 }
 
@@ -243,10 +266,7 @@ fn local(target: &str) -> Option<&str> {
 
 /// User and password of `Basic BASE64`.
 fn basic(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (scheme, coded) = value.split_at_checked(6)?;
-    if !scheme.eq_ignore_ascii_case(b"basic ") {
-        return None;
-    }
+    let (_, coded) = value.split_at_checked(6)?;
     let plain = base64(coded.trim_ascii())?;
     let colon = plain.iter().position(|byte| *byte == b':')?;
     let (user, password) = plain.split_at(colon);
@@ -387,10 +407,11 @@ mod tests {
 
     #[test]
     fn what_is_not_offered_is_told_apart() {
-        assert_eq!(status("PUT / HTTP/1.1\r\nHost: h\r\n\r\n"), 405);
+        assert_eq!(status("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n"), 405);
         assert_eq!(status("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"), 411);
         assert_eq!(status("GET / HTTP/2.0\r\nHost: h\r\n\r\n"), 505);
-        assert_eq!(status("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n\r\n"), 401);
+        let bearer = good("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n\r\n");
+        assert_eq!(bearer.credentials, (Vec::new(), Vec::new()));
         assert_eq!(status("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic ?\r\n\r\n"), 401);
     }
 
@@ -398,7 +419,7 @@ mod tests {
     fn what_a_handler_is_given_is_kept() {
         let request = good("POST /a/b?c=%20d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nX-Y: z\r\n\r\n");
         assert_eq!((request.target.as_str(), request.path.as_str()), ("a/b?c=%20d", "/a/b"));
-        assert_eq!((request.is_post, request.body_bytes, request.keep), (true, 3, true));
+        assert_eq!((request.method, request.body_bytes, request.keep), ("POST", 3, true));
         assert_eq!(request.fields.last(), Some(&(b"X-Y".to_vec(), b"z".to_vec())));
     }
 

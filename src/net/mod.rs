@@ -9,6 +9,7 @@ mod connection;
 pub mod control;
 mod digest;
 pub mod http;
+pub mod inbox;
 mod links;
 mod listener;
 pub mod message;

@@ -6,6 +6,7 @@
 
 mod login;
 mod pages;
+mod reading;
 mod web;
 
 use super::access::Access;
@@ -20,7 +21,7 @@ use crate::metrics::{self, Id};
 use mio::{Events, Poll, Token, Waker};
 use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress};
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,10 @@ pub trait Service {
     }
     /// An HTTP request for which there is no [`Service::page`]; true if [`Control::answer_page`] will answer it.
     fn request(&mut self, _conn: ConnId, _request: &http::Request, _peer: &Peer, _ctl: &mut Control) -> bool {
+        false
+    }
+    /// Whether [`Control::judge`] will say who an HTTP request comes from; else user and password do.
+    fn authorise(&mut self, _conn: ConnId, _request: &http::Request, _peer: &Peer, _ctl: &mut Control) -> bool {
         false
     }
     /// Whether clients may speak WebSocket. Those that do are opened and closed as others are.
@@ -265,6 +270,7 @@ impl<S: Service> Reactor<S> {
             self.service.woken(&mut self.control);
         }
         self.finish_logins();
+        self.finish_verdicts();
         self.finish_pages();
         // A deadline that is due may be told as a time after this turn's begin.
         if self.service.deadline().is_some_and(|at| at <= Instant::now()) {
@@ -360,14 +366,12 @@ impl<S: Service> Reactor<S> {
         let mut frames = std::mem::replace(&mut connection.frames, FrameReader::new(limits));
         let mut bytes = 0;
         let mut outcome = self.hand_over(conn, &mut frames);
-        if let Ok(true) = outcome {
-            outcome = match self.fill(conn, &mut frames) {
-                Ok(read) => {
-                    bytes = read;
-                    self.hand_over(conn, &mut frames)
-                }
-                Err(reason) => Err(reason),
-            };
+        if let Ok(true) = outcome
+            && let Some(read) = self.read_once(conn, frames.spare())
+        {
+            frames.filled(read);
+            bytes = read;
+            outcome = self.hand_over(conn, &mut frames);
         }
         let held = frames.held_bytes();
         if let Some(connection) = self.control.get_mut(conn) {
@@ -384,30 +388,6 @@ impl<S: Service> Reactor<S> {
                 .close_with(conn, CloseReason::Limit(format!("more than {limit} bytes of unfinished messages")));
         }
         bytes
-    }
-
-    /// Reads once into the connection's frames and notes whether there may be more.
-    fn fill(&mut self, conn: ConnId, frames: &mut FrameReader) -> Result<usize, CloseReason> {
-        let Some(connection) = self.control.get_mut(conn) else { return Ok(0) };
-        let room = frames.spare();
-        let size = room.len();
-        match connection.stream.read(room) {
-            Ok(0) => Err(CloseReason::Peer),
-            Ok(read) => {
-                frames.filled(read);
-                // A short read has emptied the socket; the next bytes are an event of their own.
-                if read == size || connection.ending {
-                    self.control.queue_read(conn);
-                }
-                Ok(read)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                self.control.queue_read(conn);
-                Ok(0)
-            }
-            Err(error) => Err(CloseReason::Socket(error)),
-        }
     }
 
     /// Hands over the whole messages held. False if the connection has to wait before its next one.
@@ -501,6 +481,7 @@ impl<S: Service> Reactor<S> {
                 drop(connection);
                 self.service.closed(conn, &reason, &mut self.control);
             }
+            self.control.told_closed(conn);
         }
     }
 

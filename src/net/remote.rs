@@ -1,45 +1,28 @@
-//! Other processes as q's handles reach them.
+//! Other processes as q's handles reach them. A thread of each connection reads what comes, so that answers find whoever waits
+//! for them and messages of the other side's own are evaluated.
 
-use super::client::{Client, ClientError};
+use super::client::{Client, ClientError, Outgoing};
+use super::inbox::{End, Hold, Inbox, Message};
 use crate::config::Address;
-use crate::q::handles::{Peer, PeerError};
+use crate::q::handles::{Connector, Holder, Peer};
 use crate::q::{QError, from_view, to_wire};
 use crate::table::Value;
 use proto::{Limits, MessageKind, Writer, encode};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a connection may take to come about where nothing else is said.
-const CONNECT: Duration = Duration::from_secs(10);
+pub const CONNECT: Duration = Duration::from_secs(10);
 
-/// A socket's timeout must not be nothing.
-const LEAST: Duration = Duration::from_millis(1);
+/// Told, on any thread, that a connection has something for [`Inbox::take`], or has ended.
+pub type Tell = Arc<dyn Fn(Arc<Inbox>) + Send + Sync>;
 
-struct Remote(Client);
-
-fn failed(error: ClientError) -> PeerError {
-    match error {
-        ClientError::Server(name) => PeerError::Answer(QError::signal(name)),
-        ClientError::Timeout => PeerError::Gone(QError::with("stop", "time limit")),
-        error if error.is_answer() => PeerError::Answer(QError::signal(error.to_string().into_bytes())),
-        error => PeerError::Gone(QError::signal(error.to_string().into_bytes())),
-    }
-}
-
-/// Connects to `host:port:user:password` within so many milliseconds, 0 for ten seconds.
+/// A whole message of a value.
 ///
 /// # Errors
-/// `hop`, or what is wrong with the address.
-pub fn connect(address: &[u8], timeout_ms: u64) -> Result<Box<dyn Peer>, QError> {
-    let text = String::from_utf8_lossy(address);
-    let address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
-    let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
-    let mut client =
-        Client::connect(&address, timeout, Limits::default()).map_err(|_| QError::with("hop", text.clone()))?;
-    client.set_timeout(None);
-    Ok(Box::new(Remote(client)))
-}
-
-fn message(value: &Value, kind: MessageKind) -> Result<Vec<u8>, QError> {
+/// `type` for what cannot travel, `limit`.
+pub fn encoded(kind: MessageKind, value: &Value) -> Result<Vec<u8>, QError> {
     let mut bytes = Vec::new();
     let start = encode::begin_message(kind, &mut bytes);
     let mut writer = Writer::new(&mut bytes);
@@ -49,21 +32,152 @@ fn message(value: &Value, kind: MessageKind) -> Result<Vec<u8>, QError> {
     Ok(bytes)
 }
 
+/// `name. OS reports: words`, as kdb+ says it.
+fn reported(name: &str, error: &io::Error) -> QError {
+    let words = error.to_string();
+    QError::signal(format!("{name}. OS reports: {}", words.split(" (os error").next().unwrap_or_default()))
+}
+
+/// Why `hopen` got no handle.
+fn refused(error: ClientError) -> QError {
+    match error {
+        ClientError::Refused(_) => QError::named("access"),
+        ClientError::Connect { error, .. } if error.kind() == io::ErrorKind::TimedOut => reported("timeout", &error),
+        ClientError::Connect { error, .. } | ClientError::Io(error) => reported("hop", &error),
+        ClientError::Timeout => QError::named("timeout"),
+        other => QError::with("hop", other.to_string()),
+    }
+}
+
+/// Why nothing came back.
+///
+/// # Errors
+/// Always.
+pub fn ended<T>(end: End) -> Result<T, QError> {
+    Err(match end {
+        End::Closed => QError::named("close"),
+        End::Malformed(name) => QError::named(name),
+        End::Stopped => QError::with("stop", "time limit"),
+    })
+}
+
+/// What an answer, or a message taken as it is, comes to.
+///
+/// # Errors
+/// The other process's, or of bytes that are no object.
+pub fn value(incoming: &super::client::Incoming) -> Result<Value, QError> {
+    let limits = Limits::default();
+    let failed = |error| match error {
+        ClientError::Server(name) => QError::signal(name),
+        ClientError::Decode(error) => QError::with(error.term(), error.to_string()),
+        other => QError::signal(other.to_string().into_bytes()),
+    };
+    incoming.view(&limits).map_err(failed).and_then(|view| from_view(&view))
+}
+
+/// A process that this one has connected to.
+struct Remote {
+    inbox: Arc<Inbox>,
+    out: Arc<Mutex<Outgoing>>,
+    tell: Tell,
+}
+
+fn write(out: &Mutex<Outgoing>, bytes: &[u8]) -> Result<(), ClientError> {
+    out.lock().unwrap_or_else(PoisonError::into_inner).send(bytes)
+}
+
 impl Peer for Remote {
-    fn send(&mut self, value: &Value, wait: bool, by: Option<Instant>) -> Result<Value, PeerError> {
-        let by = by.map(|by| by.max(Instant::now().checked_add(LEAST).unwrap_or(by)));
-        // A send, too, may wait for the other side.
-        self.0.arm(by).map_err(failed)?;
-        self.0.set_timeout(by.map(|by| by.saturating_duration_since(Instant::now())));
+    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError> {
         let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
-        let bytes = message(value, kind).map_err(PeerError::Answer)?;
+        let bytes = encoded(kind, message)?;
+        if write(&self.out, &bytes).is_err() {
+            self.inbox.end(End::Closed);
+            return ended(End::Closed);
+        }
         if !wait {
-            self.0.send_raw(&bytes).and_then(|()| self.0.flush()).map_err(failed)?;
             return Ok(Value::Null);
         }
-        let answer = self.0.request_raw(&bytes, |_| {}).map_err(failed)?;
-        let limits = Limits::default();
-        let view = answer.view(&limits).map_err(failed)?;
-        from_view(&view).map_err(PeerError::Answer)
+        match self.inbox.answer(by) {
+            Ok(answer) => value(&answer),
+            Err(end) => ended(end),
+        }
     }
+
+    fn receive(&mut self, by: Option<Instant>) -> Result<Value, QError> {
+        match self.inbox.next(by) {
+            Ok(message) => value(&message),
+            Err(end) => ended(end),
+        }
+    }
+
+    fn holder(&self) -> Option<Holder> {
+        let (inbox, tell) = (Arc::clone(&self.inbox), Arc::clone(&self.tell));
+        Some(Box::new(move || Box::new(Hold::new(&inbox, Arc::clone(&tell)))))
+    }
+
+    fn cut(&mut self) {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+
+    fn known_as(&mut self, handle: i32) {
+        self.inbox.set_number(handle);
+        // Something may have come before anybody knew whose it is.
+        (self.tell)(Arc::clone(&self.inbox));
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // Who closes a handle is not told that it closed.
+        self.inbox.set_number(0);
+        self.cut();
+    }
+}
+
+/// How `hopen` connects: `tell` hears of what the other side sends on its own account.
+pub fn connector(tell: Tell) -> Connector {
+    Arc::new(move |address: &[u8], timeout_ms: u64| {
+        let text = String::from_utf8_lossy(address);
+        let address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
+        let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
+        let client = Client::connect(&address, timeout, Limits::default()).map_err(refused)?;
+        let out = Arc::new(Mutex::new(client.outgoing().map_err(|error| reported("hop", &error))?));
+        let inbox = Arc::new(Inbox::default());
+        let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));
+        let reading = std::thread::Builder::new().name("handle".into());
+        let reading = reading.spawn(move || read(client, &own, &back, &tell_of));
+        reading.map_err(|error| QError::with("conn", error.to_string()))?;
+        Ok(Box::new(Remote { inbox, out, tell: Arc::clone(&tell) }) as Box<dyn Peer>)
+    })
+}
+
+fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<Outgoing>>, tell: &Tell) {
+    let end = loop {
+        let incoming = match client.next_message(None) {
+            Ok(Some(incoming)) => incoming,
+            Err(ClientError::Decode(error)) => break End::Malformed(error.term()),
+            _ => break End::Closed,
+        };
+        if incoming.header.kind == MessageKind::Response {
+            inbox.put_answer(incoming);
+            continue;
+        }
+        let out = Arc::clone(out);
+        let answer = move |bytes: Vec<u8>| {
+            if !bytes.is_empty() {
+                // One that is gone wants no answer.
+                let _ = write(&out, &bytes);
+            }
+        };
+        let (kind, endian) = (incoming.header.kind, incoming.header.endian);
+        let message = Message { kind, body: incoming.body, endian, answer: Box::new(answer) };
+        let full = inbox.put(message);
+        tell(Arc::clone(inbox));
+        if full {
+            inbox.wait_for_room();
+        }
+    };
+    inbox.end(end);
+    out.lock().unwrap_or_else(PoisonError::into_inner).close();
+    tell(Arc::clone(inbox));
 }

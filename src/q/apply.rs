@@ -207,7 +207,8 @@ impl Context<'_> {
             }
             // Who asks may be sent to, and what a session is connected with; other handles are the process's own.
             _ if !self.host.caller().may_use_sockets()
-                && handle != -i64::from(self.host.caller().handle)
+                && handle.saturating_abs() != i64::from(self.host.caller().handle)
+                && !self.host.owns(handle)
                 && !(self.host.caller().grants.relay && self.is_open(handle)) =>
             {
                 Err(QError::with("access", "no such handle"))

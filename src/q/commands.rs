@@ -200,20 +200,21 @@ fn folder(context: &mut Context, rest: &[u8]) -> Result {
         return Ok(Value::chars(here.as_os_str().as_bytes()));
     }
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(rest));
+    context.host.alters()?;
     std::env::set_current_dir(path).map_err(|e| files::refused(path, &e))?;
     Ok(Value::Null)
 }
 
 /// `\r old new`: a file gets another name.
 fn rename(context: &mut Context, rest: &[u8]) -> Result {
-    use std::os::unix::ffi::OsStrExt;
     files::check(context)?;
     let mut names = rest.split(|c| *c == b' ').filter(|n| !n.is_empty());
     let (Some(old), Some(new), None) = (names.next(), names.next(), names.next()) else {
         return Err(QError::named("length"));
     };
-    let path = |bytes: &[u8]| std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
-    std::fs::rename(path(old), path(new)).map_err(|e| files::refused(&path(old), &e))?;
+    let (old, new) = (files::path(context, &Value::chars(old))?, files::path(context, &Value::chars(new))?);
+    context.host.alters()?;
+    std::fs::rename(&old, new).map_err(|e| files::refused(&old, &e))?;
     Ok(Value::Null)
 }
 
@@ -243,6 +244,7 @@ fn redirect(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
 fn shell(context: &mut Context, line: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
     super::process::check_system(context, "this command is not available here")?;
+    context.host.alters()?;
     let output = std::process::Command::new("sh").arg("-c").arg(std::ffi::OsStr::from_bytes(line)).output();
     let output = output.map_err(|e| QError::signal(e.to_string().into_bytes()))?;
     context.host.print_error(&output.stderr)?;

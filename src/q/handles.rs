@@ -5,6 +5,7 @@ use super::error::QError;
 use crate::table::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,21 +14,34 @@ pub trait Peer: Send + Sync {
     /// Sends a message; with `wait` its answer comes back, else the generic null.
     ///
     /// # Errors
-    /// See [`PeerError`].
-    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, PeerError>;
+    /// The other process's, or of a message that cannot travel; `close` where the connection is gone, which its owner hears of
+    /// in another way; `stop`.
+    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError>;
+
+    /// Waits for the next message that is no answer, and takes it as it is: `h[]`.
+    ///
+    /// # Errors
+    /// The other process's, or of a message that cannot travel; `close` where the connection is gone, which its owner hears of
+    /// in another way; `stop`.
+    fn receive(&mut self, _by: Option<Instant>) -> Result<Value, QError> {
+        Err(QError::named("nyi"))
+    }
+
+    /// Makes what leaves messages that come to [`Peer::receive`] while it lives.
+    fn holder(&self) -> Option<Holder> {
+        None
+    }
+
+    /// Ends the connection.
+    fn cut(&mut self) {}
 
     /// The handle under which it is known from now on.
     fn known_as(&mut self, _handle: i32) {}
 }
 
-/// Why nothing came of a message.
-#[derive(Debug)]
-pub enum PeerError {
-    /// The other process's error, or a message that cannot travel. The connection can be used.
-    Answer(QError),
-    /// The connection cannot be used any more.
-    Gone(QError),
-}
+/// Keeps something until it is dropped.
+pub type Held = Box<dyn std::any::Any + Send + Sync>;
+pub type Holder = Box<dyn Fn() -> Held + Send>;
 
 /// Opens a connection to `:host:port:user:password` within so many milliseconds, 0 for no limit.
 pub type Connector = Arc<dyn Fn(&[u8], u64) -> Result<Box<dyn Peer>, QError> + Send + Sync>;
@@ -44,11 +58,14 @@ struct Slot {
     owner: u64,
     /// Of another process, not of a file.
     is_peer: bool,
+    holder: Option<Holder>,
 }
 
 /// Open handles by number.
 pub struct Handles {
     slots: Mutex<BTreeMap<i32, Slot>>,
+    /// The number of the next one, where none is used twice.
+    next: Option<AtomicI32>,
     /// A handle is not used any more.
     freed: Condvar,
     connector: Option<Connector>,
@@ -69,9 +86,15 @@ const MOST: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 impl Handles {
-    /// Numbers begin at `first`.
+    /// Numbers begin at `first`; as in kdb+, one that was closed is the next one's.
     pub fn new(connector: Option<Connector>, first: i32) -> Handles {
-        Handles { slots: Mutex::default(), freed: Condvar::new(), connector, first }
+        Handles { slots: Mutex::default(), next: None, freed: Condvar::new(), connector, first }
+    }
+
+    /// For evaluations beside one another: no number is used again, so that none of them talks to another process than it
+    /// has opened.
+    pub fn numbered_once(connector: Option<Connector>, first: i32) -> Handles {
+        Handles { next: Some(AtomicI32::new(first)), ..Handles::new(connector, first) }
     }
 
     fn slots(&self) -> MutexGuard<'_, BTreeMap<i32, Slot>> {
@@ -121,12 +144,21 @@ impl Handles {
 
     fn insert(&self, mut open: Open, owner: u64) -> i32 {
         let mut slots = self.slots();
-        let number = (self.first..).find(|n| !slots.contains_key(n)).unwrap_or(self.first);
+        let free = |from: i32| (from..).find(|n| !slots.contains_key(n)).unwrap_or(from);
+        let number = match &self.next {
+            None => free(self.first),
+            Some(next) => free(next.load(Ordering::SeqCst)),
+        };
+        if let Some(next) = &self.next {
+            next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
+        }
         let is_peer = matches!(open, Open::Peer(_));
+        let mut holder = None;
         if let Open::Peer(peer) = &mut open {
             peer.known_as(number);
+            holder = peer.holder();
         }
-        slots.insert(number, Slot { open: Some(open), owner, is_peer });
+        slots.insert(number, Slot { open: Some(open), owner, is_peer, holder });
         number
     }
 
@@ -136,6 +168,24 @@ impl Handles {
         let closed = self.slots().remove(&handle);
         self.freed.notify_all();
         closed.map(|_| ()).ok_or_else(|| unknown(i64::from(handle)))
+    }
+
+    /// Whose an open handle is.
+    pub fn owner_of(&self, handle: i32) -> Option<u64> {
+        self.slots().get(&handle).map(|slot| slot.owner)
+    }
+
+    /// Keeps what comes on a process's handle for `h[]`, while the answer lives.
+    pub fn hold(&self, handle: i64) -> Option<Held> {
+        let number = i32::try_from(handle.unsigned_abs()).ok()?;
+        Some(self.slots().get(&number)?.holder.as_ref()?())
+    }
+
+    /// Ends the connection of a process's handle, which hears of it as of any other end.
+    pub fn cut(&self, handle: i32) {
+        if let Some(Slot { open: Some(Open::Peer(peer)), .. }) = self.slots().get_mut(&handle) {
+            peer.cut();
+        }
     }
 
     /// Closes what this caller opened.
@@ -149,7 +199,8 @@ impl Handles {
         self.slots().iter().filter(|(_, slot)| slot.is_peer).map(|(number, _)| *number).collect()
     }
 
-    /// Sends on a handle; a negative one does not wait for the answer.
+    /// Sends on a handle; a negative one does not wait for the answer. The generic null stands for nothing: a process's next
+    /// message is waited for, a negative handle's messages have left already.
     ///
     /// # Errors
     /// `stop` if nothing has come by then; what the other side answers; a number that is not open.
@@ -157,22 +208,17 @@ impl Handles {
         let number = i32::try_from(handle.unsigned_abs()).unwrap_or(0);
         let mut open = self.take(number, by)?;
         let result = match &mut open {
-            Open::File(file) => write(file, handle, message).map_err(PeerError::Answer),
-            Open::Peer(peer) => peer.send(message, handle > 0, by),
-        };
-        let (result, usable) = match result {
-            Ok(value) => (Ok(value), true),
-            Err(PeerError::Answer(error)) => (Err(error), true),
-            Err(PeerError::Gone(error)) => (Err(error), false),
+            Open::File(file) => write(file, handle, message),
+            Open::Peer(peer) => match (message, handle > 0) {
+                (Value::Null, true) => peer.receive(by),
+                (Value::Null, false) => Ok(Value::Null),
+                (message, wait) => peer.send(message, wait, by),
+            },
         };
         let mut slots = self.slots();
-        if usable {
-            // It may have been closed meanwhile.
-            if let Some(slot) = slots.get_mut(&number) {
-                slot.open = Some(open);
-            }
-        } else {
-            slots.remove(&number);
+        // It may have been closed meanwhile.
+        if let Some(slot) = slots.get_mut(&number) {
+            slot.open = Some(open);
         }
         drop(slots);
         self.freed.notify_all();
@@ -239,18 +285,17 @@ pub(super) fn is_process(address: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     static SENT: AtomicUsize = AtomicUsize::new(0);
 
     struct Fake;
 
     impl Peer for Fake {
-        fn send(&mut self, message: &Value, _: bool, _: Option<Instant>) -> Result<Value, PeerError> {
+        fn send(&mut self, message: &Value, _: bool, _: Option<Instant>) -> Result<Value, QError> {
             SENT.fetch_add(1, Ordering::SeqCst);
             match message.as_long() {
-                Some(0) => Err(PeerError::Answer(QError::named("type"))),
-                Some(1) => Err(PeerError::Gone(QError::named("conn"))),
+                Some(0) => Err(QError::named("type")),
                 _ => Ok(message.clone()),
             }
         }
@@ -261,16 +306,26 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_lives_until_its_connection_is_gone_or_closed() {
+    fn a_handle_lives_until_it_is_closed() {
         let handles = handles();
         let h = i64::from(handles.open(b":host:5010", 0, 0).expect("opened"));
         assert_eq!(h, 100);
         assert_eq!(handles.send(h, &Value::Long(7), None).expect("answered").as_long(), Some(7));
         assert_eq!(handles.send(h, &Value::Long(0), None).expect_err("an answer").name.as_ref(), b"type");
         assert!(handles.send(h, &Value::Long(7), None).is_ok());
-        assert!(handles.send(h, &Value::Long(1), None).is_err());
+        handles.close(100).expect("it is open");
         assert!(handles.peers().is_empty());
         assert!(handles.send(h, &Value::Long(7), None).is_err());
+    }
+
+    #[test]
+    fn a_number_that_is_used_once_is_never_anothers() {
+        let handles = Handles::numbered_once(handles().connector, 100);
+        for wanted in [100, 101, 102] {
+            let handle = handles.open(b"5010", 0, 0).expect("opened");
+            assert_eq!(handle, wanted);
+            handles.close(handle).expect("it is open");
+        }
     }
 
     #[test]

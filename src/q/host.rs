@@ -170,6 +170,12 @@ pub trait Host {
         Err(QError::with("access", "this command is not available here"))
     }
 
+    /// Something outside is going to be changed right away: a file, the environment, what a command of the system does. A host
+    /// whose evaluation may be begun anew has that done first, so that it happens once.
+    fn alters(&self) -> Result<(), QError> {
+        Ok(())
+    }
+
     /// The handles that are open, for `.z.W`.
     fn open_handles(&self) -> Vec<i32> {
         Vec::new()
@@ -201,6 +207,11 @@ pub trait Host {
     /// `hclose`.
     fn close(&mut self, _handle: i32) -> Result<(), QError> {
         Err(QError::with("access", "handles are not opened here"))
+    }
+
+    /// Whether whoever asks has opened this handle.
+    fn owns(&self, _handle: i64) -> bool {
+        false
     }
 
     /// Sends on an open handle: waits for the answer, for a negative handle not.
@@ -277,7 +288,86 @@ pub trait Host {
 /// See [`Host`]. Never leaves the process.
 pub const NEEDS_OWNER: QError = QError::named("needs owner");
 
-/// A host that answers and changes nothing: what `reval` evaluates with.
+/// What a wrapper passes on to the host in its field `host`: all that only reads.
+macro_rules! reads_of_host {
+    () => {
+        fn global(&self, name: Sym) -> Option<Value> {
+            self.host.global(name)
+        }
+
+        fn names(&self, namespace: Sym) -> Vec<Sym> {
+            self.host.names(namespace)
+        }
+
+        fn namespaces(&self) -> Vec<Sym> {
+            self.host.namespaces()
+        }
+
+        fn native(&self, name: Sym) -> Option<u8> {
+            self.host.native(name)
+        }
+
+        fn caller(&self) -> &Caller {
+            self.host.caller()
+        }
+
+        fn arguments(&self) -> Value {
+            self.host.arguments()
+        }
+
+        fn command_line(&self) -> Value {
+            self.host.command_line()
+        }
+
+        fn started_with(&self) -> Sym {
+            self.host.started_with()
+        }
+
+        fn is_quiet(&self) -> bool {
+            self.host.is_quiet()
+        }
+
+        fn blocks_writes(&self) -> bool {
+            self.host.blocks_writes()
+        }
+
+        fn setting(&self, which: Setting) -> i64 {
+            self.host.setting(which)
+        }
+
+        fn port(&self) -> i32 {
+            self.host.port()
+        }
+
+        fn open_handles(&self) -> Vec<i32> {
+            self.host.open_handles()
+        }
+
+        fn origin(&self, name: Sym) -> Option<Origin> {
+            self.host.origin(name)
+        }
+
+        fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
+            self.host.rows_of(column, symbol)
+        }
+
+        fn console(&self) -> Console {
+            self.host.console()
+        }
+
+        fn threads(&self) -> Threads {
+            self.host.threads()
+        }
+
+        fn namespace(&self) -> Sym {
+            self.host.namespace()
+        }
+    };
+}
+pub(super) use reads_of_host;
+
+/// A host that answers and changes nothing: what `reval` evaluates with. It is asked from one thread, so that nothing on
+/// another has more rights.
 pub(super) struct ReadOnly<'h> {
     pub host: &'h mut dyn Host,
 }
@@ -287,24 +377,10 @@ fn read_only() -> QError {
 }
 
 impl Host for ReadOnly<'_> {
-    fn global(&self, name: Sym) -> Option<Value> {
-        self.host.global(name)
-    }
+    reads_of_host!();
 
     fn assign(&mut self, _name: Sym, _value: Value) -> Result<(), QError> {
         Err(read_only())
-    }
-
-    fn names(&self, namespace: Sym) -> Vec<Sym> {
-        self.host.names(namespace)
-    }
-
-    fn namespaces(&self) -> Vec<Sym> {
-        self.host.namespaces()
-    }
-
-    fn native(&self, name: Sym) -> Option<u8> {
-        self.host.native(name)
     }
 
     fn call(&mut self, _name: Sym, _arguments: &[Value]) -> Result<Value, QError> {
@@ -315,67 +391,11 @@ impl Host for ReadOnly<'_> {
         Err(read_only())
     }
 
-    fn caller(&self) -> &Caller {
-        self.host.caller()
-    }
-
-    fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
-        self.host.rows_of(column, symbol)
-    }
-
     fn print(&mut self, text: &[u8]) -> Result<(), QError> {
         self.host.print(text)
     }
 
     fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
         self.host.print_error(text)
-    }
-
-    fn setting(&self, which: Setting) -> i64 {
-        self.host.setting(which)
-    }
-
-    fn command_line(&self) -> Value {
-        self.host.command_line()
-    }
-
-    fn started_with(&self) -> Sym {
-        self.host.started_with()
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.host.is_quiet()
-    }
-
-    fn blocks_writes(&self) -> bool {
-        self.host.blocks_writes()
-    }
-
-    fn port(&self) -> i32 {
-        self.host.port()
-    }
-
-    fn open_handles(&self) -> Vec<i32> {
-        self.host.open_handles()
-    }
-
-    fn origin(&self, name: Sym) -> Option<Origin> {
-        self.host.origin(name)
-    }
-
-    fn console(&self) -> Console {
-        self.host.console()
-    }
-
-    fn threads(&self) -> Threads {
-        self.host.threads()
-    }
-
-    fn shared(&self) -> Option<&(dyn Host + Sync)> {
-        self.host.shared()
-    }
-
-    fn namespace(&self) -> Sym {
-        self.host.namespace()
     }
 }

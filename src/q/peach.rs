@@ -1,8 +1,8 @@
 //! `peach` and each-parallel: items handed to several threads, with the results, and the error, of `each`.
 
 use super::context::Context;
-use super::error::QError;
-use super::host::{Caller, Host, NEEDS_OWNER};
+use super::error::{Origin, QError};
+use super::host::{Caller, Host, NEEDS_OWNER, Setting, Threads, reads_of_host};
 use super::limits::Allowance;
 use super::shape::Result;
 use super::show::Console;
@@ -72,9 +72,7 @@ fn no_socket() -> QError {
 }
 
 impl Host for Helper<'_> {
-    fn global(&self, name: Sym) -> Option<Value> {
-        self.host.global(name)
-    }
+    reads_of_host!();
 
     fn assign(&mut self, _name: Sym, _value: Value) -> std::result::Result<(), QError> {
         Err(no_update())
@@ -82,18 +80,6 @@ impl Host for Helper<'_> {
 
     fn remove(&mut self, _name: Sym) -> std::result::Result<(), QError> {
         Err(no_update())
-    }
-
-    fn names(&self, namespace: Sym) -> Vec<Sym> {
-        self.host.names(namespace)
-    }
-
-    fn namespaces(&self) -> Vec<Sym> {
-        self.host.namespaces()
-    }
-
-    fn native(&self, name: Sym) -> Option<u8> {
-        self.host.native(name)
     }
 
     /// The process's own functions belong to one thread; a host there is not shared, and runs this as `each`.
@@ -105,16 +91,12 @@ impl Host for Helper<'_> {
         Err(no_update())
     }
 
-    fn caller(&self) -> &Caller {
-        self.host.caller()
-    }
-
     fn reaches_files(&self) -> bool {
         self.host.reaches_files()
     }
 
-    fn arguments(&self) -> Value {
-        self.host.arguments()
+    fn alters(&self) -> std::result::Result<(), QError> {
+        self.host.alters()
     }
 
     fn open(&mut self, _target: &[u8], _timeout_ms: u64) -> std::result::Result<i32, QError> {
@@ -129,25 +111,9 @@ impl Host for Helper<'_> {
         Err(no_socket())
     }
 
-    fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
-        self.host.rows_of(column, symbol)
-    }
-
     fn print(&mut self, text: &[u8]) -> std::result::Result<(), QError> {
         self.printed.extend_from_slice(text);
         Ok(())
-    }
-
-    fn console(&self) -> Console {
-        self.host.console()
-    }
-
-    fn threads(&self) -> super::host::Threads {
-        self.host.threads()
-    }
-
-    fn namespace(&self) -> Sym {
-        self.host.namespace()
     }
 }
 

@@ -105,6 +105,7 @@ pub(super) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {
     check_system(context, "the environment is not reachable from here")?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let value = y.as_text().ok_or_else(type_error)?.to_vec();
+    context.host.alters()?;
     ENVIRONMENT.write().unwrap_or_else(PoisonError::into_inner).insert(text(name).to_vec(), value);
     Ok(Value::Null)
 }

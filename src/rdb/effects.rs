@@ -4,18 +4,26 @@
 //! ended, so that the first attempt's is simply dropped; what has to be done at once, on handles to other processes, is noted
 //! with its result, and the second attempt gets that.
 
-use crate::net::Request;
+use crate::net::{ConnId, Request};
 use crate::q::QError;
+use crate::q::handles::Held;
 use crate::table::Value;
 use bytes::Bytes;
+use std::collections::BTreeMap;
 
 /// Something for the loop that serves connections.
 #[derive(Debug)]
 pub enum Out {
-    /// To the connection that has this handle now.
-    Send { handle: i32, message: Bytes },
+    Send {
+        conn: ConnId,
+        message: Bytes,
+    },
     /// The answer to a message that was put off.
-    Respond { request: Request, answer: Bytes },
+    Respond {
+        request: Request,
+        answer: Bytes,
+    },
+    Close(ConnId),
 }
 
 /// Something done on a handle.
@@ -29,19 +37,65 @@ pub enum Deed {
 /// The effects of one evaluation.
 #[derive(Debug, Default)]
 pub struct Effects {
-    pub out: Vec<Out>,
+    out: Vec<Out>,
+    /// Everything of this attempt, what has left already among it.
+    said: usize,
+    /// How much of that has left before the end of an attempt.
+    left: usize,
     pub printed: Vec<u8>,
     /// The message is answered later.
     pub deferred: bool,
     done: Vec<(Deed, Result<Value, QError>)>,
     /// Deeds of the first attempt that this one has repeated.
     repeated: usize,
+    /// What keeps the messages that come on handles for this evaluation, by handle.
+    held: BTreeMap<i64, Held>,
 }
 
 impl Effects {
     /// For the second attempt.
     pub fn again(self) -> Effects {
-        Effects { done: self.done, ..Effects::default() }
+        Effects { done: self.done, left: self.left, held: self.held, ..Effects::default() }
+    }
+
+    /// To be sent at the end.
+    pub fn send(&mut self, out: Out) {
+        self.said = self.said.saturating_add(1);
+        if self.said > self.left {
+            self.out.push(out);
+        }
+    }
+
+    /// What is to be sent now, before something that cannot wait.
+    pub fn leave(&mut self) -> Vec<Out> {
+        self.left = self.left.max(self.said);
+        self.out()
+    }
+
+    /// What is still to be sent.
+    pub fn out(&mut self) -> Vec<Out> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Keeps what comes on a handle until the evaluation ends.
+    pub fn hold(&mut self, handle: i64, hold: impl FnOnce() -> Option<Held>) {
+        if !self.held.contains_key(&handle)
+            && let Some(held) = hold()
+        {
+            self.held.insert(handle, held);
+        }
+    }
+
+    /// Whether the first attempt has done it.
+    pub fn repeats(&self, deed: &Deed) -> bool {
+        self.done.get(self.repeated).is_some_and(|(before, _)| before == deed)
+    }
+
+    /// Whether this evaluation has opened the handle, though it may be closed again since.
+    pub fn has_opened(&self, handle: i64) -> bool {
+        let opened =
+            |result: &Result<Value, QError>| result.as_ref().is_ok_and(|value| value.as_long() == Some(handle));
+        self.done.iter().any(|(deed, result)| matches!(deed, Deed::Open(_)) && opened(result))
     }
 
     /// Does it, unless the first attempt has.
@@ -87,6 +141,18 @@ mod tests {
         assert_eq!(once(&mut again, Deed::Open(b"x".to_vec()), &mut count), Some(1));
         assert_eq!(once(&mut again, Deed::Send(100), &mut count), Some(2));
         assert_eq!(once(&mut again, Deed::Send(100), &mut count), Some(3));
+    }
+
+    #[test]
+    fn what_has_left_early_does_not_leave_again() {
+        let close = || Out::Close(ConnId::new(0, 1));
+        let mut effects = Effects::default();
+        effects.send(close());
+        assert_eq!(effects.leave().len(), 1);
+        let mut again = effects.again();
+        again.send(close());
+        again.send(close());
+        assert_eq!(again.out().len(), 1);
     }
 
     #[test]

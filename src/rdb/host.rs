@@ -3,12 +3,14 @@
 
 use super::effects::{Deed, Effects, Out};
 use super::globals::{Globals, within};
+use super::pool::{Job, Line};
 use super::report;
-use super::scope::{NodeScope, Spoken};
+use super::scope::{Link, NodeScope, Spoken};
 use super::shared::State;
-use crate::net::{Request, message, websocket};
+use crate::net::{Request, message, remote, websocket};
 use crate::q::error::QError;
 use crate::q::extend;
+use crate::q::handlers::Event;
 use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
 use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
@@ -18,6 +20,7 @@ use bytes::Bytes;
 use proto::MessageKind;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -50,6 +53,21 @@ pub struct Asker {
     pub request: Option<Request>,
     /// Whose handles those are that it opens: a connection's number, 0 for the process's own.
     pub owner: u64,
+}
+
+/// On whose behalf a job is evaluated. What another process has sent runs with a client's rights, also inside a handler; an
+/// event of the process's own, with no expression of a client's in it, with its owner's.
+pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
+    let handle = job.line.map_or(0, Line::handle);
+    let (handle, remote) = match &job.event {
+        Event::Message { .. } | Event::Web { .. } | Event::Page(_) => (handle, true),
+        Event::Opened { .. } | Event::Login { .. } | Event::Authorise(_) => (handle, false),
+        Event::Closed { .. } | Event::Timer | Event::Exit => (0, false),
+    };
+    let (user, address) = job.peer.as_ref().map_or((Vec::new(), 0), |peer| (peer.user.clone(), peer.z_a()));
+    let grants = scope.rules.grants;
+    let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };
+    Asker { caller: Caller { handle, user, address, remote, grants }, request: job.request, owner }
 }
 
 impl<'a> QueryHost<'a> {
@@ -121,11 +139,15 @@ impl<'a> QueryHost<'a> {
         Ok(())
     }
 
+    fn link(&self, handle: i32) -> Result<Link, QError> {
+        let link = self.scope.connections().get(&handle).copied();
+        let words = || format!("Cannot write to handle {handle}. OS reports: Bad file descriptor");
+        link.ok_or_else(|| QError::signal(words()))
+    }
+
     /// Queues an async message for a client's connection; it leaves when the evaluation has ended.
     fn tell(&mut self, handle: i32, value: &Value) -> Result<Value, QError> {
-        let Some(spoken) = self.scope.connections().get(&handle).copied() else {
-            return Err(QError::signal(format!("Cannot write to handle {handle}. OS reports: Bad file descriptor")));
-        };
+        let Link { conn, spoken } = self.link(handle)?;
         // Everything is sent once the evaluation has ended: there is nothing to wait for.
         if matches!(value, Value::Null) {
             return Ok(Value::Null);
@@ -139,8 +161,26 @@ impl<'a> QueryHost<'a> {
             }
             Spoken::Web => frame(value)?,
         };
-        self.effects.out.push(Out::Send { handle, message });
+        self.effects.send(Out::Send { conn, message });
         Ok(Value::Null)
+    }
+}
+
+/// Asks a client on its own connection and waits for what it answers.
+fn asked(scope: &NodeScope, link: Link, before: Vec<Out>, value: &Value, by: Option<Instant>) -> Result<Value, QError> {
+    if link.spoken == Spoken::Web {
+        return Err(QError::with("nyi", "WebSocket clients are sent async messages only"));
+    }
+    let message = remote::encoded(MessageKind::Sync, value)?;
+    let answered = scope.ask(link.conn, before, message.into());
+    let answer = match by {
+        None => answered.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(by) => answered.recv_timeout(by.saturating_duration_since(Instant::now())),
+    };
+    match answer {
+        Ok(answer) => remote::value(&answer),
+        Err(RecvTimeoutError::Disconnected) => Err(QError::named("close")),
+        Err(RecvTimeoutError::Timeout) => Err(QError::with("stop", "time limit")),
     }
 }
 
@@ -243,6 +283,16 @@ impl Host for QueryHost<'_> {
         true
     }
 
+    fn alters(&self) -> Result<(), QError> {
+        match self.rights {
+            _ if self.asker.caller.remote && self.scope.rules.block_writes => {
+                Err(QError::with("noupdate", "clients may not write here"))
+            }
+            Rights::Read => Err(NEEDS_OWNER),
+            Rights::Write(_) => Ok(()),
+        }
+    }
+
     fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
         let left = self.deadline.map(|by| by.saturating_duration_since(Instant::now()));
         let left_ms = left.map_or(u64::MAX, |left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
@@ -255,20 +305,42 @@ impl Host for QueryHost<'_> {
     }
 
     fn close(&mut self, handle: i32) -> Result<(), QError> {
-        let handles = &self.scope.handles;
+        let (handles, caller) = (&self.scope.handles, &self.asker.caller);
+        if !handles.is_own(i64::from(handle)) {
+            if caller.remote && handle != caller.handle {
+                return Err(QError::with("access", "the handle is another's"));
+            }
+            let Link { conn, .. } = self.link(handle)?;
+            self.effects.send(Out::Close(conn));
+            return Ok(());
+        }
+        if caller.remote && handles.owner_of(handle).is_some_and(|owner| owner != self.asker.owner) {
+            return Err(QError::with("access", "the handle is another's"));
+        }
         self.effects.once(Deed::Close(handle), || handles.close(handle).map(|()| Value::Null)).map(drop)
     }
 
+    fn owns(&self, handle: i64) -> bool {
+        let number = i32::try_from(handle.saturating_abs()).unwrap_or(0);
+        self.effects.has_opened(i64::from(number)) || self.scope.handles.owner_of(number) == Some(self.asker.owner)
+    }
+
     fn send(&mut self, handle: i64, value: &Value) -> Result<Value, QError> {
-        let (handles, by) = (&self.scope.handles, self.deadline);
+        let (scope, handles, by) = (self.scope, &self.scope.handles, self.deadline);
         if handles.is_own(handle) {
+            if handle < 0 {
+                self.effects.hold(handle, || handles.hold(handle));
+            }
             return self.effects.once(Deed::Send(handle), || handles.send(handle, value, by));
         }
-        match i32::try_from(handle.saturating_neg()) {
-            Ok(client) if client > 0 => self.tell(client, value),
-            // The client waits for the answer to its own message.
-            _ => Err(QError::with("nyi", "a client is sent async messages only: neg[handle] message")),
+        let client = i32::try_from(handle).map_err(|_| QError::named("domain"))?;
+        if client < 0 {
+            return self.tell(client.saturating_neg(), value);
         }
+        let link = self.link(client)?;
+        let deed = Deed::Send(handle);
+        let before = if self.effects.repeats(&deed) { Vec::new() } else { self.effects.leave() };
+        self.effects.once(deed, || asked(scope, link, before, value, by))
     }
 
     fn defer(&mut self) -> Result<(), QError> {
@@ -297,7 +369,7 @@ impl Host for QueryHost<'_> {
             request.map(|_| Value::Null).ok_or_else(unexpected)
         })?;
         if let Some(request) = request {
-            self.effects.out.push(Out::Respond { request, answer });
+            self.effects.send(Out::Respond { request, answer });
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 pub mod capacity;
 pub mod effects;
-pub mod evaluate;
 pub mod figures;
 pub mod globals;
 pub mod host;
@@ -12,6 +11,7 @@ pub mod messages;
 pub mod meter;
 pub mod node;
 pub mod options;
+pub mod outlet;
 pub mod policy;
 pub mod pool;
 pub mod printer;

@@ -4,6 +4,7 @@ use super::capacity::{self, Link};
 use super::ingest::{Identity, Ingest};
 use super::meter::Meter;
 use super::options::NodeOptions;
+use super::outlet::{Outlet, Said};
 use super::pool::{Bounds, Pool};
 use super::report::Constants;
 use super::scope::NodeScope;
@@ -53,6 +54,8 @@ fn own_name() -> String {
 pub struct Program {
     pub startup: Startup,
     pub handles: Arc<Handles>,
+    outlet: Outlet,
+    said: mpsc::Receiver<Said>,
 }
 
 impl Program {
@@ -64,9 +67,12 @@ impl Program {
         symbol::set_limit(options.limits.symbols);
         // Numbers of clients' connections come first.
         let first = i32::try_from(options.limits.connections).unwrap_or(i32::MAX).saturating_add(FIRST_OPENED);
-        let handles = Arc::new(Handles::new(Some(Arc::new(remote::connect)), first));
+        let (outlet, said) = Outlet::new();
+        let told = outlet.clone();
+        let connector = remote::connector(Arc::new(move |inbox| told.say(Said::Told(inbox))));
+        let handles = Arc::new(Handles::numbered_once(Some(connector), first));
         let startup = startup::load(&options.load, Arc::clone(&handles), options.helper_threads, print)?;
-        Ok(Program { startup, handles })
+        Ok(Program { startup, handles, outlet, said })
     }
 }
 
@@ -124,16 +130,15 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
         None => None,
     };
     let rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
-    let Program { startup, handles } = program;
-    let scope = NodeScope::new(Arc::clone(&shared), constants, rules, memory_bytes, startup, handles);
+    let Program { startup, handles, outlet, said } = program;
+    outlet.wakes(move || drop(waker.wake()));
+    let scope = NodeScope::new(Arc::clone(&shared), constants, rules, memory_bytes, startup, handles, outlet);
     let scope = Arc::new(scope.map_err(|error| io::Error::other(error.to_string()))?);
-    let (done, answered) = mpsc::channel();
-    let on_done = move || drop(waker.wake());
-    let pool = Pool::start(threads, Arc::clone(&scope), bounds, &done, on_done)?;
+    let pool = Pool::start(threads, Arc::clone(&scope), bounds)?;
     let (tap, requests) = Tap::new(move || drop(on_request.wake()));
     let watched = Watched { constants: shown, limits: options.limits.clone(), requests };
     let stop = Stop::new(asked_to_end, options.leave_within.is_some_and(|within| !within.is_zero()));
-    let queries = Queries::new(scope, pool, answered, stop, watched);
+    let queries = Queries::new(scope, pool, said, stop, watched);
     let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
     if options.metrics_open {
         reactor.open_pages(http::OPEN);

@@ -4,25 +4,25 @@
 //! go, the timer) have two others, so that no number of long queries keeps anyone from logging in.
 
 use super::effects::{Effects, Out};
-use super::evaluate::{Outcome, asker, evaluate};
-use super::host::{Asker, QueryHost};
+use super::host::{Asker, QueryHost, asker};
+use super::outlet::Said;
 use super::printer::Printer;
 use super::scope::NodeScope;
 use super::turn::Turn;
 use crate::config::Limit;
 use crate::metrics;
+use crate::net::inbox::Answer;
 use crate::net::message;
 use crate::net::{ConnId, Peer, Request};
 use crate::q::error::QError;
+use crate::q::handlers::{Event, Outcome, Verdict, evaluate};
 use crate::q::host::NEEDS_OWNER;
 use crate::q::{self, Limits};
 use crate::sys::allocated;
 use bytes::Bytes;
-use proto::Endian;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,63 +31,72 @@ const NICE: i32 = 10;
 /// Threads for events.
 const EVENT_THREADS: usize = 2;
 
-/// Something to evaluate.
-#[derive(Debug)]
-pub enum Task {
-    /// A client's message.
-    Message {
-        /// What to answer; none for an async message.
-        request: Option<Request>,
-        body: Vec<u8>,
-        endian: Endian,
-    },
-    Login {
-        user: Vec<u8>,
-        password: Vec<u8>,
-    },
-    Opened {
-        web: bool,
-    },
-    Closed {
-        web: bool,
-    },
-    /// A WebSocket message.
-    Web {
-        is_text: bool,
-        payload: Vec<u8>,
-    },
-    /// An HTTP request: what stands behind the first `/`, or the body of a POST; the header's fields.
-    Page {
-        text: Vec<u8>,
-        fields: Vec<(Vec<u8>, Vec<u8>)>,
-        is_post: bool,
-    },
-    Timer,
-    Exit,
+/// Whose jobs are done one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Line {
+    Client(ConnId),
+    /// A process that this one has connected to, by its handle.
+    Opened(i32),
 }
 
-impl Task {
-    fn is_event(&self) -> bool {
-        !matches!(self, Task::Message { .. } | Task::Web { .. } | Task::Page { .. })
+impl Line {
+    pub fn handle(self) -> i32 {
+        match self {
+            Line::Client(conn) => conn.handle(),
+            Line::Opened(handle) => handle,
+        }
+    }
+
+    /// Whose handles those are that its evaluations open: a number that no other has.
+    pub fn owner(self) -> u64 {
+        const OPENED: u64 = 1 << 63;
+        match self {
+            Line::Client(conn) => conn.number(),
+            Line::Opened(handle) => OPENED | u64::from(handle.unsigned_abs()),
+        }
     }
 }
 
-/// A task, and who it comes from.
-#[derive(Debug)]
+/// Something to evaluate, and who it comes from.
 pub struct Job {
     /// None for what no connection has caused.
-    pub conn: Option<ConnId>,
+    pub line: Option<Line>,
     pub peer: Option<Peer>,
-    pub task: Task,
+    pub event: Event,
+    /// Who waits for the answer to a message.
+    pub request: Option<Request>,
+    pub answer: Option<Answer>,
+}
+
+impl Job {
+    /// Something that nobody waits for.
+    pub fn of(line: Option<Line>, peer: Option<Peer>, event: Event) -> Job {
+        Job { line, peer, event, request: None, answer: None }
+    }
+
+    /// Bytes of the message that it is.
+    pub fn body_bytes(&self) -> usize {
+        match &self.event {
+            Event::Message { body, .. } => body.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it is an event of the process's own.
+    fn is_own(&self) -> bool {
+        !matches!(self.event, Event::Message { .. } | Event::Web { .. } | Event::Page(_))
+    }
 }
 
 /// A job that is done.
 #[derive(Debug)]
 pub struct Done {
-    pub conn: Option<ConnId>,
+    pub line: Option<Line>,
     /// What is to be sent, before the answer.
     pub out: Vec<Out>,
     pub ended: Ended,
+    /// What came was no message: its connection is closed.
+    pub closes: bool,
 }
 
 /// How a job has ended.
@@ -97,6 +106,7 @@ pub enum Ended {
     Quietly,
     Answer(Request, Bytes),
     Login(bool),
+    Verdict(Verdict),
     /// The answer of an HTTP request; none where its handler failed.
     Page(Option<Bytes>),
     Timer,
@@ -140,32 +150,25 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts the threads; `wake` is called after each [`Done`] that is sent.
+    /// Starts the threads; what they have done is said to the scope's loop.
     ///
     /// # Errors
     /// No thread can be had.
-    pub fn start(
-        threads: usize,
-        scope: Arc<NodeScope>,
-        bounds: Bounds,
-        done: &Sender<Done>,
-        wake: impl Fn() + Clone + Send + 'static,
-    ) -> std::io::Result<Pool> {
+    pub fn start(threads: usize, scope: Arc<NodeScope>, bounds: Bounds) -> std::io::Result<Pool> {
         let (queries, events, printer) = (Queue::default(), Queue::default(), Printer::start()?);
         let inner = Inner { scope, bounds, queries, events, printer, turn: Turn::default() };
         let pool = Pool { inner: Arc::new(inner) };
         let names = (0..threads.max(1)).map(|number| (format!("query {number}"), false));
         for (name, events) in names.chain((0..EVENT_THREADS).map(|number| (format!("handler {number}"), true))) {
-            let (inner, done, wake) = (Arc::clone(&pool.inner), done.clone(), wake.clone());
+            let inner = Arc::clone(&pool.inner);
             std::thread::Builder::new().name(name).spawn(move || {
                 // On Linux this is the thread's own. Without it queries run as well, only less kindly.
                 let _ = rustix::process::nice(NICE);
                 q::adopt(inner.scope.settings);
                 let queue = if events { &inner.events } else { &inner.queries };
                 while let Some(job) = queue.next() {
-                    // A service that is gone wants no answers.
-                    let _ = done.send(inner.run(job));
-                    wake();
+                    let done = inner.run(job);
+                    inner.scope.outlet.say(Said::Done(done));
                 }
             })?;
         }
@@ -173,7 +176,7 @@ impl Pool {
     }
 
     pub fn push(&self, job: Job) {
-        let queue = if job.task.is_event() { &self.inner.events } else { &self.inner.queries };
+        let queue = if job.is_own() { &self.inner.events } else { &self.inner.queries };
         queue.work.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
         queue.ready.notify_one();
     }
@@ -204,46 +207,59 @@ impl Queue {
 }
 
 impl Inner {
-    fn run(&self, job: Job) -> Done {
+    fn run(&self, mut job: Job) -> Done {
         let sum = self.scope.shared.query_bytes;
         let asker = asker(&job, &self.scope);
         // An evaluation that panics shows a fault of ours; it must cost this one client its answer and nobody else anything.
         let result = allocated::shown_in(sum, || catch_unwind(AssertUnwindSafe(|| self.evaluate(&job, &asker))));
         let fault = || Err(QError::with("internal", "the query hit a fault of the evaluator"));
-        let (result, effects) = result.unwrap_or_else(|_| (fault(), Effects::default()));
-        let Effects { out, printed, deferred, .. } = effects;
-        self.printer.print(printed);
-        if let (Task::Closed { .. }, Some(conn)) = (&job.task, job.conn) {
-            self.scope.forget(conn);
+        let (result, mut effects) = result.unwrap_or_else(|_| (fault(), Effects::default()));
+        let closes = matches!(result, Ok(Outcome::Malformed(_)));
+        let result = match result {
+            Ok(Outcome::Malformed(error)) => Err(error),
+            other => other,
+        };
+        self.printer.print(std::mem::take(&mut effects.printed));
+        if let (Event::Closed { .. }, Some(line)) = (&job.event, job.line) {
+            self.scope.forget(line);
         }
         if let Err(error) = &result {
             self.note(error, &job);
         }
-        let ended = match (&job.task, result) {
-            (Task::Message { request: Some(request), .. }, result) => {
-                let pending = deferred && result.is_ok();
-                if deferred && !pending {
-                    self.scope.take_deferred(request.conn.handle());
-                }
-                match pending {
-                    true => Ended::Quietly,
-                    false => Ended::Answer(*request, self.answer(result, job.peer.as_ref())),
-                }
-            }
-            (Task::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
-            (Task::Page { .. }, Ok(Outcome::Page(page))) => Ended::Page(Some(page.into())),
-            (Task::Page { .. }, _) => Ended::Page(None),
-            (Task::Timer, _) => Ended::Timer,
+        let ended = match (&job.event, result) {
+            (Event::Message { .. }, result) => self.answered(&mut job, result, effects.deferred),
+            (Event::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
+            (Event::Authorise(_), Ok(Outcome::Verdict(verdict))) => Ended::Verdict(verdict),
+            (Event::Authorise(_), _) => Ended::Verdict(Verdict::Refused),
+            (Event::Page(_), Ok(Outcome::Page(page))) => Ended::Page(Some(page.into())),
+            (Event::Page(_), _) => Ended::Page(None),
+            (Event::Timer, _) => Ended::Timer,
             _ => Ended::Quietly,
         };
-        Done { conn: job.conn, out, ended }
+        Done { line: job.line, out: effects.out(), ended, closes }
+    }
+
+    /// Has whoever waits for the answer to a message get it.
+    fn answered(&self, job: &mut Job, result: Result<Outcome, QError>, deferred: bool) -> Ended {
+        if let Some(answer) = job.answer.take() {
+            let is_sync = matches!(job.event, Event::Message { is_sync: true, .. });
+            let bytes = if is_sync { self.answer(result, None).to_vec() } else { Vec::new() };
+            answer(bytes);
+            return Ended::Quietly;
+        }
+        let Some(request) = job.request else { return Ended::Quietly };
+        if deferred && result.is_ok() {
+            return Ended::Quietly;
+        }
+        if deferred {
+            self.scope.take_deferred(request.conn.handle());
+        }
+        Ended::Answer(request, self.answer(result, job.peer.as_ref()))
     }
 
     fn limits(&self, job: &Job) -> Limits {
-        let time = match job.task {
-            Task::Timer | Task::Message { .. } | Task::Web { .. } | Task::Page { .. } => self.bounds.time,
-            _ => self.bounds.handler_time,
-        };
+        let is_short = job.is_own() && !matches!(job.event, Event::Timer);
+        let time = if is_short { self.bounds.handler_time } else { self.bounds.time };
         Limits {
             deadline: Instant::now().checked_add(time),
             memory_bytes: self.bounds.memory_bytes,
@@ -253,8 +269,9 @@ impl Inner {
 
     fn evaluate(&self, job: &Job, asker: &Asker) -> (Result<Outcome, QError>, Effects) {
         let limits = self.limits(job);
+        let handle = job.line.map_or(0, Line::handle);
         let mut host = QueryHost::reading(&self.scope, asker, limits.deadline);
-        let result = evaluate(&mut host, &self.scope, job, &limits);
+        let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
         let effects = host.finish();
         match result {
             Err(error) if error == NEEDS_OWNER => {}
@@ -266,7 +283,7 @@ impl Inner {
         let limits = self.limits(job);
         let before = allocated::thread_bytes();
         let mut host = QueryHost::writing(&self.scope, asker, limits.deadline, effects);
-        let result = evaluate(&mut host, &self.scope, job, &limits);
+        let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
         let effects = host.finish();
         let result_bytes = match &result {
             Ok(Outcome::Object(object)) => object.capacity() as i64,
@@ -297,7 +314,7 @@ impl Inner {
 
     fn note(&self, error: &QError, job: &Job) {
         match error.name.as_ref() {
-            b"stop" if job.task.is_event() && !matches!(job.task, Task::Timer) => {
+            b"stop" if job.is_own() && !matches!(job.event, Event::Timer) => {
                 metrics::refused(Limit::handler_time_ns);
             }
             b"stop" => metrics::refused(Limit::query_time_ns),
@@ -305,8 +322,8 @@ impl Inner {
             _ => {}
         }
         let who = job.peer.as_ref().map_or_else(|| "this process".to_string(), Peer::to_string);
-        match job.task {
-            Task::Message { .. } | Task::Web { .. } => {
+        match job.event {
+            Event::Message { .. } | Event::Web { .. } => {
                 self.scope.shared.query_errors.fetch_add(1, Ordering::Relaxed);
                 log::debug!("a query of {who} failed: {error}");
             }

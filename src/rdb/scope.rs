@@ -1,67 +1,36 @@
 //! What all evaluations of a node share.
 
+use super::effects::Out;
 use super::globals::{Globals, SharedGlobals};
+use super::outlet::{Outlet, Said};
+use super::pool::Line;
 use super::report::Constants;
 use super::shared::Shared;
+use crate::net::client::Incoming;
 use crate::net::{ConnId, Request};
+use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
 use crate::q::startup::Startup;
 use crate::q::{Console, QError, Rules, Settings};
 use crate::table::{Sym, Value, symbol};
-use std::collections::{BTreeMap, HashMap};
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The handlers that a start-up file may set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handler {
-    /// `.z.pg`: a sync message.
-    Get,
-    /// `.z.ps`: an async message.
-    Set,
-    /// `.z.pw`: user and password.
-    Login,
-    /// `.z.po` and `.z.pc`: a connection has come, is gone.
-    Opened,
-    Closed,
-    /// `.z.wo` and `.z.wc`: the same of WebSocket connections.
-    WebOpened,
-    WebClosed,
-    /// `.z.ws`: a WebSocket message.
-    Web,
-    /// `.z.ph` and `.z.pp`: HTTP's GET and POST.
-    Page,
-    Post,
-    /// `.z.ts`: the timer.
-    Timer,
-    /// `.z.exit`: the process ends.
-    Exit,
-}
-
-impl Handler {
-    fn name(self) -> &'static [u8] {
-        match self {
-            Handler::Get => b".z.pg",
-            Handler::Set => b".z.ps",
-            Handler::Login => b".z.pw",
-            Handler::Opened => b".z.po",
-            Handler::Closed => b".z.pc",
-            Handler::WebOpened => b".z.wo",
-            Handler::WebClosed => b".z.wc",
-            Handler::Web => b".z.ws",
-            Handler::Page => b".z.ph",
-            Handler::Post => b".z.pp",
-            Handler::Timer => b".z.ts",
-            Handler::Exit => b".z.exit",
-        }
-    }
-}
 
 /// How an open connection is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoken {
     Ipc,
     Web,
+}
+
+/// An open connection of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    pub conn: ConnId,
+    pub spoken: Spoken,
 }
 
 /// One for each node.
@@ -81,7 +50,10 @@ pub struct NodeScope {
     pub threads: usize,
     pub(super) windows: Sym,
     pub(super) stats: Sym,
-    connections: Mutex<BTreeMap<i32, Spoken>>,
+    pub outlet: Outlet,
+    connections: Mutex<BTreeMap<i32, Link>>,
+    /// Who waits for clients' answers, in the order of the questions.
+    asked: Mutex<HashMap<ConnId, VecDeque<Sender<Incoming>>>>,
     /// Messages whose answer was put off, by their connection's handle.
     deferred: Mutex<HashMap<i32, Request>>,
 }
@@ -102,6 +74,7 @@ impl NodeScope {
         global_bytes_most: u64,
         startup: Startup,
         handles: Arc<Handles>,
+        outlet: Outlet,
     ) -> Result<NodeScope, QError> {
         let mut globals = Globals::default();
         for (name, value) in startup.globals {
@@ -121,7 +94,9 @@ impl NodeScope {
             threads: startup.threads,
             windows: name(b".rdb.windows"),
             stats: name(b".rdb.stats"),
+            outlet,
             connections: Mutex::default(),
+            asked: Mutex::default(),
             deferred: Mutex::default(),
         })
     }
@@ -132,8 +107,41 @@ impl NodeScope {
     }
 
     /// Clients' connections by handle.
-    pub fn connections(&self) -> MutexGuard<'_, BTreeMap<i32, Spoken>> {
+    pub fn connections(&self) -> MutexGuard<'_, BTreeMap<i32, Link>> {
         locked(&self.connections)
+    }
+
+    /// Asks a client; what it answers will be received. Nothing comes where its connection is gone.
+    pub fn ask(&self, conn: ConnId, before: Vec<Out>, message: Bytes) -> Receiver<Incoming> {
+        let (answer, answered) = channel();
+        locked(&self.asked).entry(conn).or_default().push_back(answer);
+        self.outlet.say(Said::Ask { conn, before, message });
+        answered
+    }
+
+    /// A client has answered; whether more is asked of it.
+    pub fn answered(&self, conn: ConnId, answer: Incoming) -> bool {
+        let mut asked = locked(&self.asked);
+        let Some(waiting) = asked.get_mut(&conn) else { return false };
+        if let Some(one) = waiting.pop_front() {
+            // Whoever asked may have given up.
+            let _ = one.send(answer);
+        }
+        let more = !waiting.is_empty();
+        if !more {
+            asked.remove(&conn);
+        }
+        more
+    }
+
+    /// Whether an answer of this client is waited for.
+    pub fn is_asked(&self, conn: ConnId) -> bool {
+        locked(&self.asked).contains_key(&conn)
+    }
+
+    /// A client that is gone answers nothing.
+    pub fn unask(&self, conn: ConnId) {
+        locked(&self.asked).remove(&conn);
     }
 
     pub fn defer(&self, handle: i32, request: Request) {
@@ -144,9 +152,11 @@ impl NodeScope {
         locked(&self.deferred).remove(&handle)
     }
 
-    /// Forgets what hangs on a connection that is gone: handles that it opened, answers that it waits for.
-    pub fn forget(&self, conn: ConnId) {
-        self.handles.close_those_of(conn.number());
-        locked(&self.deferred).retain(|_, request| request.conn != conn);
+    /// Forgets what hangs on a connection that is gone: handles that its evaluations have opened, answers that it waits for.
+    pub fn forget(&self, line: Line) {
+        self.handles.close_those_of(line.owner());
+        if let Line::Client(conn) = line {
+            locked(&self.deferred).retain(|_, request| request.conn != conn);
+        }
     }
 }

@@ -3,17 +3,22 @@
 
 use super::effects::Out;
 use super::figures;
-use super::pool::{Done, Ended, Job, Pool, Task};
+use super::outlet::Said;
+use super::pool::{Done, Ended, Job, Line, Pool};
 use super::report::Constants;
-use super::scope::{Handler, NodeScope, Spoken};
+use super::scope::{Link, NodeScope, Spoken};
 use super::shared::{Ending, Shared};
 use crate::config::{Limit, Limits};
 use crate::metrics;
+use crate::net::client::Incoming;
 use crate::net::http::{self, Page};
+use crate::net::inbox::{Inbox, Message};
 use crate::net::signals::{self, Asked};
-use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service};
+use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message};
+use crate::q::handlers::{Event, Handler};
+use bytes::Bytes;
 use proto::{Header, MessageKind};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -50,13 +55,17 @@ pub struct Queries {
     pub(super) shared: Arc<Shared>,
     scope: Arc<NodeScope>,
     pub(super) pool: Pool,
-    pub(super) done: Receiver<Done>,
+    said: Receiver<Said>,
     stop: Stop,
     watched: Watched,
     /// When the loop ends whether or not queries have.
     drained_by: Option<Instant>,
     /// Connections of which a job is being done, and those that wait behind it.
-    busy: HashMap<ConnId, VecDeque<Job>>,
+    busy: HashMap<Line, VecDeque<Job>>,
+    /// Processes that this one has connected to and that may have sent more than the job that is being done.
+    told: HashMap<i32, Arc<Inbox>>,
+    /// Connections that this process has closed: `.z.pc` is not called for them.
+    closed: HashSet<ConnId>,
     timer: Timer,
 }
 
@@ -70,17 +79,19 @@ struct Timer {
 }
 
 impl Queries {
-    pub fn new(scope: Arc<NodeScope>, pool: Pool, done: Receiver<Done>, stop: Stop, watched: Watched) -> Queries {
+    pub fn new(scope: Arc<NodeScope>, pool: Pool, said: Receiver<Said>, stop: Stop, watched: Watched) -> Queries {
         let shared = Arc::clone(&scope.shared);
         let mut queries = Queries {
             shared,
             scope,
             pool,
-            done,
+            said,
             stop,
             watched,
             drained_by: None,
             busy: HashMap::new(),
+            told: HashMap::new(),
+            closed: HashSet::new(),
             timer: Timer::default(),
         };
         queries.set_timer(Instant::now());
@@ -90,34 +101,82 @@ impl Queries {
     /// Hands a job over; those of one connection are done one after the other.
     fn push(&mut self, job: Job) {
         self.shared.queries_open.fetch_add(1, Ordering::SeqCst);
-        if let Some(conn) = job.conn {
-            if let Some(waiting) = self.busy.get_mut(&conn) {
+        if let Some(line) = job.line {
+            if let Some(waiting) = self.busy.get_mut(&line) {
                 return waiting.push_back(job);
             }
-            self.busy.insert(conn, VecDeque::new());
+            self.busy.insert(line, VecDeque::new());
         }
         self.pool.push(job);
     }
 
-    /// A job of this connection is done.
-    fn next_of(&mut self, conn: ConnId, ctl: &mut Control) {
-        match self.busy.get_mut(&conn).map(VecDeque::pop_front) {
-            Some(Some(job)) => self.pool.push(job),
-            _ => {
-                self.busy.remove(&conn);
+    /// A job of this line is done.
+    fn next_of(&mut self, line: Line, ctl: &mut Control) {
+        if let Some(Some(job)) = self.busy.get_mut(&line).map(VecDeque::pop_front) {
+            return self.pool.push(job);
+        }
+        self.busy.remove(&line);
+        match line {
+            Line::Client(conn) => {
+                if ctl.peer(conn).is_none() {
+                    self.scope.forget(line);
+                }
                 ctl.resume(conn);
+                ctl.free_number(conn);
+            }
+            Line::Opened(handle) => {
+                if let Some(inbox) = self.told.remove(&handle) {
+                    self.hear(inbox);
+                }
             }
         }
     }
 
+    /// A process that this one has connected to has sent a message, or has closed the connection.
+    fn hear(&mut self, inbox: Arc<Inbox>) {
+        let handle = inbox.number();
+        if handle == 0 || self.shared.is_ending() {
+            return;
+        }
+        let line = Some(Line::Opened(handle));
+        if self.busy.contains_key(&Line::Opened(handle)) {
+            self.told.insert(handle, inbox);
+        } else if let Some(Message { kind, body, endian, answer }) = inbox.take() {
+            self.told.insert(handle, inbox);
+            let event = Event::Message { is_sync: kind == MessageKind::Sync, body, endian };
+            self.push(Job { answer: Some(answer), ..Job::of(line, None, event) });
+        } else if inbox.is_over() {
+            inbox.set_number(0);
+            // One that was closed here meanwhile is closed already.
+            let _ = self.scope.handles.close(handle);
+            self.push(Job::of(line, None, Event::Closed { web: false }));
+        }
+    }
+
+    /// Asks a client something for an evaluation that waits.
+    fn ask(&mut self, conn: ConnId, before: Vec<Out>, message: Bytes, ctl: &mut Control) {
+        for out in before {
+            self.send(out, ctl);
+        }
+        let Some(peer) = ctl.peer(conn).cloned() else { return self.scope.unask(conn) };
+        ctl.send(conn, message::for_peer(message, &peer));
+        // Its answer comes behind what it has sent already.
+        ctl.resume(conn);
+    }
+
     fn finished(&mut self, done: Done, ctl: &mut Control) {
-        let Done { conn, out, ended } = done;
+        let Done { line, out, ended, closes } = done;
         for out in out {
             self.send(out, ctl);
         }
+        let conn = match line {
+            Some(Line::Client(conn)) => Some(conn),
+            _ => None,
+        };
         match (ended, conn) {
             (Ended::Answer(request, answer), _) => ctl.reply(request, answer),
             (Ended::Login(admitted), Some(conn)) => ctl.admit(conn, admitted),
+            (Ended::Verdict(verdict), Some(conn)) => ctl.judge(conn, verdict),
             (Ended::Page(page), Some(conn)) => ctl.answer_page(conn, page),
             (Ended::Timer, _) => {
                 self.timer.runs = false;
@@ -125,17 +184,26 @@ impl Queries {
             }
             _ => {}
         }
+        match line.filter(|_| closes) {
+            Some(Line::Client(conn)) => ctl.close(conn, "'badmsg"),
+            // Its thread tells that it has ended.
+            Some(Line::Opened(handle)) => self.scope.handles.cut(handle),
+            None => {}
+        }
         self.shared.queries_open.fetch_sub(1, Ordering::SeqCst);
-        if let Some(conn) = conn {
-            self.next_of(conn, ctl);
+        if let Some(line) = line {
+            self.next_of(line, ctl);
         }
     }
 
     fn send(&mut self, out: Out, ctl: &mut Control) {
         match out {
             Out::Respond { request, answer } => ctl.reply(request, answer),
-            Out::Send { handle, message } => {
-                let Some(conn) = ctl.by_handle(handle) else { return };
+            Out::Close(conn) => {
+                self.closed.insert(conn);
+                ctl.close(conn, "closed by an evaluation");
+            }
+            Out::Send { conn, message } => {
                 let most = usize::try_from(self.watched.limits.outbox_bytes).unwrap_or(usize::MAX);
                 if ctl.outbox_bytes(conn).saturating_add(message.len()) > most.saturating_mul(2) {
                     metrics::refused(Limit::outbox_bytes);
@@ -175,7 +243,7 @@ impl Queries {
         if self.drained_by.is_none() {
             self.drained_by = Some(ctl.now().checked_add(DRAIN).unwrap_or_else(|| ctl.now()));
             if self.scope.handler(Handler::Exit).is_some() {
-                self.push(Job { conn: None, peer: None, task: Task::Exit });
+                self.push(Job::of(None, None, Event::Exit));
             }
         }
         let by = self.drained_by.unwrap_or_else(|| ctl.now());
@@ -190,33 +258,47 @@ impl Service for Queries {
         if self.scope.handler(Handler::Login).is_none() {
             return Login::Admitted;
         }
-        let task = Task::Login { user: user.to_vec(), password: password.to_vec() };
-        self.push(Job { conn: Some(conn), peer: None, task });
+        let event = Event::Login { user: user.to_vec(), password: password.to_vec() };
+        self.push(Job::of(Some(Line::Client(conn)), None, event));
         Login::Later
     }
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control) {
         log::debug!("{peer} connected");
         let spoken = self.spoken(conn, ctl);
-        self.scope.connections().insert(conn.handle(), spoken);
+        self.scope.connections().insert(conn.handle(), Link { conn, spoken });
         let web = spoken == Spoken::Web;
         if self.scope.handler(if web { Handler::WebOpened } else { Handler::Opened }).is_some() {
             // Its first message finds done what the handler does.
             ctl.pause(conn);
-            self.push(Job { conn: Some(conn), peer: Some(peer.clone()), task: Task::Opened { web } });
+            self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), Event::Opened { web }));
         }
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
-        if header.kind == MessageKind::Response || self.shared.is_ending() {
+        let line = Line::Client(conn);
+        if header.kind == MessageKind::Response {
+            let more = self.scope.answered(conn, Incoming { header: *header, body: body.to_vec() });
+            if !more && self.busy.contains_key(&line) {
+                ctl.pause(conn);
+            }
+            return;
+        }
+        if self.shared.is_ending() {
             return;
         }
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
-        // The next message of this connection may rely on what this one does.
-        ctl.pause(conn);
-        let task = Task::Message { request: ctl.request(), body: body.to_vec(), endian: header.endian };
-        self.push(Job { conn: Some(conn), peer: Some(peer), task });
+        let is_sync = header.kind == MessageKind::Sync;
+        let event = Event::Message { is_sync, body: body.to_vec(), endian: header.endian };
+        self.push(Job { request: ctl.request(), ..Job::of(Some(line), Some(peer), event) });
+        // The next message of this connection may rely on what this one does. Where it is asked something, its answer comes
+        // behind such messages; they wait here, as far as there is room.
+        let waiting = |jobs: &VecDeque<Job>| jobs.iter().map(Job::body_bytes).sum::<usize>();
+        let room = usize::try_from(self.watched.limits.inbox_bytes).unwrap_or(usize::MAX);
+        if !self.scope.is_asked(conn) || self.busy.get(&line).map_or(0, waiting) > room {
+            ctl.pause(conn);
+        }
     }
 
     fn takes_web(&self) -> bool {
@@ -230,19 +312,23 @@ impl Service for Queries {
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
         ctl.pause(conn);
-        self.push(Job { conn: Some(conn), peer: Some(peer), task: Task::Web { is_text, payload } });
+        self.push(Job::of(Some(Line::Client(conn)), Some(peer), Event::Web { is_text, payload }));
     }
 
     fn request(&mut self, conn: ConnId, request: &http::Request, peer: &Peer, _: &mut Control) -> bool {
-        let is_post = request.is_post;
-        if self.scope.handler(if is_post { Handler::Post } else { Handler::Page }).is_none() || self.shared.is_ending()
-        {
+        if self.scope.handler(Handler::of_method(request.method)).is_none() || self.shared.is_ending() {
             return false;
         }
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
-        let text = if is_post { request.body.clone() } else { request.target.clone().into_bytes() };
-        let task = Task::Page { text, fields: request.fields.clone(), is_post };
-        self.push(Job { conn: Some(conn), peer: Some(peer.clone()), task });
+        self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), Event::Page(request.for_handler())));
+        true
+    }
+
+    fn authorise(&mut self, conn: ConnId, request: &http::Request, peer: &Peer, _: &mut Control) -> bool {
+        if self.scope.handler(Handler::Authorise).is_none() || self.shared.is_ending() {
+            return false;
+        }
+        self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), Event::Authorise(request.for_handler())));
         true
     }
 
@@ -250,21 +336,31 @@ impl Service for Queries {
 
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
 
-    fn closed(&mut self, conn: ConnId, reason: &CloseReason, _: &mut Control) {
+    fn closed(&mut self, conn: ConnId, reason: &CloseReason, ctl: &mut Control) {
         log::debug!("a connection ended: {reason}");
-        let web = self.scope.connections().remove(&conn.handle()) == Some(Spoken::Web);
+        self.scope.unask(conn);
+        let link = self.scope.connections().remove(&conn.handle());
+        let web = link.is_some_and(|link| link.spoken == Spoken::Web);
         let handler = if web { Handler::WebClosed } else { Handler::Closed };
-        if self.scope.handler(handler).is_some() || self.busy.contains_key(&conn) {
-            // What is still being done for it ends first.
-            self.push(Job { conn: Some(conn), peer: None, task: Task::Closed { web } });
-        } else {
-            self.scope.forget(conn);
+        let line = Line::Client(conn);
+        let is_told = !self.closed.remove(&conn) && self.scope.handler(handler).is_some();
+        if is_told || self.busy.contains_key(&line) {
+            // What is still being done for it ends first, and nobody gets its number before all is done.
+            ctl.keep_number(conn);
+        }
+        match is_told {
+            true => self.push(Job::of(Some(line), None, Event::Closed { web })),
+            false => self.scope.forget(line),
         }
     }
 
     fn woken(&mut self, ctl: &mut Control) {
-        while let Ok(done) = self.done.try_recv() {
-            self.finished(done, ctl);
+        while let Ok(said) = self.said.try_recv() {
+            match said {
+                Said::Done(done) => self.finished(done, ctl),
+                Said::Ask { conn, before, message } => self.ask(conn, before, message, ctl),
+                Said::Told(inbox) => self.hear(inbox),
+            }
         }
         self.look_at_timer(ctl.now());
         while let Ok(request) = self.watched.requests.try_recv() {
@@ -289,7 +385,7 @@ impl Service for Queries {
             self.timer.next = None;
             if !self.shared.is_ending() && self.scope.handler(Handler::Timer).is_some() {
                 self.timer.runs = true;
-                self.push(Job { conn: None, peer: None, task: Task::Timer });
+                self.push(Job::of(None, None, Event::Timer));
             }
         }
         self.end_if_drained(ctl);

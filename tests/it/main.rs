@@ -7,6 +7,7 @@ mod fake_tickerplant;
 mod harness;
 mod log_tools;
 mod metrics;
+mod node_handles;
 mod node_program;
 mod node_web;
 mod notify;

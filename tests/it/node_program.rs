@@ -22,29 +22,29 @@ fn try_login(scene: &Scene, who: &str) -> Result<Client, ClientError> {
     Client::connect(&address, Duration::from_secs(30), Limits::default())
 }
 
-fn tell(client: &mut Client, text: &str) {
+pub fn tell(client: &mut Client, text: &str) {
     client.send_async(&Value::chars(text)).expect("sent");
     client.flush().expect("sent");
 }
 
 /// Asks until the answer is as wanted.
-fn until(client: &mut Client, question: &str, wanted: &Value) {
+pub fn until(client: &mut Client, question: &str, wanted: &Value) {
     wait_for(question, || (ask(client, question) == *wanted).then_some(()));
 }
 
 /// The next async message.
-fn pushed(client: &mut Client) -> Value {
+pub fn pushed(client: &mut Client) -> Value {
     let by = Instant::now() + Duration::from_secs(60);
     let message = client.next_message(Some(by)).expect("the connection lives").expect("a message");
     assert_eq!(message.header.kind, MessageKind::Async);
     decode::object(&message.body, message.header.endian, &Limits::default()).expect("an object").0
 }
 
-fn list<const N: usize>(items: [Value; N]) -> Value {
+pub fn list<const N: usize>(items: [Value; N]) -> Value {
     Value::List { attr: 0, items: items.to_vec() }
 }
 
-fn sym(name: &str) -> Value {
+pub fn sym(name: &str) -> Value {
     Value::Symbol(name.as_bytes().to_vec())
 }
 

@@ -75,6 +75,34 @@ fn whoever_asks_for_a_page_is_looked_at_by_the_login_handler() {
 }
 
 #[test]
+fn other_methods_have_a_handler_of_their_own() {
+    let (_files, scene) = with("methods", ".z.pm:{.h.hy[`txt]\"|\"sv(string x 0;x 1;x[2]`Host)}\n", &[]);
+    let put = exchange(&scene, "PUT /a?b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nc=1");
+    assert!(put.ends_with("PUT|a?b c=1|h"), "{put}");
+    let options = exchange(&scene, "OPTIONS /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(options.ends_with("OPTIONS|a|h"), "{options}");
+    assert!(exchange(&scene, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n1").starts_with("HTTP/1.1 405 "));
+}
+
+#[test]
+fn a_handler_says_who_asks_for_a_page() {
+    let program = ".z.ac:{t:x[1;`Token];$[t~enlist\"a\";(1;\"ann\");t~enlist\"b\";(4;\"\");t~enlist\"c\";\
+                   (2;\"HTTP/1.1 418 Teapot\\r\\nContent-Length: 2\\r\\n\\r\\nno\");t~enlist\"d\";'`oops;(0;\"\")]}\n\
+                   .z.pw:{[u;p]u=`bob}\n.z.ph:{.h.hy[`txt]string .z.u}\n";
+    let (_files, scene) = with("authorise", program, &[]);
+    let page = |fields: &str| exchange(&scene, &get("/", fields));
+    assert!(page("Token: a\r\n").ends_with("\r\n\r\nann"));
+    assert!(page("Token: a\r\nAuthorization: Bearer x\r\n").ends_with("\r\n\r\nann"));
+    // bob:x
+    assert!(page("Token: b\r\nAuthorization: Basic Ym9iOng=\r\n").ends_with("\r\n\r\nbob"));
+    assert!(page("Token: b\r\n").starts_with("HTTP/1.1 401 "));
+    assert!(page("Token: c\r\n").starts_with("HTTP/1.1 418 Teapot\r\n"));
+    for token in ["Token: d\r\n", "Token: e\r\n", ""] {
+        assert!(page(token).starts_with("HTTP/1.1 401 "), "{token}");
+    }
+}
+
+#[test]
 fn a_body_has_its_limit() {
     let (_files, scene) = with("post-limit", ".z.pp:{.h.hy[`txt] x 0}\n", &["--limit-http-body", "100"]);
     let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n");

@@ -1,14 +1,16 @@
 //! Other processes that connect to the session's port: a readiness loop on a thread of its own, whose messages the console
 //! takes one after another.
 
-use super::peers::{Answers, Happened, Number, encoded};
+use super::peers::Happened;
 use crate::config::{Limits, Listen};
 use crate::net::access::{Access, UserFile};
 use crate::net::client::Incoming;
+use crate::net::inbox::{End, Inbox, Message};
 use crate::net::reactor::Parts;
+use crate::net::remote::{self, encoded};
 use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Request, Service, message};
 use crate::q::QError;
-use crate::q::handles::{Peer, PeerError};
+use crate::q::handles::Peer;
 use crate::q::session::Door;
 use crate::table::Value;
 use bytes::Bytes;
@@ -17,7 +19,7 @@ use proto::{Header, MessageKind};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -54,12 +56,9 @@ impl Loop {
 }
 
 struct Connection {
-    number: Number,
-    answers: Sender<Incoming>,
+    inbox: Arc<Inbox>,
     /// Messages that have not been evaluated.
     waiting: usize,
-    /// Sync messages among them.
-    asking: Arc<AtomicUsize>,
 }
 
 struct Clients {
@@ -71,12 +70,9 @@ struct Clients {
 
 impl Service for Clients {
     fn opened(&mut self, conn: ConnId, peer: &crate::net::Peer, _: &mut Control) {
-        let (answers, received) = channel();
-        let number = Number::default();
-        let asking = Arc::new(AtomicUsize::new(0));
-        let connection = Connection { number: Arc::clone(&number), answers, waiting: 0, asking: Arc::clone(&asking) };
-        self.open.insert(conn, connection);
-        let accepted = Accepted { conn, to: self.own.clone(), number, asking, answers: Answers::new(received) };
+        let inbox = Arc::new(Inbox::default());
+        self.open.insert(conn, Connection { inbox: Arc::clone(&inbox), waiting: 0 });
+        let accepted = Accepted { conn, to: self.own.clone(), inbox };
         let (user, address) = (peer.user.clone(), peer.z_a());
         (self.tell)(Happened::Opened { peer: Box::new(accepted), user, address });
     }
@@ -84,27 +80,19 @@ impl Service for Clients {
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
         let Some(connection) = self.open.get_mut(&conn) else { return };
         if header.kind == MessageKind::Response {
-            // Nobody waits where Ctrl-C ended the wait.
-            let _ = connection.answers.send(Incoming { header: *header, body: body.to_vec() });
-            return;
+            return connection.inbox.put_answer(Incoming { header: *header, body: body.to_vec() });
         }
         connection.waiting = connection.waiting.saturating_add(1);
         if connection.waiting >= WAITING_MOST {
             ctl.pause(conn);
         }
         let (own, request) = (self.own.clone(), ctl.request());
-        if request.is_some() {
-            connection.asking.fetch_add(1, Ordering::SeqCst);
-        }
         let answer =
             move |bytes: Vec<u8>| own.tell(Command::Done(conn, request.map(|request| (request, bytes.into()))));
-        (self.tell)(Happened::Message {
-            number: Arc::clone(&connection.number),
-            kind: header.kind,
-            body: body.to_vec(),
-            endian: header.endian,
-            answer: Box::new(answer),
-        });
+        let message =
+            Message { kind: header.kind, body: body.to_vec(), endian: header.endian, answer: Box::new(answer) };
+        connection.inbox.put(message);
+        (self.tell)(Happened::Told(Arc::clone(&connection.inbox)));
     }
 
     fn turn_ended(&mut self, _: &mut Control) {}
@@ -113,7 +101,8 @@ impl Service for Clients {
 
     fn closed(&mut self, conn: ConnId, _: &CloseReason, _: &mut Control) {
         if let Some(connection) = self.open.remove(&conn) {
-            (self.tell)(Happened::Closed(connection.number));
+            connection.inbox.end(End::Closed);
+            (self.tell)(Happened::Told(connection.inbox));
         }
     }
 
@@ -125,14 +114,10 @@ impl Service for Clients {
                     None => continue,
                 },
                 Command::Done(conn, answer) => {
-                    let answered = answer.is_some();
                     if let (Some((request, bytes)), Some(peer)) = (answer, ctl.peer(conn).cloned()) {
                         ctl.reply(request, message::for_peer(bytes, &peer));
                     }
                     if let Some(connection) = self.open.get_mut(&conn) {
-                        if answered {
-                            connection.asking.fetch_sub(1, Ordering::SeqCst);
-                        }
                         connection.waiting = connection.waiting.saturating_sub(1);
                     }
                     ctl.resume(conn);
@@ -154,31 +139,39 @@ impl Service for Clients {
 struct Accepted {
     conn: ConnId,
     to: Loop,
-    number: Number,
-    asking: Arc<AtomicUsize>,
-    answers: Answers,
+    inbox: Arc<Inbox>,
 }
 
 impl Peer for Accepted {
-    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, PeerError> {
+    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError> {
         let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
-        if wait && self.asking.load(Ordering::SeqCst) > 0 {
-            return Err(PeerError::Answer(QError::with("nyi", "a client that waits for an answer is not asked")));
-        }
-        let message = encoded(kind, message).map_err(PeerError::Answer)?;
+        let message = encoded(kind, message)?;
         self.to.tell(Command::Send(self.conn, message.into()));
-        if wait { self.answers.wait(by).map_err(PeerError::Answer) } else { Ok(Value::Null) }
+        if !wait {
+            return Ok(Value::Null);
+        }
+        match self.inbox.answer(by) {
+            Ok(answer) => remote::value(&answer),
+            Err(end) => remote::ended(end),
+        }
+    }
+
+    fn receive(&mut self, by: Option<Instant>) -> Result<Value, QError> {
+        match self.inbox.next(by) {
+            Ok(message) => remote::value(&message),
+            Err(end) => remote::ended(end),
+        }
     }
 
     fn known_as(&mut self, handle: i32) {
-        self.number.store(handle, Ordering::SeqCst);
+        self.inbox.set_number(handle);
     }
 }
 
 impl Drop for Accepted {
     fn drop(&mut self) {
         // Who closes a handle is not told that it closed.
-        self.number.store(0, Ordering::SeqCst);
+        self.inbox.set_number(0);
         self.to.tell(Command::Close(self.conn));
     }
 }

@@ -5,9 +5,11 @@ use super::debug::{Meant, Suspended};
 use super::input::{Keyboard, Prompt, Typed};
 use super::options::Started;
 use super::output::Screen;
-use super::peers::{self, Happened, Number};
+use super::peers::Happened;
 use super::signals;
 use crate::cli::CliError;
+use crate::net::inbox::{Inbox, Message};
+use crate::net::remote;
 use crate::q::handles::Peer;
 use crate::q::host::{Caller, Grants, Host, Setting};
 use crate::q::session::Session;
@@ -63,7 +65,7 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
     let terminal = std::io::stdin().is_terminal();
     signals::watch()?;
     let say = tell.clone();
-    let connector = peers::connector(move |happened| drop(say.send(Event::Happened(happened))));
+    let connector = remote::connector(Arc::new(move |inbox| drop(say.send(Event::Happened(Happened::Told(inbox))))));
     let mut session =
         Session::console(started.start.clone(), Some(connector)).with_threads(started.threads.unwrap_or(0));
     session.set_output(Box::new(screen.clone()));
@@ -287,21 +289,26 @@ impl Console {
                 // Whoever waited too long is not let in.
                 let _ = answer.send(self.lets_in(&user, password));
             }
-            Happened::Message { number, kind, body, endian, answer } => {
-                let handle = number.load(Ordering::SeqCst);
-                if handle == 0 {
-                    return;
-                }
-                let result = self.request(handle, kind, &body, endian);
-                if kind == MessageKind::Sync {
-                    let encoded = result.and_then(|value| peers::encoded(MessageKind::Response, &value));
-                    answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
-                } else {
-                    self.failed(result.map(drop));
-                    answer(Vec::new());
-                }
+            Happened::Told(inbox) => self.told(&inbox),
+        }
+    }
+
+    /// Evaluates what a connection has sent, and notes that it has ended.
+    fn told(&mut self, inbox: &Inbox) {
+        while inbox.number() != 0
+            && let Some(Message { kind, body, endian, answer }) = inbox.take()
+        {
+            let result = self.request(inbox.number(), kind, &body, endian);
+            if kind == MessageKind::Sync {
+                let encoded = result.and_then(|value| remote::encoded(MessageKind::Response, &value));
+                answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
+            } else {
+                self.failed(result.map(drop));
+                answer(Vec::new());
             }
-            Happened::Closed(number) => self.closed(&number),
+        }
+        if inbox.is_over() {
+            self.closed(inbox);
         }
     }
 
@@ -356,8 +363,8 @@ impl Console {
         answer
     }
 
-    fn closed(&mut self, number: &Number) {
-        let handle = number.swap(0, Ordering::SeqCst);
+    fn closed(&mut self, inbox: &Inbox) {
+        let handle = inbox.set_number(0);
         if handle == 0 {
             return;
         }

@@ -3,11 +3,11 @@
 use super::input::{Keyboard, Prompt, Typed};
 use super::options::Started;
 use super::output::Screen;
-use super::peers::{CONNECT, encoded};
 use super::signals;
 use crate::cli::CliError;
 use crate::config::Address;
 use crate::net::client::{Client, ClientError, Incoming};
+use crate::net::remote::{CONNECT, encoded};
 use crate::q::{Console, from_view, show};
 use crate::table::Value;
 use proto::MessageKind;

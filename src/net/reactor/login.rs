@@ -5,35 +5,19 @@ use crate::config::Limit;
 use crate::metrics::{self, Id};
 use crate::net::{CloseReason, ConnId, Peer};
 use proto::handshake::{self, Credentials};
-use std::io::{self, Read};
 
 impl<S: Service> Reactor<S> {
     /// Reads what there is of a handshake. Answers the bytes read.
     pub(super) fn read_login(&mut self, conn: ConnId) -> usize {
         let limit = self.control.limits.handshake_bytes;
-        let Some(connection) = self.control.get_mut(conn) else { return 0 };
-        if connection.login_asked.is_some() {
+        if self.control.get(conn).is_none_or(|connection| connection.login_asked.is_some()) {
             // Read again when the answer is there.
             return 0;
         }
         let mut buffer = [0u8; 4096];
-        let read = match connection.stream.read(&mut buffer) {
-            Ok(0) => {
-                self.control.close_with(conn, CloseReason::Peer);
-                return 0;
-            }
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return 0,
-            Err(error) => {
-                self.control.close_with(conn, CloseReason::Socket(error));
-                return 0;
-            }
-        };
-        connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        if read == buffer.len() || connection.ending {
-            self.control.queue_read(conn);
-        }
+        let Some(read) = self.read_once(conn, &mut buffer) else { return 0 };
         let Some(connection) = self.control.get_mut(conn) else { return read };
+        connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
         match handshake::parse(&connection.login) {
             Ok(None) if connection.login.len() > limit => {
                 metrics::refused(Limit::handshake_bytes);

@@ -6,8 +6,8 @@ use crate::config::Limit;
 use crate::metrics::{self, Id};
 use crate::net::http::{self, Page, Session, Stage};
 use crate::net::{CloseReason, ConnId, Peer};
+use crate::q::handlers::Verdict;
 use jiff::Timestamp;
-use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 /// How long an answer may take to come: those who make it have limits of their own.
@@ -75,27 +75,12 @@ impl<S: Service> Reactor<S> {
             // Read again when the answer has left.
             return 0;
         }
-        let Some(connection) = self.control.get_mut(conn) else { return 0 };
         let mut buffer = [0u8; 4096];
-        let read = match connection.stream.read(&mut buffer) {
-            Ok(0) => {
-                self.control.close_with(conn, CloseReason::Peer);
-                return 0;
-            }
-            Ok(read) => read,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
-            Err(error) => {
-                self.control.close_with(conn, CloseReason::Socket(error));
-                return 0;
-            }
-        };
+        let Some(read) = self.read_once(conn, &mut buffer) else { return 0 };
         if stage != Stage::Ending {
-            connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        }
-        if read == buffer.len() || (read > 0 && connection.ending) {
-            self.control.queue_read(conn);
-        }
-        if stage != Stage::Ending {
+            if let Some(connection) = self.control.get_mut(conn) {
+                connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
+            }
             self.answer_next(conn);
         }
         read
@@ -138,20 +123,59 @@ impl<S: Service> Reactor<S> {
 
     /// A whole request: its user is looked at first.
     fn asked(&mut self, conn: ConnId, request: http::Request) {
-        let is_plain = !request.is_post && request.web_key.is_none();
+        let is_plain = request.is_get() && request.web_key.is_none();
         if is_plain && self.open_pages.contains(&request.path.as_str()) {
             return self.serve(conn, &request);
         }
+        let Some(peer) = self.peer_of(conn, &request) else { return };
+        match self.service.authorise(conn, &request, &peer, &mut self.control) {
+            true => self.wait(conn, request),
+            false => self.basic(conn, request),
+        }
+    }
+
+    /// User and password decide.
+    fn basic(&mut self, conn: ConnId, request: http::Request) {
         let (user, password) = &request.credentials;
         if !self.access.allows(user, password) {
             return self.refuse_user(conn, &request);
         }
         match self.service.login(conn, user, password, &mut self.control) {
             Login::Admitted => self.serve(conn, &request),
-            Login::Later => {
-                self.enter(conn, Stage::Asking);
-                if let Some(session) = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut()) {
-                    session.asked = Some(Box::new(request));
+            Login::Later => self.wait(conn, request),
+        }
+    }
+
+    /// Another thread decides on the request.
+    fn wait(&mut self, conn: ConnId, request: http::Request) {
+        self.enter(conn, Stage::Asking);
+        if let Some(session) = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut()) {
+            session.asked = Some(Box::new(request));
+        }
+    }
+
+    fn peer_of(&self, conn: ConnId, request: &http::Request) -> Option<Peer> {
+        let connection = self.control.get(conn)?;
+        let user = request.credentials.0.clone();
+        Some(Peer { user, ip: connection.ip, capability: 0, local: connection.local })
+    }
+
+    /// Goes on with requests that have been judged.
+    pub(super) fn finish_verdicts(&mut self) {
+        for (conn, verdict) in std::mem::take(&mut self.control.judged) {
+            let session = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut());
+            let Some(mut request) = session.and_then(|session| session.asked.take()) else { continue };
+            match verdict {
+                Verdict::Refused => self.refuse_user(conn, &request),
+                Verdict::Basic => self.basic(conn, *request),
+                Verdict::User(user) => {
+                    request.credentials = (user, Vec::new());
+                    self.serve(conn, &request);
+                }
+                Verdict::Answer(answer) => {
+                    metrics::count(Id::HttpRequests);
+                    self.enter(conn, Stage::Sending { keep: false });
+                    self.control.send(conn, answer.into());
                 }
             }
         }
@@ -180,25 +204,23 @@ impl<S: Service> Reactor<S> {
 
     /// Answers a request whose user may ask.
     fn serve(&mut self, conn: ConnId, request: &http::Request) {
-        let Some(connection) = self.control.get(conn) else { return };
-        let user = request.credentials.0.clone();
-        let peer = Peer { user, ip: connection.ip, capability: 0, local: connection.local };
+        let Some(peer) = self.peer_of(conn, request) else { return };
         if let Some(key) = &request.web_key {
             return match self.service.takes_web() {
                 true => self.begin_web(conn, key, peer),
                 false => self.send_page(conn, &Page::text(404, "WebSocket is not spoken here"), false, request.keep),
             };
         }
-        let page = if request.is_post { None } else { self.service.page(&request.path, &mut self.control) };
+        let page = if request.is_get() { self.service.page(&request.path, &mut self.control) } else { None };
         let page = match page {
             Some(page) => page,
             None if !request.head_only && self.service.request(conn, request, &peer, &mut self.control) => {
                 return self.enter(conn, Stage::Asking);
             }
-            None if request.is_post => Page::text(405, "nothing is posted here"),
+            None if !request.is_get() => Page::text(405, "this is not done here"),
             None => Page::text(404, "there is no such page; there are /metrics and /health"),
         };
-        self.send_page(conn, &page, request.head_only, request.keep && !request.is_post);
+        self.send_page(conn, &page, request.head_only, request.keep && request.is_get());
     }
 
     /// Sends the answers that other threads have made.

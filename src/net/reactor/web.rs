@@ -5,7 +5,6 @@ use crate::config::Limit;
 use crate::metrics;
 use crate::net::websocket::{self, Broken, Event, Reader};
 use crate::net::{CloseReason, ConnId, Peer};
-use std::io::{self, Read};
 
 impl<S: Service> Reactor<S> {
     /// The request was accepted: from now on frames are spoken.
@@ -31,29 +30,10 @@ impl<S: Service> Reactor<S> {
         if !self.hand_over_web(conn) {
             return 0;
         }
-        let Some(connection) = self.control.get_mut(conn) else { return 0 };
         let mut buffer = [0u8; 16384];
-        let read = match connection.stream.read(&mut buffer) {
-            Ok(0) => {
-                self.control.close_with(conn, CloseReason::Peer);
-                return 0;
-            }
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return 0,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                self.control.queue_read(conn);
-                return 0;
-            }
-            Err(error) => {
-                self.control.close_with(conn, CloseReason::Socket(error));
-                return 0;
-            }
-        };
-        if let Some(reader) = &mut connection.web {
+        let Some(read) = self.read_once(conn, &mut buffer) else { return 0 };
+        if let Some(reader) = self.control.get_mut(conn).and_then(|connection| connection.web.as_mut()) {
             reader.extend(buffer.get(..read).unwrap_or_default());
-        }
-        if read == buffer.len() || connection.ending {
-            self.control.queue_read(conn);
         }
         self.hand_over_web(conn);
         self.account(conn);

@@ -89,7 +89,8 @@ pub(in crate::q) fn load(context: &mut Context, path: &Path, manner: &Manner) ->
         context.set_global(table, value)?;
         return Ok(Value::Sym(table));
     }
-    let root = if manner.enters {
+    let root = if manner.enters && context.host.caller().may_use_system() {
+        context.host.alters()?;
         std::env::set_current_dir(path).map_err(|e| refused(path, &e))?;
         PathBuf::from(".")
     } else {

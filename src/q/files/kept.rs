@@ -24,19 +24,20 @@ fn name_path(folder: &Path, name: Sym) -> std::path::PathBuf {
 pub(super) fn set(context: &mut Context, path: &Path, y: &Value) -> std::result::Result<(), QError> {
     if !is_splayed(path) {
         let bytes = encoded(context, y)?;
-        return write(path, &bytes);
+        return write(context, path, &bytes);
     }
     let Value::Table(t) = y else { return Err(type_error()) };
+    context.host.alters()?;
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     for (name, column) in t.names.iter().zip(&t.columns) {
         if matches!(column.items, Items::Sym(_)) {
             return Err(QError::with("type", "symbols of a splayed table are enumerated first"));
         }
         let bytes = encoded(context, &column.clone().into())?;
-        write(&name_path(path, *name), &bytes)?;
+        write(context, &name_path(path, *name), &bytes)?;
     }
     let names = encoded(context, &Value::symbols(t.names.clone()))?;
-    write(&path.join(".d"), &names)
+    write(context, &path.join(".d"), &names)
 }
 
 /// The columns of a table in a directory, in their order.

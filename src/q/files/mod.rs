@@ -70,6 +70,9 @@ pub(super) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf,
     Ok(path)
 }
 
+/// Bytes read at a time.
+const PIECE_BYTES: u64 = 16 << 20;
+
 /// A file's bytes, or the part of them that `(file;offset;length)` says.
 fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError> {
     let (file, range) = match x {
@@ -96,8 +99,16 @@ fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError
     context.reserve(usize::try_from(length.min(size)).unwrap_or(usize::MAX))?;
     open.seek(SeekFrom::Start(from)).map_err(|e| refused(&path, &e))?;
     let mut out = Vec::new();
-    open.take(length).read_to_end(&mut out).map_err(|e| refused(&path, &e))?;
-    Ok(out)
+    // Piece by piece: what a device gives has no end.
+    loop {
+        let left = length.saturating_sub(out.len() as u64).min(PIECE_BYTES);
+        context.check()?;
+        context.reserve(usize::try_from(left.min(size.max(1))).unwrap_or(usize::MAX))?;
+        let read = open.by_ref().take(left).read_to_end(&mut out).map_err(|e| refused(&path, &e))?;
+        if read == 0 {
+            return Ok(out);
+        }
+    }
 }
 
 /// Lines without their ends.
@@ -112,7 +123,8 @@ pub(super) fn lines(bytes: &[u8]) -> Vec<&[u8]> {
 /// `read0 x`: lines of a file; of a part of one; of handle 0, a line of standard input.
 pub(super) fn read0(context: &mut Context, x: Value) -> Result {
     check(context)?;
-    if x.as_long() == Some(0) && x.is_scalar() {
+    // The console's own line is nobody else's.
+    if x.as_long() == Some(0) && x.is_scalar() && !context.host.caller().remote {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         return Ok(Value::chars(line.trim_end_matches(['\n', '\r']).as_bytes()));
@@ -136,6 +148,7 @@ pub(super) fn hcount(context: &mut Context, x: Value) -> Result {
 /// `hdel x`: deletes a file or an empty directory.
 pub(super) fn hdel(context: &mut Context, x: Value) -> Result {
     let path = path(context, &x)?;
+    context.host.alters()?;
     let result = if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };
     result.map_err(|e| refused(&path, &e))?;
     Ok(x)
@@ -159,7 +172,8 @@ pub(super) fn key(context: &mut Context, x: Value) -> Result {
 }
 
 /// Writes a file whole, with the directories that it needs.
-fn write(path: &std::path::Path, bytes: &[u8]) -> std::result::Result<(), QError> {
+fn write(context: &Context, path: &std::path::Path, bytes: &[u8]) -> std::result::Result<(), QError> {
+    context.host.alters()?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|e| refused(path, &e))?;
     }
@@ -177,7 +191,7 @@ fn write_lines(context: &mut Context, file: &Value, lines: &Value) -> Result {
         out.extend_from_slice(line.as_text().ok_or_else(type_error)?);
         out.push(b'\n');
     }
-    write(&path, &out)?;
+    write(context, &path, &out)?;
     Ok(file.clone())
 }
 
@@ -200,10 +214,10 @@ pub(super) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
         Value::Sym(name) if is_path(*name) => {
             let path = path(context, &x)?;
             match &y {
-                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => write(&path, b)?,
+                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => write(context, &path, b)?,
                 other => {
                     let bytes = layout::encoded(context, other)?;
-                    write(&path, &bytes)?;
+                    write(context, &path, &bytes)?;
                 }
             }
             Ok(x)

@@ -1,0 +1,268 @@
+//! What the process at the other end of a handle has sent and nobody here has taken yet: answers for whoever waits for one, and
+//! messages, which are evaluated in their turn or, by `h[]`, taken as they are.
+
+use super::client::Incoming;
+use crate::sys::interrupt;
+use proto::{Endian, MessageKind};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often one who waits looks whether Ctrl-C was pressed.
+const LOOK: Duration = Duration::from_millis(50);
+/// Messages and their bytes that may wait; their connection is not read on before some are taken.
+const MESSAGES_MOST: usize = 4096;
+const BYTES_MOST: usize = 64 << 20;
+
+/// A message that is no answer.
+pub struct Message {
+    pub kind: MessageKind,
+    pub body: Vec<u8>,
+    pub endian: Endian,
+    /// What to answer a sync message through: called once, with a whole message, for an async one with nothing.
+    pub answer: Answer,
+}
+
+pub type Answer = Box<dyn FnOnce(Vec<u8>) + Send>;
+
+/// Why nothing more comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The other side has closed the connection.
+    Closed,
+    /// It has sent bytes that are no message; kdb+'s name for what is wrong with them.
+    Malformed(&'static str),
+    /// Not within the time, or Ctrl-C.
+    Stopped,
+}
+
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Incoming>,
+    /// Answers to come that nobody waits for any more.
+    given_up: usize,
+    messages: VecDeque<Message>,
+    bytes: usize,
+    /// Evaluations that have sent an async message: what comes back is theirs until they end.
+    holds: usize,
+    ended: Option<End>,
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.messages.len() >= MESSAGES_MOST || self.bytes >= BYTES_MOST
+    }
+
+    fn take(&mut self, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
+        let at = self.messages.iter().position(wanted)?;
+        let message = self.messages.remove(at)?;
+        self.bytes = self.bytes.saturating_sub(message.body.len());
+        Some(message)
+    }
+}
+
+/// One for each connection.
+#[derive(Default)]
+pub struct Inbox {
+    /// The handle under which the process knows the connection; 0 before it does, and once it has closed it itself.
+    number: AtomicI32,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Inbox {
+    pub fn number(&self) -> i32 {
+        self.number.load(Ordering::SeqCst)
+    }
+
+    pub fn set_number(&self, number: i32) -> i32 {
+        self.number.swap(number, Ordering::SeqCst)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An answer has come.
+    pub fn put_answer(&self, answer: Incoming) {
+        let mut state = self.state();
+        match state.given_up.checked_sub(1) {
+            Some(left) => state.given_up = left,
+            None => state.answers.push_back(answer),
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// A message has come. True if no more should be read before one is taken.
+    pub fn put(&self, message: Message) -> bool {
+        let mut state = self.state();
+        state.bytes = state.bytes.saturating_add(message.body.len());
+        state.messages.push_back(message);
+        let full = state.is_full();
+        drop(state);
+        self.changed.notify_all();
+        full
+    }
+
+    /// Waits until there is room for messages, or nobody wants any.
+    pub fn wait_for_room(&self) {
+        let mut state = self.state();
+        while state.is_full() && self.number() != 0 && state.ended.is_none() {
+            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Nothing comes any more.
+    pub fn end(&self, end: End) {
+        self.state().ended.get_or_insert(end);
+        self.changed.notify_all();
+    }
+
+    /// Whether nothing comes any more and nothing is there.
+    pub fn is_over(&self) -> bool {
+        let state = self.state();
+        state.ended.is_some() && state.messages.is_empty()
+    }
+
+    /// The message that is to be evaluated next.
+    pub fn take(&self) -> Option<Message> {
+        let mut state = self.state();
+        let held = state.holds > 0;
+        let taken = state.take(|message| !held || message.kind == MessageKind::Sync);
+        drop(state);
+        self.changed.notify_all();
+        taken
+    }
+
+    /// The answer to the sync message that was sent last.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn answer(&self, by: Option<Instant>) -> Result<Incoming, End> {
+        let found = self.wait(by, |state| state.answers.pop_front());
+        if matches!(found, Err(End::Stopped)) {
+            let mut state = self.state();
+            state.given_up = state.given_up.saturating_add(1);
+        }
+        found
+    }
+
+    /// The next async message, as it is: `h[]`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn next(&self, by: Option<Instant>) -> Result<Incoming, End> {
+        let found = self.wait(by, |state| state.take(|message| message.kind == MessageKind::Async))?;
+        let header = proto::Header {
+            endian: found.endian,
+            kind: found.kind,
+            compression: proto::Compression::None,
+            total_bytes: 0,
+        };
+        (found.answer)(Vec::new());
+        Ok(Incoming { header, body: found.body })
+    }
+
+    fn wait<T>(&self, by: Option<Instant>, found: impl Fn(&mut State) -> Option<T>) -> Result<T, End> {
+        let mut state = self.state();
+        loop {
+            if let Some(found) = found(&mut state) {
+                return Ok(found);
+            }
+            if let Some(end) = state.ended {
+                return Err(end);
+            }
+            if interrupt::is_asked() || by.is_some_and(|by| by <= Instant::now()) {
+                return Err(End::Stopped);
+            }
+            let left = by.map_or(LOOK, |by| by.saturating_duration_since(Instant::now()).min(LOOK));
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Keeps async messages for an evaluation while it lives.
+pub struct Hold(Arc<Inbox>, Arc<dyn Fn(Arc<Inbox>) + Send + Sync>);
+
+impl Hold {
+    /// `tell` is called at the end, for what has come meanwhile.
+    pub fn new(inbox: &Arc<Inbox>, tell: Arc<dyn Fn(Arc<Inbox>) + Send + Sync>) -> Hold {
+        let mut state = inbox.state();
+        state.holds = state.holds.saturating_add(1);
+        drop(state);
+        Hold(Arc::clone(inbox), tell)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.holds = state.holds.saturating_sub(1);
+        let waiting = state.holds == 0 && (!state.messages.is_empty() || state.ended.is_some());
+        drop(state);
+        if waiting {
+            (self.1)(Arc::clone(&self.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: MessageKind, body: &[u8]) -> Message {
+        Message { kind, body: body.to_vec(), endian: Endian::Little, answer: Box::new(drop) }
+    }
+
+    fn taken(inbox: &Inbox) -> Option<Vec<u8>> {
+        inbox.take().map(|message| message.body)
+    }
+
+    #[test]
+    fn what_is_held_is_evaluated_when_nobody_wants_it_any_more() {
+        let inbox = Arc::new(Inbox::default());
+        let told = Arc::new(AtomicI32::new(0));
+        let count = Arc::clone(&told);
+        let hold = Hold::new(
+            &inbox,
+            Arc::new(move |_| {
+                count.fetch_add(1, Ordering::SeqCst);
+            }),
+        );
+        for (kind, body) in [(MessageKind::Async, b"one"), (MessageKind::Sync, b"two"), (MessageKind::Async, b"six")] {
+            inbox.put(message(kind, body));
+        }
+        assert_eq!(taken(&inbox).as_deref(), Some(&b"two"[..]));
+        assert_eq!(taken(&inbox), None);
+        assert_eq!(inbox.next(None).map(|incoming| incoming.body), Ok(b"one".to_vec()));
+        drop(hold);
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+        assert_eq!(taken(&inbox).as_deref(), Some(&b"six"[..]));
+    }
+
+    #[test]
+    fn an_answer_that_was_given_up_is_not_the_next_ones() {
+        let inbox = Inbox::default();
+        assert_eq!(inbox.answer(Some(Instant::now())).err(), Some(End::Stopped));
+        let (endian, kind, compression) = (Endian::Little, MessageKind::Response, proto::Compression::None);
+        let header = proto::Header { endian, kind, compression, total_bytes: 0 };
+        inbox.put_answer(Incoming { header, body: b"late".to_vec() });
+        inbox.put_answer(Incoming { header, body: b"mine".to_vec() });
+        assert_eq!(inbox.answer(None).map(|answer| answer.body), Ok(b"mine".to_vec()));
+        inbox.end(End::Malformed("badmsg"));
+        assert_eq!(inbox.answer(None).err(), Some(End::Malformed("badmsg")));
+    }
+
+    #[test]
+    fn what_may_wait_has_its_limit() {
+        let inbox = Inbox::default();
+        inbox.set_number(3);
+        assert!(!(0..MESSAGES_MOST - 1).any(|_| inbox.put(message(MessageKind::Async, b""))));
+        assert!(inbox.put(message(MessageKind::Async, b"")));
+        inbox.take();
+        inbox.wait_for_room();
+        assert!(!inbox.state().is_full());
+    }
+}
