@@ -29,6 +29,21 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Bytes that fit before the buffer has to grow.
+    pub fn spare(&self) -> usize {
+        self.out.capacity().saturating_sub(self.out.len())
+    }
+
+    /// Bytes that the buffer holds, and those that fit before it has to grow.
+    pub fn capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
+    /// Makes room for as many bytes more, and no more than that.
+    pub fn reserve_exact(&mut self, bytes: usize) {
+        self.out.reserve_exact(bytes);
+    }
+
     fn fail(&mut self, error: EncodeError) {
         self.error.get_or_insert(error);
     }

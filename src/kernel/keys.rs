@@ -10,18 +10,44 @@ fn map<K, V>(room: usize) -> Map<K, V> {
     HashMap::with_capacity_and_hasher(room.min(1 << 16), FixedState::with_seed(0x0071_7565_7279))
 }
 
+/// Items between two calls of `room` without need.
+const CHUNK: usize = 1 << 16;
+
 /// For each needle the index of its first equal in `haystack`, or the haystack's length.
-pub fn positions<T: Hash + Eq>(haystack: &[T], needles: &[T]) -> Vec<i64> {
+///
+/// `room` is asked for bytes before they are taken, and now and then for none.
+///
+/// # Errors
+/// Those of `room`.
+pub fn positions<T: Hash + Eq, E>(
+    haystack: &[T],
+    needles: &[T],
+    mut room: impl FnMut(usize) -> Result<(), E>,
+) -> Result<Vec<i64>, E> {
+    /// As in [`groups`].
+    const ENTRY_BYTES: usize = 20;
     let missing = haystack.len() as i64;
     if needles.len() < 8 {
         let find = |n| haystack.iter().position(|h| h == n).map_or(missing, |p| p as i64);
-        return needles.iter().map(find).collect();
+        return Ok(needles.iter().map(find).collect());
     }
+    room(needles.len().saturating_mul(size_of::<i64>()))?;
     let mut first: Map<&T, i64> = map(haystack.len());
     for (i, item) in haystack.iter().enumerate() {
+        if i % CHUNK == 0 {
+            room(0)?;
+        }
+        if first.len() == first.capacity() {
+            room(first.len().saturating_mul(2 * ENTRY_BYTES))?;
+        }
         first.entry(item).or_insert(i as i64);
     }
-    needles.iter().map(|n| first.get(n).copied().unwrap_or(missing)).collect()
+    let mut out = Vec::with_capacity(needles.len());
+    for chunk in needles.chunks(CHUNK) {
+        room(0)?;
+        out.extend(chunk.iter().map(|n| first.get(n).copied().unwrap_or(missing)));
+    }
+    Ok(out)
 }
 
 /// Equal items as one group.
@@ -33,10 +59,23 @@ pub struct Groups {
     pub firsts: Vec<u32>,
 }
 
-pub fn groups<T: Hash + Eq>(items: &[T]) -> Groups {
+/// Equal items as groups. `room` is asked for bytes before they are taken, and now and then for none.
+///
+/// # Errors
+/// Those of `room`.
+pub fn groups<T: Hash + Eq, E>(items: &[T], mut room: impl FnMut(usize) -> Result<(), E>) -> Result<Groups, E> {
+    /// An entry of the map and what the map keeps beside it, at the load at which it grows.
+    const ENTRY_BYTES: usize = 20;
+    room(items.len().saturating_mul(size_of::<u32>()))?;
     let mut seen: Map<&T, u32> = map(items.len());
     let mut out = Groups { ids: Vec::with_capacity(items.len()), firsts: Vec::new() };
     for (i, item) in items.iter().enumerate() {
+        if i % CHUNK == 0 {
+            room(0)?;
+        }
+        if seen.len() == seen.capacity() {
+            room(seen.len().saturating_mul(2 * ENTRY_BYTES))?;
+        }
         let next = out.firsts.len() as u32;
         let id = *seen.entry(item).or_insert(next);
         if id == next {
@@ -44,7 +83,7 @@ pub fn groups<T: Hash + Eq>(items: &[T]) -> Groups {
         }
         out.ids.push(id);
     }
-    out
+    Ok(out)
 }
 
 /// As [`groups`], of small numbers below `limit`, by direct address.
@@ -86,9 +125,13 @@ impl Groups {
     }
 
     /// Groups of pairs: items are together where both sides have them together.
-    pub fn refine(&self, other: &Groups) -> Groups {
+    ///
+    /// # Errors
+    /// Those of `room`.
+    pub fn refine<E>(&self, other: &Groups, mut room: impl FnMut(usize) -> Result<(), E>) -> Result<Groups, E> {
+        room(self.ids.len().saturating_mul(size_of::<u64>()))?;
         let pairs: Vec<u64> =
             self.ids.iter().zip(&other.ids).map(|(a, b)| u64::from(*a) << 32 | u64::from(*b)).collect();
-        groups(&pairs)
+        groups(&pairs, room)
     }
 }

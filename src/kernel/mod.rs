@@ -3,6 +3,7 @@
 pub mod asof;
 pub mod codes;
 pub mod keys;
+pub mod merge;
 pub mod num;
 pub mod partial;
 pub mod sym;

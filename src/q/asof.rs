@@ -6,7 +6,7 @@ use super::find;
 use super::index;
 use super::joins::overlay;
 use super::limits::Allowance;
-use super::matches::order;
+use super::matches::{order, partition_point};
 use super::sections;
 use super::shape::{Result, type_error};
 use super::tables::{flat, key_by};
@@ -35,7 +35,7 @@ impl ByKey {
             return Ok(ByKey { members: vec![(0..right.count() as u32).collect()], at: vec![0; left.count()] });
         }
         context.reserve_items(right.count(), 8)?;
-        let groups = find::row_groups(&have.columns);
+        let groups = find::row_groups(&have.columns)?;
         let at = find::table_positions(context, &have.rows(&groups.firsts), &wanted)?;
         Ok(ByKey { members: groups.members(), at })
     }
@@ -142,7 +142,7 @@ fn as_of(context: &mut Context, names: &[Sym], x: &Table, y: &Table) -> std::res
             }
             None => {
                 let limit = x_time.items.get(i);
-                rows.partition_point(|r| order(&y_time.items.get(*r as usize), &limit) != Ordering::Greater)
+                partition_point(rows, |r| order(&y_time.items.get(*r as usize), &limit).map(Ordering::is_le))?
             }
         };
         out.push(before.checked_sub(1).and_then(|b| rows.get(b)).copied().unwrap_or(NONE));

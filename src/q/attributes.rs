@@ -35,11 +35,11 @@ pub(super) fn set_attribute(name: &[u8], x: Value) -> Result {
             let groups = || find::groups(&v.items);
             let holds = match attr {
                 Attr::None | Attr::Grouped => true,
-                Attr::Sorted => (1..v.len()).all(|i| order(&v.items.get(i - 1), &v.items.get(i)) != Ordering::Greater),
-                Attr::Unique => groups().firsts.len() == v.len(),
+                Attr::Sorted => ascends(&v.items)?,
+                Attr::Unique => groups()?.firsts.len() == v.len(),
                 Attr::Parted => {
-                    let changes = groups().ids.windows(2).filter(|w| w.first() != w.last()).count();
-                    v.is_empty() || changes + 1 == groups().firsts.len()
+                    let changes = groups()?.ids.windows(2).filter(|w| w.first() != w.last()).count();
+                    v.is_empty() || changes + 1 == groups()?.firsts.len()
                 }
             };
             if !holds {
@@ -71,6 +71,16 @@ pub(super) fn set_attribute(name: &[u8], x: Value) -> Result {
     }
 }
 
+/// Whether no item stands above the next.
+fn ascends(items: &Items) -> std::result::Result<bool, QError> {
+    for i in 1..items.len() {
+        if order(&items.get(i - 1), &items.get(i))? == Ordering::Greater {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// What a vector's attribute is when `more` has been put behind it.
 ///
 /// # Errors
@@ -80,12 +90,11 @@ pub(super) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr
         Attr::None | Attr::Parted => Attr::None,
         Attr::Grouped => Attr::Grouped,
         Attr::Sorted => {
-            let rises = |before: Option<Value>, at: usize| {
-                before.is_none_or(|before| order(&before, &more.get(at)) != Ordering::Greater)
+            let joins = match v.len().checked_sub(1) {
+                Some(last) if !more.is_empty() => order(&v.items.get(last), &more.get(0))? != Ordering::Greater,
+                _ => true,
             };
-            let last = v.len().checked_sub(1).map(|at| v.items.get(at));
-            let sorted = more.is_empty() || rises(last, 0) && (1..more.len()).all(|i| rises(Some(more.get(i - 1)), i));
-            if sorted { Attr::Sorted } else { Attr::None }
+            if joins && ascends(more)? { Attr::Sorted } else { Attr::None }
         }
         Attr::Unique => {
             const FEW: usize = 4;
@@ -95,10 +104,10 @@ pub(super) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr
                 for i in 0..more.len() {
                     new = new && find::position(&known, &more.get(i))?.is_none();
                 }
-                new && find::groups(more).firsts.len() == more.len()
+                new && find::groups(more)?.firsts.len() == more.len()
             } else {
                 let both = v.items.clone().join(more);
-                find::groups(&both).firsts.len() == both.len()
+                find::groups(&both)?.firsts.len() == both.len()
             };
             if !unique {
                 return Err(QError::named("u-fail"));

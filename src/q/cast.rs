@@ -414,7 +414,7 @@ pub(super) fn string(context: &mut Context, x: &Value) -> Result<Value, QError> 
         }
         Value::Sym(s) => Ok(Value::chars(text(*s))),
         Value::Char(c) => Ok(Value::chars(vec![*c])),
-        atom => Ok(Value::chars(super::format::string(atom))),
+        atom => Ok(Value::chars(super::format::string(atom)?)),
     }
 }
 

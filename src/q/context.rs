@@ -2,7 +2,7 @@
 
 use super::error::QError;
 use super::host::Host;
-use super::limits::{Allowance, Limits};
+use super::limits::{Allowance, Limits, Watch};
 use super::machine::Machine;
 use super::query::Scope;
 use crate::sys::stack;
@@ -25,6 +25,8 @@ pub struct Context<'h> {
     pub(super) text: Vec<u8>,
     /// Registers that no run uses just now.
     pub(super) machine: Option<Box<Machine>>,
+    /// Walks over values are on the account of the evaluation.
+    _watch: Watch,
     steps: u32,
 }
 
@@ -37,6 +39,7 @@ impl<'h> Context<'h> {
     /// An evaluation that is part of another.
     pub(super) fn within(host: &'h mut dyn Host, allowance: Allowance) -> Context<'h> {
         super::format::set_precision(host.console().precision);
+        let watch = Watch::open(&allowance);
         Context {
             host,
             allowance,
@@ -46,6 +49,7 @@ impl<'h> Context<'h> {
             viewing: Vec::new(),
             text: Vec::new(),
             machine: None,
+            _watch: watch,
             steps: 0,
         }
     }

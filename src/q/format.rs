@@ -1,9 +1,11 @@
 //! Values as text on one line: what `.Q.s1`, `-3!` and `string` give, and the cells of what the console shows.
 
+use super::error::QError;
+use super::limits;
+use super::line::Line;
 use super::prims;
 use super::time::{DAY_NS, civil_from_days, day_of_month};
 use crate::kernel::num::{Int, Num};
-use crate::sys::stack;
 use crate::table::function::Function;
 use crate::table::symbol::text;
 use crate::table::{Items, Value, Vector};
@@ -98,7 +100,7 @@ fn shown_long(value: &Value) -> i64 {
     }
 }
 
-/// An atom as it stands in a vector: without the suffix that the vector carries at its end.
+/// An atom as it stands in a vector: without the suffix that the vector carries at its end. Nothing for what is no atom.
 pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
     let long = shown_long(value);
     let out = match value {
@@ -162,7 +164,7 @@ pub(super) fn item(value: &Value, precision: u8) -> Vec<u8> {
                 text
             })
         }),
-        other => return one_line_at(other, precision),
+        _ => return Vec::new(),
     };
     out.into_bytes()
 }
@@ -177,6 +179,11 @@ fn suffix(number: i8) -> &'static str {
         13 => "m",
         _ => "",
     }
+}
+
+/// Whether a cell that holds this is empty.
+pub(super) fn is_blank(value: &Value) -> bool {
+    value.is_atom() && is_null(value)
 }
 
 fn is_null(value: &Value) -> bool {
@@ -194,81 +201,102 @@ fn is_null(value: &Value) -> bool {
 }
 
 /// An atom in a table's cell: nulls are empty.
-pub(super) fn cell(value: &Value, precision: u8) -> Vec<u8> {
-    if value.is_atom() {
-        if is_null(value) { Vec::new() } else { item(value, precision) }
-    } else {
-        one_line_at(value, precision)
-    }
+///
+/// # Errors
+/// Of the limits, for what is no atom.
+pub(super) fn cell(value: &Value, precision: u8) -> Result<Vec<u8>, QError> {
+    if value.is_atom() { Ok(atom_cell(value, precision)) } else { one_line_at(value, precision) }
+}
+
+fn atom_cell(value: &Value, precision: u8) -> Vec<u8> {
+    if is_null(value) { Vec::new() } else { item(value, precision) }
+}
+
+/// As [`cell`], as far as somebody sees it.
+pub(super) fn clipped_cell(value: &Value, precision: u8, most: usize) -> Vec<u8> {
+    if value.is_atom() { atom_cell(value, precision) } else { clipped(value, precision, most) }
 }
 
 /// `string x` of an atom.
-pub(super) fn string(value: &Value) -> Vec<u8> {
+///
+/// # Errors
+/// Of the limits, for what is no atom.
+pub(super) fn string(value: &Value) -> Result<Vec<u8>, QError> {
     cell(value, precision())
 }
 
 /// Text with its quotes and escapes.
-pub(super) fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for c in bytes {
-        match c {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0..=31 | 127.. => out.extend_from_slice(format!("\\{c:03o}").as_bytes()),
-            c => out.push(*c),
+fn quoted(bytes: &[u8], out: &mut Line) -> Result<(), QError> {
+    out.put(b"\"")?;
+    for run in out.seen(bytes).chunk_by(|a, b| is_plain(*a) && is_plain(*b)) {
+        match run {
+            [b'"'] => out.put(b"\\\"")?,
+            [b'\\'] => out.put(b"\\\\")?,
+            [b'\n'] => out.put(b"\\n")?,
+            [b'\t'] => out.put(b"\\t")?,
+            [b'\r'] => out.put(b"\\r")?,
+            [c @ (0..=31 | 127..)] => out.put(format!("\\{c:03o}").as_bytes())?,
+            plain => out.put(plain)?,
         }
     }
-    out.push(b'"');
+    out.put(b"\"")
 }
 
-/// `.Q.s1 x`.
+/// Whether a byte stands for itself between quotes.
+fn is_plain(c: u8) -> bool {
+    !matches!(c, b'"' | b'\\' | 0..=31 | 127..)
+}
+
+/// `.Q.s1 x`; of what a limit ends, as much as there is.
 pub fn one_line(value: &Value) -> Vec<u8> {
-    one_line_at(value, precision())
+    clipped(value, precision(), usize::MAX)
 }
 
-/// As [`one_line`], with floats at a precision.
-pub(super) fn one_line_at(value: &Value, precision: u8) -> Vec<u8> {
-    let mut out = Vec::new();
-    write(value, precision, &mut out);
-    out
+/// `.Q.s1 x`, with floats at a precision.
+///
+/// # Errors
+/// Of the limits.
+pub(super) fn one_line_at(value: &Value, precision: u8) -> Result<Vec<u8>, QError> {
+    let mut out = Line::whole();
+    write(value, precision, &mut out)?;
+    Ok(out.into_bytes())
 }
 
-fn write(value: &Value, precision: u8, out: &mut Vec<u8>) {
-    if stack::is_deep() {
-        out.extend_from_slice(b"..");
-        return;
+/// The start of a value's line: all of it, or more than `most` bytes of it. Dots stand for what a limit ends.
+pub(super) fn clipped(value: &Value, precision: u8, most: usize) -> Vec<u8> {
+    let mut out = Line::clipped(most);
+    let ended = write(value, precision, &mut out);
+    let mut bytes = out.into_bytes();
+    if ended.is_err() {
+        bytes.extend_from_slice(b"..");
     }
+    bytes
+}
+
+fn write(value: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
+    if out.is_full() {
+        return Ok(());
+    }
+    limits::step()?;
     match value {
-        Value::Null => out.extend_from_slice(b"::"),
+        Value::Null => out.put(b"::"),
         Value::Vector(v) => vector(v, precision, out),
         Value::Dict(d) => {
             let wrap = matches!(d.keys, Value::Table(_) | Value::Dict(_)) || starts_with_comma(&d.keys) || d.sorted;
             if wrap {
-                out.push(b'(');
+                out.put(b"(")?;
             }
-            write(&d.keys, precision, out);
-            if wrap {
-                out.push(b')');
-            }
-            out.push(b'!');
-            write(&d.values, precision, out);
+            write(&d.keys, precision, out)?;
+            out.put(if wrap { b")!" } else { b"!" })?;
+            write(&d.values, precision, out)
         }
         Value::Table(t) => {
-            out.push(b'+');
             let names = Value::symbols(t.names.clone());
             let wrap = starts_with_comma(&names);
-            if wrap {
-                out.push(b'(');
-            }
-            write(&names, precision, out);
-            if wrap {
-                out.push(b')');
-            }
-            out.push(b'!');
-            write(&Value::list(t.columns.iter().map(|c| c.clone().into()).collect()), precision, out);
+            out.put(if wrap { b"+(" } else { b"+" })?;
+            write(&names, precision, out)?;
+            out.put(if wrap { b")!" } else { b"!" })?;
+            write(&Value::list(t.columns.iter().map(|c| c.clone().into()).collect()), precision, out)
         }
         Value::Func(f) => function(f, precision, out),
         atom => write_atom(atom, precision, out),
@@ -279,136 +307,140 @@ fn starts_with_comma(value: &Value) -> bool {
     matches!(value, Value::Vector(v) if v.len() == 1)
 }
 
-fn write_atom(atom: &Value, precision: u8, out: &mut Vec<u8>) {
+fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
     match atom {
         Value::Char(c) => quoted(&[*c], out),
-        Value::Sym(s) => {
-            out.push(b'`');
-            out.extend_from_slice(text(*s));
-        }
-        Value::Enum(domain, s) => {
-            out.extend_from_slice(&[b"`", text(*domain), b"$`", text(*s)].concat());
-        }
-        Value::Link(domain, i) => {
-            out.extend_from_slice(&[b"`", text(*domain), b"$", integer(*i).as_bytes()].concat());
-        }
-        Value::Byte(b) => out.extend_from_slice(format!("0x{b:02x}").as_bytes()),
+        Value::Sym(s) => out.put(&[b"`", text(*s)].concat()),
+        Value::Enum(domain, s) => out.put(&[b"`", text(*domain), b"$`", text(*s)].concat()),
+        Value::Link(domain, i) => out.put(&[b"`", text(*domain), b"$", integer(*i).as_bytes()].concat()),
+        Value::Byte(b) => out.put(format!("0x{b:02x}").as_bytes()),
         Value::Float(f) => {
             let digits = float(*f, precision);
-            let plain = !digits.contains(['.', 'e', 'n', 'w']);
-            out.extend_from_slice(digits.as_bytes());
-            if plain {
-                out.push(b'f');
-            }
+            out.put(digits.as_bytes())?;
+            if digits.contains(['.', 'e', 'n', 'w']) { Ok(()) } else { out.put(b"f") }
         }
         other => {
-            out.extend_from_slice(&item(other, precision));
-            out.extend_from_slice(suffix((-other.type_number()) as i8).as_bytes());
+            out.put(&item(other, precision))?;
+            out.put(suffix((-other.type_number()) as i8).as_bytes())
         }
     }
 }
 
-fn vector(v: &Vector, precision: u8, out: &mut Vec<u8>) {
+/// Items of one type written between two looks at the account.
+const RUN: usize = 1024;
+
+fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
     let attribute = text(super::attributes::attribute_name(v.attr));
     if !attribute.is_empty() {
-        out.push(b'`');
-        out.extend_from_slice(attribute);
-        out.push(b'#');
+        out.put(&[b"`", attribute, b"#"].concat())?;
     }
     if let Some(domain) = super::enums::domain_of_items(&v.items) {
-        out.extend_from_slice(&[b"`", text(domain), b"$"].concat());
+        out.put(&[b"`", text(domain), b"$"].concat())?;
         return vector(&Vector { attr: crate::table::Attr::None, items: v.items.plain() }, precision, out);
     }
     let number = v.items.type_number();
     if v.is_empty() {
-        match number {
-            0 => out.extend_from_slice(b"()"),
-            10 => out.extend_from_slice(b"\"\""),
-            _ => out.extend_from_slice(format!("`{}$()", super::cast::type_name(number)).as_bytes()),
-        }
-        return;
+        return match number {
+            0 => out.put(b"()"),
+            10 => out.put(b"\"\""),
+            _ => out.put(format!("`{}$()", super::cast::type_name(number)).as_bytes()),
+        };
     }
     if v.len() == 1 {
-        out.push(b',');
+        out.put(b",")?;
     }
     match &v.items {
         Items::List(l) => {
             if let [one] = &l[..] {
-                write(one, precision, out);
-                return;
+                return write(one, precision, out);
             }
-            out.push(b'(');
+            out.put(b"(")?;
             for (i, value) in l.iter().enumerate() {
+                if out.is_full() {
+                    return Ok(());
+                }
                 if i > 0 {
-                    out.push(b';');
+                    out.put(b";")?;
                 }
                 // A hole in a list of arguments is written as nothing.
-                write(value, precision, out);
+                write(value, precision, out)?;
             }
-            out.push(b')');
+            out.put(b")")
         }
         Items::Char(c) => quoted(c, out),
         Items::Sym(s) => {
-            for s in s.iter() {
-                out.push(b'`');
-                out.extend_from_slice(text(*s));
+            for s in out.seen(s) {
+                out.put(b"`")?;
+                out.put(text(*s))?;
             }
+            Ok(())
         }
         Items::Byte(b) => {
-            out.extend_from_slice(b"0x");
-            b.iter().for_each(|b| out.extend_from_slice(format!("{b:02x}").as_bytes()));
+            out.put(b"0x")?;
+            for run in out.seen(b).chunks(RUN) {
+                limits::check()?;
+                out.put(run.iter().map(|b| format!("{b:02x}")).collect::<String>().as_bytes())?;
+            }
+            Ok(())
         }
         Items::Bool(b) => {
-            b.iter().for_each(|b| out.push(b'0' + (b & 1)));
-            out.push(b'b');
+            for run in out.seen(b).chunks(RUN) {
+                out.put(&run.iter().map(|b| b'0' + (b & 1)).collect::<Vec<u8>>())?;
+            }
+            out.put(b"b")
         }
         simple => {
             let start = out.len();
             for i in 0..v.len() {
                 if i > 0 {
-                    out.push(b' ');
+                    if out.is_full() {
+                        return Ok(());
+                    }
+                    if i % RUN == 0 {
+                        limits::check()?;
+                    }
+                    out.put(b" ")?;
                 }
-                out.extend_from_slice(&item(&simple.get(i), precision));
+                out.put(&item(&simple.get(i), precision))?;
             }
-            let written = out.get(start..).unwrap_or_default();
-            if number == 9 && !written.iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
-                out.push(b'f');
+            if number == 9 && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
+                out.put(b"f")?;
             }
-            out.extend_from_slice(suffix(number).as_bytes());
+            out.put(suffix(number).as_bytes())
         }
     }
 }
 
-fn function(f: &Function, precision: u8, out: &mut Vec<u8>) {
+fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
     match f {
-        Function::Lambda(l) | Function::View(l) => out.extend_from_slice(&l.source),
-        Function::Primitive(index) => out.extend_from_slice(prims::shown(*index).as_bytes()),
-        Function::Coded(kind, code) => out.extend_from_slice(format!("{kind}:{code:02x}").as_bytes()),
-        Function::Native(name) => out.extend_from_slice(text(*name)),
+        Function::Lambda(l) | Function::View(l) => out.put(&l.source),
+        Function::Primitive(index) => out.put(prims::shown(*index).as_bytes()),
+        Function::Coded(kind, code) => out.put(format!("{kind}:{code:02x}").as_bytes()),
+        Function::Native(name) => out.put(text(*name)),
         Function::Projection { function, arguments } => {
-            write(function, precision, out);
-            out.push(b'[');
+            write(function, precision, out)?;
+            out.put(b"[")?;
             // Holes at the end are not written.
             let written = arguments.iter().rposition(Option::is_some).map_or(0, |p| p + 1);
             let all = if written == arguments.len() { written } else { written.max(1) };
             for (i, argument) in arguments.iter().take(all).enumerate() {
                 if i > 0 {
-                    out.push(b';');
+                    out.put(b";")?;
                 }
                 if let Some(value) = argument {
-                    write(value, precision, out);
+                    write(value, precision, out)?;
                 }
             }
-            out.push(b']');
+            out.put(b"]")
         }
-        Function::Composition(parts) => parts.iter().for_each(|p| write(p, precision, out)),
+        Function::Composition(parts) => parts.iter().try_for_each(|p| write(p, precision, out)),
         Function::OnDisk { columns, place } => {
-            out.extend_from_slice(b"+");
-            write(&Value::symbols_to(columns, *place), precision, out);
+            out.put(b"+")?;
+            write(&Value::symbols_to(columns, *place), precision, out)
         }
         Function::Derived { iterator, function } => {
-            write(function, precision, out);
-            out.extend_from_slice(iterator.glyph().as_bytes());
+            write(function, precision, out)?;
+            out.put(iterator.glyph().as_bytes())
         }
     }
 }

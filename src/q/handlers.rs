@@ -184,7 +184,7 @@ pub fn evaluate(
     };
     match event {
         Event::Message { is_sync, body, endian } => {
-            let message = match decoded(body, *endian) {
+            let message = match limits.within(|| decoded(body, *endian)) {
                 Err(error) if error.name.as_ref() == b"badmsg" => {
                     let bytes = Items::Byte(raw(*is_sync, body, *endian).into()).into();
                     call(Handler::Malformed, &[Value::list(vec![Value::Int(handle), bytes])])?;
@@ -197,7 +197,7 @@ pub fn evaluate(
                 Some(result) => result,
                 None => eval_message(host, &message, limits)?,
             };
-            encoded(&result).map(Outcome::Object)
+            limits.within(|| encoded(&result)).map(Outcome::Object)
         }
         Event::Login { user, password } => {
             let user = symbol::intern(user).map_err(|_| QError::named("limit"))?;

@@ -4,7 +4,7 @@ use super::amend::{self, Amend};
 use super::apply::type_of;
 use super::context::Context;
 use super::error::QError;
-use super::format::one_line;
+use super::format::{self, one_line_at};
 use super::shape::{Result, type_error};
 use super::show::{Console, show};
 use super::{cast, index, prims, tables};
@@ -251,7 +251,7 @@ pub(super) fn show_(context: &mut Context, x: Value) -> Result {
 
 /// `0N!x`: prints and passes on. Reached through `!`.
 pub(super) fn print_through(context: &mut Context, x: Value) -> Result {
-    let mut text = one_line(&x);
+    let mut text = one_line_at(&x, format::precision())?;
     text.push(b'\n');
     context.host.print(&text)?;
     Ok(x)
@@ -266,7 +266,7 @@ pub(super) fn q_s(context: &mut Context, x: Value) -> Result {
 
 /// `.Q.s1 x`.
 pub(super) fn q_s1(_: &mut Context, x: Value) -> Result {
-    Ok(Value::chars(one_line(&x)))
+    Ok(Value::chars(one_line_at(&x, format::precision())?))
 }
 
 /// `.Q.ty x`.

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::error::QError;
 use super::find;
+use super::format::is_blank;
 use super::gather;
 use super::shape::{Result, type_error};
 use super::tables::{flat, key_by};
@@ -34,11 +35,8 @@ pub(super) fn overlay(
         let new = gather::items(&context.allowance, &column.items, rows)?;
         match out.names.iter().position(|n| n == name).and_then(|at| out.columns.get_mut(at)) {
             Some(old) => {
-                let nulls = if fill {
-                    (0..new.len()).map(|i| super::format::cell(&new.get(i), 7).is_empty()).collect()
-                } else {
-                    vec![false; new.len()]
-                };
+                let nulls =
+                    if fill { (0..new.len()).map(|i| is_blank(&new.get(i))).collect() } else { vec![false; new.len()] };
                 let own = t.count() as i64;
                 let pick: Vec<i64> = rows
                     .iter()
@@ -173,7 +171,7 @@ pub(super) fn ej(context: &mut Context, arguments: Vec<Value>) -> Result {
     let (b, _) = flat(context, &y)?;
     let keys = super::tables::first_columns(&b, names)?;
     let keys = Table::new(names.to_vec(), keys.columns.into_iter().take(names.len()).collect());
-    let groups = find::row_groups(&keys.columns);
+    let groups = find::row_groups(&keys.columns)?;
     let members = groups.members();
     let at = find::table_positions(context, &keys.rows(&groups.firsts), &a)?;
     let (mut left, mut right) = (Vec::new(), Vec::new());

@@ -96,7 +96,7 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> std::result::Re
             out.extend_from_slice(&number(x, context.host.console().precision));
         }
         Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_) | Value::Month(_) => {
-            let mut spelled = format::cell(x, 17);
+            let mut spelled = format::cell(x, 17)?;
             // Dashes between the parts of the day, as ISO 8601 has them.
             spelled.iter_mut().take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
             quoted(&spelled, out);
@@ -122,7 +122,7 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> std::result::Re
                 let key = d.keys.at(i);
                 match key.as_text() {
                     Some(text) => quoted(text, out),
-                    None => quoted(&format::string(&key), out),
+                    None => quoted(&format::string(&key)?, out),
                 }
                 out.push(b':');
                 write(context, &d.values.at(i), out)?;
@@ -130,7 +130,7 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> std::result::Re
             out.push(b'}');
         }
         Value::Func(_) => return Err(type_error()),
-        atom => quoted(&format::cell(atom, 17), out),
+        atom => quoted(&format::cell(atom, 17)?, out),
     }
     context.reserve(out.len())
 }
@@ -141,7 +141,7 @@ fn number(x: &Value, precision: u8) -> Vec<u8> {
         Value::Byte(b) => return b.to_string().into_bytes(),
         Value::Real(f) if f.is_infinite() => {}
         Value::Float(f) if f.is_infinite() => {}
-        _ if format::cell(x, 17).is_empty() => return b"null".to_vec(),
+        _ if format::is_blank(x) => return b"null".to_vec(),
         other => return format::item(other, precision),
     }
     let negative = x.as_float().is_some_and(|f| f < 0.0);

@@ -8,6 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+mod watch;
+
+pub(super) use watch::{Watch, check, room, room_for, settle, step};
+
 /// Bounds of one evaluation. The stack is bounded for every thread by [`crate::sys::stack`].
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -122,6 +126,7 @@ impl Allowance {
     /// # Errors
     /// `stop` at the deadline and where nobody wants the result any more; `wsfull` above the memory limit.
     pub fn check(&self) -> Result<(), QError> {
+        settle()?;
         if self.limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(QError::with("stop", "time limit"));
         }

@@ -2,19 +2,17 @@
 
 use super::apply::type_of;
 use super::error::QError;
+use super::limits;
 use crate::kernel::num::{float_equal, float_order};
-use crate::sys::stack;
 use crate::table::function::Function;
 use crate::table::symbol::text;
-use crate::table::{Items, Raw, Value, Vector};
+use crate::table::{Items, Raw, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// `x~y`: the same type and the same items; floats within the tolerance.
 pub(super) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
-    if stack::is_deep() {
-        return Err(QError::named("stack"));
-    }
+    limits::step()?;
     Ok(match (x, y) {
         (Value::Vector(a), Value::Vector(b)) => return same_items(&a.items, &b.items),
         (Value::Dict(a), Value::Dict(b)) => same(&a.keys, &b.keys)? && same(&a.values, &b.values)?,
@@ -47,6 +45,10 @@ fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
     }
     Ok(match (a.raw(), b.raw()) {
         (Raw::List(x), Raw::List(y)) => {
+            // What is shared is walked once.
+            if a.is_same_memory(b) {
+                return Ok(true);
+            }
             for (x, y) in x.iter().zip(y) {
                 if !same(x, y)? {
                     return Ok(false);
@@ -100,29 +102,51 @@ fn same_all(a: &[Value], b: &[Value]) -> Result<bool, QError> {
 }
 
 /// An order of any two values, for sorting lists of them: by type, then item by item.
-pub(super) fn order(x: &Value, y: &Value) -> Ordering {
-    if stack::is_deep() {
-        return Ordering::Equal;
-    }
+///
+/// # Errors
+/// Of the limits.
+pub(super) fn order(x: &Value, y: &Value) -> Result<Ordering, QError> {
+    limits::step()?;
     if let (Some(x), Some(y)) = (number(x), number(y)) {
-        return x.cmp(&y);
+        return Ok(x.cmp(&y));
     }
     if let (Some(x), Some(y)) = (x.as_float(), y.as_float()) {
-        return float_order(x, y);
+        return Ok(float_order(x, y));
     }
-    match (x, y) {
+    Ok(match (x, y) {
         (Value::Sym(x) | Value::Enum(_, x), Value::Sym(y) | Value::Enum(_, y)) => text(*x).cmp(text(*y)),
         (Value::Guid(x), Value::Guid(y)) => x.cmp(y),
-        (Value::Vector(Vector { .. }), Value::Vector(_)) => {
-            let shorter = x.count().min(y.count());
-            (0..shorter)
-                .map(|i| order(&x.at(i), &y.at(i)))
-                .find(|o| o.is_ne())
-                .unwrap_or_else(|| x.count().cmp(&y.count()))
+        (Value::Vector(a), Value::Vector(b)) => {
+            if a.items.is_same_memory(&b.items) {
+                return Ok(Ordering::Equal);
+            }
+            for i in 0..a.len().min(b.len()) {
+                let item = order(&a.items.get(i), &b.items.get(i))?;
+                if item.is_ne() {
+                    return Ok(item);
+                }
+            }
+            a.len().cmp(&b.len())
         }
-        (Value::Dict(x), Value::Dict(y)) => order(&x.values, &y.values),
+        (Value::Dict(x), Value::Dict(y)) => return order(&x.values, &y.values),
         _ => type_of(x).cmp(&type_of(y)),
+    })
+}
+
+/// How many items of `rows` stand before a place: `before` holds for them, and for none behind.
+///
+/// # Errors
+/// Those of `before`.
+pub(super) fn partition_point<T, E>(rows: &[T], mut before: impl FnMut(&T) -> Result<bool, E>) -> Result<usize, E> {
+    let (mut from, mut to) = (0, rows.len());
+    while from < to {
+        let middle = from.midpoint(to);
+        match rows.get(middle) {
+            Some(row) if before(row)? => from = middle + 1,
+            _ => to = middle,
+        }
     }
+    Ok(from)
 }
 
 fn number(x: &Value) -> Option<i64> {

@@ -33,6 +33,7 @@ mod json;
 mod lambda;
 mod lex;
 mod limits;
+mod line;
 mod linear;
 mod literal;
 mod machine;
@@ -95,7 +96,7 @@ use context::Context;
 /// # Errors
 /// By kdb+'s names; `stop` and `wsfull` at the limits; [`NEEDS_OWNER`] where the host says so.
 pub fn eval_text(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<Value, QError> {
-    run_text(&mut Context::new(host, limits), text)
+    settled(run_text(&mut Context::new(host, limits), text))
 }
 
 /// Evaluates text and says whether the console shows its result: not after an assignment or a last semicolon.
@@ -107,7 +108,7 @@ pub fn eval_line(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<(V
     let (value, shown) = run_line(&mut context, text)?;
     // What lies on disk is looked up where it is going to be shown.
     let value = if shown { files::database::shown(&mut context, value) } else { value };
-    Ok((value, shown))
+    settled(Ok((value, shown)))
 }
 
 /// As [`eval_line`], with the locals of a lambda that an error has left as names.
@@ -127,7 +128,7 @@ pub fn eval_among(
         context.text = text.to_vec();
         Ok((context.run(&program.code, values)?, !program.silent))
     };
-    run(&mut context).map_err(|error: QError| error.leave(b"", text, 0))
+    settled(run(&mut context).map_err(|error: QError| error.leave(b"", text, 0)))
 }
 
 /// Evaluates what a message holds: text; a name; or a list of a function (a name, text, a lambda, …) and its arguments,
@@ -136,7 +137,7 @@ pub fn eval_among(
 /// # Errors
 /// As [`eval_text`].
 pub fn eval_message(host: &mut dyn Host, object: &Value, limits: &Limits) -> Result<Value, QError> {
-    message(&mut Context::new(host, limits), object)
+    settled(message(&mut Context::new(host, limits), object))
 }
 
 /// Applies a function, list or dictionary to arguments.
@@ -144,7 +145,14 @@ pub fn eval_message(host: &mut dyn Host, object: &Value, limits: &Limits) -> Res
 /// # Errors
 /// As [`eval_text`].
 pub fn apply(host: &mut dyn Host, f: &Value, arguments: &[Value], limits: &Limits) -> Result<Value, QError> {
-    Context::new(host, limits).apply(f, arguments.to_vec())
+    settled(Context::new(host, limits).apply(f, arguments.to_vec()))
+}
+
+/// A result, unless something of it was given up.
+fn settled<T>(result: Result<T, QError>) -> Result<T, QError> {
+    let value = result?;
+    limits::settle()?;
+    Ok(value)
 }
 
 /// The globals that text refers to, also in its lambdas: from them a host can tell early where to run it. Empty for what

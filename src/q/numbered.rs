@@ -13,7 +13,7 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         i64::MIN => internal::print_through(context, x),
         -1 => strings::hsym(context, x),
         -2 => attributes::attr(context, x),
-        -3 => Ok(Value::chars(format::one_line_at(&x, context.host.console().precision))),
+        -3 => Ok(Value::chars(format::one_line_at(&x, context.host.console().precision)?)),
         -4 => pieces(&x),
         -5 => tree::parse(context, x),
         -6 => tree::eval(context, x),

@@ -137,7 +137,7 @@ impl Session {
         let limits = self.limits();
         match super::eval_among(self, line, locals, &limits)? {
             (value, true) => {
-                let shown = show(&value, &self.console);
+                let shown = limits.within(|| show(&value, &self.console));
                 self.print(&shown)
             }
             _ => Ok(()),
@@ -181,7 +181,7 @@ impl Session {
         }
         match eval_line(self, line, &limits)? {
             (value, true) => {
-                let shown = show(&value, &self.console);
+                let shown = limits.within(|| show(&value, &self.console));
                 self.print(&shown)
             }
             _ => Ok(()),

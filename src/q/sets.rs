@@ -223,7 +223,7 @@ fn searched_rows(context: &mut Context, t: &Table, y: &Value, search: Search) ->
         let columns = names.iter().map(|n| index::column(t, *n).cloned());
         Ok(Table::new(names.to_vec(), columns.collect::<std::result::Result<_, _>>()?))
     };
-    let groups = find::row_groups(&before(t)?.columns);
+    let groups = find::row_groups(&before(t)?.columns)?;
     let members = groups.members();
     let at = find::table_positions(context, &before(t)?.rows(&groups.firsts), &before(wanted)?)?;
     let sought = index::column(wanted, *last_name)?;

@@ -1,6 +1,6 @@
 //! The console: lists by line, matrices, dictionaries and tables in columns, cut to the console's size.
 
-use super::format::{self, cell, one_line_at};
+use super::format::{self, clipped, clipped_cell};
 use crate::table::symbol::text;
 use crate::table::{Items, Table, Value, Vector};
 
@@ -29,7 +29,7 @@ pub fn show(value: &Value, console: &Console) -> Vec<u8> {
     }
     // One line more than fits is enough to know that there are more.
     let room = console.rows.saturating_sub(2).max(1);
-    let lines = lines(value, room + 1, console.precision);
+    let lines = lines(value, room + 1, Style::of(console));
     let mut out = Vec::new();
     let full = lines.len() > room;
     for line in lines.iter().take(if full { room.saturating_sub(1).max(1) } else { room }) {
@@ -45,7 +45,7 @@ pub fn show(value: &Value, console: &Console) -> Vec<u8> {
 pub(super) fn brief(value: &Value, console: &Console) -> Vec<u8> {
     let mut out = Vec::new();
     if !matches!(value, Value::Null) {
-        write_line(&one_line_at(value, console.precision), console, &mut out);
+        write_line(&Style::of(console).line(value), console, &mut out);
     }
     out
 }
@@ -64,43 +64,65 @@ fn write_line(line: &[u8], console: &Console, out: &mut Vec<u8>) {
 
 type Lines = Vec<Vec<u8>>;
 
-fn lines(value: &Value, most: usize, precision: u8) -> Lines {
+/// How the parts of lines are written.
+#[derive(Clone, Copy)]
+struct Style {
+    precision: u8,
+    /// What stands behind so many bytes of a line is not shown, so that it need not be written.
+    wide: usize,
+}
+
+impl Style {
+    fn of(console: &Console) -> Style {
+        Style { precision: console.precision, wide: console.columns.max(2) }
+    }
+
+    fn line(self, value: &Value) -> Vec<u8> {
+        clipped(value, self.precision, self.wide)
+    }
+
+    fn cell(self, value: &Value) -> Vec<u8> {
+        clipped_cell(value, self.precision, self.wide)
+    }
+}
+
+fn lines(value: &Value, most: usize, style: Style) -> Lines {
     match value {
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
             let shown = l.get(..most.min(l.len())).unwrap_or_default();
-            list_lines(shown, precision)
+            list_lines(shown, style)
         }
         Value::Dict(d) => match (&d.keys, &d.values) {
             (Value::Table(k), Value::Table(v)) => {
-                let (left, right) = (table_block(k, most, precision), table_block(v, most, precision));
+                let (left, right) = (table_block(k, most, style), table_block(v, most, style));
                 beside(left, right)
             }
             (Value::Table(k), values) => {
-                let left = table_block(k, most, precision);
-                let cells = column(values, most, precision);
+                let left = table_block(k, most, style);
+                let cells = column(values, most, style);
                 let wide = cells.iter().map(|l| width(l)).max().unwrap_or(1);
                 let mut right: Lines = vec![Vec::new(), vec![b'-'; wide]];
                 right.extend(cells);
                 beside(left, right)
             }
             (keys, Value::Table(v)) => {
-                let mut left = pad(column(keys, most, precision));
+                let mut left = pad(column(keys, most, style));
                 let wide = left.first().map_or(0, |l| width(l));
                 left.splice(0..0, [vec![b' '; wide], vec![b'-'; wide]]);
-                beside(left, table_block(v, most, precision))
+                beside(left, table_block(v, most, style))
             }
             // A place in the place of values: a table on disk, flipped.
-            (_, Value::Sym(_)) => vec![one_line_at(value, precision)],
+            (_, Value::Sym(_)) => vec![style.line(value)],
             // Rows of no columns.
             (keys, Value::Vector(Vector { items: Items::List(l), .. }))
                 if !l.is_empty() && l.iter().all(is_empty_list) =>
             {
-                beside(pad(column(keys, most, precision)), Vec::new())
+                beside(pad(column(keys, most, style)), Vec::new())
             }
-            (keys, values) => beside(pad(column(keys, most, precision)), column(values, most, precision)),
+            (keys, values) => beside(pad(column(keys, most, style)), column(values, most, style)),
         },
-        Value::Table(t) => table_block(t, most, precision),
-        other => vec![one_line_at(other, precision)],
+        Value::Table(t) => table_block(t, most, style),
+        other => vec![style.line(other)],
     }
 }
 
@@ -135,7 +157,7 @@ fn pad(mut lines: Lines) -> Lines {
 }
 
 /// The items of a list below one another: rows of equal length in columns.
-fn list_lines(items: &[Value], precision: u8) -> Lines {
+fn list_lines(items: &[Value], style: Style) -> Lines {
     let wide = match items.first() {
         Some(Value::Vector(v)) => v.len(),
         _ => 0,
@@ -143,10 +165,10 @@ fn list_lines(items: &[Value], precision: u8) -> Lines {
     let matrix =
         wide > 0 && items.iter().all(|i| matches!(i, Value::Vector(v) if v.len() == wide)) && !is_compact(items);
     if !matrix {
-        return items.iter().map(|i| one_line_at(i, precision)).collect();
+        return items.iter().map(|i| style.line(i)).collect();
     }
     let columns: Vec<Lines> =
-        (0..wide).map(|c| items.iter().map(|row| row_cell(row, c, precision)).collect()).collect();
+        (0..wide.min(style.wide + 1)).map(|c| items.iter().map(|row| row_cell(row, c, style)).collect()).collect();
     join_columns(columns, items.len())
 }
 
@@ -157,12 +179,10 @@ fn is_compact(rows: &[Value]) -> bool {
 }
 
 /// A cell of a matrix: atoms of general lists keep their type's mark.
-fn row_cell(row: &Value, c: usize, precision: u8) -> Vec<u8> {
+fn row_cell(row: &Value, c: usize, style: Style) -> Vec<u8> {
     match row {
-        Value::Vector(Vector { items: Items::List(l), .. }) => {
-            l.get(c).map_or(Vec::new(), |item| one_line_at(item, precision))
-        }
-        other => cell(&other.at(c), precision),
+        Value::Vector(Vector { items: Items::List(l), .. }) => l.get(c).map_or(Vec::new(), |item| style.line(item)),
+        other => style.cell(&other.at(c)),
     }
 }
 
@@ -185,29 +205,29 @@ fn join_columns(columns: Vec<Lines>, rows: usize) -> Lines {
 }
 
 /// The items of a list as cells of one column.
-fn column(values: &Value, most: usize, precision: u8) -> Lines {
+fn column(values: &Value, most: usize, style: Style) -> Lines {
     let count = values.count().min(most);
     match values {
         Value::Vector(Vector { items: Items::List(l), .. }) => {
             let shown = l.get(..count).unwrap_or_default();
-            list_lines(shown, precision)
+            list_lines(shown, style)
         }
-        other => (0..count).map(|i| cell(&other.at(i), precision)).collect(),
+        other => (0..count).map(|i| style.cell(&other.at(i))).collect(),
     }
 }
 
 /// Names, a line of dashes, and rows.
-fn table_block(t: &Table, most: usize, precision: u8) -> Lines {
+fn table_block(t: &Table, most: usize, style: Style) -> Lines {
     let rows = t.count().min(most);
     let mut columns = Vec::with_capacity(t.columns.len());
-    for (name, vector) in t.names.iter().zip(&t.columns) {
+    for (name, vector) in t.names.iter().zip(&t.columns).take(style.wide + 1) {
         let mut cells: Lines = vec![text(*name).to_vec()];
         match &vector.items {
             Items::List(l) => {
                 let shown = l.get(..rows).unwrap_or_default();
-                cells.extend(shown.iter().map(|v| one_line_at(v, precision)));
+                cells.extend(shown.iter().map(|v| style.line(v)));
             }
-            simple => cells.extend((0..rows).map(|i| cell(&simple.get(i), precision))),
+            simple => cells.extend((0..rows).map(|i| style.cell(&simple.get(i)))),
         }
         columns.push(cells);
     }

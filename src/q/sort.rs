@@ -4,20 +4,29 @@ use super::arith::order_floats;
 use super::context::Context;
 use super::error::QError;
 use super::index;
+use super::limits;
 use super::matches::order;
 use super::shape::{Result, long, type_error};
+use crate::kernel::merge;
 use crate::table::symbol::text;
 use crate::table::{Attr, Items, Raw, Sym, Table, Value, Vector};
 use std::cmp::Ordering;
 
 /// The rows in ascending order, equal ones in their own order.
-pub(super) fn rows_ascending(items: &Items, descending: bool) -> Vec<u32> {
-    let mut rows: Vec<u32> = (0..items.len() as u32).collect();
-    sort_rows(&mut rows, items, descending);
-    rows
+pub(super) fn rows_ascending(items: &Items, descending: bool) -> std::result::Result<Vec<u32>, QError> {
+    let mut rows = all_rows(items.len())?;
+    sort_rows(&mut rows, items, descending)?;
+    Ok(rows)
 }
 
-fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) {
+/// The numbers of so many rows. A sort needs half as much again.
+fn all_rows(count: usize) -> std::result::Result<Vec<u32>, QError> {
+    limits::check()?;
+    limits::room_for::<u32>(count.saturating_mul(2))?;
+    Ok((0..count as u32).collect())
+}
+
+fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::Result<(), QError> {
     fn by<T>(rows: &mut [u32], v: &[T], descending: bool, cmp: impl Fn(&T, &T) -> Ordering) {
         let compare = |a: &u32, b: &u32| match (v.get(*a as usize), v.get(*b as usize)) {
             (Some(a), Some(b)) => {
@@ -44,7 +53,7 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) {
         Raw::F64(v) => by(rows, v, descending, order_floats),
         Raw::Sym(v) => {
             // Each distinct symbol's text is compared once; rows are then sorted by small numbers.
-            let groups = super::find::groups(items);
+            let groups = super::find::groups(items)?;
             let mut order: Vec<u32> = (0..groups.firsts.len() as u32).collect();
             let name = |g: &u32| {
                 groups.firsts.get(*g as usize).and_then(|f| v.get(*f as usize)).map_or(&b""[..], |s| text(*s))
@@ -59,27 +68,42 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) {
             let ranks: Vec<u32> = groups.ids.iter().map(|g| places.get(*g as usize).copied().unwrap_or(0)).collect();
             by(rows, &ranks, descending, Ord::cmp);
         }
-        Raw::List(v) => by(rows, v, descending, |a, b| {
-            a.type_number().unsigned_abs().cmp(&b.type_number().unsigned_abs()).then_with(|| order(a, b))
-        }),
+        Raw::List(v) => {
+            let compare = |a: u32, b: u32| match (v.get(a as usize), v.get(b as usize)) {
+                (Some(a), Some(b)) => {
+                    let (a, b) = if descending { (b, a) } else { (a, b) };
+                    match a.type_number().unsigned_abs().cmp(&b.type_number().unsigned_abs()) {
+                        Ordering::Equal => order(a, b),
+                        by_type => Ok(by_type),
+                    }
+                }
+                _ => Ok(Ordering::Equal),
+            };
+            merge::sort(rows, compare)?;
+        }
     }
+    Ok(())
 }
 
 /// Rows of a table in the order of these columns, the first weighing most.
-pub(super) fn rows_by_columns(columns: &[&Vector], count: usize, descending: bool) -> Vec<u32> {
-    let mut rows: Vec<u32> = (0..count as u32).collect();
+pub(super) fn rows_by_columns(
+    columns: &[&Vector],
+    count: usize,
+    descending: bool,
+) -> std::result::Result<Vec<u32>, QError> {
+    let mut rows = all_rows(count)?;
     for column in columns.iter().rev() {
-        sort_rows(&mut rows, &column.items, descending);
+        sort_rows(&mut rows, &column.items, descending)?;
     }
-    rows
+    Ok(rows)
 }
 
 fn rows_of(x: &Value, descending: bool) -> std::result::Result<Vec<u32>, QError> {
     match x {
-        Value::Vector(v) => Ok(rows_ascending(&v.items, descending)),
-        Value::Table(t) => Ok(rows_by_columns(&t.columns.iter().collect::<Vec<_>>(), t.count(), descending)),
+        Value::Vector(v) => rows_ascending(&v.items, descending),
+        Value::Table(t) => rows_by_columns(&t.columns.iter().collect::<Vec<_>>(), t.count(), descending),
         Value::Dict(d) => match d.keyed() {
-            Some((_, v)) => Ok(rows_by_columns(&v.columns.iter().collect::<Vec<_>>(), v.count(), descending)),
+            Some((_, v)) => rows_by_columns(&v.columns.iter().collect::<Vec<_>>(), v.count(), descending),
             None => rows_of(&d.values, descending),
         },
         _ => Err(type_error()),
@@ -195,7 +219,7 @@ fn by_names(context: &mut Context, x: Value, y: Value, descending: bool) -> Resu
     };
     let Value::Table(t) = &flat else { return Err(type_error()) };
     let columns: std::result::Result<Vec<&Vector>, QError> = names.iter().map(|n| index::column(t, *n)).collect();
-    let rows = rows_by_columns(&columns?, t.count(), descending);
+    let rows = rows_by_columns(&columns?, t.count(), descending)?;
     let mut sorted: Table = t.rows(&rows);
     if !descending
         && let Some(first) = names.first()

@@ -305,7 +305,7 @@ pub(super) fn xgroup(context: &mut Context, x: Value, y: Value) -> Result {
     let names = x.as_symbols().ok_or_else(type_error)?;
     let ordered = first_columns(&t, names)?;
     let (keys, values) = ordered.columns.split_at(names.len());
-    let groups = find::row_groups(keys);
+    let groups = find::row_groups(keys)?;
     let members = groups.members();
     let nested = |c: &Vector| -> Vector {
         Items::List(members.iter().map(|rows| Value::from(c.items.gather(rows))).collect()).into()

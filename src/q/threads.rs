@@ -5,7 +5,7 @@
 //! one evaluation may use.
 
 use super::error::QError;
-use super::limits::{Allowance, Limits, Member, Own, Team};
+use super::limits::{Allowance, Limits, Member, Own, Team, Watch};
 use super::{random, system};
 use crate::sys::{allocated, stack};
 use std::panic::resume_unwind;
@@ -152,7 +152,9 @@ impl<S, F> Job<'_, S, F> {
     {
         let own = Rc::new(Own::default());
         let member = Member { team: Arc::clone(&self.team), own: Rc::clone(&own) };
-        let mut worker = (self.start)(Allowance::of_member(self.limits, member));
+        let allowance = Allowance::of_member(self.limits, member);
+        let _watch = Watch::open(&allowance);
+        let mut worker = (self.start)(allowance);
         let mut share = Share { batches: Vec::new(), failed: None };
         loop {
             let first = self.next.fetch_add(self.batch, Ordering::Relaxed);

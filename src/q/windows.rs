@@ -5,26 +5,31 @@ use super::asof::{ByKey, in_place};
 use super::context::Context;
 use super::error::QError;
 use super::index;
-use super::matches::order;
+use super::matches::{order, partition_point};
 use super::shape::{Result, type_error};
 use super::tables::flat;
 use crate::table::{Items, Raw, Value, Vector};
 use std::cmp::Ordering;
+use std::convert::Infallible;
 
 /// The first of ascending rows for which `before` does not hold, looked for from `hint` on: windows move on in small steps.
-fn bound(rows: &[u32], hint: usize, before: impl Fn(u32) -> bool) -> usize {
-    let holds = |at: usize| rows.get(at).is_some_and(|row| before(*row));
+fn bound<E>(
+    rows: &[u32],
+    hint: usize,
+    before: impl Fn(u32) -> std::result::Result<bool, E>,
+) -> std::result::Result<usize, E> {
+    let holds = |at: usize| rows.get(at).map_or(Ok(false), |row| before(*row));
     let hint = hint.min(rows.len());
-    if hint > 0 && !holds(hint - 1) {
-        return rows.partition_point(|row| before(*row));
+    if hint > 0 && !holds(hint - 1)? {
+        return partition_point(rows, |row| before(*row));
     }
     let mut step = 1;
-    while holds(hint + step - 1) {
+    while holds(hint + step - 1)? {
         step *= 2;
     }
     let from = hint + step / 2;
     let rest = rows.get(from..(hint + step).min(rows.len())).unwrap_or_default();
-    from + rest.partition_point(|row| before(*row))
+    Ok(from + partition_point(rest, |row| before(*row))?)
 }
 
 /// For each row of the left table its window, as places among the rows of its key.
@@ -55,15 +60,20 @@ fn bounds(
             Some((times, (starts, ends))) => {
                 let at = |row: u32| times.get(row as usize).copied().unwrap_or(i64::MAX);
                 let [start, end] = [starts, ends].map(|side| side.get(i).copied().unwrap_or(i64::MIN));
-                *hint = (bound(rows, hint.0, |row| at(row) < start), bound(rows, hint.1, |row| at(row) <= end));
+                let Ok(from) = bound(rows, hint.0, |row| Ok::<_, Infallible>(at(row) < start));
+                let Ok(to) = bound(rows, hint.1, |row| Ok::<_, Infallible>(at(row) <= end));
+                *hint = (from, to);
                 rows.get(hint.0).is_some_and(|row| at(*row) == start)
             }
             None => {
                 let at = |row: u32| times.items.get(row as usize);
                 let (start, end) = (starts.at(i), ends.at(i));
-                let from = bound(rows, 0, |row| order(&at(row), &start) == Ordering::Less);
-                *hint = (from, bound(rows, 0, |row| order(&at(row), &end) != Ordering::Greater));
-                rows.get(from).is_some_and(|row| order(&at(*row), &start) == Ordering::Equal)
+                let from = bound(rows, 0, |row| order(&at(row), &start).map(Ordering::is_lt))?;
+                *hint = (from, bound(rows, 0, |row| order(&at(row), &end).map(Ordering::is_le))?);
+                match rows.get(from) {
+                    Some(row) => order(&at(*row), &start)? == Ordering::Equal,
+                    None => false,
+                }
             }
         };
         let from = if prevailing && hint.0 > 0 && !exact { hint.0 - 1 } else { hint.0 };

@@ -2,11 +2,12 @@
 
 use super::error::QError;
 use super::lambda::lambda;
+use super::limits;
 use super::prims::{self, Run};
 use crate::sys::stack;
 use crate::table::function::{Function, Iterator};
 use crate::table::symbol::{intern, text};
-use crate::table::wire::data;
+use crate::table::wire::{data, data_within};
 use crate::table::{Attr, Items, Sym, Value, Vector};
 use proto::view::View;
 use proto::{Writer, types};
@@ -16,9 +17,15 @@ use proto::{Writer, types};
 /// # Errors
 /// `limit` where the symbol table is full or the nesting too deep, `type` for what is no value (an error object).
 pub fn from_view(view: &View<'_>) -> Result<Value, QError> {
-    match data(view) {
-        Some(value) => Ok(value),
-        None => from_owned(&view.to_value()),
+    let mut refused = None;
+    let value = data_within(view, &mut |bytes| {
+        refused = limits::room(bytes).err();
+        refused.is_none()
+    });
+    match (value, refused) {
+        (Some(value), _) => Ok(value),
+        (None, Some(error)) => Err(error),
+        (None, None) => from_owned(&view.to_value()),
     }
 }
 
@@ -98,10 +105,25 @@ pub fn to_wire(value: &Value, out: &mut Writer<'_>) -> Result<(), QError> {
 /// Deepest nesting that is sent; readers refuse more.
 const DEEPEST: usize = 128;
 
+/// Makes room for so many bytes, on the account of what runs here.
+fn room(out: &mut Writer<'_>, bytes: usize) -> Result<(), QError> {
+    if out.spare() < bytes {
+        let more = bytes.max(out.capacity());
+        limits::room(more.saturating_add(out.capacity()))?;
+        out.reserve_exact(more);
+    }
+    Ok(())
+}
+
+/// What an atom, or the head of anything, takes at most, names apart.
+const HEAD_BYTES: usize = 32;
+
 fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
     if depth > DEEPEST {
         return Err(QError::with("limit", "nested too deeply to be sent"));
     }
+    limits::step()?;
+    room(out, HEAD_BYTES)?;
     match value {
         Value::Null => out.null(),
         Value::Vector(v) => put_vector(v, out, depth)?,
@@ -149,8 +171,12 @@ fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> 
     Ok(())
 }
 
+/// Names between two looks at the account.
+const NAMES_AT_ONCE: usize = 1 << 12;
+
 fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
     let attr = attribute(v.attr);
+    room(out, HEAD_BYTES.saturating_add(v.len().saturating_mul(v.items.wire_bytes())))?;
     match &v.items {
         Items::List(items) => {
             out.list_head(items.len());
@@ -160,7 +186,11 @@ fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QErr
         }
         Items::Sym(names) | Items::Enum(_, names) => {
             out.vector_head(types::SYMBOL, attr, names.len());
-            names.iter().for_each(|n| out.symbol_item(text(*n)));
+            for names in names.chunks(NAMES_AT_ONCE) {
+                limits::check()?;
+                room(out, names.iter().map(|n| text(*n).len() + 1).sum())?;
+                names.iter().for_each(|n| out.symbol_item(text(*n)));
+            }
         }
         Items::Bool(b) => out.vector(types::BOOL, attr, b),
         Items::Guid(g) => out.vector(types::GUID, attr, g),

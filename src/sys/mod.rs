@@ -2,6 +2,7 @@
 //! place where `unsafe` may stand.
 
 pub mod allocated;
+pub mod budget;
 pub mod child;
 pub mod clock;
 pub mod fs;

@@ -4,6 +4,7 @@ use super::function::Function;
 use super::vector::{Attr, Items, Vector};
 use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
+use crate::sys::budget;
 use std::sync::Arc;
 
 /// Any q value. Temporal atoms are held as the integer that travels, so `0N` is that type's minimum.
@@ -260,6 +261,10 @@ impl Value {
 
     fn rows_to_table(items: &[Value]) -> Option<Value> {
         let Some(Value::Dict(first)) = items.first() else { return None };
+        // Rows hold tables of rows that hold tables: twice as many on every level.
+        if budget::is_over() {
+            return None;
+        }
         let Value::Vector(Vector { items: Items::Sym(names), .. }) = &first.keys else { return None };
         let mut rows = Vec::with_capacity(items.len());
         for item in items {

@@ -185,6 +185,17 @@ impl Items {
         on_shared!(self, s => s.len())
     }
 
+    /// Bytes of an item as it travels; of lists and symbols, the least.
+    pub fn wire_bytes(&self) -> usize {
+        match self.raw() {
+            Raw::U8(_) | Raw::Sym(_) => 1,
+            Raw::List(_) | Raw::I16(_) => 2,
+            Raw::I32(_) | Raw::F32(_) => 4,
+            Raw::I64(_) | Raw::F64(_) => 8,
+            Raw::Guid(_) => 16,
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -13,20 +13,36 @@ use std::sync::Arc;
 ///
 /// The nesting of `view` is bounded by the limits it was parsed under.
 pub fn data(view: &View<'_>) -> Option<Value> {
+    data_within(view, &mut |_| true)
+}
+
+/// As [`data`]. `room` is asked for the bytes of each vector and list before it is made: none is where it says no.
+pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Option<Value> {
     if let Some(vector) = view.vector() {
+        // A symbol is a name's end at least, and here four bytes.
+        let held = if vector.ty == types::SYMBOL { size_of::<Sym>() } else { 1 };
+        if !room(vector.items.len().saturating_mul(held)) {
+            return None;
+        }
         return Some(Value::Vector(Vector { attr: attribute(vector.attr), items: items(&vector)? }));
     }
     Some(match view.type_code() {
         types::LIST => {
             let list = view.list()?;
-            let items: Option<Vec<Value>> = list.iter().map(|item| data(&item)).collect();
-            Value::Vector(Vector { attr: attribute(list.attr), items: Items::List(items?.into()) })
+            if !room(list.count.saturating_mul(size_of::<Value>())) {
+                return None;
+            }
+            let mut items = Vec::with_capacity(list.count.min(list.body.len()));
+            for item in list.iter() {
+                items.push(data_within(&item, room)?);
+            }
+            Value::Vector(Vector { attr: attribute(list.attr), items: Items::List(items.into()) })
         }
         types::SYMBOL_ATOM => Value::Sym(symbol::intern(view.symbol()?).ok()?),
         types::TABLE => {
             let table = view.table()?;
             let names = table.names.symbols().map(|name| symbol::intern(name).ok()).collect::<Option<Vec<Sym>>>()?;
-            let columns = table.columns.iter().map(|column| match data(&column)? {
+            let columns = table.columns.iter().map(|column| match data_within(&column, room)? {
                 Value::Vector(vector) => Some(vector),
                 _ => None,
             });
@@ -38,7 +54,7 @@ pub fn data(view: &View<'_>) -> Option<Value> {
         }
         types::DICT | types::SORTED_DICT => {
             let dict = view.dict()?;
-            let (keys, values) = (data(&dict.keys)?, data(&dict.values)?);
+            let (keys, values) = (data_within(&dict.keys, room)?, data_within(&dict.values, room)?);
             Value::Dict(Arc::new(Dict { sorted: dict.sorted, keys, values }))
         }
         types::UNARY if view.is_null() => Value::Null,

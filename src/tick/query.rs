@@ -70,11 +70,12 @@ pub fn start(
 
 fn run(query: Query, bounds: Bounds, rules: &Rules, codec: &Limits) -> Done {
     let mut host = SnapshotHost::new(Arc::clone(&query.globals), query.caller.clone());
-    let result = evaluate(&mut host, &query.object, query.request.is_some(), rules, bounds, codec);
+    let limits = bounds.limits();
+    let result = evaluate(&mut host, &query.object, query.request.is_some(), rules, &limits, codec);
     if host.asks_owner() || matches!(&result, Err(error) if *error == NEEDS_OWNER) {
         return Done::NeedsOwner(query);
     }
-    let (answer, error) = answer(result, &query.peer);
+    let (answer, error) = answer(result, &query.peer, &limits);
     Done::Answer { conn: query.conn, request: query.request, answer, error }
 }
 
@@ -87,22 +88,24 @@ pub fn evaluate(
     object: &[u8],
     is_sync: bool,
     rules: &Rules,
-    bounds: Bounds,
+    limits: &q::Limits,
     codec: &Limits,
 ) -> Result<Value, QError> {
     let (view, _) = View::parse(object, Endian::Little, codec).map_err(|e| QError::with(e.term(), e.to_string()))?;
-    let message = rules.admitted(from_view(&view)?)?;
+    let message = limits.within(|| rules.admitted(from_view(&view)?))?;
     match program::handler(host, is_sync) {
-        Some(handler) => q::apply(host, &handler, &[message], &bounds.limits()),
-        None => q::eval_message(host, &message, &bounds.limits()),
+        Some(handler) => q::apply(host, &handler, &[message], limits),
+        None => q::eval_message(host, &message, limits),
     }
 }
 
-/// The response to a result, as it is to be sent to this peer; an error that has none of its own becomes one.
-pub fn answer(result: Result<Value, QError>, peer: &Peer) -> (Bytes, Option<QError>) {
+/// The response to a result, as it is to be sent to this peer within these limits; an error that has none of its own becomes one.
+pub fn answer(result: Result<Value, QError>, peer: &Peer, limits: &q::Limits) -> (Bytes, Option<QError>) {
     let answered = result.and_then(|value| {
         let mut deep = Ok(());
-        let whole = message::message(proto::MessageKind::Response, |writer| deep = to_wire(&value, writer));
+        let whole = message::message(proto::MessageKind::Response, |writer| {
+            deep = limits.within(|| to_wire(&value, writer));
+        });
         deep?;
         whole.map_err(|error| QError::with("type", error.to_string()))
     });

@@ -263,14 +263,15 @@ impl TickService {
             published: false,
             globals_full: false,
         };
-        let result = query::evaluate(&mut host, &object, request.is_some(), &self.rules, self.own_bounds, &self.codec);
+        let limits = self.own_bounds.limits();
+        let result = query::evaluate(&mut host, &object, request.is_some(), &self.rules, &limits, &self.codec);
         let (published, globals_full) = (host.published, host.globals_full);
         if let Err(error) = &result
             && !globals_full
         {
             query_refused(error, Limit::core_query_time_ns);
         }
-        let (answer, error) = query::answer(result, &peer);
+        let (answer, error) = query::answer(result, &peer, &limits);
         if published && error.is_none() {
             if let Some(request) = request {
                 self.plant.acknowledge_later(request, answer);

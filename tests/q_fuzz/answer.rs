@@ -17,17 +17,25 @@ const MEMORY_BYTES: u64 = 64 << 20;
 /// An expression that takes this long has not seen its limit. Machines are busy; nothing else takes minutes.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
-pub fn seed() -> u64 {
-    let seed = std::env::var("ELASTICK_FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121);
-    println!("seed {seed}");
-    seed
+/// What is being evaluated on each thread, and since when.
+static RUNNING: Mutex<Option<HashMap<ThreadId, (Instant, Vec<u8>)>>> = Mutex::new(None);
+
+/// An expression that is being evaluated on this thread. It is told of where it does not end.
+pub struct Running;
+
+impl Running {
+    pub fn note(text: &[u8]) -> Running {
+        watch();
+        note(Some(text));
+        Running
+    }
 }
 
-/// What is being evaluated on each thread, and since when.
-static RUNNING: Mutex<Option<HashMap<ThreadId, Running>>> = Mutex::new(None);
-
-/// Since when, and the text.
-type Running = (Instant, Vec<u8>);
+impl Drop for Running {
+    fn drop(&mut self) {
+        note(None);
+    }
+}
 
 /// Ends the process where an expression does not end.
 fn watch() {
@@ -65,13 +73,11 @@ fn note(text: Option<&[u8]>) {
 
 /// Evaluates a text with these globals; what is wrong with it goes to `wrong`.
 pub fn check(globals: &[(Sym, Value)], text: &[u8], wrong: &mut Vec<String>) {
-    watch();
-    note(Some(text));
+    let _running = Running::note(text);
     if let Some(what) = fault(globals, text) {
-        let least = shrink(globals, text);
+        let least = shrunk(text, |shorter| fault(globals, shorter).is_some());
         wrong.push(format!("{what}: {}\n  of {}", String::from_utf8_lossy(&least), String::from_utf8_lossy(text)));
     }
-    note(None);
 }
 
 pub fn finish(seed: u64, wrong: &[String]) {
@@ -79,7 +85,7 @@ pub fn finish(seed: u64, wrong: &[String]) {
 }
 
 /// The text with as many of its bytes left out as it takes to be still wrong.
-fn shrink(globals: &[(Sym, Value)], text: &[u8]) -> Vec<u8> {
+pub fn shrunk(text: &[u8], is_wrong: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut least = text.to_vec();
     if least.len() > 3000 {
         return least;
@@ -90,7 +96,7 @@ fn shrink(globals: &[(Sym, Value)], text: &[u8]) -> Vec<u8> {
         while at < least.len() {
             let end = (at + width).min(least.len());
             let shorter = [&least[..at], &least[end..]].concat();
-            if fault(globals, &shorter).is_some() {
+            if is_wrong(&shorter) {
                 least = shorter;
             } else {
                 at += width;
@@ -116,9 +122,12 @@ fn answer(globals: &[(Sym, Value)], text: &[u8]) -> Result<(), String> {
     let start = Instant::now();
     let limits = Limits { deadline: Some(start + TIME), memory_bytes: MEMORY_BYTES, ..Limits::default() };
     let Ok(value) = eval_text(&mut session, text, &limits) else { return Ok(()) };
-    show(&value, &Console::default());
-    one_line(&value);
-    if let Some(bytes) = bytes_of(&value) {
+    limits.within(|| {
+        show(&value, &Console::default());
+        one_line(&value);
+    });
+    // What is too large to be sent is too large to be walked.
+    if let Some(bytes) = limits.within(|| bytes_of(&value)) {
         let (view, _) = proto::View::parse(&bytes, proto::Endian::Little, &proto::Limits::default())
             .map_err(|e| format!("is not read ({e})"))?;
         let back = from_view(&view).map_err(|e| format!("is not read ({e})"))?;

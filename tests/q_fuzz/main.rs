@@ -1,24 +1,23 @@
 //! Expressions made at random, from a grammar and out of the case files: whatever they say, the evaluator answers with a
 //! value or an error, in time, and what it answers can be shown, sent and read back.
 //!
-//! `ELASTICK_FUZZ_RUNS` says how many expressions each test makes, `ELASTICK_FUZZ_SEED` where it begins, and
-//! `ELASTICK_FUZZ_LAST` the file that keeps what is being evaluated, for crashes that leave no word.
+//! `ELASTICK_FUZZ_RUNS` says how many expressions each test makes, or `ELASTICK_FUZZ_SECONDS` how long it makes some,
+//! `ELASTICK_FUZZ_SEED` where it begins, and `ELASTICK_FUZZ_LAST` the file that keeps what is being evaluated, for crashes
+//! that leave no word.
 
 mod answer;
 mod grammar;
 mod mutate;
+mod rounds;
+mod ways;
 
-use answer::{check, finish, seed};
+use answer::{check, finish};
 use elastick::q::session::Session;
 use elastick::q::{Limits, eval_text};
 use elastick::table::{Sym, Value};
+use rounds::{Rounds, seed};
 use std::fs;
 use std::path::PathBuf;
-
-/// How many expressions a test makes where nothing else is said, of `usual`.
-fn runs(usual: usize) -> usize {
-    std::env::var("ELASTICK_FUZZ_RUNS").ok().and_then(|s| s.parse().ok()).unwrap_or(usual)
-}
 
 /// What the grammar's names stand for.
 fn named() -> Session {
@@ -61,7 +60,7 @@ fn lines_of_the_grammar_end_in_a_value_or_an_error() {
     let (seed, grammar, globals) = (seed(), grammar::Grammar::read(), kept(&named()));
     let mut random = fastrand::Rng::with_seed(seed);
     let mut wrong = Vec::new();
-    for _ in 0..runs(12_000) {
+    for _ in Rounds::of("lines", 12_000) {
         let depth = random.usize(1..7);
         let line = grammar.line(&mut random, depth);
         check(&globals, line.as_bytes(), &mut wrong);
@@ -72,8 +71,11 @@ fn lines_of_the_grammar_end_in_a_value_or_an_error() {
 /// Names and what they hold.
 type Globals = Vec<(Sym, Value)>;
 
+/// The expressions of a file, and what was defined when each ran.
+type Cases = (Vec<String>, Vec<Globals>);
+
 /// The expressions of the case files, and what was defined when each ran.
-fn cases() -> Vec<(Vec<String>, Vec<Globals>)> {
+fn cases() -> Vec<Cases> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/q");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).expect("tests/q").map(|e| e.expect("an entry").path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "test"));
@@ -101,15 +103,36 @@ fn cases_with_something_amiss_end_in_a_value_or_an_error() {
     let (seed, files) = (seed(), cases());
     let mut random = fastrand::Rng::with_seed(seed ^ 1);
     let mut wrong = Vec::new();
-    for _ in 0..runs(12_000) {
-        let (lines, globals) = &files[random.usize(0..files.len())];
-        let at = random.usize(0..lines.len());
-        // What lends tokens is mostly of the same file: its names are known there.
-        let (others, _) = if random.u8(0..4) > 0 { &files[random.usize(0..files.len())] } else { &files[0] };
-        let other = &if random.bool() { lines } else { others }[..];
-        let other = &other[random.usize(0..other.len())];
-        let line = mutate::mutant(&mutate::tokens(&lines[at]), &mutate::tokens(other), &mut random);
-        check(&globals[at], line.as_bytes(), &mut wrong);
+    for _ in Rounds::of("cases", 12_000) {
+        let (globals, line) = case_with_something_amiss(&files, &mut random);
+        check(globals, line.as_bytes(), &mut wrong);
+    }
+    finish(seed, &wrong);
+}
+
+fn case_with_something_amiss<'a>(files: &'a [Cases], random: &mut fastrand::Rng) -> (&'a Globals, String) {
+    let (lines, globals) = &files[random.usize(0..files.len())];
+    let at = random.usize(0..lines.len());
+    // What lends tokens is mostly of the same file: its names are known there.
+    let (others, _) = if random.u8(0..4) > 0 { &files[random.usize(0..files.len())] } else { &files[0] };
+    let other = &if random.bool() { lines } else { others }[..];
+    let other = &other[random.usize(0..other.len())];
+    (&globals[at], mutate::mutant(&mutate::tokens(&lines[at]), &mutate::tokens(other), random))
+}
+
+#[test]
+fn all_ways_of_evaluation_agree() {
+    let (seed, grammar, files, globals) = (seed(), grammar::Grammar::read(), cases(), kept(&named()));
+    let mut random = fastrand::Rng::with_seed(seed ^ 3);
+    let mut wrong = Vec::new();
+    for _ in Rounds::of("ways", 4_000) {
+        if random.bool() {
+            let depth = random.usize(1..7);
+            ways::compare(&globals, grammar.line(&mut random, depth).as_bytes(), &mut wrong);
+        } else {
+            let (globals, line) = case_with_something_amiss(&files, &mut random);
+            ways::compare(globals, line.as_bytes(), &mut wrong);
+        }
     }
     finish(seed, &wrong);
 }
@@ -119,7 +142,7 @@ fn bytes_that_no_one_typed_end_in_a_value_or_an_error() {
     let (seed, files, globals) = (seed(), cases(), kept(&named()));
     let mut random = fastrand::Rng::with_seed(seed ^ 2);
     let mut wrong = Vec::new();
-    for _ in 0..runs(6_000) {
+    for _ in Rounds::of("bytes", 6_000) {
         let (lines, _) = &files[random.usize(0..files.len())];
         let text = mutate::garbage(&lines[random.usize(0..lines.len())], &mut random);
         check(&globals, &text, &mut wrong);

@@ -13,7 +13,7 @@ use crate::net::remote;
 use crate::q::handles::Peer;
 use crate::q::host::{Caller, Grants, Host, Setting};
 use crate::q::session::Session;
-use crate::q::{QError, apply, from_view};
+use crate::q::{Limits, QError, apply, from_view};
 use crate::table::{Sym, Value, symbol};
 use proto::{Endian, MessageKind, View};
 use rustix::termios::tcgetwinsize;
@@ -298,9 +298,11 @@ impl Console {
         while inbox.number() != 0
             && let Some(Message { kind, body, endian, answer }) = inbox.take()
         {
-            let result = self.request(inbox.number(), kind, &body, endian);
+            let limits = self.limits_of(inbox.number());
+            let result = self.request(inbox.number(), kind, (&body, endian), &limits);
             if kind == MessageKind::Sync {
-                let encoded = result.and_then(|value| remote::encoded(MessageKind::Response, &value));
+                let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
+                let encoded = result.and_then(encoded);
                 answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
             } else {
                 self.failed(result.map(drop));
@@ -312,25 +314,36 @@ impl Console {
         }
     }
 
-    /// Evaluates a message as `.z.pg` and `.z.ps` say, or else as it stands.
-    fn request(&mut self, handle: i32, kind: MessageKind, body: &[u8], endian: Endian) -> Result<Value, QError> {
-        let (view, _) =
-            View::parse(body, endian, &proto::Limits::default()).map_err(|e| QError::with(e.term(), e.to_string()))?;
-        let message = from_view(&view)?;
-        let handler = self.handler(if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
+    /// What a message of a connection may use.
+    fn limits_of(&self, handle: i32) -> Limits {
         let mut limits = self.session.limits();
         let seconds = u64::try_from(self.session.setting(Setting::QueryTime)).unwrap_or(0);
         if seconds > 0 && self.clients.contains_key(&handle) {
             limits.deadline = Instant::now().checked_add(Duration::from_secs(seconds));
         }
+        limits
+    }
+
+    /// Evaluates a message as `.z.pg` and `.z.ps` say, or else as it stands.
+    fn request(
+        &mut self,
+        handle: i32,
+        kind: MessageKind,
+        (body, endian): (&[u8], Endian),
+        limits: &Limits,
+    ) -> Result<Value, QError> {
+        let (view, _) =
+            View::parse(body, endian, &proto::Limits::default()).map_err(|e| QError::with(e.term(), e.to_string()))?;
+        let message = limits.within(|| from_view(&view))?;
+        let handler = self.handler(if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
         let session = &mut self.session;
         session.set_caller(self.clients.get(&handle).cloned().unwrap_or(Caller { handle, ..Caller::default() }));
         let space = session.namespace();
         // Clients' messages are evaluated in the root.
         let _ = session.set_namespace(Sym::NULL);
         let result = signals::evaluating(|| match &handler {
-            Some(handler) => apply(session, handler, &[message], &limits),
-            None => crate::q::eval_message(session, &message, &limits),
+            Some(handler) => apply(session, handler, &[message], limits),
+            None => crate::q::eval_message(session, &message, limits),
         });
         let _ = session.set_namespace(space);
         session.set_caller(self.own.clone());

@@ -52,7 +52,7 @@ fn field_of(written: &[u8]) -> Option<(&'static str, i8)> {
 
 /// A partition's directory under its root.
 pub(in crate::q) fn partition_folder(root: &Path, value: &Value) -> PathBuf {
-    let mut written = format::string(value);
+    let mut written = format::item(value, format::precision());
     if matches!(value, Value::Month(_)) {
         written.pop();
     }

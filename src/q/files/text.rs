@@ -29,14 +29,14 @@ fn field(bytes: &[u8], delimiter: &[u8], out: &mut Vec<u8>) {
 fn cell(item: &Value) -> std::result::Result<Vec<u8>, QError> {
     Ok(match item {
         Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_) => {
-            let mut spelled = format::string(item);
+            let mut spelled = format::string(item)?;
             spelled.iter_mut().take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
             spelled
         }
         Value::Func(_) | Value::Dict(_) | Value::Table(_) => return Err(type_error()),
         other => match other.as_text() {
             Some(text) => text.to_vec(),
-            None if other.is_atom() || matches!(other, Value::Null) => format::string(other),
+            None if other.is_atom() || matches!(other, Value::Null) => format::string(other)?,
             None => return Err(type_error()),
         },
     })

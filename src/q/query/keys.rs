@@ -221,7 +221,7 @@ impl Key {
                 _ => {}
             },
         }
-        Ok(Key::hashed(&expression.block(0..rows)?))
+        Key::hashed(&expression.block(0..rows)?)
     }
 
     fn of_integers(allowance: &Allowance, rows: usize, expression: RowWise, number: i8) -> Result<Key, QError> {
@@ -246,7 +246,7 @@ impl Key {
     /// By offset from the least, or by bars from the first, if that leaves few enough digits.
     fn of_bounded(allowance: &Allowance, rows: usize, expression: RowWise, number: i8) -> Result<Key, QError> {
         let Some((low, high)) = bounds(allowance, rows, &expression)? else {
-            return Ok(Key::hashed(&expression.block(0..rows)?));
+            return Key::hashed(&expression.block(0..rows)?);
         };
         let barred = bars(&expression).map(|(items, width)| (items.clone(), width));
         if let Some((items, width)) = barred
@@ -261,23 +261,23 @@ impl Key {
             let meaning = Meaning::Spaced(number, low, 1);
             return Ok(Key { expression, coding: Coding::Offset(low), meaning, digits });
         }
-        Ok(Key::hashed(&expression.block(0..rows)?))
+        Key::hashed(&expression.block(0..rows)?)
     }
 
     /// Of any items, by hash.
-    fn hashed(items: &Items) -> Key {
-        let groups = find::groups(items);
+    fn hashed(items: &Items) -> Result<Key, QError> {
+        let groups = find::groups(items)?;
         let firsts = items.gather(&groups.firsts);
-        let order = sort::rows_ascending(&firsts, false);
+        let order = sort::rows_ascending(&firsts, false)?;
         let places = places(&order, order.len());
         let made = groups.ids.iter().map(|id| places.get(*id as usize).copied().unwrap_or(0)).collect();
         let (digits, listed) = (order.len() as u32, firsts.gather(&order));
-        Key {
+        Ok(Key {
             expression: RowWise::of(items.clone()),
             coding: Coding::Made(made),
             meaning: Meaning::Listed(listed),
             digits,
-        }
+        })
     }
 
     /// Appends the digits of a block of rows. `Ok(false)` where a key is outside what was thought.
@@ -398,7 +398,7 @@ fn hashed(allowance: &Allowance, keys: &[Key], rows: usize) -> Result<Option<Gro
                 let radix = u64::from(key.digits);
                 let pairs: Vec<u64> =
                     ids.iter().zip(&own).map(|(a, b)| u64::from(*a) * radix + u64::from(*b)).collect();
-                let together = groups(&pairs);
+                let together = groups(&pairs, find::room)?;
                 let mut order: Vec<u32> = (0..together.firsts.len() as u32).collect();
                 let pair = |g: &u32| together.firsts.get(*g as usize).and_then(|f| pairs.get(*f as usize));
                 order.sort_by_key(pair);

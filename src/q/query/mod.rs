@@ -189,7 +189,7 @@ pub(super) fn select(context: &mut Context, query: &Query, selected: &Selected, 
     }
     if query.columns.is_empty() {
         let all = selected.all(context)?;
-        return Ok(if query.distinct { distinct(all) } else { Value::table(all) });
+        return Ok(if query.distinct { distinct(all)? } else { Value::table(all) });
     }
     let values = evaluate(context, &query.columns, selected, frame)?;
     let rows = values.iter().find(|v| !v.is_scalar()).map(Value::count);
@@ -210,12 +210,12 @@ pub(super) fn select(context: &mut Context, query: &Query, selected: &Selected, 
         columns.push(column);
     }
     let table = Table::new(names(&query.columns)?, columns);
-    Ok(if query.distinct { distinct(table) } else { Value::table(table) })
+    Ok(if query.distinct { distinct(table)? } else { Value::table(table) })
 }
 
-fn distinct(table: Table) -> Value {
-    let firsts = find::row_groups(&table.columns).firsts;
-    Value::table(table.rows(&firsts))
+fn distinct(table: Table) -> Result<Value, QError> {
+    let firsts = find::row_groups(&table.columns)?.firsts;
+    Ok(Value::table(table.rows(&firsts)))
 }
 
 /// The values of the columns over the selected rows.
@@ -342,7 +342,7 @@ fn shorten_rows(context: &mut Context, query: &Query, selected: Selected, frame:
         Some((descending, name)) => {
             let column = super::index::column(&selected.table, name)?;
             let keys = selected.rows.as_ref().map(|rows| column.items.gather(rows));
-            Some(sort::rows_ascending(keys.as_ref().unwrap_or(&column.items), descending))
+            Some(sort::rows_ascending(keys.as_ref().unwrap_or(&column.items), descending)?)
         }
         None => None,
     };
@@ -364,7 +364,7 @@ fn shorten(context: &mut Context, query: &Query, result: Value, frame: &mut Fram
     if let Some((descending, name)) = query.order {
         let (flat, keys) = tables::flat(context, &result)?;
         let column = super::index::column(&flat, name)?;
-        let rows = sort::rows_ascending(&column.items, descending);
+        let rows = sort::rows_ascending(&column.items, descending)?;
         result = tables::key_by(keys, &flat.rows(&rows))?;
     }
     if let Some(limit) = &query.limit {

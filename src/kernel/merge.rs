@@ -1,0 +1,116 @@
+//! A stable sort whose comparison may give up or contradict itself: it ends, and panics on nothing.
+
+use std::cmp::Ordering;
+
+/// Runs of this many items are sorted by insertion.
+const RUN: usize = 8;
+
+/// Sorts by `order`, equal items staying in their order. Needs room for as many items again. Where `order` is no order, the
+/// result is some arrangement of the items.
+///
+/// # Errors
+/// The first of `order`; the items are then all there, in no order.
+pub fn sort<T: Copy, E>(items: &mut [T], mut order: impl FnMut(T, T) -> Result<Ordering, E>) -> Result<(), E> {
+    for run in items.chunks_mut(RUN) {
+        for end in 1..run.len() {
+            let mut at = end;
+            while let Some([before, this]) = at.checked_sub(1).and_then(|from| run.get_mut(from..=at)) {
+                if order(*before, *this)? != Ordering::Greater {
+                    break;
+                }
+                std::mem::swap(before, this);
+                at -= 1;
+            }
+        }
+    }
+    let mut width = RUN;
+    while width < items.len() {
+        for pair in items.chunks_mut(width.saturating_mul(2)) {
+            if pair.len() > width {
+                merge(pair, width, &mut order)?;
+            }
+        }
+        width = width.saturating_mul(2);
+    }
+    Ok(())
+}
+
+/// Makes one ascending run of two, the second of which begins at `middle`.
+fn merge<T: Copy, E>(
+    pair: &mut [T],
+    middle: usize,
+    order: &mut impl FnMut(T, T) -> Result<Ordering, E>,
+) -> Result<(), E> {
+    let (left, right) = pair.split_at(middle);
+    let left = left.to_vec();
+    if let (Some(last), Some(first)) = (left.last(), right.first())
+        && order(*last, *first)? != Ordering::Greater
+    {
+        return Ok(());
+    }
+    let (mut left, mut right) = (left.into_iter().peekable(), right.to_vec().into_iter().peekable());
+    let mut ended = None;
+    for slot in pair {
+        let from_right = match (left.peek(), right.peek()) {
+            (Some(a), Some(b)) if ended.is_none() => match order(*a, *b) {
+                Ok(order) => order == Ordering::Greater,
+                Err(error) => {
+                    ended = Some(error);
+                    false
+                }
+            },
+            (Some(_), _) => false,
+            (None, _) => true,
+        };
+        if let Some(item) = if from_right { right.next() } else { left.next() } {
+            *slot = item;
+        }
+    }
+    ended.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sort;
+    use proptest::prelude::*;
+    use std::cmp::Ordering;
+    use std::convert::Infallible;
+
+    proptest! {
+        #[test]
+        fn items_end_up_as_the_standard_sort_puts_them(keys in prop::collection::vec(0u8..20, 0..200)) {
+            let mut rows: Vec<usize> = (0..keys.len()).collect();
+            let mut wanted = rows.clone();
+            wanted.sort_by_key(|row| keys[*row]);
+            let sorted = sort(&mut rows, |a, b| Ok::<_, Infallible>(keys[a].cmp(&keys[b])));
+            prop_assert_eq!((sorted, rows), (Ok(()), wanted));
+        }
+
+        #[test]
+        fn a_comparison_that_contradicts_itself_loses_nothing(count in 0usize..200, seed in any::<u64>()) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut rows: Vec<usize> = (0..count).collect();
+            let any = |_, _| {
+                let orders = [Ordering::Less, Ordering::Equal, Ordering::Greater];
+                Ok::<_, Infallible>(orders[random.usize(0..3)])
+            };
+            let sorted = sort(&mut rows, any);
+            prop_assert_eq!(sorted, Ok(()));
+            rows.sort_unstable();
+            prop_assert_eq!(rows, (0..count).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn an_error_ends_it_with_all_items(count in 9usize..200, calls in 0usize..100) {
+            let mut rows: Vec<usize> = (0..count).rev().collect();
+            let mut left = calls;
+            let result = sort(&mut rows, |a, b| {
+                left = left.checked_sub(1).ok_or("over")?;
+                Ok::<_, &str>(a.cmp(&b))
+            });
+            prop_assert!(result.is_ok() || left == 0);
+            rows.sort_unstable();
+            prop_assert_eq!(rows, (0..count).collect::<Vec<_>>());
+        }
+    }
+}
