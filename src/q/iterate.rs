@@ -4,7 +4,7 @@ use super::apply::valence;
 use super::context::Context;
 use super::error::QError;
 use super::eval::truth;
-use super::machine::{Many, Results, atom};
+use super::machine::{Given, Many, Results, Scalar, atom};
 use super::matches::same;
 use super::{index, prims};
 use crate::table::function::{Function, Iterator};
@@ -42,13 +42,7 @@ pub(super) fn apply(
         }
         Iterator::EachLeft | Iterator::EachRight => {
             let [x, y] = <[Value; 2]>::try_from(arguments).map_err(|_| QError::named("rank"))?;
-            let mut many = Many::new(context, f, 2);
-            let result = match iterator {
-                Iterator::EachLeft => map(context, &x, |c, item| many.either(c, [item, y.clone()])),
-                _ => map(context, &y, |c, item| many.either(c, [x.clone(), item])),
-            };
-            many.finish(context);
-            result
+            each_of(context, f, iterator == Iterator::EachLeft, &x, &y)
         }
         Iterator::EachPrior => {
             let y = arguments.pop().ok_or(QError::named("rank"))?;
@@ -121,29 +115,67 @@ pub(super) fn map(
     Ok(Value::collapse(out))
 }
 
-/// As [`map`] with a function of one argument.
-fn map_with(context: &mut Context, f: &Value, over: &Value) -> Result<Value, QError> {
-    let mut many = Many::new(context, f, 1);
-    if !many.is_quick() || !matches!(over, Value::Vector(_)) {
-        let result = map(context, over, |c, item| many.either(c, [item]));
-        many.finish(context);
-        return result;
-    }
+/// Applies to the items of lists side by side and to what stays the same, `count` times.
+fn side_by_side(context: &mut Context, f: &Value, given: &[Given], count: usize) -> Result<Value, QError> {
+    let mut many = Many::new(context, f, given.len());
     let mut out = Results::new();
-    while out.len() < over.count() {
-        let from = out.len();
-        let (_, larger) = many.along(context, None, over, from, Some(&mut out))?;
-        if let Some(larger) = larger {
-            out.push(larger);
-        } else if out.len() < over.count() {
-            context.tick()?;
-            let item = over.at(out.len());
-            // An atom has been tried.
-            out.push(if item.is_scalar() { many.apply(context, vec![item])? } else { many.either(context, [item])? });
-        }
-    }
+    go_on(context, &mut many, given, count, &mut out)?;
     many.finish(context);
     Ok(out.into_value())
+}
+
+/// The results from the one behind those that there are, up to the `count`th.
+fn go_on(
+    context: &mut Context,
+    many: &mut Many,
+    given: &[Given],
+    count: usize,
+    out: &mut Results,
+) -> Result<(), QError> {
+    while out.len() < count {
+        let from = out.len();
+        if many.is_quick()
+            && let (_, Some(larger)) = many.along(context, given, from..count, &mut Scalar::Unset, Some(out))?
+        {
+            out.push(larger);
+            context.tick()?;
+            continue;
+        }
+        if out.len() < count {
+            context.tick()?;
+            let arguments: Vec<Value> = given.iter().filter_map(|g| g.value(out.len())).collect();
+            // Atoms have been tried.
+            let result = if arguments.iter().all(Value::is_scalar) {
+                many.apply(context, arguments)?
+            } else {
+                many.either(context, arguments)?
+            };
+            out.push(result);
+        }
+    }
+    Ok(())
+}
+
+/// `x f\: y` and `x f/: y`.
+fn each_of(context: &mut Context, f: &Value, left: bool, x: &Value, y: &Value) -> Result<Value, QError> {
+    let over = if left { x } else { y };
+    if let Value::Dict(d) = over {
+        let values = if left { each_of(context, f, left, &d.values, y)? } else { each_of(context, f, left, x, &d.values)? };
+        return Ok(Value::dict(d.keys.clone(), values));
+    }
+    if over.is_scalar() || over.count() == 0 {
+        return map(context, over, |c, _| c.call2(f, x.clone(), y.clone()));
+    }
+    let given = if left { [Given::Item(x), Given::Fixed(y)] } else { [Given::Fixed(x), Given::Item(y)] };
+    side_by_side(context, f, &given, over.count())
+}
+
+/// As [`map`] with a function of one argument.
+fn map_with(context: &mut Context, f: &Value, over: &Value) -> Result<Value, QError> {
+    match over {
+        Value::Vector(v) if !v.is_empty() => side_by_side(context, f, &[Given::Item(over)], v.len()),
+        _ => map(context, over, |c, item| c.call1(f, item)),
+    }
 }
 
 pub(super) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
@@ -177,12 +209,9 @@ pub(super) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> R
         }
     }
     let Some(count) = count else { return context.apply(f, arguments) };
-    let mut out = Vec::with_capacity(count.min(1 << 20));
-    for i in 0..count {
-        context.tick()?;
-        out.push(context.apply(f, arguments.iter().map(|a| a.at(i)).collect())?);
-    }
-    let values = Value::collapse(out);
+    let given: Vec<Given> =
+        arguments.iter().map(|a| if a.is_scalar() { Given::Fixed(a) } else { Given::Item(a) }).collect();
+    let values = side_by_side(context, f, &given, count)?;
     Ok(match keys {
         Some(keys) => Value::dict(keys, values),
         None => values,
@@ -215,26 +244,22 @@ fn prior(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value) -> Re
         return Ok(y.clone());
     }
     let count = y.count();
-    let mut out = Vec::with_capacity(count.min(1 << 20));
     // Before the first item of a join stands nothing.
     let alone = seed.is_none() && count > 0 && prims::name_of(f) == Some(",");
-    let mut before = match seed {
-        Some(seed) => seed,
-        None if alone => y.at(0),
-        None => prims::prior_seed(f, y),
-    };
-    if alone {
-        out.push(before.clone());
+    if count == 0 {
+        return Ok(y.clone());
     }
+    let mut out = Results::new();
     let mut many = Many::new(context, f, 2);
-    for i in usize::from(alone)..count {
-        context.tick()?;
-        let item = y.at(i);
-        out.push(many.either(context, [item.clone(), before])?);
-        before = item;
-    }
+    let first = y.at(0);
+    out.push(match seed {
+        _ if alone => first,
+        Some(seed) => many.either(context, vec![first, seed])?,
+        None => many.either(context, vec![first, prims::prior_seed(f, y)])?,
+    });
+    go_on(context, &mut many, &[Given::Item(y), Given::Before(y)], count, &mut out)?;
     many.finish(context);
-    Ok(if out.is_empty() { y.clone() } else { Value::collapse(out) })
+    Ok(out.into_value())
 }
 
 fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: bool) -> Result<Value, QError> {
@@ -279,7 +304,8 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
                 from = many.sum_longs(context, &mut sum, y, from)?;
             }
             let larger;
-            (from, larger) = many.along(context, Some(&mut sum), y, from, scan.then_some(&mut out))?;
+            let given = [Given::Total, Given::Item(y)];
+            (from, larger) = many.along(context, &given, from..count, &mut sum, scan.then_some(&mut out))?;
             if let (Some(larger), true) = (&larger, scan) {
                 out.push(larger.clone());
             }
@@ -293,7 +319,7 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
             let item = y.at(from);
             // Atoms have been tried.
             let atoms = total.is_scalar() && item.is_scalar();
-            total = if atoms { many.apply(context, vec![total, item])? } else { many.either(context, [total, item])? };
+            total = if atoms { many.apply(context, vec![total, item])? } else { many.either(context, vec![total, item])? };
             from += 1;
             if scan {
                 out.push(total.clone());
@@ -315,30 +341,65 @@ fn fold_many(context: &mut Context, f: &Value, arguments: Vec<Value>, scan: bool
             return Err(QError::named("length"));
         }
     }
-    let mut out = Vec::new();
-    for i in 0..count.unwrap_or(1) {
-        context.tick()?;
-        let mut next = vec![total];
-        next.extend(lists.iter().map(|l| l.at(i)));
-        total = context.apply(f, next)?;
-        if scan {
-            out.push(total.clone());
-        }
-    }
-    Ok(if scan { Value::collapse(out) } else { total })
+    let mut given = vec![Given::Total];
+    given.extend(lists.iter().map(|l| if l.is_scalar() { Given::Fixed(l) } else { Given::Item(l) }));
+    let mut out = Results::new();
+    let mut many = Many::new(context, f, given.len());
+    total = rounds(context, &mut many, &given, count.unwrap_or(1), total, scan.then_some(&mut out))?;
+    many.finish(context);
+    Ok(if scan { out.into_value() } else { total })
 }
 
-/// Until the result repeats itself or is the start again.
+/// The result after `count` rounds, each of which is given that of the one before.
+fn rounds(
+    context: &mut Context,
+    many: &mut Many,
+    given: &[Given],
+    count: usize,
+    mut total: Value,
+    mut out: Option<&mut Results>,
+) -> Result<Value, QError> {
+    let mut at = 0;
+    while at < count {
+        if many.is_quick()
+            && let Some(mut sum) = atom(&total)
+        {
+            let larger;
+            (at, larger) = many.along(context, given, at..count, &mut sum, out.as_deref_mut())?;
+            if let (Some(larger), Some(out)) = (&larger, &mut out) {
+                out.push(larger.clone());
+            }
+            total = larger.or_else(|| sum.value(&[])).unwrap_or(total);
+        }
+        if at < count {
+            context.tick()?;
+            let mut arguments = Vec::with_capacity(given.len());
+            for argument in given {
+                arguments.push(argument.value(at).unwrap_or_else(|| total.clone()));
+            }
+            // Not to hold what the function may change where it lies.
+            drop(std::mem::replace(&mut total, Value::Null));
+            total = many.either(context, arguments)?;
+            at += 1;
+            if let Some(out) = &mut out {
+                out.push(total.clone());
+            }
+        }
+    }
+    Ok(total)
+}
+
 /// Items beyond which the clock costs nothing beside them.
 const LARGE: usize = 1000;
 
+/// Until the result repeats itself or is the start again.
 fn converge(context: &mut Context, f: &Value, start: Value, scan: bool) -> Result<Value, QError> {
     let mut out = vec![start.clone()];
     let mut last = start.clone();
     let mut many = Many::new(context, f, 1);
     loop {
         context.enter()?;
-        let next = many.either(context, [last.clone()])?;
+        let next = many.either(context, vec![last.clone()])?;
         // What grows takes longer and longer: the usual look at the clock, every so many steps, may never come.
         if next.count() > LARGE {
             context.check()?;
@@ -356,7 +417,7 @@ fn converge(context: &mut Context, f: &Value, start: Value, scan: bool) -> Resul
 
 /// `n f/x` and `test f/x`.
 fn repeat(context: &mut Context, f: &Value, times: &Value, start: Value, scan: bool) -> Result<Value, QError> {
-    let mut out = Vec::new();
+    let mut out = Results::new();
     let mut last = start;
     if scan {
         out.push(last.clone());
@@ -365,24 +426,26 @@ fn repeat(context: &mut Context, f: &Value, times: &Value, start: Value, scan: b
         Value::Func(_) | Value::Dict(_) | Value::Vector(_) => None,
         atom => Some(atom.as_long().ok_or(QError::named("type"))?),
     };
-    let mut done = 0;
     let mut many = Many::new(context, f, 1);
-    loop {
-        context.tick()?;
-        let more = match count {
-            Some(count) => done < count,
-            None => truth(&context.call1(times, last.clone())?)?,
-        };
-        if !more {
-            many.finish(context);
-            return Ok(if scan { Value::collapse(out) } else { last });
+    if let Some(count) = count {
+        let count = usize::try_from(count).unwrap_or(0);
+        last = rounds(context, &mut many, &[Given::Total], count, last, scan.then_some(&mut out))?;
+    } else {
+        let mut test = Many::new(context, times, 1);
+        loop {
+            context.tick()?;
+            if !truth(&test.either_beside(context, last.clone(), &mut many)?)? {
+                break;
+            }
+            last = many.either_beside(context, last, &mut test)?;
+            if scan {
+                out.push(last.clone());
+            }
         }
-        last = many.either(context, [last])?;
-        if scan {
-            out.push(last.clone());
-        }
-        done += 1;
+        test.finish(context);
     }
+    many.finish(context);
+    Ok(if scan { out.into_value() } else { last })
 }
 
 /// `x b\y`: `{z+x*y}` over `b` and `y`.

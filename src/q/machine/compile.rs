@@ -314,13 +314,19 @@ impl Compiler {
     }
 
     fn constant(&mut self, value: &Value, to: u8) -> Made {
+        let index = self.listed(value)?;
+        self.emit(Step::Constant { to, index });
+        Ok(())
+    }
+
+    /// Where a constant stands in the list of them.
+    fn listed(&mut self, value: &Value) -> Made<u16> {
         if Scalar::of(value).is_none() && !is_object(value) {
             return Err(Refused);
         }
         let index = u16::try_from(self.constants.len()).map_err(|_| Refused)?;
         self.constants.push(value.clone());
-        self.emit(Step::Constant { to, index });
-        Ok(())
+        Ok(index)
     }
 
     fn global(&mut self, name: Sym) -> Made<u16> {

@@ -1,7 +1,8 @@
 //! Puts a lambda's code together with that of the lambdas that it calls.
 
 use super::scalar::Scalar;
-use super::step::{Callee, Linked, Program, Step, Unit};
+use super::step::{Callee, Early, Guard, Linked, Program, Step, Unit};
+use crate::kernel::zip::Comparison;
 use crate::q::context::Context;
 use crate::table::function::Function;
 use crate::table::{Sym, Value};
@@ -53,8 +54,12 @@ pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<Program> {
         let mut names = Vec::new();
         for (place, step) in steps.iter_mut().enumerate() {
             match *step {
-                Step::Constant { to, index } => {
-                    *step = Step::Constant { to, index: u16::try_from(constants + usize::from(index)).ok()? };
+                Step::Constant { ref mut index, .. }
+                | Step::AddConstant { ref mut index, .. }
+                | Step::MultiplyConstant { ref mut index, .. }
+                | Step::SubtractConstant { ref mut index, .. }
+                | Step::SubtractFrom { ref mut index, .. } => {
+                    *index = u16::try_from(constants + usize::from(*index)).ok()?;
                 }
                 Step::Global { to, index } => {
                     let name = *unit.globals.get(usize::from(index))?;
@@ -96,7 +101,8 @@ pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<Program> {
         }
         program.busy |= steps.iter().any(|s| matches!(s, Step::Again { .. } | Step::Call { .. }));
         let (parameters, locals) = (unit.parameters, unit.locals);
-        program.units.push(Linked { unit, parameters, locals, steps, names });
+        let guard = guard(&steps, parameters, &program.constants);
+        program.units.push(Linked { unit, parameters, locals, steps, guard, names });
         next += 1;
         if next > UNITS_MOST {
             return None;
@@ -106,6 +112,36 @@ pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<Program> {
         join(&mut linked.steps);
     }
     Some(program)
+}
+
+/// The condition on a parameter with which a function begins, where it returns at once if that holds.
+fn guard(steps: &[Step], parameters: u8, constants: &[Scalar]) -> Option<Guard> {
+    let (first, rest) = steps.split_first()?;
+    let (parameter, comparison, bound, otherwise) = match *first {
+        Step::UnlessEqualLong { x, target, y } => (x, Comparison::Equal, y, target),
+        Step::UnlessUnequalLong { x, target, y } => (x, Comparison::Unequal, y, target),
+        Step::UnlessLessLong { x, target, y } => (x, Comparison::Less, y, target),
+        Step::UnlessMoreLong { x, target, y } => (x, Comparison::More, y, target),
+        Step::UnlessAtMostLong { x, target, y } => (x, Comparison::AtMost, y, target),
+        Step::UnlessAtLeastLong { x, target, y } => (x, Comparison::AtLeast, y, target),
+        _ => return None,
+    };
+    let result = match *rest {
+        [Step::Return { x }, ..] if x < parameters => Early::Parameter(x),
+        [Step::Constant { to, index }, Step::Return { x }, ..]
+            if to == x && !matches!(constants.get(usize::from(index)), None | Some(Scalar::Object(_))) =>
+        {
+            Early::Constant(index)
+        }
+        [Step::AddLong { to, x: summand, y }, Step::Return { x }, ..] if to == x && summand < parameters => {
+            Early::Sum(summand, i64::from(y))
+        }
+        [Step::SubtractLong { to, x: summand, y }, Step::Return { x }, ..] if to == x && summand < parameters => {
+            Early::Sum(summand, -i64::from(y))
+        }
+        _ => return None,
+    };
+    (parameter < parameters).then_some(Guard { parameter, comparison, bound: i64::from(bound), result, otherwise })
 }
 
 /// Makes one step of two that often follow one another. The second stays where it is: jumps may land there.

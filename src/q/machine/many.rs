@@ -1,5 +1,6 @@
 //! One function on many atoms: what the iterators call.
 
+use super::feed::{ARGUMENTS_MOST, Feed, Source};
 use super::operate::quick;
 use super::run::Outcome;
 use super::scalar::Scalar;
@@ -11,7 +12,34 @@ use crate::q::arith::Op;
 use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::prims;
+use crate::table::function::{Function, Lambda};
 use crate::table::{Items, Sym, Value, Vector};
+use std::ops::Range;
+
+/// An argument of a function that is applied many times.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::q) enum Given<'a> {
+    /// What the application before gave.
+    Total,
+    /// The next item of a list.
+    Item(&'a Value),
+    /// The item before that.
+    Before(&'a Value),
+    /// The same each time.
+    Fixed(&'a Value),
+}
+
+impl Given<'_> {
+    /// The argument of a round, if that is not the total.
+    pub fn value(&self, round: usize) -> Option<Value> {
+        match self {
+            Given::Total => None,
+            Given::Item(list) => Some(list.at(round)),
+            Given::Before(list) => Some(list.at(round.wrapping_sub(1))),
+            Given::Fixed(value) => Some((*value).clone()),
+        }
+    }
+}
 
 /// A function that is about to be applied many times.
 pub(in crate::q) struct Many<'f> {
@@ -20,6 +48,8 @@ pub(in crate::q) struct Many<'f> {
     /// Where it works item by item on two arguments.
     op: Option<Op>,
     runner: Option<Runner<'f>>,
+    /// The arguments that a projection of a lambda has; the others are given, in their order.
+    held: Vec<Option<Value>>,
     /// How often in turn the evaluator had to be asked.
     misses: u8,
 }
@@ -27,24 +57,42 @@ pub(in crate::q) struct Many<'f> {
 /// After so many the evaluator does it all: getting ready anew each time costs more than it saves.
 const MISSES_MOST: u8 = 4;
 
+/// The lambda that a function is, or that it is a projection of, and the arguments that it has already.
+fn target(f: &Value, arguments: usize) -> Option<(&Lambda, Vec<Option<Value>>)> {
+    if let Some(lambda) = lambda_of(f) {
+        return Some((lambda, vec![None; arguments]));
+    }
+    let Value::Func(function) = f else { return None };
+    let Function::Projection { function, arguments: held } = &**function else { return None };
+    let lambda = lambda_of(function)?;
+    let mut all = held.clone();
+    let holes = all.iter().filter(|a| a.is_none()).count();
+    all.extend((holes..arguments).map(|_| None));
+    (holes <= arguments).then_some((lambda, all))
+}
+
 impl<'f> Many<'f> {
     pub fn new(context: &mut Context, f: &'f Value, arguments: usize) -> Many<'f> {
         let direct = if arguments == 2 && context.allowance.limits().machine { as_primitive(f) } else { None };
         let op = direct.and_then(prims::atomic_op);
-        let mut many = Many { f, arguments, op, runner: None, misses: 0 };
+        let mut many = Many { f, arguments, op, runner: None, held: Vec::new(), misses: 0 };
         many.get_ready(context);
         many
     }
 
     fn get_ready(&mut self, context: &mut Context) {
         if self.op.is_none()
-            && let Some(lambda) = lambda_of(self.f)
+            && self.runner.is_none()
+            && self.misses < MISSES_MOST
+            && let Some((lambda, held)) = target(self.f, self.arguments)
+            && held.len() <= ARGUMENTS_MOST
         {
-            self.runner = Runner::new(context, lambda, self.arguments);
+            self.runner = Runner::new(context, lambda, held.len());
+            self.held = held;
         }
     }
 
-    /// Whether [`Many::quickly`] can answer anything.
+    /// Whether [`Many::along`] can do anything.
     pub fn is_quick(&self) -> bool {
         self.op.is_some() || self.runner.is_some()
     }
@@ -67,150 +115,192 @@ impl<'f> Many<'f> {
         Ok(items.len())
     }
 
-    /// Goes along a list's atoms from `from` on as far as it can without the evaluator: a fold with what was summed up so
-    /// far, else each by itself. Answers how far it went, and the last result if that is no atom any more.
+    /// Goes through rounds as far as it can without the evaluator. Answers at which round it stopped, and the last result if
+    /// that is no atom any more; `total` is the last atom then.
     ///
     /// # Errors
     /// Those of the function; at the limits.
     pub fn along(
         &mut self,
         context: &mut Context,
-        total: Option<&mut Scalar>,
-        list: &Value,
-        from: usize,
-        mut out: Option<&mut Results>,
+        given: &[Given],
+        rounds: Range<usize>,
+        total: &mut Scalar,
+        out: Option<&mut Results>,
     ) -> Result<(usize, Option<Value>), QError> {
-        let folds = total.is_some();
-        let mut arguments = [Scalar::Unset; 2];
-        if let ([first, _], Some(total)) = (&mut arguments, &total) {
-            first.take(total);
-        }
-        let mut at = from;
-        let mut larger = None;
-        while larger.is_none() {
-            let [first, second] = &mut arguments;
-            if !load(list, at, if folds { second } else { first }) {
-                break;
-            }
-            context.tick()?;
-            let quick_result;
-            let result = if let Some(op) = self.op {
-                let [x, y] = &arguments;
-                match quick(op, x, y) {
-                    Some(result) => {
-                        quick_result = result;
-                        &quick_result
-                    }
-                    None => break,
-                }
-            } else {
-                let Some(runner) = &mut self.runner else { break };
-                match runner.call_atoms(context, arguments.get(..1 + usize::from(folds)).unwrap_or_default()) {
-                    Outcome::Left => break,
-                    Outcome::Failed(error) => return Err(context.left(runner.lambda, Sym::NULL, *error)),
-                    Outcome::Done => match &runner.machine.result {
-                        Scalar::Object(place) => {
-                            larger = runner.machine.objects.get(*place as usize).cloned();
-                            at += 1;
-                            continue;
-                        }
-                        atom => atom,
-                    },
-                }
-            };
-            if let Some(out) = &mut out {
-                out.push_atom(result);
-            }
-            if let ([first, _], true) = (&mut arguments, folds) {
-                first.take(result);
-            }
-            at += 1;
-        }
-        if let ([first, _], Some(total)) = (&arguments, total) {
-            total.take(first);
-        }
+        let from = rounds.start;
+        let (at, larger) = match (self.op, &mut self.runner) {
+            (Some(op), _) => (rounds_of(context, op, given, rounds, total, out)?, None),
+            (None, Some(runner)) => runner.along(context, &self.held, given, rounds, total, out)?,
+            (None, None) => (from, None),
+        };
         if at > from {
             self.misses = 0;
         }
         Ok((at, larger))
     }
 
-    /// The result for atoms; `None` where [`Many::apply`] has to be asked.
-    fn quickly(&mut self, context: &mut Context, arguments: &[Scalar]) -> Option<Result<Value, QError>> {
+    /// Applied once by the machine, if that can do it.
+    fn quickly(&mut self, context: &mut Context, arguments: &[Value]) -> Option<Result<Value, QError>> {
         if let (Some(op), [x, y]) = (self.op, arguments) {
-            return quick(op, x, y).and_then(|result| result.value(&[])).map(Ok);
+            return quick(op, &Scalar::of(x)?, &Scalar::of(y)?).and_then(|result| result.value(&[])).map(Ok);
         }
         let runner = self.runner.as_mut()?;
-        match runner.call_atoms(context, arguments) {
-            Outcome::Left => None,
-            Outcome::Failed(error) => Some(Err(context.left(runner.lambda, Sym::NULL, *error))),
-            Outcome::Done => {
-                self.misses = 0;
-                runner.machine.result.value(&runner.machine.objects).map(Ok)
-            }
-        }
+        let result = if self.held.iter().all(Option::is_none) {
+            runner.call(context, arguments)?
+        } else {
+            let mut given = arguments.iter();
+            let all: Option<Vec<Value>> = self.held.iter().map(|h| h.as_ref().or_else(|| given.next()).cloned()).collect();
+            runner.call(context, &all?)?
+        };
+        Some(result.map_err(|error| context.left(runner.lambda, Sym::NULL, error)))
     }
 
-    fn on_values(&mut self, context: &mut Context, arguments: &[Value]) -> Option<Result<Value, QError>> {
-        let runner = self.runner.as_mut()?;
-        let result = runner.call(context, arguments)?;
-        Some(result.map_err(|error| context.left(runner.lambda, Sym::NULL, error)))
+    /// Ends what the machine has taken as given: something is about to be evaluated.
+    fn let_go(&mut self, context: &mut Context) {
+        if let Some(runner) = self.runner.take() {
+            runner.finish(context);
+        }
     }
 
     /// The result by the evaluator.
     pub fn apply(&mut self, context: &mut Context, arguments: Vec<Value>) -> Result<Value, QError> {
-        // What it does may change what the machine has taken as given.
-        let was_ready = self.runner.take().map(|runner| runner.finish(context)).is_some();
+        let was_ready = self.runner.is_some();
+        self.let_go(context);
         let result = context.apply(self.f, arguments);
         self.misses = self.misses.saturating_add(1);
-        if was_ready && self.misses < MISSES_MOST {
+        if was_ready {
             self.get_ready(context);
         }
         result
     }
 
-    /// As [`Many::quickly`] or else [`Many::apply`].
-    pub fn either<const N: usize>(&mut self, context: &mut Context, arguments: [Value; N]) -> Result<Value, QError> {
-        if self.is_quick() {
-            let registers = arguments.each_ref().map(|a| Scalar::of(a).unwrap_or(Scalar::Unset));
-            let result = if registers.iter().any(|r| matches!(r, Scalar::Unset)) {
-                self.on_values(context, &arguments)
-            } else {
-                self.quickly(context, &registers)
-            };
-            if let Some(result) = result {
-                return result;
-            }
+    /// By the machine or else by the evaluator.
+    pub fn either(&mut self, context: &mut Context, arguments: Vec<Value>) -> Result<Value, QError> {
+        match self.quickly(context, &arguments) {
+            Some(result) => result,
+            None => self.apply(context, arguments),
         }
-        self.apply(context, arguments.into())
     }
 
-    pub fn finish(self, context: &mut Context) {
-        if let Some(runner) = self.runner {
-            runner.finish(context);
+    /// As [`Many::either`], where `other` must not take anything as given over what the evaluator does.
+    pub fn either_beside(&mut self, context: &mut Context, argument: Value, other: &mut Many) -> Result<Value, QError> {
+        if let Some(result) = self.quickly(context, std::slice::from_ref(&argument)) {
+            return result;
         }
+        let was_ready = other.runner.is_some();
+        other.let_go(context);
+        let result = self.apply(context, vec![argument]);
+        if was_ready {
+            other.get_ready(context);
+        }
+        result
+    }
+
+    pub fn finish(mut self, context: &mut Context) {
+        self.let_go(context);
     }
 }
 
-/// Reads an item of a simple vector; false for what is no atom, and past the end.
-#[inline]
-fn load(list: &Value, index: usize, to: &mut Scalar) -> bool {
-    match list {
-        Value::Vector(Vector { items: Items::Long(v), .. }) => match v.get(index) {
-            Some(long) => *to = Scalar::Long(*long),
-            None => return false,
-        },
-        Value::Vector(Vector { items: Items::Float(v), .. }) => match v.get(index) {
-            Some(float) => *to = Scalar::Float(*float),
-            None => return false,
-        },
-        Value::Vector(v) if index < v.len() => match Scalar::of(&list.at(index)) {
-            Some(atom) => *to = atom,
-            None => return false,
-        },
-        _ => return false,
+/// Rounds of a function that works item by item; at which one it had to stop.
+fn rounds_of(
+    context: &mut Context,
+    op: Op,
+    given: &[Given],
+    rounds: Range<usize>,
+    total: &mut Scalar,
+    out: Option<&mut Results>,
+) -> Result<usize, QError> {
+    let from = rounds.start;
+    let [Some(x), Some(y)] = [given.first(), given.get(1)].map(|g| g.and_then(|g| source(g, &mut |v| Scalar::of(v)))) else {
+        return Ok(from);
+    };
+    let sources = [x, y];
+    let mut feed = Feed::new(&sources, rounds, *total, out);
+    let mut arguments = [Scalar::Unset; 2];
+    while feed.load(&mut arguments) {
+        context.tick()?;
+        let [x, y] = &arguments;
+        match quick(op, x, y) {
+            Some(result) => feed.take(&result),
+            None => break,
+        }
     }
-    true
+    total.take(&feed.total);
+    Ok(feed.at)
+}
+
+/// Where the machine takes an argument from; what stays the same is put into a register by `register`.
+fn source<'a>(given: &Given<'a>, register: &mut dyn FnMut(&Value) -> Option<Scalar>) -> Option<Source<'a>> {
+    Some(match given {
+        Given::Total => Source::Total,
+        Given::Item(list) => Source::Item(list),
+        Given::Before(list) => Source::Before(list),
+        Given::Fixed(value) => Source::Fixed(register(value)?),
+    })
+}
+
+impl Runner<'_> {
+    /// As [`Many::along`]; `held` are a projection's own arguments.
+    fn along(
+        &mut self,
+        context: &mut Context,
+        held: &[Option<Value>],
+        given: &[Given],
+        rounds: Range<usize>,
+        total: &mut Scalar,
+        out: Option<&mut Results>,
+    ) -> Result<(usize, Option<Value>), QError> {
+        let from = rounds.start;
+        self.machine.objects.truncate(self.held);
+        let mut sources = [Source::Total; ARGUMENTS_MOST];
+        let mut given = given.iter();
+        let mut only_atoms = true;
+        for (slot, held) in sources.iter_mut().zip(held) {
+            let argument = match held {
+                Some(value) => Given::Fixed(value),
+                None => match given.next() {
+                    Some(given) => *given,
+                    None => return Ok((from, None)),
+                },
+            };
+            let machine = &mut self.machine;
+            let Some(source) = source(&argument, &mut |value| super::register(machine, value)) else {
+                return Ok((from, None));
+            };
+            only_atoms &= !matches!(source, Source::Fixed(Scalar::Object(_)));
+            *slot = source;
+        }
+        if !only_atoms && !self.program.busy {
+            return Ok((from, None));
+        }
+        let sources = sources.get(..held.len()).unwrap_or_default();
+        let mut feed = Feed::new(sources, rounds, *total, out);
+        let mut arguments = [Scalar::Unset; ARGUMENTS_MOST];
+        if !feed.load(&mut arguments) {
+            return Ok((from, None));
+        }
+        let arguments = arguments.get(..held.len()).unwrap_or_default();
+        let outcome = self.machine.run(context, &self.program, arguments, Some(&mut feed));
+        total.take(&feed.total);
+        let at = feed.at;
+        self.runs = self.runs.saturating_add(u32::try_from(at - from).unwrap_or(u32::MAX));
+        match outcome {
+            Outcome::Left => {
+                self.runs = self.runs.saturating_add(1);
+                self.left += 1;
+                Ok((at, None))
+            }
+            Outcome::Failed(error) => Err(context.left(self.lambda, Sym::NULL, *error)),
+            Outcome::Done => match &self.machine.result {
+                Scalar::Object(place) => {
+                    let larger = self.machine.objects.get(*place as usize).cloned();
+                    Ok((at + usize::from(larger.is_some()), larger))
+                }
+                _ => Ok((at, None)),
+            },
+        }
+    }
 }
 
 /// An atom as the machine takes it.

@@ -7,6 +7,7 @@
 //! types), so both give the same.
 
 mod compile;
+mod feed;
 mod in_place;
 mod link;
 mod many;
@@ -21,10 +22,11 @@ use super::lambda;
 use crate::table::function::{Function, Lambda};
 use crate::table::{Sym, Value};
 pub(super) use in_place::{Change, push, put};
-pub(super) use many::{Many, Results, atom};
+pub(super) use many::{Given, Many, Results, atom};
 pub(super) use run::Machine;
 use run::Outcome;
-use scalar::{Scalar, is_object};
+pub(super) use scalar::Scalar;
+use scalar::is_object;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use step::{Program, Unit};
@@ -144,28 +146,15 @@ impl<'l> Runner<'l> {
             }
             *to = register(&mut self.machine, argument)?;
         }
-        match self.call_scalars(context, registers.get(..arguments.len())?) {
+        self.runs += 1;
+        match self.machine.run(context, &self.program, registers.get(..arguments.len())?, None) {
             Outcome::Done => self.machine.result.value(&self.machine.objects).map(Ok),
             Outcome::Failed(error) => Some(Err(*error)),
-            Outcome::Left => None,
+            Outcome::Left => {
+                self.left += 1;
+                None
+            }
         }
-    }
-
-    /// One run on atoms.
-    #[inline]
-    fn call_atoms(&mut self, context: &mut Context, arguments: &[Scalar]) -> Outcome {
-        self.machine.objects.truncate(self.held);
-        self.call_scalars(context, arguments)
-    }
-
-    #[inline]
-    fn call_scalars(&mut self, context: &mut Context, arguments: &[Scalar]) -> Outcome {
-        self.runs += 1;
-        let outcome = self.machine.run(context, &self.program, arguments);
-        if let Outcome::Left = outcome {
-            self.left += 1;
-        }
-        outcome
     }
 
     /// Gives the registers back.

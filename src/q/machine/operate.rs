@@ -84,6 +84,24 @@ fn floats(op: Op, x: f64, y: f64) -> Option<Scalar> {
     })
 }
 
+/// `x div y` of a constant: by a shift where that is a power of two.
+#[inline]
+pub(super) fn div_by(x: i64, y: i32) -> i64 {
+    match u32::try_from(y) {
+        Ok(y) if y.is_power_of_two() && !x.is_null() => x >> y.trailing_zeros(),
+        _ => arith::long_div(x, i64::from(y)),
+    }
+}
+
+/// `x mod y` of a constant: by a mask where that is a power of two.
+#[inline]
+pub(super) fn mod_by(x: i64, y: i32) -> i64 {
+    match u32::try_from(y) {
+        Ok(y) if y.is_power_of_two() && !x.is_null() => x & i64::from(y - 1),
+        _ => arith::long_mod(x, i64::from(y)),
+    }
+}
+
 /// A comparison as a condition.
 #[inline]
 pub(super) fn compare(context: &mut Context, objects: &[Value], c: Comparison, x: &Scalar, y: &Scalar) -> Option<bool> {

@@ -1,12 +1,14 @@
 //! Runs steps.
 
+use super::feed::Feed;
 use super::operate::{amend, append, compare, item, other, quick, quick_item, quick_unary, through, truth, unary};
+use super::operate::{div_by, mod_by};
 use super::scalar::{Scalar, is_object};
-use super::step::{Program, Step, WINDOW};
+use super::step::{Early, Program, Step, WINDOW};
 use crate::kernel::num::Num;
 use crate::kernel::zip::{Arithmetic, Comparison};
 use crate::q::QError;
-use crate::q::arith::{Op, holds};
+use crate::q::arith::{Op, holds, long_div, long_mod};
 use crate::q::context::Context;
 use crate::sys::stack;
 use crate::table::Value;
@@ -113,6 +115,26 @@ fn share(owners: &mut [u32], value: Scalar) {
     }
 }
 
+/// What a function gives that ends at once; its arguments stand in the registers from `base` on.
+#[inline]
+fn early(result: Early, r: &[Scalar; WINDOW], base: usize, constants: &[Scalar]) -> Option<Scalar> {
+    let given = |parameter: u8| r.get(base + usize::from(parameter));
+    match result {
+        Early::Constant(index) => constants.get(usize::from(index)).copied(),
+        Early::Parameter(parameter) => match given(parameter)? {
+            Scalar::Long(long) => Some(Scalar::Long(*long)),
+            Scalar::Float(float) => Some(Scalar::Float(*float)),
+            // Whose a list is then is the frames' to say.
+            Scalar::Unset | Scalar::Object(_) => None,
+            other => Some(*other),
+        },
+        Early::Sum(parameter, number) => match given(parameter)? {
+            Scalar::Long(long) => Some(Scalar::Long(long.plus(number))),
+            _ => None,
+        },
+    }
+}
+
 impl Default for Machine {
     fn default() -> Machine {
         Machine {
@@ -127,15 +149,21 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Runs a program from its first unit's first step.
-    pub(super) fn run(&mut self, context: &mut Context, program: &Program, arguments: &[Scalar]) -> Outcome {
+    /// Runs a program from its first unit's first step, once or, with a feed, for one item after the other.
+    pub(super) fn run(
+        &mut self,
+        context: &mut Context,
+        program: &Program,
+        arguments: &[Scalar],
+        feed: Option<&mut Feed>,
+    ) -> Outcome {
         self.frames.clear();
         self.owners.clear();
         self.owners.resize(self.objects.len(), 0);
         for (register, argument) in self.stack.iter_mut().zip(arguments) {
             register.take(argument);
         }
-        match self.steps(context, program) {
+        match self.steps(context, program, feed) {
             Ok(true) => Outcome::Done,
             Ok(false) => Outcome::Left,
             Err(failed) => {
@@ -146,7 +174,13 @@ impl Machine {
     }
 
     /// Whether there is a result, else the evaluator has to start over; an error with its unit and the step after it.
-    fn steps(&mut self, context: &mut Context, program: &Program) -> Result<bool, Box<(QError, u16, usize)>> {
+    fn steps(
+        &mut self,
+        context: &mut Context,
+        program: &Program,
+        mut feed: Option<&mut Feed>,
+    ) -> Result<bool, Box<(QError, u16, usize)>> {
+        let held = self.objects.len();
         let deepest = stack::limit_bytes() / CALL_BYTES;
         let mut fuel = STRIDE;
         let mut unit = 0u16;
@@ -218,6 +252,14 @@ impl Machine {
                     }
                 };
             }
+            macro_rules! constant {
+                ($index:expr) => {
+                    match program.constants.get(usize::from($index)) {
+                        Some(constant) => constant,
+                        None => return Ok(false),
+                    }
+                };
+            }
             macro_rules! unless {
                 ($x:expr, $y:expr, $c:expr, $target:expr) => {
                     match (&$x, &$y) {
@@ -245,6 +287,21 @@ impl Machine {
             }
             macro_rules! call {
                 ($to:expr, $shift:expr, $callee:expr, $back:expr) => {{
+                    let mut entry = 0;
+                    // A function that ends at once needs no frame.
+                    if let Some(Some(guard)) = program.units.get(usize::from($callee)).map(|unit| &unit.guard)
+                        && let Some(Scalar::Long(x)) = r.get(usize::from($shift) + usize::from(guard.parameter))
+                    {
+                        if holds(guard.comparison, x.cmp(&guard.bound)) {
+                            if let Some(result) = early(guard.result, r, usize::from($shift), &program.constants) {
+                                r!($to).take(&result);
+                                pc = $back;
+                                continue;
+                            }
+                        } else {
+                            entry = usize::from(guard.otherwise);
+                        }
+                    }
                     tick!();
                     if self.frames.len() >= deepest {
                         return Err(Box::new((QError::named("stack"), unit, $back)));
@@ -252,7 +309,7 @@ impl Machine {
                     self.frames.push(Frame { unit, pc: $back as u32, to: $to, shift: $shift });
                     unit = $callee;
                     base += usize::from($shift);
-                    pc = 0;
+                    pc = entry;
                     called = true;
                     continue 'frame;
                 }};
@@ -265,6 +322,16 @@ impl Machine {
                             Scalar::Unset => Ok(false),
                             result => {
                                 self.result.take(result);
+                                if let Some(feed) = &mut feed
+                                    && feed.goes_on(&self.result, r)
+                                {
+                                    self.objects.truncate(held);
+                                    self.owners.truncate(held);
+                                    tick!();
+                                    pc = 0;
+                                    called = true;
+                                    continue 'frame;
+                                }
                                 Ok(true)
                             }
                         };
@@ -322,6 +389,38 @@ impl Machine {
                     Step::MultiplyLong { to, x, y } => match &r!(x) {
                         Scalar::Long(x) => r!(to) = Scalar::Long(x.times(i64::from(y))),
                         x => binary!(to, MULTIPLY, x, &Scalar::Long(i64::from(y))),
+                    },
+                    Step::AddConstant { to, x, index } => {
+                        arithmetic!(to, r!(x), *constant!(index), ADD, plus, +);
+                    }
+                    Step::MultiplyConstant { to, x, index } => {
+                        arithmetic!(to, r!(x), *constant!(index), MULTIPLY, times, *);
+                    }
+                    Step::SubtractConstant { to, x, index } => {
+                        arithmetic!(to, r!(x), *constant!(index), SUBTRACT, minus, -);
+                    }
+                    Step::SubtractFrom { to, x, index } => {
+                        arithmetic!(to, *constant!(index), r!(x), SUBTRACT, minus, -);
+                    }
+                    Step::DivLong { to, x, y } => match &r!(x) {
+                        Scalar::Long(x) => r!(to) = Scalar::Long(div_by(*x, y)),
+                        x => binary!(to, Op::Div, x, &Scalar::Long(i64::from(y))),
+                    },
+                    Step::ModLong { to, x, y } => match &r!(x) {
+                        Scalar::Long(x) => r!(to) = Scalar::Long(mod_by(*x, y)),
+                        x => binary!(to, Op::Mod, x, &Scalar::Long(i64::from(y))),
+                    },
+                    Step::Div { to, x, y } => match (&r!(x), &r!(y)) {
+                        (Scalar::Long(x), Scalar::Long(y)) => r!(to) = Scalar::Long(long_div(*x, *y)),
+                        (x, y) => binary!(to, Op::Div, x, y),
+                    },
+                    Step::Mod { to, x, y } => match (&r!(x), &r!(y)) {
+                        (Scalar::Long(x), Scalar::Long(y)) => r!(to) = Scalar::Long(long_mod(*x, *y)),
+                        (x, y) => binary!(to, Op::Mod, x, y),
+                    },
+                    Step::Divide { to, x, y } => match (&r!(x), &r!(y)) {
+                        (Scalar::Float(x), Scalar::Float(y)) => r!(to) = Scalar::Float(x / y),
+                        (x, y) => binary!(to, Op::Divide, x, y),
                     },
                     Step::Binary { to, x, y, op } => binary!(to, op, &r!(x), &r!(y)),
                     Step::BinaryLong { to, x, y, op } => binary!(to, op, &r!(x), &Scalar::Long(i64::from(y))),

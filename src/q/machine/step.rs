@@ -1,6 +1,7 @@
 //! The code of the machine.
 
 use super::scalar::Scalar;
+use crate::kernel::zip::Comparison;
 use crate::q::arith::Op;
 use crate::table::{Sym, Value};
 use std::sync::Arc;
@@ -61,6 +62,53 @@ pub(super) enum Step {
         y: i32,
     },
     SubtractLong {
+        to: u8,
+        x: u8,
+        y: i32,
+    },
+    /// A register and a float constant.
+    AddConstant {
+        to: u8,
+        x: u8,
+        index: u16,
+    },
+    MultiplyConstant {
+        to: u8,
+        x: u8,
+        index: u16,
+    },
+    SubtractConstant {
+        to: u8,
+        x: u8,
+        index: u16,
+    },
+    /// A constant less a register.
+    SubtractFrom {
+        to: u8,
+        x: u8,
+        index: u16,
+    },
+    Div {
+        to: u8,
+        x: u8,
+        y: u8,
+    },
+    Mod {
+        to: u8,
+        x: u8,
+        y: u8,
+    },
+    Divide {
+        to: u8,
+        x: u8,
+        y: u8,
+    },
+    DivLong {
+        to: u8,
+        x: u8,
+        y: i32,
+    },
+    ModLong {
         to: u8,
         x: u8,
         y: i32,
@@ -267,6 +315,26 @@ pub(super) struct Unit {
     pub start: u32,
 }
 
+/// What a function does first where that is to end at once: a condition on a parameter, and the result where it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guard {
+    pub parameter: u8,
+    pub comparison: Comparison,
+    pub bound: i64,
+    pub result: Early,
+    /// Where the function goes on if the condition does not hold.
+    pub otherwise: u16,
+}
+
+/// The result of a function that ends at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Early {
+    Parameter(u8),
+    Constant(u16),
+    /// A parameter and a number added.
+    Sum(u8, i64),
+}
+
 /// A unit in its program: indices count in the program's lists.
 #[derive(Debug)]
 pub(super) struct Linked {
@@ -275,6 +343,7 @@ pub(super) struct Linked {
     pub parameters: u8,
     pub locals: u8,
     pub steps: Vec<Step>,
+    pub guard: Option<Guard>,
     /// For traces: by which name each step calls.
     pub names: Vec<(u32, Sym)>,
 }

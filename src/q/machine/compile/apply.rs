@@ -87,6 +87,13 @@ impl Compiler {
     fn infix(&mut self, index: u16, x: &Node, y: &Node, to: u8, at: u32) -> Made {
         let op = prims::atomic_op(index);
         let left = small::<i32>(x).filter(|_| small::<i32>(y).is_none());
+        if let Some(Op::Arithmetic(arithmetic)) = op
+            && let Some(step) = self.with_constant(arithmetic, x, y, to)?
+        {
+            self.here = at;
+            self.emit(step);
+            return Ok(());
+        }
         let step = match (op, left, small::<i32>(y)) {
             (Some(Op::Arithmetic(Arithmetic::Add)), Some(k), _) => Step::AddLong { to, x: self.operand(y)?, y: k },
             (Some(Op::Arithmetic(Arithmetic::Multiply)), Some(k), _) => {
@@ -121,12 +128,40 @@ impl Compiler {
         Ok(())
     }
 
+    /// A step on a register and a constant, where that has one of its own: floats, and longs that are subtracted from.
+    fn with_constant(&mut self, op: Arithmetic, x: &Node, y: &Node, to: u8) -> Made<Option<Step>> {
+        let float = |node: &Node| matches!(node.kind, Kind::Const(Value::Float(_)));
+        let (constant, other) = match (&x.kind, &y.kind) {
+            (_, Kind::Const(value)) if float(y) && !float(x) => (value, x),
+            (Kind::Const(value), _) if float(x) && !float(y) => (value, y),
+            (Kind::Const(value @ Value::Long(_)), kind)
+                if op == Arithmetic::Subtract && !matches!(kind, Kind::Const(_)) =>
+            {
+                (value, y)
+            }
+            _ => return Ok(None),
+        };
+        if !matches!(op, Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Multiply) {
+            return Ok(None);
+        }
+        let index = self.listed(constant)?;
+        let register = self.operand(other)?;
+        Ok(Some(match op {
+            Arithmetic::Add => Step::AddConstant { to, x: register, index },
+            Arithmetic::Multiply => Step::MultiplyConstant { to, x: register, index },
+            _ if std::ptr::eq(other, y) => Step::SubtractFrom { to, x: register, index },
+            _ => Step::SubtractConstant { to, x: register, index },
+        }))
+    }
+
     /// A step with a constant on its right.
     fn with_long(&self, op: Op, to: u8, x: u8, y: i32) -> Option<Step> {
         Some(match op {
             Op::Arithmetic(Arithmetic::Add) => Step::AddLong { to, x, y },
             Op::Arithmetic(Arithmetic::Subtract) => Step::SubtractLong { to, x, y },
             Op::Arithmetic(Arithmetic::Multiply) => Step::MultiplyLong { to, x, y },
+            Op::Div => Step::DivLong { to, x, y },
+            Op::Mod => Step::ModLong { to, x, y },
             op => Step::BinaryLong { to, x, y: i16::try_from(y).ok()?, op },
         })
     }
@@ -245,6 +280,9 @@ fn plain(op: Op, to: u8, x: u8, y: u8) -> Step {
         Op::Arithmetic(Arithmetic::Add) => Step::Add { to, x, y },
         Op::Arithmetic(Arithmetic::Subtract) => Step::Subtract { to, x, y },
         Op::Arithmetic(Arithmetic::Multiply) => Step::Multiply { to, x, y },
+        Op::Div => Step::Div { to, x, y },
+        Op::Mod => Step::Mod { to, x, y },
+        Op::Divide => Step::Divide { to, x, y },
         op => Step::Binary { to, x, y, op },
     }
 }
