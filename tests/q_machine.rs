@@ -131,6 +131,16 @@ impl Maker {
         format!("{{[x;y]l:til 5;m:x;s:0;i:0;while[i<{rounds};{};i+:1];{result}}}", changes.join(";"))
     }
 
+    /// Two functions that call one another, and a condition that ends both at once.
+    fn mutual(&mut self) -> (String, String) {
+        let test = self.pick(&["x<1", "x=0", "x<=0", "1>x", "not x>0", "x<>x|1"]);
+        let end = self.pick(&["x", "y", "0b", "7", "y+1", "y-3", "`end", "1.5", "()", "x+y"]);
+        let (other, verb) = (self.pick(&["y", "y+1", "x", "x mod 3", "y-0.5", "2-y"]), self.pick(&VERBS[..11]));
+        let first = format!("{{[x;y]$[{test};{end};g[x-1;{other}]]}}");
+        let second = format!("g:{{[x;y]c:x div 2;$[y=9;c;(f[x-1;y]) {verb} x-c]}}");
+        (first, format!("{second};f[{};{}]", self.0.u8(0..7), self.atom()))
+    }
+
     /// A recursion that ends.
     fn recursion(&mut self) -> String {
         let (end, step) = (self.expression(1), self.expression(1));
@@ -236,13 +246,43 @@ fn recursions_agree() {
 }
 
 #[test]
+fn functions_that_call_one_another_agree() {
+    compare(1500, Maker::mutual);
+}
+
+#[test]
+fn well_known_recursions_give_what_they_should() {
+    for machine in [true, false] {
+        for (f, text, wanted) in [
+            ("{$[x<2;x;.z.s[x-1]+.z.s[x-2]]}", "f each til 11", &b"0 1 1 2 3 5 8 13 21 34 55\n"[..]),
+            ("{$[y=0;x;f[y;x mod y]]}", "(f[1071;462];f[462;1071];f[7;0])", b"21 21 7\n"),
+            ("{$[x=0;y+1;y=0;f[x-1;1];f[x-1;f[x;y-1]]]}", "f[2;3]", b"9\n"),
+            ("{$[x=0;1b;{$[x=0;0b;f x-1]}x-1]}", "f each til 5", b"10101b\n"),
+            ("{[k;n]a:n-1;b:k*2;$[n<1;b;a+f[k;n-1]]}", "f[3] each 0 1 5", b"6 6 16\n"),
+            ("{$[x<2;1;x*f x-1]}", "f each 1 5 20", b"1 120 2432902008176640000\n"),
+        ] {
+            assert_eq!(run(f, text, machine), Ok(wanted.to_vec()), "{f}");
+        }
+    }
+}
+
+#[test]
 fn iterators_over_lambdas_agree() {
     compare(1500, |m| {
         let f = m.lambda();
         let lists =
             ["1 2 3 4", "1.5 0n -3", "1 0N 3", "0101b", "1 2 3i", "()", "0#0", "enlist 5", "(1;2.5;3)", "`a`b!1 2"];
         let (list, atom) = (m.pick(&lists), m.atom());
-        let text = match m.0.u8(0..9) {
+        let text = match m.0.u8(0..18) {
+            9 => format!("f'[{list};{list}]"),
+            10 => format!("f'[{atom};{list}]"),
+            11 => format!("{{f[x;y]-z}}\\[{atom};{list};{list}]"),
+            12 => format!("{{f[y;z]-x}}/[{atom};1 2 3 4;{atom}]"),
+            13 => format!("3 f[;2]\\{atom}"),
+            14 => format!("{{x<50}}{{x+1|abs f[1;x]}}\\{}", m.0.u8(0..60)),
+            15 => format!("5 f[1]/{list}"),
+            16 => format!("{list} f[2;]\\: {atom}"),
+            17 => format!("(7 f':){list}"),
             0 => format!("f/[{list}]"),
             1 => format!("f/[{atom};{list}]"),
             2 => format!("f\\[{list}]"),

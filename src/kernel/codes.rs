@@ -16,6 +16,16 @@ pub fn by_place(codes: &mut [u32], digits: u32, keys: impl Iterator<Item = u32>,
     }
 }
 
+/// Appends the keys themselves. `false` where one is `digits` or more.
+pub fn by_number(codes: &mut [u32], digits: u32, keys: impl Iterator<Item = u32>) -> bool {
+    let mut inside = true;
+    for (code, key) in codes.iter_mut().zip(keys) {
+        inside &= key < digits;
+        append(code, digits, key);
+    }
+    inside
+}
+
 /// Appends for each key how far it lies above `base`. `false` where one lies below it, or `digits` or more above it.
 pub fn by_offset<T: Int>(codes: &mut [u32], digits: u32, keys: &[T], base: i64) -> bool {
     let mut inside = true;
@@ -49,6 +59,16 @@ pub fn by_bar(codes: &mut [u32], digits: u32, items: &[i64], width: i64, first: 
         append(code, digits, digit);
     }
     true
+}
+
+/// The number of the bar that all items share, counted as [`by_bar`] does, if they share one of the `digits`.
+pub fn one_bar(digits: u32, items: &[i64], width: i64, first: i64) -> Option<u32> {
+    let (head, last) = (*items.first()?, *items.last()?);
+    let bar = (width > 0).then(|| head.div_euclid(width))?;
+    let low = bar.checked_mul(width)?;
+    let is_inside = |item: i64| (item.wrapping_sub(low) as u64) < width as u64;
+    let number = u32::try_from(bar.checked_sub(first)?).ok().filter(|number| *number < digits)?;
+    (is_inside(last) && items.iter().fold(true, |all, item| all & is_inside(*item))).then_some(number)
 }
 
 /// Least and greatest of the items, if there are any.

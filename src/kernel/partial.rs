@@ -134,16 +134,36 @@ impl<T: Num> Extremes<T> {
     }
 }
 
+/// The best of `best` and the items: in lanes, so that none waits for the one before it.
+#[inline(always)]
+fn extreme<T: Num>(best: T, items: &[T], better: impl Fn(T, T) -> T) -> T {
+    let (chunks, rest) = items.as_chunks::<8>();
+    let mut lanes = [best; 8];
+    for chunk in chunks {
+        for (lane, item) in lanes.iter_mut().zip(chunk) {
+            *lane = better(*lane, *item);
+        }
+    }
+    lanes.iter().chain(rest).fold(best, |best, item| better(best, *item))
+}
+
 impl<T: Num> Partial for Extremes<T> {
     type Input<'a> = &'a [T];
     type Output = Vec<T>;
 
     fn update(&mut self, input: &[T], to: To<'_>) {
-        let items = input.iter().copied();
-        if self.greatest {
-            fold(&mut self.best, items, to, Self::greater);
-        } else {
-            fold(&mut self.best, items, to, Self::lesser);
+        match (to, self.greatest) {
+            (To::One(group), greatest) => {
+                if let Some(best) = self.best.get_mut(group) {
+                    *best = if greatest {
+                        extreme(*best, input, Self::greater)
+                    } else {
+                        extreme(*best, input, Self::lesser)
+                    };
+                }
+            }
+            (_, true) => fold(&mut self.best, input.iter().copied(), to, Self::greater),
+            (_, false) => fold(&mut self.best, input.iter().copied(), to, Self::lesser),
         }
     }
     fn merge(&mut self, later: Extremes<T>) {

@@ -66,11 +66,28 @@ pub(super) fn of(primitive: &Value) -> Option<Aggregate> {
     })
 }
 
+/// Says which groups rows belong to, block by block, on any thread.
+pub(super) trait Coder: Sync {
+    /// The groups of a block of rows; `scratch` is for what it needs to say so.
+    ///
+    /// # Errors
+    /// Those of the expressions that rows are grouped by.
+    fn groups<'s>(&self, rows: Range<usize>, scratch: &'s mut Vec<u32>) -> Result<To<'s>, QError>;
+}
+
+/// Where the groups of rows are found.
+#[derive(Clone, Copy)]
+pub(super) enum Ids<'a> {
+    /// All rows are one group.
+    One,
+    Given(&'a [u32]),
+    Coded(&'a dyn Coder),
+}
+
 /// Which row belongs to which group.
 #[derive(Clone, Copy)]
 pub(super) struct Grouping<'a> {
-    /// `None`: all rows are one group.
-    pub ids: Option<&'a [u32]>,
+    pub ids: Ids<'a>,
     pub groups: usize,
 }
 
@@ -252,7 +269,7 @@ impl State {
 }
 
 /// Groups of a block of rows: by time, neighbours are together more often than not.
-fn to(ids: &[u32]) -> To<'_> {
+pub(super) fn to(ids: &[u32]) -> To<'_> {
     match ids.split_first() {
         Some((first, rest)) if rest.last() == Some(first) && rest.iter().all(|id| id == first) => {
             To::One(*first as usize)
@@ -294,6 +311,7 @@ pub(super) fn over(
     }
     let section = |range: Range<usize>| -> Result<Vec<State>, QError> {
         let mut states = states()?.unwrap_or_default();
+        let mut scratch = Vec::new();
         for start in range.clone().step_by(BLOCK_ROWS) {
             let block = start..(start + BLOCK_ROWS).min(range.end);
             let mut values = Vec::with_capacity(expressions.len());
@@ -301,8 +319,9 @@ pub(super) fn over(
                 values.push(if *read { expression.block(block.clone())? } else { sample.clone() });
             }
             let to = match by.ids {
-                Some(ids) => to(ids.get(block.clone()).ok_or(QError::named("length"))?),
-                None => To::One(0),
+                Ids::One => To::One(0),
+                Ids::Given(ids) => to(ids.get(block.clone()).ok_or(QError::named("length"))?),
+                Ids::Coded(coder) => coder.groups(block.clone(), &mut scratch)?,
             };
             for (state, request) in states.iter_mut().zip(requests) {
                 let mut arguments = [None, None];
@@ -337,6 +356,6 @@ pub(super) fn whole(allowance: &Allowance, aggregate: Aggregate, arguments: &[It
     let rows = arguments.last().map_or(0, Items::len);
     let expressions: Vec<RowWise> = arguments.iter().cloned().map(RowWise::of).collect();
     let request = Request { aggregate, arguments: (0..arguments.len()).collect() };
-    let one = over(allowance, &expressions, &[request], rows, Grouping { ids: None, groups: 1 })?;
+    let one = over(allowance, &expressions, &[request], rows, Grouping { ids: Ids::One, groups: 1 })?;
     Ok(one.and_then(|mut items| items.pop()).map(|items| items.get(0)))
 }

@@ -160,7 +160,8 @@ fn go_on(
 fn each_of(context: &mut Context, f: &Value, left: bool, x: &Value, y: &Value) -> Result<Value, QError> {
     let over = if left { x } else { y };
     if let Value::Dict(d) = over {
-        let values = if left { each_of(context, f, left, &d.values, y)? } else { each_of(context, f, left, x, &d.values)? };
+        let values =
+            if left { each_of(context, f, left, &d.values, y)? } else { each_of(context, f, left, x, &d.values)? };
         return Ok(Value::dict(d.keys.clone(), values));
     }
     if over.is_scalar() || over.count() == 0 {
@@ -319,7 +320,8 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
             let item = y.at(from);
             // Atoms have been tried.
             let atoms = total.is_scalar() && item.is_scalar();
-            total = if atoms { many.apply(context, vec![total, item])? } else { many.either(context, vec![total, item])? };
+            total =
+                if atoms { many.apply(context, vec![total, item])? } else { many.either(context, vec![total, item])? };
             from += 1;
             if scan {
                 out.push(total.clone());

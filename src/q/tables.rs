@@ -1,6 +1,6 @@
 //! Dictionaries and tables: making, keying, renaming, `meta`, `insert`, `upsert`, attributes.
 
-use super::aggregate::{self, Grouping, Request};
+use super::aggregate::{self, Grouping, Ids, Request};
 use super::cast;
 use super::context::Context;
 use super::error::QError;
@@ -395,7 +395,7 @@ pub(super) fn fby(context: &mut Context, x: Value, y: Value) -> Result {
         && !matches!(v.items, Items::List(_))
     {
         let request = Request { aggregate, arguments: vec![0] };
-        let by = Grouping { ids: Some(&groups.ids), groups: groups.firsts.len() };
+        let by = Grouping { ids: Ids::Given(&groups.ids), groups: groups.firsts.len() };
         let column = RowWise::of(v.items.clone());
         if let Some([result]) = aggregate::over(&context.allowance, &[column], &[request], y.count(), by)?.as_deref() {
             return Ok(super::gather::items(&context.allowance, result, &groups.ids)?.into());

@@ -150,7 +150,8 @@ impl<'f> Many<'f> {
             runner.call(context, arguments)?
         } else {
             let mut given = arguments.iter();
-            let all: Option<Vec<Value>> = self.held.iter().map(|h| h.as_ref().or_else(|| given.next()).cloned()).collect();
+            let all: Option<Vec<Value>> =
+                self.held.iter().map(|h| h.as_ref().or_else(|| given.next()).cloned()).collect();
             runner.call(context, &all?)?
         };
         Some(result.map_err(|error| context.left(runner.lambda, Sym::NULL, error)))
@@ -212,7 +213,8 @@ fn rounds_of(
     out: Option<&mut Results>,
 ) -> Result<usize, QError> {
     let from = rounds.start;
-    let [Some(x), Some(y)] = [given.first(), given.get(1)].map(|g| g.and_then(|g| source(g, &mut |v| Scalar::of(v)))) else {
+    let [Some(x), Some(y)] = [given.first(), given.get(1)].map(|g| g.and_then(|g| source(g, &mut |v| Scalar::of(v))))
+    else {
         return Ok(from);
     };
     let sources = [x, y];

@@ -1,9 +1,9 @@
 //! Columns of a query with `by`: aggregates as partials in one pass, everything else group by group.
 
 use super::compile::{atom, row_wise};
-use super::keys::Grouped;
+use super::groups::Grouped;
 use super::{Selected, Walk, within};
-use crate::q::aggregate::{self, Aggregate, Grouping, Request};
+use crate::q::aggregate::{self, Aggregate, Request};
 use crate::q::ast::{Kind, Node};
 use crate::q::context::Context;
 use crate::q::error::QError;
@@ -118,7 +118,7 @@ pub(super) fn aggregated(
     context: &mut Context,
     nodes: &[&Node],
     selected: &Selected,
-    grouped: &Grouped,
+    grouped: &mut Grouped,
     frame: &mut Frame,
 ) -> Walk<Vec<Option<Value>>> {
     let mut plan = Plan::default();
@@ -134,9 +134,7 @@ pub(super) fn aggregated(
     if plan.requests.is_empty() {
         return Ok(nodes.iter().map(|_| None).collect());
     }
-    context.reserve_items(grouped.count.saturating_mul(plan.requests.len()), 32)?;
-    let by = Grouping { ids: Some(&grouped.ids), groups: grouped.count };
-    let results = aggregate::over(&context.allowance, &plan.expressions, &plan.requests, selected.count(), by)?;
+    let results = grouped.aggregate(&context.allowance, &plan.expressions, &plan.requests, selected.count())?;
     let Some(results) = results else {
         // One of them has no kernel: each for itself.
         let [_, _, ..] = nodes else { return Ok(vec![None]) };
@@ -169,8 +167,8 @@ pub(super) fn values(
         out.push(match value {
             Some(value) => value,
             None => {
-                let mut results = Vec::with_capacity(grouped.count);
-                for rows in grouped.members(selected).to_vec() {
+                let mut results = Vec::new();
+                for rows in grouped.members(&context.allowance, selected)?.to_vec() {
                     context.tick()?;
                     results.push(within(context, &selected.table, Some(&rows), |c| c.eval(node, frame))?);
                 }

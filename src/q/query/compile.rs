@@ -41,7 +41,12 @@ pub(super) fn atom(context: &mut Context, node: &Node, selected: &Selected, fram
 }
 
 /// The expression by blocks, of columns that hold no lists; `Ok(None)` where it has to be evaluated as a whole.
-fn blocks(context: &mut Context, node: &Node, selected: &Selected, frame: &mut Frame) -> Walk<Option<RowWise>> {
+pub(super) fn blocks(
+    context: &mut Context,
+    node: &Node,
+    selected: &Selected,
+    frame: &mut Frame,
+) -> Walk<Option<RowWise>> {
     if let Some(atom) = atom(context, node, selected, frame)? {
         return Ok(match atom.plain() {
             Value::Func(_) | Value::Null => None,

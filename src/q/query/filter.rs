@@ -1,14 +1,23 @@
 //! Where-clauses to selections: by an index where there is one, else by evaluating them over the rows that are left.
 
+use super::compile::blocks;
 use super::{Selected, Walk, within};
+use crate::kernel::partial::section_rows;
 use crate::q::ast::{Kind, Node};
 use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::eval::{Frame, truth};
-use crate::q::{arith, prims};
+use crate::q::{arith, prims, sections};
 use crate::table::symbol::text;
 use crate::table::{Attr, Items, Sym, Table, Value, Vector};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// A clause over fewer rows is evaluated as a whole: no helper is worth its while.
+const MANY_ROWS: usize = 1 << 17;
+
+/// Rows whose clause is evaluated at once.
+const BLOCK_ROWS: usize = 1 << 13;
 
 pub(in crate::q) fn filter(
     context: &mut Context,
@@ -26,10 +35,53 @@ pub(in crate::q) fn filter(
             continue;
         }
         let count = rows.as_ref().map_or(table.count(), |r| r.len());
+        if count >= MANY_ROWS {
+            let so_far = Selected { table: Arc::clone(&table), rows: rows.clone() };
+            if let Some(found) = by_blocks(context, clause, &so_far, frame)? {
+                rows = Some(Arc::new(found));
+                continue;
+            }
+        }
         let holds = within(context, &table, rows.as_ref(), |c| c.eval(clause, frame))?;
         rows = Some(Arc::new(keep(&holds, rows.as_deref(), count)?));
     }
     Ok(Selected { table, rows })
+}
+
+/// The rows where a clause holds that says so for each row by itself, by blocks on all threads.
+fn by_blocks(context: &mut Context, clause: &Node, so_far: &Selected, frame: &mut Frame) -> Walk<Option<Vec<u32>>> {
+    let Some(expression) = blocks(context, clause, so_far, frame)? else { return Ok(None) };
+    // What is an error is found, and placed, by the evaluator.
+    let Ok(Items::Bool(_)) = expression.block(0..0) else { return Ok(None) };
+    if expression.is_atom() {
+        return Ok(None);
+    }
+    let section = |range: Range<usize>| -> Result<Vec<u32>, QError> {
+        let mut found = Vec::new();
+        for start in range.clone().step_by(BLOCK_ROWS) {
+            let block = start..(start + BLOCK_ROWS).min(range.end);
+            let Items::Bool(bits) = expression.block(block.clone())? else { return Err(QError::named("type")) };
+            let rows = so_far.rows.as_deref().map(|rows| rows.get(block.clone()).unwrap_or_default());
+            found.reserve(bits.iter().map(|bit| usize::from(*bit)).sum());
+            match rows {
+                Some(rows) => {
+                    found.extend(rows.iter().zip(bits.iter()).filter(|(_, bit)| **bit != 0).map(|(row, _)| row))
+                }
+                None => {
+                    let numbers = block.zip(bits.iter()).filter(|(_, bit)| **bit != 0);
+                    found.extend(numbers.map(|(row, _)| row as u32));
+                }
+            }
+        }
+        Ok(found)
+    };
+    let allowance = context.allowance.again();
+    let parts = sections::map(&allowance, so_far.count(), section_rows(1), section)?;
+    let total = parts.iter().map(Vec::len).sum::<usize>();
+    allowance.reserve(total.saturating_mul(4))?;
+    let mut all = Vec::with_capacity(total);
+    parts.iter().for_each(|part| all.extend_from_slice(part));
+    Ok(Some(all))
 }
 
 /// The rows of a first clause `column=symbol` or `column in symbols` by the column's index, where the host has one.

@@ -2,10 +2,13 @@
 //! number, and that number is the group's address; only what does not fit so is hashed.
 
 use super::compile::row_wise;
+use super::groups::Grouped;
 use super::{Selected, Walk, evaluate};
-use crate::kernel::keys::{groups, members};
+use crate::kernel::keys::groups;
 use crate::kernel::num::Num;
+use crate::kernel::partial::To;
 use crate::kernel::{codes, partial};
+use crate::q::aggregate::{self, Coder};
 use crate::q::arith::Op;
 use crate::q::ast::Node;
 use crate::q::context::Context;
@@ -17,45 +20,19 @@ use crate::q::{find, sections, sort};
 use crate::table::symbol::{self, text};
 use crate::table::{Items, Raw, Sym, Value, Vector};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows whose codes are made at once.
 const BLOCK_ROWS: usize = 1 << 13;
 
 /// Addresses are direct up to this many, or up to twice as many as there are rows.
-const FEW_CODES: u64 = 1 << 16;
+pub(super) const FEW_CODES: u64 = 1 << 16;
 const MOST_CODES: u64 = 1 << 26;
-
-/// The selected rows in groups.
-pub(super) struct Grouped {
-    /// The group of each selected row.
-    pub ids: Vec<u32>,
-    pub count: usize,
-    /// One item per group.
-    pub keys: Vec<Vector>,
-    /// For each group the rows of the table.
-    members: Option<Vec<Arc<Vec<u32>>>>,
-}
-
-impl Grouped {
-    /// For each group its rows in the table.
-    pub fn members(&mut self, selected: &Selected) -> &[Arc<Vec<u32>>] {
-        let (ids, count) = (&self.ids, self.count);
-        self.members.get_or_insert_with(|| {
-            let mut members = members(ids, count);
-            if let Some(rows) = &selected.rows {
-                for member in members.iter_mut().flatten() {
-                    *member = rows.get(*member as usize).copied().unwrap_or(0);
-                }
-            }
-            members.into_iter().map(Arc::new).collect()
-        })
-    }
-}
 
 /// How a key becomes a digit.
 enum Coding {
+    /// By a symbol's own number.
+    Number,
     /// By its place among those that there are.
     Places(Vec<u32>),
     /// By how far it lies above the least.
@@ -68,6 +45,8 @@ enum Coding {
 
 /// What a digit stands for.
 enum Meaning {
+    /// Symbols by their own numbers.
+    Numbered,
     Listed(Items),
     /// Items of a type, from the first on, so far apart.
     Spaced(i8, i64, i64),
@@ -76,6 +55,7 @@ enum Meaning {
 impl Meaning {
     fn items(&self, digits: &[u32]) -> Items {
         match self {
+            Meaning::Numbered => Items::Sym(digits.iter().map(|d| Sym(*d)).collect()),
             Meaning::Listed(items) => items.gather(digits),
             Meaning::Spaced(number, first, step) => Items::from_longs(
                 *number,
@@ -85,7 +65,7 @@ impl Meaning {
     }
 }
 
-struct Key {
+pub(super) struct Key {
     expression: RowWise,
     coding: Coding,
     meaning: Meaning,
@@ -141,7 +121,7 @@ fn present(allowance: &Allowance, rows: usize, expression: &RowWise, limit: usiz
 }
 
 /// The place of each key of a list.
-fn places(listed: &[u32], limit: usize) -> Vec<u32> {
+pub(super) fn places(listed: &[u32], limit: usize) -> Vec<u32> {
     let mut places = vec![0; limit];
     for (place, key) in (0..).zip(listed) {
         if let Some(slot) = places.get_mut(*key as usize) {
@@ -193,11 +173,16 @@ fn bars(expression: &RowWise) -> Option<(&RowWise, i64)> {
 }
 
 impl Key {
-    fn of(allowance: &Allowance, rows: usize, expression: RowWise) -> Result<Key, QError> {
+    /// `alone`: rows are grouped by nothing else.
+    fn of(allowance: &Allowance, rows: usize, expression: RowWise, alone: bool) -> Result<Key, QError> {
         let sample = expression.block(0..0)?;
         match &sample {
             Items::Sym(_) => {
                 let limit = symbol::usage().0 as usize + 1;
+                if alone && limit as u64 <= FEW_CODES {
+                    let (coding, meaning) = (Coding::Number, Meaning::Numbered);
+                    return Ok(Key { expression, coding, meaning, digits: limit as u32 });
+                }
                 if limit as u64 <= most_digits(rows).saturating_mul(2) {
                     let mut listed = present(allowance, rows, &expression, limit)?;
                     listed.sort_by_key(|id| text(Sym(*id)));
@@ -283,6 +268,10 @@ impl Key {
     /// Appends the digits of a block of rows. `Ok(false)` where a key is outside what was thought.
     fn append(&self, rows: Range<usize>, out: &mut [u32]) -> Result<bool, QError> {
         match &self.coding {
+            Coding::Number => match self.expression.block(rows)?.raw() {
+                Raw::Sym(v) => return Ok(codes::by_number(out, self.digits, v.iter().map(|s| s.0))),
+                _ => return Ok(false),
+            },
             Coding::Places(places) => match self.expression.block(rows)?.raw() {
                 Raw::Sym(v) => codes::by_place(out, self.digits, v.iter().map(|s| s.0), places),
                 Raw::U8(v) => codes::by_place(out, self.digits, v.iter().map(|b| u32::from(*b)), places),
@@ -307,6 +296,15 @@ impl Key {
             }
         }
         Ok(true)
+    }
+
+    /// The digit of all rows of a block, where it is easily seen that they have the same.
+    fn one(&self, rows: Range<usize>) -> Result<Option<u32>, QError> {
+        let Coding::Bar(items, width, first) = &self.coding else { return Ok(None) };
+        Ok(match items.block(rows)?.raw() {
+            Raw::I64(v) => codes::one_bar(self.digits, v, *width, *first),
+            _ => None,
+        })
     }
 
     /// Whether every digit is some row's.
@@ -342,7 +340,7 @@ fn coded(
 }
 
 /// Puts groups in the place of codes, those that no row has left out.
-fn renumber(allowance: &Allowance, ids: &mut [u32], places: &[u32]) -> Result<(), QError> {
+pub(super) fn renumber(allowance: &Allowance, ids: &mut [u32], places: &[u32]) -> Result<(), QError> {
     sections::fill(allowance, ids, partial::section_rows(1), |_, run| {
         for id in run {
             *id = places.get(*id as usize).copied().unwrap_or(0);
@@ -351,42 +349,121 @@ fn renumber(allowance: &Allowance, ids: &mut [u32], places: &[u32]) -> Result<()
     })
 }
 
-/// Groups by direct address: codes below `total`.
-fn addressed(allowance: &Allowance, keys: &[Key], rows: usize, total: u64) -> Result<Option<Grouped>, QError> {
-    let all_there = keys.len() == 1 && keys.iter().all(Key::is_dense);
-    let total = usize::try_from(total).map_err(|_| QError::named("limit"))?;
-    let seen: Vec<AtomicBool> = (0..if all_there { 0 } else { total }).map(|_| AtomicBool::new(false)).collect();
-    let mark = |codes: &[u32]| {
-        for code in codes {
-            if let Some(seen) = seen.get(*code as usize)
-                && !seen.load(Ordering::Relaxed)
-            {
-                seen.store(true, Ordering::Relaxed);
+/// Marks a code as some row's.
+fn mark(seen: &[AtomicBool], code: usize) {
+    if let Some(seen) = seen.get(code)
+        && !seen.load(Ordering::Relaxed)
+    {
+        seen.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Codes of rows by direct address, made block by block whenever they are asked for.
+pub(super) struct Codes {
+    keys: Vec<Key>,
+    rows: usize,
+    /// Codes are below this.
+    pub total: usize,
+    /// Which codes are some row's, as far as rows have been seen; empty where all are.
+    seen: Vec<AtomicBool>,
+    /// Whether a key was outside what was thought.
+    outside: AtomicBool,
+}
+
+impl Coder for Codes {
+    fn groups<'s>(&self, rows: Range<usize>, scratch: &'s mut Vec<u32>) -> Result<To<'s>, QError> {
+        if self.outside.load(Ordering::Relaxed) {
+            return Ok(To::Each(&[]));
+        }
+        if let [key] = &self.keys[..]
+            && let Some(code) = key.one(rows.clone())?
+        {
+            mark(&self.seen, code as usize);
+            return Ok(To::One(code as usize));
+        }
+        scratch.clear();
+        scratch.resize(rows.len(), 0);
+        for key in &self.keys {
+            if !key.append(rows.clone(), scratch)? {
+                self.outside.store(true, Ordering::Relaxed);
+                return Ok(To::Each(&[]));
             }
         }
-    };
-    let Some(mut ids) = coded(allowance, keys, rows, mark)? else { return Ok(None) };
-    let there: Vec<u32> = if all_there {
-        (0..total as u32).collect()
-    } else {
-        seen.iter().zip(0..).filter(|(seen, _)| seen.load(Ordering::Relaxed)).map(|(_, code)| code).collect()
-    };
-    if there.len() < total {
-        renumber(allowance, &mut ids, &places(&there, total))?;
+        let to = aggregate::to(scratch);
+        match to {
+            To::One(code) => mark(&self.seen, code),
+            To::Each(codes) if !self.seen.is_empty() => codes.iter().for_each(|code| mark(&self.seen, *code as usize)),
+            To::Each(_) => {}
+        }
+        Ok(to)
     }
-    let mut rest = there.clone();
-    let mut columns = Vec::with_capacity(keys.len());
-    for key in keys.iter().rev() {
-        let radix = key.digits.max(1);
-        let own: Vec<u32> = rest.iter().map(|code| code % radix).collect();
-        rest.iter_mut().for_each(|code| *code /= radix);
-        columns.push(key.meaning.items(&own).into());
+}
+
+impl Codes {
+    fn new(keys: Vec<Key>, rows: usize, total: u64) -> Result<Codes, QError> {
+        let total = usize::try_from(total).map_err(|_| QError::named("limit"))?;
+        let all_there = keys.len() == 1 && keys.iter().all(Key::is_dense);
+        let seen = (0..if all_there { 0 } else { total }).map(|_| AtomicBool::new(false)).collect();
+        Ok(Codes { keys, rows, total, seen, outside: AtomicBool::new(false) })
     }
-    columns.reverse();
-    Ok(Some(Grouped { ids, count: there.len(), keys: columns, members: None }))
+
+    pub(super) fn is_outside(&self) -> bool {
+        self.outside.load(Ordering::Relaxed)
+    }
+
+    /// The codes that are some row's, all rows seen, in the order of the keys.
+    pub(super) fn there(&self) -> Vec<u32> {
+        if self.seen.is_empty() {
+            return (0..self.total as u32).collect();
+        }
+        let is_seen = |(seen, _): &(&AtomicBool, u32)| seen.load(Ordering::Relaxed);
+        let mut there: Vec<u32> = self.seen.iter().zip(0..).filter(is_seen).map(|(_, code)| code).collect();
+        if let [Key { coding: Coding::Number, .. }] = &self.keys[..] {
+            there.sort_by_key(|number| text(Sym(*number)));
+        }
+        there
+    }
+
+    /// For each key the items of some codes.
+    pub(super) fn columns(&self, there: &[u32]) -> Vec<Vector> {
+        let mut rest = there.to_vec();
+        let mut columns = Vec::with_capacity(self.keys.len());
+        for key in self.keys.iter().rev() {
+            let radix = key.digits.max(1);
+            let own: Vec<u32> = rest.iter().map(|code| code % radix).collect();
+            rest.iter_mut().for_each(|code| *code /= radix);
+            columns.push(key.meaning.items(&own).into());
+        }
+        columns.reverse();
+        columns
+    }
+
+    /// The code of each row; `None` where a key was outside what was thought.
+    pub(super) fn ids(&self, allowance: &Allowance) -> Result<Option<Vec<u32>>, QError> {
+        allowance.reserve(self.rows.saturating_mul(4))?;
+        coded(allowance, &self.keys, self.rows, |codes| codes.iter().for_each(|code| mark(&self.seen, *code as usize)))
+    }
+
+    /// Groups that do not rest on what the first and the last row promised.
+    pub(super) fn exactly(self, allowance: &Allowance) -> Result<Grouped, QError> {
+        let mut exact = Vec::with_capacity(self.keys.len());
+        for key in self.keys {
+            exact.push(match key.coding {
+                Coding::Bar(..) => {
+                    let number = key.expression.block(0..0)?.type_number();
+                    Key::of_bounded(allowance, self.rows, key.expression, number)?
+                }
+                _ => key,
+            });
+        }
+        grouped(allowance, exact, self.rows, true)?.settled(allowance)
+    }
 }
 
 /// Groups by hash, key after key.
+///
+/// # Errors
+/// Those of the allowance; `type` where a key is outside what was thought.
 fn hashed(allowance: &Allowance, keys: &[Key], rows: usize) -> Result<Option<Grouped>, QError> {
     let mut all: Option<(Vec<u32>, u32)> = None;
     let mut digits = Vec::with_capacity(keys.len());
@@ -428,14 +505,20 @@ fn hashed(allowance: &Allowance, keys: &[Key], rows: usize) -> Result<Option<Gro
         key.meaning.items(&own).into()
     };
     let columns = keys.iter().zip(&digits).map(column).collect();
-    Ok(Some(Grouped { ids, count: there.len(), keys: columns, members: None }))
+    Ok(Some(Grouped::made(ids, there.len(), columns)))
 }
 
-fn together(allowance: &Allowance, keys: &[Key], rows: usize) -> Result<Option<Grouped>, QError> {
+/// Groups by these keys: by direct address where that is possible. Those that are not exact are, where it turns out that they
+/// do not hold, made so.
+fn grouped(allowance: &Allowance, keys: Vec<Key>, rows: usize, is_exact: bool) -> Result<Grouped, QError> {
     let total = keys.iter().try_fold(1u64, |total, key| total.checked_mul(u64::from(key.digits.max(1))));
-    match total.filter(|total| *total <= most_digits(rows)) {
-        Some(total) if rows > 0 => addressed(allowance, keys, rows, total),
-        _ => hashed(allowance, keys, rows),
+    if let Some(total) = total.filter(|total| rows > 0 && *total <= most_digits(rows)) {
+        return Ok(Grouped::of_codes(Codes::new(keys, rows, total)?));
+    }
+    match hashed(allowance, &keys, rows)? {
+        Some(grouped) => Ok(grouped),
+        None if is_exact => Err(QError::named("type")),
+        None => Codes::new(keys, rows, 0)?.exactly(allowance),
     }
 }
 
@@ -448,9 +531,8 @@ pub(super) fn group(
 ) -> Walk<Grouped> {
     let rows = selected.count();
     if by.is_empty() {
-        return Ok(Grouped { ids: vec![0; rows], count: rows.min(1), keys: Vec::new(), members: None });
+        return Ok(Grouped::made(vec![0; rows], rows.min(1), Vec::new()));
     }
-    context.reserve_items(rows, 4)?;
     let allowance = &context.allowance.again();
     let mut keys = Vec::with_capacity(by.len());
     for field in by {
@@ -467,21 +549,7 @@ pub(super) fn group(
                 RowWise::of(column.items)
             }
         };
-        keys.push(Key::of(allowance, rows, expression)?);
+        keys.push(Key::of(allowance, rows, expression, by.len() == 1)?);
     }
-    if let Some(grouped) = together(allowance, &keys, rows)? {
-        return Ok(grouped);
-    }
-    // What the first and the last row promised does not hold.
-    let mut exact = Vec::with_capacity(keys.len());
-    for key in keys {
-        exact.push(match key.coding {
-            Coding::Bar(..) => {
-                let number = key.expression.block(0..0)?.type_number();
-                Key::of_bounded(allowance, rows, key.expression, number)?
-            }
-            _ => key,
-        });
-    }
-    Ok(together(allowance, &exact, rows)?.ok_or(QError::named("type"))?)
+    Ok(grouped(allowance, keys, rows, false)?)
 }

@@ -5,10 +5,11 @@ mod by_group;
 mod compile;
 mod entries;
 mod filter;
+mod groups;
 mod keys;
 mod update;
 
-use super::aggregate::{self, Aggregate, Grouping, Request};
+use super::aggregate::{Aggregate, Request};
 use super::ast::{Kind, Node, Query, Verb};
 use super::context::Context;
 use super::error::QError;
@@ -20,6 +21,7 @@ use super::{find, gather, prims, sort, tables};
 use crate::table::symbol::text;
 use crate::table::{Sym, Table, Value, Vector};
 pub(super) use filter::filter;
+use groups::Grouped;
 use keys::group;
 use std::sync::Arc;
 
@@ -247,8 +249,7 @@ fn grouped_select(
         // Without columns: the last row of each group.
         let request = Request { aggregate: Aggregate::Last, arguments: vec![0] };
         let number = [RowWise::Number(selected.rows.clone())];
-        let by = Grouping { ids: Some(&grouped.ids), groups: grouped.count };
-        let lasts = aggregate::over(&context.allowance, &number, &[request], selected.count(), by)?;
+        let lasts = grouped.aggregate(&context.allowance, &number, &[request], selected.count())?;
         let lasts = lasts.and_then(|mut l| l.pop()).and_then(|l| super::index::rows(&l)).unwrap_or_default();
         let mut names = Vec::new();
         let mut columns = Vec::new();
@@ -263,7 +264,7 @@ fn grouped_select(
         let nodes: Vec<&Node> = query.columns.iter().map(|(_, node)| node).collect();
         (names(&query.columns)?, by_group::columns(context, &nodes, selected, &mut grouped, frame)?)
     };
-    let mut keys = Table::new(key_names, grouped.keys);
+    let mut keys = Table::new(key_names, grouped.keys(&context.allowance)?);
     if let [only] = &mut keys.columns[..] {
         only.attr = crate::table::Attr::Sorted;
     }
@@ -277,13 +278,16 @@ pub(super) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
     if let Some(by) = &query.by {
         let mut grouped = group(context, by, selected, frame)?;
         let key_names = names(by)?;
-        let keys: Value = match &grouped.keys[..] {
-            [only] if by.first().is_some_and(|(name, _)| name.is_none()) => only.clone().into(),
-            _ => Value::table(Table::new(key_names, grouped.keys.clone())),
+        let keys = |context: &Context, grouped: &mut Grouped| -> Result<Value, QError> {
+            let keys = grouped.keys(&context.allowance)?;
+            Ok(match &keys[..] {
+                [only] if by.first().is_some_and(|(name, _)| name.is_none()) => only.clone().into(),
+                _ => Value::table(Table::new(key_names.clone(), keys)),
+            })
         };
         if let [(None, node)] = &query.columns[..] {
             let mut values = by_group::values(context, &[node], selected, &mut grouped, frame)?;
-            return Ok(Value::dict(keys, values.pop().unwrap_or(Value::Null)));
+            return Ok(Value::dict(keys(context, &mut grouped)?, values.pop().unwrap_or(Value::Null)));
         }
         let nodes: Vec<&Node> = query.columns.iter().map(|(_, node)| node).collect();
         let columns = by_group::columns(context, &nodes, selected, &mut grouped, frame)?;
@@ -291,7 +295,7 @@ pub(super) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
             Ok(one) => Value::table(Table::new(names(&query.columns)?, one.to_vec())),
             Err(columns) => Value::table(Table::new(names(&query.columns)?, columns)),
         };
-        return Ok(Value::dict(keys, values));
+        return Ok(Value::dict(keys(context, &mut grouped)?, values));
     }
     if query.columns.is_empty() {
         let all = selected.all(context)?;

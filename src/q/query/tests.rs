@@ -30,6 +30,18 @@ fn ask(session: &mut Session, text: &str) -> String {
 
 /// A query, and another that must give the same.
 const SAME: &[(&str, &str)] = &[
+    ("select from t where price>100,size<50", "select from t where {x>100} price,{x<50} size"),
+    ("select i,sym from t where sym<>`a,ex=\"N\"", "select i,sym from t where {x<>`a} sym,{x=\"N\"} ex"),
+    ("select count i by sym from t where size>=price", "select count i by sym from t where {x>=y}[size;price]"),
+    ("exec sum i from t where time>0D10,0N=size", "exec sum i from t where {x>0D10} time,{0N=x} size"),
+    ("select from t where price<-1", "select from t where {x<-1} price"),
+    (
+        "select m:max price,l:min size by 0D00:05 xbar time from t",
+        "select m:{max x} price,l:{min x} size by 0D00:05 xbar time from t",
+    ),
+    ("exec last price by sym from t", "exec {last x} price by sym from t"),
+    ("select m:max price,{count x} i by sym from t", "select m:{max x} price,{count x} i by sym from t"),
+    ("update m:max price by sym from t", "update m:{max x} price by sym from t"),
     ("select last price by sym from t", "select {last x} price by sym from t"),
     ("select f:first price,l:last ex by sym from t", "select f:{first x} price,l:{last x} ex by sym from t"),
     (

@@ -1,6 +1,7 @@
 //! `update`: new columns, whole or at the selected rows, by group or not.
 
-use super::keys::{Grouped, group};
+use super::groups::Grouped;
+use super::keys::group;
 use super::{Selected, Walk, by_group, evaluate, names, within};
 use crate::q::ast::{Node, Query};
 use crate::q::context::Context;
@@ -98,7 +99,7 @@ fn by_groups(
 ) -> Walk<Value> {
     let mut all = Spread { vector: None, rest: Vec::new() };
     let room = selected.count();
-    for member in grouped.members(selected).to_vec() {
+    for member in grouped.members(&context.allowance, selected)?.to_vec() {
         context.tick()?;
         let value = within(context, &selected.table, Some(&member), |c| c.eval(node, frame))?;
         if !value.is_scalar() && value.count() != member.len() {
@@ -117,13 +118,16 @@ pub(super) fn update(context: &mut Context, query: &Query, selected: &Selected, 
     if let Some(by) = &query.by {
         let mut grouped = group(context, by, selected, frame)?;
         let nodes: Vec<&Node> = query.columns.iter().map(|(_, node)| node).collect();
-        let aggregated = by_group::aggregated(context, &nodes, selected, &grouped, frame)?;
+        let aggregated = by_group::aggregated(context, &nodes, selected, &mut grouped, frame)?;
         for (node, value) in nodes.into_iter().zip(aggregated) {
             results.push(match value {
-                Some(value) => (value.gather(&grouped.ids), selected.rows.as_ref().map(|r| r.to_vec())),
+                Some(value) => {
+                    (value.gather(grouped.ids(&context.allowance)?), selected.rows.as_ref().map(|r| r.to_vec()))
+                }
                 None => {
                     let value = by_groups(context, node, selected, &mut grouped, frame)?;
-                    (value, Some(grouped.members(selected).iter().flat_map(|m| m.iter().copied()).collect()))
+                    let members = grouped.members(&context.allowance, selected)?;
+                    (value, Some(members.iter().flat_map(|m| m.iter().copied()).collect()))
                 }
             });
         }
