@@ -436,6 +436,10 @@ fn repeat(context: &mut Context, f: &Value, times: &Value, start: Value, scan: b
         let mut test = Many::new(context, times, 1);
         loop {
             context.tick()?;
+            if let Some(mut x) = atom(&last) {
+                many.as_long_as(context, &mut test, &mut x, scan.then_some(&mut out))?;
+                last = x.value(&[]).unwrap_or(last);
+            }
             if !truth(&test.either_beside(context, last.clone(), &mut many)?)? {
                 break;
             }

@@ -13,7 +13,9 @@ pub(super) const ARGUMENTS_MOST: usize = 8;
 pub(super) enum Source<'a> {
     /// The result of the round before.
     Total,
-    /// The next item of a list.
+    /// The next item of a list: of longs, of floats, of anything.
+    Longs(&'a [i64]),
+    Floats(&'a [f64]),
     Item(&'a Value),
     /// The item before that.
     Before(&'a Value),
@@ -42,16 +44,30 @@ impl<'a> Feed<'a> {
         Feed { sources, at: rounds.start, end: rounds.end, total, out }
     }
 
-    /// Puts the arguments of the next round into the first registers; false where there is none, or one of them is no atom.
-    #[inline]
+    /// Puts the arguments of the first round into the first registers; false where there is none, or one of them is no atom.
     pub fn load(&self, registers: &mut [Scalar]) -> bool {
+        let total = self.total;
+        self.load_with(|| total, registers)
+    }
+
+    /// As [`Feed::load`]; `total` is what the round before gave.
+    #[inline(always)]
+    fn load_with(&self, total: impl Fn() -> Scalar, registers: &mut [Scalar]) -> bool {
         if self.at >= self.end {
             return false;
         }
         for (register, source) in registers.iter_mut().zip(self.sources) {
             match source {
-                Source::Total => register.take(&self.total),
+                Source::Total => *register = total(),
                 Source::Fixed(value) => register.take(value),
+                Source::Longs(longs) => match longs.get(self.at) {
+                    Some(long) => *register = Scalar::Long(*long),
+                    None => return false,
+                },
+                Source::Floats(floats) => match floats.get(self.at) {
+                    Some(float) => *register = Scalar::Float(*float),
+                    None => return false,
+                },
                 Source::Item(list) => {
                     if !load(list, self.at, register) {
                         return false;
@@ -68,22 +84,19 @@ impl<'a> Feed<'a> {
     }
 
     /// Takes in the result of a round that was finished, an atom, and says whether there is a next one, whose arguments are
-    /// in their registers then.
-    #[inline]
-    pub fn goes_on(&mut self, result: &Scalar, registers: &mut [Scalar; WINDOW]) -> bool {
-        if matches!(result, Scalar::Object(_)) {
-            return false;
-        }
-        self.take(result);
-        self.load(registers)
+    /// in their registers then. The result is made anew wherever it is put: copied as it lies, it would be waited for.
+    #[inline(always)]
+    pub fn goes_on(&mut self, result: impl Fn() -> Scalar, registers: &mut [Scalar; WINDOW]) -> bool {
+        self.take(&result);
+        self.load_with(result, registers)
     }
 
     /// Takes in the result of a round.
-    #[inline]
-    pub fn take(&mut self, result: &Scalar) {
-        self.total.take(result);
+    #[inline(always)]
+    pub fn take(&mut self, result: &impl Fn() -> Scalar) {
+        self.total = result();
         if let Some(out) = &mut self.out {
-            out.push_atom(result);
+            out.push_atom(&result());
         }
         self.at += 1;
     }

@@ -157,6 +157,50 @@ impl<'f> Many<'f> {
         Some(result.map_err(|error| context.left(runner.lambda, Sym::NULL, error)))
     }
 
+    /// An atom from an atom by the machine, if it can do that.
+    fn atom(&mut self, context: &mut Context, x: &Scalar) -> Option<Result<Scalar, QError>> {
+        let runner = self.runner.as_mut().filter(|_| self.held.len() == 1)?;
+        runner.runs = runner.runs.saturating_add(1);
+        runner.machine.objects.truncate(runner.held);
+        match runner.machine.run(context, &runner.program, std::slice::from_ref(x), None) {
+            Outcome::Done if !matches!(runner.machine.result, Scalar::Object(_)) => Some(Ok(runner.machine.result)),
+            Outcome::Done => None,
+            Outcome::Left => {
+                runner.left += 1;
+                None
+            }
+            Outcome::Failed(error) => Some(Err(context.left(runner.lambda, Sym::NULL, *error))),
+        }
+    }
+
+    /// Applies again and again as long as `test` holds, from an atom on as far as the machine can do both.
+    ///
+    /// # Errors
+    /// Those of the functions; at the limits.
+    pub fn as_long_as(
+        &mut self,
+        context: &mut Context,
+        test: &mut Many,
+        x: &mut Scalar,
+        mut out: Option<&mut Results>,
+    ) -> Result<(), QError> {
+        loop {
+            context.tick()?;
+            match test.atom(context, x) {
+                Some(Ok(Scalar::Bool(true))) => {}
+                Some(Err(error)) => return Err(error),
+                _ => return Ok(()),
+            }
+            match self.atom(context, x) {
+                Some(result) => x.take(&result?),
+                None => return Ok(()),
+            }
+            if let Some(out) = &mut out {
+                out.push_atom(x);
+            }
+        }
+    }
+
     /// Ends what the machine has taken as given: something is about to be evaluated.
     fn let_go(&mut self, context: &mut Context) {
         if let Some(runner) = self.runner.take() {
@@ -224,7 +268,7 @@ fn rounds_of(
         context.tick()?;
         let [x, y] = &arguments;
         match quick(op, x, y) {
-            Some(result) => feed.take(&result),
+            Some(result) => feed.take(&|| result),
             None => break,
         }
     }
@@ -236,6 +280,8 @@ fn rounds_of(
 fn source<'a>(given: &Given<'a>, register: &mut dyn FnMut(&Value) -> Option<Scalar>) -> Option<Source<'a>> {
     Some(match given {
         Given::Total => Source::Total,
+        Given::Item(Value::Vector(Vector { items: Items::Long(longs), .. })) => Source::Longs(longs),
+        Given::Item(Value::Vector(Vector { items: Items::Float(floats), .. })) => Source::Floats(floats),
         Given::Item(list) => Source::Item(list),
         Given::Before(list) => Source::Before(list),
         Given::Fixed(value) => Source::Fixed(register(value)?),

@@ -15,6 +15,8 @@ use crate::table::Value;
 
 /// Jumps back and calls between two looks at the clock and the memory.
 const STRIDE: u32 = 1 << 10;
+/// Rounds along lists before the first look.
+const FIRST_ROUNDS: u32 = 1 << 6;
 /// Stack that a call would use in the evaluator, about: as deep as there may calls be nested here.
 const CALL_BYTES: usize = 512;
 
@@ -182,68 +184,69 @@ impl Machine {
     ) -> Result<bool, Box<(QError, u16, usize)>> {
         let held = self.objects.len();
         let deepest = stack::limit_bytes() / CALL_BYTES;
-        let mut fuel = STRIDE;
+        let mut fuel = if feed.is_some() { FIRST_ROUNDS } else { STRIDE };
         let mut unit = 0u16;
         let mut base = 0usize;
         let mut pc = 0usize;
         let mut called = true;
-        'frame: loop {
-            let Some(code) = program.units.get(usize::from(unit)) else { return Ok(false) };
-            if self.stack.len() < base + WINDOW {
-                self.stack.resize(base + 4 * WINDOW, Scalar::Unset);
-            }
-            let Some(r) = self.stack.get_mut(base..).and_then(<[Scalar]>::first_chunk_mut::<WINDOW>) else {
-                return Ok(false);
-            };
-            if called && code.locals > code.parameters {
-                for local in r.iter_mut().take(code.locals.into()).skip(code.parameters.into()) {
-                    *local = Scalar::Unset;
+        loop {
+            let ended: u8 = 'frame: loop {
+                let Some(code) = program.units.get(usize::from(unit)) else { return Ok(false) };
+                if self.stack.len() < base + WINDOW {
+                    self.stack.resize(base + 4 * WINDOW, Scalar::Unset);
                 }
-            }
-            called = false;
-            let steps = &code.steps[..];
-            macro_rules! r {
-                ($register:expr) => {
-                    r[usize::from($register)]
+                let Some(r) = self.stack.get_mut(base..).and_then(<[Scalar]>::first_chunk_mut::<WINDOW>) else {
+                    return Ok(false);
                 };
-            }
-            // The number of a register over all frames, as owners are counted.
-            macro_rules! own {
-                ($register:expr) => {
-                    u32::try_from(base + usize::from($register) + 1).unwrap_or(0)
-                };
-            }
-            macro_rules! keep {
-                ($to:expr, $value:expr) => {
-                    match $value {
-                        Some(value) => {
-                            if !keep(&mut self.objects, &mut self.owners, &mut r!($to), own!($to), value) {
-                                return Ok(false);
+                if called && code.locals > code.parameters {
+                    for local in r.iter_mut().take(code.locals.into()).skip(code.parameters.into()) {
+                        *local = Scalar::Unset;
+                    }
+                }
+                called = false;
+                let steps = &code.steps[..];
+                macro_rules! r {
+                    ($register:expr) => {
+                        r[usize::from($register)]
+                    };
+                }
+                // The number of a register over all frames, as owners are counted.
+                macro_rules! own {
+                    ($register:expr) => {
+                        u32::try_from(base + usize::from($register) + 1).unwrap_or(0)
+                    };
+                }
+                macro_rules! keep {
+                    ($to:expr, $value:expr) => {
+                        match $value {
+                            Some(value) => {
+                                if !keep(&mut self.objects, &mut self.owners, &mut r!($to), own!($to), value) {
+                                    return Ok(false);
+                                }
                             }
+                            None => return Ok(false),
                         }
-                        None => return Ok(false),
-                    }
-                };
-            }
-            macro_rules! binary {
-                ($to:expr, $op:expr, $x:expr, $y:expr) => {{
-                    let (x, y) = ($x, $y);
-                    match quick($op, x, y) {
-                        Some(result) => r!($to).take(&result),
-                        None => keep!($to, through(context, &self.objects, $op, *x, *y)),
-                    }
-                }};
-            }
-            // What gives no value leaves the run to the evaluator.
-            macro_rules! put {
-                ($to:expr, $value:expr) => {
-                    match $value {
-                        Some(value) => r!($to).take(value),
-                        None => return Ok(false),
-                    }
-                };
-            }
-            macro_rules! arithmetic {
+                    };
+                }
+                macro_rules! binary {
+                    ($to:expr, $op:expr, $x:expr, $y:expr) => {{
+                        let (x, y) = ($x, $y);
+                        match quick($op, x, y) {
+                            Some(result) => r!($to).take(&result),
+                            None => keep!($to, through(context, &self.objects, $op, *x, *y)),
+                        }
+                    }};
+                }
+                // What gives no value leaves the run to the evaluator.
+                macro_rules! put {
+                    ($to:expr, $value:expr) => {
+                        match $value {
+                            Some(value) => r!($to).take(value),
+                            None => return Ok(false),
+                        }
+                    };
+                }
+                macro_rules! arithmetic {
                 ($to:expr, $x:expr, $y:expr, $op:expr, $method:ident, $sign:tt) => {
                     match (&$x, &$y) {
                         (Scalar::Long(x), Scalar::Long(y)) => r!($to) = Scalar::Long(x.$method(*y)),
@@ -252,301 +255,320 @@ impl Machine {
                     }
                 };
             }
-            macro_rules! constant {
-                ($index:expr) => {
-                    match program.constants.get(usize::from($index)) {
-                        Some(constant) => constant,
-                        None => return Ok(false),
-                    }
-                };
-            }
-            macro_rules! unless {
-                ($x:expr, $y:expr, $c:expr, $target:expr) => {
-                    match (&$x, &$y) {
-                        (Scalar::Long(x), Scalar::Long(y)) => {
-                            if !holds($c, x.cmp(y)) {
-                                pc = usize::from($target);
+                macro_rules! constant {
+                    ($index:expr) => {
+                        match program.constants.get(usize::from($index)) {
+                            Some(constant) => constant,
+                            None => return Ok(false),
+                        }
+                    };
+                }
+                macro_rules! unless {
+                    ($x:expr, $y:expr, $c:expr, $target:expr) => {
+                        match (&$x, &$y) {
+                            (Scalar::Long(x), Scalar::Long(y)) => {
+                                if !holds($c, x.cmp(y)) {
+                                    pc = usize::from($target);
+                                }
+                            }
+                            (x, y) => match compare(context, &self.objects, $c, x, y) {
+                                Some(true) => {}
+                                Some(false) => pc = usize::from($target),
+                                None => return Ok(false),
+                            },
+                        }
+                    };
+                }
+                macro_rules! tick {
+                    () => {
+                        fuel -= 1;
+                        if fuel == 0 {
+                            fuel = STRIDE;
+                            context.check().map_err(|error| Box::new((error, unit, pc)))?;
+                        }
+                    };
+                }
+                macro_rules! call {
+                    ($to:expr, $shift:expr, $callee:expr, $back:expr) => {{
+                        let mut entry = 0;
+                        // A function that ends at once needs no frame.
+                        if let Some(Some(guard)) = program.units.get(usize::from($callee)).map(|unit| &unit.guard)
+                            && let Some(Scalar::Long(x)) = r.get(usize::from($shift) + usize::from(guard.parameter))
+                        {
+                            if holds(guard.comparison, x.cmp(&guard.bound)) {
+                                if let Some(result) = early(guard.result, r, usize::from($shift), &program.constants) {
+                                    r!($to).take(&result);
+                                    pc = $back;
+                                    continue;
+                                }
+                            } else {
+                                entry = usize::from(guard.otherwise);
                             }
                         }
-                        (x, y) => match compare(context, &self.objects, $c, x, y) {
+                        tick!();
+                        if self.frames.len() >= deepest {
+                            return Err(Box::new((QError::named("stack"), unit, $back)));
+                        }
+                        self.frames.push(Frame { unit, pc: $back as u32, to: $to, shift: $shift });
+                        unit = $callee;
+                        base += usize::from($shift);
+                        pc = entry;
+                        called = true;
+                        continue 'frame;
+                    }};
+                }
+                macro_rules! give {
+                    ($long:expr, $x:expr) => {{
+                        let long: Option<i64> = $long;
+                        let Some(frame) = self.frames.pop() else { break 'frame $x };
+                        let other = if long.is_some() { Scalar::Unset } else { r!($x) };
+                        let held_by = own!($x);
+                        base -= usize::from(frame.shift);
+                        unit = frame.unit;
+                        pc = frame.pc as usize;
+                        let to = base + usize::from(frame.to);
+                        let Some(register) = self.stack.get_mut(to) else { return Ok(false) };
+                        match (long, other) {
+                            (Some(long), _) => *register = Scalar::Long(long),
+                            (None, Scalar::Unset) => return Ok(false),
+                            (None, other) => {
+                                if let Scalar::Object(place) = other
+                                    && let Some(owner) = self.owners.get_mut(place as usize)
+                                {
+                                    // What the function alone held is now held by whoever called it.
+                                    *owner = if *owner == held_by { u32::try_from(to + 1).unwrap_or(0) } else { 0 };
+                                }
+                                *register = other;
+                            }
+                        }
+                        continue 'frame;
+                    }};
+                }
+                loop {
+                    let Some(step) = steps.get(pc) else { return Ok(false) };
+                    pc += 1;
+                    match *step {
+                        Step::Constant { to, index } => put!(to, program.constants.get(usize::from(index))),
+                        Step::Global { to, index } => put!(to, self.globals.get(usize::from(index))),
+                        Step::Copy { to, x } => match &r!(x) {
+                            Scalar::Unset => return Ok(false),
+                            Scalar::Long(long) => r!(to) = Scalar::Long(*long),
+                            Scalar::Float(float) => r!(to) = Scalar::Float(*float),
+                            value => {
+                                let value = *value;
+                                share(&mut self.owners, value);
+                                r!(to) = value;
+                            }
+                        },
+                        Step::Add { to, x, y } => arithmetic!(to, r!(x), r!(y), ADD, plus, +),
+                        Step::Subtract { to, x, y } => arithmetic!(to, r!(x), r!(y), SUBTRACT, minus, -),
+                        Step::Multiply { to, x, y } => arithmetic!(to, r!(x), r!(y), MULTIPLY, times, *),
+                        Step::AddLong { to, x, y } => match &r!(x) {
+                            Scalar::Long(x) => r!(to) = Scalar::Long(x.plus(i64::from(y))),
+                            x => binary!(to, ADD, x, &Scalar::Long(i64::from(y))),
+                        },
+                        Step::SubtractLong { to, x, y } => match &r!(x) {
+                            Scalar::Long(x) => r!(to) = Scalar::Long(x.minus(i64::from(y))),
+                            x => binary!(to, SUBTRACT, x, &Scalar::Long(i64::from(y))),
+                        },
+                        Step::MultiplyLong { to, x, y } => match &r!(x) {
+                            Scalar::Long(x) => r!(to) = Scalar::Long(x.times(i64::from(y))),
+                            x => binary!(to, MULTIPLY, x, &Scalar::Long(i64::from(y))),
+                        },
+                        Step::AddConstant { to, x, index } => {
+                            arithmetic!(to, r!(x), *constant!(index), ADD, plus, +);
+                        }
+                        Step::MultiplyConstant { to, x, index } => {
+                            arithmetic!(to, r!(x), *constant!(index), MULTIPLY, times, *);
+                        }
+                        Step::SubtractConstant { to, x, index } => {
+                            arithmetic!(to, r!(x), *constant!(index), SUBTRACT, minus, -);
+                        }
+                        Step::SubtractFrom { to, x, index } => {
+                            arithmetic!(to, *constant!(index), r!(x), SUBTRACT, minus, -);
+                        }
+                        Step::DivLong { to, x, y } => match &r!(x) {
+                            Scalar::Long(x) => r!(to) = Scalar::Long(div_by(*x, y)),
+                            x => binary!(to, Op::Div, x, &Scalar::Long(i64::from(y))),
+                        },
+                        Step::ModLong { to, x, y } => match &r!(x) {
+                            Scalar::Long(x) => r!(to) = Scalar::Long(mod_by(*x, y)),
+                            x => binary!(to, Op::Mod, x, &Scalar::Long(i64::from(y))),
+                        },
+                        Step::Div { to, x, y } => match (&r!(x), &r!(y)) {
+                            (Scalar::Long(x), Scalar::Long(y)) => r!(to) = Scalar::Long(long_div(*x, *y)),
+                            (x, y) => binary!(to, Op::Div, x, y),
+                        },
+                        Step::Mod { to, x, y } => match (&r!(x), &r!(y)) {
+                            (Scalar::Long(x), Scalar::Long(y)) => r!(to) = Scalar::Long(long_mod(*x, *y)),
+                            (x, y) => binary!(to, Op::Mod, x, y),
+                        },
+                        Step::Divide { to, x, y } => match (&r!(x), &r!(y)) {
+                            (Scalar::Float(x), Scalar::Float(y)) => r!(to) = Scalar::Float(x / y),
+                            (x, y) => binary!(to, Op::Divide, x, y),
+                        },
+                        Step::Binary { to, x, y, op } => binary!(to, op, &r!(x), &r!(y)),
+                        Step::BinaryLong { to, x, y, op } => binary!(to, op, &r!(x), &Scalar::Long(i64::from(y))),
+                        Step::Other { to, x, y, primitive } => {
+                            keep!(to, other(context, &self.objects, primitive, r!(x), r!(y)));
+                        }
+                        Step::Unary { to, x, monad, primitive } => match quick_unary(&self.objects, monad, &r!(x)) {
+                            Some(result) => r!(to).take(&result),
+                            None => keep!(to, unary(context, &self.objects, primitive, r!(x))),
+                        },
+                        Step::Amend { x, y, value, op } => {
+                            match owned(&mut self.objects, &mut self.owners, r!(x), own!(x)) {
+                                Some(place) if amend(context, &mut self.objects, place, r!(y), r!(value), op) => {
+                                    r!(x) = Scalar::Object(place as u32);
+                                }
+                                _ => return Ok(false),
+                            }
+                        }
+                        Step::Append { x, y } => match owned(&mut self.objects, &mut self.owners, r!(x), own!(x)) {
+                            Some(place) if append(context, &mut self.objects, place, r!(y)) => {
+                                r!(x) = Scalar::Object(place as u32);
+                            }
+                            _ => return Ok(false),
+                        },
+                        Step::Item { to, x, y } => match quick_item(&self.objects, &r!(x), &r!(y)) {
+                            Some(result) => r!(to).take(&result),
+                            None => keep!(to, item(context, &self.objects, r!(x), r!(y))),
+                        },
+                        Step::GlobalItem { to, index, y } => {
+                            let Some(global) = self.globals.get(usize::from(index)).copied() else { return Ok(false) };
+                            match quick_item(&self.objects, &global, &r!(y)) {
+                                Some(result) => r!(to).take(&result),
+                                None => keep!(to, item(context, &self.objects, global, r!(y))),
+                            }
+                        }
+                        Step::Jump { target } => pc = usize::from(target),
+                        Step::Again { target } => {
+                            tick!();
+                            pc = usize::from(target);
+                        }
+                        Step::Unless { x, target } => match truth(&r!(x)) {
                             Some(true) => {}
-                            Some(false) => pc = usize::from($target),
+                            Some(false) => pc = usize::from(target),
                             None => return Ok(false),
                         },
-                    }
-                };
-            }
-            macro_rules! tick {
-                () => {
-                    fuel -= 1;
-                    if fuel == 0 {
-                        fuel = STRIDE;
-                        context.check().map_err(|error| Box::new((error, unit, pc)))?;
-                    }
-                };
-            }
-            macro_rules! call {
-                ($to:expr, $shift:expr, $callee:expr, $back:expr) => {{
-                    let mut entry = 0;
-                    // A function that ends at once needs no frame.
-                    if let Some(Some(guard)) = program.units.get(usize::from($callee)).map(|unit| &unit.guard)
-                        && let Some(Scalar::Long(x)) = r.get(usize::from($shift) + usize::from(guard.parameter))
-                    {
-                        if holds(guard.comparison, x.cmp(&guard.bound)) {
-                            if let Some(result) = early(guard.result, r, usize::from($shift), &program.constants) {
-                                r!($to).take(&result);
-                                pc = $back;
-                                continue;
+                        Step::UnlessEqual { x, y, target } => unless!(r!(x), r!(y), Comparison::Equal, target),
+                        Step::UnlessUnequal { x, y, target } => unless!(r!(x), r!(y), Comparison::Unequal, target),
+                        Step::UnlessLess { x, y, target } => unless!(r!(x), r!(y), Comparison::Less, target),
+                        Step::UnlessAtMost { x, y, target } => unless!(r!(x), r!(y), Comparison::AtMost, target),
+                        Step::UnlessEqualLong { x, target, y } => {
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Equal, target);
+                        }
+                        Step::UnlessUnequalLong { x, target, y } => {
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Unequal, target);
+                        }
+                        Step::UnlessLessLong { x, target, y } => {
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Less, target);
+                        }
+                        Step::UnlessMoreLong { x, target, y } => {
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::More, target);
+                        }
+                        Step::UnlessAtMostLong { x, target, y } => {
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtMost, target);
+                        }
+                        Step::UnlessAtLeastLong { x, target, y } => {
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtLeast, target);
+                        }
+                        Step::Times { x } => match r!(x).value(&[]).and_then(|times| times.as_long()) {
+                            Some(times) => r!(x) = Scalar::Long(times),
+                            None => return Ok(false),
+                        },
+                        Step::Countdown { x, target } => match &r!(x) {
+                            Scalar::Long(left) if *left > 0 => r!(x) = Scalar::Long(left - 1),
+                            _ => pc = usize::from(target),
+                        },
+                        Step::Call { to, base, unit: callee } => call!(to, base, callee, pc),
+                        Step::CallLess { to, base, x, unit: callee, y } => {
+                            match &r!(x) {
+                                Scalar::Long(x) => r!(base) = Scalar::Long(x.minus(i64::from(y))),
+                                x => binary!(base, SUBTRACT, x, &Scalar::Long(i64::from(y))),
                             }
-                        } else {
-                            entry = usize::from(guard.otherwise);
+                            // The step behind it is the call alone.
+                            call!(to, base, u16::from(callee), pc + 1)
                         }
-                    }
-                    tick!();
-                    if self.frames.len() >= deepest {
-                        return Err(Box::new((QError::named("stack"), unit, $back)));
-                    }
-                    self.frames.push(Frame { unit, pc: $back as u32, to: $to, shift: $shift });
-                    unit = $callee;
-                    base += usize::from($shift);
-                    pc = entry;
-                    called = true;
-                    continue 'frame;
-                }};
-            }
-            macro_rules! give {
-                ($long:expr, $x:expr) => {{
-                    let long: Option<i64> = $long;
-                    let Some(frame) = self.frames.pop() else {
-                        return match &r!($x) {
-                            Scalar::Unset => Ok(false),
-                            result => {
-                                self.result.take(result);
-                                if let Some(feed) = &mut feed
-                                    && feed.goes_on(&self.result, r)
-                                {
-                                    self.objects.truncate(held);
-                                    self.owners.truncate(held);
-                                    tick!();
-                                    pc = 0;
-                                    called = true;
-                                    continue 'frame;
-                                }
-                                Ok(true)
-                            }
-                        };
-                    };
-                    let other = if long.is_some() { Scalar::Unset } else { r!($x) };
-                    let held_by = own!($x);
-                    base -= usize::from(frame.shift);
-                    unit = frame.unit;
-                    pc = frame.pc as usize;
-                    let to = base + usize::from(frame.to);
-                    let Some(register) = self.stack.get_mut(to) else { return Ok(false) };
-                    match (long, other) {
-                        (Some(long), _) => *register = Scalar::Long(long),
-                        (None, Scalar::Unset) => return Ok(false),
-                        (None, other) => {
-                            if let Scalar::Object(place) = other
-                                && let Some(owner) = self.owners.get_mut(place as usize)
-                            {
-                                // What the function alone held is now held by whoever called it.
-                                *owner = if *owner == held_by { u32::try_from(to + 1).unwrap_or(0) } else { 0 };
-                            }
-                            *register = other;
-                        }
-                    }
-                    continue 'frame;
-                }};
-            }
-            loop {
-                let Some(step) = steps.get(pc) else { return Ok(false) };
-                pc += 1;
-                match *step {
-                    Step::Constant { to, index } => put!(to, program.constants.get(usize::from(index))),
-                    Step::Global { to, index } => put!(to, self.globals.get(usize::from(index))),
-                    Step::Copy { to, x } => match &r!(x) {
-                        Scalar::Unset => return Ok(false),
-                        Scalar::Long(long) => r!(to) = Scalar::Long(*long),
-                        Scalar::Float(float) => r!(to) = Scalar::Float(*float),
-                        value => {
-                            let value = *value;
-                            share(&mut self.owners, value);
-                            r!(to) = value;
-                        }
-                    },
-                    Step::Add { to, x, y } => arithmetic!(to, r!(x), r!(y), ADD, plus, +),
-                    Step::Subtract { to, x, y } => arithmetic!(to, r!(x), r!(y), SUBTRACT, minus, -),
-                    Step::Multiply { to, x, y } => arithmetic!(to, r!(x), r!(y), MULTIPLY, times, *),
-                    Step::AddLong { to, x, y } => match &r!(x) {
-                        Scalar::Long(x) => r!(to) = Scalar::Long(x.plus(i64::from(y))),
-                        x => binary!(to, ADD, x, &Scalar::Long(i64::from(y))),
-                    },
-                    Step::SubtractLong { to, x, y } => match &r!(x) {
-                        Scalar::Long(x) => r!(to) = Scalar::Long(x.minus(i64::from(y))),
-                        x => binary!(to, SUBTRACT, x, &Scalar::Long(i64::from(y))),
-                    },
-                    Step::MultiplyLong { to, x, y } => match &r!(x) {
-                        Scalar::Long(x) => r!(to) = Scalar::Long(x.times(i64::from(y))),
-                        x => binary!(to, MULTIPLY, x, &Scalar::Long(i64::from(y))),
-                    },
-                    Step::AddConstant { to, x, index } => {
-                        arithmetic!(to, r!(x), *constant!(index), ADD, plus, +);
-                    }
-                    Step::MultiplyConstant { to, x, index } => {
-                        arithmetic!(to, r!(x), *constant!(index), MULTIPLY, times, *);
-                    }
-                    Step::SubtractConstant { to, x, index } => {
-                        arithmetic!(to, r!(x), *constant!(index), SUBTRACT, minus, -);
-                    }
-                    Step::SubtractFrom { to, x, index } => {
-                        arithmetic!(to, *constant!(index), r!(x), SUBTRACT, minus, -);
-                    }
-                    Step::DivLong { to, x, y } => match &r!(x) {
-                        Scalar::Long(x) => r!(to) = Scalar::Long(div_by(*x, y)),
-                        x => binary!(to, Op::Div, x, &Scalar::Long(i64::from(y))),
-                    },
-                    Step::ModLong { to, x, y } => match &r!(x) {
-                        Scalar::Long(x) => r!(to) = Scalar::Long(mod_by(*x, y)),
-                        x => binary!(to, Op::Mod, x, &Scalar::Long(i64::from(y))),
-                    },
-                    Step::Div { to, x, y } => match (&r!(x), &r!(y)) {
-                        (Scalar::Long(x), Scalar::Long(y)) => r!(to) = Scalar::Long(long_div(*x, *y)),
-                        (x, y) => binary!(to, Op::Div, x, y),
-                    },
-                    Step::Mod { to, x, y } => match (&r!(x), &r!(y)) {
-                        (Scalar::Long(x), Scalar::Long(y)) => r!(to) = Scalar::Long(long_mod(*x, *y)),
-                        (x, y) => binary!(to, Op::Mod, x, y),
-                    },
-                    Step::Divide { to, x, y } => match (&r!(x), &r!(y)) {
-                        (Scalar::Float(x), Scalar::Float(y)) => r!(to) = Scalar::Float(x / y),
-                        (x, y) => binary!(to, Op::Divide, x, y),
-                    },
-                    Step::Binary { to, x, y, op } => binary!(to, op, &r!(x), &r!(y)),
-                    Step::BinaryLong { to, x, y, op } => binary!(to, op, &r!(x), &Scalar::Long(i64::from(y))),
-                    Step::Other { to, x, y, primitive } => {
-                        keep!(to, other(context, &self.objects, primitive, r!(x), r!(y)));
-                    }
-                    Step::Unary { to, x, monad, primitive } => match quick_unary(&self.objects, monad, &r!(x)) {
-                        Some(result) => r!(to).take(&result),
-                        None => keep!(to, unary(context, &self.objects, primitive, r!(x))),
-                    },
-                    Step::Amend { x, y, value, op } => match owned(&mut self.objects, &mut self.owners, r!(x), own!(x))
-                    {
-                        Some(place) if amend(context, &mut self.objects, place, r!(y), r!(value), op) => {
-                            r!(x) = Scalar::Object(place as u32);
-                        }
-                        _ => return Ok(false),
-                    },
-                    Step::Append { x, y } => match owned(&mut self.objects, &mut self.owners, r!(x), own!(x)) {
-                        Some(place) if append(context, &mut self.objects, place, r!(y)) => {
-                            r!(x) = Scalar::Object(place as u32);
-                        }
-                        _ => return Ok(false),
-                    },
-                    Step::Item { to, x, y } => match quick_item(&self.objects, &r!(x), &r!(y)) {
-                        Some(result) => r!(to).take(&result),
-                        None => keep!(to, item(context, &self.objects, r!(x), r!(y))),
-                    },
-                    Step::GlobalItem { to, index, y } => {
-                        let Some(global) = self.globals.get(usize::from(index)).copied() else { return Ok(false) };
-                        match quick_item(&self.objects, &global, &r!(y)) {
-                            Some(result) => r!(to).take(&result),
-                            None => keep!(to, item(context, &self.objects, global, r!(y))),
-                        }
-                    }
-                    Step::Jump { target } => pc = usize::from(target),
-                    Step::Again { target } => {
-                        tick!();
-                        pc = usize::from(target);
-                    }
-                    Step::Unless { x, target } => match truth(&r!(x)) {
-                        Some(true) => {}
-                        Some(false) => pc = usize::from(target),
-                        None => return Ok(false),
-                    },
-                    Step::UnlessEqual { x, y, target } => unless!(r!(x), r!(y), Comparison::Equal, target),
-                    Step::UnlessUnequal { x, y, target } => unless!(r!(x), r!(y), Comparison::Unequal, target),
-                    Step::UnlessLess { x, y, target } => unless!(r!(x), r!(y), Comparison::Less, target),
-                    Step::UnlessAtMost { x, y, target } => unless!(r!(x), r!(y), Comparison::AtMost, target),
-                    Step::UnlessEqualLong { x, target, y } => {
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Equal, target);
-                    }
-                    Step::UnlessUnequalLong { x, target, y } => {
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Unequal, target);
-                    }
-                    Step::UnlessLessLong { x, target, y } => {
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Less, target);
-                    }
-                    Step::UnlessMoreLong { x, target, y } => {
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::More, target);
-                    }
-                    Step::UnlessAtMostLong { x, target, y } => {
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtMost, target);
-                    }
-                    Step::UnlessAtLeastLong { x, target, y } => {
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtLeast, target);
-                    }
-                    Step::Times { x } => match r!(x).value(&[]).and_then(|times| times.as_long()) {
-                        Some(times) => r!(x) = Scalar::Long(times),
-                        None => return Ok(false),
-                    },
-                    Step::Countdown { x, target } => match &r!(x) {
-                        Scalar::Long(left) if *left > 0 => r!(x) = Scalar::Long(left - 1),
-                        _ => pc = usize::from(target),
-                    },
-                    Step::Call { to, base, unit: callee } => call!(to, base, callee, pc),
-                    Step::CallLess { to, base, x, unit: callee, y } => {
-                        match &r!(x) {
-                            Scalar::Long(x) => r!(base) = Scalar::Long(x.minus(i64::from(y))),
-                            x => binary!(base, SUBTRACT, x, &Scalar::Long(i64::from(y))),
-                        }
-                        // The step behind it is the call alone.
-                        call!(to, base, u16::from(callee), pc + 1)
-                    }
-                    Step::Return { x } => {
-                        give!(if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None }, x)
-                    }
-                    Step::ReturnConstant { index } => {
-                        // Below all that could be read again.
-                        put!(0u8, program.constants.get(usize::from(index)));
-                        give!(if let Scalar::Long(long) = &r!(0u8) { Some(*long) } else { None }, 0u8)
-                    }
-                    Step::ReturnIfLess { x, result, target, y } => {
-                        let pc_now = pc;
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Less, target);
-                        if pc == pc_now {
-                            give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
-                        }
-                    }
-                    Step::ReturnIfAtMost { x, result, target, y } => {
-                        let pc_now = pc;
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtMost, target);
-                        if pc == pc_now {
-                            give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
-                        }
-                    }
-                    Step::ReturnIfEqual { x, result, target, y } => {
-                        let pc_now = pc;
-                        unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Equal, target);
-                        if pc == pc_now {
-                            give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
-                        }
-                    }
-                    Step::ReturnSum { x, y } => match (&r!(x), &r!(y)) {
-                        (Scalar::Long(a), Scalar::Long(b)) => {
-                            let sum = a.plus(*b);
-                            r!(x) = Scalar::Long(sum);
-                            give!(Some(sum), x)
-                        }
-                        (a, b) => {
-                            binary!(x, ADD, a, b);
+                        Step::Return { x } => {
                             give!(if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None }, x)
                         }
-                    },
-                    Step::Leave => return Ok(false),
+                        Step::ReturnConstant { index } => {
+                            // Below all that could be read again.
+                            put!(0u8, program.constants.get(usize::from(index)));
+                            give!(if let Scalar::Long(long) = &r!(0u8) { Some(*long) } else { None }, 0u8)
+                        }
+                        Step::ReturnIfLess { x, result, target, y } => {
+                            let pc_now = pc;
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Less, target);
+                            if pc == pc_now {
+                                give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
+                            }
+                        }
+                        Step::ReturnIfAtMost { x, result, target, y } => {
+                            let pc_now = pc;
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::AtMost, target);
+                            if pc == pc_now {
+                                give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
+                            }
+                        }
+                        Step::ReturnIfEqual { x, result, target, y } => {
+                            let pc_now = pc;
+                            unless!(r!(x), Scalar::Long(i64::from(y)), Comparison::Equal, target);
+                            if pc == pc_now {
+                                give!(if let Scalar::Long(long) = &r!(result) { Some(*long) } else { None }, result)
+                            }
+                        }
+                        Step::ReturnSum { x, y } => match (&r!(x), &r!(y)) {
+                            (Scalar::Long(a), Scalar::Long(b)) => {
+                                let sum = a.plus(*b);
+                                r!(x) = Scalar::Long(sum);
+                                give!(Some(sum), x)
+                            }
+                            (Scalar::Float(a), Scalar::Float(b)) => {
+                                r!(x) = Scalar::Float(a + b);
+                                give!(None, x)
+                            }
+                            (a, b) => {
+                                binary!(x, ADD, a, b);
+                                give!(if let Scalar::Long(long) = &r!(x) { Some(*long) } else { None }, x)
+                            }
+                        },
+                        Step::Leave => return Ok(false),
+                    }
                 }
+            };
+            // The outermost function has ended, with the result in this register.
+            let Some(r) = self.stack.first_chunk_mut::<WINDOW>() else { return Ok(false) };
+            let result = &r[usize::from(ended)];
+            let Some(feed) = feed.as_deref_mut() else {
+                self.result.take(result);
+                return Ok(!matches!(self.result, Scalar::Unset));
+            };
+            self.result = Scalar::Null;
+            let goes_on = match *result {
+                Scalar::Long(long) => feed.goes_on(|| Scalar::Long(long), r),
+                Scalar::Float(float) => feed.goes_on(|| Scalar::Float(float), r),
+                Scalar::Unset => return Ok(false),
+                Scalar::Object(place) => {
+                    self.result = Scalar::Object(place);
+                    return Ok(true);
+                }
+                other => feed.goes_on(|| other, r),
+            };
+            if !goes_on {
+                return Ok(true);
             }
+            if self.objects.len() > held {
+                self.objects.truncate(held);
+                self.owners.truncate(held);
+            }
+            fuel -= 1;
+            if fuel == 0 {
+                fuel = STRIDE;
+                context.check().map_err(|error| Box::new((error, unit, pc)))?;
+            }
+            (unit, base, pc, called) = (0, 0, 0, true);
         }
     }
 
