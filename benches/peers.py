@@ -2,13 +2,16 @@
 """The query list of a desk on elastick and its peers in one run: times side by side, and every answer compared by value.
 
     peers.py --data FOLDER [--threads 1,2] [--engines duckdb,polars,chdb] [--only a,b2] [--out r.jsonl]
-    peers.py --data FOLDER --node 1=PORT,2=PORT --wait FILE      (nodes that run already; measures when FILE is there)
+    peers.py --data FOLDER --node 1=PORT,2=PORT     (nodes that run already)
+    peers.py --data FOLDER --apart                  (one engine after the other: with memory for two of them only)
 
 FOLDER is what `gen_data.py` of `../shared/perf/rdb` made; the peers' queries are those of `run_queries.py` there. For each
 number of threads it starts `cargo bench --bench queries` with so many, loads each peer in a process of its own, and then
 asks all of them one query after the other, so that what else happens on the machine meets them alike.
 
-Prints a table of medians and of elastick's time against the best peer's. Ends with 1 if an answer differs.
+Prints a table of medians, processor time (of all of an engine's threads) behind each, and elastick's against the best
+peer's. On a machine that others use too, processor time says more: a query that waits for a processor works no more.
+Ends with 1 if an answer differs.
 """
 
 import argparse
@@ -32,6 +35,8 @@ MEASURES = "\nsys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))\nE 
 SLOW = 1.5
 RUNS = 7
 
+# Answers with the side of a trade as their fifth column.
+SIDED = ("d_sym_window_rows", "d2_last_row_sym", "f1_asof_sym")
 # How many columns of an answer say which row it is.
 KEYS = {"c2_ohlcv_1min_all": 2, "g_range_5min_by_sym": 2, "h_count_sym_ex": 2, "d_sym_window_rows": 6, "f1_asof_sym": 6}
 # Bars are numbered by the peers and dated by q, nanoseconds: column, width.
@@ -49,6 +54,14 @@ class Node:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.sendall(b"bench:x\x03\0")
         self.exactly(1)
+        pid = struct.unpack("<i", self.ask(".z.i")[1:5])[0]
+        self.stat = f"/proc/{pid}/stat"
+
+    def cpu(self):
+        """Processor seconds of the node so far."""
+        with open(self.stat) as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def has(self, name):
         return name in self.queries
@@ -123,11 +136,16 @@ def peer_columns(engine, name, result):
 
     if name == "f3_asof_all_rows":
         return [np.array([int(engine.chk(name, result)[0])])]
+    is_chdb = not hasattr(result, "to_arrow") and not isinstance(result, pa.Table)
     if hasattr(result, "to_arrow"):
         result = result.to_arrow()
-    elif not isinstance(result, pa.Table):
+    elif is_chdb:
         result = pa.ipc.open_stream(result.bytes()).read_all()
-    return arrow_columns(result)
+    columns = arrow_columns(result)
+    if is_chdb and name in SIDED:
+        # An enumeration comes as its numbers.
+        columns[4] = np.where(columns[4].astype(str) == "1", "B", np.where(columns[4].astype(str) == "2", "S", columns[4]))
+    return columns
 
 
 def listed(engine, threads, data):
@@ -150,27 +168,29 @@ def work(pipe, name, threads, data, port):
     else:
         engine = names["make"]()
         engine.load()
+    cpu = engine.cpu if name == "elastick" else time.process_time
     pipe.send("loaded")
     while (query := pipe.recv()) is not None:
         try:
             if not engine.has(query):
-                pipe.send((None, None, "not supported"))
+                pipe.send((None, None, None, "not supported"))
                 continue
-            began = time.perf_counter()
+            before, began = cpu(), time.perf_counter()
             result = engine.run(query)
-            times = [time.perf_counter() - began]
+            times, used = [time.perf_counter() - began], cpu() - before
             columns = engine.columns(query, result) if name == "elastick" else peer_columns(engine, query, result)
             if times[0] < SLOW:
-                times = []
+                times, before = [], cpu()
                 for _ in range(RUNS):
                     del result
                     began = time.perf_counter()
                     result = engine.run(query)
                     times.append(time.perf_counter() - began)
+                used = (cpu() - before) / RUNS
             del result
-            pipe.send((times, columns, None))
+            pipe.send((times, used, columns, None))
         except Exception as error:
-            pipe.send((None, None, f"{type(error).__name__}: {error}"[:200]))
+            pipe.send((None, None, None, f"{type(error).__name__}: {error}"[:200]))
 
 
 def rows_by_key(name, columns):
@@ -203,6 +223,34 @@ def difference(name, own, other):
     return None
 
 
+def report(query, threads, answers, out):
+    """Prints a row of the table; how many peers' answers differ."""
+    cells, notes, wrong = [], [], 0
+    medians, used = {}, {}
+    for name, (times, cpu, columns, failed) in answers.items():
+        if failed:
+            cells.append("-")
+            notes.append(f"{name}: {failed}")
+            continue
+        medians[name], used[name] = statistics.median(times) * 1e3, cpu * 1e3
+        cells.append(f"{medians[name]:.1f} ({used[name]:.0f})")
+        if name != "elastick" and answers["elastick"][2] is not None:
+            differs = difference(query, answers["elastick"][2], columns)
+            if differs:
+                wrong += 1
+                notes.append(f"ANSWER DIFFERS from {name}: {differs}")
+
+    def ratio(of):
+        best = min((name for name in of if name != "elastick"), key=of.get, default=None)
+        return f"{of['elastick'] / of[best]:.2f} {best}" if best and "elastick" in of and of[best] else "-"
+
+    print(f"| {query} | {' | '.join(cells)} | {ratio(medians)} | {ratio(used)} |", "; ".join(notes))
+    if out:
+        with open(out, "a") as file:
+            file.write(json.dumps({"query": query, "threads": threads, "ms": medians, "cpu_ms": used, "notes": notes}) + "\n")
+    return wrong
+
+
 def started(data, threads):
     """A node with the data, and its port."""
     command = ["cargo", "bench", "-q", "--bench", "queries", "--", data, "--query-threads", "1", "-s", str(threads)]
@@ -220,7 +268,7 @@ def main():
     parser.add_argument("--engines", default="duckdb,polars,chdb")
     parser.add_argument("--only", default="")
     parser.add_argument("--node", default="")
-    parser.add_argument("--wait", default="")
+    parser.add_argument("--apart", action="store_true")
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     ports = dict(pair.split("=") for pair in options.node.split(",") if pair)
@@ -232,46 +280,29 @@ def main():
         port = int(ports[str(threads)]) if str(threads) in ports else None
         if port is None:
             node, port = started(options.data, threads)
-        workers = {}
-        for name in ["elastick"] + [name for name in options.engines.split(",") if name]:
-            ours, theirs = context.Pipe()
-            process = context.Process(target=work, args=(theirs, name, threads, options.data, port), daemon=True)
-            process.start()
-            assert ours.recv() == "loaded"
-            workers[name] = (process, ours)
-        print(f"{threads} threads: loaded", flush=True)
-        while options.wait and not os.path.exists(options.wait):
-            time.sleep(0.2)
-        queries = listed("duckdb", threads, options.data)["Q"]
+        names = ["elastick"] + [name for name in options.engines.split(",") if name]
+        queries = [q for q in listed("duckdb", threads, options.data)["Q"] if not only or any(map(q.startswith, only))]
+        answers = {}
+        for group in [[name] for name in names] if options.apart else [names]:
+            workers = {}
+            for name in group:
+                ours, theirs = context.Pipe()
+                process = context.Process(target=work, args=(theirs, name, threads, options.data, port), daemon=True)
+                process.start()
+                assert ours.recv() == "loaded"
+                workers[name] = (process, ours)
+            for query in queries:
+                for name, (_, pipe) in workers.items():
+                    pipe.send(query)
+                    answers[query, name] = pipe.recv()
+            for process, pipe in workers.values():
+                pipe.send(None)
+                process.join()
+        head = " | ".join(f"{name}, ms (processor)" for name in names)
+        print(f"| {threads} threads | {head} | time | processor |", "|---" * (len(names) + 3) + "|", sep="\n")
         for query in queries:
-            if only and not any(query.startswith(name) for name in only):
-                continue
-            medians, answers, notes = {}, {}, []
-            for name, (_, pipe) in workers.items():
-                pipe.send(query)
-                times, columns, failed = pipe.recv()
-                if failed:
-                    notes.append(f"{name}: {failed}")
-                else:
-                    medians[name] = statistics.median(times) * 1e3
-                    answers[name] = columns
-            for name, columns in answers.items():
-                if name != "elastick" and "elastick" in answers:
-                    differs = difference(query, answers["elastick"], columns)
-                    if differs:
-                        wrong += 1
-                        notes.append(f"ANSWER DIFFERS from {name}: {differs}")
-            best = min((name for name in medians if name != "elastick"), key=medians.get, default=None)
-            ratio = medians["elastick"] / medians[best] if best and "elastick" in medians else None
-            cells = " | ".join(f"{medians[name]:.1f}" if name in medians else "-" for name in workers)
-            print(f"| {query} | {threads} | {cells} | {f'{ratio:.2f}' if ratio else '-'} {best} | {'; '.join(notes)} |", flush=True)
-            if options.out:
-                with open(options.out, "a") as file:
-                    record = {"query": query, "threads": threads, "ms": medians, "best": best, "ratio": ratio, "notes": notes}
-                    file.write(json.dumps(record) + "\n")
-        for process, pipe in workers.values():
-            pipe.send(None)
-            process.join()
+            wrong += report(query, threads, {name: answers[query, name] for name in names}, options.out)
+        sys.stdout.flush()
         if node:
             node.stdin.close()
             node.wait()
