@@ -172,7 +172,7 @@ impl Context<'_> {
     }
 
     /// A message to a handle: 0 is this process, -1 and -2 its standard output and error.
-    fn send(&mut self, handle: i64, message: Value) -> Result<Value, QError> {
+    pub(super) fn send(&mut self, handle: i64, message: Value) -> Result<Value, QError> {
         match handle {
             0 => super::message(self, &message),
             1 | 2 => {

@@ -182,6 +182,7 @@ impl Context<'_> {
             return Ok(Value::func(Function::Native(name)));
         }
         if let Some(own) = prims::keyword(written.strip_prefix(b".q.").unwrap_or(written)) {
+            self.host.names_word();
             return Ok(own);
         }
         if let Some(own) = super::prelude::value(self, name)? {

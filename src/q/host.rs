@@ -105,6 +105,9 @@ pub trait Host {
         Vec::new()
     }
 
+    /// A symbol is taken for a word of the language: whoever chose it has chosen a function.
+    fn names_word(&self) {}
+
     /// Whether `name` is a native function, and with how many parameters.
     fn native(&self, name: Sym) -> Option<u8>;
 
@@ -297,6 +300,10 @@ macro_rules! reads_of_host {
 
         fn names(&self, namespace: Sym) -> Vec<Sym> {
             self.host.names(namespace)
+        }
+
+        fn names_word(&self) {
+            self.host.names_word();
         }
 
         fn namespaces(&self) -> Vec<Sym> {

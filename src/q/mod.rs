@@ -22,6 +22,7 @@ mod files;
 mod find;
 mod format;
 mod gather;
+pub mod guard;
 pub mod handlers;
 pub mod handles;
 pub mod host;

@@ -74,7 +74,7 @@ fn broadcast(context: &mut Context, x: &Value) -> Result {
     }
     for handle in handles.items() {
         let handle = handle.as_long().filter(|h| *h > 0).ok_or_else(type_error)?;
-        context.host.send(-handle, &message)?;
+        context.send(-handle, message.clone())?;
     }
     Ok(Value::Null)
 }

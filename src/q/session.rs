@@ -1,8 +1,9 @@
 //! A process of its own for expressions: globals in memory, a console. What `elastick q` runs and schemas are loaded in.
 
 use super::error::{Origin, QError};
+use super::guard::{Asking, Authors};
 use super::handles::{self, Connector, Handles, Peer};
-use super::host::{Caller, Host, Setting, Threads};
+use super::host::{Caller, Grants, Host, Setting, Threads};
 use super::limits::Limits;
 use super::parse::symbol;
 use super::show::{Console, show};
@@ -56,7 +57,9 @@ pub struct Start {
 pub struct Session {
     globals: HashMap<Sym, Value>,
     order: Vec<Sym>,
-    caller: Caller,
+    asking: Asking,
+    /// Whose code the globals hold.
+    authors: Authors,
     console: Console,
     namespace: Sym,
     printed: Vec<u8>,
@@ -111,7 +114,22 @@ impl Session {
 
     /// Who asks from now on.
     pub fn set_caller(&mut self, caller: Caller) {
-        self.caller = caller;
+        let grants = Grants { relay: true, ..Grants::default() };
+        self.asking = Asking::new(caller, grants);
+    }
+
+    /// Another evaluation of the same caller's begins.
+    pub fn begin(&self) {
+        self.asking.raise();
+    }
+
+    /// Whether whoever asks may change a global.
+    fn check_change(&self, name: Sym) -> Result<(), QError> {
+        let caller = self.asking.caller();
+        if self.start.blocks_writes && caller.handle != 0 {
+            return Err(QError::named("noupdate"));
+        }
+        self.authors.check(name, caller.remote)
     }
 
     /// Lets evaluations use so many threads: `-s`.
@@ -172,6 +190,7 @@ impl Session {
     /// The line's, which is not printed.
     pub fn line(&mut self, line: &[u8]) -> Result<(), QError> {
         let limits = self.limits();
+        self.begin();
         if let Some(handler) = self.input_handler()
             && !line.trim_ascii().starts_with(b"\\")
         {
@@ -222,13 +241,15 @@ fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
 
 impl Host for Session {
     fn global(&self, name: Sym) -> Option<Value> {
+        if self.authors.is_callers(name) {
+            self.asking.lower();
+        }
         self.globals.get(&name).cloned()
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
-        if self.start.blocks_writes && self.caller.handle != 0 {
-            return Err(QError::named("noupdate"));
-        }
+        self.check_change(name)?;
+        self.authors.note(name, &value, self.asking.caller().remote);
         match &self.loading {
             Some(from) if matches!(value, Value::Func(_)) => {
                 self.origins.insert(name, from.clone());
@@ -245,15 +266,16 @@ impl Host for Session {
     }
 
     fn edit(&mut self, name: Sym, change: &mut dyn FnMut(&mut Value)) {
+        if self.check_change(name).is_err() {
+            return;
+        }
         if let Some(value) = self.globals.get_mut(&name) {
             change(value);
         }
     }
 
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
-        if self.start.blocks_writes && self.caller.handle != 0 {
-            return Err(QError::named("noupdate"));
-        }
+        self.check_change(name)?;
         self.globals.remove(&name);
         self.order.retain(|n| *n != name);
         Ok(())
@@ -295,6 +317,12 @@ impl Host for Session {
         found
     }
 
+    fn names_word(&self) {
+        if self.authors.has_callers() {
+            self.asking.lower();
+        }
+    }
+
     fn native(&self, _name: Sym) -> Option<u8> {
         None
     }
@@ -304,9 +332,7 @@ impl Host for Session {
     }
 
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
-        if self.start.blocks_writes && self.caller.handle != 0 {
-            return Err(QError::named("noupdate"));
-        }
+        self.check_change(name)?;
         let old = match self.globals.remove(&name) {
             Some(old) => old,
             None if matches!(rows, Value::Table(_)) => {
@@ -332,7 +358,7 @@ impl Host for Session {
     }
 
     fn caller(&self) -> &Caller {
-        &self.caller
+        self.asking.caller()
     }
 
     fn reaches_files(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What start-up files and clients have assigned on a node: a map that is replaced, never changed, so that running queries keep theirs.
 
 use crate::q::error::QError;
+use crate::q::guard::Authors;
 use crate::table::{Sym, Value, symbol};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,6 +14,8 @@ pub const NAMES_MOST: usize = 10_000;
 pub struct Globals {
     values: HashMap<Sym, Value>,
     order: Vec<Sym>,
+    /// Whose code they hold.
+    pub authors: Authors,
 }
 
 impl Globals {

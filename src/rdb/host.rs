@@ -10,6 +10,7 @@ use super::shared::State;
 use crate::net::{Request, message, remote, websocket};
 use crate::q::error::QError;
 use crate::q::extend;
+use crate::q::guard::Asking;
 use crate::q::handlers::Event;
 use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
 use crate::q::{Console, to_wire};
@@ -47,9 +48,9 @@ pub struct QueryHost<'a> {
 }
 
 /// On whose behalf something is evaluated.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Asker {
-    pub caller: Caller,
+    pub asking: Asking,
     pub request: Option<Request>,
     /// Whose handles those are that it opens: a connection's number, 0 for the process's own.
     pub owner: u64,
@@ -67,7 +68,8 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let (user, address) = job.peer.as_ref().map_or((Vec::new(), 0), |peer| (peer.user.clone(), peer.z_a()));
     let grants = scope.rules.grants;
     let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };
-    Asker { caller: Caller { handle, user, address, remote, grants }, request: job.request, owner }
+    let caller = Caller { handle, user, address, remote, grants };
+    Asker { asking: Asking::new(caller, grants), request: job.request, owner }
 }
 
 impl<'a> QueryHost<'a> {
@@ -127,16 +129,11 @@ impl<'a> QueryHost<'a> {
         if self.is_fed(name) {
             return Err(no_update(name));
         }
-        if !self.asker.caller.remote {
-            return Ok(());
-        }
-        if self.scope.rules.block_writes {
+        let is_remote = self.caller().remote;
+        if is_remote && self.scope.rules.block_writes {
             return Err(QError::with("noupdate", "clients may not assign here"));
         }
-        if symbol::text(name).starts_with(b".z.") {
-            return Err(QError::with("access", "handlers are set by the process's start-up files"));
-        }
-        Ok(())
+        self.globals().authors.check(name, is_remote)
     }
 
     fn link(&self, handle: i32) -> Result<Link, QError> {
@@ -210,19 +207,27 @@ impl Host for QueryHost<'_> {
             let open = self.scope.shared.queries_open.load(Ordering::SeqCst);
             return Some(report::stats(&self.scope.shared.state(), &self.scope.constants, open));
         }
-        self.globals().get(name).cloned()
+        let globals = self.globals();
+        if globals.authors.is_callers(name) {
+            self.asker.asking.lower();
+        }
+        globals.get(name).cloned()
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         self.check_change(name)?;
         let held = u64::try_from(self.scope.shared.global_bytes.load(Ordering::Relaxed)).unwrap_or(0);
         let most = self.scope.global_bytes_most;
+        let is_remote = self.caller().remote;
         match &mut self.rights {
             Rights::Read => Err(NEEDS_OWNER),
             Rights::Write(_) if held > most => {
                 Err(QError::with("wsfull", format!("clients hold {held} bytes in what they assigned, at most {most}")))
             }
-            Rights::Write(globals) => globals.set(name, value),
+            Rights::Write(globals) => {
+                globals.authors.note(name, &value, is_remote);
+                globals.set(name, value)
+            }
         }
     }
 
@@ -246,6 +251,12 @@ impl Host for QueryHost<'_> {
         let mut names = within(tables.chain(self.own()), namespace);
         names.extend(self.globals().names(namespace));
         names
+    }
+
+    fn names_word(&self) {
+        if self.globals().authors.has_callers() {
+            self.asker.asking.lower();
+        }
     }
 
     fn native(&self, _: Sym) -> Option<u8> {
@@ -276,7 +287,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn caller(&self) -> &Caller {
-        &self.asker.caller
+        self.asker.asking.caller()
     }
 
     fn reaches_files(&self) -> bool {
@@ -285,7 +296,7 @@ impl Host for QueryHost<'_> {
 
     fn alters(&self) -> Result<(), QError> {
         match self.rights {
-            _ if self.asker.caller.remote && self.scope.rules.block_writes => {
+            _ if self.caller().remote && self.scope.rules.block_writes => {
                 Err(QError::with("noupdate", "clients may not write here"))
             }
             Rights::Read => Err(NEEDS_OWNER),
@@ -305,7 +316,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn close(&mut self, handle: i32) -> Result<(), QError> {
-        let (handles, caller) = (&self.scope.handles, &self.asker.caller);
+        let (handles, caller) = (&self.scope.handles, self.caller());
         if !handles.is_own(i64::from(handle)) {
             if caller.remote && handle != caller.handle {
                 return Err(QError::with("access", "the handle is another's"));
@@ -314,7 +325,7 @@ impl Host for QueryHost<'_> {
             self.effects.send(Out::Close(conn));
             return Ok(());
         }
-        if caller.remote && handles.owner_of(handle).is_some_and(|owner| owner != self.asker.owner) {
+        if caller.remote && handles.owner_of(handle).is_some() && !self.owns(i64::from(handle)) {
             return Err(QError::with("access", "the handle is another's"));
         }
         self.effects.once(Deed::Close(handle), || handles.close(handle).map(|()| Value::Null)).map(drop)
@@ -322,7 +333,10 @@ impl Host for QueryHost<'_> {
 
     fn owns(&self, handle: i64) -> bool {
         let number = i32::try_from(handle.saturating_abs()).unwrap_or(0);
-        self.effects.has_opened(i64::from(number)) || self.scope.handles.owner_of(number) == Some(self.asker.owner)
+        // The process's own are its owner's, also where an evaluation of the owner's has come to a client's code.
+        let asks = self.asker.owner != 0 || !self.caller().remote;
+        let opened = || self.effects.has_opened(i64::from(number));
+        asks && (opened() || self.scope.handles.owner_of(number) == Some(self.asker.owner))
     }
 
     fn send(&mut self, handle: i64, value: &Value) -> Result<Value, QError> {
@@ -346,7 +360,7 @@ impl Host for QueryHost<'_> {
     fn defer(&mut self) -> Result<(), QError> {
         let request = self.asker.request.ok_or(QError::with("access", "nobody waits for an answer here"))?;
         self.effects.deferred = true;
-        self.scope.defer(self.asker.caller.handle, request);
+        self.scope.defer(self.caller().handle, request);
         Ok(())
     }
 

@@ -78,6 +78,7 @@ impl NodeScope {
     ) -> Result<NodeScope, QError> {
         let mut globals = Globals::default();
         for (name, value) in startup.globals {
+            globals.authors.note(name, &value, false);
             globals.set(name, value)?;
         }
         let name = |text: &[u8]| symbol::intern(text).unwrap_or(Sym::NULL);

@@ -15,6 +15,7 @@ mod rdb_foreign;
 mod rdb_native;
 mod rdb_process;
 mod rdb_support;
+mod remote_rights;
 mod tick_feed;
 mod tick_nodes;
 mod tick_program;

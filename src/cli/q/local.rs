@@ -278,6 +278,7 @@ impl Console {
     fn call(&mut self, handler: &Value, argument: Value) {
         let limits = self.session.limits();
         let session = &mut self.session;
+        session.begin();
         let result = signals::evaluating(|| apply(session, handler, &[argument], &limits));
         self.failed(result.map(drop));
     }
@@ -369,6 +370,7 @@ impl Console {
         let Ok(user) = symbol::intern(user) else { return false };
         let limits = self.session.limits();
         let session = &mut self.session;
+        session.begin();
         let arguments = [Value::Sym(user), Value::chars(password)];
         let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
         let answer = matches!(result, Ok(Value::Bool(true)));
