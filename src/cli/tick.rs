@@ -99,7 +99,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let service_options = ServiceOptions {
         codec,
         globals: Globals::new(
-            [schema.globals, program].concat(),
+            [schema.globals, program.globals].concat(),
             usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX),
         ),
         query: Bounds { time: query_time(&settings, &limits)?, memory_bytes: limits.query_memory_bytes },
@@ -110,6 +110,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         threads: 2,
         handler: Bounds { time: Duration::from_nanos(limits.handler_time_ns), memory_bytes: limits.query_memory_bytes },
         rules: Rules::new(&[], false, settings.is_on(&options::BLOCK_WRITES)?, allowed),
+        timer: program.timer,
     };
     let waker = parts.waker();
     let (tap, watched) = Tap::new(move || drop(waker.wake()));

@@ -98,6 +98,7 @@ impl World {
             threads: 1,
             handler: bounds,
             rules: Rules::new(&[], false, false, None),
+            timer: None,
         };
         let (_, watched) = std::sync::mpsc::channel();
         let service = match TickService::new(plant, service, waker, Arc::default(), watched) {

@@ -7,12 +7,17 @@ use super::globals::Globals;
 use super::plant::Plant;
 use super::plant::calls::{self, Called};
 use super::plant::values::VARIABLES;
-use crate::net::{ConnId, Links};
+use super::sends::{self, Connections, Sends};
+use crate::net::{ConnId, Links, Request};
 use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
 use crate::table::{Function, Sym, Value, symbol};
 use proto::{Endian, Limits, View, Writer};
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// What needs no connection: the timer may call it.
+const OWN: [&[u8]; 4] = [b".u.upd", b".u.end", b".u.endofday", b".z.ts"];
 
 /// Parameters of a native function.
 fn native(name: Sym) -> Option<u8> {
@@ -33,13 +38,22 @@ fn no_update(name: Sym) -> QError {
 pub struct SnapshotHost {
     globals: Arc<Globals>,
     caller: Caller,
+    connections: Arc<Connections>,
+    /// Whoever asks waits for an answer.
+    is_sync: bool,
+    sends: Sends,
     /// Set when the query has looked at what only the owner can tell.
     asks_owner: Cell<bool>,
 }
 
 impl SnapshotHost {
-    pub fn new(globals: Arc<Globals>, caller: Caller) -> SnapshotHost {
-        SnapshotHost { globals, caller, asks_owner: Cell::new(false) }
+    pub fn new(globals: Arc<Globals>, caller: Caller, connections: Arc<Connections>, is_sync: bool) -> SnapshotHost {
+        SnapshotHost { globals, caller, connections, is_sync, sends: Sends::default(), asks_owner: Cell::new(false) }
+    }
+
+    /// What the evaluation has sent.
+    pub fn sends(self) -> Sends {
+        self.sends
     }
 
     /// Whether the result, whatever it is, does not count.
@@ -84,13 +98,40 @@ impl Host for SnapshotHost {
     fn caller(&self) -> &Caller {
         &self.caller
     }
+
+    fn open_handles(&self) -> Vec<i32> {
+        self.connections.handles()
+    }
+
+    fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
+        self.sends.send(handle, message, &self.connections)
+    }
+
+    fn defer(&mut self) -> Result<(), QError> {
+        defer(self.is_sync, &mut self.sends)
+    }
+
+    fn respond(&mut self, _: i32, _: Result<&Value, &[u8]>) -> Result<(), QError> {
+        Err(NEEDS_OWNER)
+    }
+}
+
+fn defer(is_sync: bool, sends: &mut Sends) -> Result<(), QError> {
+    sends.deferred = is_sync;
+    if is_sync { Ok(()) } else { Err(QError::with("access", "nobody waits for an answer here")) }
 }
 
 /// A host on the loop's thread.
 pub struct OwnerHost<'a> {
     pub plant: &'a mut Plant,
     pub ctl: &'a mut dyn Links,
-    pub conn: ConnId,
+    /// Who asks; none for the timer.
+    pub conn: Option<ConnId>,
+    pub is_sync: bool,
+    pub connections: &'a Connections,
+    /// Messages whose answer was put off, by handle.
+    pub deferred: &'a mut HashMap<i32, Request>,
+    pub sends: Sends,
     pub caller: Caller,
     pub globals: &'a mut Arc<Globals>,
     /// Whether clients may define anything (kdb+'s `-b` forbids it).
@@ -203,7 +244,12 @@ impl Host for OwnerHost<'_> {
             let parsed = View::parse(object, Endian::Little, &self.codec);
             args.push(parsed.map_err(|error| QError::with("limit", error.to_string()))?.0);
         }
-        let caller = calls::Caller { conn: self.conn, request: None };
+        let conn = match self.conn {
+            Some(conn) => conn,
+            None if OWN.contains(&symbol::text(name)) => ConnId::new(u32::MAX, 0),
+            None => return Err(QError::with("access", "only a client calls this")),
+        };
+        let caller = calls::Caller { conn, request: None };
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
         let called = self.plant.call(symbol::text(name), &args, caller, &mut writer, self.ctl)?;
@@ -218,5 +264,25 @@ impl Host for OwnerHost<'_> {
 
     fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    fn open_handles(&self) -> Vec<i32> {
+        self.connections.handles()
+    }
+
+    fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
+        self.sends.send(handle, message, self.connections)
+    }
+
+    fn defer(&mut self) -> Result<(), QError> {
+        defer(self.is_sync, &mut self.sends)
+    }
+
+    fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
+        let answer = sends::answer(result)?;
+        let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
+        let request = self.deferred.remove(&handle).ok_or_else(unexpected)?;
+        self.sends.answers.push((request, answer));
+        Ok(())
     }
 }

@@ -17,6 +17,7 @@ pub mod program;
 pub mod quarantine;
 pub mod query;
 pub mod schema_file;
+pub mod sends;
 pub mod service;
 mod space;
 pub mod subscriptions;

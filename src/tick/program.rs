@@ -1,7 +1,7 @@
 //! q files given to the tickerplant: functions and variables for its clients, and what is done with their messages.
 //!
 //! Updates and calls of `.u` go by all of it: nothing that a file holds can hold up what is published. Its handlers run on the
-//! threads of the queries, `.z.pw` on one of its own.
+//! threads of the queries, as does `.z.ts`, `.z.pw` on one of its own.
 
 use super::core::Tables;
 use super::globals::Globals;
@@ -18,24 +18,36 @@ use std::sync::Arc;
 
 const HANDLERS: [&[u8]; 3] = [b".z.pg", b".z.ps", b".z.pw"];
 
+/// What start-up files have made of the tickerplant.
+#[derive(Default)]
+pub struct Program {
+    /// Names and values.
+    pub globals: Vec<(Sym, Value)>,
+    /// The timer's function, and every how many milliseconds it is called.
+    pub timer: Option<(Value, u64)>,
+}
+
 /// What the files have defined, if the tickerplant can have it.
 ///
 /// # Errors
-/// In words: a name or a setting that belongs to the tickerplant.
-pub fn defined(startup: Startup, tables: &Tables) -> Result<Vec<(Sym, Value)>, String> {
-    if startup.timer_ms > 0 {
-        return Err("the tickerplant's timer is its own: -t".to_string());
-    }
+/// In words: a name that belongs to the tickerplant.
+pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String> {
+    // `.z.ts` called by clients stays what it is in kdb+tick: batch mode's rows are published.
+    let at = startup.globals.iter().position(|(name, _)| symbol::text(*name) == b".z.ts");
+    let timer = at.map(|at| startup.globals.remove(at).1).map(|function| (function, startup.timer_ms));
     for (name, _) in &startup.globals {
         let text = symbol::text(*name);
         if text.starts_with(b".z.") && !HANDLERS.contains(&text) {
-            return Err(format!("the tickerplant has no handler {}, only .z.pg .z.ps .z.pw", text.escape_ascii()));
+            return Err(format!(
+                "the tickerplant has no handler {}, only .z.pg .z.ps .z.pw .z.ts",
+                text.escape_ascii()
+            ));
         }
         if text.starts_with(b".u.") || tables.find(text).is_some() {
             return Err(format!("{} belongs to the tickerplant", text.escape_ascii()));
         }
     }
-    Ok(startup.globals)
+    Ok(Program { globals: startup.globals, timer: timer.filter(|(_, every_ms)| *every_ms > 0) })
 }
 
 /// What `.z.pg` or `.z.ps` is, if one is set.
@@ -87,7 +99,7 @@ impl Logins {
 
 fn decide(login: &Login, bounds: Bounds) -> Result<bool, QError> {
     let caller = Caller { handle: login.conn.handle(), user: login.user.clone(), ..Caller::default() };
-    let mut host = SnapshotHost::new(Arc::clone(&login.globals), caller);
+    let mut host = SnapshotHost::new(Arc::clone(&login.globals), caller, Arc::default(), false);
     let name = symbol::find(b".z.pw").ok_or(QError::named("access"))?;
     let f = host.global(name).ok_or(QError::named("access"))?;
     let user = symbol::intern(&login.user).map_err(|_| QError::named("limit"))?;

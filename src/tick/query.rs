@@ -3,6 +3,7 @@
 use super::globals::Globals;
 use super::host::SnapshotHost;
 use super::program;
+use super::sends::{Connections, Sends};
 use super::worker::Worker;
 use crate::log::Waker;
 use crate::net::{ConnId, Peer, Request, message};
@@ -14,21 +15,41 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Something to evaluate.
-pub struct Query {
+/// What is evaluated.
+pub enum Work {
+    /// The message's object, little-endian, checked.
+    Message(Vec<u8>),
+    /// The timer's function.
+    Timer(Value),
+}
+
+/// Who waits, and where.
+pub struct From {
     pub conn: ConnId,
     pub request: Option<Request>,
-    /// The message's object, little-endian, checked.
-    pub object: Vec<u8>,
-    pub caller: Caller,
     pub peer: Peer,
+}
+
+/// Something to evaluate.
+pub struct Query {
+    /// None for the timer.
+    pub from: Option<From>,
+    pub work: Work,
+    pub caller: Caller,
     pub globals: Arc<Globals>,
+    pub connections: Arc<Connections>,
+}
+
+impl Query {
+    pub fn is_sync(&self) -> bool {
+        self.from.as_ref().is_some_and(|from| from.request.is_some())
+    }
 }
 
 /// What became of a query.
 pub enum Done {
-    /// What to answer, and the error where it is one.
-    Answer { conn: ConnId, request: Option<Request>, answer: Bytes, error: Option<QError> },
+    /// What to answer, the error where it is one, and what it has sent.
+    Result { from: Option<From>, answer: Bytes, error: Option<QError>, sends: Sends },
     /// It has to be run again, on the thread that owns what it wants.
     NeedsOwner(Query),
 }
@@ -69,28 +90,33 @@ pub fn start(
 }
 
 fn run(query: Query, bounds: Bounds, rules: &Rules, codec: &Limits) -> Done {
-    let mut host = SnapshotHost::new(Arc::clone(&query.globals), query.caller.clone());
+    let (globals, connections) = (Arc::clone(&query.globals), Arc::clone(&query.connections));
+    let mut host = SnapshotHost::new(globals, query.caller.clone(), connections, query.is_sync());
     let limits = bounds.limits();
-    let result = evaluate(&mut host, &query.object, query.request.is_some(), rules, &limits, codec);
+    let result = evaluate(&mut host, &query.work, query.is_sync(), rules, &limits, codec);
     if host.asks_owner() || matches!(&result, Err(error) if *error == NEEDS_OWNER) {
         return Done::NeedsOwner(query);
     }
-    let (answer, error) = answer(result, &query.peer, &limits);
-    Done::Answer { conn: query.conn, request: query.request, answer, error }
+    let (answer, error) = answered(query.from.as_ref(), result, &limits);
+    Done::Result { from: query.from, answer, error, sends: host.sends() }
 }
 
-/// Evaluates the object of a message, by way of the handler that a start-up file has set for it.
+/// Evaluates a message by way of the handler that a start-up file has set for it, or the timer's function.
 ///
 /// # Errors
 /// The expression's; `access` for what is not on the list of what clients may call.
 pub fn evaluate(
     host: &mut dyn Host,
-    object: &[u8],
+    work: &Work,
     is_sync: bool,
     rules: &Rules,
     limits: &q::Limits,
     codec: &Limits,
 ) -> Result<Value, QError> {
+    let object = match work {
+        Work::Message(object) => object,
+        Work::Timer(function) => return q::apply(host, function, &[Value::Timestamp(q::now_ns())], limits),
+    };
     let (view, _) = View::parse(object, Endian::Little, codec).map_err(|e| QError::with(e.term(), e.to_string()))?;
     let message = limits.within(|| rules.admitted(from_view(&view)?))?;
     match program::handler(host, is_sync) {
@@ -99,8 +125,16 @@ pub fn evaluate(
     }
 }
 
+/// The response to a result for whoever waits for it, and its error; the timer waits for none.
+pub fn answered(from: Option<&From>, result: Result<Value, QError>, limits: &q::Limits) -> (Bytes, Option<QError>) {
+    match from {
+        Some(from) => answer(result, &from.peer, limits),
+        None => (Bytes::new(), result.err()),
+    }
+}
+
 /// The response to a result, as it is to be sent to this peer within these limits; an error that has none of its own becomes one.
-pub fn answer(result: Result<Value, QError>, peer: &Peer, limits: &q::Limits) -> (Bytes, Option<QError>) {
+fn answer(result: Result<Value, QError>, peer: &Peer, limits: &q::Limits) -> (Bytes, Option<QError>) {
     let answered = result.and_then(|value| {
         let mut deep = Ok(());
         let whole = message::message(proto::MessageKind::Response, |writer| {

@@ -6,7 +6,8 @@ use super::host::OwnerHost;
 use super::plant::Plant;
 use super::plant::calls::{self, Called, Caller};
 use super::program::Logins;
-use super::query::{self, Bounds, Done, Query};
+use super::query::{self, Bounds, Done, From, Query, Work};
+use super::sends::{Connections, Sends};
 use super::worker::Worker;
 use crate::config::Limit;
 use crate::log::Waker;
@@ -14,13 +15,15 @@ use crate::metrics;
 use crate::net::http::{self, Page};
 use crate::net::{CloseReason, ConnId, Control, Links, Login, Peer, Request, Service, message, signals};
 use crate::q::{self, QError, Rules};
+use crate::table::Value;
 use bytes::Bytes;
 use proto::{DecodeError, Endian, Header, Limits, MessageKind, View, Writer, types};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A tickerplant as the loop drives it.
 pub struct TickService {
@@ -30,12 +33,24 @@ pub struct TickService {
     globals: Arc<Globals>,
     own_bounds: Bounds,
     rules: Arc<Rules>,
+    connections: Arc<Connections>,
+    /// Messages whose answer was put off, by handle.
+    deferred: HashMap<i32, Request>,
+    timer: Option<Timer>,
     /// Where `.z.pw` is set.
     logins: Option<Logins>,
     /// Set when the process was asked to end.
     end: Arc<AtomicBool>,
     /// Those who want the metrics; they wake the loop.
     watched: Receiver<metrics::Request>,
+}
+
+/// `.z.ts` of a start-up file. It is called again so long after it has ended.
+struct Timer {
+    function: Value,
+    every: Duration,
+    /// None while it runs.
+    next: Option<Instant>,
 }
 
 /// How messages that are no updates are handled.
@@ -52,6 +67,8 @@ pub struct ServiceOptions {
     pub handler: Bounds,
     /// What clients may call and define.
     pub rules: Rules,
+    /// `.z.ts` of a start-up file, and every how many milliseconds it is called.
+    pub timer: Option<(Value, u64)>,
 }
 
 impl TickService {
@@ -66,7 +83,11 @@ impl TickService {
         end: Arc<AtomicBool>,
         watched: Receiver<metrics::Request>,
     ) -> io::Result<TickService> {
-        let ServiceOptions { codec, globals, query, own_query, threads, handler, rules } = options;
+        let ServiceOptions { codec, globals, query, own_query, threads, handler, rules, timer } = options;
+        let timer = timer.map(|(function, every_ms)| {
+            let every = Duration::from_millis(every_ms);
+            Timer { function, every, next: Instant::now().checked_add(every) }
+        });
         let rules = Arc::new(rules);
         let logins = Logins::start(&globals, handler, Arc::clone(&waker))?;
         let queries = query::start(threads, query, Arc::clone(&rules), codec, waker)?;
@@ -77,6 +98,9 @@ impl TickService {
             globals: Arc::new(globals),
             own_bounds: own_query,
             rules,
+            connections: Arc::default(),
+            deferred: HashMap::new(),
+            timer,
             logins,
             end,
             watched,
@@ -237,9 +261,16 @@ impl TickService {
             ..q::Caller::default()
         };
         let (conn, request) = (caller.conn, caller.request);
-        let globals = Arc::clone(&self.globals);
-        let query = Query { conn, request, object: view.raw().to_vec(), caller: who, peer, globals };
-        if query.object.windows(3).any(|part| part == b".u.") {
+        let object = view.raw().to_vec();
+        let is_own = object.windows(3).any(|part| part == b".u.");
+        let query = Query {
+            from: Some(From { conn, request, peer }),
+            work: Work::Message(object),
+            caller: who,
+            globals: Arc::clone(&self.globals),
+            connections: Arc::clone(&self.connections),
+        };
+        if is_own {
             return self.own_query(query, ctl);
         }
         // Its connection waits, so that what follows on it sees what this one did.
@@ -251,34 +282,96 @@ impl TickService {
     fn own_query(&mut self, query: Query, ctl: &mut dyn Links) {
         self.plant.begin_turn(ctl);
         self.plant.settle(ctl);
-        let Query { conn, request, object, caller, peer, .. } = query;
+        let is_sync = query.is_sync();
+        let Query { from, work, caller, .. } = query;
         let mut host = OwnerHost {
             plant: &mut self.plant,
             ctl,
-            conn,
+            conn: from.as_ref().map(|from| from.conn),
+            is_sync,
+            connections: &self.connections,
+            deferred: &mut self.deferred,
+            sends: Sends::default(),
             caller,
             globals: &mut self.globals,
-            may_assign: !self.rules.block_writes,
+            may_assign: from.is_none() || !self.rules.block_writes,
             codec: self.codec,
             published: false,
             globals_full: false,
         };
         let limits = self.own_bounds.limits();
-        let result = query::evaluate(&mut host, &object, request.is_some(), &self.rules, &limits, &self.codec);
-        let (published, globals_full) = (host.published, host.globals_full);
+        let result = query::evaluate(&mut host, &work, is_sync, &self.rules, &limits, &self.codec);
+        let (published, globals_full, sends) = (host.published, host.globals_full, host.sends);
         if let Err(error) = &result
             && !globals_full
         {
             query_refused(error, Limit::core_query_time_ns);
         }
-        let (answer, error) = query::answer(result, &peer, &limits);
-        if published && error.is_none() {
-            if let Some(request) = request {
-                self.plant.acknowledge_later(request, answer);
-            }
-        } else {
-            self.answered(conn, request, answer, error, ctl);
+        let (answer, error) = query::answered(from.as_ref(), result, &limits);
+        self.finish(from, (answer, error), sends, published, ctl);
+    }
+
+    /// Sends what an evaluation has sent, and its answer.
+    fn finish(
+        &mut self,
+        from: Option<From>,
+        (answer, error): (Bytes, Option<QError>),
+        sends: Sends,
+        published: bool,
+        ctl: &mut dyn Links,
+    ) {
+        let Sends { messages, answers, deferred } = sends;
+        for (conn, message) in messages {
+            self.send(conn, message, ctl);
         }
+        for (request, answer) in answers {
+            ctl.reply(request, answer);
+        }
+        let Some(From { conn, request, .. }) = from else {
+            if let Some(timer) = &mut self.timer {
+                timer.next = ctl.now().checked_add(timer.every);
+            }
+            if let Some(error) = error {
+                log::warn!(".z.ts: {error}");
+            }
+            return;
+        };
+        if let Some(request) = request.filter(|_| deferred && error.is_none()) {
+            self.deferred.insert(conn.handle(), request);
+            return;
+        }
+        match request {
+            Some(request) if published && error.is_none() => self.plant.acknowledge_later(request, answer),
+            None if published && error.is_none() => {}
+            _ => self.answered(conn, request, answer, error, ctl),
+        }
+    }
+
+    /// A client that does not take what it is sent is closed.
+    fn send(&mut self, conn: ConnId, message: Bytes, ctl: &mut dyn Links) {
+        let Some(peer) = ctl.peer(conn).cloned() else { return };
+        let bytes = ctl.outbox_bytes(conn).saturating_add(message.len()) as u64;
+        if bytes > self.codec.max_message_bytes {
+            metrics::refused(Limit::outbox_bytes);
+            return ctl.close(conn, "it does not take what is sent to it");
+        }
+        ctl.send(conn, message::for_peer(message, &peer));
+    }
+
+    /// Calls `.z.ts` if it is due.
+    fn tick(&mut self) {
+        let Some(timer) = &mut self.timer else { return };
+        if timer.next.is_none_or(|at| at > Instant::now()) {
+            return;
+        }
+        timer.next = None;
+        self.queries.submit(Query {
+            from: None,
+            work: Work::Timer(timer.function.clone()),
+            caller: q::Caller::default(),
+            globals: Arc::clone(&self.globals),
+            connections: Arc::clone(&self.connections),
+        });
     }
 
     fn answered(
@@ -303,19 +396,20 @@ impl TickService {
 
     fn queries_done(&mut self, ctl: &mut dyn Links) {
         while let Some(done) = self.queries.result() {
+            let conn = match &done {
+                Done::Result { from, .. } | Done::NeedsOwner(Query { from, .. }) => from.as_ref().map(|from| from.conn),
+            };
             match done {
-                Done::Answer { conn, request, answer, error } => {
+                Done::Result { from, answer, error, sends } => {
                     if let Some(error) = &error {
                         query_refused(error, Limit::query_time_ns);
                     }
-                    self.answered(conn, request, answer, error, ctl);
-                    ctl.resume(conn);
+                    self.finish(from, (answer, error), sends, false, ctl);
                 }
-                Done::NeedsOwner(query) => {
-                    let conn = query.conn;
-                    self.own_query(query, ctl);
-                    ctl.resume(conn);
-                }
+                Done::NeedsOwner(query) => self.own_query(query, ctl),
+            }
+            if let Some(conn) = conn {
+                ctl.resume(conn);
             }
         }
     }
@@ -347,6 +441,7 @@ impl Service for TickService {
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
         log::debug!("handle {} opened by {peer}", conn.handle());
+        self.connections.opened(conn);
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
@@ -362,6 +457,8 @@ impl Service for TickService {
     }
 
     fn closed(&mut self, conn: ConnId, _: &CloseReason, ctl: &mut Control) {
+        self.connections.closed(conn);
+        self.deferred.remove(&conn.handle());
         self.plant.closed(conn, ctl);
     }
 
@@ -381,10 +478,12 @@ impl Service for TickService {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.plant.deadline()
+        let timer = self.timer.as_ref().and_then(|timer| timer.next);
+        [self.plant.deadline(), timer].into_iter().flatten().min()
     }
 
     fn timer(&mut self, ctl: &mut Control) {
+        self.tick();
         self.plant.timer(ctl);
     }
 

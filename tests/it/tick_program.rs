@@ -1,9 +1,9 @@
 //! q files given to the tickerplant.
 
-use crate::harness::{Directory, elastick};
+use crate::harness::{Directory, elastick, wait_for};
 use crate::tick_support::{Tick, all, call, ids, told, trades};
 use elastick::net::client::{Client, ClientError};
-use proto::{Limits, Value};
+use proto::{Limits, MessageKind, Value, decode};
 use std::time::Duration;
 
 fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Tick) {
@@ -70,9 +70,8 @@ fn what_belongs_to_the_tickerplant_cannot_be_set() {
     let directory = Directory::new("tick-bad-file");
     let file = directory.path().join("bad.q");
     for (text, reason) in [
-        (".z.ts:{x}\n", "the tickerplant has no handler .z.ts"),
+        (".z.ph:{x}\n", "the tickerplant has no handler .z.ph"),
         (".u.i:5\n", ".u.i belongs to the tickerplant"),
-        ("\\t 5\n", "timer"),
         ("1+`a\n", "bad.q, line 1:\n'type"),
     ] {
         std::fs::write(&file, text).expect("written");
@@ -82,4 +81,68 @@ fn what_belongs_to_the_tickerplant_cannot_be_set() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(reason), "{said}");
     }
+}
+
+fn pushed(client: &mut Client) -> Value {
+    let by = std::time::Instant::now() + Duration::from_secs(60);
+    let message = client.next_message(Some(by)).expect("the connection lives").expect("a message");
+    assert_eq!(message.header.kind, MessageKind::Async);
+    decode::object(&message.body, message.header.endian, &Limits::default()).expect("an object").0
+}
+
+#[test]
+fn an_expression_sends_to_its_client_once() {
+    let (_files, tick) = with("sends", "work:{neg[.z.w](`got;x);x}\n", &[]);
+    let (mut client, mut other) = (tick.client(), tick.client());
+    assert_eq!(client.query("work 5").expect("answered"), Value::Long(5));
+    assert_eq!(pushed(&mut client), call("got", [Value::Long(5)]));
+    // These run twice inside: one assigns, one looks at .u.
+    assert_eq!(client.query("{kept::work x;kept}6").expect("answered"), Value::Long(6));
+    assert_eq!(client.query("{work count get`$\".u\",\".t\"}[]").expect("answered"), Value::Long(2));
+    assert_eq!(pushed(&mut client), call("got", [Value::Long(6)]));
+    assert_eq!(pushed(&mut client), call("got", [Value::Long(2)]));
+    assert!(client.next_message(Some(std::time::Instant::now())).expect("the connection lives").is_none());
+    let Value::Int(handle) = client.query(".z.w").expect("answered") else { panic!("a handle") };
+    assert_eq!(refused(&mut other, &format!("neg[{handle}]1")), "access");
+    assert_eq!(refused(&mut client, ".z.w\"1\""), "nyi");
+}
+
+#[test]
+fn an_answer_may_be_put_off() {
+    let program = "waits:0Ni\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\n\
+                   fail:{-30!(waits;1b;x)}\n";
+    let (_files, tick) = with("deferred", program, &[]);
+    let (mut client, mut other) = (tick.client(), tick.client());
+    for (release, wanted) in [("free 1 2", Ok(Value::longs([1, 2]))), ("fail \"mine\"", Err("mine"))] {
+        other.query("{waits::0Ni}[]").expect("answered");
+        let answer = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| client.query("later"));
+            wait_for("the question", || {
+                (other.query("null waits").expect("answered") == Value::Bool(false)).then_some(())
+            });
+            other.query(release).expect("answered");
+            waiting.join().expect("no panic")
+        });
+        match (answer, wanted) {
+            (Ok(value), Ok(wanted)) => assert_eq!(value, wanted),
+            (Err(ClientError::Server(name)), Err(wanted)) => assert_eq!(name, wanted.as_bytes()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(refused(&mut other, "free 3").contains("not expecting a response"));
+}
+
+#[test]
+fn a_timer_of_the_file_runs_beside_updates() {
+    let program = "n:0\nclients:()\n.z.pg:{if[x~\"in\";clients::clients,.z.w];value $[x~\"in\";\"1\";x]}\n\
+                   .z.ts:{n::n+1;neg[clients]@\\:(`tick;n);if[n=2;.u.upd[`trade;(`A;7)]]}\n\\t 20\n";
+    let (_files, tick) = with("timer", program, &[]);
+    let (mut client, mut subscriber) = (tick.client(), tick.client());
+    subscriber.request(&all("trade")).expect("subscribed");
+    client.query("in").expect("answered");
+    let Value::List { items, .. } = pushed(&mut client) else { panic!("a call") };
+    assert_eq!(items[0], Value::symbol("tick"));
+    wait_for("some calls", || (client.query("n>3").expect("answered") == Value::Bool(true)).then_some(()));
+    subscriber.request(&trades(3..4)).expect("published");
+    wait_for("the updates", || ids(&told(&mut subscriber)).contains(&3).then_some(()));
 }
