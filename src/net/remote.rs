@@ -3,10 +3,12 @@
 
 use super::client::{Client, ClientError, Outgoing};
 use super::inbox::{End, Hold, Inbox, Message};
+use super::websocket;
 use crate::config::Address;
 use crate::q::handles::{Connector, Holder, Peer};
 use crate::q::{QError, from_view, to_wire};
-use crate::table::Value;
+use crate::table::{Items, Value, Vector};
+use bytes::Bytes;
 use proto::{Limits, MessageKind, Writer, encode};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,6 +75,17 @@ pub fn value(incoming: &super::client::Incoming) -> Result<Value, QError> {
         other => QError::signal(other.to_string().into_bytes()),
     };
     incoming.view(&limits).map_err(failed).and_then(|view| from_view(&view))
+}
+
+/// What a WebSocket client is sent: text, or bytes.
+///
+/// # Errors
+/// `type` for anything else.
+pub fn frame(value: &Value) -> Result<Bytes, QError> {
+    match value {
+        Value::Vector(Vector { items: Items::Byte(bytes), .. }) => Ok(websocket::message(false, bytes)),
+        other => Ok(websocket::message(true, other.as_text().ok_or(QError::named("type"))?)),
+    }
 }
 
 /// A process that this one has connected to.

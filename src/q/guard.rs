@@ -23,8 +23,10 @@ pub struct Authors {
 /// Namespaces that hold the language's own functions and the process's handlers.
 const RESERVED: [&[u8]; 7] = [b".z", b".Q", b".h", b".j", b".q", b".p", b".m"];
 
-/// Most items of a list of the owner's that are looked at.
-const OWNED_MOST: usize = 64;
+/// Items of a nested value that are looked at. What is beyond counts as code with a remote caller's value.
+const LOOKS_MOST: usize = 1 << 20;
+/// Of a value of the owner's: long lists hold no function that anybody would replace.
+const OWNED_MOST: usize = 256;
 
 fn is_reserved(name: &[u8]) -> bool {
     RESERVED.iter().any(|space| name.strip_prefix(*space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b".")))
@@ -54,10 +56,8 @@ impl Authors {
     /// A name has been given a value. What the owner keeps in long lists is no function that anybody would replace.
     pub fn note(&mut self, name: Sym, value: &Value, is_remote: bool) {
         self.has_callers |= is_remote;
-        let is_code = match is_remote {
-            true => holds_code(value),
-            false => (value.is_scalar() || value.count() <= OWNED_MOST) && holds_code(value),
-        };
+        let mut looks = if is_remote { LOOKS_MOST } else { OWNED_MOST };
+        let is_code = holds_code(value, &mut looks) && (is_remote || looks > 0);
         let (own, others) = match is_remote {
             true => (&mut self.callers, &mut self.owner),
             false => (&mut self.owner, &mut self.callers),
@@ -83,17 +83,19 @@ impl Authors {
     }
 }
 
-/// Whether a value is a function, or has one in it.
-fn holds_code(value: &Value) -> bool {
+/// Whether a value is a function, or has one in it, as far as it is looked at.
+fn holds_code(value: &Value, looks: &mut usize) -> bool {
+    let Some(left) = looks.checked_sub(1) else { return true };
+    *looks = left;
     if stack::is_deep() {
         return true;
     }
     match value {
         Value::Func(_) => true,
-        Value::Vector(Vector { items: Items::List(items), .. }) => items.iter().any(holds_code),
-        Value::Dict(d) => holds_code(&d.keys) || holds_code(&d.values),
+        Value::Vector(Vector { items: Items::List(items), .. }) => items.iter().any(|item| holds_code(item, looks)),
+        Value::Dict(d) => holds_code(&d.keys, looks) || holds_code(&d.values, looks),
         Value::Table(t) => t.columns.iter().any(|column| match &column.items {
-            Items::List(items) => items.iter().any(holds_code),
+            Items::List(items) => items.iter().any(|item| holds_code(item, looks)),
             _ => false,
         }),
         _ => false,
@@ -159,6 +161,13 @@ mod tests {
         for name in ["n", "g", "ff", ".a.c", ".zz.pg", ".hh.x"] {
             assert!(authors.check(sym(name), true).is_ok(), "{name}");
         }
+        // Long lists and values that share what is in them are looked at as far as that goes.
+        let doubled = (0..64).fold(Value::list(vec![function(); 300]), |v, _| Value::list(vec![v.clone(), v]));
+        let texts = Value::list(vec![Value::chars(&b"ab"[..]); 1000]);
+        authors.note(sym("texts"), &texts, false);
+        assert!(authors.check(sym("texts"), true).is_ok());
+        authors.note(sym("d"), &doubled, true);
+        assert!(authors.is_callers(sym("d")));
         authors.note(sym("f"), &Value::Long(2), false);
         assert!(authors.check(sym("f"), true).is_ok());
     }

@@ -7,7 +7,7 @@ use super::pool::{Job, Line};
 use super::report;
 use super::scope::{Link, NodeScope, Spoken};
 use super::shared::State;
-use crate::net::{Request, message, remote, websocket};
+use crate::net::{Request, message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
 use crate::q::guard::Asking;
@@ -16,8 +16,7 @@ use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
 use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
 use crate::table::store::Tables;
-use crate::table::{Items, Sym, Value, Vector, symbol};
-use bytes::Bytes;
+use crate::table::{Sym, Value, symbol};
 use proto::MessageKind;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -156,7 +155,7 @@ impl<'a> QueryHost<'a> {
                 put?;
                 message.map_err(|error| QError::with("limit", error.to_string()))?
             }
-            Spoken::Web => frame(value)?,
+            Spoken::Web => remote::frame(value)?,
         };
         self.effects.send(Out::Send { conn, message });
         Ok(Value::Null)
@@ -178,14 +177,6 @@ fn asked(scope: &NodeScope, link: Link, before: Vec<Out>, value: &Value, by: Opt
         Ok(answer) => remote::value(&answer),
         Err(RecvTimeoutError::Disconnected) => Err(QError::named("close")),
         Err(RecvTimeoutError::Timeout) => Err(QError::with("stop", "time limit")),
-    }
-}
-
-/// What a WebSocket client is sent: text, or bytes.
-pub fn frame(value: &Value) -> Result<Bytes, QError> {
-    match value {
-        Value::Vector(Vector { items: Items::Byte(bytes), .. }) => Ok(websocket::message(false, bytes)),
-        other => Ok(websocket::message(true, other.as_text().ok_or(QError::named("type"))?)),
     }
 }
 

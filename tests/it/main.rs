@@ -11,6 +11,7 @@ mod node_handles;
 mod node_program;
 mod node_web;
 mod notify;
+mod q_session;
 mod rdb_foreign;
 mod rdb_native;
 mod rdb_process;

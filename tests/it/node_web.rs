@@ -8,22 +8,27 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-fn connect(scene: &Scene) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", scene.port)).expect("connected");
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
     stream
 }
 
 /// All that is answered to a request until the connection is closed.
 fn exchange(scene: &Scene, request: &str) -> String {
-    let mut stream = connect(scene);
+    exchange_at(scene.port, request)
+}
+
+/// The same with any process.
+pub fn exchange_at(port: u16, request: &str) -> String {
+    let mut stream = connect(port);
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("text");
     answer
 }
 
-fn get(target: &str, fields: &str) -> String {
+pub fn get(target: &str, fields: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n")
 }
 
@@ -117,11 +122,15 @@ fn upgrade(fields: &str) -> String {
 }
 
 /// A WebSocket client.
-struct Web(TcpStream);
+pub struct Web(TcpStream);
 
 impl Web {
     fn open(scene: &Scene) -> Web {
-        let mut stream = connect(scene);
+        Web::open_at(scene.port)
+    }
+
+    pub fn open_at(port: u16) -> Web {
+        let mut stream = connect(port);
         stream.write_all(upgrade("").as_bytes()).expect("sent");
         let mut head = Vec::new();
         let mut byte = [0];
@@ -135,7 +144,7 @@ impl Web {
         Web(stream)
     }
 
-    fn send(&mut self, opcode: u8, payload: &[u8]) {
+    pub fn send(&mut self, opcode: u8, payload: &[u8]) {
         let mut frame = vec![0x80 | opcode];
         match payload.len() {
             short @ 0..126 => frame.push(0x80 | short as u8),
@@ -150,7 +159,7 @@ impl Web {
         self.0.write_all(&frame).expect("sent");
     }
 
-    fn next(&mut self) -> (u8, Vec<u8>) {
+    pub fn next(&mut self) -> (u8, Vec<u8>) {
         let mut head = [0; 2];
         self.0.read_exact(&mut head).expect("a frame");
         let length = match head[1] {

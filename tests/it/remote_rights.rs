@@ -91,14 +91,14 @@ fn try_all(client: &mut Client, cases: &[(String, String)]) {
 const PROGRAM: &str = "run:{value x}\n.own.f:{x+1}\n.own.n:1\ntab:([]sym:`a`b;n:1 2)\nt:1\n";
 
 /// A session that listens, and its port.
-fn session(script: &Path, options: &[&str]) -> (Process, u16) {
+pub fn session(script: &Path, options: &[&str]) -> (Process, u16) {
     let script = script.to_str().expect("a path");
     let mut process = Process::start(&mut elastick(&[&["q", script, "-p", "0W"], options].concat()));
     let port = process.number_after("port");
     (process, port)
 }
 
-fn connect(port: u16) -> Client {
+pub fn connect(port: u16) -> Client {
     let address = format!("127.0.0.1:{port}:ann:x").parse().expect("an address");
     Client::connect(&address, Duration::from_secs(60), Limits::default()).expect("connected")
 }

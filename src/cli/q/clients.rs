@@ -1,15 +1,17 @@
 //! Other processes that connect to the session's port: a readiness loop on a thread of its own, whose messages the console
 //! takes one after another.
 
-use super::peers::Happened;
+use super::peers::{HandlersSet, Happened};
 use crate::config::{Limits, Listen};
 use crate::net::access::{Access, UserFile};
 use crate::net::client::Incoming;
+use crate::net::http;
 use crate::net::inbox::{End, Inbox, Message};
 use crate::net::reactor::Parts;
 use crate::net::remote::{self, encoded};
 use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Request, Service, message};
 use crate::q::QError;
+use crate::q::handlers::{Event, Handler, Outcome, Verdict};
 use crate::q::handles::Peer;
 use crate::q::session::Door;
 use crate::table::Value;
@@ -19,7 +21,6 @@ use proto::{Header, MessageKind};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ enum Command {
     Send(ConnId, Bytes),
     /// A message has been evaluated; what to answer.
     Done(ConnId, Option<(Request, Bytes)>),
+    Page(ConnId, Option<Bytes>),
+    Verdict(ConnId, Verdict),
     Close(ConnId),
     Stop,
 }
@@ -63,18 +66,29 @@ struct Connection {
 
 struct Clients {
     tell: Tell,
+    set: Arc<HandlersSet>,
     own: Loop,
     commands: Receiver<Command>,
     open: HashMap<ConnId, Connection>,
 }
 
+impl Clients {
+    fn ask(&self, conn: ConnId, peer: &crate::net::Peer, event: Event, answer: Answer) {
+        let (user, address) = (peer.user.clone(), peer.z_a());
+        (self.tell)(Happened::Asked { handle: conn.handle(), user, address, event, answer });
+    }
+}
+
+type Answer = Box<dyn FnOnce(Option<Outcome>) + Send>;
+
 impl Service for Clients {
-    fn opened(&mut self, conn: ConnId, peer: &crate::net::Peer, _: &mut Control) {
+    fn opened(&mut self, conn: ConnId, peer: &crate::net::Peer, ctl: &mut Control) {
+        let web = ctl.is_web(conn);
         let inbox = Arc::new(Inbox::default());
         self.open.insert(conn, Connection { inbox: Arc::clone(&inbox), waiting: 0 });
-        let accepted = Accepted { conn, to: self.own.clone(), inbox };
+        let accepted = Accepted { conn, to: self.own.clone(), inbox, web };
         let (user, address) = (peer.user.clone(), peer.z_a());
-        (self.tell)(Happened::Opened { peer: Box::new(accepted), user, address });
+        (self.tell)(Happened::Opened { peer: Box::new(accepted), user, address, web });
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
@@ -95,6 +109,52 @@ impl Service for Clients {
         (self.tell)(Happened::Told(Arc::clone(&connection.inbox)));
     }
 
+    fn takes_web(&self) -> bool {
+        self.set.has(Handler::Web)
+    }
+
+    fn web_message(&mut self, conn: ConnId, is_text: bool, payload: Vec<u8>, ctl: &mut Control) {
+        let Some(connection) = self.open.get_mut(&conn) else { return };
+        // One at a time: the console says when it has dealt with it.
+        ctl.pause(conn);
+        let own = self.own.clone();
+        let done = Box::new(move || own.tell(Command::Done(conn, None)));
+        let inbox = Arc::clone(&connection.inbox);
+        (self.tell)(Happened::Web { inbox, event: Event::Web { is_text, payload }, done });
+    }
+
+    fn request(&mut self, conn: ConnId, request: &http::Request, peer: &crate::net::Peer, _: &mut Control) -> bool {
+        if !self.set.has(Handler::of_method(request.method)) {
+            return false;
+        }
+        let own = self.own.clone();
+        let answer = move |outcome| {
+            let page = match outcome {
+                Some(Outcome::Page(page)) => Some(page.into()),
+                _ => None,
+            };
+            own.tell(Command::Page(conn, page));
+        };
+        self.ask(conn, peer, Event::Page(request.for_handler()), Box::new(answer));
+        true
+    }
+
+    fn authorise(&mut self, conn: ConnId, request: &http::Request, peer: &crate::net::Peer, _: &mut Control) -> bool {
+        if !self.set.has(Handler::Authorise) {
+            return false;
+        }
+        let own = self.own.clone();
+        let answer = move |outcome| {
+            let verdict = match outcome {
+                Some(Outcome::Verdict(verdict)) => verdict,
+                _ => Verdict::Refused,
+            };
+            own.tell(Command::Verdict(conn, verdict));
+        };
+        self.ask(conn, peer, Event::Authorise(request.for_handler()), Box::new(answer));
+        true
+    }
+
     fn turn_ended(&mut self, _: &mut Control) {}
 
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
@@ -110,6 +170,7 @@ impl Service for Clients {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Send(conn, bytes) => match ctl.peer(conn).cloned() {
+                    Some(_) if ctl.is_web(conn) => ctl.send(conn, bytes),
                     Some(peer) => ctl.send(conn, message::for_peer(bytes, &peer)),
                     None => continue,
                 },
@@ -122,6 +183,8 @@ impl Service for Clients {
                     }
                     ctl.resume(conn);
                 }
+                Command::Page(conn, page) => ctl.answer_page(conn, page),
+                Command::Verdict(conn, verdict) => ctl.judge(conn, verdict),
                 Command::Close(conn) => ctl.close(conn, "closed by the session"),
                 Command::Stop => ctl.stop(),
             }
@@ -140,10 +203,19 @@ struct Accepted {
     conn: ConnId,
     to: Loop,
     inbox: Arc<Inbox>,
+    /// It speaks WebSocket.
+    web: bool,
 }
 
 impl Peer for Accepted {
     fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError> {
+        if self.web {
+            if wait {
+                return Err(QError::with("nyi", "WebSocket clients are sent async messages only"));
+            }
+            self.to.tell(Command::Send(self.conn, remote::frame(message)?));
+            return Ok(Value::Null);
+        }
         let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
         let message = encoded(kind, message)?;
         self.to.tell(Command::Send(self.conn, message.into()));
@@ -179,7 +251,7 @@ impl Drop for Accepted {
 /// Who may connect: users of a file, and of those whom `.z.pw` lets in.
 struct Gate {
     users: Option<PathBuf>,
-    asks: Arc<AtomicBool>,
+    set: Arc<HandlersSet>,
     tell: Tell,
 }
 
@@ -190,7 +262,7 @@ impl Access for Gate {
         if !self.users.as_ref().is_none_or(known) {
             return false;
         }
-        if !self.asks.load(Ordering::SeqCst) {
+        if !self.set.has(Handler::Login) {
             return true;
         }
         let (answer, decided) = channel();
@@ -203,14 +275,13 @@ impl Access for Gate {
 pub struct Port {
     tell: Tell,
     users: Option<PathBuf>,
-    /// Whether `.z.pw` is set.
-    asks: Arc<AtomicBool>,
+    set: Arc<HandlersSet>,
     open: Option<(i32, Loop)>,
 }
 
 impl Port {
-    pub fn new(tell: Tell, users: Option<PathBuf>, asks: Arc<AtomicBool>) -> Port {
-        Port { tell, users, asks, open: None }
+    pub fn new(tell: Tell, users: Option<PathBuf>, set: Arc<HandlersSet>) -> Port {
+        Port { tell, users, set, open: None }
     }
 
     fn close(&mut self) {
@@ -234,9 +305,14 @@ impl Door for Port {
         let parts = Parts::new().map_err(|e| words(&e))?;
         let (commands, received) = channel();
         let own = Loop { commands, waker: parts.waker() };
-        let gate = Gate { users: self.users.clone(), asks: Arc::clone(&self.asks), tell: Arc::clone(&self.tell) };
-        let clients =
-            Clients { tell: Arc::clone(&self.tell), own: own.clone(), commands: received, open: HashMap::new() };
+        let gate = Gate { users: self.users.clone(), set: Arc::clone(&self.set), tell: Arc::clone(&self.tell) };
+        let clients = Clients {
+            tell: Arc::clone(&self.tell),
+            set: Arc::clone(&self.set),
+            own: own.clone(),
+            commands: received,
+            open: HashMap::new(),
+        };
         let limits = NetLimits::of(&Limits::default());
         let mut reactor = Reactor::new(parts, listeners, Box::new(gate), limits, clients).map_err(|e| words(&e))?;
         let running = std::thread::Builder::new().name("clients".into()).spawn(move || {

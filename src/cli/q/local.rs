@@ -5,22 +5,22 @@ use super::debug::{Meant, Suspended};
 use super::input::{Keyboard, Prompt, Typed};
 use super::options::Started;
 use super::output::Screen;
-use super::peers::Happened;
+use super::peers::{HandlersSet, Happened};
 use super::signals;
 use crate::cli::CliError;
 use crate::net::inbox::{Inbox, Message};
 use crate::net::remote;
+use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
 use crate::q::host::{Caller, Grants, Host, Setting};
 use crate::q::session::Session;
-use crate::q::{Limits, QError, apply, from_view};
+use crate::q::{Limits, QError, Rules, apply, from_view};
 use crate::table::{Sym, Value, symbol};
 use proto::{Endian, MessageKind, View};
 use rustix::termios::tcgetwinsize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -50,9 +50,12 @@ struct Console {
     suspended: Vec<Suspended>,
     /// Who has connected, by handle.
     clients: HashMap<i32, Caller>,
+    /// Those of them that speak WebSocket.
+    webs: HashSet<i32>,
     trusts_clients: bool,
-    /// Whether `.z.pw` is set.
-    asks: Arc<AtomicBool>,
+    /// The script of the command line could not be evaluated to its end.
+    script_failed: bool,
+    set: Arc<HandlersSet>,
 }
 
 /// Runs the session; its exit code.
@@ -73,8 +76,8 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
     session.set_caller(own.clone());
     let say = tell.clone();
     let say: Tell = Arc::new(move |happened| drop(say.send(Event::Happened(happened))));
-    let asks = Arc::new(AtomicBool::new(false));
-    session.set_door(Box::new(Port::new(say, started.users.as_ref().map(Into::into), Arc::clone(&asks))));
+    let set = Arc::new(HandlersSet::default());
+    session.set_door(Box::new(Port::new(say, started.users.as_ref().map(Into::into), Arc::clone(&set))));
     let mut console = Console {
         session,
         screen,
@@ -86,8 +89,10 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
         interrupted: false,
         suspended: Vec::new(),
         clients: HashMap::new(),
+        webs: HashSet::new(),
         trusts_clients: started.trusts_clients,
-        asks,
+        script_failed: false,
+        set,
     };
     console.prepare(started)?;
     let keyboard =
@@ -121,7 +126,7 @@ impl Console {
             self.session.listen(port.as_bytes()).map_err(CliError::failed)?;
         }
         if let Some(script) = &started.target {
-            self.line(format!("\\l {script}").as_bytes());
+            self.script_failed = !self.line(format!("\\l {script}").as_bytes());
         }
         for command in started.commands.iter().filter(ticking) {
             self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
@@ -141,7 +146,7 @@ impl Console {
                 keyboard.ask(self.prompt());
                 asked = true;
             }
-            self.asks.store(self.handler(".z.pw").is_some(), Ordering::SeqCst);
+            self.note_handlers();
             match self.next() {
                 None => self.tick(),
                 Some(Event::Typed(typed)) => {
@@ -151,6 +156,10 @@ impl Console {
                 Some(Event::Happened(happened)) => self.happened(happened),
             }
         }
+    }
+
+    fn note_handlers(&self) {
+        self.set.note(|handler| handler.of(&self.session).is_some());
     }
 
     /// The next event; none where the timer is due.
@@ -285,13 +294,54 @@ impl Console {
 
     fn happened(&mut self, happened: Happened) {
         match happened {
-            Happened::Opened { peer, user, address } => self.opened(peer, user, address),
+            Happened::Opened { peer, user, address, web } => self.opened(peer, user, address, web),
             Happened::Login { user, password, answer } => {
                 // Whoever waited too long is not let in.
                 let _ = answer.send(self.lets_in(&user, password));
             }
             Happened::Told(inbox) => self.told(&inbox),
+            Happened::Web { inbox, event, done } => {
+                if let Some(caller) = self.clients.get(&inbox.number()).cloned() {
+                    let result = self.event(caller, &event);
+                    self.failed(result.map(drop));
+                }
+                done();
+            }
+            Happened::Asked { handle, user, address, event, answer } => {
+                let remote = !self.trusts_clients && !matches!(event, handlers::Event::Authorise(_));
+                let caller =
+                    Caller { handle, user, address, remote, grants: Grants { relay: true, ..Grants::default() } };
+                let result = self.event(caller, &event);
+                match result {
+                    Ok(outcome) => answer(Some(outcome)),
+                    Err(error) => {
+                        answer(None);
+                        self.failed(Err(error));
+                    }
+                }
+            }
         }
+    }
+
+    /// Has the handler of an event deal with it, on behalf of this caller.
+    fn event(&mut self, caller: Caller, event: &handlers::Event) -> Result<Outcome, QError> {
+        let mut limits = self.session.limits();
+        limits.deadline = self.client_deadline();
+        let (session, handle) = (&mut self.session, caller.handle);
+        session.set_caller(caller);
+        let space = session.namespace();
+        // Clients' messages are evaluated in the root.
+        let _ = session.set_namespace(Sym::NULL);
+        let result = signals::evaluating(|| handlers::evaluate(session, &Rules::default(), handle, event, &limits));
+        let _ = session.set_namespace(space);
+        session.set_caller(self.own.clone());
+        result
+    }
+
+    /// When an evaluation for a client ends: `\T`.
+    fn client_deadline(&self) -> Option<Instant> {
+        let seconds = u64::try_from(self.session.setting(Setting::QueryTime)).unwrap_or(0);
+        (seconds > 0).then(|| Instant::now().checked_add(Duration::from_secs(seconds))).flatten()
     }
 
     /// Evaluates what a connection has sent, and notes that it has ended.
@@ -301,6 +351,8 @@ impl Console {
         {
             let limits = self.limits_of(inbox.number());
             let result = self.request(inbox.number(), kind, (&body, endian), &limits);
+            // Whoever gets the answer finds the handlers that were set.
+            self.note_handlers();
             if kind == MessageKind::Sync {
                 let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
                 let encoded = result.and_then(encoded);
@@ -318,9 +370,8 @@ impl Console {
     /// What a message of a connection may use.
     fn limits_of(&self, handle: i32) -> Limits {
         let mut limits = self.session.limits();
-        let seconds = u64::try_from(self.session.setting(Setting::QueryTime)).unwrap_or(0);
-        if seconds > 0 && self.clients.contains_key(&handle) {
-            limits.deadline = Instant::now().checked_add(Duration::from_secs(seconds));
+        if self.clients.contains_key(&handle) {
+            limits.deadline = self.client_deadline();
         }
         limits
     }
@@ -351,17 +402,17 @@ impl Console {
         result
     }
 
-    fn opened(&mut self, peer: Box<dyn Peer>, user: Vec<u8>, address: i32) {
+    fn opened(&mut self, peer: Box<dyn Peer>, user: Vec<u8>, address: i32, web: bool) {
         // A connection too many is closed as it is dropped.
         let Ok(handle) = self.session.adopt(peer) else { return };
         let grants = Grants { relay: true, ..Grants::default() };
         let caller = Caller { handle, user, address, remote: !self.trusts_clients, grants };
         self.clients.insert(handle, caller.clone());
-        if let Some(handler) = self.handler(".z.po") {
-            self.session.set_caller(Caller { remote: false, ..caller });
-            self.call(&handler, Value::Int(handle));
-            self.session.set_caller(self.own.clone());
+        if web {
+            self.webs.insert(handle);
         }
+        let result = self.event(Caller { remote: false, ..caller }, &handlers::Event::Opened { web });
+        self.failed(result.map(drop));
     }
 
     /// What `.z.pw` says of a user and a password.
@@ -385,14 +436,17 @@ impl Console {
         }
         self.session.forget(handle);
         self.clients.remove(&handle);
-        if let Some(handler) = self.handler(".z.pc") {
+        let handler = if self.webs.remove(&handle) { ".z.wc" } else { ".z.pc" };
+        if let Some(handler) = self.handler(handler) {
             self.call(&handler, Value::Int(handle));
         }
     }
 
     /// The exit code, after `.z.exit` has been called with it.
     fn end(&mut self) -> i32 {
-        let code = self.session.exited().unwrap_or(0);
+        // The session goes on after a script that failed, as kdb+'s does; where no person ends it, its end says so.
+        let failed = self.script_failed && !self.terminal;
+        let code = self.session.exited().unwrap_or(i32::from(failed));
         if let Some(handler) = self.handler(".z.exit") {
             let limits = self.session.limits();
             let session = &mut self.session;

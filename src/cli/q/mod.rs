@@ -19,7 +19,8 @@ use options::Started;
 
 const EXAMPLES: &str = "\
 Without FILE or address: lines of q, from the terminal or from standard input, until \\\\, exit or the end of input.
-With FILE: it is loaded first, ARGUMENTS are .z.x. With an address: what is typed is evaluated by that process.
+With FILE: it is loaded first, ARGUMENTS are .z.x; one that cannot be read or fails is told as q does and the session goes on, and
+without a terminal ends with 1. With an address: what is typed is evaluated by that process.
 
 Options of the language, anywhere behind `q`:
   -b        clients may not assign            -q        neither banner nor prompts
@@ -43,7 +44,8 @@ Examples:
   echo 'sum til 10' | elastick q        45
   elastick q report.q 2026.11.21 -P 0   a script with an argument
   elastick q -c 40 200                  a larger console
-  elastick q lib.q -p 5000              a process for kdb+ clients: .z.pg .z.ps .z.po .z.pc .z.pw .z.ts as usual (no HTTP)
+  elastick q lib.q -p 5000              a process for kdb+ clients: .z.pg .z.ps .z.po .z.pc .z.pw .z.ts as usual,
+                                        and for browsers .z.ph .z.pp .z.pm .z.ac .z.ws .z.wo .z.wc, where they are set
   elastick q rdb1:5011:ann:secret       a client that types into a node";
 
 pub fn command() -> Command {

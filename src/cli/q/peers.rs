@@ -1,16 +1,60 @@
 //! What other processes do at the session's connections, as the console hears of it.
 
 use crate::net::inbox::Inbox;
+use crate::q::handlers::{Event, Handler, Outcome};
 use crate::q::handles::Peer;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What happened at a connection.
 pub enum Happened {
     /// Another process has connected.
-    Opened { peer: Box<dyn Peer>, user: Vec<u8>, address: i32 },
+    Opened { peer: Box<dyn Peer>, user: Vec<u8>, address: i32, web: bool },
     /// Somebody wants to connect, and `.z.pw` decides.
     Login { user: Vec<u8>, password: Vec<u8>, answer: Sender<bool> },
     /// Messages have come, or nothing comes any more.
     Told(Arc<Inbox>),
+    /// A WebSocket message.
+    Web { inbox: Arc<Inbox>, event: Event, done: Box<dyn FnOnce() + Send> },
+    /// An HTTP request: who it comes from, or what to answer. Nothing is answered where its handler fails.
+    Asked { handle: i32, user: Vec<u8>, address: i32, event: Event, answer: Box<dyn FnOnce(Option<Outcome>) + Send> },
+}
+
+/// Which handlers the session has set, for the loop that serves its clients. As in kdb+, nobody is served before the script of
+/// the command line has been evaluated.
+#[derive(Debug, Default)]
+pub struct HandlersSet {
+    bits: Mutex<Option<u32>>,
+    known: Condvar,
+}
+
+/// Those that make a difference before there is anything to evaluate.
+const LOOKED_AT: [Handler; 6] =
+    [Handler::Login, Handler::Authorise, Handler::Page, Handler::Post, Handler::Methods, Handler::Web];
+
+fn bit(handler: Handler) -> u32 {
+    LOOKED_AT.iter().position(|known| *known == handler).map_or(0, |at| 1 << at)
+}
+
+impl HandlersSet {
+    fn bits(&self) -> MutexGuard<'_, Option<u32>> {
+        self.bits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn note(&self, is_set: impl Fn(Handler) -> bool) {
+        let bits = LOOKED_AT.into_iter().filter(|handler| is_set(*handler)).map(bit).sum();
+        *self.bits() = Some(bits);
+        self.known.notify_all();
+    }
+
+    /// Waits until it is known for the first time.
+    pub fn has(&self, handler: Handler) -> bool {
+        let mut bits = self.bits();
+        loop {
+            match *bits {
+                Some(bits) => return bits & bit(handler) != 0,
+                None => bits = self.known.wait(bits).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
 }

@@ -1,0 +1,121 @@
+//! `elastick q` as a process that others connect to, and how it ends.
+
+use crate::harness::{Directory, Process, elastick};
+use crate::node_program::{pushed, sym};
+use crate::node_web::{Web, exchange_at, get};
+use crate::rdb_process::{ask, refused};
+use crate::remote_rights::{connect, session};
+use proto::Value;
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+/// A session that has loaded this program and listens.
+fn serving(name: &str, program: &str) -> (Directory, Process, u16) {
+    let directory = Directory::new(&format!("session-{name}"));
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, format!("{program}-1\"port \",string system\"p\";\n")).expect("written");
+    let (process, port) = session(&script, &[]);
+    (directory, process, port)
+}
+
+#[test]
+fn browsers_get_pages_from_a_session() {
+    let program = ".z.ph:{.h.hy[`txt]x[0],\"|\",x[1;`Host],\"|\",string .z.u}\n.z.pp:{.h.hy[`txt]reverse x 0}\n\
+                   .z.pm:{.h.hy[`txt]string x 0}\n";
+    let (_files, _process, port) = serving("pages", program);
+    // ann:x
+    let page = exchange_at(port, &get("/a?b", "Authorization: Basic YW5uOng=\r\n"));
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("a?b|h|ann"), "{page}");
+    let posted = exchange_at(port, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    assert!(posted.ends_with("olleh"), "{posted}");
+    assert!(exchange_at(port, "DELETE /x HTTP/1.1\r\nHost: h\r\n\r\n").ends_with("DELETE"));
+}
+
+#[test]
+fn pages_of_a_session_are_the_handlers_alone() {
+    let (_files, _process, port) =
+        serving("no-pages", ".z.ph:{$[x[0]~\"bad\";'`oops;.h.hy[`txt]@[{first read0`:/etc/hostname};0;{x}]]}\n");
+    assert!(exchange_at(port, &get("/bad", "")).starts_with("HTTP/1.1 500 "));
+    assert!(exchange_at(port, &get("/", "")).ends_with("\r\n\r\naccess"));
+    assert!(exchange_at(port, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n1").starts_with("HTTP/1.1 405 "));
+    assert_eq!(ask(&mut connect(port), "1+1"), Value::Long(2));
+}
+
+#[test]
+fn whoever_asks_a_session_for_a_page_is_looked_at() {
+    let program =
+        ".z.ac:{$[\"t1\"~x[1;`Token];(1;\"bob\");(4;\"\")]}\n.z.pw:{[u;p]u=`ann}\n.z.ph:{.h.hy[`txt]string .z.u}\n";
+    let (_files, _process, port) = serving("looked-at", program);
+    assert!(exchange_at(port, &get("/", "")).starts_with("HTTP/1.1 401 "));
+    assert!(exchange_at(port, &get("/", "Token: t1\r\n")).ends_with("bob"));
+    assert!(exchange_at(port, &get("/", "Authorization: Basic YW5uOng=\r\n")).ends_with("ann"));
+}
+
+#[test]
+fn a_web_client_talks_to_a_session() {
+    let program = "here:gone:()\n.z.wo:{here::here,x}\n.z.wc:{gone::gone,x}\n.z.ws:{neg[.z.w]$[10h=type x;.j.j value x;reverse x]}\n";
+    let (_files, _process, port) = serving("web", program);
+    let mut client = connect(port);
+    let mut web = Web::open_at(port);
+    web.send(1, b"til 3");
+    assert_eq!(web.next(), (1, b"[0,1,2]".to_vec()));
+    web.send(2, &[1, 2]);
+    assert_eq!(web.next(), (2, vec![2, 1]));
+    assert_eq!(ask(&mut client, "count here"), Value::Long(1));
+    // It is asked nothing, and told what can be told.
+    assert_eq!(refused(&mut client, "(first here)\"1\""), "nyi");
+    ask(&mut client, "neg[first here]\"told\"");
+    assert_eq!(web.next(), (1, b"told".to_vec()));
+    drop(web);
+    crate::node_program::until(&mut client, "here~gone", &Value::Bool(true));
+}
+
+#[test]
+fn a_session_waits_for_deferred_answers_and_tells_its_clients() {
+    let (_files, _process, port) = serving("deferring", "work:{neg[.z.w]2*x}\ntell:{neg[.z.w]`told;x}\n");
+    let program = format!("h:hopen`::{port}\ndefer:{{neg[h](`work;x);h[]}}\n-1\"got \",string defer 21;\n");
+    let (_other_files, mut other, other_port) =
+        serving("deferred", &program.replace("-1\"got", "got:defer 21;-1\"got"));
+    assert_eq!(ask(&mut connect(other_port), "got"), Value::Long(42));
+    other.kill();
+    let mut client = connect(port);
+    assert_eq!(ask(&mut client, "tell 3"), Value::Long(3));
+    assert_eq!(pushed(&mut client), sym("told"));
+}
+
+/// A session in a pipe.
+fn piped(arguments: &[&str], input: &str) -> Output {
+    let mut command = elastick(&[&["q"], arguments].concat());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("taken");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_script_that_is_not_there_is_told_and_the_session_goes_on() {
+    let output = piped(&["nosuch.q"], "1+1\n");
+    let said = [&output.stdout[..], &output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("'nosuch.q. OS reports: No such file or directory"), "{said}");
+    assert!(said.lines().any(|line| line == "2"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn the_exit_code_is_the_scripts() {
+    let directory = Directory::new("session-codes");
+    for (text, input, code) in [("a:1\n", "a\n", 0), ("1+`a\n", "", 1), ("1+`a\n", "exit 3\n", 3), ("exit 4\n", "", 4)]
+    {
+        let script = directory.path().join("s.q");
+        std::fs::write(&script, text).expect("written");
+        let output = piped(&[script.to_str().expect("a path")], input);
+        assert_eq!(output.status.code(), Some(code), "{text} {input}: {output:?}");
+    }
+}
+
+#[test]
+fn lines_of_a_console_go_through_its_handler() {
+    let output = piped(&[], ".z.pi:{0N!value x;}\n([]a:1 2)\n\\\\x .z.pi\n1+1\n".replace("\\\\", "\\").as_str());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "+(,`a)!,1 2\n2\n", "{output:?}");
+}
