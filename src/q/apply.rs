@@ -1,7 +1,7 @@
 //! Application: of functions, and of lists, dictionaries and tables to their indices.
 
 use super::ast::{Kind, Node};
-use super::context::Context;
+use super::context::{Context, Running};
 use super::error::QError;
 use super::index;
 use super::iterate;
@@ -67,11 +67,15 @@ impl Context<'_> {
                 }
                 arguments.truncate(wanted);
                 let caller = self.running.replace(f.clone());
+                self.frames.push(Running { lambda: l.clone(), name, called_at: self.at });
                 let result = match self.by_machine(l, &arguments) {
                     Some(result) => result,
                     None => self.run(code, arguments),
                 };
                 self.running = caller;
+                if let Some(frame) = self.frames.pop() {
+                    self.at = frame.called_at;
+                }
                 result.map_err(|error| self.left(l, name, error))
             }
             Function::View(l) => {
@@ -126,9 +130,39 @@ impl Context<'_> {
 
     /// An error on its way out of a lambda that was called by `name`, null where that is not known.
     pub(super) fn left(&self, lambda: &Lambda, name: Sym, error: QError) -> QError {
-        let name = if name.is_null() || text(name) == b".z.s" { self.name_of(lambda) } else { name };
+        let name = self.traced_name(lambda, name, self.frames.len());
         let start = lambda::code(lambda).map_or(0, |code| code.start);
-        error.leave(text(name), &lambda.source, start)
+        error.leave(&name, &lambda.source, start)
+    }
+
+    /// What a trace calls a lambda that so many others run around: the global by which it was called or which holds it; one that
+    /// is written inside another has that one's name with `@` behind it.
+    pub(super) fn traced_name(&self, lambda: &Lambda, called: Sym, depth: usize) -> Vec<u8> {
+        let (mut lambda, mut called, mut marks) = (lambda, called, 0);
+        for around in (0..=depth).rev() {
+            let known = !called.is_null() && text(called) != b".z.s";
+            let name = if known { called } else { self.name_of(lambda) };
+            if !name.is_null() {
+                return [text(name), &vec![b'@'; marks]].concat();
+            }
+            let outer = around.checked_sub(1).and_then(|i| self.frames.get(i));
+            let Some(outer) = outer.filter(|outer| is_within(&outer.lambda.source, &lambda.source)) else { break };
+            (lambda, called, marks) = (&outer.lambda, outer.name, marks + 1);
+        }
+        Vec::new()
+    }
+
+    /// The name in its namespace under which a lambda is held.
+    pub(super) fn holder_of(&self, lambda: &Lambda) -> Result<Option<Sym>, QError> {
+        for short in self.host.names(lambda.namespace) {
+            let full = super::resolve::qualify(short, lambda.namespace)?;
+            if let Some(Value::Func(f)) = self.host.global(full)
+                && matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code))
+            {
+                return Ok(Some(short));
+            }
+        }
+        Ok(None)
     }
 
     /// The root global that holds a lambda, for traces.
@@ -216,6 +250,11 @@ impl Context<'_> {
             _ => self.host.send(handle, &message),
         }
     }
+}
+
+/// Whether the text of a lambda stands in that of another.
+fn is_within(outer: &[u8], inner: &[u8]) -> bool {
+    !inner.is_empty() && outer.len() > inner.len() && outer.windows(inner.len()).any(|part| part == inner)
 }
 
 /// `f` with these arguments, holes where there are none.

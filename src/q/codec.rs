@@ -5,7 +5,7 @@ use super::error::QError;
 use super::shape::{Result, type_error};
 use crate::table::{Items, Value, Vector};
 
-fn bytes(x: &Value) -> std::result::Result<&[u8], QError> {
+pub(super) fn bytes(x: &Value) -> std::result::Result<&[u8], QError> {
     match x {
         Value::Vector(Vector { items: Items::Byte(b), .. }) => Ok(b),
         Value::Byte(b) => Ok(std::slice::from_ref(b)),

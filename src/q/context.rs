@@ -6,7 +6,17 @@ use super::limits::{Allowance, Limits, Watch};
 use super::machine::Machine;
 use super::query::Scope;
 use crate::sys::stack;
+use crate::table::function::Lambda;
 use crate::table::{Sym, Value};
+
+/// A lambda that runs.
+pub(super) struct Running {
+    pub lambda: Lambda,
+    /// The global by which it was called, null where that is not known.
+    pub name: Sym,
+    /// Where it was called, in the text around it.
+    pub called_at: u32,
+}
 
 /// What every primitive is given.
 pub struct Context<'h> {
@@ -21,6 +31,12 @@ pub struct Context<'h> {
     pub(super) callee: Sym,
     /// Views that are being evaluated.
     pub(super) viewing: Vec<usize>,
+    /// The lambdas that run, outermost first.
+    pub(super) frames: Vec<Running>,
+    /// Where in the innermost text something is being applied.
+    pub(super) at: u32,
+    /// Whether errors keep what failed, for a person to look at.
+    pub(super) debugs: bool,
     /// The text that was sent.
     pub(super) text: Vec<u8>,
     /// Registers that no run uses just now.
@@ -39,6 +55,7 @@ impl<'h> Context<'h> {
     /// An evaluation that is part of another.
     pub(super) fn within(host: &'h mut dyn Host, allowance: Allowance) -> Context<'h> {
         super::format::set_precision(host.console().precision);
+        let debugs = host.debugs();
         let watch = Watch::open(&allowance);
         Context {
             host,
@@ -47,6 +64,9 @@ impl<'h> Context<'h> {
             running: None,
             callee: Sym::NULL,
             viewing: Vec::new(),
+            frames: Vec::new(),
+            at: 0,
+            debugs,
             text: Vec::new(),
             machine: None,
             _watch: watch,

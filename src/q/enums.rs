@@ -1,11 +1,14 @@
 //! Enumerations and foreign keys: symbols over a list's name, keys and row numbers over a table's.
 
+mod follow;
+
 use super::context::Context;
 use super::error::QError;
 use super::shape::{Result, listed, type_error};
 use super::{find, index};
 use crate::table::symbol::text;
 use crate::table::{Attr, Items, Sym, Table, Value, Vector};
+pub(super) use follow::{domain_changed, is_domain, note};
 
 /// The keys of the table, or the items of the list, that a domain's name stands for.
 fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError> {
@@ -25,6 +28,7 @@ fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError
 
 /// `` `d$y ``: every item of `y` must be one of the domain.
 pub(super) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
+    note(name);
     let domain = domain(context, name)?;
     let y = y.plain();
     let Value::Vector(items) = listed(y.clone()) else { return Err(type_error()) };
@@ -67,6 +71,7 @@ pub(super) fn link(context: &mut Context, name: Sym, rows: Value) -> Result {
             all => Items::Link(name, all.into()).into(),
         });
     }
+    note(name);
     let held = domain(context, name)?;
     let picked = index::one(context, &held, &rows)?;
     Ok(match picked {

@@ -26,6 +26,8 @@ struct Way {
     locals: Locals,
     /// Those of the places.
     frames: Vec<Locals>,
+    /// The primitive that failed and what it was given, where the host debugs.
+    failed: Option<(Value, Value)>,
 }
 
 /// Names and values of a lambda's locals.
@@ -82,6 +84,20 @@ impl QError {
     pub(super) fn place(mut self, at: u32) -> QError {
         self.way.get_or_insert_default().at.get_or_insert(at);
         self
+    }
+
+    /// The error of a primitive with what it was given, unless an inner one is known.
+    pub(super) fn failed(mut self, primitive: u16, given: &[Value]) -> QError {
+        let way = self.way.get_or_insert_default();
+        if way.failed.is_none() && way.places.is_empty() {
+            way.failed = Some((super::prims::of_index(primitive), Value::list(given.to_vec())));
+        }
+        self
+    }
+
+    /// The primitive that failed and its arguments: `.z.ex` and `.z.ey`.
+    pub fn what_failed(&self) -> Option<&(Value, Value)> {
+        self.way.as_ref()?.failed.as_ref()
     }
 
     /// The error on its way out of a text.

@@ -237,50 +237,6 @@ impl Context<'_> {
         }
     }
 
-    /// A namespace as a dictionary, its first entry the null symbol with the generic null.
-    pub(super) fn namespace(&mut self, name: Sym) -> Option<Value> {
-        if text(name) == b".q" {
-            let (names, words): (Vec<Sym>, Vec<Value>) =
-                prims::keywords().into_iter().filter_map(|name| Some((name, prims::keyword(text(name))?))).unzip();
-            let keys = std::iter::once(Sym::NULL).chain(names).collect();
-            let values = std::iter::once(Value::Null).chain(words).collect();
-            return Some(Value::dict(Value::symbols(keys), Value::list(values)));
-        }
-        let mut names = self.host.names(name);
-        for own in super::prelude::names(text(name)).into_iter().chain(prims::names_in(text(name))) {
-            if !names.contains(&own) {
-                names.push(own);
-            }
-        }
-        let root = name == Sym::NULL || text(name) == b".";
-        if names.is_empty() && !root {
-            return None;
-        }
-        let mut keys = vec![Sym::NULL];
-        let mut values = vec![Value::Null];
-        for short in names {
-            let full = if root {
-                short
-            } else {
-                crate::table::symbol::intern(&[text(name), b".", text(short)].concat()).ok()?
-            };
-            let value = match self.host.global(full) {
-                Some(value) => value,
-                None if self.host.native(full).is_some() => Value::func(Function::Native(full)),
-                None => match (prims::keyword(text(full)), super::prelude::value(self, full)) {
-                    (Some(value), _) | (None, Ok(Some(value))) => value,
-                    _ => match self.namespace(full).filter(|_| !root) {
-                        Some(below) => below,
-                        None => continue,
-                    },
-                },
-            };
-            keys.push(short);
-            values.push(value);
-        }
-        Some(Value::dict(Value::symbols(keys), Value::list(values)))
-    }
-
     fn application(&mut self, f: &Node, arguments: &[Option<Node>], frame: &mut Frame) -> Walk {
         self.enter()?;
         match arguments {
@@ -293,6 +249,11 @@ impl Context<'_> {
                     if let Some(result) = arith::scalars(*index, &x, &y) {
                         return Ok(result);
                     }
+                    self.at = f.at;
+                    if self.debugs {
+                        let given = [x.clone(), y.clone()];
+                        return Ok(prims::run2(self, *index, x, y).map_err(|e| e.failed(*index, &given))?);
+                    }
                     return Ok(prims::run2(self, *index, x, y)?);
                 }
                 let called = self.callee(f, frame)?;
@@ -303,6 +264,11 @@ impl Context<'_> {
                 if let Kind::Const(Value::Func(function)) = &f.kind
                     && let Function::Primitive(index) = &**function
                 {
+                    self.at = f.at;
+                    if self.debugs {
+                        let given = [x.clone()];
+                        return Ok(prims::run1(self, *index, x).map_err(|e| e.failed(*index, &given))?);
+                    }
                     return Ok(prims::run1(self, *index, x)?);
                 }
                 let called = self.callee(f, frame)?;
@@ -326,6 +292,7 @@ impl Context<'_> {
     /// The function of an application; the name of a global is kept for traces.
     fn callee(&mut self, f: &Node, frame: &mut Frame) -> Walk {
         let value = self.eval(f, frame)?;
+        self.at = f.at;
         self.callee = match f.kind {
             Kind::Global(name) => name,
             _ => Sym::NULL,
@@ -421,7 +388,7 @@ impl Context<'_> {
         };
         match assign.target.kind {
             Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
-            Kind::Global(name) => {
+            Kind::Global(name) if !super::enums::is_domain(name) => {
                 let mut result = None;
                 self.host.edit(name, &mut |x| result = change(x));
                 result
@@ -462,7 +429,21 @@ impl Context<'_> {
         if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
             return Err(QError::named("assign"));
         }
-        self.host.assign(name, value)
+        if let (b'.', Value::Dict(members)) = (written.first().copied().unwrap_or(0), &value)
+            && (written == b"." || self.host.global(name).is_none())
+            && let Some(Value::Dict(old)) = self.namespace(name)
+        {
+            return self.set_members(name, &old, members);
+        }
+        if !super::enums::is_domain(name) {
+            return self.host.assign(name, value);
+        }
+        let old = self.host.global(name);
+        self.host.assign(name, value.clone())?;
+        match old {
+            Some(old) => super::enums::domain_changed(self, name, &old, &value),
+            None => Ok(()),
+        }
     }
 
     fn table_literal(

@@ -2,13 +2,14 @@
 
 use super::amend::{self, Amend};
 use super::apply::type_of;
+use super::ast::Kind;
 use super::context::Context;
 use super::error::QError;
 use super::format::{self, one_line_at};
 use super::shape::{Result, type_error};
 use super::show::{Console, show};
 use super::{cast, index, prims, tables};
-use crate::table::function::Function;
+use crate::table::function::{Function, Lambda};
 use crate::table::symbol::text;
 use crate::table::{Items, Sym, Value, Vector};
 
@@ -32,29 +33,58 @@ pub(super) fn value(context: &mut Context, x: Value) -> Result {
         Value::Null => Ok(Value::Long(0)),
         Value::Func(f) => match &**f {
             Function::View(lambda) => super::views::parts(context, lambda),
-            _ => parts(f, &x),
+            _ => parts(context, f, &x),
         },
         _ => Ok(x),
     }
 }
 
-fn parts(f: &Function, x: &Value) -> Result {
+/// What kdb+ shows of a lambda: bytecode and its map to the text, of which there is none here, parameters, locals, namespace and
+/// globals, constants, full name, file, line and text.
+fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
+    let code = super::lambda::code(l)?;
+    let locals = code.locals.iter().skip(code.parameters.len()).copied().collect();
+    let mut globals = Vec::new();
+    super::resolve::globals(code, &mut globals);
+    let space = text(l.namespace);
+    let mut names = vec![super::parse::symbol(space.strip_prefix(b".").unwrap_or(space))?];
+    for global in globals {
+        let inside = text(global).strip_prefix(space).and_then(|rest| rest.strip_prefix(b"."));
+        names.push(match inside.filter(|_| !space.is_empty()) {
+            Some(short) => super::parse::symbol(short)?,
+            None => global,
+        });
+    }
+    let mut out = vec![
+        Items::Byte(Vec::new().into()).into(),
+        Value::symbols(code.parameters.clone()),
+        Value::symbols(locals),
+        Value::symbols(names),
+    ];
+    for node in &code.body {
+        super::resolve::walk(node, &mut |n| match &n.kind {
+            Kind::Const(Value::Func(f)) if !matches!(**f, Function::Lambda(_)) => {}
+            Kind::Const(Value::Null) => {}
+            Kind::Const(constant) => out.push(constant.clone()),
+            _ => {}
+        });
+    }
+    let short = context.holder_of(l)?;
+    let origin = short.and_then(|short| context.host.origin(short));
+    out.push(Value::longs(Vec::new()));
+    out.push(match short {
+        Some(short) => Value::chars([if space.is_empty() { &b"."[..] } else { space }, b".", text(short)].concat()),
+        None => Value::empty(),
+    });
+    out.push(Value::chars(origin.as_ref().map_or(&[][..], |o| &o.file[..])));
+    out.push(Value::Long(origin.map_or(-1, |o| i64::from(o.line))));
+    out.push(Value::chars(&l.source[..]));
+    Ok(Value::list(out))
+}
+
+fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
     Ok(match f {
-        Function::Lambda(l) => {
-            let code = super::lambda::code(l)?;
-            let locals = code.locals.iter().skip(code.parameters.len()).copied().collect();
-            let mut globals = Vec::new();
-            super::resolve::globals(code, &mut globals);
-            let mut names = vec![Sym::NULL];
-            names.append(&mut globals);
-            Value::list(vec![
-                Value::empty(),
-                Value::symbols(code.parameters.clone()),
-                Value::symbols(locals),
-                Value::symbols(names),
-                Value::chars(&l.source[..]),
-            ])
-        }
+        Function::Lambda(l) => lambda_parts(context, l)?,
         Function::Projection { function, arguments } => {
             let mut all = vec![function.clone()];
             all.extend(arguments.iter().map(|a| a.clone().unwrap_or(Value::Null)));

@@ -170,7 +170,7 @@ impl Lexer<'_> {
         self.at += 1;
         loop {
             if self.at >= self.text.len() {
-                return Err(parse_error("unclosed string", start));
+                return Err(QError::named("\"").place(u32::try_from(start).unwrap_or(u32::MAX)));
             }
             let c = self.peek(0);
             self.at += 1;
@@ -219,10 +219,11 @@ impl Lexer<'_> {
     }
 
     /// The end of the number that starts at `at`.
-    /// `0:`, `1:` and `2:`, also before bytes: no clock has an hour of `0x`.
+    /// `0:`, `1:` and `2:`, also before bytes and longer numbers: no clock has an hour of `0x` or a minute of 100.
     fn is_file_operator(&self) -> bool {
         let bytes = self.peek(2) == b'0' && self.peek(3) == b'x';
-        matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && (bytes || !is_digit(self.peek(2)))
+        let minutes = is_digit(self.peek(2)) && !(is_digit(self.peek(3)) && is_digit(self.peek(4)));
+        matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && (bytes || !minutes)
     }
 
     fn number_end(&self) -> usize {

@@ -40,6 +40,7 @@ mod literal;
 mod machine;
 mod matches;
 mod monads;
+mod namespace;
 mod numbered;
 mod parse;
 mod parse_query;

@@ -71,10 +71,7 @@ to_float! {
 
 fn rounded(context: &mut Context, x: &Value, up: bool) -> Result {
     monadic(context, x, &|items| match items.raw() {
-        Raw::F32(_) | Raw::F64(_) if items.type_number() == 15 => {
-            let f = floats(items)?;
-            Ok(Items::Date(f.iter().map(|f| float_to_long(f.floor()) as i32).collect()))
-        }
+        Raw::F32(_) | Raw::F64(_) if items.type_number() == 15 => Err(type_error()),
         Raw::F32(_) | Raw::F64(_) => {
             // Within the comparison tolerance a float is the integer that it is near.
             let whole = |f: &f64| {

@@ -27,7 +27,7 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -15 => codec::md5(context, x),
         -16 => Ok(Value::Int(1)),
         -18 => compressed(&x),
-        -19 => Err(QError::with("nyi", "files are not compressed here")),
+        -19 => files::pack_file(context, &x),
         -20 => Ok(Value::Long(0)),
         -21 => files::compression(context, x),
         -22 => Ok(Value::Long(wire::message(&x)?.len() as i64)),

@@ -141,6 +141,9 @@ impl<'a> Parser<'a> {
         if let Token::Close(bracket) = self.peek() {
             return QError::signal(vec![*bracket]).place(u32::try_from(self.position()).unwrap_or(u32::MAX));
         }
+        if let (Token::End, Some((bracket, at))) = (self.peek(), self.left_open()) {
+            return QError::signal(vec![bracket]).place(u32::try_from(at).unwrap_or(u32::MAX));
+        }
         let what = match self.peek() {
             Token::End => "end of text".to_owned(),
             _ => {
@@ -149,6 +152,19 @@ impl<'a> Parser<'a> {
             }
         };
         parse_error(&what, self.position())
+    }
+
+    /// The innermost bracket before this place that nothing closes, and where it stands.
+    pub(super) fn left_open(&self) -> Option<(u8, usize)> {
+        let mut open = Vec::new();
+        for placed in self.tokens.iter().take(self.at) {
+            match placed.token {
+                Token::Open(bracket) => open.push((bracket, placed.start)),
+                Token::Close(_) => drop(open.pop()),
+                _ => {}
+            }
+        }
+        open.pop()
     }
 
     fn expect_close(&mut self, bracket: u8) -> Result<(), QError> {

@@ -50,7 +50,9 @@ impl Parser<'_> {
             None
         };
         if !self.is_word(b"from") {
-            return Err(self.unexpected());
+            let unclosed = matches!(self.peek(), Token::End) && self.left_open().is_some();
+            let at = u32::try_from(self.position()).unwrap_or(u32::MAX);
+            return Err(if unclosed { self.unexpected() } else { QError::named("from").place(at) });
         }
         self.advance();
         self.stops = Stops { comma: outer.comma, from: outer.from, filters: true };

@@ -34,9 +34,23 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
         return Err(QError::with("params", "more than 8 parameters"));
     }
     let mut locals = parameters.clone();
+    // Names that were assigned as globals before any assignment made them locals.
+    let mut as_globals: Vec<Sym> = Vec::new();
+    let mut confused = None;
     for node in body.iter() {
         walk(node, &mut |n| {
+            if let Kind::Assign(assign) = &n.kind
+                && assign.global
+                && let Kind::Name(name) = assign.target.kind
+                && !locals.contains(&name)
+            {
+                as_globals.push(name);
+            }
+            let at = if let Kind::Assign(assign) = &n.kind { assign.target.at } else { n.at };
             let mut add = |name: Sym| {
+                if as_globals.contains(&name) && !locals.contains(&name) {
+                    confused.get_or_insert((name, at));
+                }
                 if !locals.contains(&name) && !text(name).contains(&b'.') {
                     locals.push(name);
                 }
@@ -56,6 +70,9 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
                 _ => {}
             }
         });
+    }
+    if let Some((name, at)) = confused {
+        return Err(QError::signal(text(name)).place(at));
     }
     if locals.len() > usize::from(u16::MAX) {
         return Err(QError::with("locals", "too many locals"));
@@ -235,6 +252,21 @@ pub(super) fn column_name(node: &Node) -> Option<Sym> {
             _ => return None,
         };
     }
+}
+
+/// As [`globals`], without what stands in the phrases of templates.
+pub(super) fn globals_outside(node: &Node, names: &mut Vec<Sym>) {
+    walk_outside(node, &mut |n| match &n.kind {
+        Kind::Global(name) if !names.contains(name) => names.push(*name),
+        Kind::Const(Value::Func(f)) => {
+            if let crate::table::Function::Lambda(l) = &**f
+                && let Ok(inner) = super::lambda::code(l)
+            {
+                inner.body.iter().for_each(|node| globals_outside(node, names));
+            }
+        }
+        _ => {}
+    });
 }
 
 /// The globals that code refers to, also in the lambdas inside it.

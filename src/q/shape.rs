@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::error::QError;
+use super::files::database::held;
 use super::index;
 use crate::table::symbol::text;
 use crate::table::{Attr, Dict, Items, Raw, Table, Value, Vector};
@@ -38,11 +39,12 @@ pub(super) fn count(context: &mut Context, x: Value) -> Result {
     Ok(Value::Long(x.count() as i64))
 }
 
-pub(super) fn first(_: &mut Context, x: Value) -> Result {
-    Ok(x.at(0))
+pub(super) fn first(context: &mut Context, x: Value) -> Result {
+    Ok(held(context, x)?.at(0))
 }
 
-pub(super) fn last(_: &mut Context, x: Value) -> Result {
+pub(super) fn last(context: &mut Context, x: Value) -> Result {
+    let x = held(context, x)?;
     Ok(x.at(x.count().wrapping_sub(1)))
 }
 
@@ -50,7 +52,8 @@ pub(super) fn enlist(_: &mut Context, items: Vec<Value>) -> Result {
     Ok(Value::collapse(items))
 }
 
-pub(super) fn reverse(_: &mut Context, x: Value) -> Result {
+pub(super) fn reverse(context: &mut Context, x: Value) -> Result {
+    let x = held(context, x)?;
     if x.is_scalar() {
         return Ok(x);
     }
@@ -184,6 +187,7 @@ pub(super) fn join_dicts(context: &mut Context, a: &Dict, b: &Dict) -> Result {
 
 /// `x#y`.
 pub(super) fn take(context: &mut Context, x: Value, y: Value) -> Result {
+    let y = held(context, y)?;
     match (&x, &y) {
         (Value::Sym(name), _) if !matches!(y, Value::Dict(_) | Value::Table(_)) || is_attribute(text(*name)) => {
             super::attributes::set_attribute(text(*name), y)
@@ -306,6 +310,7 @@ fn partial_shape(context: &mut Context, dims: &[i64], flat: &Value) -> Result {
 
 /// `x _ y`.
 pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
+    let y = held(context, y)?;
     match (&x, &y) {
         (_, Value::Dict(d)) if !matches!(x, Value::Long(_) | Value::Int(_)) => {
             let gone = if x.is_scalar() { x.clone().enlist() } else { x.clone() };

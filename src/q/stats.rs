@@ -37,7 +37,12 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
                         let total = reduce(context, x.clone(), Aggregate::Sum, prims::op("+"))?;
                         arith::atomic(context, Op::Divide, &total, &Value::Long(l.len() as i64))
                     }
-                    _ => Err(type_error()),
+                    // Of a matrix, column by column.
+                    _ => {
+                        let columns = super::shape::flip(context, x.clone())?;
+                        context.enter()?;
+                        super::iterate::map(context, &columns, |c, column| reduce(c, column, what, None))
+                    }
                 };
             };
             let mut items = l.iter();
@@ -511,7 +516,12 @@ fn extreme(n: usize, v: &[f64], best: fn(f64, f64) -> bool) -> Vec<f64> {
 }
 
 pub(super) fn mmax(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, v| extreme(n.max(1), v, |new, old| new >= old || old.is_nan()), true)
+    // Nulls before the first value count as the least of all.
+    let largest = |n: usize, v: &[f64]| {
+        let found = extreme(n.max(1), v, |new, old| new >= old || old.is_nan());
+        found.into_iter().map(|f| if f.is_nan() { f64::NEG_INFINITY } else { f }).collect()
+    };
+    moving(context, &x, &y, &largest, true)
 }
 
 pub(super) fn mmin(context: &mut Context, x: Value, y: Value) -> Result {

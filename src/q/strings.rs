@@ -91,9 +91,22 @@ fn matches(pieces: &[Piece], subject: &[u8]) -> bool {
     }
 }
 
+/// What q refuses: a star at the beginning and another one before the last place.
+fn is_too_hard(pieces: &[Piece]) -> bool {
+    let [Piece::Many, rest @ ..] = pieces else { return false };
+    let inner = match rest {
+        [inner @ .., Piece::Many] if !inner.is_empty() => inner,
+        all => all,
+    };
+    inner.iter().any(|p| matches!(p, Piece::Many))
+}
+
 /// `x like y`.
 pub(super) fn like(context: &mut Context, x: Value, y: Value) -> Result {
     let pieces = pattern(y.as_text().ok_or_else(type_error)?);
+    if is_too_hard(&pieces) {
+        return Err(QError::named("nyi"));
+    }
     like_pieces(context, &x, &pieces)
 }
 

@@ -115,6 +115,10 @@ pub(super) fn flat(context: &mut Context, x: &Value) -> std::result::Result<(Arc
                 _ => Err(type_error()),
             }
         }
+        Value::Sym(name) if super::files::is_path(*name) => {
+            let table = super::files::get(context, x)?;
+            if matches!(table, Value::Sym(_)) { Err(type_error()) } else { flat(context, &table) }
+        }
         Value::Sym(name) => {
             let global = context.global(*name)?;
             if matches!(global, Value::Sym(_)) { Err(type_error()) } else { flat(context, &global) }
@@ -371,6 +375,9 @@ pub(super) fn tables(context: &mut Context, x: Value) -> Result {
 
 /// `x set y`: assigns a global by name.
 pub(super) fn set(context: &mut Context, x: Value, y: Value) -> Result {
+    if matches!(&x, Value::Vector(v) if matches!(v.items, Items::List(_))) {
+        return super::files::set_packed(context, &x, &y);
+    }
     let Value::Sym(name) = x else { return Err(type_error()) };
     if super::files::is_path(name) {
         return super::files::set(context, Value::Sym(name), &y);

@@ -79,10 +79,23 @@ pub(super) fn sbt(_: &mut Context, x: Value) -> Result {
     Ok(Value::chars(out))
 }
 
-/// `.Q.bt[]`: shows what is running.
+/// `.Q.bt[]`: shows what is running, innermost first.
 pub(super) fn bt(context: &mut Context, _: Value) -> Result {
     let mut out = Vec::new();
-    Place { name: Vec::new(), text: context.text.clone(), at: 0, origin: None }.write(0, &mut out);
+    let mut at = context.at;
+    for depth in (1..=context.frames.len()).rev() {
+        let Some(frame) = context.frames.get(depth - 1) else { break };
+        let start = super::lambda::code(&frame.lambda).map_or(0, |code| code.start);
+        let place = Place {
+            name: context.traced_name(&frame.lambda, frame.name, depth - 1),
+            text: frame.lambda.source.to_vec(),
+            at: at.saturating_sub(start),
+            origin: None,
+        };
+        place.write(depth, &mut out);
+        at = frame.called_at;
+    }
+    Place { name: Vec::new(), text: context.text.clone(), at, origin: None }.write(0, &mut out);
     context.host.print(&out)?;
     Ok(Value::Null)
 }

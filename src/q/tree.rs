@@ -171,8 +171,19 @@ pub(super) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
             vec![(None, to_node(tree)?)]
         }
     };
+    // A list of names is one group, whose key is the null symbol.
+    let one_group = b.as_symbols().is_some_and(|names| names.len() > 1);
+    let by = by.filter(|_| !one_group);
     let query = Query { verb, distinct, limit, order, columns, by, from: Node::constant(t), filters: nodes(&c)? };
-    run(context, |c, frame| query::template(c, &query, frame))
+    let all = run(context, |c, frame| query::template(c, &query, frame))?;
+    if !one_group {
+        return Ok(all);
+    }
+    let values = match all {
+        row @ Value::Dict(_) => Value::collapse(vec![row]),
+        value => Value::list(vec![value]),
+    };
+    Ok(Value::dict(Value::symbols(vec![Sym::NULL]), values))
 }
 
 /// `?[t;rows;tree]`: the tree's value over these rows.

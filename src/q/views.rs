@@ -26,7 +26,7 @@ struct Last {
 }
 
 /// Whether two values are one and the same thing, without looking at their items.
-fn identical(x: &Value, y: &Value) -> bool {
+pub(super) fn identical(x: &Value, y: &Value) -> bool {
     match (x, y) {
         (Value::Vector(a), Value::Vector(b)) => {
             let place = |v: &Vector| match v.items.raw() {
@@ -52,8 +52,9 @@ fn identical(x: &Value, y: &Value) -> bool {
 /// A view of an expression's text.
 pub(super) fn view(source: Arc<[u8]>, namespace: Sym) -> Result {
     let code = parse::program(&source, namespace)?.code;
+    // A name in the phrases of a template may be a column's: kdb+ takes none of them for something that the view reads.
     let mut reads = Vec::new();
-    resolve::globals(&code, &mut reads);
+    code.body.iter().for_each(|node| resolve::globals_outside(node, &mut reads));
     let view = View { code, reads, last: Mutex::new(None) };
     Ok(Value::func(Function::View(Lambda { source, namespace, code: Arc::new(view) })))
 }

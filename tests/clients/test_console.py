@@ -111,6 +111,8 @@ class AtATerminal(unittest.TestCase):
         q.wait_for("  [2]  g:{a:x*2;a+y}\n")
         q.wait_for("q))")
         self.answer(q, "a*4", "24")
+        self.answer(q, ".z.ex", "+")
+        self.answer(q, ".z.ey", '6\n"he"')
         q.type("`\r")
         q.wait_for("  [1]  {g[x;2#y]}\n")
         self.answer(q, "y", '"hello"')
@@ -146,6 +148,26 @@ class Piped(unittest.TestCase):
     def test_an_error_is_shown_and_the_next_line_runs(self):
         code, out, _ = piped("1+`a\n2\n")
         self.assertEqual((code, out), (0, "'type\n  [0]  1+`a\n        ^\n2\n"))
+
+    def test_a_line_that_leaves_a_bracket_open_takes_no_other_with_it(self):
+        code, out, _ = piped("f:{1+\n2+2\n3+3\n")
+        self.assertEqual((code, out), (0, "'{\n  [0]  f:{1+\n         ^\n4\n6\n"))
+
+    def test_a_function_made_in_another_goes_by_its_name_in_traces(self):
+        _, out, _ = piped('f0:{{("hi";x+y)}[x*2;"there"]}\nf0[2]\n')
+        self.assertEqual(out, "'type\n  [2]  f0@:{(\"hi\";x+y)}\n                   ^\n")
+
+    def test_what_runs_is_shown_innermost_first(self):
+        _, out, _ = piped("f:{{.Q.bt[];x*2}x+1}\nf 4\n")
+        self.assertEqual(out, "  [2]  f@:{.Q.bt[];x*2}\n           ^\n  [1]  f:{{.Q.bt[];x*2}x+1}\n          ^\n"
+                              "  [0]  f 4\n       ^\n10\n")
+
+    def test_a_database_is_gone_into_and_its_tables_are_there(self):
+        made = "`:db/2020.01.01/t/ set .Q.en[`:db]([]s:`a`b;v:1 2);\n`:db/2020.01.02/t/ set .Q.en[`:db]([]s:`b`c;v:3 4);\n"
+        asked = "exec sum v by s from t\ndate\n\\cd\n"
+        for load in ("\\l db\n", ".Q.l`:db\n"):
+            _, out, _ = piped(made + load + asked, directory=self.folder)
+            self.assertEqual(out, f"a| 1\nb| 5\nc| 4\n2020.01.01 2020.01.02\n\"{self.folder.resolve()}/db\"\n", load)
 
     def test_exit_ends_with_its_code_and_nothing_after_it_runs(self):
         self.assertEqual(piped("exit 3\n1\n"), (3, "", ""))

@@ -1,7 +1,7 @@
 //! What an error has left to look at: the texts on its way, and the locals of each.
 
 use crate::q::QError;
-use crate::table::{Sym, Value};
+use crate::table::{Sym, Value, symbol};
 
 /// An error and the text on its way that is looked at.
 pub struct Suspended {
@@ -26,8 +26,14 @@ impl Suspended {
         (error.trace().len() > 1).then(|| Suspended { error: error.clone(), level: 0 })
     }
 
-    pub fn locals(&self) -> &[(Sym, Value)] {
-        self.error.locals(self.level)
+    /// What an expression sees: the locals of the text that is looked at, and what failed.
+    pub fn locals(&self) -> Vec<(Sym, Value)> {
+        let mut locals = self.error.locals(self.level).to_vec();
+        if let Some((primitive, given)) = self.error.what_failed() {
+            let named = |name: &[u8], value: &Value| Some((symbol::intern(name).ok()?, value.clone()));
+            locals.extend(named(b".z.ex", primitive).into_iter().chain(named(b".z.ey", given)));
+        }
+        locals
     }
 
     /// `` ` `` goes up, `.` down, `&` says where, `.Q.bt[]` shows all, `'name` leaves the innermost text with another error,

@@ -208,7 +208,11 @@ impl Console {
                 self.interrupted = false;
                 self.fit(self.window.is_none());
                 for text in texts {
-                    if self.session.exited().is_some() || !self.line(&text) {
+                    if self.session.exited().is_some() {
+                        break;
+                    }
+                    // What was pasted at a terminal ends with its first error; lines of a pipe know nothing of each other.
+                    if !self.line(&text) && self.terminal {
                         break;
                     }
                 }
@@ -237,7 +241,7 @@ impl Console {
             match newest.meant(text) {
                 Meant::Shown(shown) => self.screen.write(&shown),
                 Meant::Left => drop(self.suspended.pop()),
-                Meant::Expression => locals = Some(newest.locals().to_vec()),
+                Meant::Expression => locals = Some(newest.locals()),
             }
             if locals.is_none() {
                 return true;

@@ -302,6 +302,14 @@ pub(in crate::q) fn table_of(context: &mut Context, x: &Value) -> Result {
     super::get(context, &Value::Sym(place))
 }
 
+/// What functions of whole tables are given: a splayed table on disk in memory, `'par` of a partitioned one.
+pub(in crate::q) fn held(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Func(f) if matches!(**f, Function::OnDisk { .. }) => table_of(context, &x),
+        _ => Ok(x),
+    }
+}
+
 /// What the console shows of a table on disk: of a partitioned one the first rows; where it is not there, what it is.
 pub(in crate::q) fn shown(context: &mut Context, x: Value) -> Value {
     let Some((columns, place)) = described(context, &x).filter(|_| !matches!(x, Value::Sym(_))) else { return x };

@@ -1,14 +1,16 @@
 //! Values in files, as kdb+ keeps them: one in a file, a table in a directory of its columns.
 
 use super::layout::{decoded, encoded};
-use super::{lines, path, refused, write};
+use super::zipped::Packing;
+use super::{lines, path, refused, write, write_packed};
 use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::shape::{Result, type_error};
 use crate::q::wire;
 use crate::table::symbol::{intern, text};
-use crate::table::{Items, Sym, Table, Value, Vector};
+use crate::table::{Dict, Items, Sym, Table, Value, Vector};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Whether a path names a directory of columns.
 fn is_splayed(path: &Path) -> bool {
@@ -21,10 +23,37 @@ fn name_path(folder: &Path, name: Sym) -> std::path::PathBuf {
     folder.join(std::ffi::OsStr::from_bytes(text(name)))
 }
 
-pub(super) fn set(context: &mut Context, path: &Path, y: &Value) -> std::result::Result<(), QError> {
+/// How files are compressed.
+pub(super) enum Manner {
+    /// As `.z.zd` says.
+    Usual,
+    All(Option<Packing>),
+    /// By column, those that are not named by the null symbol's.
+    ByColumn(Arc<Dict>),
+}
+
+impl Manner {
+    fn packing(&self, context: &Context, path: &Path, column: Sym) -> std::result::Result<Option<Packing>, QError> {
+        match self {
+            Manner::Usual => Packing::usual(context, path),
+            Manner::All(packing) => Ok(*packing),
+            Manner::ByColumn(by) => {
+                let names = by.keys.as_symbols().ok_or_else(type_error)?;
+                let at = |name: Sym| names.iter().position(|n| *n == name);
+                match at(column).or_else(|| at(Sym::NULL)) {
+                    Some(at) => Packing::of(&by.values.at(at).items()),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner) -> std::result::Result<(), QError> {
     if !is_splayed(path) {
         let bytes = encoded(context, y)?;
-        return write(context, path, &bytes);
+        let packing = manner.packing(context, path, Sym::NULL)?;
+        return write_packed(context, path, bytes, packing);
     }
     let Value::Table(t) = y else { return Err(type_error()) };
     context.host.alters()?;
@@ -34,7 +63,9 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value) -> std::result:
             return Err(QError::with("type", "symbols of a splayed table are enumerated first"));
         }
         let bytes = encoded(context, &column.clone().into())?;
-        write(context, &name_path(path, *name), &bytes)?;
+        let file = name_path(path, *name);
+        let packing = manner.packing(context, &file, *name)?;
+        write_packed(context, &file, bytes, packing)?;
     }
     let names = encoded(context, &Value::symbols(t.names.clone()))?;
     write(context, &path.join(".d"), &names)
@@ -70,7 +101,14 @@ fn stem(path: &Path) -> std::result::Result<(Sym, Vec<u8>), QError> {
     Ok((intern(stem).map_err(|_| QError::named("limit"))?, ending.to_vec()))
 }
 
-/// `save x`: the global of a file's name, as its ending says.
+/// The file symbol of a name that may be written without its colon.
+fn file_symbol(x: &Value, end: &[u8]) -> Result {
+    let Value::Sym(name) = x else { return Err(type_error()) };
+    let written = text(*name).strip_prefix(b":").unwrap_or(text(*name));
+    Ok(Value::Sym(intern(&[b":", written, end].concat()).map_err(|_| QError::named("limit"))?))
+}
+
+/// `save x`: the global of a file's name, as its ending says. The result is the file's symbol.
 pub(in crate::q) fn save(context: &mut Context, x: Value) -> Result {
     if let Value::Vector(_) = x {
         return crate::q::iterate::map(context, &x, save);
@@ -88,11 +126,11 @@ pub(in crate::q) fn save(context: &mut Context, x: Value) -> Result {
         b"xml" => as_lines(context, ".h.xd")?,
         b"xls" => as_lines(context, ".h.ed")?,
         _ => {
-            set(context, &file, &value)?;
-            return Ok(x);
+            set(context, &file, &value, &Manner::Usual)?;
+            return file_symbol(&x, b"");
         }
     };
-    super::write_lines(context, &x, &lines)
+    super::write_lines(context, &file_symbol(&x, b"")?, &lines)
 }
 
 /// `load x`: a file or a folder of files as globals of their names.
@@ -121,11 +159,14 @@ pub(in crate::q) fn load_name(context: &mut Context, x: Value) -> Result {
 
 /// `rsave x`: the global of that name as a directory of its columns.
 pub(in crate::q) fn rsave(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::q::iterate::map(context, &x, rsave);
+    }
     let file = path(context, &x)?;
     let (name, _) = stem(&file)?;
     let value = context.global(name)?;
-    set(context, &file.join(""), &value)?;
-    Ok(x)
+    set(context, &file.join(""), &value, &Manner::Usual)?;
+    file_symbol(&x, b"/")
 }
 
 /// `rload x`: a directory of columns as the global of its name.
@@ -152,7 +193,7 @@ pub(in crate::q) fn dsave(context: &mut Context, x: Value, y: Value) -> Result {
         let table = context.global(*name)?;
         let enumerate = context.global(crate::q::prims::name(".Q.en"))?;
         let enumerated = context.call2(&enumerate, folder.clone(), table)?;
-        set(context, &name_path(&target, *name).join(""), &enumerated)?;
+        set(context, &name_path(&target, *name).join(""), &enumerated, &Manner::Usual)?;
     }
     Ok(y)
 }

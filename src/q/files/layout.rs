@@ -1,7 +1,8 @@
 //! How a value lies in its file: an object behind `ff 01`, a simple vector as it lies in memory behind `fe 20`, an
 //! enumeration by its places in the domain behind `fd 20` and a page of head. What older releases wrote is read too:
-//! enumerations with 32-bit places, nested vectors with their ends, files compressed with kdb+'s own algorithm.
+//! enumerations with 32-bit places, nested vectors with their ends, compressed files.
 
+use super::zipped;
 use crate::q::context::Context;
 use crate::q::enums;
 use crate::q::error::QError;
@@ -109,7 +110,7 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
             enumeration(context, name, attribute(bytes.get(11).copied().unwrap_or(0)), places)
         }
         [b'k', b'x', b'z', b'i', b'p', b'p', b'e', b'd', ..] => {
-            let whole = unzipped(context, bytes)?;
+            let whole = zipped::unpacked(context, bytes)?;
             decoded(context, path, &whole)
         }
         _ => Err(type_error()),
@@ -155,6 +156,7 @@ fn vector(t: i8, attr: Attr, counted: u64, body: &[u8]) -> Result {
 /// The symbols of a domain at these places; without the domain, the places.
 fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>) -> Result {
     let name = intern(name).map_err(|_| QError::named("limit"))?;
+    enums::note(name);
     let items = match context.host.global(name) {
         Some(Value::Vector(Vector { items: Items::Sym(known), .. })) => {
             let at = |p: &i64| usize::try_from(*p).ok().and_then(|p| known.get(p)).copied().unwrap_or(Sym::NULL);
@@ -206,49 +208,4 @@ fn nested(path: &Path, t: u8, bytes: &[u8]) -> Result {
         from = end;
     }
     Ok(Value::list(out))
-}
-
-/// The content of a file that is compressed with kdb+'s own algorithm: messages as they travel compressed, their lengths
-/// at the end.
-fn unzipped(context: &mut Context, bytes: &[u8]) -> std::result::Result<Vec<u8>, QError> {
-    let bad = || QError::with("nyi", "compressed files other than by algorithm 1");
-    let blocks = usize::try_from(number::<8>(bytes, bytes.len().saturating_sub(8))).map_err(|_| bad())?;
-    let table = blocks.checked_mul(8).and_then(|t| bytes.len().checked_sub(8)?.checked_sub(t)).ok_or_else(bad)?;
-    let (mut at, mut out) = (8usize, Vec::new());
-    for block in 0..blocks {
-        context.tick()?;
-        let length = usize::try_from(number::<4>(bytes, table + block * 8)).map_err(|_| bad())?;
-        let message = bytes.get(at..at.saturating_add(length)).ok_or_else(bad)?;
-        let whole = match message {
-            [1, _, 1, ..] => proto::compress::decompress(message, &proto::Limits::default()).map_err(|_| bad())?,
-            [1, _, 0, ..] => message.to_vec(),
-            _ => return Err(bad()),
-        };
-        let content = whole.get(proto::HEADER_BYTES..).unwrap_or_default();
-        context.reserve(content.len())?;
-        out.extend_from_slice(content);
-        at += length;
-    }
-    Ok(out)
-}
-
-/// `-21!file`: what a compressed file's end says; of one that is not compressed, nothing.
-pub(super) fn compression(bytes: &[u8]) -> Value {
-    let none = || Value::dict(Value::symbols(Vec::new()), Value::empty());
-    if !bytes.starts_with(b"kxzipped") {
-        return none();
-    }
-    let blocks = number::<8>(bytes, bytes.len().saturating_sub(8));
-    let tail = usize::try_from(blocks).ok().and_then(|b| b.checked_mul(8)?.checked_add(8 + 32));
-    let Some(at) = tail.and_then(|t| bytes.len().checked_sub(t)) else { return none() };
-    let block_bytes = number::<4>(bytes, at + 24);
-    let names = ["compressedLength", "uncompressedLength", "algorithm", "logicalBlockSize", "zipLevel"];
-    let values = vec![
-        Value::Long(bytes.len() as i64),
-        Value::Long(number::<8>(bytes, at + 8).cast_signed()),
-        Value::Int(i32::try_from(number::<4>(bytes, at + 4)).unwrap_or(0)),
-        Value::Int(i32::try_from(block_bytes.max(1).ilog2()).unwrap_or(0)),
-        Value::Int(0),
-    ];
-    Value::dict(Value::symbols(names.iter().map(|n| crate::q::prims::name(n)).collect()), Value::list(values))
 }

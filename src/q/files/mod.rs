@@ -6,6 +6,7 @@ mod kept;
 mod layout;
 mod load;
 mod text;
+mod zipped;
 
 use super::context::Context;
 use super::error::QError;
@@ -18,6 +19,7 @@ use std::path::{Component, PathBuf};
 pub(super) use database::table_of;
 pub(super) use kept::{dsave, load_name, replay, rload, rsave, save, script};
 pub(super) use load::{binary, delimited};
+pub(super) use zipped::gz;
 
 /// Whether this evaluation may touch files.
 pub(super) fn allowed(context: &Context) -> bool {
@@ -138,10 +140,23 @@ pub(super) fn read1(context: &mut Context, x: Value) -> Result {
     Ok(Items::Byte(bytes_of(context, &x)?.into()).into())
 }
 
-/// `hcount x`: a file's size in bytes.
+/// The size of what a compressed file holds.
+fn plain_size(path: &std::path::Path) -> Option<u64> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut mark = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut mark).ok()?;
+    if !zipped::is_packed(&mark) {
+        return None;
+    }
+    file.read_to_end(&mut mark).ok()?;
+    zipped::plain_bytes(&mark)
+}
+
+/// `hcount x`: a file's size in bytes, of a compressed one that of its content.
 pub(super) fn hcount(context: &mut Context, x: Value) -> Result {
     let path = path(context, &x)?;
     let size = std::fs::metadata(&path).map_err(|e| refused(&path, &e))?.len();
+    let size = plain_size(&path).unwrap_or(size);
     Ok(Value::Long(i64::try_from(size).unwrap_or(i64::MAX)))
 }
 
@@ -223,11 +238,13 @@ pub(super) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
             Ok(x)
         }
         Value::Vector(Vector { items: Items::List(l), .. }) if matches!(&l[..], [Value::Sym(_), _, _, _]) => {
-            // (file;block size;algorithm;level): algorithm 0 is none.
-            if x.at(2).as_long() != Some(0) {
-                return Err(QError::with("nyi", "files are not compressed here"));
-            }
-            bytes_operator(context, x.at(0), y)?;
+            let packing = zipped::Packing::of(l.get(1..).unwrap_or_default())?;
+            let path = path(context, &x.at(0))?;
+            let plain = match &y {
+                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => b.to_vec(),
+                other => layout::encoded(context, other)?,
+            };
+            write_packed(context, &path, plain, packing)?;
             Ok(x.at(0))
         }
         Value::Vector(Vector { items: Items::List(_), .. }) => binary(context, &x, &y),
@@ -235,11 +252,54 @@ pub(super) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
     }
 }
 
+/// Writes a file's plain bytes, compressed where they shall be.
+fn write_packed(
+    context: &mut Context,
+    path: &std::path::Path,
+    plain: Vec<u8>,
+    packing: Option<zipped::Packing>,
+) -> std::result::Result<(), QError> {
+    match packing {
+        Some(packing) => {
+            let packed = packing.pack(context, &plain)?;
+            write(context, path, &packed)
+        }
+        None => write(context, path, &plain),
+    }
+}
+
 /// `file set value`.
 pub(super) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
     let path = path(context, &name)?;
-    kept::set(context, &path, y)?;
+    kept::set(context, &path, y, &kept::Manner::Usual)?;
     Ok(name)
+}
+
+/// `(file;block size;algorithm;level) set value`, and `(folder;column!parameters) set table`.
+pub(super) fn set_packed(context: &mut Context, x: &Value, y: &Value) -> Result {
+    let parts = x.items();
+    let (Some(file @ Value::Sym(_)), rest) = (parts.first(), parts.get(1..).unwrap_or_default()) else {
+        return Err(type_error());
+    };
+    let manner = match rest {
+        [Value::Dict(d)] => kept::Manner::ByColumn(d.clone()),
+        _ => kept::Manner::All(zipped::Packing::of(rest)?),
+    };
+    let path = path(context, file)?;
+    kept::set(context, &path, y, &manner)?;
+    Ok(file.clone())
+}
+
+/// `-19!(source;target;block size;algorithm;level)`: a file's content, compressed, in another.
+pub(super) fn pack_file(context: &mut Context, x: &Value) -> Result {
+    let parts = x.items();
+    let [source, target, parameters @ ..] = &parts[..] else { return Err(QError::named("length")) };
+    let packing = zipped::Packing::of(parameters)?;
+    let held = bytes_of(context, source)?;
+    let plain = if zipped::is_packed(&held) { zipped::unpacked(context, &held)? } else { held };
+    let path = path(context, target)?;
+    write_packed(context, &path, plain, packing)?;
+    Ok(target.clone())
 }
 
 /// The value in a file, the empty list where there is no file.
@@ -250,7 +310,7 @@ pub(super) fn get_or_empty(context: &mut Context, name: &Value) -> Result {
 
 /// `-21!file`: how it is compressed.
 pub(super) fn compression(context: &mut Context, x: Value) -> Result {
-    Ok(layout::compression(&bytes_of(context, &x)?))
+    Ok(zipped::compression(&bytes_of(context, &x)?))
 }
 
 /// `get file`.
@@ -268,6 +328,6 @@ pub(super) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Resul
     context.set_global(name, known)?;
     let tagged = super::enums::extend(context, name, y)?;
     let all = context.global(name)?;
-    kept::set(context, &path, &all)?;
+    kept::set(context, &path, &all, &kept::Manner::All(None))?;
     Ok(tagged)
 }

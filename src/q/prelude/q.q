@@ -96,9 +96,10 @@ csv:","
 .Q.l:{[dir]system"l ",string[dir]except":"}
 .Q.li:{[parts]
   root:$[count .Q.PD;first .Q.PD;`:.];
-  new:(),parts where{[root;p]not()~key` sv root,`$string p}[root]each parts,();
-  all:asc distinct .Q.PV,new;
-  .Q.PV:all;.Q.PD:count[all]#root;
+  parts,:();
+  new:parts where{[root;p]not()~key` sv root,`$string p}[root]each parts;
+  known:`#asc distinct .Q.PV,new;
+  .Q.PV:known;.Q.PD:count[known]#root;
   .Q.view[];}
 .Q.view:{[parts]
   at:$[parts~(::);til count .Q.PV;where .Q.PV in parts];
@@ -111,6 +112,7 @@ csv:","
   t:.Q.pt where lacks each .Q.pt;
   .Q.vp:t!none each t;}
 .Q.bvi:{[x].Q.bv x}
+/ Partitions are read when they are asked for: there is nothing to map ahead.
 .Q.MAP:{[x]}
 .Q.chk:{[db]
   roots:$[()~key f:` sv db,`par.txt;enlist db;hsym each`$read0 f];

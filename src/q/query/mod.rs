@@ -144,11 +144,14 @@ pub(super) fn template(context: &mut Context, query: &Query, frame: &mut Frame) 
         Verb::Delete => delete(query, &selected)?,
     };
     let result = tables::key_by(keys.min(result.columns.len()), &result)?;
-    if let Value::Sym(name) = from {
-        context.set_global(name, result)?;
-        return Ok(from);
+    match from {
+        // What lies in a file is left as it is.
+        Value::Sym(name) if !super::files::is_path(name) => {
+            context.set_global(name, result)?;
+            Ok(from)
+        }
+        _ => Ok(result),
     }
-    Ok(result)
 }
 
 /// `` delete a from `. `` and `` delete k from d ``: globals of a namespace, keys of a dictionary.
