@@ -14,6 +14,7 @@ pub mod log;
 pub mod metrics;
 pub mod monitor;
 pub mod net;
+pub mod points;
 pub mod q;
 pub mod queue;
 pub mod rdb;

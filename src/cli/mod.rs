@@ -6,6 +6,8 @@ pub mod error;
 pub mod feed;
 pub mod fleet;
 mod log;
+#[cfg(feature = "points")]
+mod points;
 pub mod progress;
 mod q;
 pub mod rdb;
@@ -40,13 +42,16 @@ const SUBCOMMANDS: &[Subcommand] = &[
 ];
 
 fn command() -> Command {
-    Command::new("elastick")
+    let command = Command::new("elastick")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A kdb+-compatible tickerplant whose real-time database is an elastic queue of small servers")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .after_help("Every option can also be set by an ELASTICK_* variable or in a TOML file (--config).")
-        .subcommands(SUBCOMMANDS.iter().map(|subcommand| (subcommand.command)().name(subcommand.program.name())))
+        .subcommands(SUBCOMMANDS.iter().map(|subcommand| (subcommand.command)().name(subcommand.program.name())));
+    #[cfg(feature = "points")]
+    let command = command.subcommand(points::command());
+    command
 }
 
 /// Parses the command line, runs the subcommand, and says on standard error what went wrong.
@@ -61,6 +66,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let Some((name, own)) = matches.subcommand() else { return ExitCode::from(error::USAGE) };
+    #[cfg(feature = "points")]
+    if name == points::NAME {
+        return points::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let Some(subcommand) = SUBCOMMANDS.iter().find(|subcommand| subcommand.program.name() == name) else {
         return ExitCode::from(error::USAGE);
     };

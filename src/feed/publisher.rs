@@ -13,6 +13,7 @@ use super::update::{Columns, Update};
 use crate::config::Address;
 use crate::log::{Chunk, LogReader, Next, Proof, columns_of, parts, update_hash};
 use crate::net::client::{Client, ClientError};
+use crate::points::{self, Point};
 use proto::{EncodeError, Limits, MessageKind, Value};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -171,9 +172,11 @@ impl Publisher {
     /// # Errors
     /// As [`Publisher::publish`].
     pub fn confirm(&mut self) -> Result<(), FeedError> {
+        points::reach(Point::FeedBeforeConfirm);
         loop {
             match place(&mut self.client) {
                 Ok(place) => {
+                    points::reach(Point::FeedConfirmed);
                     self.confirmed_at = place;
                     let accepted = std::mem::take(&mut self.unconfirmed);
                     self.accept(&accepted);
@@ -222,6 +225,7 @@ impl Publisher {
         let (client, mut now) = connect(&self.options, true).map_err(|error| doubt(error.to_string()))?;
         self.client = client;
         self.account.reconnects = self.account.reconnects.saturating_add(1);
+        points::reach(Point::FeedReconnected);
         if in_doubt > 0 {
             now = match place(&mut self.client) {
                 Ok(now) => now,
@@ -237,6 +241,7 @@ impl Publisher {
                 return Err(doubt(reason));
             }
             let (accepted, missing) = found.settle(updates);
+            points::reach(Point::FeedLookedUp);
             log::info!(
                 "of {in_doubt} updates in doubt {} are in the log; {} are sent again",
                 accepted.len(),
@@ -256,6 +261,7 @@ impl Publisher {
                 }
             }
         }
+        points::reach(Point::FeedResent);
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::scan::Mark;
 use super::writer::Waker;
 use crate::config::Durability;
 use crate::defect::{Defect, is_planted};
+use crate::points::{self, Point};
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -201,11 +202,14 @@ impl Appender {
         match &self.group {
             Some(group) if self.writes_behind => group.write(bytes, offset_bytes, next_index, self.buffer_most_bytes),
             _ => {
-                if let Err(error) = file::write_all(self.file.as_ref(), bytes, offset_bytes) {
+                points::reach(Point::LogBeforeWrite);
+                if let Err(error) = file::write_at_point(self.file.as_ref(), bytes, offset_bytes, Point::LogHalfWritten)
+                {
                     return Err(self.failed_write(error));
                 }
             }
         }
+        points::reach(Point::LogWritten);
         self.written =
             Mark { offset_bytes: self.written.offset_bytes.saturating_add(bytes.len() as u64), index: next_index };
         if let Some(group) = self.group.as_ref().filter(|_| !self.writes_behind) {
@@ -224,12 +228,14 @@ impl Appender {
     }
 
     fn sync_now(&mut self, index: u64) -> Result<(), LogError> {
+        points::reach(Point::LogBeforeSync);
         match self.file.sync() {
             Err(_) if is_planted(Defect::SyncErrorIgnored) => {
                 self.durable_index = index;
                 Ok(())
             }
             Ok(()) => {
+                points::reach(Point::LogSynced);
                 self.durable_index = index;
                 Ok(())
             }

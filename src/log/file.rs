@@ -1,6 +1,7 @@
 //! The file under a log, as a trait: positioned reads and writes, so that no two parties share a file position, and so
 //! that a disk that fails can be put in its place.
 
+use crate::points::{self, Point};
 use crate::sys::fs;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -93,6 +94,17 @@ pub fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut offset_bytes: u64) ->
         }
     }
     Ok(())
+}
+
+/// As [`write_all`]; a test may have the process end when half of it is written.
+///
+/// # Errors
+/// The file system's.
+pub fn write_at_point(file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, point: Point) -> io::Result<()> {
+    let (first, rest) = bytes.split_at_checked(points::half(point, bytes.len())).unwrap_or((&[], bytes));
+    write_all(file, first, offset_bytes)?;
+    points::reach(point);
+    write_all(file, rest, offset_bytes.saturating_add(first.len() as u64))
 }
 
 /// Fills the buffer as far as the file goes and answers how many bytes it got.

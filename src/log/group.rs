@@ -9,6 +9,7 @@ use super::disk;
 use super::file::{self, LogFile};
 use super::writer::Waker;
 use crate::defect::{Defect, is_planted};
+use crate::points::{self, Point};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -204,7 +205,11 @@ fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&W
 
 /// Writes what was handed over, and makes everything up to the target durable.
 fn commit(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, target: u64, waker: Option<&Waker>) {
-    let done = put(shared, file, bytes, offset_bytes, target).and_then(|()| file.sync());
+    let done = put(shared, file, bytes, offset_bytes, target).and_then(|()| {
+        points::reach(Point::LogBeforeSync);
+        file.sync()
+    });
+    points::reach(Point::LogSynced);
     match done {
         Ok(()) => shared.durable_index.store(target, Ordering::Release),
         Err(_) if is_planted(Defect::SyncErrorIgnored) => shared.durable_index.store(target, Ordering::Release),

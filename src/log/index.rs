@@ -21,6 +21,7 @@ use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
 use super::scan::Mark;
+use crate::points::{self, Point};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -288,6 +289,7 @@ impl SideWriter {
     pub fn flush(&mut self) {
         let Some(file) = self.file.as_ref().filter(|_| !self.pending.is_empty()) else { return };
         let count = (self.pending.len() / ENTRY_BYTES) as u64;
+        points::reach(Point::IndexBeforeWrite);
         match file::write_all(&**file, &self.pending, entry_position(self.next)) {
             Ok(()) => self.next = self.next.saturating_add(count),
             Err(error) => self.give_up(&error),

@@ -9,6 +9,7 @@ use super::lock::WriterLock;
 use super::name::log_path;
 use super::open::{self, How, OpenReport};
 use crate::config::{Damage, Durability, RequiredMount};
+use crate::points::{self, Point};
 use crate::sys::mount;
 use jiff::civil::Date;
 use proto::Limits;
@@ -64,6 +65,7 @@ impl LogWriter {
         check_mount(dir, &options.mount)?;
         disk::create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
         let (lock, last) = WriterLock::take(dir, &options.src, options.epoch)?;
+        points::reach(Point::StartLocked);
         let how = How {
             damage: options.damage,
             limits: options.limits,

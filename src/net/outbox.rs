@@ -1,5 +1,6 @@
 //! What waits to be written to one connection: shared chunks, in order, with their bytes counted.
 
+use crate::points::{self, Point};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
@@ -34,7 +35,7 @@ impl Outbox {
     /// # Errors
     /// The socket's, other than that it would block.
     pub(super) fn write_to(&mut self, stream: &mut impl Write) -> io::Result<usize> {
-        let mut total = 0usize;
+        let mut total = self.write_half(stream);
         while !self.chunks.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut offered = 0usize;
@@ -59,6 +60,17 @@ impl Outbox {
             }
         }
         Ok(total)
+    }
+
+    /// Writes a part of the first chunk where a test wants the process to end in the middle of a message.
+    fn write_half(&mut self, stream: &mut impl Write) -> usize {
+        let Some(first) = self.chunks.front() else { return 0 };
+        let half = first.slice(..points::half(Point::SocketHalfWritten, first.len()));
+        // Without room nothing is written here, and an error comes again.
+        let taken = if half.is_empty() { 0 } else { stream.write(&half).unwrap_or(0) };
+        self.advance(taken);
+        points::reach(Point::SocketHalfWritten);
+        taken
     }
 
     fn advance(&mut self, mut taken: usize) {

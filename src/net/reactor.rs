@@ -18,6 +18,7 @@ use super::notify::Heart;
 use super::peer::{CloseReason, ConnId, Peer};
 use crate::config::{Limit, Limits};
 use crate::metrics::{self, Id};
+use crate::points::{self, Point};
 use mio::{Events, Poll, Token, Waker};
 use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress};
 use std::collections::VecDeque;
@@ -458,6 +459,7 @@ impl<S: Service> Reactor<S> {
             if let Some(connection) = self.control.get_mut(conn) {
                 connection.dirty = false;
             }
+            points::reach(Point::SocketsBetween);
             if self.control.write(conn) {
                 self.service.writable(conn, &mut self.control);
             }

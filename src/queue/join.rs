@@ -129,9 +129,11 @@ impl Queue {
         let Adopted { mut held, open } = adopted;
         let Some(sub) = self.find(id) else { return };
         for window in &mut held {
-            match known.and_then(|k| k.held.iter().find(|h| h.window == window.window)) {
-                Some(before) => window.verified = before.verified,
-                None => out.push(Action::Verify { handle, window: window.window, date }),
+            let before = known.and_then(|k| k.held.iter().find(|h| h.window == window.window));
+            window.verified = before.and_then(|before| before.verified);
+            // Also one whose proof was on its way when the connection ended.
+            if window.verified.is_none() {
+                out.push(Action::Verify { handle, window: window.window, date });
             }
         }
         sub.handle = Some(handle);

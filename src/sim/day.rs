@@ -110,7 +110,7 @@ impl World {
                     _ => {}
                 }
                 let held = subscriber.held.iter().find(|held| held.verified.is_none());
-                // A proof that was under way when a tickerplant died is not told again.
+                // One that was under way when a tickerplant died comes after the next join, and is not waited for here.
                 if let (Some(held), State::Rolled, 1) = (held, subscriber.state, self.tick_runs) {
                     return Some(format!("window {} of {} is not proved", held.window, subscriber.label()));
                 }

@@ -64,10 +64,13 @@ fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Done<K> {
         };
         let outcome = reader.and_then(|mut reader| {
             let chunk = read(&setup, &mut reader, &job)?;
-            if readers.len() >= OPEN_READERS {
-                readers.clear();
+            // One that has come to the end may not come back, and a log that is open is not gone when it is removed.
+            if chunk.1 < job.read.until {
+                if readers.len() >= OPEN_READERS {
+                    readers.clear();
+                }
+                readers.insert(subscriber, reader);
             }
-            readers.insert(subscriber, reader);
             Ok(chunk)
         });
         Done { subscriber, serial, outcome }

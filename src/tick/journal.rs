@@ -1,7 +1,8 @@
 //! The queue's journal as a file beside the log.
 
 use crate::defect::{Defect, is_planted};
-use crate::log::{LogFile, disk, write_all};
+use crate::log::{LogFile, disk, write_at_point};
+use crate::points::{self, Point};
 use crate::queue::journal::{self, Record};
 use crate::queue::{Date, Params, Queue};
 use std::io;
@@ -63,7 +64,9 @@ impl JournalFile {
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
         let line = record.encode();
-        write_all(&*self.file, &line, self.end_bytes).map_err(named)?;
+        points::reach(Point::JournalBeforeWrite);
+        write_at_point(&*self.file, &line, self.end_bytes, Point::JournalHalfWritten).map_err(named)?;
+        points::reach(Point::JournalWritten);
         self.end_bytes = self.end_bytes.saturating_add(line.len() as u64);
         Ok(())
     }

@@ -47,14 +47,14 @@ def eventually(check, what, deadline_s=DEADLINE_S, on_failure=lambda: ""):
 class Process:
     """One running command. Its output goes to a file, so that it never blocks on us."""
 
-    def __init__(self, name, arguments, directory, environment=None, wrapper=()):
+    def __init__(self, name, arguments, directory, environment=None, wrapper=(), program=None):
         self.name = name
         self.arguments = [str(a) for a in arguments]
         self.output_path = pathlib.Path(directory) / f"{name}.out"
         self.output_file = self.output_path.open("ab")
         self.printed_before = self.output_path.stat().st_size
         self.popen = subprocess.Popen(
-            [*wrapper, binary(), *self.arguments],
+            [*wrapper, program or binary(), *self.arguments],
             stdin=subprocess.DEVNULL,
             stdout=self.output_file,
             stderr=subprocess.STDOUT,

@@ -22,6 +22,8 @@ class Scene(unittest.TestCase):
     """Starts processes with `tick` and `rdb`, connects with `connect`; when a test fails, prints what they said."""
 
     schema = SCHEMA
+    # Another binary than the one under test everywhere.
+    program = None
     maxDiff = 4000
 
     def setUp(self):
@@ -55,7 +57,7 @@ class Scene(unittest.TestCase):
 
     def start(self, name, *arguments, wrapper=(), **environment):
         """Starts `elastick` with these arguments; a `wrapper` is a command that executes it."""
-        process = Process(name, arguments, self.directory, environment, wrapper)
+        process = Process(name, arguments, self.directory, environment, wrapper, self.program)
         self.processes.append(process)
         return process
 

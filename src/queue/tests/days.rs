@@ -152,7 +152,7 @@ fn after_a_restart_nodes_resume_with_what_they_hold() {
     assert_eq!(b.restart(), []);
     assert_eq!(b.step(rejoining(5, "b", &[], Some((90, 100)))), [joined(5), resume(5, 100)]);
     assert_eq!(b.step(rejoining(6, "c", &[], None)), [joined(6)]);
-    assert_eq!(b.step(rejoining(7, "a", &[w(0, 90)], None)), [joined(7)]);
+    assert_eq!(b.step(rejoining(7, "a", &[w(0, 90)], None)), [joined(7), verify(7, w(0, 90))]);
     assert_eq!(b.roll(5, 100), [stop(5), verify(5, w(90, 100)), live(6, 100, 100)]);
 }
 
@@ -187,5 +187,6 @@ fn updates_that_the_log_lost_in_a_crash_are_nobodys() {
     assert_eq!(b.lost("rdb"), [w(90, 95)]);
     let actions = b.step(rejoining(5, "b", &[w(90, 100)], None));
     assert_eq!(actions, [dropped(5), live(5, 95, 95)], "it holds what the log has not");
-    assert_eq!(b.step(rejoining(6, "a", &[w(0, 90)], None)), [joined(6)], "it holds nothing of that");
+    let kept = b.step(rejoining(6, "a", &[w(0, 90)], None));
+    assert_eq!(kept, [joined(6), verify(6, w(0, 90))], "it holds nothing of that");
 }

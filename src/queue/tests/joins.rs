@@ -33,6 +33,18 @@ fn a_rolled_node_that_comes_back_keeps_its_window_and_its_proof() {
 }
 
 #[test]
+fn a_proof_that_was_under_way_when_the_connection_ended_is_wanted_again() {
+    let mut b = four();
+    b.roll(1, 90);
+    b.disconnect(1);
+    let (handle, date) = (Handle(5), b.queue.date());
+    let actions = b.step(rejoining(5, "a", &[w(0, 90)], None));
+    assert!(actions.contains(&Action::Verify { handle, window: w(0, 90), date }), "{actions:?}");
+    b.proved(5, w(0, 90), true);
+    assert_eq!(b.queue.rows()[0].verified, Verified::Yes);
+}
+
+#[test]
 fn a_lost_window_that_nobody_took_yet_goes_back_to_its_node() {
     let mut b = Bench::new();
     b.join(1, "a");

@@ -206,7 +206,7 @@ fn a_leaver_that_comes_back_within_its_grace_goes_on_leaving() {
     b.rebuilt(3, w(0, 90));
     b.proved(3, w(0, 90), true);
     let back = b.step(rejoining(5, "a", &[w(0, 90)], None));
-    assert_eq!(back, [joined(5), handed(5, w(0, 90)), show(3, w(0, 90)), left(5)]);
+    assert_eq!(back, [joined(5), verify(5, w(0, 90)), handed(5, w(0, 90)), show(3, w(0, 90)), left(5)]);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn after_a_restart_the_journal_knows_who_leaves() {
     b.step(leave(1));
     b.queue = b.restored();
     b.step(Event::Restored);
-    assert_eq!(b.step(rejoining(11, "a", &[w(0, 90)], None)), [joined(11)]);
+    assert_eq!(b.step(rejoining(11, "a", &[w(0, 90)], None)), [joined(11), verify(11, w(0, 90))]);
     assert_eq!(b.step(rejoining(12, "b", &[], Some((90, 100)))), [joined(12), resume(12, 100)]);
     assert_eq!(b.step(join(13, "c")), [joined(13), take_over(13, w(0, 90))]);
     b.rebuilt(13, w(0, 90));

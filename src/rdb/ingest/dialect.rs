@@ -4,6 +4,7 @@ use super::session::About;
 use super::{Fault, Ingest};
 use crate::lease::{Epoch, Fence};
 use crate::net::client::ClientError;
+use crate::points::{self, Point};
 use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Join};
 use crate::rdb::policy::{Event, Phase};
@@ -150,8 +151,19 @@ impl Ingest {
         self.date = Some(joined.date);
         self.tip = Some(joined.tip);
         self.speaks(Dialect::Elastick);
+        self.prove_held(joined.date);
         self.greeted();
+        points::reach(Point::NodeJoined);
         Ok(())
+    }
+
+    /// Proofs that were under way when the last connection ended, or that a tickerplant which has died had not compared yet, are
+    /// told again: it looks at those that it misses.
+    fn prove_held(&mut self, date: i32) {
+        for window in self.intake.held().to_vec() {
+            let proof = self.intake.proof(&window);
+            self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
+        }
     }
 
     /// A tickerplant whose log another has taken over since says nothing that counts. Epochs of another directory are of other

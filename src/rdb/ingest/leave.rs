@@ -2,6 +2,7 @@
 
 use super::{Dialect, Fault, Ingest};
 use crate::fleet::Reason;
+use crate::points::{self, Point};
 use crate::rdb::messages::{self, Leaving};
 use crate::rdb::options::LEAVE_WITHIN;
 use crate::rdb::policy::{Action, Event, Phase, Why};
@@ -55,6 +56,7 @@ impl Ingest {
     fn leave(&mut self, by: Instant, why: Why, reason: &'static str) {
         if !self.policy.is_leaving() {
             log::warn!("leaving: {reason}");
+            points::reach(Point::NodeLeaves);
         }
         if self.policy.phase() == Phase::Rebuilding {
             self.replay = None;

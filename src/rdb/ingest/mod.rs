@@ -22,6 +22,7 @@ use crate::config::units::Scale;
 use crate::defect::{Defect, is_planted};
 use crate::lease::Fence;
 use crate::net::client::{Client, ClientError};
+use crate::points::{self, Point};
 use crate::sys::clock;
 use crate::table::store::{Store, Usage};
 use dialect::Dialect;
@@ -288,8 +289,10 @@ impl Ingest {
 
     fn send(&mut self, client: &mut Client) -> Result<(), Fault> {
         if !self.out.is_empty() {
+            points::reach(Point::NodeBeforeSend);
             client.send_raw(&self.take_output())?;
             client.flush()?;
+            points::reach(Point::NodeSent);
         }
         Ok(())
     }
@@ -334,7 +337,10 @@ impl Ingest {
             return self.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
         }
         match self.take(update, index) {
-            Ok(()) => self.unwatched_bytes < self.watch_bytes,
+            Ok(()) => {
+                points::reach(Point::NodeFed);
+                self.unwatched_bytes < self.watch_bytes
+            }
             Err(fault) => self.fail(fault),
         }
     }
@@ -457,6 +463,7 @@ impl Ingest {
             match action {
                 Action::ScaleOut => {
                     log::info!("asking for a successor");
+                    points::reach(Point::NodeScales);
                     self.ask(Ask::AtLeast(self.desired));
                 }
                 Action::Roll => self.roll(),
@@ -514,6 +521,7 @@ impl Ingest {
         let Some(window) = self.intake.close() else { return };
         let why = if self.policy.is_leaving() { "leaving" } else { "full" };
         log::info!("{why}: window [{},{}) ends", window.first, window.next);
+        points::reach(Point::NodeRolls);
         match self.dialect {
             Some(Dialect::Paper) => self.write(|out| messages::paper_roll(out, window.next)),
             _ => {

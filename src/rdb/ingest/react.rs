@@ -5,6 +5,7 @@ use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
 use crate::log::Proof;
 use crate::net::client::ClientError;
+use crate::points::{self, Point};
 use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Live, Rebuild, Told};
 use crate::rdb::policy::{Event, Phase};
@@ -20,6 +21,7 @@ impl Ingest {
             Told::Streamed { first, last } => self.streamed(first, last),
             Told::Drop => {
                 log::warn!("told to forget all rows");
+                points::reach(Point::NodeDrops);
                 self.replay = None;
                 self.step(Event::Dropped);
                 Ok(())
@@ -36,6 +38,7 @@ impl Ingest {
             Told::Handed { first, last } => self.handed(first, last),
             Told::Show { first, last } => {
                 log::info!("window [{first},{last}) is this node's now");
+                points::reach(Point::NodeShows);
                 self.set_hidden(false)
             }
             Told::Left => {
@@ -112,6 +115,7 @@ impl Ingest {
         }
         let next = self.intake.next().unwrap_or(live.first);
         log::info!("live from update {}, at {next}, tip {}", live.first, live.tip);
+        points::reach(Point::NodeLive);
         self.begin_replay(live.log, next, live.tip);
         Ok(())
     }
@@ -128,6 +132,7 @@ impl Ingest {
         self.date = Some(rebuild.date);
         let hidden = if rebuild.hidden { ", out of sight" } else { "" };
         log::info!("rebuilding window [{},{}){hidden}", rebuild.first, rebuild.last);
+        points::reach(Point::NodeRebuilds);
         self.step(Event::BecameRebuilding);
         let short = u64::from(is_planted(Defect::RebuildEndsEarly));
         self.intake.open(rebuild.first, Some(rebuild.last.saturating_sub(short)));
@@ -144,6 +149,7 @@ impl Ingest {
 
     /// A window of this node was rebuilt elsewhere, and is answered for there.
     fn handed(&mut self, first: u64, last: u64) -> Result<(), Fault> {
+        points::reach(Point::NodeHands);
         let forgotten = self.intake.forget(first, last);
         forgotten.map_err(|error| Fault::Fatal(format!("cannot drop window [{first},{last}): {error}")))?;
         self.show();
@@ -171,6 +177,7 @@ impl Ingest {
     pub(super) fn rebuilt(&mut self) {
         let Some(window) = self.intake.close() else { return };
         log::info!("window [{},{}) is rebuilt", window.first, window.next);
+        points::reach(Point::NodeRebuilt);
         let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
         self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
         self.step(Event::RebuildDone);
@@ -192,8 +199,10 @@ impl Ingest {
             self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
         }
         log::info!("end of day: {} rows are cleared", self.intake.rows());
+        points::reach(Point::NodeDayEnds);
         self.count_queries();
         self.step(Event::DayEnd);
+        points::reach(Point::NodeDayEnded);
         if !is_live {
             self.date = None;
             return;

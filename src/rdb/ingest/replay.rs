@@ -4,6 +4,7 @@ use super::reading::{Order, PIECES, Reading};
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
 use crate::log::Reads;
+use crate::points::{self, Point};
 use crate::rdb::messages;
 use crate::rdb::update;
 use crate::sys::clock;
@@ -118,6 +119,7 @@ impl Ingest {
             Ok(None) => return self.unreadable(replay, &format!("the log has hung for {HANG_MOST:?}")),
             Err(reason) => return self.unreadable(replay, &reason),
         };
+        points::reach(Point::NodeReplays);
         for (index, record) in piece.iter() {
             if is_planted(Defect::SkipsOneAtReplay)
                 && self.intake.open_window().is_some_and(|open| open.window.first.saturating_add(1) == index)
@@ -141,6 +143,7 @@ impl Ingest {
             }
         }
         if piece.last_index() >= replay.until {
+            points::reach(Point::NodeReplayed);
             self.replayed(replay.after);
         } else {
             replay.by = hangs_at();

@@ -6,6 +6,7 @@ use super::queue::{Member, compresses, handle};
 use super::subscribe::over_limit;
 use crate::defect::{Defect, is_planted};
 use crate::net::{ConnId, Links, Request};
+use crate::points::{self, Point};
 use crate::q::QError;
 use crate::queue::{
     Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscriber, Subscription,
@@ -174,6 +175,7 @@ impl Plant {
     /// # Errors
     /// The queue's, for one that is not live.
     pub fn asg_rolling(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+        points::reach(Point::RollCame);
         let mut next = index_argument(args, 0)?;
         if is_planted(Defect::WindowOffByOne) {
             next.0 = next.0.saturating_sub(1);
@@ -286,6 +288,7 @@ impl Plant {
             return Err(QError::with("domain", format!("update {next} is beyond the tip {}", self.feed.tip().index)));
         }
         self.feed_from(conn, next.0, ctl);
+        points::reach(Point::FedFrom);
         Ok(())
     }
 

@@ -35,6 +35,7 @@ use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
 use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
 use crate::net::{ConnId, Links};
+use crate::points::{self, Point};
 use crate::queue::{Date, Params, Queue};
 use crate::sys::clock as time;
 use bytes::Bytes;
@@ -192,6 +193,7 @@ impl Plant {
             };
             let (writer, report) = LogWriter::open(options, clock::civil_date(day.date()))?;
             ::log::info!("{report}");
+            points::reach(Point::StartLogOpened);
             log = Some(writer);
             space = Some(Space::watch(of_space)?);
         }
@@ -200,6 +202,7 @@ impl Plant {
         if let Some(log) = &log {
             let path = log::queue_path(log.path());
             let (file, found, any) = JournalFile::open(&path, params, day.date())?;
+            points::reach(Point::StartJournalRead);
             (queue, journal, restored) = (found, Some(file), any);
         }
         let setup = catchup::Setup {
@@ -247,6 +250,7 @@ impl Plant {
         };
         if restored {
             plant.restored(tip);
+            points::reach(Point::StartRestored);
         }
         Ok(plant)
     }
@@ -356,6 +360,7 @@ impl Plant {
     fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut dyn Links) {
         match done.outcome {
             Ok((messages, reached)) => {
+                points::reach(Point::CatchUpRead);
                 if self.feed.chunk(done.subscriber, done.serial, messages, reached, ctl) {
                     self.writable(done.subscriber, ctl);
                 }
@@ -386,6 +391,7 @@ impl Plant {
     pub fn stop(&mut self, reason: &str, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
         self.say_bye(reason, ctl);
+        points::reach(Point::ByeSaid);
         if let Some(log) = self.log.take() {
             match log.close() {
                 Ok(()) => {

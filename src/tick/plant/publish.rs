@@ -6,6 +6,7 @@ use crate::defect::{Defect, is_planted};
 use crate::log::{LogError, LogWriter};
 use crate::metrics;
 use crate::net::{ConnId, Links, Request, message};
+use crate::points::{self, Point};
 use crate::q::error::QError;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
@@ -120,6 +121,7 @@ impl Plant {
                 self.batch = Batch::new(self.feed.tip().index);
                 return self.acknowledge(ctl);
             }
+            points::reach(Point::BeforePublish);
             let batch = std::mem::take(&mut self.batch);
             let (_, demoted) = self.feed.behind();
             self.batch = self.feed.publish(batch, ctl);
@@ -157,7 +159,9 @@ impl Plant {
         };
         while self.acks.front().is_some_and(|ack| ack.index <= safe) {
             if let Some(ack) = self.acks.pop_front() {
+                points::reach(Point::BeforeAck);
                 ctl.reply(ack.request, ack.answer);
+                points::reach(Point::Acknowledged);
             }
         }
     }

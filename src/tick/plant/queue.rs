@@ -7,6 +7,7 @@ use crate::defect::{Defect, is_planted};
 use crate::log::{self, Proof};
 use crate::metrics;
 use crate::net::{ConnId, Links, Request, message};
+use crate::points::{self, Point};
 use crate::q::error::QError;
 use crate::queue::journal::Record;
 use crate::queue::{Action, Date, Event, Handle, Kind, Params, Refusal, Subscription, UpdateIndex, Window};
@@ -160,8 +161,10 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Option<QError> {
         let actions = self.queue.step(event, tip, clock::utc_now_ns());
+        points::reach(Point::QueueStepped);
         let mut refused = None;
         for action in actions {
+            points::reach(Point::QueueBetweenActions);
             if let Some(error) = self.act(action, request, ctl) {
                 refused = Some(error);
             }
@@ -204,6 +207,7 @@ impl Plant {
                     _ => messages::rebuild(self.place(&log), window, hidden),
                 };
                 ctl.send(conn, message);
+                points::reach(Point::RebuildTold);
             }
             Action::Verify { handle, window, date } => {
                 let key = (handle, date, window);
@@ -239,7 +243,10 @@ impl Plant {
             messages::put_joined(writer, &self.tables, &chosen, self.place(&log), drop);
         });
         match (request, answer) {
-            (Some(request), Ok(answer)) => ctl.reply(request, answer),
+            (Some(request), Ok(answer)) => {
+                ctl.reply(request, answer);
+                points::reach(Point::JoinAnswered);
+            }
             // Joined without asking for an answer: then only what has to be done is told.
             (None, _) if drop => ctl.send(conn, messages::drop_all()),
             (None, _) => {}
@@ -249,6 +256,7 @@ impl Plant {
 
     fn make_live(&mut self, conn: ConnId, first: UpdateIndex, ctl: &mut dyn Links) {
         let Some(member) = self.members.get(&conn).cloned() else { return };
+        points::reach(Point::BeforeLive);
         self.show_subscribed(conn);
         self.make_readable(conn, ctl);
         let chosen = self.tables_of(&member.subscription);
@@ -258,6 +266,7 @@ impl Plant {
             Form::Indexed => {
                 let position = self.queue.by_handle(handle(conn)).map_or(1, |of| self.queue.position(of));
                 ctl.send(conn, messages::live(&self.tables, &chosen, self.place(&log), first.0, position));
+                points::reach(Point::LiveTold);
             }
             Form::Table => {
                 ctl.send(conn, messages::paper_replay(&self.tables, &chosen, &log, first.0, tip));
@@ -347,6 +356,7 @@ impl Plant {
         let Done { handle, date, answer } = done;
         match answer {
             Ok(Answer::Proof { window, difference }) => {
+                points::reach(Point::ProofCompared);
                 let ok = difference.is_none() || is_planted(Defect::ProofNotChecked);
                 match difference {
                     None => self.stats.verified = self.stats.verified.wrapping_add(1),

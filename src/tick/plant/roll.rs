@@ -3,12 +3,24 @@
 use super::Plant;
 use crate::log;
 use crate::net::Links;
+use crate::points::{self, Point};
 use crate::queue::{Event as QueueEvent, State, UpdateIndex};
 use crate::tick::clock;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
 use crate::tick::day::{Action, Event};
 use crate::tick::messages;
+
+/// Where a day stands when this has been done.
+const fn point_behind(action: Action) -> Point {
+    match action {
+        Action::Flush { .. } => Point::DayFlushed,
+        Action::CreateLog { .. } => Point::DayLogMade,
+        Action::SendEnd { .. } => Point::DayEndSent,
+        Action::EndQueueDay { .. } => Point::DayQueueEnded,
+        Action::CloseLog { .. } => Point::DayClosed,
+    }
+}
 
 impl Plant {
     /// `.u.endofday`: the day ends now.
@@ -20,6 +32,7 @@ impl Plant {
     pub(super) fn drive_day(&mut self, mut event: Event, ctl: &mut dyn Links) {
         while let Some(action) = self.day.step(event, self.utc_ns) {
             event = if self.carry_out_day(action, ctl) { Event::Done } else { Event::Failed };
+            points::reach(point_behind(action));
         }
     }
 

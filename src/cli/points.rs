@@ -1,0 +1,23 @@
+//! `elastick points`: the points at which a test can stop a process. There with the feature `points` only.
+
+use crate::points::Point;
+use clap::Command;
+use std::io::{self, Write};
+
+pub const NAME: &str = "points";
+
+pub fn command() -> Command {
+    Command::new(NAME).about(
+        "List the points of the protocol that ELASTICK_POINT=\"NAME[ NTH[ kill|pause]]\" can arm, and whose they are",
+    )
+}
+
+/// # Errors
+/// Standard output's.
+pub fn run() -> io::Result<()> {
+    let mut out = io::stdout();
+    for (_, program, name) in Point::ALL {
+        writeln!(out, "{program} {name}")?;
+    }
+    out.flush()
+}

@@ -1,0 +1,313 @@
+"""Plays a schedule of faults on real processes, then has everything settle, and looks at the books."""
+
+import json
+import pathlib
+import signal
+import time
+
+from harness import audit, points
+from harness.client import Connection, KdbError
+from harness.cluster import GONE, Cluster
+from harness.process import eventually
+from harness.publishers import Publisher
+from harness.scene import SCHEMA, Scene, quotes, trades
+from harness.watchers import PaperMember, Watcher
+from harness.whole import spans
+
+TABLES = {"trade": "seq", "quote": "seq", "tape": "size"}
+QUESTION = "(.rdb.windows;" + ";".join(f"exec {column} from {table}" for table, column in TABLES.items()) + ")"
+# How long publishers may take to get as far as a step wants; with the tickerplant paused they do not.
+STEP_S = 0.6
+# How long all may take to come right once nothing happens any more. It ends only what has failed.
+SETTLED_S = 60
+ROWS = 200
+
+
+def state_of(pid):
+    """The letter of a process's state: T where it is paused."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
+class Play(Cluster):
+    """One schedule. It is the fleet as well: a tickerplant that is gone is started again, a node that is missing is replaced."""
+
+    schema = SCHEMA + "tape:([]time:`timespan$();sym:`g#`symbol$();price:`float$();size:`long$())\n"
+    # About 30,000 trades each.
+    node_options = ("--memory", "2MiB", "--scale", "30", "--roll-threshold", "60", "--leave-within", "20s")
+    schedule = None
+
+    def setUp(self):
+        """Of a test case: processes are a schedule's."""
+        if self.schedule is None:
+            Scene.setUp(self)
+        else:
+            super().setUp()
+
+    def play(self, schedule):
+        self.doCleanups()
+        self.program = points.binary()
+        self.schedule, self.told = schedule, str(schedule)
+        self.tick_options = ("--start-grace", "1s", "--node-grace", "300ms", *schedule.options)
+        self.reached = []
+        self.looks = []
+        self.paused = {}
+        self.feeds = []
+        self.feeding = True
+        self.setUp()
+        try:
+            self.begin()
+            for step in schedule.steps:
+                self.step(step)
+            self.settle()
+        finally:
+            self.note_points()
+            for part in self.parts():
+                part.stop()
+
+    # Processes.
+
+    def next_armed(self, program):
+        """What the next process of a program has armed, as its environment."""
+        armed = self.schedule.armed.get(program) or [None]
+        point = armed.pop(0) if len(armed) > 0 else None
+        return points.environment(point.name, point.nth, point.action) if point else {}
+
+    def start_tick(self):
+        self.started += 1
+        arguments = ("tick", "sym", self.logs, "-p", self.port, "--schemas", self.directory / "sym.q")
+        self.tp = self.start(f"tick{self.started}", *arguments, *self.tick_options, **self.next_armed("tick"))
+        return self.tp
+
+    def start_node(self):
+        name = f"node{len(self.nodes)}"
+        arguments = ("rdb", f"127.0.0.1:{self.port}", "-p", "0", "--queue", "rdb", "--node", name)
+        node = self.start(name, *arguments, *self.node_options, **self.next_armed("rdb"))
+        self.nodes.append(node)
+        return node
+
+    def start_feed(self):
+        arguments = ("feed", f"127.0.0.1:{self.port}", "--tables", "tape", "--rate", "400", "--confirm", "50", "--json")
+        feed = self.start(f"feed{len(self.feeds)}", *arguments, "--seed", len(self.feeds), **self.next_armed("feed"))
+        self.feeds.append(feed)
+
+    def begin(self):
+        self.publishers = [
+            Publisher(self.port, "trade", trades, ROWS),
+            Publisher(self.port, "quote", quotes, 20, burst=5),
+        ]
+        self.watchers = [Watcher(self.port, "trade"), Watcher(self.port, "quote")]
+        self.papers = [PaperMember(self.port, "paper", "trade")] if self.schedule.with_paper else []
+        for _ in range(3):
+            self.start_node()
+        for part in self.parts():
+            part.start()
+        self.start_feed()
+
+    def parts(self):
+        return [*self.publishers, *self.watchers, *self.papers] if hasattr(self, "publishers") else []
+
+    # What goes on beside the faults.
+
+    def tend(self):
+        """What an operator's systemd and fleet do: what is gone is started again, what is paused goes on after its time."""
+        now = time.monotonic()
+        for process in [self.tp, *self.nodes, *self.feeds]:
+            if state_of(process.pid) == "T" and process not in self.paused:
+                # At a point of its own.
+                self.paused[process] = now + 0.4
+        for process, until in list(self.paused.items()):
+            if now >= until or not process.is_running():
+                process.resume()
+                del self.paused[process]
+        if not self.tp.is_running():
+            self.start_tick()
+        if self.feeding and not self.feeds[-1].is_running():
+            self.start_feed()
+        for part in self.parts():
+            self.assertIsNone(part.failure)
+
+    def tick_answers(self):
+        return self.tp.is_running() and self.tp not in self.paused and state_of(self.tp.pid) != "T"
+
+    def ask_soon(self, process, question):
+        """The answer of a process that is not paused; None if there is none soon."""
+        if process in self.paused or not process.is_running() or "listening on" not in process.printed():
+            return None
+        try:
+            with Connection(process.port, deadline_s=1) as h:
+                return h.ask(question)
+        except (KdbError, *GONE):
+            return None
+
+    def queue(self):
+        question = "select state, node, held from .u.asg.tab where queue=`rdb, state<>`lost"
+        table = self.ask_soon(self.tp, question)
+        return None if table is None else list(zip(table.v["state"].v, table.v["node"].v, [()] * len(table)))
+
+    def look(self):
+        """A question to every node, whose answer must be true of the log as it will be known."""
+        for node in self.running():
+            answer = self.ask_soon(node, QUESTION)
+            if answer is not None:
+                windows, trade, *_ = answer.v
+                self.looks.append((node.name, spans(windows), trade.v))
+
+    # Faults.
+
+    def step(self, step):
+        for publisher in self.publishers:
+            publisher.allow(step.updates)
+        wanted = self.publishers[0].done + step.updates
+        end = time.monotonic() + STEP_S + step.updates / 150
+        while self.publishers[0].done < wanted and time.monotonic() < end:
+            self.tend()
+            time.sleep(0.005)
+        self.look()
+        getattr(self, step.fault.split()[0])(step)
+        self.tend()
+        self.replace()
+
+    def replace(self):
+        """The fleet's work."""
+        queue = self.queue()
+        waiting = queue is None or {"waiting", "away"} & {state for state, *_ in queue}
+        if not waiting and len(self.running()) < 9:
+            self.start_node()
+
+    def victim(self, step):
+        return self.tp if step.victim == "tick" else self.node_in(step.victim)
+
+    def kill(self, step):
+        if victim := self.victim(step):
+            victim.kill()
+            self.paused.pop(victim, None)
+
+    def pause(self, step):
+        if victim := self.victim(step):
+            victim.pause()
+            self.paused[victim] = time.monotonic() + step.seconds
+
+    def end(self, step):
+        if victim := self.victim(step):
+            victim.signal(signal.SIGTERM)
+
+    def day(self, _):
+        self.ask_soon(self.tp, ".u.endofday[]")
+
+    def second(self, _):
+        """A second tickerplant on the same directory, whatever the first one does: refused while the first one has it."""
+        if not self.tick_answers() or "listening on" not in self.tp.printed():
+            return
+        arguments = ("tick", "sym", self.logs, "-p", "0", "--schemas", self.directory / "sym.q")
+        second = self.start("second", *arguments)
+        eventually(lambda: not second.is_running() or not self.tp.is_running(), "the second tickerplant is refused", 20)
+        self.assertNotEqual(second.popen.poll(), 0)
+        second.kill()
+
+    def cut(self, step):
+        parts = self.watchers if step.victim == "watcher" else self.publishers
+        for part in parts:
+            part.cut()
+
+    def nothing(self, _):
+        pass
+
+    # The end.
+
+    def settle(self):
+        for armed in self.schedule.armed.values():
+            armed.clear()
+        for publisher in self.publishers:
+            publisher.allow(5)
+        self.wrong = ["nothing was looked at yet"]
+        end = time.monotonic() + SETTLED_S
+        while self.wrong:
+            self.assertLess(time.monotonic(), end, f"{self.told}\n" + "\n".join(self.wrong[:20]) + f"\n{self.queue()}")
+            self.tend()
+            self.wrong = self.looked_at()
+            if self.wrong:
+                self.replace()
+                time.sleep(0.05)
+        self.assert_unharmed()
+
+    def looked_at(self):
+        """All that is not right yet. Publishers stand still, and the elastick feed is told to end, before the books are closed."""
+        if any(publisher.allowed._value or not publisher.acknowledged for publisher in self.publishers):
+            return ["publishers have not sent everything"]
+        if not self.feed_has_ended():
+            return ["the feed has not ended"]
+        queue = self.queue()
+        if queue is None or self.paused:
+            return ["a process is paused or does not answer"]
+        odd = [f"{name} is {state}" for state, name, _ in queue if state not in ("live", "waiting", "rolled")]
+        if odd:
+            return odd
+        answers = [(node.name, self.ask_soon(node, QUESTION)) for node in self.running()]
+        if any(answer is None for _, answer in answers):
+            return [f"{name} does not answer" for name, answer in answers if answer is None]
+        self.books = audit.Logs(self.logs)
+        held = [(name, spans(answer.v[0]), dict(zip(TABLES, (rows.v for rows in answer.v[1:])))) for name, answer in answers]
+        wrong = audit.of_nodes(self.books.today, held, TABLES)
+        for publisher in self.publishers:
+            wrong += audit.of_publisher(self.books, publisher)
+        for watcher in self.watchers:
+            found, is_at_end = audit.of_watcher(self.books, watcher)
+            wrong += found if found or is_at_end else [f"the watcher of {watcher.table} has not got everything"]
+        wrong += self.of_papers()
+        wrong += self.unproved()
+        return wrong
+
+    def feed_has_ended(self):
+        """Tells the elastick feed to end, once; it confirms all that it has sent before it does."""
+        if self.feeding:
+            self.feeding = False
+            self.feeds[-1].signal(signal.SIGTERM)
+        return not self.feeds[-1].is_running()
+
+    def of_papers(self):
+        if not self.papers:
+            return []
+        held = sorted(row for paper in self.papers for row in paper.seqs())
+        difference = audit.differences(sorted(self.books.today.rows("trade")), held)
+        return [f"the paper's queue: {difference}"] if difference else []
+
+    def unproved(self):
+        """Windows whose proof has not been compared yet."""
+        question = "exec node from .u.asg.tab where queue=`rdb, state=`rolled, verified<>`yes"
+        nodes = self.ask_soon(self.tp, question)
+        if nodes is None:
+            return ["the tickerplant does not answer"]
+        return [f"nothing has proved what {name} holds" for name in nodes.v]
+
+    def assert_unharmed(self):
+        for name, windows, rows in self.looks:
+            self.assertEqual(audit.of_look(self.books, name, windows, rows, "trade"), [], self.told)
+        for process in self.processes:
+            self.assertNotIn("panicked", process.printed(), self.told)
+            self.assertNotIn("as it was logged", process.printed(), f"{self.told}: a proof differs")
+        self.assert_feeds_told_the_truth()
+
+    def assert_feeds_told_the_truth(self):
+        """What elastick feeds that ended in order say was accepted."""
+        accounts = [told for feed in self.feeds if (told := account(feed))]
+        if len(accounts) == len(self.feeds):
+            updates = [rows for day in self.books.days for name, rows in day.updates if name == "tape"]
+            told = [sum(of["tables"].get("tape", {}).get(what, 0) for of in accounts) for what in ("updates", "rows")]
+            self.assertEqual(told, [len(updates), sum(map(len, updates))], f"{self.told}: the feed's account")
+
+    def note_points(self):
+        for process in self.processes:
+            for line in process.printed().splitlines():
+                if line.startswith("at the point "):
+                    self.reached.append(line.removeprefix("at the point "))
+
+
+def account(feed):
+    """The account that a feed printed when it ended."""
+    for line in reversed(feed.printed().splitlines()):
+        if line.startswith("{"):
+            return json.loads(line)
+    return None

@@ -1,0 +1,159 @@
+"""Crowds: a subscriber that stops reading while the tickerplant is under full load, a thousand connections that come and go, clients
+that send garbage. The tickerplant's memory and descriptors stay what they were, and nobody else notices.
+
+`ELASTICK_STALL_S=60` makes the stall a minute, as `tests/README.md` reports it."""
+
+import os
+import pathlib
+import random
+import socket
+import threading
+
+from harness import audit, kdb, wire
+from harness.client import Connection
+from harness.cluster import GONE
+from harness.scene import trades, update
+
+from .others import MB, Others
+
+STALL_S = float(os.environ.get("ELASTICK_STALL_S", "4"))
+OUTBOX_MB = 4
+CROWD = 1000
+ROWS = 500
+# Updates a second, of about ten rows, beside those that are checked.
+FLOOD = 40_000
+
+
+class Load(threading.Thread):
+    """Publishes as fast as the tickerplant takes it, until told to stop; `sent` rows were acknowledged."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.connection = Connection(port)
+        self.stopped = threading.Event()
+        self.sent = 0
+
+    def run(self):
+        while not self.stopped.is_set():
+            burst = [wire.message(update("trade", trades(self.sent + i * ROWS, ROWS)), wire.ASYNC) for i in range(50)]
+            self.connection.raw(b"".join(burst))
+            self.connection.ask(".u.i")
+            self.sent += 50 * ROWS
+
+    def stop(self):
+        self.stopped.set()
+        self.join(60)
+        self.connection.close()
+
+
+def descriptors(process):
+    return len(list(pathlib.Path(f"/proc/{process.pid}/fd").iterdir()))
+
+
+class Crowd(Others):
+    tick_options = ("--limit-outbox", f"{OUTBOX_MB}MiB")
+
+    def begin_load(self):
+        load = Load(self.tp.port)
+        self.addCleanup(load.stop)
+        load.start()
+        self.eventually(lambda: load.sent > 20 * 50 * ROWS, "the load has begun")
+        return load
+
+    def read_on(self, h, seqs):
+        """What a subscriber reads until it has as many rows."""
+        got = []
+        while len(got) < seqs:
+            got += h.push()[2]["seq"].v
+        return got
+
+    def lazy(self):
+        """A subscriber whose socket soon takes no more."""
+        h = Connection(self.tp.port, user=None)
+        self.connections.append(h)
+        h.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        h.handshake(b"lazy:\3\0")
+        h.ask(kdb.syms(".u.sub", "trade", ""))
+        return h
+
+    def test_a_subscriber_that_does_not_read_under_full_load(self):
+        lazy = self.lazy()
+        self.subscriber.close()
+        deaf = Connection(self.tp.port, user="deaf:")
+        deaf.ask(kdb.syms(".u.sub", "quote", ""))
+        load = self.begin_load()
+        # What one who reads every row can keep up with afterwards is not all that the tickerplant can take.
+        feed = ("feed", f"127.0.0.1:{self.tp.port}", "--tables", "quote", "--rate", FLOOD)
+        flood = self.start("flood", *feed)
+        self.eventually(lambda: self.feed.ask(".u.stats`rows").v > load.sent + 200_000, "the flood has begun")
+        before = self.tp.memory_bytes()
+        behind = load.sent
+        load.stopped.wait(STALL_S)
+        grown = self.tp.memory_bytes("VmHWM") - before
+        load.stop()
+        flood.terminate()
+        rows = self.feed.ask(".u.stats`rows").v
+        print(
+            f"\n  two subscribers stalled for {STALL_S:.0f} s, {rows:,} rows in all, {load.sent - behind:,} of them for one:"
+            f" memory {before / MB:.1f} MB before, {grown / MB:+.1f} MB at most"
+        )
+        # Its outbox, and the latest turns, which are kept for those who are about to come back.
+        self.assertLess(grown, (OUTBOX_MB * 2 + 16) * MB)
+        self.assertEqual(self.read_on(lazy, load.sent), list(range(load.sent)), "it has missed nothing")
+
+    def test_a_thousand_come_and_go_and_some_send_garbage(self):
+        load = self.begin_load()
+        before, files = self.tp.memory_bytes(), descriptors(self.tp)
+        dice = random.Random(1)
+        open_ones = []
+        for i in range(CROWD):
+            h = self.one_of_a_crowd(i, dice)
+            open_ones.append(h)
+            if len(open_ones) > 300:
+                open_ones.pop(dice.randrange(len(open_ones))).close()
+            if i % 100 == 0:
+                self.check_subscriber()
+        for h in open_ones:
+            h.close()
+        self.eventually(lambda: descriptors(self.tp) <= files, "no descriptor is left behind")
+        load.stop()
+        # Room for what an allocator keeps of three hundred connections' buffers.
+        self.assertLess(self.tp.memory_bytes() - before, 64 * MB)
+        self.check_subscriber()
+        self.assertEqual(self.read_on(self.subscriber, load.sent - len(self.seen)), list(range(len(self.seen), load.sent)))
+        logged = audit.Logs(self.logs).all_rows("trade")
+        self.assertEqual(logged, list(range(load.sent)))
+        self.assertNotIn("panicked", self.tp.printed())
+
+    seen = ()
+
+    def check_subscriber(self):
+        """The one who behaves gets every row, in order, all the while."""
+        got = list(self.seen)
+        for _ in range(200):
+            got += self.subscriber.push()[2]["seq"].v
+            if self.subscriber.pushed:
+                continue
+            break
+        self.assertEqual(got[len(self.seen) :], list(range(len(self.seen), len(got))))
+        self.seen = got
+
+    def one_of_a_crowd(self, i, dice):
+        """A connection that subscribes, asks, sends garbage, half a message, or nothing."""
+        kind = i % 5
+        h = Connection(self.tp.port, user=None if kind == 4 else f"crowd{i}:")
+        try:
+            if kind == 0:
+                h.ask(kdb.syms(".u.sub", "trade", dice.choice(("", "AAA"))))
+            elif kind == 1:
+                h.ask("count .u.w")
+            elif kind == 2:
+                h.raw(dice.randbytes(dice.randrange(8, 4000)))
+            elif kind == 3:
+                message = wire.message(update("trade", trades(0, 50)))
+                h.raw(message[: dice.randrange(1, len(message) - 1)])
+            else:
+                h.raw(dice.randbytes(dice.randrange(1, 500)))
+        except GONE:
+            pass
+        return h

@@ -1,0 +1,23 @@
+"""Random schedules of faults on real processes, at named points of the protocol and at random moments. After each, what publishers
+were told is what logs, nodes, watchers and proofs have: nothing lost, nothing twice, no gap between windows.
+
+More of them: `tests/faults/many.py`. One again: `ELASTICK_SEEDS=17 ... -m unittest faults.test_schedules`."""
+
+import os
+import unittest
+
+from harness import points
+
+from .playing import Play
+from .schedule import draw
+
+SEEDS = [int(seed) for seed in os.environ.get("ELASTICK_SEEDS", "1 2 3 4 5 6 7 8 9 10 11 12").split()]
+
+
+@unittest.skipUnless(points.binary(), f"{points.BUILT} is not built; tests/run builds it, or set ELASTICK_POINTS_BIN")
+class Schedules(Play):
+    def test_nothing_acknowledged_is_lost_or_held_twice(self):
+        listed = points.listed()
+        for seed in SEEDS:
+            with self.subTest(seed=seed):
+                self.play(draw(seed, listed))

@@ -1,0 +1,87 @@
+"""Publishers that go on over everything that happens to the tickerplant, and keep account of what they were told."""
+
+import contextlib
+import threading
+
+from .client import Connection, KdbError
+from .cluster import GONE
+from .scene import update
+
+
+class Publisher(threading.Thread):
+    """Publishes one table's rows, numbered from 0, as far as it is allowed to. An update that gets no answer is not sent again.
+
+    With `burst` 1 each update is a sync message; with more, so many async ones are followed by a question, and its answer
+    means that all of them were accepted.
+    """
+
+    def __init__(self, port, table, columns, rows, burst=1, dialling=contextlib.nullcontext):
+        """`dialling` is entered while a connection is made: a host's `inside`."""
+        super().__init__(daemon=True)
+        self.dialling = dialling
+        self.port, self.table, self.columns, self.rows, self.burst = port, table, columns, rows, burst
+        self.allowed = threading.Semaphore(0)
+        self.stopped = False
+        self.failure = None
+        self.connection = None
+        self.next = 0
+        self.done = 0
+        # First rows of updates: what was sent, and what was acknowledged.
+        self.sent = []
+        self.acknowledged = set()
+
+    def allow(self, updates):
+        for _ in range(updates):
+            self.allowed.release()
+
+    def run(self):
+        try:
+            while True:
+                self.allowed.acquire()
+                while not self.stopped and not self._connected():
+                    pass
+                if self.stopped:
+                    return
+                self._publish()
+                self.done += 1
+        except (KdbError, AssertionError) as failure:
+            self.failure = f"the publisher of {self.table}, at row {self.next}: {failure!r}"
+
+    def _connected(self):
+        try:
+            if self.connection is None:
+                with self.dialling():
+                    self.connection = Connection(self.port, deadline_s=20)
+            return True
+        except GONE:
+            return False
+
+    def _publish(self):
+        here = []
+        try:
+            for _ in range(self.burst):
+                first, self.next = self.next, self.next + self.rows
+                self.sent.append(first)
+                here.append(first)
+                message = update(self.table, self.columns(first, self.rows))
+                if self.burst == 1:
+                    self.connection.ask(message)
+                else:
+                    self.connection.send(message)
+            if self.burst > 1:
+                self.connection.ask(".u.i")
+            self.acknowledged.update(here)
+        except GONE:
+            self.cut()
+
+    def cut(self):
+        """Its connection ends."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+    def stop(self):
+        self.stopped = True
+        self.allowed.release()
+        self.join(60)
+        self.cut()
