@@ -273,11 +273,15 @@ impl<S: Service> Reactor<S> {
         self.finish_logins();
         self.finish_verdicts();
         self.finish_pages();
-        // A deadline that is due may be told as a time after this turn's begin.
-        if self.service.deadline().is_some_and(|at| at <= Instant::now()) {
-            self.service.timer(&mut self.control);
+        // A service that has stopped has closed what it would handle messages with: a tickerplant could answer for an update, and
+        // would not log it any more.
+        if !self.control.stopping {
+            // A deadline that is due may be told as a time after this turn's begin.
+            if self.service.deadline().is_some_and(|at| at <= Instant::now()) {
+                self.service.timer(&mut self.control);
+            }
+            self.read_ready();
         }
-        self.read_ready();
         self.drop_silent_strangers();
         self.drop_slow_sessions();
         self.service.turn_ended(&mut self.control);

@@ -1,6 +1,9 @@
 """One writer for each log; a tickerplant that is told to end, and one that starts again on the same day."""
 
-from harness import kdb, tplog
+import signal
+
+from harness import kdb, tplog, wire
+from harness.client import KdbError
 from harness.process import reserve_port
 from harness.scene import trades, update
 
@@ -29,6 +32,39 @@ class OneWriter(Others):
         self.assertNotEqual(second.wait(), 0)
         self.assertIn(str(self.tp.port), second.printed())
         self.assert_unharmed()
+
+
+class End(Others):
+    def test_what_comes_with_the_end_is_logged_or_not_acknowledged(self):
+        """Told to end while more updates wait than one turn reads, again and again: whoever was answered finds it in the log."""
+        for beginning in range(0, 60_000, 10_000):
+            publishers = [self.connect(self.tp) for _ in range(5)]
+            self.tp.pause()
+            self.tp.signal(signal.SIGTERM)
+            for i, publisher in enumerate(publishers):
+                rows = range(beginning + i * 2000, beginning + (i + 1) * 2000)
+                publisher.raw(b"".join(wire.message(update("trade", trades(row, 1)), wire.SYNC) for row in rows))
+            self.tp.resume()
+            acknowledged = set()
+            for i, publisher in enumerate(publishers):
+                first = beginning + i * 2000
+                acknowledged |= set(range(first, first + self.acknowledgements(publisher)))
+            self.assertEqual(self.tp.wait(), 0)
+            [log] = [path for path in self.logs.iterdir() if path.name[-1].isdigit()]
+            logged = {seq for record in tplog.read(log) for seq in record[2][4].v}
+            lost = sorted(acknowledged - logged)
+            self.assertEqual(lost, [], f"{len(lost)} updates were acknowledged and not logged")
+            self.tp = self.tick(name=f"tick{beginning}")
+
+    def acknowledgements(self, publisher):
+        """How many of its updates were answered before the connection ended."""
+        count = 0
+        try:
+            while True:
+                publisher.answer()
+                count += 1
+        except (ConnectionError, KdbError, OSError):
+            return count
 
 
 class Restart(Others):
