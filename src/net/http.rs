@@ -202,12 +202,10 @@ impl Fields {
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
-            b"authorization" => {
-                // Whoever understands another scheme reads the field.
-                if value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) {
-                    let given = basic(value).ok_or(refused(401, "user and password cannot be read"))?;
-                    self.credentials = Some(given);
-                }
+            // Whoever understands another scheme reads the field.
+            b"authorization" if value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) => {
+                let given = basic(value).ok_or(refused(401, "user and password cannot be read"))?;
+                self.credentials = Some(given);
             }
             _ => {}
         }

@@ -7,6 +7,7 @@ use super::index;
 use super::iterate;
 use super::lambda;
 use super::prims::{self, Run};
+use super::process;
 use crate::table::function::{Function, Iterator, Lambda};
 use crate::table::symbol::text;
 use crate::table::{Sym, Value, Vector};
@@ -44,6 +45,7 @@ impl Context<'_> {
         let function = match f {
             Value::Func(function) => function,
             Value::Null => return arguments.into_iter().next().ok_or(QError::named("rank")),
+            Value::Sym(name) if process::is_address(*name) => return process::one_shot(self, *name, arguments),
             Value::Sym(name) => {
                 let global = self.global(*name)?;
                 return self.apply(&global, arguments);
@@ -205,6 +207,15 @@ impl Context<'_> {
         self.host.open_handles().into_iter().any(|open| i64::from(open).unsigned_abs() == handle.unsigned_abs())
     }
 
+    /// Who asks may be sent to, as may what it has opened and what a session is connected with; other handles are the process's.
+    fn may_send(&self, handle: i64) -> bool {
+        let caller = self.host.caller();
+        caller.may_use_sockets()
+            || handle.saturating_abs() == i64::from(caller.handle)
+            || self.host.owns(handle)
+            || (caller.grants.relay && self.is_open(handle))
+    }
+
     /// A message to a handle: 0 is this process, -1 and -2 its standard output and error.
     pub(super) fn send(&mut self, handle: i64, message: Value) -> Result<Value, QError> {
         match handle {
@@ -239,14 +250,7 @@ impl Context<'_> {
                 }
                 Ok(Value::Long(handle))
             }
-            // Who asks may be sent to, and what a session is connected with; other handles are the process's own.
-            _ if !self.host.caller().may_use_sockets()
-                && handle.saturating_abs() != i64::from(self.host.caller().handle)
-                && !self.host.owns(handle)
-                && !(self.host.caller().grants.relay && self.is_open(handle)) =>
-            {
-                Err(QError::with("access", "no such handle"))
-            }
+            _ if !self.may_send(handle) => Err(QError::with("access", "no such handle")),
             _ => self.host.send(handle, &message),
         }
     }

@@ -45,6 +45,27 @@ pub(super) fn hopen(context: &mut Context, x: Value) -> Result {
     Ok(Value::Int(context.host.open(&address, u64::try_from(timeout_ms).unwrap_or(0))?))
 }
 
+/// Whether a symbol is a process's address, or the `` `:: `` that takes one with a time limit.
+pub(super) fn is_address(name: Sym) -> bool {
+    let name = text(name);
+    name.strip_prefix(b":").is_some_and(|address| address == b":" || handles::is_process(address))
+}
+
+/// `` `:host:port message `` and `` `::[(":host:port";timeout);message] ``: one question over a connection of its own.
+pub(super) fn one_shot(context: &mut Context, address: Sym, mut arguments: Vec<Value>) -> Result {
+    let target = match (text(address), arguments.len()) {
+        (b"::", 2) => arguments.remove(0),
+        (b"::", _) => return Err(QError::named("rank")),
+        _ => Value::Sym(address),
+    };
+    let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
+    let handle = hopen(context, target)?;
+    let answer = context.send(handle.as_long().unwrap_or(0), message);
+    // It may be gone already.
+    let _ = hclose(context, handle);
+    answer
+}
+
 /// `hclose x`.
 pub(super) fn hclose(context: &mut Context, x: Value) -> Result {
     if let Value::Vector(_) = x {

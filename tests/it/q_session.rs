@@ -83,6 +83,18 @@ fn a_session_waits_for_deferred_answers_and_tells_its_clients() {
     assert_eq!(pushed(&mut client), sym("told"));
 }
 
+#[test]
+fn one_question_needs_no_handle() {
+    let (_files, _process, port) = serving("one-shot", "f:{x+y}\n");
+    let lines = format!(
+        "`::{port} \"1+1\"\n`::[(\":localhost:{port}\";60000);\"2+2\"]\n(`$\":localhost:{port}\")(`f;3;4)\n.z.H\n`::{port} \"1+`a\"\n"
+    );
+    let output = piped(&[], &lines);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.starts_with("2\n4\n7\n`int$()\n"), "{output:?}");
+    assert!(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).contains("'type"));
+}
+
 /// A session in a pipe.
 fn piped(arguments: &[&str], input: &str) -> Output {
     let mut command = elastick(&[&["q"], arguments].concat());
