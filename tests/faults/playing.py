@@ -19,8 +19,11 @@ QUESTION = "(.rdb.windows;" + ";".join(f"exec {column} from {table}" for table, 
 # How long publishers may take to get as far as a step wants; with the tickerplant paused they do not.
 STEP_S = 0.6
 # How long all may take to come right once nothing happens any more. It ends only what has failed.
-SETTLED_S = 60
+SETTLED_S = 90
 ROWS = 200
+# Of each elastick feed: on a machine that is slow, schedules last longer and must not grow with it.
+FEED_UPDATES = 2500
+NODES_MOST = 16
 
 
 def state_of(pid):
@@ -89,7 +92,7 @@ class Play(Cluster):
         return node
 
     def start_feed(self):
-        arguments = ("feed", f"127.0.0.1:{self.port}", "--tables", "tape", "--rate", "400", "--confirm", "50", "--json")
+        arguments = ("feed", f"127.0.0.1:{self.port}", "--tables", "tape", "--rate", "400", "--confirm", "50", "--json", "--updates", FEED_UPDATES)
         feed = self.start(f"feed{len(self.feeds)}", *arguments, "--seed", len(self.feeds), **self.next_armed("feed"))
         self.feeds.append(feed)
 
@@ -124,7 +127,8 @@ class Play(Cluster):
                 del self.paused[process]
         if not self.tp.is_running():
             self.start_tick()
-        if self.feeding and not self.feeds[-1].is_running():
+        feed = self.feeds[-1]
+        if self.feeding and not feed.is_running() and feed.popen.returncode != 0:
             self.start_feed()
         for part in self.parts():
             self.assertIsNone(part.failure)
@@ -174,7 +178,7 @@ class Play(Cluster):
         """The fleet's work."""
         queue = self.queue()
         waiting = queue is None or {"waiting", "away"} & {state for state, *_ in queue}
-        if not waiting and len(self.running()) < 9:
+        if not waiting and len(self.running()) < NODES_MOST:
             self.start_node()
 
     def victim(self, step):
