@@ -1,55 +1,11 @@
-//! Primitives over vectors against the obvious way of doing the same: all integer and temporal types, floats, nulls and
-//! infinities, nothing and one item, vectors that are parts of longer ones.
+//! Primitives over vectors against the obvious way of doing the same: all types, nulls and infinities, nothing and one
+//! item, vectors that are parts of longer ones.
 
-use elastick::q::session::Session;
-use elastick::q::{Host, Limits, eval_text, one_line};
-use elastick::table::{Items, Sym, Value, symbol};
+mod q_support;
+
+use elastick::table::{Items, Value};
 use proptest::prelude::*;
-
-const NULL: i64 = i64::MIN;
-const INFINITY: i64 = i64::MAX;
-/// Shorts, ints, longs, and everything temporal that is whole.
-const WHOLE: [i8; 10] = [5, 6, 7, 12, 13, 14, 16, 17, 18, 19];
-
-fn name(text: &str) -> Sym {
-    symbol::intern(text.as_bytes()).expect("a symbol")
-}
-
-/// The items as a part of a longer vector, at an odd place.
-fn part(items: Items) -> Value {
-    let count = items.len();
-    let rows: Vec<i64> = std::iter::once(-1).chain(0..count as i64).chain([-1, -1]).collect();
-    Value::from(items.gather(&rows).cut(1, count + 1))
-}
-
-fn whole(number: i8, longs: &[i64]) -> Value {
-    part(Items::from_longs(number, longs.to_vec()))
-}
-
-fn longs(items: &[i64]) -> Value {
-    whole(7, items)
-}
-
-fn q(text: &str, x: Value, y: Value) -> String {
-    // Sections of two rows: what is merged is tried on short vectors too.
-    let limits = Limits { section_rows: Some(2), ..Limits::default() };
-    let mut session = Session::new();
-    session.assign(name("x"), x).expect("a global");
-    session.assign(name("y"), y).expect("a global");
-    match eval_text(&mut session, text.as_bytes(), &limits) {
-        Ok(value) => shown(&value),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// The type and the items; attributes are left out.
-fn shown(value: &Value) -> String {
-    let plain = match value {
-        Value::Vector(v) => Value::from(v.items.clone()),
-        other => other.clone(),
-    };
-    format!("{} {}", value.type_number(), String::from_utf8_lossy(&one_line(&plain)))
-}
+use q_support::{ALL, INFINITY, NULL, NULLABLE, canon, float_of, longs, part, q, shown, typed};
 
 /// Small numbers that repeat, nulls, infinities.
 fn item() -> impl Strategy<Value = i64> {
@@ -63,10 +19,6 @@ fn finite() -> impl Strategy<Value = i64> {
 
 fn vector<S: Strategy<Value = i64>>(item: S) -> impl Strategy<Value = Vec<i64>> {
     prop::collection::vec(item, 0..24)
-}
-
-fn float_of(x: i64) -> f64 {
-    if x == NULL { f64::NAN } else { x as f64 / 4.0 }
 }
 
 fn order(x: &[i64]) -> Vec<i64> {
@@ -108,71 +60,75 @@ proptest! {
 
     #[test]
     fn what_goes_by_order(x in vector(item())) {
-        let rows = order(&x);
-        let sorted: Vec<i64> = rows.iter().map(|r| x[*r as usize]).collect();
-        let rank: Vec<i64> = (0..x.len() as i64).map(|i| find(&rows, i)).collect();
-        for t in WHOLE {
-            prop_assert_eq!(q("iasc x", whole(t, &x), Value::Null), shown(&longs(&rows)), "type {}", t);
-            prop_assert_eq!(q("asc x", whole(t, &x), Value::Null), shown(&whole(t, &sorted)), "type {}", t);
-            prop_assert_eq!(q("rank x", whole(t, &x), Value::Null), shown(&longs(&rank)), "type {}", t);
-            prop_assert_eq!(q("x idesc x", whole(t, &x), Value::Null),
-                shown(&whole(t, &sorted.iter().rev().copied().collect::<Vec<_>>())), "type {}", t);
+        for t in ALL {
+            let x = canon(t, &x);
+            let rows = order(&x);
+            let sorted: Vec<i64> = rows.iter().map(|r| x[*r as usize]).collect();
+            let rank: Vec<i64> = (0..x.len() as i64).map(|i| find(&rows, i)).collect();
+            prop_assert_eq!(q("iasc x", typed(t, &x), Value::Null), shown(&longs(&rows)), "type {}", t);
+            prop_assert_eq!(q("asc x", typed(t, &x), Value::Null), shown(&typed(t, &sorted)), "type {}", t);
+            prop_assert_eq!(q("rank x", typed(t, &x), Value::Null), shown(&longs(&rank)), "type {}", t);
+            prop_assert_eq!(q("x idesc x", typed(t, &x), Value::Null),
+                shown(&typed(t, &sorted.iter().rev().copied().collect::<Vec<_>>())), "type {}", t);
         }
     }
 
     #[test]
     fn what_goes_by_equality(x in vector(item()), y in vector(item())) {
-        let at: Vec<i64> = y.iter().map(|i| find(&x, *i)).collect();
-        let inside: Vec<u8> = y.iter().map(|i| u8::from(x.contains(i))).collect();
-        let differ: Vec<u8> = (0..x.len()).map(|i| u8::from(i == 0 || x[i] != x[i - 1])).collect();
-        let first: Vec<i64> = distinct(&x);
-        let sizes: Vec<i64> = first.iter().map(|f| x.iter().filter(|i| *i == f).count() as i64).collect();
-        for t in WHOLE {
-            let (a, b) = (|| whole(t, &x), || whole(t, &y));
+        for t in ALL {
+            let (x, y) = (canon(t, &x), canon(t, &y));
+            let at: Vec<i64> = y.iter().map(|i| find(&x, *i)).collect();
+            let inside: Vec<u8> = y.iter().map(|i| u8::from(x.contains(i))).collect();
+            let differ: Vec<u8> = (0..x.len()).map(|i| u8::from(i == 0 || x[i] != x[i - 1])).collect();
+            let first: Vec<i64> = distinct(&x);
+            let sizes: Vec<i64> = first.iter().map(|f| x.iter().filter(|i| *i == f).count() as i64).collect();
+            let (a, b) = (|| typed(t, &x), || typed(t, &y));
             prop_assert_eq!(q("x?y", a(), b()), shown(&longs(&at)), "type {}", t);
             prop_assert_eq!(q("y in x", a(), b()), shown(&Value::bools(inside.clone())), "type {}", t);
             prop_assert_eq!(q("differ x", a(), b()), shown(&Value::bools(differ.clone())), "type {}", t);
-            prop_assert_eq!(q("distinct x", a(), b()), shown(&whole(t, &first)), "type {}", t);
+            prop_assert_eq!(q("distinct x", a(), b()), shown(&typed(t, &first)), "type {}", t);
             prop_assert_eq!(q("`long$count each value group x", a(), b()), shown(&longs(&sizes)), "type {}", t);
-            prop_assert_eq!(q("key group x", a(), b()), shown(&whole(t, &first)), "type {}", t);
+            prop_assert_eq!(q("key group x", a(), b()), shown(&typed(t, &first)), "type {}", t);
             let except: Vec<i64> = x.iter().copied().filter(|i| !y.contains(i)).collect();
             let inter: Vec<i64> = x.iter().copied().filter(|i| y.contains(i)).collect();
-            prop_assert_eq!(q("x except y", a(), b()), shown(&whole(t, &except)), "type {}", t);
-            prop_assert_eq!(q("x inter y", a(), b()), shown(&whole(t, &inter)), "type {}", t);
+            prop_assert_eq!(q("x except y", a(), b()), shown(&typed(t, &except)), "type {}", t);
+            prop_assert_eq!(q("x inter y", a(), b()), shown(&typed(t, &inter)), "type {}", t);
             let both: Vec<i64> = x.iter().chain(&y).copied().collect();
-            prop_assert_eq!(q("x union y", a(), b()), shown(&whole(t, &distinct(&both))), "type {}", t);
+            prop_assert_eq!(q("x union y", a(), b()), shown(&typed(t, &distinct(&both))), "type {}", t);
         }
     }
 
     #[test]
     fn what_searches_sorted_items(x in vector(item()), y in vector(item()), low in -9i64..9, high in -9i64..9) {
-        let mut x = x;
-        x.sort_unstable();
-        let bin: Vec<i64> = y.iter().map(|i| x.iter().filter(|x| *x <= i).count() as i64 - 1).collect();
-        let binr: Vec<i64> = y.iter().map(|i| x.iter().filter(|x| *x < i).count() as i64).collect();
-        let within: Vec<u8> = y.iter().map(|i| u8::from(*i >= low && *i <= high)).collect();
-        for t in WHOLE {
-            prop_assert_eq!(q("x bin y", whole(t, &x), whole(t, &y)), shown(&longs(&bin)), "type {}", t);
-            prop_assert_eq!(q("x binr y", whole(t, &x), whole(t, &y)), shown(&longs(&binr)), "type {}", t);
-            prop_assert_eq!(q("y within x", whole(t, &[low, high]), whole(t, &y)), shown(&Value::bools(within.clone())));
+        for t in ALL {
+            let (x, y, bounds) = (canon(t, &x), canon(t, &y), canon(t, &[low, high]));
+            let (low, high) = (bounds[0], bounds[1]);
+            let mut x = x;
+            x.sort_unstable();
+            let bin: Vec<i64> = y.iter().map(|i| x.iter().filter(|x| *x <= i).count() as i64 - 1).collect();
+            let binr: Vec<i64> = y.iter().map(|i| x.iter().filter(|x| *x < i).count() as i64).collect();
+            let within: Vec<u8> = y.iter().map(|i| u8::from(*i >= low && *i <= high)).collect();
+            prop_assert_eq!(q("x bin y", typed(t, &x), typed(t, &y)), shown(&longs(&bin)), "type {}", t);
+            prop_assert_eq!(q("x binr y", typed(t, &x), typed(t, &y)), shown(&longs(&binr)), "type {}", t);
+            prop_assert_eq!(q("y within x", typed(t, &[low, high]), typed(t, &y)), shown(&Value::bools(within.clone())));
         }
     }
 
     #[test]
     fn what_moves_items(x in vector(item()), n in -30i64..30) {
-        let count = x.len() as i64;
-        let at = |i: i64| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(NULL);
-        let shift = |n: i64| (0..count).map(|i| at(i - n)).collect::<Vec<i64>>();
-        let mut filled = x.clone();
-        (1..x.len()).for_each(|i| if filled[i] == NULL { filled[i] = filled[i - 1] });
-        let turned: Vec<i64> = (0..count).map(|i| at((i + n).rem_euclid(count))).collect();
-        for t in WHOLE {
-            let x = || whole(t, &x);
-            prop_assert_eq!(q("prev x", x(), Value::Null), shown(&whole(t, &shift(1))), "type {}", t);
-            prop_assert_eq!(q("next x", x(), Value::Null), shown(&whole(t, &shift(-1))), "type {}", t);
-            prop_assert_eq!(q("y xprev x", x(), Value::Long(n)), shown(&whole(t, &shift(n))), "type {}", t);
-            prop_assert_eq!(q("fills x", x(), Value::Null), shown(&whole(t, &filled)), "type {}", t);
-            prop_assert_eq!(q("y rotate x", x(), Value::Long(n)), shown(&whole(t, &turned)), "type {}", t);
+        for t in NULLABLE {
+            let count = x.len() as i64;
+            let at = |i: i64| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(NULL);
+            let shift = |n: i64| (0..count).map(|i| at(i - n)).collect::<Vec<i64>>();
+            let mut filled = x.clone();
+            (1..x.len()).for_each(|i| if filled[i] == NULL { filled[i] = filled[i - 1] });
+            let turned: Vec<i64> = (0..count).map(|i| at((i + n).rem_euclid(count))).collect();
+            let x = || typed(t, &x);
+            prop_assert_eq!(q("prev x", x(), Value::Null), shown(&typed(t, &shift(1))), "type {}", t);
+            prop_assert_eq!(q("next x", x(), Value::Null), shown(&typed(t, &shift(-1))), "type {}", t);
+            prop_assert_eq!(q("y xprev x", x(), Value::Long(n)), shown(&typed(t, &shift(n))), "type {}", t);
+            prop_assert_eq!(q("fills x", x(), Value::Null), shown(&typed(t, &filled)), "type {}", t);
+            prop_assert_eq!(q("y rotate x", x(), Value::Long(n)), shown(&typed(t, &turned)), "type {}", t);
             prop_assert_eq!(q("reverse reverse x", x(), Value::Null), shown(&x()), "type {}", t);
         }
     }
@@ -195,17 +151,60 @@ proptest! {
     }
 
     #[test]
-    fn what_takes_extremes(x in vector(-9i64..9), n in 1usize..6) {
-        let most: Vec<i64> = windows(&x, n).iter().map(|w| w.iter().copied().max().unwrap_or(NULL)).collect();
-        let least: Vec<i64> = windows(&x, n).iter().map(|w| w.iter().copied().min().unwrap_or(NULL)).collect();
-        let rising: Vec<i64> = windows(&x, x.len()).iter().map(|w| w.iter().copied().max().unwrap_or(NULL)).collect();
-        let falling: Vec<i64> = windows(&x, x.len()).iter().map(|w| w.iter().copied().min().unwrap_or(NULL)).collect();
-        let width = || Value::Long(n as i64);
-        for t in [6, 7] {
-            prop_assert_eq!(q("y mmax x", whole(t, &x), width()), shown(&whole(t, &most)), "type {}", t);
-            prop_assert_eq!(q("y mmin x", whole(t, &x), width()), shown(&whole(t, &least)), "type {}", t);
-            prop_assert_eq!(q("maxs x", whole(t, &x), width()), shown(&whole(t, &rising)), "type {}", t);
-            prop_assert_eq!(q("mins x", whole(t, &x), width()), shown(&whole(t, &falling)), "type {}", t);
+    fn what_takes_extremes(x in vector(item()), n in 1usize..6) {
+        for t in ALL.into_iter().filter(|t| !matches!(t, 2 | 11)) {
+            let x = canon(t, &x);
+            // A null is least; where there is nothing else, the largest is the least of all.
+            let least_of_all = if matches!(t, 1 | 4 | 10) { NULL } else { -INFINITY };
+            let largest = |w: &[i64]| w.iter().copied().max().filter(|i| *i != NULL).unwrap_or(least_of_all);
+            let most: Vec<i64> = windows(&x, n).iter().map(|w| largest(w)).collect();
+            let least: Vec<i64> = windows(&x, n).iter().map(|w| w.iter().copied().min().unwrap_or(NULL)).collect();
+            let width = || Value::Long(n as i64);
+            prop_assert_eq!(q("y mmax x", typed(t, &x), width()), shown(&typed(t, &most)), "type {}", t);
+            prop_assert_eq!(q("y mmin x", typed(t, &x), width()), shown(&typed(t, &least)), "type {}", t);
+        }
+    }
+
+    #[test]
+    fn what_takes_running_extremes(x in vector(item())) {
+        for t in [5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19] {
+            // Nulls are left out; of nothing else it is the infinity at the other end.
+            let rising = |end: usize| known(&x[..end]).into_iter().max().unwrap_or(-INFINITY);
+            let falling = |end: usize| known(&x[..end]).into_iter().min().unwrap_or(INFINITY);
+            let all = |f: &dyn Fn(usize) -> i64| (1..=x.len()).map(f).collect::<Vec<i64>>();
+            prop_assert_eq!(q("maxs x", typed(t, &x), Value::Null), shown(&typed(t, &all(&rising))), "type {}", t);
+            prop_assert_eq!(q("mins x", typed(t, &x), Value::Null), shown(&typed(t, &all(&falling))), "type {}", t);
+            let best = (q("max x", typed(t, &x), Value::Null), q("min x", typed(t, &x), Value::Null));
+            let first = |i: i64| shown(&typed(t, &[i]).at(0));
+            prop_assert_eq!(best, (first(rising(x.len())), first(falling(x.len()))), "type {}", t);
+        }
+    }
+
+    #[test]
+    fn what_counts_by_keys(x in vector(item()), y in vector(0i64..3)) {
+        let rows = x.len().min(y.len());
+        for t in ALL {
+            let x = canon(t, &x[..rows]);
+            let (mut one, mut two) = (distinct(&x), Vec::new());
+            one.sort_unstable();
+            for first in &one {
+                for second in 0..3 {
+                    let count = x.iter().zip(&y).filter(|pair| *pair == (first, &second)).count();
+                    if count > 0 {
+                        two.push((*first, second, count as i64));
+                    }
+                }
+            }
+            let counts: Vec<i64> = one.iter().map(|k| x.iter().filter(|i| *i == k).count() as i64).collect();
+            let table = |text: &str| q(&format!("t:([]k:x;l:y);{text}"), typed(t, &x), longs(&y[..rows]));
+            prop_assert_eq!(table("exec k from select by k from t"), shown(&typed(t, &one)), "type {}", t);
+            prop_assert_eq!(table("exec n from select n:count i by k from t"), shown(&longs(&counts)), "type {}", t);
+            let both = two.iter().map(|(k, _, _)| *k).collect::<Vec<i64>>();
+            let sizes = two.iter().map(|(_, _, n)| *n).collect::<Vec<i64>>();
+            prop_assert_eq!(table("exec k from select n:count i by k,l from t"), shown(&typed(t, &both)), "type {}", t);
+            prop_assert_eq!(table("exec n from select n:count i by k,l from t"), shown(&longs(&sizes)), "type {}", t);
+            let ranked = (0..x.len()).map(|r| x.iter().enumerate().filter(|(i, v)| (**v, *i) < (x[r], r)).count() * 4 / x.len().max(1));
+            prop_assert_eq!(table("4 xrank t`k"), shown(&longs(&ranked.map(|r| r as i64).collect::<Vec<_>>())), "type {}", t);
         }
     }
 

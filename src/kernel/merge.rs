@@ -48,22 +48,25 @@ fn merge<T: Copy, E>(
     {
         return Ok(());
     }
-    let (mut left, mut right) = (left.into_iter().peekable(), right.to_vec().into_iter().peekable());
-    let mut ended = None;
-    for slot in pair {
-        let from_right = match (left.peek(), right.peek()) {
-            (Some(a), Some(b)) if ended.is_none() => match order(*a, *b) {
-                Ok(order) => order == Ordering::Greater,
-                Err(error) => {
+    let (mut left, mut from, mut ended) = (left.into_iter().peekable(), middle, None);
+    for at in 0..pair.len() {
+        // Where the left run ends, what is left of the right one lies where it belongs.
+        let Some(first) = left.peek().copied() else { break };
+        let next = match pair.get(from).copied().filter(|_| ended.is_none()).map(|b| (b, order(first, b))) {
+            Some((second, Ok(Ordering::Greater))) => {
+                from += 1;
+                second
+            }
+            other => {
+                if let Some((_, Err(error))) = other {
                     ended = Some(error);
-                    false
                 }
-            },
-            (Some(_), _) => false,
-            (None, _) => true,
+                left.next();
+                first
+            }
         };
-        if let Some(item) = if from_right { right.next() } else { left.next() } {
-            *slot = item;
+        if let Some(slot) = pair.get_mut(at) {
+            *slot = next;
         }
     }
     ended.map_or(Ok(()), Err)

@@ -7,6 +7,7 @@ pub mod merge;
 pub mod num;
 pub mod partial;
 pub mod sym;
+pub mod windows;
 pub mod zip;
 
 #[cfg(test)]

@@ -10,6 +10,10 @@ use std::sync::Arc;
 
 /// Rows of `b` behind those of `a`; the columns must be the same.
 pub(super) fn join_tables(a: Arc<Table>, b: &Table) -> Result {
+    let bytes = |t: &Table| t.columns.iter().map(|c| c.items.held_bytes()).fold(0, usize::saturating_add);
+    // Columns that others hold are copied.
+    let copied = if Arc::strong_count(&a) > 1 { bytes(&a) } else { 0 };
+    super::limits::room(bytes(b).saturating_add(copied))?;
     let mut a = Arc::unwrap_or_clone(a);
     if a.columns.is_empty() {
         return Ok(Value::table(b.clone()));

@@ -3,6 +3,7 @@
 use super::ast::{Kind, Node};
 use super::context::{Context, Running};
 use super::error::QError;
+use super::footprint;
 use super::index;
 use super::iterate;
 use super::lambda;
@@ -182,10 +183,15 @@ impl Context<'_> {
             arguments = arguments.into_iter().map(Value::plain).collect();
         }
         match (&primitive.run, arguments.len()) {
-            (Run::Unary(run), 1) => run(self, arguments.remove(0)),
+            (Run::Unary(run), 1) => {
+                let x = arguments.remove(0);
+                footprint::ask(primitive.name, &[&x])?;
+                run(self, x)
+            }
             (Run::Binary(run), 2) => {
                 let y = arguments.remove(1);
                 let x = arguments.remove(0);
+                footprint::ask(primitive.name, &[&x, &y])?;
                 run(self, x, y)
             }
             (Run::Binary(_), 1) => Ok(project(f.clone(), arguments.into_iter().map(Some).collect())),

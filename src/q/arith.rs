@@ -3,7 +3,7 @@
 use super::cast;
 use super::context::Context;
 use super::error::QError;
-use super::{iterate, prims, sets};
+use super::{iterate, limits, prims, sets};
 use crate::kernel::num::{Num, float_order};
 use crate::kernel::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
 use crate::table::symbol::text;
@@ -132,7 +132,7 @@ pub(super) fn broadcast(context: &mut Context, x: &Value, y: &Value, leaf: Leaf)
                 (false, _) => x.count(),
                 _ => y.count(),
             };
-            let mut out = Vec::with_capacity(count.min(1 << 20));
+            let mut out = limits::list(count)?;
             for i in 0..count {
                 out.push(broadcast(context, &x.at(i), &y.at(i), leaf)?);
             }
@@ -191,8 +191,29 @@ fn pair(context: &mut Context, x: &Value, y: &Value, i: i64, j: i64, leaf: Leaf)
     broadcast(context, &x.at(i), &y.at(j), leaf)
 }
 
+/// Items from which on the account is asked for what is made of them.
+const MANY_ITEMS: usize = 1 << 10;
+
+/// Bytes of an item of the result, and of what the sides are brought to first.
+fn bytes_per_item(op: Op, x: &Value, y: &Value) -> usize {
+    let same = x.type_number().abs() == y.type_number().abs() && matches!(x.type_number().abs(), 6..=9 | 12..);
+    match op {
+        Op::Compare(_) if same => 1,
+        Op::Arithmetic(_) | Op::Divide if same => 8,
+        // Both sides widened, what is made of them, and that in its own type.
+        _ => 28,
+    }
+}
+
 /// Atoms and simple vectors of equal length.
 fn simple(op: Op, x: &Value, y: &Value) -> Result<Value, QError> {
+    if let (Value::Vector(v), other) | (other, Value::Vector(v)) = (x, y) {
+        let count = v.len().max(if other.is_scalar() { 0 } else { other.count() });
+        if count >= MANY_ITEMS {
+            limits::check()?;
+            limits::room(count.saturating_mul(bytes_per_item(op, x, y)))?;
+        }
+    }
     let scalar = x.is_scalar() && y.is_scalar();
     let result = vectors(op, x.to_items(), y.to_items(), x.is_scalar(), y.is_scalar())?;
     Ok(if scalar { result.get(0) } else { result.into() })
@@ -549,7 +570,14 @@ pub(super) fn monadic(
         Value::Vector(Vector { items: Items::List(_), .. }) => {
             iterate::map(context, x, |c, item| monadic(c, &item, leaf))
         }
-        Value::Vector(v) => Ok(leaf(&v.items)?.into()),
+        Value::Vector(v) => {
+            if v.len() >= MANY_ITEMS {
+                limits::check()?;
+                // A result of another type, through longs or floats.
+                limits::room(v.len().saturating_mul(if v.items.wire_bytes() >= 8 { 8 } else { 20 }))?;
+            }
+            Ok(leaf(&v.items)?.into())
+        }
         atom => Ok(leaf(&atom.to_items())?.get(0)),
     }
 }

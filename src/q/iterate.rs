@@ -6,7 +6,7 @@ use super::error::QError;
 use super::eval::truth;
 use super::machine::{Given, Many, Results, Scalar, atom};
 use super::matches::same;
-use super::{index, prims};
+use super::{index, limits, prims};
 use crate::table::function::{Function, Iterator};
 use crate::table::{Items, Value, Vector};
 
@@ -107,7 +107,7 @@ pub(super) fn map(
             _ => Value::empty(),
         });
     }
-    let mut out = Vec::with_capacity(count.min(1 << 20));
+    let mut out = limits::list(count)?;
     for i in 0..count {
         context.tick()?;
         out.push(f(context, over.at(i))?);

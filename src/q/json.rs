@@ -2,9 +2,9 @@
 
 use super::context::Context;
 use super::error::QError;
+use super::limits;
 use super::shape::{Result, type_error};
 use super::{format, tables};
-use crate::sys::stack;
 use crate::table::symbol::{intern, text};
 use crate::table::{Items, Sym, Value, Vector};
 
@@ -102,11 +102,11 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> std::result::Re
             quoted(&spelled, out);
         }
         Value::Vector(_) => {
-            let items = x.items();
+            let items = limits::items(x)?;
             list(context, &items, b",", out)?;
         }
-        Value::Table(t) => {
-            let rows: Vec<Value> = (0..t.count()).map(|i| t.row(i)).collect();
+        Value::Table(_) => {
+            let rows = limits::items(x)?;
             list(context, &rows, b",\n ", out)?;
         }
         Value::Dict(d) if d.keyed().is_some() => {
@@ -155,7 +155,7 @@ pub(super) fn from_json(_: &mut Context, x: Value) -> Result {
         Some(text) => text,
         None => {
             let mut all = Vec::new();
-            for line in x.items() {
+            for line in limits::items(&x)? {
                 all.extend_from_slice(line.as_text().ok_or_else(type_error)?);
                 all.push(b'\n');
             }
@@ -201,9 +201,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self) -> Result {
-        if stack::is_deep() {
-            return Err(QError::named("stack"));
-        }
+        limits::step()?;
         self.space();
         match self.peek() {
             b'{' => self.object(),

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 mod watch;
 
-pub(super) use watch::{Watch, check, room, room_for, settle, step};
+pub(super) use watch::{Watch, check, collected, items, list, room, room_for, settle, step};
 
 /// Bounds of one evaluation. The stack is bounded for every thread by [`crate::sys::stack`].
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ mod rows;
 use super::arith::Op;
 use super::context::Context;
 use super::error::QError;
+use super::footprint;
 use crate::table::function::Function;
 use crate::table::symbol::intern;
 use crate::table::{Sym, Value};
@@ -301,7 +302,10 @@ pub(super) fn keeps_domain(primitive: &Primitive) -> bool {
 /// Calls a primitive with one argument.
 pub(super) fn run1(context: &mut Context, index: u16, x: Value) -> Answer {
     match get(index) {
-        Some(Primitive { run: Run::Unary(run), .. }) if !x.is_enumerated() => run(context, x),
+        Some(Primitive { name, run: Run::Unary(run), .. }) if !x.is_enumerated() => {
+            footprint::ask(name, &[&x])?;
+            run(context, x)
+        }
         _ => context.apply(&of_index(index), vec![x]),
     }
 }
@@ -313,8 +317,11 @@ pub(super) fn run2(context: &mut Context, index: u16, x: Value, y: Value) -> Ans
         Some(p) if (x.is_enumerated() || y.is_enumerated()) && !keeps_domain(p) => (x.plain(), y.plain()),
         _ => (x, y),
     };
-    match primitive.map(|p| &p.run) {
-        Some(Run::Binary(run)) => run(context, x, y),
+    match primitive {
+        Some(Primitive { name, run: Run::Binary(run), .. }) => {
+            footprint::ask(name, &[&x, &y])?;
+            run(context, x, y)
+        }
         _ => context.apply(&of_index(index), vec![x, y]),
     }
 }

@@ -5,6 +5,7 @@ use super::error::QError;
 use super::find;
 use super::index;
 use super::iterate;
+use super::limits;
 use super::matches::same;
 use super::shape::{Result, join, listed, type_error};
 use crate::table::symbol::text;
@@ -25,7 +26,11 @@ pub(super) fn distinct(_: &mut Context, x: Value) -> Result {
 
 fn distinct_of(x: &Value) -> Result {
     let groups = find::groups_of(x)?;
-    Ok(if groups.firsts.len() == x.count() { x.clone() } else { x.gather(&groups.firsts) })
+    if groups.firsts.len() == x.count() {
+        return Ok(x.clone());
+    }
+    limits::room_for::<i64>(groups.firsts.len())?;
+    Ok(x.gather(&groups.firsts))
 }
 
 pub(super) fn group(context: &mut Context, x: Value) -> Result {
@@ -38,6 +43,10 @@ pub(super) fn group(context: &mut Context, x: Value) -> Result {
         }
         Value::Vector(_) | Value::Table(_) => {
             let groups = find::groups_of(&x)?;
+            // Of each item its number twice, of each group a vector twice and a value.
+            let each = 2 * size_of::<Vec<u32>>() + size_of::<Value>() + 5 * size_of::<usize>();
+            let all = groups.ids.len().saturating_mul(size_of::<u32>() + size_of::<i64>());
+            limits::room(all.saturating_add(groups.firsts.len().saturating_mul(each)))?;
             let rows = groups.members().into_iter().map(|g| Value::longs(g.into_iter().map(i64::from).collect()));
             Ok(Value::dict(x.gather(&groups.firsts), Value::list(rows.collect())))
         }

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::error::QError;
 use super::files::database::held;
 use super::index;
+use super::limits;
 use crate::table::symbol::text;
 use crate::table::{Attr, Dict, Items, Raw, Table, Value, Vector};
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub(super) fn raze(context: &mut Context, x: Value) -> Result {
             let mut out: Option<Value> = None;
             let simple = l.iter().all(|v| matches!(v, Value::Vector(_)));
             if simple {
+                let held = l.iter().map(|v| if let Value::Vector(v) = v { v.items.held_bytes() } else { 0 });
+                limits::room(held.fold(0, usize::saturating_add))?;
                 let mut items = Items::List(Default::default());
                 for v in l.iter() {
                     context.tick()?;
@@ -107,6 +110,14 @@ pub(super) fn raze(context: &mut Context, x: Value) -> Result {
         atom if atom.is_scalar() => Ok(x.enlist()),
         _ => Ok(x),
     }
+}
+
+/// Asks for what two lists take as one.
+fn room_to_join(x: &Items, y: &Items) -> std::result::Result<(), QError> {
+    if x.type_number() == y.type_number() {
+        return limits::room(x.held_bytes().saturating_add(y.held_bytes()));
+    }
+    limits::room_for::<Value>(x.len().saturating_add(y.len()))
 }
 
 /// `x,y`.
@@ -149,20 +160,29 @@ pub(super) fn join(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(x), Value::Vector(y)) => {
             let attr = Attr::None;
+            room_to_join(&x.items, &y.items)?;
             Vector { attr, items: x.items.join(&y.items) }.into()
         }
-        (Value::Vector(x), y) if y.is_atom() => x.items.join(&y.to_items()).into(),
-        (x, Value::Vector(y)) if x.is_atom() => x.to_items().join(&y.items).into(),
+        (Value::Vector(x), y) if y.is_atom() => {
+            let y = y.to_items();
+            room_to_join(&x.items, &y)?;
+            x.items.join(&y).into()
+        }
+        (x, Value::Vector(y)) if x.is_atom() => {
+            let x = x.to_items();
+            room_to_join(&x, &y.items)?;
+            x.join(&y.items).into()
+        }
         (x, Value::Dict(d)) if d.keyed().is_none() && x.is_atom() => return Err(type_error()),
         (Value::Vector(v), Value::Dict(d)) if d.keyed().is_none() && !matches!(v.items, Items::List(_)) => {
             return Err(type_error());
         }
         (x, y) => {
-            let mut all = if x.is_scalar() || matches!(x, Value::Dict(_)) { vec![x] } else { x.items() };
+            let mut all = if x.is_scalar() || matches!(x, Value::Dict(_)) { vec![x] } else { limits::items(&x)? };
             if y.is_scalar() || matches!(y, Value::Dict(_)) {
                 all.push(y);
             } else {
-                all.extend(y.items());
+                all.extend(limits::items(&y)?);
             }
             Value::collapse(all)
         }
@@ -222,7 +242,13 @@ fn is_attribute(name: &[u8]) -> bool {
 
 fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
-    context.reserve_items(size, 8)?;
+    let wide = match y {
+        Value::Vector(v) => v.items.held_bytes().checked_div(v.len()).unwrap_or(8),
+        _ => size_of::<Value>(),
+    };
+    if size > y.count() || y.is_scalar() {
+        context.reserve_items(size, wide.saturating_add(8))?;
+    }
     if y.is_scalar() {
         return Ok(Value::collapse(vec![y.clone(); size]))
             .map(|v| if size == 0 { y.to_items().cut(0, 0).into() } else { v });
@@ -277,7 +303,7 @@ fn in_rows(context: &mut Context, rows: i64, y: &Value) -> Result {
     context.reserve_items(rows, size_of::<Value>())?;
     // In 128 bits: the product of two lengths may pass those of a machine word.
     let start = |i: usize| (i as u128 * count as u128 / rows.max(1) as u128) as usize;
-    let mut out = Vec::with_capacity(rows.min(1 << 20));
+    let mut out = limits::list(rows)?;
     for i in 0..rows {
         context.tick()?;
         out.push(y.cut(start(i), start(i + 1)));
@@ -299,7 +325,7 @@ fn partial_shape(context: &mut Context, dims: &[i64], flat: &Value) -> Result {
     let each = usize::try_from(product(rest)?).unwrap_or(0);
     let rows = usize::try_from(*rows).unwrap_or(0);
     context.reserve_items(rows, size_of::<Value>())?;
-    let mut out = Vec::with_capacity(rows.min(1 << 20));
+    let mut out = limits::list(rows)?;
     for i in 0..rows {
         context.tick()?;
         let part = flat.cut(i.saturating_mul(each), (i + 1).saturating_mul(each));
@@ -334,6 +360,7 @@ pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
         (Value::Vector(_), _) if y.is_scalar() => {
             let at = usize::try_from(long(&y)?).ok().filter(|a| *a < x.count());
             let Some(at) = at else { return Ok(x) };
+            limits::room_for::<i64>(x.count().saturating_mul(2))?;
             let rows: Vec<i64> = (0..x.count()).filter(|i| *i != at).map(|i| i as i64).collect();
             Ok(x.gather(&rows))
         }
@@ -353,7 +380,7 @@ pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
 fn cut_at(context: &mut Context, at: &Vector, y: &Value) -> Result {
     let starts = index::rows(&at.items).ok_or_else(type_error)?;
     let count = y.count();
-    let mut out = Vec::with_capacity(starts.len());
+    let mut out = limits::list(starts.len())?;
     for (i, start) in starts.iter().enumerate() {
         context.tick()?;
         let end = starts.get(i + 1).copied().unwrap_or(count as i64);
@@ -372,7 +399,7 @@ pub(super) fn cut(context: &mut Context, x: Value, y: Value) -> Result {
     }
     let size = usize::try_from(long(&x)?).ok().filter(|s| *s > 0).ok_or(QError::named("domain"))?;
     let count = y.count();
-    let mut out = Vec::with_capacity(count.div_ceil(size).min(1 << 20));
+    let mut out = limits::list(count.div_ceil(size))?;
     let mut at = 0;
     while at < count {
         context.tick()?;
@@ -415,8 +442,11 @@ pub(super) fn where_(context: &mut Context, x: Value) -> Result {
         }
         Value::Vector(v) => match v.items.raw() {
             Raw::U8(bits) if matches!(v.items, Items::Bool(_)) => {
-                let rows = bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| i as i64);
-                Ok(Value::longs(rows.collect()))
+                let count = bits.iter().map(|b| usize::from(*b != 0)).sum();
+                limits::room_for::<i64>(count)?;
+                let mut out = Vec::with_capacity(count);
+                out.extend(bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| i as i64));
+                Ok(Value::longs(out))
             }
             Raw::List([]) => Ok(Value::longs(Vec::new())),
             _ => {
@@ -466,7 +496,11 @@ pub(super) fn flip(context: &mut Context, x: Value) -> Result {
 }
 
 pub(super) fn flip_list(x: Value) -> Result {
-    let rows = x.items();
+    // Nothing to turn round.
+    if matches!(&x, Value::Vector(v) if !matches!(v.items, Items::List(_)) && !v.is_empty()) {
+        return Err(QError::named("rank"));
+    }
+    let rows = limits::items(&x)?;
     if rows.iter().all(Value::is_scalar) {
         return Err(QError::named("rank"));
     }
@@ -477,7 +511,12 @@ pub(super) fn flip_list(x: Value) -> Result {
         }
     }
     let wide = wide.unwrap_or(0);
-    Ok(Value::list((0..wide).map(|i| Value::collapse(rows.iter().map(|r| r.at(i)).collect())).collect()))
+    let mut out = limits::list(wide)?;
+    for i in 0..wide {
+        limits::step()?;
+        out.push(Value::collapse(limits::collected(rows.iter().map(|r| r.at(i)))?));
+    }
+    Ok(Value::list(out))
 }
 
 pub(super) fn cross(context: &mut Context, x: Value, y: Value) -> Result {

@@ -4,8 +4,8 @@ use super::aggregate::{self, Aggregate};
 use super::arith::{self, Op, floats};
 use super::context::Context;
 use super::error::QError;
-use super::shape::{Result, by_column, long, type_error};
-use super::{iterate, prims};
+use super::prims;
+use super::shape::{Result, by_column, type_error};
 use crate::kernel::num::{Num, float_order};
 use crate::kernel::zip::{Arithmetic, Comparison};
 use crate::table::{Element, Items, Raw, Table, Value, Vector};
@@ -287,7 +287,7 @@ fn scan(context: &mut Context, x: Value, op: Arithmetic) -> Result {
 }
 
 /// A function of vectors applied to each column.
-fn columns(context: &mut Context, t: &Table, f: impl Fn(&mut Context, Value) -> Result) -> Result {
+pub(super) fn columns(context: &mut Context, t: &Table, f: impl Fn(&mut Context, Value) -> Result) -> Result {
     let mut out = Vec::with_capacity(t.columns.len());
     for column in &t.columns {
         out.push(f(context, column.clone().into())?.into_vector().ok_or_else(type_error)?);
@@ -410,135 +410,4 @@ pub(super) fn differ(context: &mut Context, x: Value) -> Result {
         out.push(u8::from(i == 0 || !super::matches::same(&x.at(i), &x.at(i - 1))?));
     }
     Ok(Value::bools(out))
-}
-
-/// A moving function of the last `n` items.
-fn moving(
-    context: &mut Context,
-    x: &Value,
-    y: &Value,
-    f: &dyn Fn(usize, &[f64]) -> Vec<f64>,
-    keeps_type: bool,
-) -> Result {
-    let n = usize::try_from(long(x)?).map_err(|_| QError::named("domain"))?;
-    match y {
-        Value::Dict(d) => {
-            let values = moving(context, x, &d.values, f, keeps_type)?;
-            Ok(Value::dict(d.keys.clone(), values))
-        }
-        Value::Table(t) => columns(context, t, |c, column| moving(c, x, &column, f, keeps_type)),
-        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
-            let flipped = super::shape::flip_list(y.clone())?;
-            let moved = iterate::map(context, &flipped, |c, column| moving(c, x, &column, f, keeps_type))?;
-            super::shape::flip_list(moved)
-        }
-        Value::Vector(v) => {
-            let out = aggregate::with_floats(&v.items, |v| f(n, v))?;
-            let t = v.items.type_number();
-            let t = if keeps_type { if t < 6 { 6 } else { t } } else { 9 };
-            Ok(if matches!(t, 9 | 15) {
-                f64::wrap(t, out.into()).into()
-            } else {
-                super::cast::to_type(t, &Items::Float(out.into()))?.into()
-            })
-        }
-        _ => Err(type_error()),
-    }
-}
-
-/// For each item what `result` makes of the sum and the count of what is not null among the last `n`.
-fn windows(n: usize, v: &[f64], result: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-    let (mut sum, mut count) = (0.0, 0.0);
-    let mut step = |new: f64, old: f64| {
-        if !new.is_nan() {
-            sum += new;
-            count += 1.0;
-        }
-        if !old.is_nan() {
-            sum -= old;
-            count -= 1.0;
-        }
-        result(sum, count)
-    };
-    let (head, tail) = v.split_at(n.min(v.len()));
-    let mut out = Vec::with_capacity(v.len());
-    out.extend(head.iter().map(|new| step(*new, f64::NAN)));
-    out.extend(tail.iter().zip(v).map(|(new, old)| step(*new, *old)));
-    out
-}
-
-pub(super) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, v| windows(n, v, |sum, _| sum), true)
-}
-
-pub(super) fn mavg(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, v| windows(n, v, |sum, count| sum / count), false)
-}
-
-pub(super) fn mcount(context: &mut Context, x: Value, y: Value) -> Result {
-    let counts = moving(context, &x, &y, &|n, v| windows(n, v, |_, count| count), false)?;
-    super::cast::to(context, 6, &counts)
-}
-
-pub(super) fn mdev(context: &mut Context, x: Value, y: Value) -> Result {
-    let deviation = |n: usize, v: &[f64]| {
-        let spread = |i: usize| {
-            let window: Vec<f64> = v
-                .get((i + 1).saturating_sub(n)..=i)
-                .unwrap_or_default()
-                .iter()
-                .filter(|f| !f.is_nan())
-                .copied()
-                .collect();
-            covariance(&window, &window).sqrt()
-        };
-        (0..v.len()).map(spread).collect()
-    };
-    moving(context, &x, &y, &deviation, false)
-}
-
-fn extreme(n: usize, v: &[f64], best: fn(f64, f64) -> bool) -> Vec<f64> {
-    let mut out = Vec::with_capacity(v.len());
-    // Indices of candidates, best first.
-    let mut queue: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
-    let at = |i: usize| v.get(i).copied().unwrap_or(f64::NAN);
-    for i in 0..v.len() {
-        while queue.back().is_some_and(|b| best(at(i), at(*b))) {
-            queue.pop_back();
-        }
-        queue.push_back(i);
-        while queue.front().is_some_and(|f| f + n <= i) {
-            queue.pop_front();
-        }
-        out.push(queue.front().map_or(at(i), |f| at(*f)));
-    }
-    out
-}
-
-pub(super) fn mmax(context: &mut Context, x: Value, y: Value) -> Result {
-    // Nulls before the first value count as the least of all.
-    let largest = |n: usize, v: &[f64]| {
-        let found = extreme(n.max(1), v, |new, old| new >= old || old.is_nan());
-        found.into_iter().map(|f| if f.is_nan() { f64::NEG_INFINITY } else { f }).collect()
-    };
-    moving(context, &x, &y, &largest, true)
-}
-
-pub(super) fn mmin(context: &mut Context, x: Value, y: Value) -> Result {
-    // A null is least.
-    moving(context, &x, &y, &|n, v| extreme(n.max(1), v, |new, old| new <= old || new.is_nan()), true)
-}
-
-/// Exponential moving average.
-pub(super) fn ema(_: &mut Context, x: Value, y: Value) -> Result {
-    let alpha = x.as_float().ok_or_else(type_error)?;
-    let mut last = f64::NAN;
-    let smooth = |items: &[f64]| -> Vec<f64> {
-        let next = items.iter().map(|f| {
-            last = if last.is_nan() { *f } else { alpha * f + (1.0 - alpha) * last };
-            last
-        });
-        next.collect()
-    };
-    Ok(Value::floats(aggregate::with_floats(&y.to_items(), smooth)?))
 }

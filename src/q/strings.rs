@@ -4,6 +4,7 @@ use super::cast;
 use super::context::Context;
 use super::error::QError;
 use super::iterate;
+use super::limits;
 use super::shape::{Result, type_error};
 use crate::table::symbol::{intern, text};
 use crate::table::{Items, Raw, Value, Vector};
@@ -150,6 +151,9 @@ fn occurrences(context: &Context, subject: &[u8], pieces: &[Piece]) -> std::resu
             compared = 0;
         }
         if fits_here(pieces, subject.get(at..).unwrap_or_default()) {
+            if out.len() == out.capacity() {
+                context.reserve_items(out.len(), 2 * size_of::<usize>())?;
+            }
             out.push(at);
             at += pieces.len();
         } else {
@@ -179,6 +183,7 @@ pub(super) fn ssr(context: &mut Context, mut arguments: Vec<Value>) -> Result {
     }
     let subject = x.as_text().ok_or_else(type_error)?;
     let pieces = pattern(y.as_text().ok_or_else(type_error)?);
+    context.reserve(subject.len())?;
     let mut out = Vec::with_capacity(subject.len());
     let mut from = 0;
     for at in occurrences(context, subject, &pieces)? {
@@ -243,6 +248,14 @@ fn split<'a>(subject: &'a [u8], by: &[u8]) -> Vec<&'a [u8]> {
     out
 }
 
+/// Asks for the pieces of a text: each is a slice, a value, a vector and its bytes.
+fn room_to_split(subject: &[u8], by: &[u8]) -> std::result::Result<(), QError> {
+    limits::check()?;
+    let pieces = by.first().map_or(0, |first| subject.iter().filter(|c| *c == first).count()).saturating_add(1);
+    let each = 2 * size_of::<&[u8]>() + size_of::<Value>() + size_of::<Vec<u8>>() + 2 * size_of::<usize>();
+    limits::room(pieces.saturating_mul(each).saturating_add(subject.len()))
+}
+
 /// `x vs y`: text cut at a separator, a symbol at its dots, a number into digits of a base or into bytes or bits.
 pub(super) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
     context.enter()?;
@@ -265,6 +278,7 @@ pub(super) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
             },
             _ => return Err(type_error()),
         };
+        room_to_split(b, &by)?;
         let pieces = split(b, &by).into_iter().map(|p| Items::Byte(p.to_vec().into()).into());
         return Ok(Value::list(pieces.collect()));
     }
@@ -296,12 +310,14 @@ pub(super) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
         (Value::Sym(s), _) if s.is_null() && y.as_text().is_some() => {
             let lines = y.as_text().unwrap_or_default();
             let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+            room_to_split(lines, b"\n")?;
             let lines = split(lines, b"\n").into_iter().map(|l| Value::chars(l.strip_suffix(b"\r").unwrap_or(l)));
             Ok(Value::list(lines.collect()))
         }
         _ if x.as_text().is_some() && y.as_text().is_some() => {
-            let parts = split(y.as_text().unwrap_or_default(), x.as_text().unwrap_or_default());
-            Ok(Value::list(parts.into_iter().map(Value::chars).collect()))
+            let (whole, by) = (y.as_text().unwrap_or_default(), x.as_text().unwrap_or_default());
+            room_to_split(whole, by)?;
+            Ok(Value::list(split(whole, by).into_iter().map(Value::chars).collect()))
         }
         (Value::Byte(0), _) => bytes_of(&y),
         (Value::Bool(false), _) => {
@@ -349,7 +365,7 @@ fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
     if let Value::Vector(v) = y {
         let each = iterate::map(context, y, |c, item| digits(c, x, &item))?;
         // Digits stand in rows; shorter numbers have leading zeros.
-        let rows = each.items();
+        let rows = limits::items(&each)?;
         let wide = rows.iter().map(Value::count).max().unwrap_or(0);
         let padded: Vec<Value> = rows
             .into_iter()
@@ -366,6 +382,7 @@ fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
     let mut number = y.as_long().ok_or_else(type_error)?;
     match x {
         Value::Vector(v) => {
+            limits::room_for::<i64>(v.len().saturating_mul(2))?;
             let bases = super::index::rows(&v.items).ok_or_else(type_error)?;
             let mut out: Vec<i64> = Vec::with_capacity(bases.len());
             for (i, base) in bases.iter().enumerate().rev() {
@@ -406,7 +423,7 @@ pub(super) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Sym(s), Value::Vector(_)) if s.is_null() => {
             let mut out = Vec::new();
-            for line in y.items() {
+            for line in limits::items(&y)? {
                 out.extend_from_slice(line.as_text().ok_or_else(type_error)?);
                 out.push(b'\n');
             }
@@ -414,11 +431,11 @@ pub(super) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ if x.as_text().is_some() && matches!(y, Value::Vector(_)) => {
             let by = x.as_text().unwrap_or_default();
-            let parts =
-                y.items().iter().map(|part| part.count().saturating_add(by.len())).fold(0, usize::saturating_add);
+            let held = limits::items(&y)?;
+            let parts = held.iter().map(|part| part.count().saturating_add(by.len())).fold(0, usize::saturating_add);
             context.reserve(parts)?;
             let mut out = Vec::new();
-            for (i, part) in y.items().iter().enumerate() {
+            for (i, part) in held.iter().enumerate() {
                 if i > 0 {
                     out.extend_from_slice(by);
                 }

@@ -4,18 +4,16 @@ use super::ast::{Assign, Kind, Node, Query, Verb};
 use super::context::Context;
 use super::error::QError;
 use super::eval::{Flow, Frame};
+use super::limits;
 use super::prims;
 use super::query;
 use super::shape::{Result, type_error};
-use crate::sys::stack;
 use crate::table::symbol::text;
 use crate::table::{Items, Sym, Value, Vector};
 
 /// The expression that a parse tree stands for: symbols are names, one-item lists are constants.
 pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
-    if stack::is_deep() {
-        return Err(QError::named("stack"));
-    }
+    limits::step()?;
     Ok(match tree {
         Value::Sym(name) => {
             let outside = Box::new(Node { at: 0, kind: Kind::Global(*name) });
@@ -39,13 +37,14 @@ pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
                 {
                     return assignment(target, value, matches!(f, Value::Null));
                 }
-                let arguments: std::result::Result<Vec<Option<Node>>, QError> =
-                    arguments.iter().map(|a| to_node(a).map(Some)).collect();
+                // An error ends it at once: the head may be as large again.
+                let arguments: Vec<Option<Node>> =
+                    arguments.iter().map(|a| to_node(a).map(Some)).collect::<std::result::Result<_, QError>>()?;
                 let kind = match f {
-                    Value::Func(_) if prims::is_glyph(f, "$") && arguments.as_ref().is_ok_and(|a| a.len() > 2) => {
-                        Kind::Cond(arguments?.into_iter().flatten().collect())
+                    Value::Func(_) if prims::is_glyph(f, "$") && arguments.len() > 2 => {
+                        Kind::Cond(arguments.into_iter().flatten().collect())
                     }
-                    _ => Kind::Apply(Box::new(to_node(f)?), arguments?),
+                    _ => Kind::Apply(Box::new(to_node(f)?), arguments),
                 };
                 Node { at: 0, kind }
             }
@@ -108,7 +107,7 @@ fn nodes(x: &Value) -> std::result::Result<Vec<Node>, QError> {
     match x {
         Value::Vector(Vector { items: Items::List(l), .. }) => l.iter().map(to_node).collect(),
         Value::Vector(v) if v.is_empty() => Ok(Vec::new()),
-        Value::Vector(_) => x.items().iter().map(to_node).collect(),
+        Value::Vector(_) => limits::items(x)?.iter().map(to_node).collect(),
         one => Ok(vec![to_node(one)?]),
     }
 }
@@ -234,9 +233,7 @@ pub(super) fn update(context: &mut Context, arguments: Vec<Value>) -> Result {
 
 /// The parse tree of an expression.
 pub(super) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
-    if stack::is_deep() {
-        return Err(QError::named("stack"));
-    }
+    limits::step()?;
     let list = |f: Value, nodes: &[Node]| -> Result {
         let mut out = vec![f];
         for node in nodes {

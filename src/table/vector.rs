@@ -185,6 +185,14 @@ impl Items {
         on_shared!(self, s => s.len())
     }
 
+    /// Bytes that the items take, without what those of a list hold.
+    pub fn held_bytes(&self) -> usize {
+        fn of<T>(items: &[T]) -> usize {
+            size_of_val(items)
+        }
+        on_shared!(self, s => of(s))
+    }
+
     /// Bytes of an item as it travels; of lists and symbols, the least.
     pub fn wire_bytes(&self) -> usize {
         match self.raw() {

@@ -18,7 +18,10 @@ const MEMORY_BYTES: u64 = 64 << 20;
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// What is being evaluated on each thread, and since when.
-static RUNNING: Mutex<Option<HashMap<ThreadId, (Instant, Vec<u8>)>>> = Mutex::new(None);
+static RUNNING: Mutex<Option<HashMap<ThreadId, Begun>>> = Mutex::new(None);
+
+/// Since when, and the text.
+type Begun = (Instant, Vec<u8>);
 
 /// An expression that is being evaluated on this thread. It is told of where it does not end.
 pub struct Running;

@@ -56,7 +56,7 @@ pub(super) fn prepare(context: &mut Context, delimiter: &[u8], y: &Value) -> Res
     if columns.iter().any(|c| c.len() != rows) {
         return Err(QError::named("length"));
     }
-    let mut out = Vec::with_capacity(rows + 1);
+    let mut out = crate::q::limits::list(rows + 1)?;
     if let Some(names) = names {
         let mut line = Vec::new();
         for (i, name) in names.iter().enumerate() {

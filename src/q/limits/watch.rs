@@ -6,6 +6,7 @@
 use super::{Allowance, Limits};
 use crate::q::error::QError;
 use crate::sys::{budget, stack};
+use crate::table::Value;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
@@ -82,6 +83,33 @@ pub(in crate::q) fn room(bytes: usize) -> Result<(), QError> {
 /// As [`room`].
 pub(in crate::q) fn room_for<T>(items: usize) -> Result<(), QError> {
     room(items.saturating_mul(size_of::<T>()))
+}
+
+/// Room for so many values.
+///
+/// # Errors
+/// As [`room`].
+pub(in crate::q) fn list(items: usize) -> Result<Vec<Value>, QError> {
+    room_for::<Value>(items)?;
+    Ok(Vec::with_capacity(items))
+}
+
+/// As [`Value::items`].
+///
+/// # Errors
+/// As [`room`].
+pub(in crate::q) fn items(x: &Value) -> Result<Vec<Value>, QError> {
+    room_for::<Value>(x.count())?;
+    Ok(x.items())
+}
+
+/// All of them.
+///
+/// # Errors
+/// As [`room`].
+pub(in crate::q) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, QError> {
+    room_for::<T>(items.len())?;
+    Ok(items.collect())
 }
 
 /// Whether something was given up that could not answer with an error: then it is one now.

@@ -6,8 +6,8 @@ use crate::q::arith::{self, Op};
 use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::{
-    address, append, asof, attributes, cast, codec, enums, files, internal, joins, json, linear, monads, process,
-    random, sets, shape, sort, stats, strings, tables, trap, tree, views, windows,
+    address, append, asof, attributes, cast, codec, enums, files, internal, joins, json, linear, monads, moving,
+    process, random, sets, shape, sort, stats, strings, tables, trap, tree, views, windows,
 };
 use crate::table::Value;
 use crate::table::function::Iterator;
@@ -212,13 +212,13 @@ pub static PRIMITIVES: &[Primitive] = &[
     infix("ujf", NONE, joins::ujf),
     infix("dsave", NONE, files::dsave),
     infix("setenv", NONE, process::setenv),
-    infix("msum", NONE, stats::msum),
-    infix("mavg", NONE, stats::mavg),
-    infix("mcount", NONE, stats::mcount),
-    infix("mdev", NONE, stats::mdev),
-    infix("mmax", NONE, stats::mmax),
-    infix("mmin", NONE, stats::mmin),
-    infix("ema", NONE, stats::ema),
+    infix("msum", NONE, moving::msum),
+    infix("mavg", NONE, moving::mavg),
+    infix("mcount", NONE, moving::mcount),
+    infix("mdev", NONE, moving::mdev),
+    infix("mmax", NONE, moving::mmax),
+    infix("mmin", NONE, moving::mmin),
+    infix("ema", NONE, moving::ema),
     word("til", shape::til),
     word("all", stats::all),
     word("any", stats::any),

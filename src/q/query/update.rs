@@ -41,6 +41,9 @@ fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usi
         Some(old) => old.items.clone(),
         None => values.items.gather(&vec![-1i64; count]),
     };
+    // Both as one, row numbers, and what they pick.
+    let bytes = base.held_bytes().saturating_add(values.items.held_bytes());
+    crate::q::limits::room(bytes.saturating_mul(2).saturating_add(count.saturating_mul(size_of::<i64>())))?;
     let both = base.join(&values.items);
     let mut from: Vec<i64> = (0..count as i64).collect();
     for (i, row) in rows.iter().enumerate() {

@@ -1,0 +1,69 @@
+//! What expressions may use: whatever they ask for, the account is asked first.
+
+use elastick::q::session::Session;
+use elastick::q::{Console, Limits, eval_text, show, to_wire};
+use elastick::sys::allocated;
+use elastick::table::Value;
+use std::time::{Duration, Instant};
+
+/// What is made of a result that was asked for, as a list of its items in their own type, is not asked for again.
+const SLACK_BYTES: i64 = 1 << 19;
+
+/// What the names in `huge.txt` stand for.
+fn named(definitions: &str) -> Session {
+    let mut session = Session::new();
+    for line in definitions.lines() {
+        eval_text(&mut session, line.as_bytes(), &Limits::default()).expect("a definition");
+    }
+    session
+}
+
+/// What an expression comes to with its answer sent and shown, and the most bytes that were held meanwhile.
+fn outcome(session: &mut Session, text: &str, limits: &Limits) -> (String, i64) {
+    let before = allocated::start_peak();
+    let sent = |value: Value| {
+        limits.within(|| {
+            show(&value, &Console::default());
+            let mut bytes = Vec::new();
+            let mut writer = proto::Writer::new(&mut bytes);
+            let put = to_wire(&value, &mut writer);
+            writer.finish().ok();
+            put
+        })
+    };
+    let ended = match eval_text(session, text.as_bytes(), limits).and_then(sent) {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => String::from_utf8_lossy(&error.name).into_owned(),
+    };
+    (ended, allocated::peak_bytes() - before)
+}
+
+/// Definitions, and expressions with what may become of them.
+fn huge() -> (String, Vec<(String, String)>) {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/q/huge.txt");
+    let text = std::fs::read_to_string(file).expect("tests/q/huge.txt");
+    let lines = || text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let definitions: Vec<&str> = lines().filter_map(|l| l.strip_prefix("define ")).collect();
+    let told =
+        lines().filter(|l| !l.starts_with("define ")).map(|l| l.split_once(' ').expect("a name and an expression"));
+    (definitions.join("\n"), told.map(|(name, text)| (name.to_owned(), text.to_owned())).collect())
+}
+
+#[test]
+fn what_is_huge_ends_in_an_error_before_it_is_there() {
+    const MEMORY_BYTES: u64 = 1 << 20;
+    let (definitions, expressions) = huge();
+    let mut session = named(&definitions);
+    let mut wrong = Vec::new();
+    for (wanted, text) in &expressions {
+        // Who is expected to run out of memory has the time for it.
+        let time = if wanted.starts_with("wsfull") { Duration::from_secs(60) } else { Duration::from_millis(100) };
+        let limits = Limits { deadline: Some(Instant::now() + time), memory_bytes: MEMORY_BYTES, ..Limits::default() };
+        let (ended, held) = outcome(&mut session, text, &limits);
+        if !wanted.split('|').any(|name| name == ended) || held > MEMORY_BYTES as i64 + SLACK_BYTES {
+            wrong.push(format!("{text}: {ended}, not {wanted}; {held} bytes"));
+        }
+    }
+    assert!(expressions.len() >= 80, "{}", expressions.len());
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
+}
