@@ -6,6 +6,7 @@ pub mod error;
 pub mod feed;
 pub mod fleet;
 mod log;
+mod model;
 #[cfg(feature = "points")]
 mod points;
 pub mod progress;
@@ -35,6 +36,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Feed, command: feed::command, run: feed::run },
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
+    Subcommand { program: Program::Model, command: model::command, run: model::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
     Subcommand { program: Program::Rdb, command: rdb::command, run: rdb::run },
     Subcommand { program: Program::Sim, command: sim::command, run: sim::run },

@@ -17,6 +17,7 @@ pub enum Program {
     Feed,
     Fleet,
     Log,
+    Model,
     Q,
     Demo,
     Sim,
@@ -31,18 +32,20 @@ impl Program {
             Program::Feed => "feed",
             Program::Fleet => "fleet",
             Program::Log => "log",
+            Program::Model => "model",
             Program::Q => "q",
             Program::Demo => "demo",
             Program::Sim => "sim",
         }
     }
 
-    pub const ALL: [Program; 8] = [
+    pub const ALL: [Program; 9] = [
         Program::Tick,
         Program::Rdb,
         Program::Feed,
         Program::Fleet,
         Program::Log,
+        Program::Model,
         Program::Q,
         Program::Demo,
         Program::Sim,

@@ -9,6 +9,7 @@ mod day;
 mod disk;
 mod line;
 mod links;
+pub mod model;
 mod node;
 mod plan;
 mod report;

@@ -8,6 +8,7 @@ mod react;
 mod reading;
 mod replay;
 mod session;
+mod shape;
 
 use super::capacity::{Answer, Ask};
 use super::intake::{Intake, TakeError, Took};

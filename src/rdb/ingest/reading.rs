@@ -112,6 +112,16 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// The update that is read next, where that is known; the log is open then.
+    pub fn position(&self) -> Option<u64> {
+        match self {
+            Reading::Thread(_) => None,
+            Reading::Stepped(steps) => steps.reader.as_ref().map(LogReader::position),
+        }
+    }
+}
+
 /// The thread's work without the thread: it never waits.
 pub(super) struct Steps {
     order: Order,

@@ -40,6 +40,13 @@ pub(super) struct Replay {
     pub after: After,
 }
 
+impl Replay {
+    /// What is left to be read, as text.
+    pub fn shape(&self) -> String {
+        format!("{:?} until {} then {:?}", self.reading.position(), self.until, self.after)
+    }
+}
+
 impl Ingest {
     /// Replays from `next` until `until`, or asks to be fed where the log cannot be read here.
     pub(super) fn begin_replay(&mut self, log: Option<PathBuf>, next: u64, until: u64) {

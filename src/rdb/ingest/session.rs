@@ -50,6 +50,13 @@ pub(super) struct Session {
     pause: Option<Duration>,
 }
 
+impl Session {
+    /// What is asked and what waits for the answer, as text.
+    pub fn shape(&self) -> String {
+        format!("{:?} {:?}", self.question.map(|question| question.about), self.earlier)
+    }
+}
+
 impl Ingest {
     /// A connection is there; `beside`: to a tickerplant on this host.
     ///

@@ -10,6 +10,7 @@ mod figures;
 mod publish;
 mod queue;
 mod roll;
+pub mod shape;
 mod stats;
 mod subscribe;
 pub mod values;

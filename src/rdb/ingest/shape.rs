@@ -1,0 +1,47 @@
+//! A node's shape: what decides what it does next, for whoever compares nodes.
+
+use super::Ingest;
+
+impl Ingest {
+    /// What decides what this node does from now on, but for time and memory, as text. Two nodes of one shape that are told the
+    /// same do the same.
+    pub fn shape(&self) -> String {
+        let windows: Vec<String> = self
+            .intake
+            .held()
+            .iter()
+            .map(|window| format!("{}-{} {:?}", window.first, window.next, self.intake.proof(window)))
+            .collect();
+        let open = self.intake.open_window().map(|open| {
+            format!(
+                "{}-{} to {:?} {:?}",
+                open.window.first,
+                open.window.next,
+                open.last,
+                self.intake.proof(&open.window)
+            )
+        });
+        let replay = self.replay.as_ref().map(super::replay::Replay::shape);
+        format!(
+            "{:?} date {:?} tip {:?} connected {} greeted {} dialect {:?} held {windows:?} open {open:?} rows {} hidden {} \
+             replay {replay:?} session {} fence {:?} asks {} rejoins {} fault {:?} resyncs {} leaves {} unwatched {} unsent {}",
+            self.policy.phase(),
+            self.date,
+            self.tip,
+            self.connected,
+            self.greeted,
+            self.dialect,
+            self.intake.rows(),
+            self.intake.is_hidden(),
+            self.session.shape(),
+            self.fence,
+            self.ask_date,
+            self.rejoin,
+            self.fault,
+            self.resyncs_in_a_row,
+            self.departure.is_some(),
+            self.unwatched_bytes,
+            self.out.len(),
+        )
+    }
+}

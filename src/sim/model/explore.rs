@@ -1,0 +1,220 @@
+//! All states, the nearest first, so that what is found wrong is shown by a shortest way.
+
+use super::heal::Healer;
+use super::state::State;
+use super::steps::{Act, Model};
+use super::{Bounds, DAY_ENDS_MOST, MOST, NODES_MOST};
+use crate::log::disk;
+use crate::sys::clock;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+/// Steps of a way that are printed: what does not come to rest goes on for ever.
+const WAY_MOST: usize = 60;
+
+/// What was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub states: usize,
+    /// Ways from one state to another.
+    pub steps: u64,
+    /// Steps on the longest of the shortest ways to a state.
+    pub depth: u32,
+    /// Whether there are no other states.
+    pub exhaustive: bool,
+    pub tick_states: usize,
+    pub tick_steps: usize,
+    pub node_states: usize,
+    pub node_steps: usize,
+    /// Pairs of processes of one shape that were compared.
+    pub compared: u64,
+    /// States on the ways to rest.
+    pub healing: usize,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = if self.exhaustive { "all there are" } else { "not all: out of time" };
+        writeln!(f, "states               {} ({all})", self.states)?;
+        writeln!(f, "steps                {}", self.steps)?;
+        writeln!(f, "longest way          {}", self.depth)?;
+        writeln!(f, "on the ways to rest  {}", self.healing)?;
+        writeln!(f, "tickerplant          {} states, {} steps", self.tick_states, self.tick_steps)?;
+        writeln!(f, "node                 {} states, {} steps", self.node_states, self.node_steps)?;
+        writeln!(f, "pairs compared       {}", self.compared)
+    }
+}
+
+/// A rule that is broken, and how to get there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub what: String,
+    /// What happens, step by step.
+    pub way: Vec<String>,
+    /// Where of that way nothing goes wrong any more.
+    pub healing_from: usize,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, step) in self.way.iter().enumerate().take(WAY_MOST) {
+            if number == self.healing_from {
+                writeln!(f, "     from here on nothing goes wrong any more")?;
+            }
+            writeln!(f, "{:3}  {step}", number.saturating_add(1))?;
+        }
+        if self.way.len() > WAY_MOST {
+            writeln!(f, "     and {} more", self.way.len().saturating_sub(WAY_MOST))?;
+        }
+        write!(f, "     {}", self.what)
+    }
+}
+
+struct Explorer {
+    model: Model,
+    healer: Healer,
+    states: Vec<State>,
+    /// From where, and by what.
+    before: Vec<(u32, Act)>,
+    depths: Vec<u32>,
+    known: HashTable<u32>,
+    hasher: FixedState,
+    steps: u64,
+}
+
+fn at<T>(of: &[T], number: u32) -> Option<&T> {
+    of.get(usize::try_from(number).ok()?)
+}
+
+impl Explorer {
+    /// True if the state was not known.
+    fn enter(&mut self, state: State, before: u32, act: Act) -> bool {
+        let hash = self.hasher.hash_one(state);
+        if self.known.find(hash, |known| at(&self.states, *known) == Some(&state)).is_some() {
+            return false;
+        }
+        let number = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
+        let depth = at(&self.depths, before).map_or(0, |depth| depth.saturating_add(1));
+        self.states.push(state);
+        self.before.push((before, act));
+        self.depths.push(depth);
+        let (states, hasher) = (&self.states, &self.hasher);
+        self.known.insert_unique(hash, number, |known| at(states, *known).map_or(0, |state| hasher.hash_one(state)));
+        true
+    }
+
+    /// The way to a state in words, and what comes after it.
+    fn found(&mut self, number: u32, last: Option<Act>, healing: &[Act], what: String) -> Found {
+        let mut acts = Vec::new();
+        let mut from = number;
+        while from > 0 {
+            let Some((before, act)) = at(&self.before, from) else { break };
+            acts.push(*act);
+            from = *before;
+        }
+        acts.reverse();
+        acts.extend(last);
+        let healing_from = if healing.is_empty() { usize::MAX } else { acts.len() };
+        acts.extend(healing);
+        let mut way = Vec::new();
+        let mut state = self.states.first().copied().unwrap_or_default();
+        for act in acts {
+            way.push(self.model.words(&state, act));
+            match self.model.step(&state, act) {
+                Ok(next) => state = next,
+                Err(_) => break,
+            }
+        }
+        Found { what, way, healing_from }
+    }
+
+    fn run(&mut self, ends: Option<Instant>, told: &mut dyn FnMut(usize, usize)) -> Result<bool, Box<Found>> {
+        let mut number = 0u32;
+        while let Some(state) = at(&self.states, number).copied() {
+            if number.is_multiple_of(1024) {
+                if ends.is_some_and(|ends| Instant::now() >= ends) {
+                    return Ok(false);
+                }
+                told(self.states.len(), usize::try_from(number).unwrap_or(0));
+            }
+            if let Err((what, healing)) = self.healer.heal(&mut self.model, &state) {
+                return Err(Box::new(self.found(number, None, &healing, what)));
+            }
+            let acts = match self.model.acts(&state) {
+                Ok(acts) => acts,
+                Err(what) => return Err(Box::new(self.found(number, None, &[], what))),
+            };
+            for act in acts {
+                self.steps = self.steps.saturating_add(1);
+                let next = match self.model.step(&state, act) {
+                    Ok(next) => next,
+                    Err(what) => return Err(Box::new(self.found(number, Some(act), &[], what))),
+                };
+                if self.enter(next, number, act)
+                    && let Err(what) = self.model.judge(&next)
+                {
+                    return Err(Box::new(self.found(number, Some(act), &[], what)));
+                }
+            }
+            number = number.saturating_add(1);
+        }
+        Ok(true)
+    }
+}
+
+/// Goes through all states within the bounds, or through as many as there is time for. `told` hears how many states are known, and
+/// how many of them were looked at.
+///
+/// # Errors
+/// The first rule found broken, by a shortest way.
+pub fn check(
+    bounds: Bounds,
+    time: Option<Duration>,
+    mut told: impl FnMut(usize, usize),
+) -> Result<Outcome, Box<Found>> {
+    let nothing = |what: String| Box::new(Found { what, way: Vec::new(), healing_from: usize::MAX });
+    let [first, second] = bounds.nodes;
+    let counts = [bounds.updates, bounds.crashes, bounds.cuts, bounds.rolls];
+    if first == 0
+        || first.saturating_add(second) > NODES_MOST
+        || counts.iter().any(|count| *count > MOST)
+        || bounds.day_ends > DAY_ENDS_MOST
+    {
+        return Err(nothing("bounds beyond what a model can have".to_string()));
+    }
+    let ends = time.and_then(|time| Instant::now().checked_add(time));
+    let mut model = Model::new(bounds);
+    let result = model.first().map_err(nothing).and_then(|start| {
+        let mut explorer = Explorer {
+            model,
+            healer: Healer::default(),
+            states: Vec::new(),
+            before: Vec::new(),
+            depths: Vec::new(),
+            known: HashTable::new(),
+            hasher: FixedState::default(),
+            steps: 0,
+        };
+        explorer.enter(start, 0, Act::TickStarts);
+        let exhaustive = explorer.run(ends, &mut told)?;
+        let Explorer { model, healer, states, depths, steps, .. } = explorer;
+        Ok(Outcome {
+            states: states.len(),
+            steps,
+            depth: depths.last().copied().unwrap_or(0),
+            exhaustive,
+            tick_states: model.ticks.states(),
+            tick_steps: model.ticks.steps(),
+            node_states: model.nodes.states(),
+            node_steps: model.nodes.steps(),
+            compared: model.ticks.compared.saturating_add(model.nodes.compared),
+            healing: healer.states(),
+        })
+    });
+    clock::set_virtual(None);
+    disk::set_virtual(None);
+    result
+}

@@ -1,0 +1,337 @@
+//! A node of a model: production's ingest with its store, over the lives of one place in the model.
+
+use super::Context;
+use super::parts::Part;
+use super::updates::{FIRST_DATE, ROWS, Rom, Tips, number};
+use crate::config::Limits;
+use crate::config::options::Protocol;
+use crate::config::units::Scale;
+use crate::config::{Address, Listen};
+use crate::log::disk;
+use crate::rdb::capacity::{Answer, Ask};
+use crate::rdb::ingest::{Fault, Identity, Ingest};
+use crate::rdb::messages::Subscription;
+use crate::rdb::meter::Meter;
+use crate::rdb::options::NodeOptions;
+use crate::rdb::policy::{self, Phase};
+use crate::rdb::shared::{Ending, Shared};
+use crate::sys::clock::{self, Virtual};
+use crate::table::store::Store;
+use crate::table::{Items, Value};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// What happens to a node. `Tips` are how far the logs go at that moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// The first life of a place.
+    Begins(u8),
+    /// Another server comes in the place of one that is gone.
+    Follows,
+    /// The process is killed, and started again on its server, with nothing.
+    Restarts,
+    /// Its server is gone.
+    Goes,
+    Connected,
+    Message(u32),
+    /// It comes round between messages: reads on in the log where it replays.
+    Turn(Tips),
+    /// As a turn, and its memory is full.
+    Full(Tips),
+    /// The connection is gone.
+    Lost,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    pub said: Vec<u32>,
+    /// It has given the connection up.
+    pub hangs_up: bool,
+    /// The process has ended, because its day is over.
+    pub ended: bool,
+}
+
+/// A window that a query sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub window: Range<u64>,
+    pub open: bool,
+}
+
+/// What the rules look at.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub name: String,
+    pub queue: String,
+    pub runs: bool,
+    /// It takes updates.
+    pub takes: bool,
+    /// It replays.
+    pub replays: bool,
+    /// It must come round before the next message.
+    pub comes_round: bool,
+    pub day: Option<usize>,
+    pub windows: Vec<Held>,
+    pub broken: Option<String>,
+}
+
+const BUDGET_BYTES: u64 = 4 << 20;
+/// A node's clock stands still: connections break by the model's will, not because nobody answers.
+const TIME: Virtual = Virtual { elapsed: Duration::from_secs(3600), wall: Duration::from_secs(1_795_262_400) };
+
+struct Process {
+    ingest: Ingest,
+    shared: Arc<Shared>,
+    asked: Receiver<Ask>,
+    answers: Sender<Answer>,
+    comes_round: bool,
+}
+
+pub struct Node {
+    rom: Arc<Rom>,
+    place: u8,
+    life: u8,
+    queue: String,
+    process: Option<Process>,
+    broken: Option<String>,
+}
+
+fn options() -> Result<NodeOptions, String> {
+    Ok(NodeOptions {
+        tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
+        protocol: Protocol::Elastick,
+        listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
+        node: None,
+        queue: None,
+        subscription: Subscription { tables: Vec::new(), symbols: Vec::new() },
+        memory_bytes: Some(BUDGET_BYTES),
+        policy: policy::Params::new(Scale::At(40.0), 70.0).map_err(|error| error.to_string())?,
+        leave_within: None,
+        query_threads: 1,
+        query_time: Duration::from_secs(1),
+        users: None,
+        launch_timeout: Duration::from_secs(30),
+        metrics_open: false,
+        block_writes: false,
+        remote_may: Vec::new(),
+        kept_inside: false,
+        allow: None,
+        load: Vec::new(),
+        helper_threads: 0,
+        limits: Limits { log_read_chunk_bytes: 64 << 10, ..Limits::default() },
+    })
+}
+
+impl Node {
+    fn enter(&self) {
+        clock::set_virtual(Some(TIME));
+        let files: Arc<dyn disk::Disk> = Arc::<Rom>::clone(&self.rom);
+        disk::set_virtual(Some(files));
+    }
+
+    fn name(&self) -> String {
+        format!("{}{}{}", self.queue, self.place, "'".repeat(usize::from(self.life)))
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        let store = Store::new(usize::try_from(BUDGET_BYTES).unwrap_or(usize::MAX));
+        let shared = Arc::new(Shared::new(store.shared()));
+        let (asks, asked) = channel();
+        let (answers, answered) = channel();
+        let identity = Identity {
+            node: self.name(),
+            queue: self.queue.clone(),
+            port: 6000,
+            group: String::new(),
+            instance: String::new(),
+        };
+        let meter = Meter::of_budget(BUDGET_BYTES);
+        let link = (asks, answered);
+        let ingest = Ingest::new(Arc::new(options()?), identity, Arc::clone(&shared), store, meter, link);
+        let ingest = ingest.map_err(|error| error.to_string())?;
+        self.process = Some(Process { ingest, shared, asked, answers, comes_round: false });
+        Ok(())
+    }
+
+    fn acts(&mut self, input: &Input, context: &mut Context) -> Result<Output, String> {
+        self.enter();
+        match input {
+            Input::Begins(place) => {
+                self.place = *place;
+                self.queue = context.queue_of(*place);
+                self.start()?;
+            }
+            Input::Follows | Input::Restarts => self.start()?,
+            Input::Goes => {
+                self.process = None;
+                self.life = self.life.saturating_add(1);
+            }
+            Input::Connected => {
+                let opened = self.process.as_mut().map(|process| process.ingest.opened(true));
+                return Ok(self.after(opened.unwrap_or(Ok(())), context));
+            }
+            Input::Message(number) => {
+                let (header, body) = context.messages.get(*number).ok_or("no such message")?;
+                let Some(process) = &mut self.process else { return Ok(Output::default()) };
+                let goes_on = process.ingest.message(&header, &body);
+                // One that replays reads on in a turn of its own, which may be later.
+                process.comes_round = !goes_on && process.ingest.is_busy();
+                let result = if process.ingest.is_busy() { Ok(()) } else { process.ingest.turn() };
+                return Ok(self.after(result, context));
+            }
+            Input::Turn(tips) => return Ok(self.turn(tips, 0, context)),
+            Input::Full(tips) => return Ok(self.turn(tips, BUDGET_BYTES, context)),
+            Input::Lost => {
+                let lost = Err(Fault::Connection("connection closed".to_string()));
+                let mut output = self.after(lost, context);
+                output.hangs_up = false;
+                return Ok(output);
+            }
+        }
+        Ok(Output::default())
+    }
+
+    fn turn(&mut self, tips: &Tips, queries_bytes: u64, context: &mut Context) -> Output {
+        self.rom.set(tips);
+        let Some(process) = &mut self.process else { return Output::default() };
+        process.comes_round = false;
+        process.shared.query_bytes.store(queries_bytes.cast_signed(), Ordering::Relaxed);
+        let connected = process.shared.state().connected;
+        let result = if connected {
+            process.ingest.turn()
+        } else {
+            process.ingest.idle();
+            Ok(())
+        };
+        process.shared.query_bytes.store(0, Ordering::Relaxed);
+        self.after(result, context)
+    }
+
+    /// After the process has done something: what it says leaves, and what it asks of its fleet is answered.
+    fn after(&mut self, result: Result<(), Fault>, context: &mut Context) -> Output {
+        let Some(process) = &mut self.process else { return Output::default() };
+        let said = context.messages.cut(&process.ingest.take_output());
+        let mut output = Output { said, hangs_up: result.is_err(), ended: false };
+        if let Err(Fault::Fatal(text)) = &result {
+            self.broken.get_or_insert_with(|| format!("a node cannot go on: {text}"));
+        }
+        if result.is_err() {
+            process.ingest.ended(result);
+            drop(process.ingest.take_output());
+        }
+        while let Ok(ask) = process.asked.try_recv() {
+            if ask == Ask::Terminate {
+                // Only this thread's own end can be gone.
+                let _ = process.answers.send(Answer::Terminated);
+                process.ingest.idle();
+            }
+        }
+        match process.shared.ending() {
+            None => {}
+            Some(Ending::Terminated) => {
+                output.ended = true;
+                self.process = None;
+                self.life = self.life.saturating_add(1);
+            }
+            Some(ending) => _ = self.broken.get_or_insert_with(|| format!("a node ends by itself: {ending:?}")),
+        }
+        output
+    }
+
+    /// Whether each window holds its updates, row by row, and nothing else is there.
+    fn check(&mut self, facts: &Facts) {
+        let Some(process) = &self.process else { return };
+        let (tables, state) = process.shared.view();
+        let table = state.tables.first().and_then(|name| tables.get(*name)).map(|table| table.snapshot(usize::MAX));
+        let rows = table.as_ref().and_then(numbers).unwrap_or_default();
+        let mut expected = Vec::new();
+        for shown in state.windows.iter() {
+            let day = facts.day.unwrap_or(0);
+            let whole = shown.window.first..shown.window.next;
+            let indices = whole.filter_map(|index| usize::try_from(index).ok());
+            expected.extend(indices.map(|index| number(day, index)).flat_map(|number| [number; ROWS]));
+        }
+        // Rows stand in the order in which they came.
+        let mut sorted = rows.clone();
+        sorted.sort_unstable();
+        expected.sort_unstable();
+        if sorted != expected {
+            let distinct = |mut of: Vec<i64>| {
+                of.dedup();
+                of
+            };
+            let text = format!("holds the updates {:?} where its windows say {:?}", distinct(rows), distinct(expected));
+            self.broken.get_or_insert(text);
+        }
+        let mut windows: Vec<&Held> = facts.windows.iter().filter(|held| !held.window.is_empty()).collect();
+        windows.sort_by_key(|held| held.window.start);
+        let meet = windows.iter().zip(windows.iter().skip(1)).any(|(one, next)| one.window.end > next.window.start);
+        if meet {
+            self.broken.get_or_insert_with(|| format!("its windows share updates: {windows:?}"));
+        }
+    }
+}
+
+/// The number of each row.
+fn numbers(table: &Value) -> Option<Vec<i64>> {
+    let Value::Table(table) = table else { return None };
+    match &table.columns.get(1)?.items {
+        Items::Long(numbers) => Some(numbers.to_vec()),
+        _ => None,
+    }
+}
+
+impl Part for Node {
+    type Input = Input;
+    type Output = Output;
+    type Facts = Facts;
+
+    fn new(context: &Context) -> Node {
+        Node {
+            rom: Arc::new(Rom::new(Arc::clone(&context.logs))),
+            place: 0,
+            life: 0,
+            queue: String::new(),
+            process: None,
+            broken: None,
+        }
+    }
+
+    fn tell(&mut self, input: &Input, context: &mut Context) -> Output {
+        match self.acts(input, context) {
+            Ok(output) => output,
+            Err(text) => {
+                self.broken.get_or_insert(text);
+                Output::default()
+            }
+        }
+    }
+
+    fn look(&mut self, _: &Context) -> (String, Facts) {
+        self.enter();
+        let mut facts = Facts { name: self.name(), queue: self.queue.clone(), ..Facts::default() };
+        let mut text = format!("{} ", facts.name);
+        if let Some(process) = &self.process {
+            let (_, state) = process.shared.view();
+            let held = |shown: &crate::rdb::shared::ShownWindow| Held {
+                window: shown.window.first..shown.window.next,
+                open: shown.open,
+            };
+            facts.runs = true;
+            facts.takes = matches!(state.phase, Phase::Live | Phase::Rebuilding);
+            facts.replays = process.ingest.is_busy();
+            facts.comes_round = process.comes_round;
+            facts.day = state.date.and_then(|date| usize::try_from(date.checked_sub(FIRST_DATE)?).ok());
+            facts.windows = state.windows.iter().map(held).collect();
+            text.push_str(&process.ingest.shape());
+            text.push_str(&format!(" shows {:?} {:?} {}", state.phase, facts.windows, facts.comes_round));
+        }
+        self.check(&facts);
+        facts.broken.clone_from(&self.broken);
+        text.push_str(&format!(" {:?}", self.broken));
+        (text, facts)
+    }
+}

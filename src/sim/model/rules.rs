@@ -1,0 +1,127 @@
+//! What must hold in every state, and once nothing goes wrong any more. These are statements about what can be seen from
+//! outside: the log's bytes, the table as `.u.asg.tab` shows it, and the windows and rows of nodes as queries see them.
+
+use super::node;
+use super::state::{State as Whole, Wire};
+use super::steps::Model;
+use super::tick::{self, Row};
+use crate::queue::State;
+use crate::sim::audit::holdings;
+use std::ops::Range;
+
+/// Rules that are broken once broken in one process: see `Tick::look` and `Node::look`.
+fn processes(tick: &tick::Facts, nodes: &[std::rc::Rc<node::Facts>]) -> Result<(), String> {
+    if let Some(text) = &tick.broken {
+        return Err(text.clone());
+    }
+    match nodes.iter().find_map(|node| Some((&node.name, node.broken.as_ref()?))) {
+        Some((name, text)) => Err(format!("{name}: {text}")),
+        None => Ok(()),
+    }
+}
+
+/// A node has nothing that the log does not have.
+fn behind_the_log(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> {
+    let Some(day) = node.day else { return Ok(()) };
+    let tip = tick.tips.get(day).map_or(0, |tip| u64::from(*tip));
+    match node.windows.iter().find(|held| held.window.end > tip) {
+        Some(held) => Err(format!("{} has {:?} of day {day}, the log has {tip}", node.name, held.window)),
+        None => Ok(()),
+    }
+}
+
+/// What the table says of a node with whom nothing is under way is what queries see there.
+fn as_told(tick: &tick::Facts, row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
+    let mut shown: Vec<&Range<u64>> = node.windows.iter().filter(|held| !held.open).map(|held| &held.window).collect();
+    let mut held: Vec<&Range<u64>> = row.iter().flat_map(|row| &row.held).map(|(window, _)| window).collect();
+    shown.sort_by_key(|window| window.start);
+    held.sort_by_key(|window| window.start);
+    if shown != held {
+        return Err(format!("{} shows {shown:?}, and the table has {held:?}", node.name));
+    }
+    let open = node.windows.iter().find(|held| held.open).map(|held| &held.window);
+    match (row.map(|row| row.state), open) {
+        (Some(State::Live), Some(open)) => {
+            let line = tick.lines.iter().find(|(name, ..)| *name == node.queue).map(|(_, first, _)| *first);
+            match line == Some(open.start) && node.day == Some(tick.day) {
+                true => Ok(()),
+                false => Err(format!("{} is live from {} on, the table says {line:?}", node.name, open.start)),
+            }
+        }
+        (Some(State::Live), None) => Err(format!("the table says that {} is live", node.name)),
+        (Some(State::Rebuilding { .. } | State::TakingOver { .. }), _) | (_, None) => Ok(()),
+        (state, Some(open)) => {
+            Err(format!("{} takes updates from {} on, the table says {state:?}", node.name, open.start))
+        }
+    }
+}
+
+/// Nothing is under way, and both ends have it.
+fn is_quiet(wire: &Wire) -> bool {
+    wire.node && wire.tick && wire.up.is_empty() && wire.down.is_empty()
+}
+
+impl Model {
+    /// What must hold in every state.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn judge(&self, state: &Whole) -> Result<(), String> {
+        let tick = self.tick_of(state)?;
+        let nodes = state.places.iter().map(|place| self.node_of(place)).collect::<Result<Vec<_>, _>>()?;
+        processes(&tick, &nodes)?;
+        for (number, (node, place)) in (0u8..).zip(nodes.iter().zip(&state.places)) {
+            behind_the_log(&tick, node)?;
+            let wires = self.wires.get(place.wires);
+            for (side, wire) in (0u8..).zip(&wires) {
+                let at = number.saturating_mul(2).saturating_add(side);
+                let quiet = wire.as_ref().is_some_and(is_quiet) && tick.up && !node.comes_round && !node.replays;
+                if quiet {
+                    as_told(&tick, tick.rows.iter().find(|row| row.place == Some(at)), node)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What must hold once everything that can be done was done: each queue is whole, on one live node and those before it.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn judge_rest(&self, state: &Whole) -> Result<(), String> {
+        let tick = self.tick_of(state)?;
+        let tip = tick.tips.get(tick.day).copied().map_or(0, usize::from);
+        let nodes = state.places.iter().map(|place| self.node_of(place)).collect::<Result<Vec<_>, _>>()?;
+        for queue in self.queues() {
+            let of_queue = || tick.rows.iter().filter(|row| row.queue == queue);
+            if let Some((_, first, true)) = tick.lines.iter().find(|(name, ..)| name == queue) {
+                return Err(format!("queue {queue} has lost windows before {first}"));
+            }
+            let live = of_queue().filter(|row| row.state == State::Live).count();
+            if live != 1 {
+                return Err(format!("queue {queue} has {live} live nodes"));
+            }
+            if let Some((row, window)) =
+                of_queue().find_map(|row| row.held.iter().find(|(_, ok)| *ok != Some(true)).map(|held| (row, &held.0)))
+            {
+                return Err(format!("{window:?} of {} was not proved", row.node));
+            }
+            let mut windows = Vec::new();
+            for node in nodes.iter().filter(|node| node.queue == queue) {
+                let today = node.day.is_none_or(|day| day == tick.day);
+                for held in node.windows.iter().filter(|held| today || !held.window.is_empty()) {
+                    let index = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);
+                    let window = index(held.window.start)..index(held.window.end);
+                    windows.push((node.name.clone(), window, held.open));
+                }
+            }
+            holdings::tile(queue, windows, tip).map_err(|broken| broken.0)?;
+        }
+        Ok(())
+    }
+
+    pub fn queues(&self) -> impl Iterator<Item = &'static str> {
+        let [first, second] = self.context.bounds.nodes;
+        [("a", first), ("b", second)].into_iter().filter(|(_, nodes)| *nodes > 0).map(|(name, _)| name)
+    }
+}

@@ -1,0 +1,340 @@
+//! What can happen in a state, and what comes of it.
+
+use super::node::{self, Node};
+use super::parts::Parts;
+use super::state::{AllWires, Kind, Left, Place, State, Wire, Wires};
+use super::tick::{self, Said, Tick};
+use super::{Bounds, Context};
+use std::rc::Rc;
+
+/// Something that can happen. Places of nodes come with the connection's side, 0 or 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Act {
+    TickStarts,
+    TickDies,
+    Publish,
+    /// The tickerplant is killed after the update is in the log, and before anyone is told.
+    PublishAndDie,
+    DayEnds,
+    TimePasses,
+    Launch(u8),
+    Connect(u8),
+    /// A message reaches the tickerplant.
+    Up(u8, u8),
+    /// So, and the tickerplant is killed before anything of what it then says has left.
+    UpAndDie(u8, u8),
+    /// A message reaches the node.
+    Down(u8, u8),
+    /// The tickerplant sees the end of a connection that the node has no more.
+    TickSeesEnd(u8, u8),
+    NodeSeesEnd(u8, u8),
+    Turn(u8),
+    Full(u8),
+    Restart(u8),
+    /// The server goes, and another may come.
+    Go(u8),
+    /// The connection breaks, and the node sees it first, or the tickerplant.
+    CutAtNode(u8, u8),
+    CutAtTick(u8, u8),
+}
+
+/// Everything that is known of a model.
+pub struct Model {
+    pub context: Context,
+    pub ticks: Parts<Tick>,
+    pub nodes: Parts<Node>,
+    pub wires: AllWires,
+}
+
+impl Model {
+    pub fn new(bounds: Bounds) -> Model {
+        let context = Context::new(bounds);
+        let (ticks, nodes) = (Parts::new(&context), Parts::new(&context));
+        Model { context, ticks, nodes, wires: AllWires::default() }
+    }
+
+    /// The tickerplant is up, nodes run, and nobody is connected.
+    ///
+    /// # Errors
+    /// As [`Parts::step`].
+    pub fn first(&mut self) -> Result<State, String> {
+        let none = self.wires.number(Wires::default());
+        let mut state = State { left: Left::of(&self.context.bounds), ..State::default() };
+        state.places = [Place { node: 0, wires: none }; super::PLACES];
+        state.tick = self.ticks.step(0, &tick::Input::Starts, &mut self.context)?.0;
+        let (nodes, _) = self.context.places();
+        for (number, place) in (0..nodes).zip(&mut state.places) {
+            place.node = self.nodes.step(0, &node::Input::Begins(number), &mut self.context)?.0;
+        }
+        Ok(state)
+    }
+
+    /// # Errors
+    /// As [`Parts::facts`].
+    pub fn tick_of(&self, state: &State) -> Result<Rc<tick::Facts>, String> {
+        self.ticks.facts(state.tick).map(Rc::clone)
+    }
+
+    /// # Errors
+    /// As [`Parts::facts`].
+    pub fn node_of(&self, place: &Place) -> Result<Rc<node::Facts>, String> {
+        self.nodes.facts(place.node).map(Rc::clone)
+    }
+
+    /// Everything that can happen.
+    ///
+    /// # Errors
+    /// As [`Parts::facts`].
+    pub fn acts(&self, state: &State) -> Result<Vec<Act>, String> {
+        let tick = self.tick_of(state)?;
+        let left = state.left;
+        let mut acts = Vec::new();
+        let mut may = |is: bool, act: Act| acts.extend(is.then_some(act));
+        may(!tick.up, Act::TickStarts);
+        may(tick.up && left.has(Kind::Update), Act::Publish);
+        may(tick.up && left.has(Kind::Update) && left.has(Kind::Crash), Act::PublishAndDie);
+        may(tick.up && left.has(Kind::DayEnd), Act::DayEnds);
+        may(tick.up && left.has(Kind::Crash), Act::TickDies);
+        may(tick.up && tick.waits, Act::TimePasses);
+        let (nodes, all) = self.context.places();
+        for (number, place) in (0..all).zip(&state.places) {
+            let node = self.node_of(place)?;
+            let wires = self.wires.get(place.wires);
+            let connected = wires.iter().flatten().any(|wire| wire.node);
+            may(!node.runs && (number < nodes || place.node != 0), Act::Launch(number));
+            may(tick.up && node.runs && !connected && wires.iter().any(Option::is_none), Act::Connect(number));
+            may(connected && (node.replays || node.comes_round), Act::Turn(number));
+            may((node.takes || node.replays) && left.has(Kind::Roll), Act::Full(number));
+            // One that has never done anything loses nothing.
+            let matters = connected || !node.windows.is_empty();
+            may(matters && left.has(Kind::Crash), Act::Restart(number));
+            may(matters && left.has(Kind::Crash), Act::Go(number));
+            for (side, wire) in (0u8..).zip(&wires) {
+                let Some(wire) = wire else { continue };
+                may(wire.tick && tick.up && !wire.up.is_empty(), Act::Up(number, side));
+                may(wire.tick && tick.up && !wire.up.is_empty() && left.has(Kind::Crash), Act::UpAndDie(number, side));
+                may(wire.tick && tick.up && !wire.node, Act::TickSeesEnd(number, side));
+                may(wire.node && !wire.down.is_empty() && !node.comes_round, Act::Down(number, side));
+                may(wire.node && !wire.tick, Act::NodeSeesEnd(number, side));
+                let whole = wire.node && wire.tick && left.has(Kind::Cut);
+                may(whole, Act::CutAtNode(number, side));
+                may(whole, Act::CutAtTick(number, side));
+            }
+        }
+        Ok(acts)
+    }
+
+    /// # Errors
+    /// As [`Parts::step`].
+    pub fn step(&mut self, state: &State, act: Act) -> Result<State, String> {
+        let mut next = *state;
+        let spent = match act {
+            Act::Publish | Act::PublishAndDie => Some(Kind::Update),
+            Act::DayEnds => Some(Kind::DayEnd),
+            Act::Full(_) => Some(Kind::Roll),
+            Act::CutAtNode(..) | Act::CutAtTick(..) => Some(Kind::Cut),
+            Act::TickDies | Act::UpAndDie(..) | Act::Restart(_) | Act::Go(_) => Some(Kind::Crash),
+            _ => None,
+        };
+        if let Some(kind) = spent {
+            next.left = next.left.without(kind);
+        }
+        let place = |number: u8, side: u8| number.saturating_mul(2).saturating_add(side);
+        match act {
+            Act::TickStarts => self.tick(&mut next, &tick::Input::Starts)?,
+            Act::Publish => self.tick(&mut next, &tick::Input::Publish)?,
+            Act::DayEnds => self.tick(&mut next, &tick::Input::DayEnds)?,
+            Act::TimePasses => self.tick(&mut next, &tick::Input::TimePasses)?,
+            Act::TickDies => self.tick_dies(&mut next, &tick::Input::Dies)?,
+            Act::PublishAndDie => {
+                next.left = next.left.without(Kind::Crash);
+                self.tick_dies(&mut next, &tick::Input::DiesAfter(Box::new(tick::Input::Publish)))?;
+            }
+            Act::Up(number, side) => {
+                if let Some(message) = self.take(&mut next, number, side, |wire| &mut wire.up) {
+                    self.tick(&mut next, &tick::Input::Message(place(number, side), message))?;
+                }
+            }
+            Act::UpAndDie(number, side) => {
+                if let Some(message) = self.take(&mut next, number, side, |wire| &mut wire.up) {
+                    let last = tick::Input::Message(place(number, side), message);
+                    self.tick_dies(&mut next, &tick::Input::DiesAfter(Box::new(last)))?;
+                }
+            }
+            Act::TickSeesEnd(number, side) | Act::CutAtTick(number, side) => {
+                self.change(&mut next, number, side, |wire| {
+                    wire.tick = false;
+                    wire.up.clear();
+                });
+                self.tick(&mut next, &tick::Input::Closed(place(number, side)))?;
+            }
+            Act::Connect(number) => self.connect(&mut next, number)?,
+            Act::Launch(number) => {
+                let begins = state.places.get(usize::from(number)).is_some_and(|place| place.node == 0);
+                let input = if begins { node::Input::Begins(number) } else { node::Input::Follows };
+                self.node(&mut next, number, &input)?;
+            }
+            Act::Down(number, side) => {
+                if let Some(message) = self.take(&mut next, number, side, |wire| &mut wire.down) {
+                    self.node(&mut next, number, &node::Input::Message(message))?;
+                }
+            }
+            Act::NodeSeesEnd(number, side) | Act::CutAtNode(number, side) => {
+                self.node_lets_go(&mut next, number, side);
+                self.node(&mut next, number, &node::Input::Lost)?;
+            }
+            Act::Turn(number) => {
+                let tips = self.tick_of(&next)?.tips;
+                self.node(&mut next, number, &node::Input::Turn(tips))?;
+            }
+            Act::Full(number) => {
+                let tips = self.tick_of(&next)?.tips;
+                self.node(&mut next, number, &node::Input::Full(tips))?;
+            }
+            Act::Restart(number) => self.node_dies(&mut next, number, &node::Input::Restarts)?,
+            Act::Go(number) => self.node_dies(&mut next, number, &node::Input::Goes)?,
+        }
+        Ok(next)
+    }
+
+    fn change(&mut self, state: &mut State, number: u8, side: u8, change: impl FnOnce(&mut Wire)) {
+        let Some(place) = state.places.get_mut(usize::from(number)) else { return };
+        let mut wires = self.wires.get(place.wires);
+        if let Some(wire) = wires.get_mut(usize::from(side)).and_then(Option::as_mut) {
+            change(wire);
+        }
+        place.wires = self.wires.number(wires);
+    }
+
+    /// Takes the first message of those under way.
+    fn take(
+        &mut self,
+        state: &mut State,
+        number: u8,
+        side: u8,
+        of: impl FnOnce(&mut Wire) -> &mut Vec<u32>,
+    ) -> Option<u32> {
+        let mut message = None;
+        self.change(state, number, side, |wire| {
+            let messages = of(wire);
+            message = (!messages.is_empty()).then(|| messages.remove(0));
+        });
+        message
+    }
+
+    fn node_lets_go(&mut self, state: &mut State, number: u8, side: u8) {
+        self.change(state, number, side, |wire| {
+            wire.node = false;
+            wire.down.clear();
+        });
+    }
+
+    fn tick(&mut self, state: &mut State, input: &tick::Input) -> Result<(), String> {
+        let (to, said) = self.ticks.step(state.tick, input, &mut self.context)?;
+        state.tick = to;
+        for said in said.iter() {
+            match said {
+                Said::Message(place, message) => self.change(state, place / 2, place % 2, |wire| {
+                    if wire.node {
+                        wire.down.push(*message);
+                    }
+                }),
+                Said::Closes(place) => self.change(state, place / 2, place % 2, |wire| {
+                    wire.tick = false;
+                    wire.up.clear();
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    fn tick_dies(&mut self, state: &mut State, input: &tick::Input) -> Result<(), String> {
+        state.tick = self.ticks.step(state.tick, input, &mut self.context)?.0;
+        for number in (0u8..).take(super::PLACES) {
+            for side in 0..2 {
+                self.change(state, number, side, |wire| {
+                    wire.tick = false;
+                    wire.up.clear();
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, state: &mut State, number: u8) -> Result<(), String> {
+        let Some(place) = state.places.get_mut(usize::from(number)) else { return Ok(()) };
+        let mut wires = self.wires.get(place.wires);
+        let Some((side, wire)) = (0u8..).zip(&mut wires).find(|(_, wire)| wire.is_none()) else { return Ok(()) };
+        *wire = Some(Wire { node: true, tick: true, ..Wire::default() });
+        place.wires = self.wires.number(wires);
+        self.tick(state, &tick::Input::Opened(number.saturating_mul(2).saturating_add(side)))?;
+        self.node(state, number, &node::Input::Connected)
+    }
+
+    fn node(&mut self, state: &mut State, number: u8, input: &node::Input) -> Result<(), String> {
+        let Some(place) = state.places.get_mut(usize::from(number)) else { return Ok(()) };
+        let (to, output) = self.nodes.step(place.node, input, &mut self.context)?;
+        place.node = to;
+        let mut wires = self.wires.get(place.wires);
+        for wire in wires.iter_mut().flatten().filter(|wire| wire.node) {
+            if wire.tick {
+                wire.up.extend(&output.said);
+            }
+            if output.hangs_up || output.ended {
+                wire.node = false;
+                wire.down.clear();
+            }
+        }
+        place.wires = self.wires.number(wires);
+        Ok(())
+    }
+
+    fn node_dies(&mut self, state: &mut State, number: u8, input: &node::Input) -> Result<(), String> {
+        for side in 0..2 {
+            self.node_lets_go(state, number, side);
+        }
+        self.node(state, number, input)
+    }
+
+    /// What happens, in words.
+    pub fn words(&self, state: &State, act: Act) -> String {
+        let name = |number: u8| {
+            let facts = state.places.get(usize::from(number)).and_then(|place| self.node_of(place).ok());
+            facts.map(|facts| facts.name.clone()).filter(|name| !name.is_empty()).unwrap_or(format!("node {number}"))
+        };
+        let first = |number: u8, side: u8, of: fn(&Wire) -> &Vec<u32>| {
+            let wires = state.places.get(usize::from(number)).map(|place| self.wires.get(place.wires));
+            let wire = wires.and_then(|wires| wires.get(usize::from(side)).cloned().flatten());
+            wire.and_then(|wire| of(&wire).first().copied()).map_or(String::new(), |m| self.context.messages.words(m))
+        };
+        match act {
+            Act::TickStarts => "the tickerplant starts".to_string(),
+            Act::TickDies => "the tickerplant is killed".to_string(),
+            Act::Publish => "an update is published".to_string(),
+            Act::PublishAndDie => {
+                "an update is logged, and the tickerplant is killed before anyone is told".to_string()
+            }
+            Act::DayEnds => "the day ends".to_string(),
+            Act::TimePasses => "time passes, and the next grace is over".to_string(),
+            Act::Launch(number) => format!("a node is launched in the place of {}", name(number)),
+            Act::Connect(number) => format!("{} connects", name(number)),
+            Act::Up(number, side) => format!("{} -> tickerplant: {}", name(number), first(number, side, |w| &w.up)),
+            Act::UpAndDie(number, side) => format!(
+                "{} -> tickerplant: {}; and the tickerplant is killed before it says anything",
+                name(number),
+                first(number, side, |w| &w.up)
+            ),
+            Act::Down(number, side) => format!("tickerplant -> {}: {}", name(number), first(number, side, |w| &w.down)),
+            Act::TickSeesEnd(number, _) => format!("the tickerplant sees the end of a connection of {}", name(number)),
+            Act::NodeSeesEnd(number, _) => format!("{} sees the end of its connection", name(number)),
+            Act::Turn(number) => format!("{} reads on in the log", name(number)),
+            Act::Full(number) => format!("{} is full", name(number)),
+            Act::Restart(number) => format!("{} is killed, and starts with nothing", name(number)),
+            Act::Go(number) => format!("the server of {} is gone", name(number)),
+            Act::CutAtNode(number, _) => format!("the connection of {} breaks, which it sees first", name(number)),
+            Act::CutAtTick(number, _) => {
+                format!("the connection of {} breaks, which the tickerplant sees first", name(number))
+            }
+        }
+    }
+}

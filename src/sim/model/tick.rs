@@ -1,0 +1,388 @@
+//! The tickerplant of a model: production's service with its disk, over one crash and the next start.
+
+use super::Context;
+use super::links::{ModelLinks, Wish, conn, place};
+use super::parts::Part;
+use super::updates::{self, DAYS, FIRST_DATE, LOG_DIR, TABLE, Tips, log_path};
+use crate::config::{Damage, Durability, Limits, RequiredMount, units};
+use crate::log::disk;
+use crate::q::Rules;
+use crate::queue::{self, Date, Params, Queue, State};
+use crate::sim::audit::queues;
+use crate::sim::disk::{Storage, TICK_HOST};
+use crate::sim::rng::Rng;
+use crate::sys::clock::{self, Virtual};
+use crate::table::vector::Attr;
+use crate::table::{Schema, Sym, schema::ColumnSchema, symbol};
+use crate::tick::core::schema::Tables;
+use crate::tick::globals::Globals;
+use crate::tick::plant::{Plant, PlantOptions, shape};
+use crate::tick::query::Bounds;
+use crate::tick::service::{ServiceOptions, TickService};
+use proto::{Endian, Header, MessageKind};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What happens to a tickerplant. A `u8` names a place for a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    Starts,
+    Opened(u8),
+    Message(u8, u32),
+    Closed(u8),
+    /// The publisher sends the next update.
+    Publish,
+    DayEnds,
+    /// Time passes until the next node's grace is over.
+    TimePasses,
+    /// Killed. What it has written is on its disk.
+    Dies,
+    /// Killed after it has done this and before anything of what it says has left.
+    DiesAfter(Box<Input>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    Message(u8, u32),
+    Closes(u8),
+}
+
+/// A subscriber as the table has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub node: String,
+    pub queue: String,
+    pub place: Option<u8>,
+    pub state: State,
+    /// Closed windows, and whether they were found as logged.
+    pub held: Vec<(Range<u64>, Option<bool>)>,
+}
+
+/// What the rules look at.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub up: bool,
+    /// A node's grace runs.
+    pub waits: bool,
+    pub day: usize,
+    pub tips: Tips,
+    pub rows: Vec<Row>,
+    /// Each queue's open start, and whether windows of it are lost.
+    pub lines: Vec<(String, u64, bool)>,
+    pub broken: Option<String>,
+}
+
+/// The publisher's place.
+const PUBLISHER: u8 = 200;
+const STEP: Duration = Duration::from_millis(1);
+/// Noon of the first day.
+const NOON: Duration = Duration::from_secs(946_684_800 + 9_821 * 86_400 + 43_200);
+
+pub struct Tick {
+    storage: Storage,
+    service: Option<TickService>,
+    links: ModelLinks,
+    files: Arc<dyn disk::Disk>,
+    starts: u32,
+    now: Duration,
+    /// Updates of each day that the publisher was told are safe.
+    acknowledged: Tips,
+    broken: Option<String>,
+}
+
+fn codec() -> proto::Limits {
+    proto::Limits::default()
+}
+
+pub fn tables() -> Arc<Tables> {
+    let sym = |text: &str| symbol::intern(text.as_bytes()).unwrap_or(Sym::NULL);
+    let column = |(name, ty): &(&str, i8)| ColumnSchema { name: sym(name), ty: *ty, attr: Attr::None };
+    let columns = [("time", 16), ("sym", 7)].iter().map(column).collect();
+    Arc::new(Tables::new([Schema { name: sym(TABLE), columns, keys: 0 }]).unwrap_or_default())
+}
+
+impl Tick {
+    fn enter(&self) {
+        let wall = NOON.saturating_add(self.now);
+        clock::set_virtual(Some(Virtual { elapsed: self.now, wall }));
+        disk::set_virtual(Some(Arc::clone(&self.files)));
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        self.starts = self.starts.saturating_add(1);
+        self.files = self.storage.of(TICK_HOST, self.starts);
+        self.enter();
+        let limits = Limits { log_read_chunk_bytes: 1 << 20, log_buffer_bytes: 64 << 10, ..Limits::default() };
+        let options = PlantOptions {
+            src: "sym".to_string(),
+            dir: Some(PathBuf::from(LOG_DIR)),
+            durability: Durability::Os,
+            damage: Damage::Stop,
+            mount: RequiredMount::Any,
+            batch: None,
+            roll: units::roll_time("00:00 UTC")?,
+            limits,
+            queue: Params::default(),
+        };
+        let waker: crate::log::Waker = Arc::new(|| {});
+        let plant = Plant::start(options, tables(), Arc::clone(&waker)).map_err(|error| error.to_string())?;
+        let bounds = Bounds { time: Duration::from_secs(3600), memory_bytes: 64 << 20 };
+        let service = ServiceOptions {
+            codec: codec(),
+            globals: Globals::new(Vec::new(), 1 << 20),
+            query: bounds,
+            own_query: bounds,
+            threads: 1,
+            handler: bounds,
+            rules: Rules::new(&[], false, false, None),
+            timer: None,
+        };
+        let (_, watched) = std::sync::mpsc::channel();
+        let service = TickService::new(plant, service, waker, Arc::default(), watched);
+        self.service = Some(service.map_err(|error| error.to_string())?);
+        self.links = ModelLinks::default();
+        self.links.open(conn(PUBLISHER));
+        Ok(())
+    }
+
+    fn handle(&mut self, from: u8, header: &Header, body: &[u8]) {
+        let Some(service) = &mut self.service else { return };
+        self.links.asks((header.kind == MessageKind::Sync).then(|| conn(from)));
+        service.handle(conn(from), header, body, &mut self.links);
+        self.links.asks(None);
+    }
+
+    fn publish(&mut self) {
+        let day = self.day();
+        let index = self.service.as_ref().map_or(0, |service| service.plant.tip());
+        let body = updates::published(day, usize::try_from(index).unwrap_or(0));
+        let header = Header {
+            endian: Endian::Little,
+            kind: MessageKind::Sync,
+            compression: proto::Compression::None,
+            total_bytes: body.len() as u64,
+        };
+        self.handle(PUBLISHER, &header, &body);
+    }
+
+    /// The turn ends, and what other threads have to do is done.
+    fn settle(&mut self, context: &mut Context) -> Vec<Said> {
+        let mut said = Vec::new();
+        while let Some(service) = &mut self.service {
+            service.plant.end_turn(&mut self.links);
+            let (wishes, notices) = (std::mem::take(&mut self.links.wishes), std::mem::take(&mut self.links.notices));
+            let is_done = wishes.is_empty() && notices.is_empty() && !service.work_is_due();
+            for wish in wishes {
+                match wish {
+                    Wish::Send(to, bytes) if place(to) == PUBLISHER => self.acknowledged_by(&bytes),
+                    Wish::Send(to, bytes) => {
+                        said.extend(context.messages.cut(&bytes).into_iter().map(|m| Said::Message(place(to), m)));
+                    }
+                    Wish::Close(which) => {
+                        if self.links.remove(which)
+                            && let Some(service) = &mut self.service
+                        {
+                            service.plant.closed(which, &mut self.links);
+                            said.push(Said::Closes(place(which)));
+                        }
+                    }
+                }
+            }
+            let Some(service) = &mut self.service else { break };
+            notices.into_iter().for_each(|which| service.plant.writable(which, &mut self.links));
+            if is_done {
+                break;
+            }
+            if service.work_is_due() {
+                service.step_work();
+                service.come_round(&mut self.links);
+            }
+        }
+        said
+    }
+
+    /// The publisher is answered: an error is one with type -128.
+    fn acknowledged_by(&mut self, answer: &[u8]) {
+        let day = self.day();
+        if answer.get(8) == Some(&128) {
+            self.broken.get_or_insert_with(|| "a good update was refused".to_string());
+        } else if let Some(count) = self.acknowledged.get_mut(day) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn day_of(date: Date) -> usize {
+        usize::try_from(date.0.saturating_sub(FIRST_DATE)).unwrap_or(0)
+    }
+
+    fn day(&self) -> usize {
+        self.service.as_ref().map_or(0, |service| Tick::day_of(service.plant.queue().date()))
+    }
+
+    fn dies(&mut self) {
+        self.service = None;
+        self.links = ModelLinks::default();
+    }
+
+    fn acts(&mut self, input: &Input, context: &mut Context) -> Result<Vec<Said>, String> {
+        self.now = self.now.saturating_add(STEP);
+        self.enter();
+        match input {
+            Input::Starts => self.start()?,
+            Input::Opened(which) => self.links.open(conn(*which)),
+            Input::Message(from, number) => {
+                let (header, body) = context.messages.get(*number).ok_or("no such message")?;
+                self.handle(*from, &header, &body);
+            }
+            Input::Closed(which) => {
+                if let Some(service) = self.service.as_mut().filter(|_| self.links.remove(conn(*which))) {
+                    service.plant.closed(conn(*which), &mut self.links);
+                }
+            }
+            Input::Publish => self.publish(),
+            Input::DayEnds => {
+                if let Some(service) = &mut self.service {
+                    service.plant.begin_turn(&mut self.links);
+                    service.plant.end_of_day(&mut self.links);
+                }
+            }
+            Input::TimePasses => {
+                let deadline = self.service.as_ref().and_then(|service| service.plant.queue().next_deadline_ns());
+                let epoch = Duration::from_secs(946_684_800);
+                let wall = u64::try_from(deadline.unwrap_or(0)).map(Duration::from_nanos).unwrap_or_default();
+                self.now = self.now.max(wall.saturating_add(epoch).saturating_sub(NOON));
+                self.enter();
+                if let Some(service) = &mut self.service {
+                    service.plant.timer(&mut self.links);
+                }
+            }
+            Input::Dies => self.dies(),
+            Input::DiesAfter(last) => {
+                self.acts(last, context)?;
+                self.dies();
+                return Ok(Vec::new());
+            }
+        }
+        Ok(self.settle(context))
+    }
+
+    /// Each day's updates, as its log's bytes have them.
+    fn tips(&mut self, context: &Context) -> Tips {
+        let mut tips = Tips::default();
+        for (day, (tip, acknowledged)) in tips.iter_mut().zip(self.acknowledged).enumerate() {
+            let Some(bytes) = self.storage.read(&log_path(day), 0).filter(|bytes| !bytes.is_empty()) else { continue };
+            match context.logs.count(day, &bytes) {
+                Ok(count) if count < usize::from(acknowledged) => {
+                    let text = format!("{acknowledged} updates of day {day} were acknowledged, the log has {count}");
+                    self.broken.get_or_insert(text);
+                }
+                Ok(count) => *tip = u8::try_from(count).unwrap_or(u8::MAX),
+                Err(text) => _ = self.broken.get_or_insert(text),
+            }
+        }
+        tips
+    }
+
+    /// The table as the newest journal has it.
+    fn journalled(&self) -> Result<Option<Queue>, String> {
+        for day in (0..DAYS).rev() {
+            let path = crate::log::queue_path(&log_path(day));
+            let Some(bytes) = self.storage.read(&path, 0).filter(|bytes| !bytes.is_empty()) else { continue };
+            let journal = queue::journal::read(&bytes).map_err(|error| error.to_string())?;
+            let date = Date(FIRST_DATE.saturating_add(i32::try_from(day).unwrap_or(0)));
+            let restored = Queue::restore(Params::default(), date, &journal.records);
+            return restored.map(Some).map_err(|error| error.to_string());
+        }
+        Ok(None)
+    }
+
+    fn check(&mut self, journalled: &Result<Option<Queue>, String>) {
+        let Some(service) = &self.service else { return };
+        let queue = service.plant.queue();
+        let broken = match journalled {
+            _ if !service.plant.is_settled() => Some("the log is behind what was published".to_string()),
+            Err(error) => Some(format!("the journal cannot be read: {error}")),
+            Ok(None) if !queue.subscribers().is_empty() => Some("there is no journal".to_string()),
+            Ok(Some(kept)) if kept.snapshot().changes != queue.snapshot().changes => {
+                Some("the journal does not hold the table".to_string())
+            }
+            _ => queues::check(queue).err().map(|broken| broken.0),
+        };
+        if let Some(text) = broken {
+            self.broken.get_or_insert(text);
+        }
+    }
+}
+
+fn row(sub: &queue::Subscriber) -> Row {
+    let held = sub.held.iter().map(|held| (held.window.first().0..held.window.last().0, held.verified));
+    Row {
+        node: sub.label(),
+        queue: sub.queue.to_string(),
+        place: sub.handle.and_then(|handle| u8::try_from(handle.0.saturating_sub(conn(0).handle())).ok()),
+        state: sub.state,
+        held: held.collect(),
+    }
+}
+
+impl Part for Tick {
+    type Input = Input;
+    type Output = Vec<Said>;
+    type Facts = Facts;
+
+    fn new(_: &Context) -> Tick {
+        let storage = Storage::new(Rng::new(1), false);
+        Tick {
+            files: storage.of(TICK_HOST, 0),
+            storage,
+            service: None,
+            links: ModelLinks::default(),
+            starts: 0,
+            now: Duration::ZERO,
+            acknowledged: Tips::default(),
+            broken: None,
+        }
+    }
+
+    fn tell(&mut self, input: &Input, context: &mut Context) -> Vec<Said> {
+        match self.acts(input, context) {
+            Ok(said) => said,
+            Err(text) => {
+                self.broken.get_or_insert(format!("the tickerplant does not start: {text}"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn look(&mut self, context: &Context) -> (String, Facts) {
+        self.enter();
+        let tips = self.tips(context);
+        let journalled = self.journalled();
+        self.check(&journalled);
+        let mut facts = Facts { tips, broken: self.broken.clone(), ..Facts::default() };
+        let open: Vec<u8> = self.links.places().collect();
+        let mut text = format!("{} {tips:?} {:?} {:?} {open:?} ", self.starts, self.acknowledged, self.broken);
+        match &self.service {
+            Some(service) => {
+                let queue = service.plant.queue();
+                text.push_str(&service.plant.shape());
+                facts.up = true;
+                facts.waits = queue.next_deadline_ns().is_some();
+                facts.day = Tick::day_of(queue.date());
+                facts.rows = queue.subscribers().iter().filter(|sub| sub.state != State::Lost).map(row).collect();
+                let lines = queue.lines().iter();
+                facts.lines =
+                    lines.map(|(name, line)| (name.to_string(), line.open.0, !line.lost.is_empty())).collect();
+            }
+            None => {
+                if let Ok(Some(queue)) = &journalled {
+                    shape::put_queue(queue, None, &mut text);
+                    facts.day = Tick::day_of(queue.date());
+                }
+            }
+        }
+        (text, facts)
+    }
+}

@@ -1,0 +1,66 @@
+//! A tickerplant's shape: what decides what it does next, for whoever compares tickerplants.
+
+use super::Plant;
+use crate::log::LogWriter;
+use crate::queue::{Queue, State};
+use std::fmt::Write;
+
+/// Deadlines nearer than this to one another count as equal if their order is.
+const GRAIN_NS: i64 = 500_000_000;
+
+impl Plant {
+    /// What decides what this tickerplant does from now on, but for counters and the time of day, as text. Two of one shape that
+    /// are told the same do the same.
+    pub fn shape(&self) -> String {
+        let members: Vec<_> =
+            self.members.iter().map(|(conn, member)| (conn.handle(), member.form, member.from_start)).collect();
+        let fed: Vec<i32> = self.feed.subscribers().map(crate::net::ConnId::handle).collect();
+        let log = self.log.as_ref().map(|log| (log.tip(), log.epoch()));
+        let mut shape = format!(
+            "{:?} tip {} day {:?} behind {:?} fed {fed:?} members {members:?} {:?} acks {} log {log:?} failed {:?} ",
+            self.day.date(),
+            self.feed.tip().index,
+            self.feed.tip().day,
+            self.feed.behind().0,
+            self.proofs,
+            self.acks.len(),
+            self.failure,
+        );
+        put_queue(&self.queue, Some(self.utc_ns), &mut shape);
+        shape
+    }
+
+    /// Whether everything that was accepted is in the log.
+    pub fn is_settled(&self) -> bool {
+        self.log.as_ref().is_none_or(|log: &LogWriter| log.tip() == self.feed.tip().index) && self.acks.is_empty()
+    }
+}
+
+/// What decides what a queue does, but for what is only shown. Without a time it is one that is to be restored: who was connected,
+/// and for how long nodes were waited for, does not count then.
+pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
+    let mut deadlines: Vec<i64> = queue.subscribers().iter().filter_map(|sub| sub.resume_by_ns).collect();
+    deadlines.sort_unstable();
+    deadlines.dedup();
+    // Written to a string, which does not fail.
+    let _ = write!(out, "{} tip {} ", queue.date(), queue.tip());
+    for sub in queue.subscribers().iter().filter(|sub| sub.state != State::Lost) {
+        let deadline = sub.resume_by_ns.zip(now_ns).map(|(at_ns, now_ns)| {
+            let left = at_ns.saturating_sub(now_ns).saturating_add(GRAIN_NS - 1) / GRAIN_NS;
+            (deadlines.iter().position(|deadline| *deadline == at_ns), left)
+        });
+        let _ = write!(
+            out,
+            "[{} {} {:?} {:?} held {:?} leaves {:?} {deadline:?}]",
+            sub.label(),
+            sub.queue,
+            sub.handle.filter(|_| now_ns.is_some()),
+            sub.state,
+            sub.held,
+            sub.leaving.map(|leaving| leaving.replaced),
+        );
+    }
+    for (name, line) in queue.lines() {
+        let _ = write!(out, "{name} {line:?} ");
+    }
+}
