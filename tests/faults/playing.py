@@ -8,7 +8,7 @@ import time
 from harness import audit, points
 from harness.client import Connection, KdbError
 from harness.cluster import GONE, Cluster
-from harness.process import eventually
+from harness.process import eventually, soon
 from harness.publishers import Publisher
 from harness.scene import SCHEMA, Scene, quotes, trades
 from harness.watchers import PaperMember, Watcher
@@ -165,10 +165,12 @@ class Play(Cluster):
         for publisher in self.publishers:
             publisher.allow(step.updates)
         wanted = self.publishers[0].done + step.updates
-        end = time.monotonic() + STEP_S + step.updates / 150
-        while self.publishers[0].done < wanted and time.monotonic() < end:
+
+        def is_done():
             self.tend()
-            time.sleep(0.005)
+            return self.publishers[0].done >= wanted
+
+        soon(is_done, STEP_S + step.updates / 150)
         self.look()
         getattr(self, step.fault.split()[0])(step)
         self.tend()
@@ -226,15 +228,16 @@ class Play(Cluster):
             armed.clear()
         for publisher in self.publishers:
             publisher.allow(5)
-        self.wrong = ["nothing was looked at yet"]
-        end = time.monotonic() + SETTLED_S
-        while self.wrong:
-            self.assertLess(time.monotonic(), end, f"{self.told}\n" + "\n".join(self.wrong[:20]) + f"\n{self.queue()}")
+
+        def is_right():
             self.tend()
             self.wrong = self.looked_at()
             if self.wrong:
                 self.replace()
-                time.sleep(0.05)
+            return not self.wrong
+
+        if not soon(is_right, SETTLED_S):
+            self.fail(f"{self.told}\n" + "\n".join(self.wrong[:20]) + f"\n{self.queue()}")
         self.assert_unharmed()
 
     def looked_at(self):

@@ -44,6 +44,14 @@ def eventually(check, what, deadline_s=DEADLINE_S, on_failure=lambda: ""):
         pause = min(pause * 1.5, 0.05)
 
 
+def soon(check, within_s):
+    """Polls until `check` gives something true, for so long at most; tells whether it did."""
+    end = time.monotonic() + within_s
+    while not (seen := check()) and time.monotonic() < end:
+        time.sleep(0.005)
+    return bool(seen)
+
+
 class Process:
     """One running command. Its output goes to a file, so that it never blocks on us."""
 
