@@ -56,8 +56,8 @@ fn what_is_huge_ends_in_an_error_before_it_is_there() {
     let mut session = named(&definitions);
     let mut wrong = Vec::new();
     for (wanted, text) in &expressions {
-        // Who is expected to run out of memory has the time for it.
-        let time = if wanted.starts_with("wsfull") { Duration::from_secs(60) } else { Duration::from_millis(100) };
+        // Only what never ends is ended soon: everything else has the time for it, on a busy machine too.
+        let time = if wanted.starts_with("stop") { Duration::from_millis(100) } else { Duration::from_secs(60) };
         let limits = Limits { deadline: Some(Instant::now() + time), memory_bytes: MEMORY_BYTES, ..Limits::default() };
         let (ended, held) = outcome(&mut session, text, &limits);
         if !wanted.split('|').any(|name| name == ended) || held > MEMORY_BYTES as i64 + SLACK_BYTES {

@@ -125,7 +125,7 @@ fn all_ways_of_evaluation_agree() {
     let (seed, grammar, files, globals) = (seed(), grammar::Grammar::read(), cases(), kept(&named()));
     let mut random = fastrand::Rng::with_seed(seed ^ 3);
     let mut wrong = Vec::new();
-    for _ in Rounds::of("ways", 4_000) {
+    for _ in Rounds::of("ways", 2_000) {
         if random.bool() {
             let depth = random.usize(1..7);
             ways::compare(&globals, grammar.line(&mut random, depth).as_bytes(), &mut wrong);
