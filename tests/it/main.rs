@@ -5,6 +5,7 @@ mod demo_feed;
 mod demo_fleet;
 mod fake_tickerplant;
 mod harness;
+mod huge;
 mod log_tools;
 mod metrics;
 mod node_handles;
