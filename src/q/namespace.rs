@@ -48,10 +48,25 @@ impl Context<'_> {
         Some(Value::dict(Value::symbols(keys), Value::list(values)))
     }
 
-    /// A namespace that was changed as a dictionary: the members that are other than before.
+    /// A namespace that was changed as a dictionary: what is not in it any more is taken away, what is other than before is set.
     pub(super) fn set_members(&mut self, space: Sym, old: &Dict, members: &Dict) -> Result<(), QError> {
         let before = old.keys.as_symbols().unwrap_or_default();
-        for (at, short) in members.keys.as_symbols().ok_or(QError::named("type"))?.iter().enumerate() {
+        let now = match members.keys.as_symbols() {
+            Some(names) => names,
+            None if members.keys.count() == 0 => &[],
+            None => return Err(QError::named("type")),
+        };
+        let full = |short: &Sym| match text(space) {
+            b"." => Ok(*short),
+            around => super::parse::symbol(&[around, b".", text(*short)].concat()),
+        };
+        for short in before.iter().filter(|short| !short.is_null() && !now.contains(short)) {
+            let name = full(short)?;
+            if self.host.global(name).is_some() {
+                self.host.remove(name)?;
+            }
+        }
+        for (at, short) in now.iter().enumerate() {
             let value = members.values.at(at);
             let had = before.iter().position(|b| b == short).map(|at| old.values.at(at));
             let kept = match &had {
@@ -61,11 +76,7 @@ impl Context<'_> {
             if short.is_null() || kept {
                 continue;
             }
-            let full = match text(space) {
-                b"." => *short,
-                around => super::parse::symbol(&[around, b".", text(*short)].concat())?,
-            };
-            self.set_global(full, value)?;
+            self.set_global(full(short)?, value)?;
         }
         Ok(())
     }
