@@ -25,6 +25,9 @@ const UNCONFIRMED_BYTES: usize = 8 << 20;
 /// Time for one answer.
 const ANSWER: Duration = Duration::from_secs(30);
 const LOG_CHUNK_BYTES: usize = 1 << 20;
+/// How often a question is asked again that the tickerplant had no time for, and the pause before.
+const STOPS_MOST: usize = 20;
+const STOP_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Error)]
 pub enum FeedError {
@@ -291,7 +294,16 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
 /// Where the tickerplant's log is now. All that was sent on this connection before has been handled when it answers.
 fn place(client: &mut Client) -> Result<Place, FeedError> {
     const QUESTION: &str = ".u `i`j`L";
-    let answer = client.query(QUESTION)?;
+    let mut answer = client.query(QUESTION);
+    for _ in 0..STOPS_MOST {
+        match &answer {
+            // A tickerplant that has no time for the question says so; it has read what came before.
+            Err(ClientError::Server(name)) if name.starts_with(b"stop") => std::thread::sleep(STOP_PAUSE),
+            _ => break,
+        }
+        answer = client.query(QUESTION);
+    }
+    let answer = answer?;
     let index = |at: usize| answer.item(at).and_then(|i| i.as_long()).and_then(|i| u64::try_from(i).ok());
     // In batch mode `i` is what was published and `j` what was logged; without it `j` may be null.
     let tip = index(0).max(index(1));

@@ -22,8 +22,15 @@ use std::time::Duration;
 /// Logs held open for subscribers that will ask for more.
 const OPEN_READERS: usize = 64;
 
+/// What the thread is to do.
+pub enum Job<K> {
+    Read(Part<K>),
+    /// Nobody is behind any more: a log that is held open is not gone when it is removed.
+    LetGo,
+}
+
 /// A read, and the log that it is of.
-pub struct Job<K> {
+pub struct Part<K> {
     pub read: ReadJob<K>,
     pub log: PathBuf,
     /// How long the log may take to show what is to be read.
@@ -50,13 +57,20 @@ pub struct Setup {
 ///
 /// # Errors
 /// The system's.
-pub fn start<K: Copy + Eq + Hash + Send + 'static>(setup: Setup, waker: Waker) -> io::Result<Worker<Job<K>, Done<K>>> {
+pub fn start<K: Copy + Eq + Hash + Send + 'static>(
+    setup: Setup,
+    waker: Waker,
+) -> io::Result<Worker<Job<K>, Option<Done<K>>>> {
     Worker::start("catch-up", 1, waker, move || reading(setup.clone()))
 }
 
-fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Done<K> {
+fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Option<Done<K>> {
     let mut readers: HashMap<K, LogReader> = HashMap::new();
     move |job: Job<K>| {
+        let Job::Read(job) = job else {
+            readers.clear();
+            return None;
+        };
         let (subscriber, serial) = (job.read.subscriber, job.read.serial);
         let reader = match readers.remove(&subscriber).filter(|reader| reader.path() == job.log) {
             Some(reader) => Ok(reader),
@@ -64,20 +78,17 @@ fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Done<K> {
         };
         let outcome = reader.and_then(|mut reader| {
             let chunk = read(&setup, &mut reader, &job)?;
-            // One that has come to the end may not come back, and a log that is open is not gone when it is removed.
-            if chunk.1 < job.read.until {
-                if readers.len() >= OPEN_READERS {
-                    readers.clear();
-                }
-                readers.insert(subscriber, reader);
+            if readers.len() >= OPEN_READERS {
+                readers.clear();
             }
+            readers.insert(subscriber, reader);
             Ok(chunk)
         });
-        Done { subscriber, serial, outcome }
+        Some(Done { subscriber, serial, outcome })
     }
 }
 
-fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Job<K>) -> Result<(Bytes, u64), LogError> {
+fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Bytes, u64), LogError> {
     let read = &job.read;
     if reader.position() != read.from.index {
         reader.seek(read.from.index)?;

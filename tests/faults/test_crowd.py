@@ -76,6 +76,21 @@ class Crowd(Others):
         h.ask(kdb.syms(".u.sub", "trade", ""))
         return h
 
+    def test_a_log_that_was_read_for_somebody_is_let_go(self):
+        lazy = self.lazy()
+        self.subscriber.close()
+        load = self.begin_load()
+        # More than its outbox and all buffers between take.
+        self.eventually(lambda: load.sent > 1_000_000, "one who does not read is behind", 60)
+        load.stop()
+        self.assertEqual(self.read_on(lazy, load.sent), list(range(load.sent)))
+        self.eventually(lambda: self.times_open() == 1, "only the writer has it open")
+
+    def times_open(self):
+        """How often the tickerplant has the day's log open."""
+        log = str(self.log_path(self.feed))
+        return sum(os.path.realpath(fd) == log for fd in pathlib.Path(f"/proc/{self.tp.pid}/fd").iterdir())
+
     def test_a_subscriber_that_does_not_read_under_full_load(self):
         lazy = self.lazy()
         self.subscriber.close()

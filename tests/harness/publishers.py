@@ -57,7 +57,7 @@ class Publisher(threading.Thread):
             return False
 
     def _publish(self):
-        here = []
+        here, connection = [], self.connection
         try:
             for _ in range(self.burst):
                 first, self.next = self.next, self.next + self.rows
@@ -65,20 +65,30 @@ class Publisher(threading.Thread):
                 here.append(first)
                 message = update(self.table, self.columns(first, self.rows))
                 if self.burst == 1:
-                    self.connection.ask(message)
+                    connection.ask(message)
                 else:
-                    self.connection.send(message)
+                    connection.send(message)
             if self.burst > 1:
-                self.connection.ask(".u.i")
+                self._confirm(connection)
             self.acknowledged.update(here)
         except GONE:
-            self.cut()
+            self.connection = None
+            connection.close()
+
+    def _confirm(self, connection):
+        """Asks until there is an answer: a tickerplant that has no time for the question says `stop`."""
+        while True:
+            try:
+                return connection.ask(".u.i")
+            except KdbError as error:
+                if not str(error).startswith("stop"):
+                    raise
 
     def cut(self):
-        """Its connection ends."""
-        connection, self.connection = self.connection, None
+        """Its connection ends, whatever is on its way."""
+        connection = self.connection
         if connection is not None:
-            connection.close()
+            connection.finish()
 
     def stop(self):
         self.stopped = True

@@ -119,7 +119,9 @@ pub struct Plant {
     acks: VecDeque<Ack>,
     /// Logs that someone may still be fed from, by the feed's count of days.
     logs: BTreeMap<u32, PathBuf>,
-    catchup: Worker<catchup::Job<ConnId>, catchup::Done<ConnId>>,
+    catchup: Worker<catchup::Job<ConnId>, Option<catchup::Done<ConnId>>>,
+    /// The log was read for someone who was behind since nobody was.
+    reads_log: bool,
     verify: Worker<verify::Job, verify::Done>,
 }
 
@@ -245,6 +247,7 @@ impl Plant {
             in_turn: false,
             acks: VecDeque::new(),
             catchup,
+            reads_log: false,
             verify,
             tables,
             limits,
@@ -273,7 +276,16 @@ impl Plant {
     /// The turn is over: its updates are logged and published.
     pub fn end_turn(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
+        self.let_go_of_logs();
         self.in_turn = false;
+    }
+
+    /// Has the logs closed that were read, once nobody is behind.
+    fn let_go_of_logs(&mut self) {
+        if self.reads_log && self.feed.behind().0 == 0 {
+            self.reads_log = false;
+            self.catchup.submit(catchup::Job::LetGo);
+        }
     }
 
     /// When something is to be done without a message: the day's roll, the batch, a node's grace.
@@ -309,7 +321,9 @@ impl Plant {
         }
         self.acknowledge(ctl);
         while let Some(done) = self.catchup.result() {
-            self.caught_up(done, ctl);
+            if let Some(done) = done {
+                self.caught_up(done, ctl);
+            }
         }
         while let Some(done) = self.verify.result() {
             self.verified(done, ctl);
@@ -344,7 +358,7 @@ impl Plant {
 
     /// A subscriber that is behind has room.
     pub fn writable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
-        let Some(read) = self.feed.pump(conn, ctl) else { return };
+        let Some(read) = self.feed.pump(conn, ctl) else { return self.let_go_of_logs() };
         let Some(log) = self.logs.get(&read.from.day).cloned() else {
             return ctl.close(conn, "too slow, and there is no log to feed it from");
         };
@@ -355,7 +369,9 @@ impl Plant {
             return self.fail(&error, ctl);
         }
         let is_behind = self.log.as_ref().is_some_and(LogWriter::writes_behind);
-        self.catchup.submit(catchup::Job { read, log, patience: if is_behind { PATIENCE } else { Duration::ZERO } });
+        let patience = if is_behind { PATIENCE } else { Duration::ZERO };
+        self.reads_log = true;
+        self.catchup.submit(catchup::Job::Read(catchup::Part { read, log, patience }));
     }
 
     fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut dyn Links) {
