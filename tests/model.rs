@@ -27,8 +27,19 @@ fn every_order_of_a_crash_comes_right() {
 }
 
 #[test]
+fn every_order_of_a_broken_connection_and_a_roll_comes_right() {
+    // Once, a window whose roll was lost with the connection was never proved.
+    holds(Bounds { nodes: [1, 0], cuts: 1, rolls: 1, ..LEAST });
+}
+
+#[test]
 fn every_order_of_a_days_end_comes_right() {
     holds(Bounds { day_ends: 1, ..LEAST });
+}
+
+#[test]
+fn every_order_in_two_queues_comes_right() {
+    holds(Bounds { nodes: [1, 1], rolls: 1, ..LEAST });
 }
 
 /// Each planted defect, within bounds in which all comes right without it.

@@ -87,6 +87,7 @@ struct Process {
     shared: Arc<Shared>,
     asked: Receiver<Ask>,
     answers: Sender<Answer>,
+    connected: bool,
     comes_round: bool,
 }
 
@@ -152,7 +153,7 @@ impl Node {
         let link = (asks, answered);
         let ingest = Ingest::new(Arc::new(options()?), identity, Arc::clone(&shared), store, meter, link);
         let ingest = ingest.map_err(|error| error.to_string())?;
-        self.process = Some(Process { ingest, shared, asked, answers, comes_round: false });
+        self.process = Some(Process { ingest, shared, asked, answers, connected: false, comes_round: false });
         Ok(())
     }
 
@@ -170,8 +171,10 @@ impl Node {
                 self.life = self.life.saturating_add(1);
             }
             Input::Connected => {
-                let opened = self.process.as_mut().map(|process| process.ingest.opened(true));
-                return Ok(self.after(opened.unwrap_or(Ok(())), context));
+                let Some(process) = &mut self.process else { return Ok(Output::default()) };
+                process.connected = true;
+                let opened = process.ingest.opened(true);
+                return Ok(self.after(opened, context));
             }
             Input::Message(number) => {
                 let (header, body) = context.messages.get(*number).ok_or("no such message")?;
@@ -199,14 +202,17 @@ impl Node {
         let Some(process) = &mut self.process else { return Output::default() };
         process.comes_round = false;
         process.shared.query_bytes.store(queries_bytes.cast_signed(), Ordering::Relaxed);
-        let connected = process.shared.state().connected;
-        let result = if connected {
+        let result = if process.connected {
             process.ingest.turn()
         } else {
             process.ingest.idle();
             Ok(())
         };
         process.shared.query_bytes.store(0, Ordering::Relaxed);
+        if queries_bytes > 0 {
+            // What filled it is gone, and it sees that when it looks again.
+            process.ingest.idle();
+        }
         self.after(result, context)
     }
 
@@ -219,6 +225,7 @@ impl Node {
             self.broken.get_or_insert_with(|| format!("a node cannot go on: {text}"));
         }
         if result.is_err() {
+            process.connected = false;
             process.ingest.ended(result);
             drop(process.ingest.take_output());
         }

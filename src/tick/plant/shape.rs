@@ -3,10 +3,8 @@
 use super::Plant;
 use crate::log::LogWriter;
 use crate::queue::{Queue, State};
+use crate::tick::clock;
 use std::fmt::Write;
-
-/// Deadlines nearer than this to one another count as equal if their order is.
-const GRAIN_NS: i64 = 500_000_000;
 
 impl Plant {
     /// What decides what this tickerplant does from now on, but for counters and the time of day, as text. Two of one shape that
@@ -26,7 +24,7 @@ impl Plant {
             self.acks.len(),
             self.failure,
         );
-        put_queue(&self.queue, Some(self.utc_ns), &mut shape);
+        put_queue(&self.queue, Some(clock::utc_now_ns()), &mut shape);
         shape
     }
 
@@ -39,19 +37,13 @@ impl Plant {
 /// What decides what a queue does, but for what is only shown. Without a time it is one that is to be restored: who was connected,
 /// and for how long nodes were waited for, does not count then.
 pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
-    let mut deadlines: Vec<i64> = queue.subscribers().iter().filter_map(|sub| sub.resume_by_ns).collect();
-    deadlines.sort_unstable();
-    deadlines.dedup();
     // Written to a string, which does not fail.
     let _ = write!(out, "{} tip {} ", queue.date(), queue.tip());
     for sub in queue.subscribers().iter().filter(|sub| sub.state != State::Lost) {
-        let deadline = sub.resume_by_ns.zip(now_ns).map(|(at_ns, now_ns)| {
-            let left = at_ns.saturating_sub(now_ns).saturating_add(GRAIN_NS - 1) / GRAIN_NS;
-            (deadlines.iter().position(|deadline| *deadline == at_ns), left)
-        });
+        let left_ns = sub.resume_by_ns.zip(now_ns).map(|(at_ns, now_ns)| at_ns.saturating_sub(now_ns));
         let _ = write!(
             out,
-            "[{} {} {:?} {:?} held {:?} leaves {:?} {deadline:?}]",
+            "[{} {} {:?} {:?} held {:?} leaves {:?} {left_ns:?}]",
             sub.label(),
             sub.queue,
             sub.handle.filter(|_| now_ns.is_some()),
