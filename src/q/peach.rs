@@ -16,7 +16,9 @@ pub(super) fn peach(context: &mut Context, f: &Value, x: Value) -> Result {
         let values = peach(context, f, d.values.clone())?;
         return Ok(Value::dict(d.keys.clone(), values));
     }
-    let helps = !x.is_scalar() && x.count() > 1 && context.allowance.threads() > 1;
+    // Lists in place of a function are looked up as `each` does it.
+    let is_function = matches!(f, Value::Func(_));
+    let helps = is_function && !x.is_scalar() && x.count() > 1 && context.allowance.threads() > 1;
     let Some(shared) = context.host.shared().filter(|_| helps) else {
         return super::internal::derive(context, crate::table::function::Iterator::Each, f.clone(), x);
     };
