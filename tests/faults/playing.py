@@ -51,7 +51,7 @@ class Play(Cluster):
 
     def play(self, schedule):
         self.doCleanups()
-        self.program = points.binary()
+        self.executable = points.binary()
         self.schedule, self.told = schedule, str(schedule)
         self.tick_options = ("--start-grace", "1s", "--node-grace", "300ms", *schedule.options)
         self.reached = []

@@ -23,7 +23,7 @@ class Scene(unittest.TestCase):
 
     schema = SCHEMA
     # Another binary than the one under test everywhere.
-    program = None
+    executable = None
     maxDiff = 4000
 
     def setUp(self):
@@ -57,7 +57,7 @@ class Scene(unittest.TestCase):
 
     def start(self, name, *arguments, wrapper=(), **environment):
         """Starts `elastick` with these arguments; a `wrapper` is a command that executes it."""
-        process = Process(name, arguments, self.directory, environment, wrapper, self.program)
+        process = Process(name, arguments, self.directory, environment, wrapper, self.executable)
         self.processes.append(process)
         return process
 
