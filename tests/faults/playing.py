@@ -1,7 +1,11 @@
 """Plays a schedule of faults on real processes, then has everything settle, and looks at the books."""
 
+import collections
+import contextlib
 import json
+import os
 import pathlib
+import shutil
 import signal
 import time
 
@@ -18,8 +22,14 @@ TABLES = {"trade": "seq", "quote": "seq", "tape": "size"}
 QUESTION = "(.rdb.windows;" + ";".join(f"exec {column} from {table}" for table, column in TABLES.items()) + ")"
 # How long publishers may take to get as far as a step wants; with the tickerplant paused they do not.
 STEP_S = 0.6
-# How long all may take to come right once nothing happens any more. It ends only what has failed.
-SETTLED_S = 90
+# What is thrown at one who is not there yet waits for him so long.
+VICTIM_S = 3
+# Once no fault happens any more: how long nothing may change although something is not right, and how long it may all take. They end
+# only what has failed; a slow machine gets as far, later.
+STILL_S = 90
+SETTLED_S = 900
+# A publisher whose answer is lost must stand still, not dial again.
+ANSWER_S = 2 * SETTLED_S
 ROWS = 200
 # Of each elastick feed: on a machine that is slow, schedules last longer and must not grow with it.
 FEED_UPDATES = 2500
@@ -41,6 +51,8 @@ class Play(Cluster):
     # About 30,000 trades each.
     node_options = ("--memory", "2MiB", "--scale", "30", "--roll-threshold", "60", "--leave-within", "20s")
     schedule = None
+    # Where the files of a schedule that went wrong are kept, if anywhere.
+    keep = os.environ.get("ELASTICK_KEEP")
 
     def setUp(self):
         """Of a test case: processes are a schedule's."""
@@ -54,9 +66,11 @@ class Play(Cluster):
         self.executable = points.binary()
         self.schedule, self.told = schedule, str(schedule)
         self.tick_options = ("--start-grace", "1s", "--node-grace", "300ms", *schedule.options)
-        self.reached = []
+        # What has happened and what was looked at, for a report.
+        self.tally, self.happened, self.reached = collections.Counter(), collections.Counter(), []
         self.looks = []
         self.paused = {}
+        self.patience_s = 1
         self.feeds = []
         self.feeding = True
         self.setUp()
@@ -65,10 +79,20 @@ class Play(Cluster):
             for step in schedule.steps:
                 self.step(step)
             self.settle()
+        except Exception:
+            self.keep_files()
+            raise
         finally:
             self.note_points()
             for part in self.parts():
                 part.stop()
+
+    def keep_files(self):
+        """Logs and all that was printed, beside what was to happen."""
+        if self.keep:
+            (self.directory / "schedule").write_text(f"{self.told}\n")
+            with contextlib.suppress(shutil.Error):
+                shutil.copytree(self.directory, pathlib.Path(self.keep) / f"seed-{self.schedule.seed}", dirs_exist_ok=True)
 
     # Processes.
 
@@ -98,8 +122,8 @@ class Play(Cluster):
 
     def begin(self):
         self.publishers = [
-            Publisher(self.port, "trade", trades, ROWS),
-            Publisher(self.port, "quote", quotes, 20, burst=5),
+            Publisher(self.port, "trade", trades, ROWS, deadline_s=ANSWER_S),
+            Publisher(self.port, "quote", quotes, 20, burst=5, deadline_s=ANSWER_S),
         ]
         self.watchers = [Watcher(self.port, "trade"), Watcher(self.port, "quote")]
         self.papers = [PaperMember(self.port, "paper", "trade")] if self.schedule.with_paper else []
@@ -141,7 +165,7 @@ class Play(Cluster):
         if process in self.paused or not process.is_running() or "listening on" not in process.printed():
             return None
         try:
-            with Connection(process.port, deadline_s=1) as h:
+            with Connection(process.port, deadline_s=self.patience_s) as h:
                 return h.ask(question)
         except (KdbError, *GONE):
             return None
@@ -172,7 +196,8 @@ class Play(Cluster):
 
         soon(is_done, STEP_S + step.updates / 150)
         self.look()
-        getattr(self, step.fault.split()[0])(step)
+        if getattr(self, step.fault.split()[0])(step) is not None:
+            self.happened[step.named()] += 1
         self.tend()
         self.replace()
 
@@ -183,43 +208,66 @@ class Play(Cluster):
         if not waiting and len(self.running()) < NODES_MOST:
             self.start_node()
 
+    # Each gives what it has happened to; nothing where it has not.
+
     def victim(self, step):
-        return self.tp if step.victim == "tick" else self.node_in(step.victim)
+        """Who is to be hit: whoever is in that state, or soon is."""
+        found = []
+
+        def is_there():
+            self.tend()
+            found[:] = [self.tp if step.victim == "tick" else self.node_in(step.victim)]
+            return found[0]
+
+        soon(is_there, VICTIM_S)
+        return found[0]
 
     def kill(self, step):
         if victim := self.victim(step):
             victim.kill()
             self.paused.pop(victim, None)
+        return victim
 
     def pause(self, step):
         if victim := self.victim(step):
             victim.pause()
             self.paused[victim] = time.monotonic() + step.seconds
+        return victim
 
     def end(self, step):
         if victim := self.victim(step):
             victim.signal(signal.SIGTERM)
+        return victim
 
     def day(self, _):
-        self.ask_soon(self.tp, ".u.endofday[]")
+        return self.ask_soon(self.tp, ".u.endofday[]")
 
     def second(self, _):
         """A second tickerplant on the same directory, whatever the first one does: refused while the first one has it."""
         if not self.tick_answers() or "listening on" not in self.tp.printed():
-            return
+            return None
         arguments = ("tick", "sym", self.logs, "-p", "0", "--schemas", self.directory / "sym.q")
         second = self.start("second", *arguments)
-        eventually(lambda: not second.is_running() or not self.tp.is_running(), "the second tickerplant is refused", 20)
-        self.assertNotEqual(second.popen.poll(), 0)
+        eventually(lambda: not second.is_running() or not self.tp.is_running(), "the second tickerplant is refused", STILL_S)
+        refused = second.popen.poll()
         second.kill()
+        self.processes.remove(second)
+        second.output_file.close()
+        if refused is None:
+            # The first one has ended meanwhile: nothing refuses the second one.
+            return None
+        self.assertIn("is in use by another tickerplant", second.printed(), self.told)
+        self.assertEqual(refused, 1, self.told)
+        return second
 
     def cut(self, step):
         parts = self.watchers if step.victim == "watcher" else self.publishers
         for part in parts:
             part.cut()
+        return parts
 
     def nothing(self, _):
-        pass
+        return None
 
     # The end.
 
@@ -229,16 +277,39 @@ class Play(Cluster):
         for publisher in self.publishers:
             publisher.allow(5)
 
-        def is_right():
-            self.tend()
-            self.wrong = self.looked_at()
-            if self.wrong:
-                self.replace()
-            return not self.wrong
-
-        if not soon(is_right, SETTLED_S):
+        if not self.comes_right():
             self.fail(f"{self.told}\n" + "\n".join(self.wrong[:20]) + f"\n{self.queue()}")
         self.assert_unharmed()
+        self.count()
+
+    def comes_right(self):
+        """Looks again and again; gives up when nothing changes any more."""
+        began = changed = time.monotonic()
+        seen = None
+
+        def is_over():
+            nonlocal changed, seen
+            self.tend()
+            self.wrong = self.looked_at()
+            if not self.wrong:
+                return True
+            self.replace()
+            now = time.monotonic()
+            if (state := self.how_far()) != seen:
+                changed, seen = now, state
+            return now > changed + STILL_S
+
+        soon(is_over, began + SETTLED_S - time.monotonic())
+        return not self.wrong
+
+    def how_far(self):
+        """What changes as long as somebody gets on."""
+        return (
+            [publisher.done for publisher in self.publishers],
+            [len(segment.seqs) for watcher in self.watchers for segment in watcher.segments],
+            sum(path.stat().st_size for path in self.logs.iterdir()),
+            self.wrong,
+        )
 
     def looked_at(self):
         """All that is not right yet. Publishers stand still, and the elastick feed is told to end, before the books are closed."""
@@ -254,6 +325,8 @@ class Play(Cluster):
             return odd
         answers = [(node.name, self.ask_soon(node, QUESTION)) for node in self.running()]
         if any(answer is None for _, answer in answers):
+            # A machine may be too slow for an answer in so short a time.
+            self.patience_s = min(2 * self.patience_s, 30)
             return [f"{name} does not answer" for name, answer in answers if answer is None]
         self.books = audit.Logs(self.logs)
         held = [(name, spans(answer.v[0]), dict(zip(TABLES, (rows.v for rows in answer.v[1:])))) for name, answer in answers]
@@ -295,15 +368,20 @@ class Play(Cluster):
         for process in self.processes:
             self.assertNotIn("panicked", process.printed(), self.told)
             self.assertNotIn("as it was logged", process.printed(), f"{self.told}: a proof differs")
-        self.assert_feeds_told_the_truth()
+            # It runs, has ended as it was asked to, or was killed.
+            self.assertIn(process.popen.poll(), (None, 0, -signal.SIGKILL), f"{self.told}{process.tail()}")
+        self.assertEqual(audit.of_feeds(self.books, "tape", [account(feed) for feed in self.feeds]), [], self.told)
 
-    def assert_feeds_told_the_truth(self):
-        """What elastick feeds that ended in order say was accepted."""
-        accounts = [told for feed in self.feeds if (told := account(feed)) and not told["unconfirmed"]]
-        if len(accounts) == len(self.feeds):
-            updates = [rows for day in self.books.days for name, rows in day.updates if name == "tape"]
-            told = [sum(of["tables"].get("tape", {}).get(what, 0) for of in accounts) for what in ("updates", "rows")]
-            self.assertEqual(told, [len(updates), sum(map(len, updates))], f"{self.told}: the feed's account")
+    def count(self):
+        """What was there to be lost, and how often somebody looked."""
+        days = self.books.days
+        self.tally["updates logged"] = sum(len(day.updates) for day in days)
+        self.tally["updates acknowledged"] = sum(len(publisher.acknowledged) for publisher in self.publishers)
+        self.tally["updates without an answer"] = sum(len(set(of.sent) - of.acknowledged) for of in self.publishers)
+        self.tally["answers of nodes while faults happened"] = len(self.looks)
+        self.tally["tickerplants started"] = self.started
+        self.tally["nodes started"] = len(self.nodes)
+        self.tally["days ended"] = len(days) - 1
 
     def note_points(self):
         for process in self.processes:

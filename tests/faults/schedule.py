@@ -74,9 +74,12 @@ class Step:
     victim: str = ""
     seconds: float = 0.0
 
+    def named(self):
+        return f"{self.fault} {self.victim}".strip()
+
     def __str__(self):
         lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
-        return f"{self.fault} {self.victim}".strip() + lasting
+        return self.named() + lasting
 
 
 @dataclass
@@ -111,7 +114,7 @@ def draw(seed, points):
         of += [None] * (0 if point.name not in AT_START or of else 1)
         of.append(point)
         need = NEEDS.get(point.name)
-        if need and not any(f"{step.fault} {step.victim}".strip() == need for step in steps):
+        if need and not any(step.named() == need for step in steps):
             fault, _, victim = need.partition(" ")
             steps.insert(dice.randrange(1, len(steps) + 1), Step(dice.randrange(5, 60), fault, victim))
     if any(step.victim == "rolled" for step in steps):

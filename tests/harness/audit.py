@@ -1,6 +1,7 @@
 """The books: what publishers were told, what the logs hold, what nodes hold, what watchers got. Each against the logs, which are read
 here by the harness's own reader."""
 
+import itertools
 import re
 from bisect import bisect_left
 
@@ -41,14 +42,12 @@ class Logs:
     def all_rows(self, table):
         return [row for day in self.days for row in day.rows(table)]
 
-    def place(self, path, index, table):
-        """How many rows of a table come before update `index` of the day of this log."""
-        before = 0
-        for day in self.days:
-            if str(day.path) == path.lstrip(":"):
-                return before + len(day.rows(table, 0, index))
-            before += len(day.rows(table))
-        raise AssertionError(f"{path} is none of the logs")
+    def since(self, path, index, table):
+        """Rows of a table from update `index` of the day of this log on: this day's, then those of each later one."""
+        at = next((at for at, day in enumerate(self.days) if str(day.path) == path.lstrip(":")), None)
+        if at is None:
+            raise AssertionError(f"{path} is none of the logs")
+        return [day.rows(table, index if day is self.days[at] else 0) for day in self.days[at:]]
 
 
 def of_publisher(logs, publisher):
@@ -72,18 +71,20 @@ def of_publisher(logs, publisher):
 
 def of_watcher(logs, watcher):
     """What is wrong with what a watcher got; and whether it has everything up to the end."""
-    logged = logs.all_rows(watcher.table)
     wrong, is_at_end = [], False
     for segment in list(watcher.segments):
-        first = logs.place(segment.log, segment.i, watcher.table)
-        got = list(segment.seqs)
-        is_at_end = first + len(got) == len(logged)
-        if got != logged[first : first + len(got)]:
-            at = next((i for i, (a, b) in enumerate(zip(got, logged[first:])) if a != b), len(logged) - first)
-            wrong.append(
-                f"the watcher of {watcher.table}, from {segment.i} of {segment.log} on: of {len(got)} rows, row {at} is"
-                f" {got[at : at + 1]}, and {logged[first + at : first + at + 1]} in the log"
-            )
+        days = logs.since(segment.log, segment.i, watcher.table)
+        logged = [row for rows in days for row in rows]
+        # Where days end, today's not yet.
+        nights = list(itertools.accumulate(map(len, days)))[:-1]
+        ends, got = list(segment.ends), list(segment.seqs)
+        is_at_end = len(got) == len(logged) and ends == nights
+        of = f"the watcher of {watcher.table}, from {segment.i} of {segment.log} on"
+        if got != logged[: len(got)]:
+            at = next((i for i, (a, b) in enumerate(zip(got, logged)) if a != b), len(logged))
+            wrong.append(f"{of}: of {len(got)} rows, row {at} is {got[at : at + 1]}, and {logged[at : at + 1]} in the log")
+        if ends != nights[: len(ends)]:
+            wrong.append(f"{of}: was told of days' ends after {ends} rows, they are after {nights}")
     return wrong, is_at_end
 
 
@@ -124,6 +125,22 @@ def shown(rows):
 def contains(ordered, row):
     at = bisect_left(ordered, row)
     return at < len(ordered) and ordered[at] == row
+
+
+def of_feeds(logs, table, accounts):
+    """What is wrong between what elastick feeds say of a table and the logs. `accounts`: what each told when it ended, None of one that
+    was killed. Of what is unconfirmed at the end, some may have been logged."""
+    logged = [len(rows) for day in logs.days for name, rows in day.updates if name == table]
+    told = [account for account in accounts if account is not None]
+    updates, rows = (sum(of["tables"].get(table, {}).get(what, 0) for of in told) for what in ("updates", "rows"))
+    unconfirmed = sum(of["unconfirmed"] for of in told)
+    said = f"feeds were told that {updates} updates of {table} with {rows} rows were accepted, {unconfirmed} are unconfirmed;"
+    found = f"the logs have {len(logged)} with {sum(logged)}"
+    if len(logged) < updates or sum(logged) < rows:
+        return [f"{said} {found}"]
+    if len(told) == len(accounts) and (len(logged) > updates + unconfirmed or (not unconfirmed and sum(logged) != rows)):
+        return [f"{said} {found}, and nobody else published"]
+    return []
 
 
 def of_look(logs, name, windows, rows, table):

@@ -1,9 +1,12 @@
 """An elastick process: started, waited for by what it prints, watched, stopped or killed together with its children."""
 
+import contextlib
 import os
 import pathlib
 import re
+import secrets
 import signal
+import socket
 import subprocess
 import time
 
@@ -151,9 +154,10 @@ class Process:
 
 
 def reserve_port():
-    """A port that was free a moment ago."""
-    import socket
-
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """A port that was free a moment ago, and none that the system gives out by itself: nobody gets it by chance while the process
+    that listens on it is started again."""
+    first_given_out = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", secrets.choice(range(first_given_out // 2, first_given_out))))
+            return sock.getsockname()[1]

@@ -5,6 +5,7 @@ import threading
 
 from .client import Connection, KdbError
 from .cluster import GONE
+from .process import soon
 from .scene import update
 
 
@@ -15,10 +16,11 @@ class Publisher(threading.Thread):
     means that all of them were accepted.
     """
 
-    def __init__(self, port, table, columns, rows, burst=1, dialling=contextlib.nullcontext):
-        """`dialling` is entered while a connection is made: a host's `inside`."""
+    def __init__(self, port, table, columns, rows, burst=1, dialling=contextlib.nullcontext, deadline_s=20):
+        """`dialling` is entered while a connection is made: a host's `inside`. `deadline_s`: after it a connection without an
+        answer counts as gone."""
         super().__init__(daemon=True)
-        self.dialling = dialling
+        self.dialling, self.deadline_s = dialling, deadline_s
         self.port, self.table, self.columns, self.rows, self.burst = port, table, columns, rows, burst
         self.allowed = threading.Semaphore(0)
         self.stopped = False
@@ -38,20 +40,21 @@ class Publisher(threading.Thread):
         try:
             while True:
                 self.allowed.acquire()
-                while not self.stopped and not self._connected():
+                while not self.stopped and not soon(self._connected, 1):
                     pass
                 if self.stopped:
                     return
                 self._publish()
                 self.done += 1
-        except (KdbError, AssertionError) as failure:
+        except Exception as failure:
+            # Whatever it is: a publisher that stands still must not look like one that has nothing to do.
             self.failure = f"the publisher of {self.table}, at row {self.next}: {failure!r}"
 
     def _connected(self):
         try:
             if self.connection is None:
                 with self.dialling():
-                    self.connection = Connection(self.port, deadline_s=20)
+                    self.connection = Connection(self.port, deadline_s=self.deadline_s)
             return True
         except GONE:
             return False

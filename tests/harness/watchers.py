@@ -2,50 +2,54 @@
 
 import threading
 
-from .client import Connection, KdbError
+from .client import Connection
 from .cluster import GONE
+from .process import soon
 from .subscribers import PaperRdb
 
 
 class Segment:
-    """What came over one connection: from update `i` of the log `log` on, rows of one table in their order."""
+    """What came over one connection: from update `i` of the log `log` on, rows of one table in their order. `ends`: how many of
+    them had come when each day ended."""
 
     def __init__(self, i, log):
         self.i, self.log = i, log
         self.seqs = []
+        self.ends = []
 
 
-class Watcher(threading.Thread):
-    """Subscribes to a table as any q client does. Over each new connection it learns where it begins, and notes what it gets."""
+class Subscriber(threading.Thread):
+    """Connects, again whenever the connection has ended, and does on it what `serve` says."""
 
-    def __init__(self, port, table):
+    def __init__(self, port, name):
         super().__init__(daemon=True)
-        self.port, self.table = port, table
+        self.port, self.called = port, name
         self.stopped = False
         self.failure = None
         self.connection = None
-        self.segments = []
 
     def run(self):
-        while not self.stopped:
-            try:
-                self.connection = Connection(self.port, deadline_s=20)
-                answer = self.connection.ask(f"(.u.sub[`{self.table};`];.u `i`L)")
-                segment = Segment(*(item.v for item in answer[1].v))
-                self.segments.append(segment)
-                while not self.stopped:
-                    self._take(segment, self.connection.push())
-            except KdbError as error:
-                self.failure = f"the watcher of {self.table}: {error!r}"
-                return
-            except GONE:
-                # Also a silence of its deadline: then it begins anew.
-                if self.connection is not None:
-                    self.connection.close()
+        try:
+            while not self.stopped:
+                if soon(self._dialled, 1):
+                    self._served()
+        except Exception as failure:
+            # Whatever it is: one that has stopped listening must not look like one that is sent nothing.
+            self.failure = f"{self.called}: {failure!r}"
 
-    def _take(self, segment, message):
-        if message[0].v == "upd":
-            segment.seqs += message[2]["seq"].v
+    def _dialled(self):
+        try:
+            self.connection = Connection(self.port, deadline_s=20)
+            return True
+        except GONE:
+            return False
+
+    def _served(self):
+        with self.connection as connection:
+            try:
+                self.serve(connection)
+            except GONE:
+                pass
 
     def cut(self):
         if self.connection is not None:
@@ -58,45 +62,53 @@ class Watcher(threading.Thread):
         self.join(60)
 
 
-class PaperMember(threading.Thread):
+class Watcher(Subscriber):
+    """Subscribes to a table as any q client does. Over each new connection it learns where it begins, and notes what it gets."""
+
+    def __init__(self, port, table):
+        super().__init__(port, f"the watcher of {table}")
+        self.table = table
+        self.segments = []
+
+    def serve(self, connection):
+        answer = connection.ask(f"(.u.sub[`{self.table};`];.u `i`L)")
+        segment = Segment(*(item.v for item in answer[1].v))
+        self.segments.append(segment)
+        while not self.stopped:
+            try:
+                self._take(segment, connection.push())
+            except TimeoutError:
+                # Nothing has come for a while. Were it to begin anew for that, it would not show what it was not sent.
+                pass
+
+    def _take(self, segment, message):
+        if message[0].v == "upd":
+            segment.seqs += message[2]["seq"].v
+        elif message[0].v == ".u.end":
+            segment.ends.append(len(segment.seqs))
+
+
+class PaperMember(Subscriber):
     """The paper's `asg/r.q` in a queue of its own; after its connection has ended it comes back with nothing, as q would."""
 
     def __init__(self, port, queue, table):
-        super().__init__(daemon=True)
-        self.port, self.queue, self.table = port, queue, table
-        self.stopped = False
-        self.failure = None
+        super().__init__(port, "the paper's client")
+        self.queue, self.table = queue, table
         self.rdb = None
-        self.wants_roll = False
 
-    def run(self):
-        while not self.stopped:
-            try:
-                with Connection(self.port, deadline_s=20) as connection:
-                    connection.deadline_s = 0.2
-                    self.rdb = PaperRdb(connection, self.queue)
-                    self._serve()
-            except GONE:
+    def serve(self, connection):
+        connection.deadline_s = 0.2
+        try:
+            self.rdb = PaperRdb(connection, self.queue)
+            while not self.stopped:
+                try:
+                    self.rdb.take()
+                except TimeoutError:
+                    pass
+        finally:
+            if not self.stopped:
                 self.rdb = None
-            except (KdbError, ValueError) as error:
-                # A log that ends too early for what was announced.
-                self.failure = f"the paper's client: {error!r}"
-                return
-
-    def _serve(self):
-        while not self.stopped:
-            try:
-                self.rdb.take()
-            except TimeoutError:
-                pass
-            if self.wants_roll and self.rdb.live and self.rdb.i > 0:
-                self.wants_roll = False
-                self.rdb.roll()
 
     def seqs(self):
         rdb = self.rdb
         return list(rdb.rows.seqs(self.table)) if rdb is not None and rdb.rows.tables else []
-
-    def stop(self):
-        self.stopped = True
-        self.join(60)
