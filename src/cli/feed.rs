@@ -35,6 +35,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Feed, matches)?;
     let limits = Limits::resolve(&settings)?;
     let codec = proto::Limits { max_message_bytes: limits.message_bytes, ..proto::Limits::default() };
+    let chunk_bytes = usize::try_from(limits.log_read_chunk_bytes).unwrap_or(usize::MAX);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).map_err(CliError::failed)?;
@@ -47,11 +48,12 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         confirm_every: usize::try_from(confirm_every).unwrap_or(usize::MAX),
         patience: PATIENCE,
         limits: codec,
+        chunk_bytes,
     })
     .map_err(CliError::failed)?;
     let mut source = match settings.find(&options::REPLAY)? {
         Some(path) => Source::Replay {
-            replay: Replay::open(&path, codec).map_err(CliError::failed)?,
+            replay: Replay::open(&path, codec, chunk_bytes).map_err(CliError::failed)?,
             clock: ReplayClock::new(settings.get(&options::SPEED)?),
         },
         None => market(&settings, &mut publisher)?,

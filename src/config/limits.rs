@@ -4,7 +4,7 @@ use super::options::{Opt, OptionSpec, Program};
 use super::settings::{ConfigError, Settings};
 use super::units;
 
-use Program::{Demo, Feed, Log, Q, Rdb, Tick};
+use Program::{Feed, Log, Rdb, Tick};
 
 /// `field, "option", unit, value, "value as text", [programs], "help";` makes a field of [`Limits`] and a row of `LIMITS`.
 macro_rules! limits {
@@ -76,11 +76,11 @@ macro_rules! limits {
 }
 
 limits! {
-    message_bytes, "limit-message", bytes, 256 << 20, "256MiB", [Tick, Rdb, Feed, Log, Q, Demo],
+    message_bytes, "limit-message", bytes, 256 << 20, "256MiB", [Tick, Rdb, Feed, Log],
         "Longest message or log record accepted; over a connection not more than --limit-inbox either";
-    decompressed_bytes, "limit-decompressed", bytes, 1 << 30, "1GiB", [Tick, Rdb, Q],
+    decompressed_bytes, "limit-decompressed", bytes, 1 << 30, "1GiB", [Tick, Rdb],
         "Longest message after decompression";
-    depth, "limit-depth", count, 64, "64", [Tick, Rdb, Log, Q],
+    depth, "limit-depth", count, 64, "64", [Tick, Rdb, Log],
         "Deepest nesting of lists in a message or log record";
     connections, "limit-connections", count, 4096, "4096", [Tick, Rdb],
         "Connections at the same time";
@@ -93,18 +93,18 @@ limits! {
     inboxes_bytes, "limit-inboxes", bytes, 2 << 30, "2GiB", [Tick, Rdb],
         "Bytes of unfinished messages held for all connections together";
     outbox_bytes, "limit-outbox", bytes, 64 << 20, "64MiB", [Tick, Rdb],
-        "Bytes waiting for one subscriber before it is fed from the log instead";
+        "Bytes waiting for one subscriber before it is fed from the log instead; twice as many for one that does not read what it asked for";
     outboxes_bytes, "limit-outboxes", bytes, 1 << 30, "1GiB", [Tick, Rdb],
-        "Bytes waiting for all connections together";
+        "Bytes waiting for all connections together; above it none gets more than 1 MiB";
     lanes, "limit-lanes", count, 4096, "4096", [Tick],
         "Distinct subscriptions (tables, symbols, form of message) encoded apart";
     queue_subscribers, "limit-queue-subscribers", count, 1024, "1024", [Tick],
-        "Subscribers in all queues together, lost ones included";
+        "Subscribers in all queues together, lost ones not counted";
     quarantine_updates, "limit-quarantine-updates", count, 10_000, "10000", [Tick],
         "Refused updates kept to be looked at";
     quarantine_bytes, "limit-quarantine", bytes, 64 << 20, "64MiB", [Tick],
         "Bytes of refused updates kept to be looked at";
-    symbols, "limit-symbols", count, 50_000_000, "50000000", [Tick, Rdb, Q, Demo],
+    symbols, "limit-symbols", count, 50_000_000, "50000000", [Tick, Rdb],
         "Distinct symbols interned by a process";
     query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Tick, Rdb],
         "Longest time a client's query may take on a node";
@@ -122,7 +122,7 @@ limits! {
         "Longest head of an HTTP request";
     http_body_bytes, "limit-http-body", bytes, 1 << 20, "1MiB", [Tick, Rdb],
         "Longest body of an HTTP POST";
-    web_message_bytes, "limit-web-message", bytes, 1 << 20, "1MiB", [Tick, Rdb],
+    web_message_bytes, "limit-web-message", bytes, 1 << 20, "1MiB", [Rdb],
         "Longest WebSocket message";
     http_time_ns, "limit-http-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
         "Time for an HTTP client to send a request, and to take its answer";

@@ -24,7 +24,6 @@ use thiserror::Error;
 const UNCONFIRMED_BYTES: usize = 8 << 20;
 /// Time for one answer.
 const ANSWER: Duration = Duration::from_secs(30);
-const LOG_CHUNK_BYTES: usize = 1 << 20;
 /// How often a question is asked again that the tickerplant had no time for, and the pause before.
 const STOPS_MOST: usize = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(100);
@@ -54,6 +53,8 @@ pub struct PublisherOptions {
     /// How long to try to connect, at the start and after a break.
     pub patience: Duration,
     pub limits: Limits,
+    /// Bytes of the log read at once.
+    pub chunk_bytes: usize,
 }
 
 /// What was sent and what became of it.
@@ -237,8 +238,7 @@ impl Publisher {
             };
             let updates = std::mem::take(&mut self.unconfirmed);
             let mut found = Doubt::new(&updates);
-            let limits = self.options.limits;
-            let looked = look_up(&self.confirmed_at, &now, limits, &mut found);
+            let looked = look_up(&self.confirmed_at, &now, &self.options, &mut found);
             if let Err(reason) = looked {
                 self.unconfirmed = updates;
                 return Err(doubt(reason));
@@ -317,21 +317,22 @@ fn place(client: &mut Client) -> Result<Place, FeedError> {
 }
 
 /// Looks at all that was logged between two places.
-fn look_up(from: &Place, to: &Place, limits: Limits, doubt: &mut Doubt) -> Result<(), String> {
+fn look_up(from: &Place, to: &Place, options: &PublisherOptions, doubt: &mut Doubt) -> Result<(), String> {
     if from.log.as_os_str().is_empty() || to.log.as_os_str().is_empty() {
         return Err("the tickerplant keeps no log".to_string());
     }
     if from.log == to.log {
-        return read_log(&to.log, from.tip, to.tip, limits, doubt);
+        return read_log(&to.log, from.tip, to.tip, options, doubt);
     }
     // The day has rolled meanwhile: the rest of one log, and all of the next.
-    read_log(&from.log, from.tip, u64::MAX, limits, doubt)?;
-    read_log(&to.log, 0, to.tip, limits, doubt)
+    read_log(&from.log, from.tip, u64::MAX, options, doubt)?;
+    read_log(&to.log, 0, to.tip, options, doubt)
 }
 
 /// Hands the updates `[first, last)` of a log to the doubt; a `last` beyond the log's end means its end.
-fn read_log(path: &Path, first: u64, last: u64, limits: Limits, doubt: &mut Doubt) -> Result<(), String> {
-    let mut reader = LogReader::open(path, limits, LOG_CHUNK_BYTES).map_err(|error| error.to_string())?;
+fn read_log(path: &Path, first: u64, last: u64, options: &PublisherOptions, doubt: &mut Doubt) -> Result<(), String> {
+    let (limits, chunk_bytes) = (options.limits, options.chunk_bytes);
+    let mut reader = LogReader::open(path, limits, chunk_bytes).map_err(|error| error.to_string())?;
     let mut take = |chunk: Chunk<'_>| {
         for (_, bytes) in chunk.iter() {
             if let Some(record) = parts(bytes, &limits) {
@@ -341,14 +342,14 @@ fn read_log(path: &Path, first: u64, last: u64, limits: Limits, doubt: &mut Doub
     };
     if last < u64::MAX {
         let deadline = Instant::now().checked_add(ANSWER).unwrap_or_else(Instant::now);
-        let taken = reader.replay(first..last, LOG_CHUNK_BYTES, deadline, |chunk| {
+        let taken = reader.replay(first..last, chunk_bytes, deadline, |chunk| {
             take(chunk);
             ControlFlow::Continue(())
         });
         return taken.map(drop).map_err(|error| error.to_string());
     }
     reader.seek(first).map_err(|error| error.to_string())?;
-    while let Next::Chunk(chunk) = reader.next_chunk(LOG_CHUNK_BYTES, last).map_err(|error| error.to_string())? {
+    while let Next::Chunk(chunk) = reader.next_chunk(chunk_bytes, last).map_err(|error| error.to_string())? {
         take(chunk);
     }
     Ok(())

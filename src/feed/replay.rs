@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 const DAY_NS: f64 = 86_400e9;
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// One logged update.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +21,7 @@ pub struct Logged {
 pub struct Replay {
     reader: LogReader,
     limits: Limits,
+    chunk_bytes: usize,
     ready: VecDeque<Logged>,
     /// Records that are no updates.
     pub passed_over: u64,
@@ -30,9 +30,9 @@ pub struct Replay {
 impl Replay {
     /// # Errors
     /// That the file cannot be read or is no log.
-    pub fn open(path: &Path, limits: Limits) -> Result<Replay, LogError> {
-        let reader = LogReader::open(path, limits, CHUNK_BYTES)?;
-        Ok(Replay { reader, limits, ready: VecDeque::new(), passed_over: 0 })
+    pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<Replay, LogError> {
+        let reader = LogReader::open(path, limits, chunk_bytes)?;
+        Ok(Replay { reader, limits, chunk_bytes, ready: VecDeque::new(), passed_over: 0 })
     }
 
     /// The next update, none at the log's end.
@@ -41,7 +41,7 @@ impl Replay {
     /// A log that cannot be read on.
     pub fn next_update(&mut self) -> Result<Option<Logged>, LogError> {
         while self.ready.is_empty() {
-            let Next::Chunk(chunk) = self.reader.next_chunk(CHUNK_BYTES, u64::MAX)? else { return Ok(None) };
+            let Next::Chunk(chunk) = self.reader.next_chunk(self.chunk_bytes, u64::MAX)? else { return Ok(None) };
             for (_, bytes) in chunk.iter() {
                 let record = parts(bytes, &self.limits);
                 let update = record.and_then(|record| {

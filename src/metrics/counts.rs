@@ -20,8 +20,8 @@ const COUNTED: [Id; 6] = [
     Id::CloudWatchDropped,
 ];
 
-/// Limits that refuse nothing: they give a size, or the point from which others are used sparingly.
-const SIZES: [Limit; 3] = [Limit::log_read_chunk_bytes, Limit::log_buffer_bytes, Limit::outboxes_bytes];
+/// Limits that refuse nothing: they give a size.
+const SIZES: [Limit; 2] = [Limit::log_read_chunk_bytes, Limit::log_buffer_bytes];
 
 /// Counts one.
 pub fn count(id: Id) {

@@ -1,7 +1,7 @@
 //! One connection: its socket, what has been read and not handled, what waits to be written.
 
 use super::http::Session;
-use super::outbox::Outbox;
+use super::outbox::{CROWDED_BYTES, Outbox};
 use super::peer::{CloseReason, Peer};
 use super::reactor::NetLimits;
 use super::replies::Replies;
@@ -89,11 +89,14 @@ impl Connection {
         }
     }
 
-    /// Whether its next message may be handled. A peer that asks without reading the answers has to wait.
-    pub(super) fn may_go_on(&self, limits: &NetLimits) -> bool {
+    /// Whether its next message may be handled. A peer that asks without reading the answers has to wait, the sooner where
+    /// outboxes are crowded.
+    pub(super) fn may_go_on(&self, limits: &NetLimits, crowded: bool) -> bool {
+        let most = limits.outbox_bytes.saturating_mul(2);
+        let most = if crowded { most.min(CROWDED_BYTES) } else { most };
         self.closing.is_none()
             && !self.paused
             && self.replies.open() < limits.open_requests
-            && self.outbox.bytes() < limits.outbox_bytes.saturating_mul(2)
+            && self.outbox.bytes() < most
     }
 }

@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use super::message;
+use super::outbox::CROWDED_BYTES;
 use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
 use super::silence;
@@ -11,7 +12,7 @@ use crate::metrics::{self, Id, Snapshot};
 use crate::q::handlers::Verdict;
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
-use proto::DecodeError;
+use proto::{DecodeError, MessageKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
 use std::io;
@@ -119,8 +120,15 @@ impl Control {
         self.request
     }
 
-    /// Answers a sync message with a whole response message. Answers leave in the order of the questions.
-    pub fn reply(&mut self, request: Request, message: Bytes) {
+    /// Answers a sync message with a whole response message. Answers leave in the order of the questions. Where outboxes are
+    /// crowded, a large one gives way to an error.
+    pub fn reply(&mut self, request: Request, mut message: Bytes) {
+        if message.len() > CROWDED_BYTES && self.is_crowded() {
+            metrics::refused(Limit::outboxes_bytes);
+            let most = self.limits.outboxes_bytes;
+            let text = format!("limit: more than {most} bytes wait for all connections (--limit-outboxes)");
+            message = message::error(text.as_bytes());
+        }
         let Some(connection) = self.get_mut(request.conn) else { return };
         let mut sent = Vec::new();
         connection.replies.answer(request.number, message, |answer| sent.push(answer));
@@ -138,6 +146,16 @@ impl Control {
     /// Bytes that wait to be written, over all connections; a chunk shared by several counts for each.
     pub fn outboxes_bytes(&self) -> usize {
         self.outboxes_bytes
+    }
+
+    /// Whether more waits for all connections together than may.
+    fn is_crowded(&self) -> bool {
+        self.outboxes_bytes > self.limits.outboxes_bytes
+    }
+
+    /// Whether the next message of a connection may be handled.
+    pub(super) fn may_go_on(&self, conn: ConnId) -> bool {
+        self.get(conn).is_some_and(|connection| connection.may_go_on(&self.limits, self.is_crowded()))
     }
 
     /// Asks for one call of [`super::Service::writable`] when no more than `bytes` wait for this connection.
@@ -332,13 +350,34 @@ impl Control {
 
     /// A connection that had to stop may be able to go on.
     pub(super) fn go_on(&mut self, conn: ConnId) {
-        let limits = self.limits.clone();
-        if let Some(connection) = self.get_mut(conn)
-            && connection.stalled
-            && connection.may_go_on(&limits)
+        if self.may_go_on(conn)
+            && let Some(connection) = self.get_mut(conn)
+            && std::mem::take(&mut connection.stalled)
         {
-            connection.stalled = false;
             self.queue_read(conn);
+        }
+    }
+
+    /// Closes those that hold the most of unfinished messages until all together are within their limit: not whoever happens
+    /// to be the last. Who has asked something is told why.
+    pub(super) fn relieve_inboxes(&mut self) {
+        let most = self.limits.inboxes_bytes;
+        while self.inboxes_bytes > most {
+            let held = self.slots.iter().zip(0u32..).filter_map(|(slot, number)| {
+                let connection = slot.connection.as_deref()?;
+                Some((connection.inbox_bytes, ConnId { slot: number, generation: connection.generation }))
+            });
+            let Some((bytes @ 1.., conn)) = held.max_by_key(|(bytes, _)| *bytes) else { return };
+            metrics::refused(Limit::inboxes_bytes);
+            let why = format!("more than {most} bytes of unfinished messages in all (--limit-inboxes)");
+            let Some(connection) = self.get_mut(conn) else { return };
+            connection.inbox_bytes = 0;
+            let asks = connection.frames.pending_header().is_some_and(|header| header.kind == MessageKind::Sync);
+            self.inboxes_bytes = self.inboxes_bytes.saturating_sub(bytes);
+            if asks && let Some(request) = self.ask(conn) {
+                self.reply(request, message::error(format!("limit: {why}").as_bytes()));
+            }
+            self.close_with(conn, CloseReason::Limit(why));
         }
     }
 

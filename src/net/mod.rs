@@ -32,6 +32,7 @@ pub use control::{Control, Request};
 pub use links::Links;
 pub use listener::Listeners;
 pub use notify::{Heart, Notifier};
+pub use outbox::refuses as outbox_refuses;
 pub use peer::{CloseReason, ConnId, Peer};
 pub use reactor::{Login, NetLimits, Parts, Reactor, Service};
 pub use replies::Replies;

@@ -1,5 +1,6 @@
 //! What waits to be written to one connection: shared chunks, in order, with their bytes counted.
 
+use crate::config::{Limit, Limits};
 use crate::points::{self, Point};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
@@ -7,6 +8,20 @@ use std::io::{self, IoSlice, Write};
 
 /// Chunks handed to the system at once.
 const SLICES: usize = 64;
+
+/// What one outbox may hold where all together are over their limit.
+pub const CROWDED_BYTES: usize = 1 << 20;
+
+/// The limit that forbids to put `more_bytes` of what nobody asked for into an outbox that holds `waiting_bytes`, all together
+/// `all_bytes`: its client does not read.
+pub fn refuses(limits: &Limits, waiting_bytes: usize, all_bytes: usize, more_bytes: usize) -> Option<Limit> {
+    let bytes = waiting_bytes.saturating_add(more_bytes);
+    if bytes as u64 > limits.outbox_bytes.saturating_mul(2) {
+        return Some(Limit::outbox_bytes);
+    }
+    let is_crowded = all_bytes as u64 > limits.outboxes_bytes;
+    (is_crowded && bytes > CROWDED_BYTES).then_some(Limit::outboxes_bytes)
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {

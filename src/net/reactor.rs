@@ -103,6 +103,7 @@ pub struct NetLimits {
     pub handshake_time: Duration,
     pub inboxes_bytes: usize,
     pub outbox_bytes: usize,
+    pub outboxes_bytes: usize,
     /// Sync messages of one connection without an answer; it is not read on before one is answered.
     pub open_requests: usize,
     pub http_connections: usize,
@@ -130,6 +131,7 @@ impl NetLimits {
             handshake_time: Duration::from_nanos(limits.handshake_ns),
             inboxes_bytes: size(limits.inboxes_bytes),
             outbox_bytes: size(limits.outbox_bytes),
+            outboxes_bytes: size(limits.outboxes_bytes),
             open_requests: 1 << 16,
             http_connections: size(limits.http_connections),
             http_request_bytes: size(limits.http_request_bytes),
@@ -323,7 +325,8 @@ impl<S: Service> Reactor<S> {
             };
             if self.control.open() >= self.control.limits.connections {
                 metrics::refused(Limit::connections);
-                log::warn!("connection from {ip} refused: limit of {} connections", self.control.limits.connections);
+                let most = self.control.limits.connections;
+                log::warn!("connection from {ip} refused: there are {most} (--limit-connections)");
                 continue;
             }
             match self.control.insert(stream, ip, local) {
@@ -386,12 +389,8 @@ impl<S: Service> Reactor<S> {
         }
         if let Err(reason) = outcome {
             self.control.close_with(conn, reason);
-        } else if held > 0 && self.control.inboxes_bytes > self.control.limits.inboxes_bytes {
-            let limit = self.control.limits.inboxes_bytes;
-            metrics::refused(Limit::inboxes_bytes);
-            self.control
-                .close_with(conn, CloseReason::Limit(format!("more than {limit} bytes of unfinished messages")));
         }
+        self.control.relieve_inboxes();
         bytes
     }
 
@@ -402,8 +401,7 @@ impl<S: Service> Reactor<S> {
             if connection.closing.is_some() {
                 return Ok(false);
             }
-            let limits = &self.control.limits;
-            if !self.control.get(conn).is_some_and(|connection| connection.may_go_on(limits)) {
+            if !self.control.may_go_on(conn) {
                 if let Some(connection) = self.control.get_mut(conn) {
                     connection.stalled = true;
                 }
@@ -453,7 +451,9 @@ impl<S: Service> Reactor<S> {
             self.strangers.pop_front();
             if waits {
                 metrics::refused(Limit::handshake_ns);
-                self.control.close_with(conn, CloseReason::Handshake("no handshake in time"));
+                let time = self.control.limits.handshake_time;
+                let why = format!("no handshake within {time:?} (--limit-handshake-time)");
+                self.control.close_with(conn, CloseReason::Limit(why));
             }
         }
     }

@@ -145,17 +145,14 @@ pub enum Outcome {
     Nothing,
 }
 
-/// Nesting and size of a message were limited where it came in; its structure is checked here.
-fn limits() -> proto::Limits {
-    proto::Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, ..proto::Limits::default() }
-}
-
-fn decoded(body: &[u8], endian: Endian) -> Result<Value, QError> {
+/// The size of a message was limited where it came in; its structure and nesting are checked here.
+fn decoded(body: &[u8], endian: Endian, max_depth: usize) -> Result<Value, QError> {
+    let limits = proto::Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth };
     let bad = |error: DecodeError| {
         metrics::refused_by(&error, Limit::message_bytes);
         QError::with(error.term(), error.to_string())
     };
-    let (view, _) = View::parse(body, endian, &limits()).map_err(bad)?;
+    let (view, _) = View::parse(body, endian, &limits).map_err(bad)?;
     from_view(&view)
 }
 
@@ -184,7 +181,7 @@ pub fn evaluate(
     };
     match event {
         Event::Message { is_sync, body, endian } => {
-            let message = match limits.within(|| decoded(body, *endian)) {
+            let message = match limits.within(|| decoded(body, *endian, limits.message_depth)) {
                 Err(error) if error.name.as_ref() == b"badmsg" => {
                     let bytes = Items::Byte(raw(*is_sync, body, *endian).into()).into();
                     call(Handler::Malformed, &[Value::list(vec![Value::Int(handle), bytes])])?;

@@ -24,12 +24,15 @@ pub struct Limits {
     /// Rows that are taken in at once before what they give is merged with the rest, where not as many as is fast. Results
     /// are the same for any number.
     pub section_rows: Option<usize>,
+    /// Deepest nesting of a message that is evaluated, else `'limit`.
+    pub message_depth: usize,
 }
 
 impl Default for Limits {
-    /// No deadline; 2 GiB; the machine.
+    /// No deadline; 2 GiB; the machine; what the format's readers take.
     fn default() -> Limits {
-        Limits { deadline: None, memory_bytes: 2 << 30, machine: true, section_rows: None }
+        let message_depth = proto::Limits::default().max_depth;
+        Limits { deadline: None, memory_bytes: 2 << 30, machine: true, section_rows: None, message_depth }
     }
 }
 

@@ -6,8 +6,8 @@ use super::limits;
 use super::prims::{self, Run};
 use crate::sys::stack;
 use crate::table::function::{Function, Iterator};
-use crate::table::symbol::{intern, text};
-use crate::table::wire::{data, data_within};
+use crate::table::symbol::{TooManySymbols, intern, text};
+use crate::table::wire::{NoData, data, data_within};
 use crate::table::{Attr, Items, Sym, Value, Vector};
 use proto::view::View;
 use proto::{Writer, types};
@@ -23,9 +23,10 @@ pub fn from_view(view: &View<'_>) -> Result<Value, QError> {
         refused.is_none()
     });
     match (value, refused) {
-        (Some(value), _) => Ok(value),
-        (None, Some(error)) => Err(error),
-        (None, None) => from_owned(&view.to_value()),
+        (Ok(value), _) => Ok(value),
+        (Err(_), Some(error)) => Err(error),
+        (Err(NoData::Symbols(full)), None) => Err(too_many(full)),
+        (Err(_), None) => from_owned(&view.to_value()),
     }
 }
 
@@ -74,13 +75,20 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
             proto::encode::encode_object(simple, &mut bytes).map_err(|_| QError::named("type"))?;
             let parsed = View::parse(&bytes, proto::Endian::Little, &proto::Limits::default());
             let (view, _) = parsed.map_err(|_| QError::named("type"))?;
-            data(&view).ok_or(QError::named("type"))?
+            data(&view).map_err(|error| match error {
+                NoData::Symbols(full) => too_many(full),
+                _ => QError::named("type"),
+            })?
         }
     })
 }
 
 fn symbol(name: &[u8]) -> Result<Sym, QError> {
-    intern(name).map_err(|_| QError::named("limit"))
+    intern(name).map_err(too_many)
+}
+
+fn too_many(full: TooManySymbols) -> QError {
+    QError::with("limit", full.to_string())
 }
 
 fn attribute(attr: Attr) -> u8 {

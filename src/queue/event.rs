@@ -181,10 +181,20 @@ pub enum Refusal {
     NotReceiving(&'static str),
     #[error("a node needs a name")]
     NoName,
-    #[error("limit of {0} queue subscribers reached")]
+    #[error("more than {0} subscribers in queues")]
     TooManySubscribers(usize),
-    #[error("limit of {0} queues reached")]
+    #[error("more than {0} queues")]
     TooManyQueues(usize),
     #[error("that roll belongs to {0}, which has ended")]
     OtherDay(Date),
+}
+
+impl Refusal {
+    /// kdb+'s name for it.
+    pub const fn term(&self) -> &'static str {
+        match self {
+            Refusal::TooManySubscribers(_) | Refusal::TooManyQueues(_) => "limit",
+            _ => "domain",
+        }
+    }
 }

@@ -124,6 +124,7 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
         handler_time: Duration::from_nanos(options.limits.handler_time_ns),
         memory_bytes,
         result_bytes: memory_bytes,
+        message_depth: options.limits.codec().max_depth,
     };
     let allowed = match &options.allow {
         Some(path) => Some(q::allow_list(path).map_err(|error| named(path, &error))?),

@@ -120,6 +120,8 @@ pub struct Bounds {
     pub handler_time: Duration,
     pub memory_bytes: u64,
     pub result_bytes: u64,
+    /// Nesting of a message.
+    pub message_depth: usize,
 }
 
 #[derive(Default)]
@@ -263,6 +265,7 @@ impl Inner {
         Limits {
             deadline: Instant::now().checked_add(time),
             memory_bytes: self.bounds.memory_bytes,
+            message_depth: self.bounds.message_depth,
             ..Limits::default()
         }
     }

@@ -8,13 +8,13 @@ use super::pool::{Done, Ended, Job, Line, Pool};
 use super::report::Constants;
 use super::scope::{Link, NodeScope, Spoken};
 use super::shared::{Ending, Shared};
-use crate::config::{Limit, Limits};
+use crate::config::Limits;
 use crate::metrics;
 use crate::net::client::Incoming;
 use crate::net::http::{self, Page};
 use crate::net::inbox::{Inbox, Message};
 use crate::net::signals::{self, Asked};
-use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message};
+use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, outbox_refuses};
 use crate::q::handlers::{Event, Handler};
 use bytes::Bytes;
 use proto::{Header, MessageKind};
@@ -204,9 +204,9 @@ impl Queries {
                 ctl.close(conn, "closed by an evaluation");
             }
             Out::Send { conn, message } => {
-                let most = usize::try_from(self.watched.limits.outbox_bytes).unwrap_or(usize::MAX);
-                if ctl.outbox_bytes(conn).saturating_add(message.len()) > most.saturating_mul(2) {
-                    metrics::refused(Limit::outbox_bytes);
+                let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
+                if let Some(limit) = outbox_refuses(&self.watched.limits, waiting, all, message.len()) {
+                    metrics::refused(limit);
                     return ctl.close(conn, "it does not take what is sent to it");
                 }
                 ctl.send(conn, message);

@@ -3,7 +3,7 @@
 use super::symbol::{self, TooManySymbols};
 use super::value::Value;
 use super::vector::{Attr, Items, Vector};
-use super::wire;
+use super::wire::{self, NoData};
 use crate::kernel::sym::Sym;
 use crate::sys::held::{GrowingHeld, HeldReader};
 use crate::sys::region::{Full, Growing, Pod, Reader};
@@ -22,7 +22,7 @@ pub enum ColumnError {
     Malformed,
     #[error("wsfull: it has no room for more than {capacity} rows")]
     Full { capacity: usize },
-    #[error("limit: more than {limit} distinct symbols")]
+    #[error("limit: more than {limit} distinct symbols (--limit-symbols)")]
     Symbols { limit: u64 },
 }
 
@@ -171,7 +171,10 @@ impl ListCells {
         }
         let (view, used) =
             View::parse(bytes, Endian::Little, &Limits::default()).map_err(|_| ColumnError::Malformed)?;
-        let value = wire::data(&view).ok_or(ColumnError::Type { expected: types::LIST, found: view.type_code() })?;
+        let value = wire::data(&view).map_err(|error| match error {
+            NoData::Symbols(full) => full.into(),
+            _ => ColumnError::Type { expected: types::LIST, found: view.type_code() },
+        })?;
         if view.type_code() >= 0 {
             // Its items and what reference counts, capacities and the allocator take.
             self.new_heap_bytes += used + 64;
@@ -184,7 +187,11 @@ impl ListCells {
     fn push_items(&mut self, head: &Head<'_>, rest_of: &[u8]) -> Result<usize, ColumnError> {
         let (view, used) =
             View::parse(rest_of, Endian::Little, &Limits::default()).map_err(|_| ColumnError::Malformed)?;
-        let items = wire::data(&view).and_then(|value| wire::atoms(&value)).ok_or(ColumnError::Malformed)?;
+        let items = match wire::data(&view) {
+            Ok(value) => wire::atoms(&value).ok_or(ColumnError::Malformed)?,
+            Err(NoData::Symbols(full)) => return Err(full.into()),
+            Err(_) => return Err(ColumnError::Malformed),
+        };
         if items.len() != head.count {
             return Err(ColumnError::Malformed);
         }

@@ -28,7 +28,7 @@ struct Symbols {
 
 /// The symbol table is full: q's `'limit`.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("limit: more than {limit} distinct symbols")]
+#[error("more than {limit} distinct symbols (--limit-symbols)")]
 pub struct TooManySymbols {
     pub limit: u64,
 }

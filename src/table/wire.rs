@@ -1,6 +1,6 @@
 //! Data as it travels, to values: everything but functions.
 
-use super::symbol;
+use super::symbol::{self, TooManySymbols};
 use super::value::{Dict, Table, Value};
 use super::vector::{Attr, Items, Vector};
 use crate::kernel::sym::Sym;
@@ -9,28 +9,48 @@ use proto::view::VectorView;
 use proto::{View, types};
 use std::sync::Arc;
 
-/// The value of a data object. `None` if it is or holds a function or an error, or if the symbol table is full.
+/// Why an object is no value.
+#[derive(Clone, Copy, Debug)]
+pub enum NoData {
+    /// It is or holds a function or an error.
+    Kind,
+    /// No memory for it.
+    Room,
+    Symbols(TooManySymbols),
+}
+
+impl From<TooManySymbols> for NoData {
+    fn from(full: TooManySymbols) -> NoData {
+        NoData::Symbols(full)
+    }
+}
+
+/// The value of a data object. The nesting of `view` is bounded by the limits it was parsed under.
 ///
-/// The nesting of `view` is bounded by the limits it was parsed under.
-pub fn data(view: &View<'_>) -> Option<Value> {
+/// # Errors
+/// [`NoData`]; never for want of room.
+pub fn data(view: &View<'_>) -> Result<Value, NoData> {
     data_within(view, &mut |_| true)
 }
 
-/// As [`data`]. `room` is asked for the bytes of each vector and list before it is made: none is where it says no.
-pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Option<Value> {
+/// As [`data`]. `room` is asked for the bytes of each vector and list before it is made.
+///
+/// # Errors
+/// [`NoData`].
+pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Result<Value, NoData> {
     if let Some(vector) = view.vector() {
         // A symbol is a name's end at least, and here four bytes.
         let held = if vector.ty == types::SYMBOL { size_of::<Sym>() } else { 1 };
         if !room(vector.items.len().saturating_mul(held)) {
-            return None;
+            return Err(NoData::Room);
         }
-        return Some(Value::Vector(Vector { attr: attribute(vector.attr), items: items(&vector)? }));
+        return Ok(Value::Vector(Vector { attr: attribute(vector.attr), items: items(&vector)? }));
     }
-    Some(match view.type_code() {
+    Ok(match view.type_code() {
         types::LIST => {
-            let list = view.list()?;
+            let list = view.list().ok_or(NoData::Kind)?;
             if !room(list.count.saturating_mul(size_of::<Value>())) {
-                return None;
+                return Err(NoData::Room);
             }
             let mut items = Vec::with_capacity(list.count.min(list.body.len()));
             for item in list.iter() {
@@ -38,27 +58,27 @@ pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Opt
             }
             Value::Vector(Vector { attr: attribute(list.attr), items: Items::List(items.into()) })
         }
-        types::SYMBOL_ATOM => Value::Sym(symbol::intern(view.symbol()?).ok()?),
+        types::SYMBOL_ATOM => Value::Sym(symbol::intern(view.symbol().ok_or(NoData::Kind)?)?),
         types::TABLE => {
-            let table = view.table()?;
-            let names = table.names.symbols().map(|name| symbol::intern(name).ok()).collect::<Option<Vec<Sym>>>()?;
+            let table = view.table().ok_or(NoData::Kind)?;
+            let names = table.names.symbols().map(symbol::intern).collect::<Result<Vec<Sym>, TooManySymbols>>()?;
             let columns = table.columns.iter().map(|column| match data_within(&column, room)? {
-                Value::Vector(vector) => Some(vector),
-                _ => None,
+                Value::Vector(vector) => Ok(vector),
+                _ => Err(NoData::Kind),
             });
             Value::Table(Arc::new(Table {
                 sorted: table.attr == types::ATTR_SORTED,
                 names,
-                columns: columns.collect::<Option<Vec<Vector>>>()?,
+                columns: columns.collect::<Result<Vec<Vector>, NoData>>()?,
             }))
         }
         types::DICT | types::SORTED_DICT => {
-            let dict = view.dict()?;
+            let dict = view.dict().ok_or(NoData::Kind)?;
             let (keys, values) = (data_within(&dict.keys, room)?, data_within(&dict.values, room)?);
             Value::Dict(Arc::new(Dict { sorted: dict.sorted, keys, values }))
         }
         types::UNARY if view.is_null() => Value::Null,
-        ty => atom(view, ty.checked_neg()?)?,
+        ty => ty.checked_neg().and_then(|ty| atom(view, ty)).ok_or(NoData::Kind)?,
     })
 }
 
@@ -95,7 +115,15 @@ fn atom(view: &View<'_>, ty: i8) -> Option<Value> {
     })
 }
 
-fn items(vector: &VectorView<'_>) -> Option<Items> {
+fn items(vector: &VectorView<'_>) -> Result<Items, NoData> {
+    if vector.ty == types::SYMBOL {
+        let symbols = vector.symbols().map(symbol::intern);
+        return Ok(Items::Sym(symbols.collect::<Result<Shared<Sym>, TooManySymbols>>()?));
+    }
+    fixed(vector).ok_or(NoData::Kind)
+}
+
+fn fixed(vector: &VectorView<'_>) -> Option<Items> {
     Some(match vector.ty {
         types::BOOL => Items::Bool(vector.iter::<bool>()?.map(u8::from).collect()),
         types::GUID => Items::Guid(vector.to_vec()?.into()),
@@ -106,9 +134,6 @@ fn items(vector: &VectorView<'_>) -> Option<Items> {
         types::REAL => Items::Real(vector.to_vec()?.into()),
         types::FLOAT => Items::Float(vector.to_vec()?.into()),
         types::CHAR => Items::Char(vector.to_vec()?.into()),
-        types::SYMBOL => {
-            Items::Sym(vector.symbols().map(|text| symbol::intern(text).ok()).collect::<Option<Shared<Sym>>>()?)
-        }
         types::TIMESTAMP => Items::Timestamp(vector.to_vec()?.into()),
         types::MONTH => Items::Month(vector.to_vec()?.into()),
         types::DATE => Items::Date(vector.to_vec()?.into()),

@@ -13,7 +13,9 @@ use crate::config::Limit;
 use crate::log::Waker;
 use crate::metrics;
 use crate::net::http::{self, Page};
-use crate::net::{CloseReason, ConnId, Control, Links, Login, Peer, Request, Service, message, signals};
+use crate::net::{
+    CloseReason, ConnId, Control, Links, Login, Peer, Request, Service, message, outbox_refuses, signals,
+};
 use crate::q::{self, QError, Rules};
 use crate::table::Value;
 use bytes::Bytes;
@@ -350,9 +352,9 @@ impl TickService {
     /// A client that does not take what it is sent is closed.
     fn send(&mut self, conn: ConnId, message: Bytes, ctl: &mut dyn Links) {
         let Some(peer) = ctl.peer(conn).cloned() else { return };
-        let bytes = ctl.outbox_bytes(conn).saturating_add(message.len()) as u64;
-        if bytes > self.codec.max_message_bytes {
-            metrics::refused(Limit::outbox_bytes);
+        let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
+        if let Some(limit) = outbox_refuses(&self.plant.limits, waiting, all, message.len()) {
+            metrics::refused(limit);
             return ctl.close(conn, "it does not take what is sent to it");
         }
         ctl.send(conn, message::for_peer(message, &peer));

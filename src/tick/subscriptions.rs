@@ -67,6 +67,20 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
         }
     }
 
+    /// What a subscriber has of a table, and its place there.
+    pub fn entry(&self, table: usize, subscriber: K) -> Option<(usize, Wanted)> {
+        let mut entries = self.of(table).iter().enumerate();
+        entries.find(|(_, (who, _))| *who == subscriber).map(|(place, (_, wanted))| (place, wanted.clone()))
+    }
+
+    /// Undoes a change: `before` is what [`Subscriptions::entry`] gave.
+    pub fn put_back(&mut self, table: usize, subscriber: K, before: Option<(usize, Wanted)>) {
+        self.remove(table, subscriber);
+        if let (Some((place, wanted)), Some(entries)) = (before, self.tables.get_mut(table)) {
+            entries.insert(place.min(entries.len()), (subscriber, wanted));
+        }
+    }
+
     pub fn remove_everywhere(&mut self, subscriber: K) {
         (0..self.tables.len()).for_each(|table| self.remove(table, subscriber));
     }
@@ -94,6 +108,21 @@ mod tests {
         subscriptions.add(0, 7, list(&["B", "A"]));
         subscriptions.add(0, 7, list(&["C", "A"]));
         assert_eq!(subscriptions.of(0), [(7, list(&["B", "A", "C"]))]);
+    }
+
+    #[test]
+    fn a_change_can_be_undone() {
+        let mut subscriptions = Subscriptions::new(2);
+        for subscriber in [7, 8, 9] {
+            subscriptions.add(0, subscriber, list(&["A"]));
+        }
+        let before = [subscriptions.entry(0, 8), subscriptions.entry(1, 8)];
+        subscriptions.remove(0, 8);
+        subscriptions.add(0, 8, Wanted::All);
+        subscriptions.add(1, 8, Wanted::All);
+        (0..).zip(before).for_each(|(table, before)| subscriptions.put_back(table, 8, before));
+        assert_eq!(subscriptions.of(0), [7, 8, 9].map(|subscriber| (subscriber, list(&["A"]))));
+        assert_eq!(subscriptions.of(1), []);
     }
 
     #[test]

@@ -41,6 +41,7 @@ fn told(globals: &[(Sym, Value)], text: &[u8], way: &Way) -> Option<String> {
         memory_bytes: MEMORY_BYTES,
         machine: way.machine,
         section_rows: way.section_rows,
+        ..Limits::default()
     };
     match eval_text(&mut session, text, &limits) {
         Ok(value) => {

@@ -20,13 +20,11 @@ impl<S: Service> Reactor<S> {
         connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
         match handshake::parse(&connection.login) {
             Ok(None) if connection.login.len() > limit => {
-                metrics::refused(Limit::handshake_bytes);
-                self.control.close_with(conn, CloseReason::Handshake("no end of the handshake"));
+                self.refuse_long_login(conn);
             }
             Ok(None) => {}
             Ok(Some((_, used))) if used > limit => {
-                metrics::refused(Limit::handshake_bytes);
-                self.control.close_with(conn, CloseReason::Handshake("user and password too long"));
+                self.refuse_long_login(conn);
             }
             Ok(Some((credentials, used))) => {
                 let login = std::mem::take(&mut connection.login);
@@ -53,6 +51,13 @@ impl<S: Service> Reactor<S> {
             }
         }
         read
+    }
+
+    fn refuse_long_login(&mut self, conn: ConnId) {
+        metrics::refused(Limit::handshake_bytes);
+        let most = self.control.limits.handshake_bytes;
+        let why = format!("a handshake of more than {most} bytes (--limit-handshake)");
+        self.control.close_with(conn, CloseReason::Limit(why));
     }
 
     /// The handshake is done.

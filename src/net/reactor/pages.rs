@@ -25,7 +25,8 @@ impl<S: Service> Reactor<S> {
     pub(super) fn begin_http(&mut self, conn: ConnId) {
         if self.control.sessions.len() >= self.control.limits.http_connections && !self.make_room() {
             metrics::refused(Limit::http_connections);
-            return self.control.close_with(conn, CloseReason::Handshake("too many HTTP connections"));
+            let most = self.control.limits.http_connections;
+            return self.turn_away(conn, 503, format!("there are {most} HTTP connections (--limit-http-connections)"));
         }
         let by = self.control.now;
         if let Some(connection) = self.control.get_mut(conn) {
@@ -33,6 +34,13 @@ impl<S: Service> Reactor<S> {
         }
         self.enter(conn, Stage::Reading);
         self.answer_next(conn);
+    }
+
+    /// Closes a connection for a limit, with a page that says so where it can be written at once.
+    fn turn_away(&mut self, conn: ConnId, status: u16, why: String) {
+        metrics::count(Id::HttpRequests);
+        self.control.send(conn, http::answer(&Page::text(status, &why), false, false, Timestamp::now()));
+        self.control.close_with(conn, CloseReason::Limit(why));
     }
 
     /// Closes a connection that waits for its next request. False if there is none.
@@ -273,7 +281,12 @@ impl<S: Service> Reactor<S> {
             self.control.sessions.pop_first();
             match self.stage(conn) {
                 Some(Stage::Idle) => metrics::refused(Limit::http_idle_ns),
-                Some(Stage::Reading | Stage::Asking | Stage::Sending { .. }) => metrics::refused(Limit::http_time_ns),
+                Some(Stage::Reading) => {
+                    metrics::refused(Limit::http_time_ns);
+                    let time = self.control.limits.http_time;
+                    self.turn_away(conn, 408, format!("no whole request within {time:?} (--limit-http-time)"));
+                }
+                Some(Stage::Asking | Stage::Sending { .. }) => metrics::refused(Limit::http_time_ns),
                 Some(Stage::Ending) | None => {}
             }
             self.control.close_with(conn, CloseReason::Service("its time for HTTP is over".into()));

@@ -43,8 +43,7 @@ impl<S: Service> Reactor<S> {
     /// Hands over whole messages. False if the connection has to wait before its next one, or ends.
     fn hand_over_web(&mut self, conn: ConnId) -> bool {
         loop {
-            let limits = &self.control.limits;
-            if !self.control.get(conn).is_some_and(|connection| connection.may_go_on(limits)) {
+            if !self.control.may_go_on(conn) {
                 if let Some(connection) = self.control.get_mut(conn) {
                     connection.stalled = true;
                 }
@@ -82,9 +81,6 @@ impl<S: Service> Reactor<S> {
         let held = connection.web.as_ref().map_or(0, Reader::held_bytes);
         let before = std::mem::replace(&mut connection.inbox_bytes, held);
         self.control.inboxes_bytes = self.control.inboxes_bytes.saturating_sub(before).saturating_add(held);
-        if held > 0 && self.control.inboxes_bytes > self.control.limits.inboxes_bytes {
-            metrics::refused(Limit::inboxes_bytes);
-            self.control.close_with(conn, CloseReason::Limit("too many bytes of unfinished messages".into()));
-        }
+        self.control.relieve_inboxes();
     }
 }

@@ -389,6 +389,7 @@ impl Ingest {
         if self.dialect == Some(Dialect::Stock) {
             return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {reason}")));
         }
+        log::warn!("update {index} is for the successor: {reason}");
         self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.budget_bytes.max(1) });
         Ok(())
     }

@@ -14,7 +14,7 @@ pub fn named_schemas(view: &View<'_>) -> Result<Vec<Schema>, String> {
     let dict = view.dict().ok_or("no dictionary of tables")?;
     let names = dict.keys.vector().ok_or("no names of tables")?.symbols();
     let tables = dict.values.list().ok_or("no list of tables")?.iter();
-    let schema = |(name, table): (&[u8], View<'_>)| Schema::of(symbol::intern(name).ok()?, &wire::data(&table)?);
+    let schema = |(name, table): (&[u8], View<'_>)| Schema::of(symbol::intern(name).ok()?, &wire::data(&table).ok()?);
     names.zip(tables).map(schema).collect::<Option<Vec<Schema>>>().ok_or_else(|| "a value is no table".to_string())
 }
 
@@ -33,7 +33,7 @@ fn schemas(view: &View<'_>) -> Result<Vec<Schema>, String> {
     let list = view.list().ok_or("the list of tables is no list")?;
     let pair = |name: View<'_>, table: View<'_>| {
         let name = symbol::intern(name.symbol()?).ok()?;
-        Schema::of(name, &wire::data(&table)?)
+        Schema::of(name, &wire::data(&table).ok()?)
     };
     let items: Vec<View<'_>> = list.iter().collect();
     let found: Option<Vec<Schema>> = if items.first().is_some_and(|item| item.symbol().is_some()) {

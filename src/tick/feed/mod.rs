@@ -48,7 +48,7 @@ pub struct FeedLimits {
     /// The same, once all outboxes together hold more than `outboxes_bytes`.
     pub crowded_outbox_bytes: usize,
     pub outboxes_bytes: usize,
-    /// A subscriber that is behind gets more when no more than this waits for it.
+    /// A subscriber that is behind gets more when no more than this waits for it, or nothing, where outboxes are crowded.
     pub low_bytes: usize,
     /// About how much it then gets, in bytes of the log.
     pub chunk_bytes: usize,
@@ -58,6 +58,12 @@ pub struct FeedLimits {
     pub marks: usize,
     /// Distinct subscriptions.
     pub lanes: usize,
+}
+
+impl FeedLimits {
+    fn is_crowded<K>(&self, outboxes: &(impl Outboxes<K> + ?Sized)) -> bool {
+        outboxes.all_waiting_bytes() > self.outboxes_bytes
+    }
 }
 
 /// Read this from the log, put it into messages of that lane, and hand them to [`Feed::chunk`].
@@ -73,12 +79,27 @@ pub struct ReadJob<K> {
     pub bytes: usize,
 }
 
+/// How often a subscriber was too slow and fell behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demotions {
+    /// Its own outbox was over the limit.
+    pub full: u64,
+    /// All outboxes together were.
+    pub crowded: u64,
+}
+
+impl Demotions {
+    pub fn all(self) -> u64 {
+        self.full.saturating_add(self.crowded)
+    }
+}
+
 /// The subscriber asks for too much at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedError {
-    #[error("limit: more than {0} distinct subscriptions")]
+    #[error("more than {0} distinct subscriptions")]
     TooManyLanes(usize),
-    #[error("limit: {0} changes of subscription wait while the subscriber does not read")]
+    #[error("{0} changes of subscription wait while the subscriber does not read")]
     TooManyMarks(usize),
 }
 
@@ -109,7 +130,7 @@ pub struct Feed<K> {
     /// Turns in order, the last one ends at the tip.
     recent: VecDeque<Batch>,
     recent_bytes: usize,
-    demotions: u64,
+    demotions: Demotions,
 }
 
 impl<K: Copy + Ord> Feed<K> {
@@ -126,7 +147,7 @@ impl<K: Copy + Ord> Feed<K> {
             merged_tip: tip,
             recent: VecDeque::new(),
             recent_bytes: 0,
-            demotions: 0,
+            demotions: Demotions::default(),
         }
     }
 
@@ -140,9 +161,13 @@ impl<K: Copy + Ord> Feed<K> {
         self.merged_tip
     }
 
-    /// Subscribers that are fed from the log, and how often one became so.
-    pub fn behind(&self) -> (usize, u64) {
-        (self.behind, self.demotions)
+    /// Subscribers that are fed from the log.
+    pub fn behind(&self) -> usize {
+        self.behind
+    }
+
+    pub fn demotions(&self) -> Demotions {
+        self.demotions
     }
 
     pub fn lanes(&self) -> usize {
@@ -191,20 +216,22 @@ impl<K: Copy + Ord> Feed<K> {
                 continue;
             }
             let frames = Bytes::from(frames);
-            let crowded = outboxes.all_waiting_bytes() > self.limits.outboxes_bytes;
+            let crowded = self.limits.is_crowded(outboxes);
             let limit = if crowded { self.limits.crowded_outbox_bytes } else { self.limits.outbox_bytes };
             lane.members.retain(|member| {
-                let fits = outboxes.waiting_bytes(*member).saturating_add(frames.len()) <= limit;
+                let bytes = outboxes.waiting_bytes(*member).saturating_add(frames.len());
+                let fits = bytes <= limit;
                 if fits {
                     outboxes.send(*member, frames.clone());
                 } else if !is_planted(Defect::SlowSubscriberLosesUpdates) {
-                    slow.push(*member);
+                    slow.push((*member, bytes > self.limits.outbox_bytes));
                 }
                 fits || is_planted(Defect::SlowSubscriberLosesUpdates)
             });
         }
-        for subscriber in slow {
-            self.demotions = self.demotions.saturating_add(1);
+        for (subscriber, is_full) in slow {
+            let count = if is_full { &mut self.demotions.full } else { &mut self.demotions.crowded };
+            *count = count.saturating_add(1);
             self.fall_behind(subscriber, first);
             outboxes.notify_below(subscriber, self.limits.low_bytes);
         }
@@ -305,8 +332,9 @@ impl<K: Copy + Ord> Feed<K> {
             if behind.reading.is_some() {
                 return None;
             }
-            if outboxes.waiting_bytes(subscriber) > self.limits.low_bytes {
-                outboxes.notify_below(subscriber, self.limits.low_bytes);
+            let low = if self.limits.is_crowded(outboxes) { 0 } else { self.limits.low_bytes };
+            if outboxes.waiting_bytes(subscriber) > low {
+                outboxes.notify_below(subscriber, low);
                 return None;
             }
             match behind.take_due_mark() {

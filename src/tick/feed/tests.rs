@@ -276,7 +276,7 @@ impl World {
     /// Lets everything arrive.
     fn settle(&mut self) {
         self.flush();
-        while self.feed.behind().0 > 0 || !self.jobs.is_empty() {
+        while self.feed.behind() > 0 || !self.jobs.is_empty() {
             for subscriber in 0..SUBSCRIBERS {
                 self.boxes.waiting.insert(subscriber, 0);
                 self.pump(subscriber);

@@ -37,9 +37,10 @@ impl Plant {
 
     /// What is used of the limits of the tickerplant's own.
     fn used(&self) -> Vec<(Limit, u64)> {
+        let in_queues = self.queue.subscribers().iter().filter(|subscriber| subscriber.state != State::Lost);
         vec![
             (Limit::lanes, self.feed.lanes() as u64),
-            (Limit::queue_subscribers, self.queue.subscribers().len() as u64),
+            (Limit::queue_subscribers, in_queues.count() as u64),
             (Limit::quarantine_updates, self.quarantine.iter().len() as u64),
             (Limit::quarantine_bytes, self.quarantine.bytes() as u64),
             (Limit::symbols, symbol::usage().0),
@@ -62,11 +63,10 @@ impl Plant {
         snapshot.set(Id::WindowsVerified, stats.verified);
         snapshot.set(Id::WindowsDiffering, stats.differing);
         snapshot.set(Id::Quarantined, self.quarantine.iter().len());
-        let (behind, demotions) = self.feed.behind();
         snapshot.set(Id::Lanes, self.feed.lanes());
         snapshot.set(Id::Subscribers, self.feed.subscribers().count());
-        snapshot.set(Id::SubscribersBehind, behind);
-        snapshot.set(Id::Demotions, demotions);
+        snapshot.set(Id::SubscribersBehind, self.feed.behind());
+        snapshot.set(Id::Demotions, self.feed.demotions().all());
     }
 
     fn put_log(&self, snapshot: &mut Snapshot) {

@@ -282,7 +282,7 @@ impl Plant {
 
     /// Has the logs closed that were read, once nobody is behind.
     fn let_go_of_logs(&mut self) {
-        if self.reads_log && self.feed.behind().0 == 0 {
+        if self.reads_log && self.feed.behind() == 0 {
             self.reads_log = false;
             self.catchup.submit(catchup::Job::LetGo);
         }

@@ -11,6 +11,7 @@ use crate::q::error::QError;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
 use crate::tick::core::{self, Reason, Refusal};
+use crate::tick::feed::Demotions;
 use crate::tick::quarantine::Refused;
 use bytes::Bytes;
 use proto::View;
@@ -59,6 +60,11 @@ impl Plant {
     }
 
     fn refuse(&mut self, conn: ConnId, refusal: &Refusal, data: &[u8], ctl: &dyn Links) {
+        match &refusal.reason {
+            Reason::TooLong { .. } => metrics::refused(Limit::message_bytes),
+            Reason::Malformed(error) => metrics::refused_by(error, Limit::message_bytes),
+            _ => {}
+        }
         self.refuse_with(conn, &refusal.table, refusal.reason.term().into(), refusal.to_string(), data, ctl);
     }
 
@@ -123,9 +129,9 @@ impl Plant {
             }
             points::reach(Point::BeforePublish);
             let batch = std::mem::take(&mut self.batch);
-            let (_, demoted) = self.feed.behind();
+            let before = self.feed.demotions();
             self.batch = self.feed.publish(batch, ctl);
-            metrics::refused_times(Limit::outbox_bytes, self.feed.behind().1.saturating_sub(demoted));
+            self.count_demotions(before);
             self.batch.start_over();
             if self.merge.as_ref().is_some_and(|merge| merge.bytes() > MERGE_BYTES) {
                 self.publish_merged(ctl);
@@ -146,8 +152,16 @@ impl Plant {
     fn publish_merged(&mut self, ctl: &mut dyn Links) {
         if let Some(merge) = &mut self.merge {
             let merged = merge.take(&self.tables);
+            let before = self.feed.demotions();
             self.feed.publish_merged(&merged, ctl);
+            self.count_demotions(before);
         }
+    }
+
+    fn count_demotions(&self, before: Demotions) {
+        let now = self.feed.demotions();
+        metrics::refused_times(Limit::outbox_bytes, now.full.saturating_sub(before.full));
+        metrics::refused_times(Limit::outboxes_bytes, now.crowded.saturating_sub(before.crowded));
     }
 
     /// Sends the answers whose updates are as durable as promised.

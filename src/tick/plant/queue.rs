@@ -101,6 +101,7 @@ impl Plant {
             Ok(()) => self.writable(conn, ctl),
             Err(error) => {
                 let error = over_limit(error);
+                ::log::warn!("the node of handle {} cannot be fed: {error}", conn.handle());
                 ctl.close(conn, &error.detail);
             }
         }
@@ -180,7 +181,7 @@ impl Plant {
                 if let Refusal::TooManySubscribers(_) = reason {
                     metrics::refused(Limit::queue_subscribers);
                 }
-                return Some(QError::with("domain", reason.to_string()));
+                return Some(QError::with(reason.term(), reason.to_string()));
             }
             Action::Joined { handle, drop } => self.joined(to(handle, ctl)?, drop, request, ctl),
             Action::MakeLive { handle, first, .. } => self.make_live(to(handle, ctl)?, first, ctl),

@@ -19,7 +19,7 @@ impl Plant {
             self.day.date(),
             self.feed.tip().index,
             self.feed.tip().day,
-            self.feed.behind().0,
+            self.feed.behind(),
             self.proofs,
             self.acks.len(),
             self.failure,

@@ -10,7 +10,7 @@ use crate::q::error::QError;
 use crate::tick::core::schema::Form;
 use crate::tick::feed::FeedError;
 use crate::tick::messages;
-use crate::tick::subscriptions::Wanted;
+use crate::tick::subscriptions::{Subscriptions, Wanted};
 use proto::{View, Writer};
 
 /// A limit of the feed, counted and as q signals it.
@@ -36,11 +36,10 @@ impl Plant {
         let (table, wanted) = self.table_and_symbols(args)?;
         self.settle(ctl);
         let chosen = table.map_or_else(|| self.sorted.clone(), |table| vec![table]);
-        for table in &chosen {
-            self.subscriptions.remove(*table, conn);
-            self.subscriptions.add(*table, conn, wanted.clone());
-        }
-        self.subscribed(conn, ctl)?;
+        self.resubscribe(conn, &chosen, ctl, |subscriptions, table| {
+            subscriptions.remove(table, conn);
+            subscriptions.add(table, conn, wanted.clone());
+        })?;
         match table {
             Some(table) => self.put_answer(table, writer),
             None => messages::put_pairs(writer, &self.tables, &chosen),
@@ -62,8 +61,7 @@ impl Plant {
         let (table, wanted) = self.table_and_symbols(args)?;
         let table = table.ok_or(QError::with("type", ".u.add takes the name of a table"))?;
         self.settle(ctl);
-        self.subscriptions.add(table, conn, wanted);
-        self.subscribed(conn, ctl)?;
+        self.resubscribe(conn, &[table], ctl, |subscriptions, table| subscriptions.add(table, conn, wanted.clone()))?;
         self.put_answer(table, writer);
         Ok(())
     }
@@ -77,11 +75,25 @@ impl Plant {
         let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;
         let Some(conn) = ctl.by_handle(of) else { return Ok(()) };
         self.settle(ctl);
-        match table {
-            Some(table) => self.subscriptions.remove(table, conn),
-            None => self.subscriptions.remove_everywhere(conn),
+        let chosen = table.map_or_else(|| self.sorted.clone(), |table| vec![table]);
+        self.resubscribe(conn, &chosen, ctl, |subscriptions, table| subscriptions.remove(table, conn))
+    }
+
+    /// Changes what a subscriber has of some tables. Where its feed cannot follow, `.u.w` stays as it was.
+    fn resubscribe(
+        &mut self,
+        conn: ConnId,
+        tables: &[usize],
+        ctl: &dyn Links,
+        change: impl Fn(&mut Subscriptions<ConnId>, usize),
+    ) -> Result<(), QError> {
+        let before: Vec<_> = tables.iter().map(|table| (*table, self.subscriptions.entry(*table, conn))).collect();
+        tables.iter().for_each(|table| change(&mut self.subscriptions, *table));
+        let subscribed = self.subscribed(conn, ctl);
+        if subscribed.is_err() {
+            before.into_iter().for_each(|(table, entry)| self.subscriptions.put_back(table, conn, entry));
         }
-        self.subscribed(conn, ctl)
+        subscribed
     }
 
     fn put_answer(&self, table: usize, writer: &mut Writer<'_>) {

@@ -55,15 +55,14 @@ impl Plant {
     }
 
     fn put_stats(&self, writer: &mut Writer<'_>) {
-        let (behind, demotions) = self.feed.behind();
         let log = self.log.as_ref();
         let own = [
             ("tip", self.feed.tip().index),
             ("durable", log.map_or(0, crate::log::LogWriter::durable_tip)),
             ("logBytes", log.map_or(0, crate::log::LogWriter::written_bytes)),
             ("lanes", self.feed.lanes() as u64),
-            ("behind", behind as u64),
-            ("demotions", demotions),
+            ("behind", self.feed.behind() as u64),
+            ("demotions", self.feed.demotions().all()),
             ("failed", u64::from(self.failure.is_some())),
         ];
         let all: Vec<(&str, u64)> = self.stats.entries().into_iter().chain(own).collect();
