@@ -106,12 +106,20 @@ impl Publisher {
         })
     }
 
-    /// Asks the tickerplant something by an expression.
+    /// Asks the tickerplant something by an expression; again, where the connection breaks, for as long as it may take to connect.
     ///
     /// # Errors
     /// The tickerplant's own, by its kdb+ name, or the connection's.
     pub fn query(&mut self, expression: &str) -> Result<Value, FeedError> {
-        Ok(self.client.query(expression)?)
+        let by = Instant::now().checked_add(self.options.patience);
+        loop {
+            match asked(&mut self.client, expression) {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_answer() || by.is_none_or(|by| Instant::now() >= by) => return Err(error.into()),
+                Err(error) => self.recover(&error)?,
+            }
+            std::thread::sleep(STOP_PAUSE);
+        }
     }
 
     /// What is known to be accepted. After [`Publisher::confirm`] that is all that was published.
@@ -226,7 +234,10 @@ impl Publisher {
         log::warn!("{}: {why}; connecting again", self.options.address);
         let in_doubt = self.unconfirmed.len();
         let doubt = |reason: String| FeedError::InDoubt { count: in_doubt, reason };
-        let (client, mut now) = connect(&self.options, true).map_err(|error| doubt(error.to_string()))?;
+        let (client, mut now) = connect(&self.options, true).map_err(|error| match in_doubt {
+            0 => error,
+            _ => doubt(error.to_string()),
+        })?;
         self.client = client;
         self.account.reconnects = self.account.reconnects.saturating_add(1);
         points::reach(Point::FeedReconnected);
@@ -291,19 +302,23 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
     }
 }
 
-/// Where the tickerplant's log is now. All that was sent on this connection before has been handled when it answers.
-fn place(client: &mut Client) -> Result<Place, FeedError> {
-    const QUESTION: &str = ".u `i`j`L";
-    let mut answer = client.query(QUESTION);
+/// The answer to a question. A tickerplant that has no time for it says so, and has read what came before: it is asked again.
+fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
+    let mut answer = client.query(question);
     for _ in 0..STOPS_MOST {
         match &answer {
-            // A tickerplant that has no time for the question says so; it has read what came before.
             Err(ClientError::Server(name)) if name.starts_with(b"stop") => std::thread::sleep(STOP_PAUSE),
             _ => break,
         }
-        answer = client.query(QUESTION);
+        answer = client.query(question);
     }
-    let answer = answer?;
+    answer
+}
+
+/// Where the tickerplant's log is now. All that was sent on this connection before has been handled when it answers.
+fn place(client: &mut Client) -> Result<Place, FeedError> {
+    const QUESTION: &str = ".u `i`j`L";
+    let answer = asked(client, QUESTION)?;
     let index = |at: usize| answer.item(at).and_then(|i| i.as_long()).and_then(|i| u64::try_from(i).ok());
     // In batch mode `i` is what was published and `j` what was logged; without it `j` may be null.
     let tip = index(0).max(index(1));

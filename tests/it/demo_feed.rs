@@ -77,6 +77,16 @@ fn nothing_is_lost_or_doubled_when_connections_break() {
 }
 
 #[test]
+fn a_tickerplant_that_goes_while_it_is_asked_for_its_tables_is_waited_for() {
+    let directory = Directory::new("feed-tables");
+    let break_at = [".u `i`j`L", ".u.t", "0#quote"].into();
+    let (port, taken) = start(&directory, Faults { break_at, ..Faults::default() });
+    let output = feed(port, &["--updates", "300"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(accepted(&summary(&output)), *taken.lock().unwrap());
+}
+
+#[test]
 fn without_a_log_to_look_at_it_stops_and_says_what_is_in_doubt() {
     let directory = Directory::new("feed-doubt");
     let (port, _) = start(&directory, Faults { break_after: [700].into(), no_log: true, ..Faults::default() });

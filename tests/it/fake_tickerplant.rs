@@ -18,6 +18,8 @@ use std::time::Instant;
 pub struct Faults {
     /// Closes the connection when it has taken this many updates, and hears nothing of what was sent after them.
     pub break_after: BTreeSet<u64>,
+    /// Closes the connection instead of answering one of these, once each.
+    pub break_at: BTreeSet<&'static str>,
     /// Refuses every update whose number is a multiple of this.
     pub refuse_every: Option<u64>,
     /// Has no log that others can read.
@@ -112,6 +114,9 @@ impl Service for Fake {
         let (view, _) = View::parse(body, header.endian, &proto::Limits::default()).expect("a whole object");
         let reply = match view.chars() {
             Some(question) => {
+                if std::str::from_utf8(question).is_ok_and(|question| self.faults.break_at.remove(question)) {
+                    return ctl.close(conn, "a test wants it");
+                }
                 let answer = self.answer(question);
                 answer.map(|value| encode::message(MessageKind::Response, &value).expect("it can travel"))
             }
