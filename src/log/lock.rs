@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Bytes of a line with its newline.
 const LINE_BYTES: usize = 160;
+/// Begins the word for a log that ended with an error, before the update from which it may not be on the disk.
+const UNSYNCED: &str = "unsynced-";
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct Holder {
     pub boot: String,
     /// Whether the log was flushed, synced and closed.
     pub clean: bool,
+    /// After an error: what follows this update may be shown by the operating system, and be on no disk.
+    pub unsynced_from: Option<u64>,
 }
 
 impl Holder {
@@ -36,11 +40,15 @@ impl Holder {
 
     fn here(epoch: u64) -> Holder {
         let who = disk::who();
-        Holder { epoch, pid: who.pid, host: word(&who.host), boot: word(&who.boot), clean: false }
+        Holder { epoch, pid: who.pid, host: word(&who.host), boot: word(&who.boot), clean: false, unsynced_from: None }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let state = if self.clean { "closed" } else { "open" };
+        let state = match self.unsynced_from {
+            Some(index) => format!("{UNSYNCED}{index}"),
+            None if self.clean => "closed".to_string(),
+            None => "open".to_string(),
+        };
         let text = format!("epoch {} pid {} host {} boot {} {state}", self.epoch, self.pid, self.host, self.boot);
         let crc = crc32c::crc32c(text.as_bytes());
         let mut line = format!("{text} crc {crc:08x}").into_bytes();
@@ -63,6 +71,7 @@ impl Holder {
             host: (*host).to_string(),
             boot: (*boot).to_string(),
             clean: *state == "closed",
+            unsynced_from: state.strip_prefix(UNSYNCED).and_then(|index| index.parse().ok()),
         })
     }
 }
@@ -100,6 +109,9 @@ impl WriterLock {
             None => stored.saturating_add(1),
         };
         let mut lock = WriterLock { file, path, holder: Holder::here(epoch) };
+        // Until this writer has written it again, the next one has to.
+        lock.holder.unsynced_from =
+            last.as_ref().filter(|last| lock.same_boot(last)).and_then(|last| last.unsynced_from);
         lock.write()?;
         Ok((lock, last))
     }
@@ -126,6 +138,15 @@ impl WriterLock {
     /// Whether everything that the last writer gave to the operating system is still there for us.
     pub fn same_boot(&self, last: &Holder) -> bool {
         last.boot == self.holder.boot && last.boot != "?"
+    }
+
+    /// Says that from this update on the log may not be on the disk, whatever the operating system shows of it; or that it is again.
+    pub fn mark_unsynced(&mut self, from: Option<u64>) -> Result<(), LogError> {
+        if self.holder.unsynced_from == from {
+            return Ok(());
+        }
+        self.holder.unsynced_from = from;
+        self.write()
     }
 
     /// Says that the log was closed in order.

@@ -96,6 +96,8 @@ pub(super) struct How {
     pub suspicious: bool,
     /// The writer before ended without a word, and this machine has run on since.
     pub unclean: bool,
+    /// Before it ended it had said that from this update on the log may not be on the disk.
+    pub unsynced_from: Option<u64>,
 }
 
 pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
@@ -248,9 +250,10 @@ fn walk(
     }
     if how.unclean {
         // If a sync of the writer before failed, the system may have what it did not write for written: it is to be written again.
-        let recent = trust.entries.saturating_sub(CHECKED_BLOCKS);
-        let begin =
-            side.and_then(|side| side.entry(recent)).filter(|_| trust.entries > 0).map_or(FIRST, |entry| entry.begin());
+        let recent = (0..trust.entries.saturating_sub(CHECKED_BLOCKS).saturating_add(1).min(trust.entries)).rev();
+        let entries = recent.filter_map(|at| side?.entry(at));
+        let reaches_back = |entry: &Entry| how.unsynced_from.is_none_or(|from| entry.begin().index <= from);
+        let begin = { entries }.find(reaches_back).map_or(FIRST, |entry| entry.begin());
         repair::write_again(&*file, path, begin.offset_bytes..end.offset_bytes)?;
     }
     // What a writer before us left in the page cache counts as durable from here on.

@@ -64,7 +64,7 @@ impl LogWriter {
         let dir = &options.dir;
         check_mount(dir, &options.mount)?;
         disk::create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
-        let (lock, last) = WriterLock::take(dir, &options.src, options.epoch)?;
+        let (mut lock, last) = WriterLock::take(dir, &options.src, options.epoch)?;
         points::reach(Point::StartLocked);
         let how = How {
             damage: options.damage,
@@ -74,8 +74,10 @@ impl LogWriter {
             last_epoch: last.as_ref().map_or(0, |holder| holder.epoch),
             suspicious: last.as_ref().is_some_and(|holder| !holder.clean && !lock.same_boot(holder)),
             unclean: last.as_ref().is_some_and(|holder| !holder.clean && lock.same_boot(holder)),
+            unsynced_from: lock.holder().unsynced_from,
         };
         let (path, appender, side, builder, report) = open_day(&options, date, &how)?;
+        lock.mark_unsynced(None)?;
         let fence = if lock.is_on_nfs() {
             let started = Fence::start(lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
             Some(started.map_err(LogError::io(lock.path(), "start a thread to watch"))?)
@@ -147,6 +149,7 @@ impl LogWriter {
             last_epoch: epoch,
             suspicious: false,
             unclean: false,
+            unsynced_from: None,
         };
         let (path, appender, side, builder, report) = open_day(&self.options, date, &how)?;
         (self.date, self.path, self.appender, self.side, self.builder) = (date, path, appender, side, builder);
@@ -157,6 +160,15 @@ impl LogWriter {
     pub fn close(mut self) -> Result<(), LogError> {
         self.finish_day()?;
         self.lock.mark_clean()
+    }
+
+    /// An error has ended this log: the next writer on this machine is told from where on it must not believe what it reads to be on
+    /// the disk. Should this fail as well, it has the last blocks written again, as after any end without a word.
+    pub fn note_failure(&mut self) {
+        let durable = self.appender.durable_tip();
+        if durable < self.appender.tip() {
+            let _ = self.lock.mark_unsynced(Some(durable));
+        }
     }
 
     /// Index of the next update.

@@ -34,6 +34,8 @@ pub enum Ask {
     Protect(bool),
     /// Nothing is lost any more if this instance ends, after [`Answer::Leave`].
     Released,
+    /// A day has ended, and the nodes that rolled in it go: what was asked for makes no sense any more.
+    DayEnd,
     Terminate,
 }
 
@@ -219,6 +221,10 @@ impl Worker {
                 self.protect = Some((on, Task::new(PROTECTION)));
             }
             Ask::Released => self.released = Some(Task::new("cannot tell the fleet that this node may end")),
+            Ask::DayEnd => {
+                self.want = None;
+                self.launches.forget();
+            }
             Ask::Terminate => {
                 self.want = None;
                 self.launches.forget();

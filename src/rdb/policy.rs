@@ -234,8 +234,16 @@ impl Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Successor {
     NotAsked,
-    Asked { at_ns: i64, pause_ns: i64 },
-    Retry { at_ns: i64, pause_ns: i64 },
+    /// `again`: more nodes were missed since, so that the answer is not to what is wanted now.
+    Asked {
+        at_ns: i64,
+        pause_ns: i64,
+        again: bool,
+    },
+    Retry {
+        at_ns: i64,
+        pause_ns: i64,
+    },
     Granted,
 }
 
@@ -376,7 +384,7 @@ impl Policy {
                 }
             }
             Event::QueriesInFlight(queries) => self.queries_in_flight = queries,
-            Event::ScaleAnswer(answer) => self.scale_answer(answer, now_ns),
+            Event::ScaleAnswer(answer) => self.scale_answer(answer, now_ns, &mut out),
             Event::NodesMissing => self.ask_again(now_ns, &mut out),
             Event::TerminateRefused if self.phase == Phase::Terminated => {
                 self.phase = Phase::Waiting;
@@ -448,9 +456,10 @@ impl Policy {
         out.push(Action::Clear);
     }
 
-    fn scale_answer(&mut self, answer: ScaleAnswer, now_ns: i64) {
-        let Successor::Asked { pause_ns, .. } = self.successor else { return };
+    fn scale_answer(&mut self, answer: ScaleAnswer, now_ns: i64, out: &mut Vec<Action>) {
+        let Successor::Asked { pause_ns, again, .. } = self.successor else { return };
         let pause_ns = match answer {
+            ScaleAnswer::Granted if again => return self.ask(self.params.retry_first_ns, now_ns, out),
             ScaleAnswer::Granted => {
                 self.successor = Successor::Granted;
                 return;
@@ -465,14 +474,20 @@ impl Policy {
     fn ask_again(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         let stays = !matches!(self.phase, Phase::Ending { .. } | Phase::Released { .. } | Phase::Terminated);
         let is_taken = self.leaves() == Some(Why::Replaced);
-        if stays && !is_taken && matches!(self.successor, Successor::NotAsked | Successor::Granted) {
-            self.ask(self.params.retry_first_ns, now_ns, out);
+        if !stays || is_taken {
+            return;
+        }
+        match &mut self.successor {
+            Successor::NotAsked | Successor::Granted => self.ask(self.params.retry_first_ns, now_ns, out),
+            Successor::Asked { again, .. } => *again = true,
+            // It will be for what is wanted by then.
+            Successor::Retry { .. } => {}
         }
     }
 
     fn ask(&mut self, pause_ns: i64, now_ns: i64, out: &mut Vec<Action>) {
         self.scaled_at_ns = self.scaled_at_ns.or(Some(now_ns));
-        self.successor = Successor::Asked { at_ns: now_ns, pause_ns };
+        self.successor = Successor::Asked { at_ns: now_ns, pause_ns, again: false };
         out.push(Action::ScaleOut);
     }
 
@@ -524,7 +539,7 @@ impl Policy {
         if let Successor::Asked { at_ns, .. } = self.successor
             && now_ns >= at_ns.saturating_add(self.params.answer_within_ns)
         {
-            self.scale_answer(ScaleAnswer::Refused, now_ns);
+            self.scale_answer(ScaleAnswer::Refused, now_ns, out);
         }
         if let Successor::Retry { at_ns, pause_ns } = self.successor
             && now_ns >= at_ns

@@ -213,7 +213,7 @@ fn a_file_that_is_no_log_is_refused() {
 
 /// Makes the last writer look like one on a machine that has been started anew since.
 fn power_cut(folder: &Folder) {
-    let last = Holder { epoch: 40, pid: 1, host: "a".into(), boot: "other".into(), clean: false };
+    let last = Holder { epoch: 40, pid: 1, host: "a".into(), boot: "other".into(), clean: false, unsynced_from: None };
     std::fs::write(folder.0.join("sym.lock"), last.encode()).unwrap();
 }
 

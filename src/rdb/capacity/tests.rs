@@ -253,3 +253,21 @@ fn an_instance_that_never_joins_is_replaced_once() {
     assert_eq!(next(&answers), Answer::Terminated, "not late again");
     assert_eq!((counters.late.get(), counters.replaced.get()), (1, 1));
 }
+
+#[test]
+fn capacity_that_went_with_the_nodes_of_an_ended_day_is_not_asked_for_again() {
+    let (mut fleet, heard) = Telling::boxed(None, 0);
+    // The instances come later.
+    fleet.group.members.clear();
+    let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
+    asks.send(Ask::AtLeast(Some(4))).expect("held");
+    steps.step();
+    assert_eq!(heard.try_recv(), Ok("at least"));
+    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
+    asks.send(Ask::DayEnd).expect("held");
+    let Steps { worker, .. } = &mut steps;
+    let _ = worker.saw(&Description { desired: 2, ..Description::default() });
+    steps.step();
+    steps.step();
+    assert_eq!(heard.try_recv().ok(), None, "set back, and as wanted");
+}

@@ -9,6 +9,8 @@ mod reading;
 mod replay;
 mod session;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 use super::capacity::{Answer, Ask};
 use super::intake::{Intake, TakeError, Took};

@@ -46,7 +46,10 @@ impl Ingest {
                 Ok(())
             }
             Told::Group { desired, joined } => {
-                self.ask(Ask::Joined(joined));
+                // What was on its way when the node rolled grows old here.
+                if self.policy.phase() == Phase::Live {
+                    self.ask(Ask::Joined(joined));
+                }
                 // Another queue's node took the instance that this one had asked for.
                 let more = self.policy.has_scaled() && self.desired.is_some_and(|before| desired > before);
                 self.desired = Some(desired);
@@ -201,6 +204,7 @@ impl Ingest {
         log::info!("end of day: {} rows are cleared", self.intake.rows());
         points::reach(Point::NodeDayEnds);
         self.count_queries();
+        self.ask(Ask::DayEnd);
         self.step(Event::DayEnd);
         points::reach(Point::NodeDayEnded);
         if !is_live {

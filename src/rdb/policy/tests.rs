@@ -174,9 +174,17 @@ fn a_late_answer_after_the_day_end_is_no_answer_for_the_new_day() {
 fn missing_nodes_are_asked_for_even_after_a_request_was_granted() {
     let mut policy = live(Scale::At(60.0));
     step(&mut policy, at_percent(60), 0);
-    assert_eq!(step(&mut policy, Event::NodesMissing, S), [], "the request is still open");
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
     assert_eq!(step(&mut policy, Event::NodesMissing, 2 * S), [Action::ScaleOut]);
+}
+
+#[test]
+fn nodes_missed_while_a_request_is_open_are_asked_for_when_it_is_granted() {
+    let mut policy = live(Scale::At(60.0));
+    step(&mut policy, at_percent(60), 0);
+    assert_eq!(step(&mut policy, Event::NodesMissing, S), [], "the request is still open");
+    assert_eq!(step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S), [Action::ScaleOut]);
+    assert_eq!(step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 3 * S), []);
 }
 
 #[test]

@@ -182,10 +182,14 @@ impl Plant {
 
     /// Nothing can be logged any more: nothing is accepted or acknowledged from here on, and everyone who waits is told so.
     pub(super) fn fail(&mut self, error: &LogError, ctl: &mut dyn Links) {
-        if self.failure.is_some() {
+        // One that refuses updates already has to end all the same when its log is another's.
+        if self.failure.is_some() && !error.is_lost() {
             return;
         }
         self.failure = Some(error.to_string());
+        if let Some(log) = self.log.as_mut().filter(|_| !error.is_lost()) {
+            log.note_failure();
+        }
         let text = format!("io: {error}");
         for ack in std::mem::take(&mut self.acks) {
             ctl.reply(ack.request, message::error(text.as_bytes()));

@@ -1,0 +1,72 @@
+use super::*;
+use crate::config::{Address, Listen};
+use crate::rdb::messages::Subscription;
+use crate::rdb::messages::Told;
+use crate::rdb::policy::Params;
+use std::sync::mpsc::channel;
+
+const BUDGET_BYTES: u64 = 1 << 20;
+
+fn options() -> NodeOptions {
+    NodeOptions {
+        tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
+        protocol: Protocol::Auto,
+        listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
+        node: None,
+        queue: None,
+        subscription: Subscription { tables: Vec::new(), symbols: Vec::new() },
+        memory_bytes: Some(BUDGET_BYTES),
+        policy: Params::new(Scale::At(40.0), 70.0).expect("in order"),
+        leave_within: None,
+        query_threads: 1,
+        query_time: Duration::from_secs(1),
+        users: None,
+        launch_timeout: Duration::from_secs(30),
+        metrics_open: false,
+        block_writes: false,
+        remote_may: Vec::new(),
+        kept_inside: false,
+        allow: None,
+        load: Vec::new(),
+        helper_threads: 0,
+        limits: crate::config::Limits::default(),
+    }
+}
+
+/// A node that nobody has told anything yet, and what it asks of its fleet.
+fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
+    let store = Store::new(usize::try_from(BUDGET_BYTES).expect("small"));
+    let shared = Arc::new(Shared::new(store.shared()));
+    let name = || "n1".to_string();
+    let identity =
+        Identity { node: name(), queue: "rdb".to_string(), port: 1, group: "g".to_string(), instance: name() };
+    let ((asks, asked), (answers, answered)) = (channel(), channel());
+    let meter = Meter::of_budget(BUDGET_BYTES);
+    let ingest = Ingest::new(Arc::new(options()), identity, shared, store, meter, (asks, answered));
+    (ingest.expect("a budget needs no figures of the system"), asked, answers)
+}
+
+#[test]
+fn a_node_that_has_rolled_knows_no_longer_who_has_joined() {
+    let (mut node, asked, _answers) = node();
+    node.step(Event::BecameLive);
+    node.react(Told::Group { desired: 2, joined: vec!["n1".to_string(), "n2".to_string()] });
+    node.step(Event::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
+    // Told while the roll was on its way.
+    node.react(Told::Group { desired: 2, joined: vec!["n1".to_string(), "n2".to_string()] });
+    let joined: Vec<Vec<String>> = asked
+        .try_iter()
+        .filter_map(|ask| match ask {
+            Ask::Joined(names) => Some(names),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(joined, [vec!["n1".to_string(), "n2".to_string()], vec![]]);
+}
+
+#[test]
+fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
+    let (mut node, asked, _answers) = node();
+    node.react(Told::End { date: 10_957 });
+    assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
+}
