@@ -3,9 +3,10 @@
 use super::{CliError, command_for, settings_of};
 use crate::config::{Limits, Program, Settings, options};
 use crate::feed::curve::Curve;
+use crate::feed::ledger::Account;
 use crate::feed::market::{Market, MarketOptions};
 use crate::feed::pace::Pace;
-use crate::feed::publisher::{Account, Publisher, PublisherOptions};
+use crate::feed::publisher::{Publisher, PublisherOptions};
 use crate::feed::replay::{Replay, ReplayClock};
 use crate::feed::run::{self, Progress, Source};
 use crate::feed::shape::Shape;

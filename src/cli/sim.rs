@@ -67,11 +67,16 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     // What the code under test says belongs to its trace, and nowhere else.
     ::log::set_max_level(if options.trace { ::log::LevelFilter::Info } else { ::log::LevelFilter::Off });
     let is_terminal = std::io::stderr().is_terminal();
+    let began = std::time::Instant::now();
     let (report, failures) = run_seeds(&options, |progress: Progress<'_>| {
         let (done, of, days) = (progress.done, progress.of, progress.report.days);
+        if let Some(failure) = progress.failure {
+            eprintln!("{failure}");
+        }
         if is_terminal || done % 100 == 0 {
             let end = if is_terminal { '\r' } else { '\n' };
-            eprint!("{done} of {of} seeds, {days} days{end}");
+            let rate = days as f64 / began.elapsed().as_secs_f64();
+            eprint!("{done} of {of} seeds, {days} days, {rate:.1} a second{end}");
         }
     });
     let mut out = std::io::stdout();

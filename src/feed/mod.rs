@@ -5,6 +5,7 @@
 
 pub mod curve;
 pub mod doubt;
+pub mod ledger;
 pub mod market;
 pub mod pace;
 pub mod publisher;

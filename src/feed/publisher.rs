@@ -8,15 +8,12 @@
 //! how many updates are in doubt; it never sends one that may have been accepted. It relies on the tickerplant having read
 //! what it will read of the broken connection by the time it answers a second question on the new one.
 
-use super::doubt::Doubt;
+use super::ledger::{Account, Ledger, Place, WHERE};
 use super::update::{Columns, Update};
 use crate::config::Address;
-use crate::log::{Chunk, LogReader, Next, Proof, columns_of, parts, update_hash};
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
 use proto::{EncodeError, Limits, MessageKind, Value};
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -57,36 +54,10 @@ pub struct PublisherOptions {
     pub chunk_bytes: usize,
 }
 
-/// What was sent and what became of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Accepted, for each table.
-    pub accepted: Proof,
-    /// Refused with an answer; only known with `sync`.
-    pub refused: u64,
-    /// Bytes of messages sent.
-    pub sent_bytes: u64,
-    pub reconnects: u64,
-    /// Sent again after a break, because they had not been accepted.
-    pub resent: u64,
-}
-
-/// A place in the tickerplant's log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Place {
-    tip: u64,
-    /// Empty where the tickerplant has no log.
-    log: PathBuf,
-}
-
 pub struct Publisher {
     options: PublisherOptions,
     client: Client,
-    account: Account,
-    unconfirmed: Vec<Update>,
-    unconfirmed_bytes: usize,
-    /// The log when all before was confirmed.
-    confirmed_at: Place,
+    ledger: Ledger,
     last_refusal: Option<String>,
 }
 
@@ -94,16 +65,8 @@ impl Publisher {
     /// # Errors
     /// That no connection can be had in time, or that what answers is no tickerplant.
     pub fn connect(options: PublisherOptions) -> Result<Publisher, FeedError> {
-        let (client, confirmed_at) = connect(&options, false)?;
-        Ok(Publisher {
-            options,
-            client,
-            account: Account::default(),
-            unconfirmed: Vec::new(),
-            unconfirmed_bytes: 0,
-            confirmed_at,
-            last_refusal: None,
-        })
+        let (client, at) = connect(&options, false)?;
+        Ok(Publisher { options, client, ledger: Ledger::new(at), last_refusal: None })
     }
 
     /// Asks the tickerplant something by an expression; again, where the connection breaks, for as long as it may take to connect.
@@ -124,12 +87,12 @@ impl Publisher {
 
     /// What is known to be accepted. After [`Publisher::confirm`] that is all that was published.
     pub fn account(&self) -> &Account {
-        &self.account
+        self.ledger.account()
     }
 
     /// Updates sent and not confirmed yet.
     pub fn unconfirmed(&self) -> usize {
-        self.unconfirmed.len()
+        self.ledger.unconfirmed().len()
     }
 
     /// Why the last refused update was refused.
@@ -139,7 +102,7 @@ impl Publisher {
 
     /// The tickerplant's next update index at the last confirmation.
     pub fn tip(&self) -> u64 {
-        self.confirmed_at.tip
+        self.ledger.confirmed_at().tip
     }
 
     /// Sends an update, or queues it until [`Publisher::flush`].
@@ -149,20 +112,19 @@ impl Publisher {
     pub fn publish(&mut self, table: &[u8], columns: &Columns) -> Result<(), FeedError> {
         let kind = if self.options.sync { MessageKind::Sync } else { MessageKind::Async };
         let update = Update::new(table, columns, kind)?;
-        self.account.sent_bytes = self.account.sent_bytes.saturating_add(update.message.len() as u64);
-        self.unconfirmed_bytes = self.unconfirmed_bytes.saturating_add(update.message.len());
-        self.unconfirmed.push(update);
+        self.ledger.sends(update);
         if self.options.sync {
             return self.settle_sync();
         }
-        let sent = match self.unconfirmed.last() {
+        let sent = match self.ledger.unconfirmed().last() {
             Some(update) => self.client.send_raw(&update.message),
             None => Ok(()),
         };
         if let Err(error) = sent {
             self.recover(&error)?;
         }
-        if self.unconfirmed.len() >= self.options.confirm_every || self.unconfirmed_bytes >= UNCONFIRMED_BYTES {
+        let many = self.ledger.unconfirmed().len() >= self.options.confirm_every;
+        if many || self.ledger.unconfirmed_bytes() >= UNCONFIRMED_BYTES {
             self.confirm()?;
         }
         Ok(())
@@ -189,9 +151,7 @@ impl Publisher {
             match place(&mut self.client) {
                 Ok(place) => {
                     points::reach(Point::FeedConfirmed);
-                    self.confirmed_at = place;
-                    let accepted = std::mem::take(&mut self.unconfirmed);
-                    self.accept(&accepted);
+                    self.ledger.confirmed(place);
                     return Ok(());
                 }
                 Err(FeedError::Client(error)) if !error.is_answer() => self.recover(&error)?,
@@ -200,28 +160,16 @@ impl Publisher {
         }
     }
 
-    fn accept(&mut self, updates: &[Update]) {
-        for update in updates {
-            self.account.accepted.add(&update.table, update.rows, update.hash);
-        }
-        self.unconfirmed_bytes = self.unconfirmed.iter().map(|update| update.message.len()).sum();
-    }
-
     /// Sends the one update that is not confirmed and waits for its answer.
     fn settle_sync(&mut self) -> Result<(), FeedError> {
-        while let Some(update) = self.unconfirmed.first() {
+        while let Some(update) = self.ledger.unconfirmed().first() {
             let limits = self.options.limits;
             let answer = self.client.request_raw(&update.message, drop);
             match answer.and_then(|answer| answer.view(&limits).map(drop)) {
-                Ok(()) => {
-                    let accepted = std::mem::take(&mut self.unconfirmed);
-                    self.accept(&accepted);
-                }
+                Ok(()) => self.ledger.accepted(),
                 Err(ClientError::Server(reason)) => {
-                    self.account.refused = self.account.refused.saturating_add(1);
+                    self.ledger.refused();
                     self.last_refusal = Some(String::from_utf8_lossy(&reason).into_owned());
-                    self.unconfirmed.clear();
-                    self.unconfirmed_bytes = 0;
                 }
                 Err(error) => self.recover(&error)?,
             }
@@ -232,14 +180,14 @@ impl Publisher {
     /// Connects again, finds out what was accepted, and sends the rest.
     fn recover(&mut self, why: &ClientError) -> Result<(), FeedError> {
         log::warn!("{}: {why}; connecting again", self.options.address);
-        let in_doubt = self.unconfirmed.len();
+        let in_doubt = self.ledger.unconfirmed().len();
         let doubt = |reason: String| FeedError::InDoubt { count: in_doubt, reason };
         let (client, mut now) = connect(&self.options, true).map_err(|error| match in_doubt {
             0 => error,
             _ => doubt(error.to_string()),
         })?;
         self.client = client;
-        self.account.reconnects = self.account.reconnects.saturating_add(1);
+        self.ledger.reconnected();
         points::reach(Point::FeedReconnected);
         if in_doubt > 0 {
             now = match place(&mut self.client) {
@@ -247,29 +195,14 @@ impl Publisher {
                 Err(FeedError::Client(error)) if !error.is_answer() => return self.recover(&error),
                 Err(error) => return Err(doubt(error.to_string())),
             };
-            let updates = std::mem::take(&mut self.unconfirmed);
-            let mut found = Doubt::new(&updates);
-            let looked = look_up(&self.confirmed_at, &now, &self.options, &mut found);
-            if let Err(reason) = looked {
-                self.unconfirmed = updates;
-                return Err(doubt(reason));
-            }
-            let (accepted, missing) = found.settle(updates);
-            points::reach(Point::FeedLookedUp);
-            log::info!(
-                "of {in_doubt} updates in doubt {} are in the log; {} are sent again",
-                accepted.len(),
-                missing.len()
-            );
-            self.accept(&accepted);
-            self.account.resent = self.account.resent.saturating_add(missing.len() as u64);
-            self.unconfirmed = missing;
         }
-        self.unconfirmed_bytes = self.unconfirmed.iter().map(|update| update.message.len()).sum();
-        self.confirmed_at = now;
+        self.ledger.settle(now, self.options.limits, self.options.chunk_bytes).map_err(doubt)?;
+        if in_doubt > 0 {
+            points::reach(Point::FeedLookedUp);
+        }
         if !self.options.sync {
             // A break in the middle of this is found by the next confirmation.
-            for update in &self.unconfirmed {
+            for update in self.ledger.unconfirmed() {
                 if self.client.send_raw(&update.message).is_err() {
                     break;
                 }
@@ -317,55 +250,6 @@ fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
 
 /// Where the tickerplant's log is now. All that was sent on this connection before has been handled when it answers.
 fn place(client: &mut Client) -> Result<Place, FeedError> {
-    const QUESTION: &str = ".u `i`j`L";
-    let answer = asked(client, QUESTION)?;
-    let index = |at: usize| answer.item(at).and_then(|i| i.as_long()).and_then(|i| u64::try_from(i).ok());
-    // In batch mode `i` is what was published and `j` what was logged; without it `j` may be null.
-    let tip = index(0).max(index(1));
-    let log = answer.item(2).and_then(|log| log.as_symbol().map(<[u8]>::to_vec)).unwrap_or_default();
-    let log = String::from_utf8_lossy(&log).trim_start_matches(':').to_string();
-    match tip {
-        Some(tip) => Ok(Place { tip, log: log.into() }),
-        None if answer.item(0).is_some_and(|i| i.is_null()) => Ok(Place::default()),
-        None => Err(FeedError::Answer { question: QUESTION, answer: format!("{answer:?}") }),
-    }
-}
-
-/// Looks at all that was logged between two places.
-fn look_up(from: &Place, to: &Place, options: &PublisherOptions, doubt: &mut Doubt) -> Result<(), String> {
-    if from.log.as_os_str().is_empty() || to.log.as_os_str().is_empty() {
-        return Err("the tickerplant keeps no log".to_string());
-    }
-    if from.log == to.log {
-        return read_log(&to.log, from.tip, to.tip, options, doubt);
-    }
-    // The day has rolled meanwhile: the rest of one log, and all of the next.
-    read_log(&from.log, from.tip, u64::MAX, options, doubt)?;
-    read_log(&to.log, 0, to.tip, options, doubt)
-}
-
-/// Hands the updates `[first, last)` of a log to the doubt; a `last` beyond the log's end means its end.
-fn read_log(path: &Path, first: u64, last: u64, options: &PublisherOptions, doubt: &mut Doubt) -> Result<(), String> {
-    let (limits, chunk_bytes) = (options.limits, options.chunk_bytes);
-    let mut reader = LogReader::open(path, limits, chunk_bytes).map_err(|error| error.to_string())?;
-    let mut take = |chunk: Chunk<'_>| {
-        for (_, bytes) in chunk.iter() {
-            if let Some(record) = parts(bytes, &limits) {
-                doubt.logged(record.table, update_hash(columns_of(&record.columns).0));
-            }
-        }
-    };
-    if last < u64::MAX {
-        let deadline = Instant::now().checked_add(ANSWER).unwrap_or_else(Instant::now);
-        let taken = reader.replay(first..last, chunk_bytes, deadline, |chunk| {
-            take(chunk);
-            ControlFlow::Continue(())
-        });
-        return taken.map(drop).map_err(|error| error.to_string());
-    }
-    reader.seek(first).map_err(|error| error.to_string())?;
-    while let Next::Chunk(chunk) = reader.next_chunk(chunk_bytes, last).map_err(|error| error.to_string())? {
-        take(chunk);
-    }
-    Ok(())
+    let answer = asked(client, WHERE)?;
+    Place::of(&answer).ok_or_else(|| FeedError::Answer { question: WHERE, answer: format!("{answer:?}") })
 }

@@ -1,8 +1,9 @@
 //! The feed's loop: what is due goes out, what went out is confirmed, progress is told.
 
+use super::ledger::Account;
 use super::market::Market;
 use super::pace::Pace;
-use super::publisher::{Account, FeedError, Publisher};
+use super::publisher::{FeedError, Publisher};
 use super::replay::{Replay, ReplayClock};
 use super::update::Columns;
 use crate::points::{self, Point};

@@ -4,7 +4,7 @@ use super::event::{Action, Event, Refusal, Status, Subscribe, Subscription};
 use super::ids::{Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave;
-use super::table::{Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
+use super::table::{Asked, Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::defect::{Defect, is_planted};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -263,12 +263,14 @@ impl Queue {
             let nodes = self.subscribers.iter().filter(|s| s.queue == *queue && s.kind() == Kind::Native);
             let via = nodes.filter(|s| s.handle.is_some()).min_by_key(|s| s.state != State::Live);
             let desired = self.taken(queue, via.and_then(|s| s.group.as_ref())) + work.max(waiting);
-            let (missing_before, desired_before) = self.asked.get(queue).copied().unwrap_or_default();
-            if missing > missing_before || (missing > 0 && desired > desired_before) {
-                let via = via.and_then(|s| s.handle);
+            let via = via.and_then(|s| s.handle);
+            let before = self.asked.get(queue).copied().unwrap_or_default();
+            // What was on its way to a connection that is gone now may never have been heard.
+            let unheard = via.is_some() && via != before.via;
+            if missing > before.missing || (missing > 0 && (desired > before.desired || unheard)) {
                 out.push(Action::NeedNode { queue: queue.clone(), missing, desired, via });
             }
-            asked.insert(queue.clone(), (missing, desired));
+            asked.insert(queue.clone(), Asked { missing, desired, via });
         }
         self.asked = asked;
     }

@@ -198,6 +198,15 @@ impl Line {
     }
 }
 
+/// What a queue lacked when it was last looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub missing: usize,
+    pub desired: usize,
+    /// Who was to tell the fleet.
+    pub via: Option<Handle>,
+}
+
 /// Every queue of a tickerplant.
 #[derive(Clone, Debug)]
 pub struct Queue {
@@ -210,8 +219,8 @@ pub struct Queue {
     pub(super) lines: BTreeMap<QueueName, Line>,
     /// What subscribers last said about themselves. Not kept over a restart.
     pub(super) status: BTreeMap<SubscriberId, Status>,
-    /// The last numbers of nodes missing and asked for, by queue. Not kept over a restart: asking again does no harm.
-    pub(super) asked: BTreeMap<QueueName, (usize, usize)>,
+    /// What nodes were last asked for, by queue. Not kept over a restart: asking again does no harm.
+    pub(super) asked: BTreeMap<QueueName, Asked>,
     /// What live nodes were last told of their group. Not kept over a restart either.
     pub(super) told: BTreeMap<SubscriberId, Told>,
     /// The time of the last step.

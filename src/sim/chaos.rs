@@ -2,9 +2,10 @@
 
 use super::audit::Promise;
 use super::cloud::CloudFaults;
-use super::disk::{DiskFaults, TICK_HOST};
+use super::disk::DiskFaults;
 use super::plan::Faults;
 use super::world::{Event, MS, NodeKey, SECOND, World};
+use crate::config::Durability;
 use crate::fleet::group::{Event as GroupEvent, Instance};
 
 /// A fault that is over at some time.
@@ -31,7 +32,9 @@ impl World {
         }
         match self.rng.below(100) {
             0..=11 => self.cut_some_line(),
-            12..=16 => self.stall_some_line(),
+            12..=14 => self.stall_some_line(),
+            15 => self.start_beside(),
+            16 => self.take_over(),
             17..=19 => self.half_open_line(),
             20..=27 => self.kill_some_node(),
             28..=31 => self.restart_some_node(),
@@ -55,7 +58,8 @@ impl World {
                 self.report.fault("slow network");
                 self.slow_net_until_ns = self.now_ns.saturating_add(self.rng.from(500 * MS, 5 * SECOND));
             }
-            92..=96 => self.slow_some_client(),
+            92..=94 => self.slow_some_client(),
+            95..=96 => self.hang_some_disk(),
             _ => self.stop_tick_in_order(),
         }
     }
@@ -158,7 +162,8 @@ impl World {
     fn trouble_fleet_calls(&mut self) {
         let group = usize::try_from(self.rng.below(self.clouds.len() as u64)).unwrap_or(0);
         self.report.fault("fleet calls throttled or unanswered");
-        let faults = CloudFaults { busy_percent: self.rng.below(60), unsure_percent: self.rng.below(60) };
+        let (busy_percent, unsure_percent) = (self.rng.below(60), self.rng.below(60));
+        let faults = CloudFaults { busy_percent, unsure_percent, at_maximum: self.rng.one_in(5) };
         if let Some(cloud) = self.clouds.get(group) {
             cloud.lock().faults = faults;
         }
@@ -221,7 +226,7 @@ impl World {
         self.report.fault("power cut");
         self.tick_dies(true, Promise::Power);
         let beside: Vec<NodeKey> =
-            self.nodes.values().filter(|node| node.host == TICK_HOST).map(|node| node.key).collect();
+            self.nodes.values().filter(|node| node.host == self.tick_host).map(|node| node.key).collect();
         for key in beside {
             self.node_restarts(key);
         }
@@ -236,6 +241,27 @@ impl World {
         self.storage.set_faults(DiskFaults { full: true, ..self.storage.faults() });
         let ns = self.between(300 * MS, 5 * SECOND);
         self.after(ns, Event::Over(Passing::DiskFull));
+    }
+
+    /// A file system does not answer for a while: the threads of its host that use it wait, or all of a tickerplant that has none
+    /// for that.
+    fn hang_some_disk(&mut self) {
+        let until_ns = self.now_ns.saturating_add(self.rng.from(SECOND, 25 * SECOND));
+        let host = self.some_node().and_then(|key| self.nodes.get(&key)).map_or(self.tick_host, |node| node.host);
+        if host != self.tick_host && self.plan.shared_disk && self.rng.percent(70) {
+            self.report.fault("file system that hangs on a node's host");
+            return self.storage.hang(host, until_ns);
+        }
+        if self.tick.is_none() {
+            return;
+        }
+        if let Durability::Group(_) = self.plan.durability {
+            self.report.fault("file system that hangs under the thread that syncs");
+            self.storage.hang(self.tick_host, until_ns);
+        } else {
+            self.report.fault("file system that hangs under the tickerplant");
+            self.tick_paused_until_ns = self.now_ns.saturating_add(self.rng.from(SECOND, 8 * SECOND));
+        }
     }
 
     fn fail_sync(&mut self) {
@@ -293,6 +319,7 @@ impl World {
     pub fn heal(&mut self) {
         self.chaotic = false;
         self.storage.set_faults(DiskFaults::default());
+        self.storage.wake();
         for cloud in &self.clouds {
             cloud.lock().faults = CloudFaults::default();
         }

@@ -3,18 +3,19 @@
 
 use super::audit::holdings::Filter;
 use super::audit::record::TABLES;
-use super::audit::{Broken, PUBLISHER_BITS};
+use super::audit::{Broken, PUBLISHER_BITS, Promise};
+use super::feeds::Feed;
 use super::tick::plain;
 use super::world::{Client, Event, MS, SECOND, World};
 use crate::net::message;
 use bytes::Bytes;
-use proto::{Endian, FrameReader, Limits, MessageKind, View};
+use proto::{Endian, FrameReader, Header, Limits, MessageKind, View};
 use std::collections::VecDeque;
 
 /// A feed of the simulated market.
 pub struct Publisher {
-    number: u64,
-    next: u64,
+    pub(super) number: u64,
+    pub(super) next: u64,
     pub line: Option<u64>,
     open: bool,
     frames: FrameReader,
@@ -22,6 +23,8 @@ pub struct Publisher {
     waiting: VecDeque<Awaited>,
     /// Sent without a question, since the last confirmation.
     unconfirmed: Vec<u64>,
+    /// One that keeps books as production's feed does, and does nothing of the above.
+    pub feed: Option<Feed>,
 }
 
 enum Awaited {
@@ -30,7 +33,7 @@ enum Awaited {
 }
 
 impl Publisher {
-    pub fn new(number: usize) -> Publisher {
+    pub fn new(number: usize, keeps_books: bool) -> Publisher {
         Publisher {
             number: number as u64 + 1,
             next: 0,
@@ -39,6 +42,15 @@ impl Publisher {
             frames: FrameReader::new(Limits::default()),
             waiting: VecDeque::new(),
             unconfirmed: Vec::new(),
+            feed: keeps_books.then(Feed::default),
+        }
+    }
+
+    /// Takes bytes in, and hands over whole messages.
+    pub(super) fn hears(&mut self, bytes: &Bytes, mut take: impl FnMut(&Header, &[u8])) {
+        self.frames.extend(bytes);
+        while let Ok(Some((header, message))) = self.frames.next() {
+            take(&header, message);
         }
     }
 }
@@ -49,12 +61,15 @@ pub struct Watcher {
     pub line: Option<u64>,
     open: bool,
     frames: FrameReader,
-    /// Day, and where in its log the next update is looked for; none before the first.
-    place: Option<(i32, usize)>,
+    /// Day, and where in its log the next update of each table is looked for; none before the first. Batch mode keeps the order of
+    /// each table; without it all are at the same place.
+    places: Places,
     /// Told, and not found in the log yet.
     told: VecDeque<Told>,
     pub updates: u64,
 }
+
+type Places = [Option<(i32, usize)>; TABLES.len()];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
@@ -69,7 +84,7 @@ impl Watcher {
             line: None,
             open: false,
             frames: FrameReader::new(Limits::default()),
-            place: None,
+            places: Places::default(),
             told: VecDeque::new(),
             updates: 0,
         }
@@ -108,6 +123,7 @@ impl World {
                 if let Some(publisher) = self.publishers.get_mut(at).filter(|own| own.line == Some(number)) {
                     publisher.open = true;
                     publisher.frames = FrameReader::new(Limits::default());
+                    self.feed_connected(at);
                 }
             }
             Client::Watcher(at) => self.watcher_connected(at, number),
@@ -142,7 +158,7 @@ impl World {
             }
             Client::Watcher(at) => {
                 let Some(own) = self.watchers.get_mut(at).filter(|own| own.line == Some(number)) else { return };
-                (own.line, own.open, own.place) = (None, false, None);
+                (own.line, own.open, own.places) = (None, false, Places::default());
                 own.told.clear();
             }
         }
@@ -155,7 +171,8 @@ impl World {
         let surge = self.now_ns < self.surge_until_ns;
         let pause_ns = if surge { self.between(2 * MS, 20 * MS) } else { self.between(20 * MS, 150 * MS) };
         self.after(pause_ns, Event::Publish(at));
-        let ready = self.publishers.get(at).is_some_and(|publisher| publisher.open);
+        let can = |publisher: &Publisher| publisher.open && publisher.feed.as_ref().is_none_or(Feed::is_ready);
+        let ready = self.publishers.get(at).is_some_and(can);
         if !self.publishing || !ready {
             return;
         }
@@ -174,6 +191,9 @@ impl World {
         let syms: Vec<u8> = (0..rows).map(|_| u8::try_from(self.rng.below(10)).unwrap_or(0)).collect();
         let sync = self.rng.one_in(3);
         let Some(publisher) = self.publishers.get_mut(at) else { return };
+        if publisher.feed.is_some() {
+            return self.feed_publishes(at, table, TABLES.get(table).copied().unwrap_or_default(), syms);
+        }
         publisher.next = publisher.next.saturating_add(1);
         let id = (publisher.number << PUBLISHER_BITS) | publisher.next;
         let kind = if sync { MessageKind::Sync } else { MessageKind::Async };
@@ -200,6 +220,9 @@ impl World {
 
     /// Asks something: when it is answered, all that was sent before has been handled.
     fn confirm(&mut self, at: usize) {
+        if self.publishers.get(at).is_some_and(|publisher| publisher.feed.is_some()) {
+            return self.feed_confirms(at);
+        }
         let Some(publisher) = self.publishers.get_mut(at).filter(|own| !own.unconfirmed.is_empty()) else { return };
         let before = std::mem::take(&mut publisher.unconfirmed);
         let encoded = message::message(MessageKind::Sync, |writer| writer.chars(".u.i"));
@@ -209,7 +232,12 @@ impl World {
     }
 
     fn publisher_hears(&mut self, at: usize, bytes: &Bytes) {
+        let line = self.publishers.get(at).and_then(|publisher| publisher.line);
+        let is_old = line.is_some_and(|line| self.line_run(line) != self.tick_runs);
         let Some(publisher) = self.publishers.get_mut(at) else { return };
+        if publisher.feed.is_some() {
+            return self.feed_hears(at, bytes);
+        }
         publisher.frames.extend(bytes);
         while let Ok(Some((header, message))) = publisher.frames.next() {
             let body = plain(&header, message);
@@ -222,6 +250,10 @@ impl World {
                 }
                 Some(Awaited::Update(id)) => {
                     self.report.acknowledged = self.report.acknowledged.saturating_add(1);
+                    if is_old && self.plan.promise() != Promise::Power {
+                        self.auditor.acknowledged_by_old();
+                        continue;
+                    }
                     let judged = self.auditor.acknowledges(id, &self.storage);
                     if let Err(broken) = judged {
                         self.broken.get_or_insert(broken);
@@ -271,7 +303,7 @@ impl World {
             }
             let body = plain(&header, message);
             match told(&body) {
-                Some(told) => watcher.told.push_back(told),
+                Some(told) => watcher.told.extend(told),
                 None => {
                     self.broken.get_or_insert(Broken("a watcher was told something strange".to_string()));
                 }
@@ -283,21 +315,25 @@ impl World {
     /// Looks up in the log what a watcher was told. With `all`, it has been told everything.
     pub fn check_watcher(&mut self, at: usize, all: bool) {
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
+        let line = self.watchers.get(at).and_then(|watcher| watcher.line);
+        let is_old = line.is_some_and(|line| self.line_run(line) != self.tick_runs);
         let Some(watcher) = self.watchers.get_mut(at) else { return };
         while let Some(told) = watcher.told.front().cloned() {
             match told {
-                Told::DayEnd(date) => watcher.place = Some((date.saturating_add(1), 0)),
+                Told::DayEnd(date) => watcher.places = [Some((date.saturating_add(1), 0)); TABLES.len()],
                 Told::Update { id, rows, table } => {
                     let Some((day, place)) = self.auditor.place_of(id) else {
                         // Not in the file yet, where writing is put off.
-                        if all {
+                        if all || !(is_old || self.plan.publishes_ahead()) {
                             let what = format!("watcher {at} was told of update {id}, which is in no log");
                             self.broken.get_or_insert(Broken(what));
                         }
                         break;
                     };
-                    let expected = match watcher.place {
-                        Some((date, from)) if date == day => self.auditor.next_told(day, from, &watcher.filter),
+                    let batch = self.plan.batch.is_some();
+                    let order = if batch { watcher.filter.of_table(table) } else { watcher.filter.clone() };
+                    let expected = match watcher.places.get(table).copied().flatten() {
+                        Some((date, from)) if date == day => self.auditor.next_told(day, from, &order),
                         // After holidays, or the first one.
                         _ => Some((id, place.saturating_add(1))),
                     };
@@ -318,27 +354,37 @@ impl World {
                         self.broken.get_or_insert(Broken(what));
                         return;
                     }
-                    watcher.place = Some((day, place.saturating_add(1)));
+                    let reached = Some((day, place.saturating_add(1)));
+                    match watcher.places.get_mut(table) {
+                        Some(own) if batch => *own = reached,
+                        _ => watcher.places = [reached; TABLES.len()],
+                    }
                     watcher.updates = watcher.updates.saturating_add(1);
                 }
             }
             watcher.told.pop_front();
         }
-        if all
-            && let (Some((day, from)), Some(date)) = (watcher.place, date)
-            && day == date
-            && let Some((id, _)) = self.auditor.next_told(day, from, &watcher.filter)
-        {
-            self.broken.get_or_insert(Broken(format!("watcher {at} was never told of update {id} of {day}")));
+        let untold = date.filter(|_| all).and_then(|date| Some((self.untold(self.watchers.get(at)?, date)?, date)));
+        if let Some((id, date)) = untold {
+            self.broken.get_or_insert(Broken(format!("watcher {at} was never told of update {id} of {date}")));
         }
+    }
+
+    /// An update of a day that a watcher has not been told of.
+    fn untold(&self, watcher: &Watcher, date: i32) -> Option<u64> {
+        watcher.places.iter().enumerate().find_map(|(table, place)| {
+            let (_, from) = place.filter(|(day, _)| *day == date)?;
+            let order = watcher.filter.of_table(table);
+            self.auditor.next_told(date, from, &order).map(|(id, _)| id)
+        })
     }
 
     /// Where a watcher stands, in words.
     pub fn watcher_state(&self, at: usize) -> String {
         let Some(watcher) = self.watchers.get(at) else { return String::new() };
-        let Watcher { filter, line, open, place, told, updates, .. } = watcher;
+        let Watcher { filter, line, open, places, told, updates, .. } = watcher;
         format!(
-            "{filter:?}, line {line:?}, open {open}, at {place:?}, {updates} updates, {:?} to look up",
+            "{filter:?}, line {line:?}, open {open}, at {places:?}, {updates} updates, {:?} to look up",
             told.front()
         )
     }
@@ -347,20 +393,18 @@ impl World {
     pub fn watcher_is_at_tip(&self, at: usize) -> bool {
         let Some(watcher) = self.watchers.get(at) else { return true };
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
-        let behind = watcher.place.is_some_and(|(day, from)| {
-            Some(day) == date && self.auditor.next_told(day, from, &watcher.filter).is_some()
-        });
+        let behind = date.is_some_and(|date| self.untold(watcher, date).is_some());
         watcher.open && watcher.told.is_empty() && !behind
     }
 }
 
-/// What a message to a plain subscriber says.
-fn told(body: &[u8]) -> Option<Told> {
+/// What a message to a plain subscriber says: one update, or in batch mode several of one table.
+fn told(body: &[u8]) -> Option<Vec<Told>> {
     let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
     let list = view.list()?;
     let items: Vec<View<'_>> = list.iter().collect();
     match items.as_slice() {
-        [name, date] if name.text() == Some(b".u.end") => Some(Told::DayEnd(date.atom::<i32>()?)),
+        [name, date] if name.text() == Some(b".u.end") => Some(vec![Told::DayEnd(date.atom::<i32>()?)]),
         [name, table, data] if name.text() == Some(b"upd") => {
             let table = TABLES.iter().position(|known| Some(known.as_bytes()) == table.text())?;
             let columns: Vec<View<'_>> = data.table()?.columns.iter().collect();
@@ -371,8 +415,12 @@ fn told(body: &[u8]) -> Option<Told> {
                 .map(|sym| std::str::from_utf8(sym).ok()?.strip_prefix('s')?.parse().ok())
                 .collect::<Option<_>>()?;
             let ids = columns.get(2)?.vector()?.to_vec::<i64>()?;
-            let id = ids.first()?.cast_unsigned();
-            ids.iter().all(|own| own.cast_unsigned() == id).then_some(Told::Update { id, rows: syms, table })
+            let mut syms = syms.into_iter();
+            let updates = ids.chunk_by(|one, other| one == other).map(|own| {
+                let id = own.first().map(|id| id.cast_unsigned())?;
+                Some(Told::Update { id, rows: syms.by_ref().take(own.len()).collect(), table })
+            });
+            updates.collect()
         }
         _ => None,
     }

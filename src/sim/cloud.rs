@@ -16,6 +16,14 @@ pub enum Order {
     Kill(Instance),
 }
 
+/// What a node asked of its fleet, whatever became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    AtLeast(u32),
+    /// That this instance makes room for another.
+    Replace(u64),
+}
+
 /// Faults that are on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CloudFaults {
@@ -23,6 +31,8 @@ pub struct CloudFaults {
     pub busy_percent: u64,
     /// Calls of a hundred whose answer is lost, carried out or not.
     pub unsure_percent: u64,
+    /// The group may not grow.
+    pub at_maximum: bool,
 }
 
 #[derive(Debug)]
@@ -35,6 +45,7 @@ pub struct Cloud {
     pub faults: CloudFaults,
     /// Interruptions that were announced, and when the server goes.
     interrupted: BTreeMap<u64, u64>,
+    asked: Vec<Asked>,
     pub counts: CloudCounts,
 }
 
@@ -59,6 +70,7 @@ impl SharedCloud {
             orders: Vec::new(),
             faults: CloudFaults::default(),
             interrupted: BTreeMap::new(),
+            asked: Vec::new(),
             counts: CloudCounts::default(),
         })))
     }
@@ -102,6 +114,10 @@ impl Cloud {
 
     pub fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
+    }
+
+    pub fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked)
     }
 
     /// A server is going to be taken back.
@@ -177,7 +193,13 @@ impl Fleet for OwnFleet {
     }
 
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
-        self.cloud.lock().call("SetDesiredCapacity", |cloud| {
+        let mut cloud = self.cloud.lock();
+        cloud.asked.push(Asked::AtLeast(desired));
+        cloud.call("SetDesiredCapacity", |cloud| {
+            if cloud.faults.at_maximum && desired > cloud.group.desired() {
+                cloud.counts.at_maximum = cloud.counts.at_maximum.saturating_add(1);
+                return Ok(Capacity::Refused { desired: cloud.group.desired(), reason: "at its maximum".to_string() });
+            }
             let (capacity, _) = cloud.step(Event::AtLeast(desired));
             if let Some(Capacity::Refused { .. }) = capacity {
                 cloud.counts.at_maximum = cloud.counts.at_maximum.saturating_add(1);
@@ -212,6 +234,7 @@ impl Fleet for OwnFleet {
     fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
         let number = instance.rsplit('-').next().and_then(|number| number.parse().ok()).map(Instance);
         let instance = number.ok_or_else(|| FleetError::Refused(format!("there is no instance {instance}")))?;
+        self.cloud.lock().asked.push(Asked::Replace(instance.0));
         self.simple("Replace", Event::Replace(instance))
     }
 

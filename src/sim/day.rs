@@ -3,8 +3,9 @@
 use super::audit::holdings::tile;
 use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
+use super::cloud::Asked;
 use super::plan::Faults;
-use super::world::{DAY, MS, SECOND, World};
+use super::world::{DAY, MS, NodeKey, SECOND, World};
 use crate::queue::State;
 use crate::rdb::policy::Phase;
 
@@ -80,6 +81,9 @@ impl World {
     /// Why the world has not come to rest, if it has not.
     fn unsettled(&self) -> Option<String> {
         let Some(tick) = &self.tick else { return Some("there is no tickerplant".to_string()) };
+        if self.old.is_some() {
+            return Some("a tickerplant that has lost its log goes on".to_string());
+        }
         if let Some(failure) = tick.service.plant.failure() {
             return Some(format!("the tickerplant refuses updates: {failure}"));
         }
@@ -110,8 +114,7 @@ impl World {
                     _ => {}
                 }
                 let held = subscriber.held.iter().find(|held| held.verified.is_none());
-                // One that was under way when a tickerplant died comes after the next join, and is not waited for here.
-                if let (Some(held), State::Rolled, 1) = (held, subscriber.state, self.tick_runs) {
+                if let (Some(held), State::Rolled) = (held, subscriber.state) {
                     return Some(format!("window {} of {} is not proved", held.window, subscriber.label()));
                 }
             }
@@ -212,6 +215,41 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// How many instances each group has use for, in the auditor's reckoning: one for each node that waits no longer, and those who wait,
+    /// one at least.
+    pub fn note_wanted(&mut self) {
+        let Some(tick) = &self.tick else { return };
+        for (group, of) in self.plan.queues.iter().enumerate() {
+            let here =
+                || tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
+            let waiting = here().filter(|own| own.state == State::Waiting).count().max(1);
+            let busy = here().filter(|own| own.state != State::Waiting).count();
+            let wanted = u32::try_from(busy.saturating_add(waiting)).unwrap_or(u32::MAX).max(of.rules.min);
+            self.wanted.note(group, wanted, self.now_ns);
+        }
+    }
+
+    /// What nodes have asked their fleet for, where no instance is lost.
+    pub fn judge_asked(&mut self, group: usize) {
+        let asked = self.clouds.get(group).map(|cloud| cloud.lock().take_asked()).unwrap_or_default();
+        if !matches!(self.plan.faults, Faults::None | Faults::Fleet) || asked.is_empty() {
+            return;
+        }
+        self.note_wanted();
+        for asked in asked {
+            let judged = match asked {
+                Asked::AtLeast(instances) => self.wanted.check(group, instances),
+                Asked::Replace(instance) => match self.nodes.get(&NodeKey { group, instance }) {
+                    Some(node) if node.shared.state().connected => Err(Broken(format!(
+                        "instance {instance} of group {group} is to be replaced, and does its work"
+                    ))),
+                    _ => Ok(()),
+                },
+            };
+            self.judge(judged);
+        }
     }
 
     /// Yesterday's books and files are closed.

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const TICK_HOST: u32 = 0;
 /// How long another host may go on with an old size or a missing name.
 const STALE_NS: u64 = 3_000_000_000;
+/// What the system says where a server refuses to write.
+const EIO: i32 = 5;
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -74,6 +76,12 @@ struct State {
     missing: BTreeMap<(u32, PathBuf), u64>,
     next: u64,
     faults: DiskFaults,
+    /// Until when a host's file system does not answer.
+    hangs: BTreeMap<u32, u64>,
+    /// Where the process that may write is.
+    writer_host: u32,
+    /// Processes whose locks the server has taken away, and what they see of each file since.
+    given_up: BTreeMap<u32, BTreeMap<u64, Vec<u8>>>,
     counts: DiskCounts,
 }
 
@@ -105,6 +113,9 @@ impl Storage {
             missing: BTreeMap::new(),
             next: 1,
             faults: DiskFaults::default(),
+            hangs: BTreeMap::new(),
+            writer_host: TICK_HOST,
+            given_up: BTreeMap::new(),
             counts: DiskCounts::default(),
         })))
     }
@@ -123,6 +134,36 @@ impl Storage {
 
     pub fn set_faults(&self, faults: DiskFaults) {
         self.lock().faults = faults;
+    }
+
+    /// The server has not heard of a process's host for the time of a lease: its locks are another's to take, and what it has not
+    /// synced never arrives.
+    pub fn give_up(&self, process: u32, next_host: u32) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let mut seen = BTreeMap::new();
+        for (number, inode) in &mut state.inodes {
+            seen.insert(*number, std::mem::replace(&mut inode.bytes, inode.durable.clone()));
+            inode.unsynced.clear();
+            inode.lock = None;
+        }
+        // One that lost its log before has ended by now, or sees what it saw.
+        state.given_up.insert(process, seen);
+        state.writer_host = next_host;
+    }
+
+    /// A host's file system does not answer until then.
+    pub fn hang(&self, host: u32, until_ns: u64) {
+        self.lock().hangs.insert(host, until_ns);
+    }
+
+    pub fn hangs_until_ns(&self, host: u32) -> u64 {
+        self.lock().hangs.get(&host).copied().unwrap_or(0)
+    }
+
+    /// Every file system answers again.
+    pub fn wake(&self) {
+        self.lock().hangs.clear();
     }
 
     pub fn counts(&self) -> DiskCounts {
@@ -213,11 +254,14 @@ struct HostDisk {
 
 impl State {
     fn is_writer(&self, host: u32) -> bool {
-        host == TICK_HOST
+        host == self.writer_host
     }
 
-    /// What this host sees of a file's bytes.
-    fn view(&self, inode: u64, host: u32) -> &[u8] {
+    /// What a process on this host sees of a file's bytes.
+    fn view(&self, inode: u64, host: u32, process: u32) -> &[u8] {
+        if let Some(seen) = self.given_up.get(&process).and_then(|files| files.get(&inode)) {
+            return seen;
+        }
         let Some(inode) = self.inodes.get(&inode) else { return &[] };
         if self.is_writer(host) { &inode.bytes } else { &inode.durable }
     }
@@ -231,7 +275,13 @@ impl Disk for HostDisk {
         if !is_writer && !state.shared {
             return Err(io::ErrorKind::NotFound.into());
         }
+        if state.given_up.contains_key(&self.process) && !matches!(how, Open::Read | Open::Fresh) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         let now_ns = state.now_ns;
+        if !is_writer && state.hangs.get(&self.host).is_some_and(|until_ns| *until_ns > now_ns) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         if !is_writer {
             let key = (self.host, path.to_path_buf());
             let stale = state.missing.get(&key).is_some_and(|at| now_ns.saturating_sub(*at) < STALE_NS);
@@ -264,7 +314,7 @@ impl Disk for HostDisk {
             (None, _) => return Err(io::ErrorKind::NotFound.into()),
         };
         if !is_writer {
-            let size = state.view(inode, self.host).len();
+            let size = state.view(inode, self.host, self.process).len();
             let keep_old = state.rng.percent(30);
             if let Some(file) = state.inodes.get_mut(&inode) {
                 let old = file.seen.get(&self.host).filter(|(_, at)| now_ns.saturating_sub(*at) < STALE_NS);
@@ -280,7 +330,8 @@ impl Disk for HostDisk {
         state.next = state.next.saturating_add(1);
         let fresh = how == Open::Fresh;
         drop(guard);
-        Ok(Arc::new(SimFile { storage: self.storage.clone(), inode, host: self.host, token, fresh }))
+        let (host, process) = (self.host, self.process);
+        Ok(Arc::new(SimFile { storage: self.storage.clone(), inode, host, process, token, fresh }))
     }
 
     fn create_dir_all(&self, _: &Path) -> io::Result<()> {
@@ -289,6 +340,9 @@ impl Disk for HostDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.storage.lock();
+        if state.given_up.contains_key(&self.process) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         let inode = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
         state.names.insert(to.to_path_buf(), inode);
         state.durable_names.remove(from);
@@ -316,7 +370,7 @@ impl Disk for HostDisk {
 
     fn who(&self) -> Who {
         let boot = self.storage.lock().boot;
-        Who { pid: self.process, host: format!("host{}", self.host), boot: format!("boot{boot}") }
+        Who { pid: self.process, host: format!("host{}", self.host), boot: format!("boot{boot}-{}", self.host) }
     }
 }
 
@@ -324,6 +378,7 @@ struct SimFile {
     storage: Storage,
     inode: u64,
     host: u32,
+    process: u32,
     token: u64,
     /// Reads go past what this host remembers.
     fresh: bool,
@@ -332,6 +387,9 @@ struct SimFile {
 impl SimFile {
     fn change(&self, change: Change) {
         let mut state = self.storage.lock();
+        if let Some(seen) = state.given_up.get_mut(&self.process).and_then(|files| files.get_mut(&self.inode)) {
+            return change.apply(seen);
+        }
         if let Some(inode) = state.inodes.get_mut(&self.inode) {
             change.apply(&mut inode.bytes);
             inode.unsynced.push(change);
@@ -342,9 +400,16 @@ impl SimFile {
 impl LogFile for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
         let state = self.storage.lock();
-        let mut bytes = state.view(self.inode, self.host);
+        if !state.is_writer(self.host) && state.hangs.get(&self.host).is_some_and(|until_ns| *until_ns > state.now_ns) {
+            // A thread of production would wait; here it comes again.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        // Past what it remembers, even one that was given up sees what the server has.
+        let process = if self.fresh { 0 } else { self.process };
+        let mut bytes = state.view(self.inode, self.host, process);
         if !state.is_writer(self.host)
             && !self.fresh
+            && !state.given_up.contains_key(&self.process)
             && let Some((seen, _)) = state.inodes.get(&self.inode).and_then(|inode| inode.seen.get(&self.host))
         {
             bytes = bytes.get(..*seen).unwrap_or(bytes);
@@ -386,6 +451,9 @@ impl LogFile for SimFile {
     fn sync(&self) -> io::Result<()> {
         let mut guard = self.storage.lock();
         let state = &mut *guard;
+        if state.given_up.contains_key(&self.process) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         let fails = std::mem::take(&mut state.faults.fail_sync);
         let Some(inode) = state.inodes.get_mut(&self.inode) else { return Ok(()) };
         let unsynced = std::mem::take(&mut inode.unsynced);
@@ -400,14 +468,19 @@ impl LogFile for SimFile {
 
     fn size_bytes(&self) -> io::Result<u64> {
         let state = self.storage.lock();
-        let size = state.view(self.inode, self.host).len();
+        let process = if self.fresh { 0 } else { self.process };
+        let size = state.view(self.inode, self.host, process).len();
         let seen = state.inodes.get(&self.inode).and_then(|inode| inode.seen.get(&self.host)).map(|(size, _)| *size);
-        let size = if state.is_writer(self.host) { size } else { seen.map_or(size, |seen| seen.min(size)) };
+        let cached = state.is_writer(self.host) || state.given_up.contains_key(&self.process);
+        let size = if cached { size } else { seen.map_or(size, |seen| seen.min(size)) };
         Ok(size as u64)
     }
 
     fn try_lock(&self) -> Result<(), TryLockError> {
         let mut state = self.storage.lock();
+        if state.given_up.contains_key(&self.process) {
+            return Err(TryLockError::Error(io::Error::from_raw_os_error(EIO)));
+        }
         let Some(inode) = state.inodes.get_mut(&self.inode) else { return Ok(()) };
         match inode.lock {
             Some(holder) if holder != self.token => Err(TryLockError::WouldBlock),

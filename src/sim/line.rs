@@ -58,12 +58,13 @@ impl World {
         }
         let number = self.next_line;
         self.next_line = self.next_line.saturating_add(1);
+        let run = self.run_reached();
         self.lines.insert(
             number,
             Line {
                 client,
                 conn: None,
-                run: self.tick_runs,
+                run,
                 up: VecDeque::new(),
                 down: VecDeque::new(),
                 up_at_ns: 0,
@@ -81,8 +82,16 @@ impl World {
         self.after(latency_ns, Event::Accept(number));
     }
 
-    /// The tickerplant's host hears of a new connection.
-    pub fn accepts(&mut self, number: u64) {
+    /// The host of the tickerplant that it is to hears of a new connection.
+    pub fn accept_at(&mut self, number: u64) {
+        let run = self.line_run(number);
+        match self.old_run() == Some(run) {
+            true => self.at_run(run, |world| world.accepts(number)),
+            false => self.accepts(number),
+        }
+    }
+
+    fn accepts(&mut self, number: u64) {
         let run = self.tick_runs;
         let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
         let client = line.client;
@@ -95,7 +104,7 @@ impl World {
         if self.tick_paused_until_ns > self.now_ns {
             return self.at(self.tick_paused_until_ns, Event::Accept(number));
         }
-        let local = self.nodes.values().any(|node| client == Client::Node(node.key) && node.host == 0);
+        let local = self.nodes.values().any(|node| client == Client::Node(node.key) && node.host == self.tick_host);
         let octet = u8::try_from(number % 200).unwrap_or(0);
         let peer = Peer {
             user: Vec::new(),
@@ -162,7 +171,7 @@ impl World {
         match line.down.pop_front() {
             Some(Packet::Data(bytes)) => {
                 if let Some(conn) = conn {
-                    self.drained(conn, bytes.len());
+                    self.at_run(self.line_run(number), |world| world.drained(conn, bytes.len()));
                 }
                 self.client_hears(client, &bytes);
             }
@@ -188,7 +197,15 @@ impl World {
         }
     }
 
-    pub fn server_learns(&mut self, number: u64) {
+    pub fn server_learns_at(&mut self, number: u64) {
+        let run = self.line_run(number);
+        match self.old_run() == Some(run) {
+            true => self.at_run(run, |world| world.server_learns(number)),
+            false => self.server_learns(number),
+        }
+    }
+
+    fn server_learns(&mut self, number: u64) {
         if self.tick_paused_until_ns > self.now_ns {
             return self.at(self.tick_paused_until_ns, Event::ServerLearns(number));
         }
@@ -238,7 +255,9 @@ impl World {
 
     /// The tickerplant is gone: what was under way is lost.
     pub fn cut_all(&mut self, silent: bool) {
-        let open: Vec<u64> = self.lines.iter().filter(|(_, line)| !line.cut).map(|(number, _)| *number).collect();
+        let run = self.tick_runs;
+        let here = |line: &Line| !line.cut && line.run == run;
+        let open: Vec<u64> = self.lines.iter().filter(|(_, line)| here(line)).map(|(number, _)| *number).collect();
         for number in open {
             if let Some(line) = self.lines.get_mut(&number) {
                 line.server_knows = true;
@@ -246,7 +265,7 @@ impl World {
             let client_ns = if silent { self.between(SECOND, 20 * SECOND) } else { self.latency_ns() };
             self.cut(number, None, Some(client_ns));
         }
-        for line in self.lines.values_mut() {
+        for line in self.lines.values_mut().filter(|line| line.run == run) {
             line.server_knows = true;
         }
         self.lines.retain(|_, line| !(line.client_knows && line.server_knows));

@@ -7,6 +7,7 @@ mod clients;
 mod cloud;
 mod day;
 mod disk;
+mod feeds;
 mod line;
 mod links;
 pub mod model;
@@ -15,6 +16,9 @@ mod plan;
 mod report;
 mod rng;
 mod run;
+mod takeover;
+#[cfg(test)]
+mod tests;
 mod tick;
 mod trace;
 mod transitions;

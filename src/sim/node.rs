@@ -168,7 +168,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(&key) else { return };
         node.open = true;
         node.frames = FrameReader::new(proto::Limits::default());
-        let opened = node.ingest.opened(node.host == super::disk::TICK_HOST);
+        let opened = node.ingest.opened(node.host == self.tick_host);
         match opened {
             Ok(()) => self.node_runs(key),
             Err(fault) => self.node_ends_session(key, Err(fault)),
@@ -271,6 +271,7 @@ impl World {
         let wait = next.saturating_duration_since(clock::now()).min(Duration::from_secs(5));
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(SECOND).max(20 * MS);
         self.next_fleet(key, wait_ns);
+        self.judge_asked(key.group);
         self.obey(key.group);
     }
 

@@ -83,8 +83,12 @@ pub struct Plan {
     pub faults: Faults,
     pub durability: Durability,
     pub shared_disk: bool,
+    /// Batch mode: how often plain subscribers are told.
+    pub batch: Option<Duration>,
     pub queues: Vec<QueuePlan>,
     pub publishers: usize,
+    /// Those of them that keep books as production's feed does.
+    pub feeds: Vec<usize>,
     pub watchers: Vec<Filter>,
     pub standbys_kept: usize,
     pub roll: RollTime,
@@ -132,8 +136,10 @@ impl Plan {
             faults,
             durability,
             shared_disk: rng.percent(50),
+            batch: rng.one_in(6).then_some(Duration::from_millis(200)),
             queues,
             publishers: usize::try_from(rng.from(1, 3)).unwrap_or(1),
+            feeds: (0..2).filter(|_| rng.percent(40)).collect(),
             watchers,
             standbys_kept: usize::try_from(rng.below(3)).unwrap_or(0),
             roll: roll_time("00:00 UTC")?,

@@ -48,6 +48,58 @@ const MOVES: &[(&str, &str)] = &[
     ("rolled", "gone with the day"),
 ];
 
+/// Faults and turns of a day that it must have met too.
+const ALL_MET: &[&str] = &[
+    "async update confirmed to a feed",
+    "bytes lost at power cuts",
+    "clock that jumps",
+    "connection closed by the tickerplant",
+    "connection cut",
+    "connection half open",
+    "disk full",
+    "feed that ended with updates in doubt",
+    "file system that hangs on a node's host",
+    "file system that hangs under the thread that syncs",
+    "file system that hangs under the tickerplant",
+    "fleet call throttled",
+    "fleet call without an answer",
+    "group at its maximum",
+    "hole in what was not synced",
+    "launch that is late",
+    "launch that never comes",
+    "live node with updates that a crash took from the log",
+    "log taken over by a second tickerplant",
+    "node found unhealthy by the fleet",
+    "node killed",
+    "node left",
+    "node paused",
+    "node restarted in its place",
+    "node resumes after a surprise",
+    "node terminated after its day",
+    "nothing passes one way",
+    "old size or missing name on another host",
+    "power cut",
+    "second tickerplant started beside the first",
+    "slow network",
+    "slow reader",
+    "spot interruption",
+    "start that is refused",
+    "surge of the feed",
+    "sync that failed",
+    "tickerplant ended in order",
+    "tickerplant killed",
+    "tickerplant killed between log and publish",
+    "tickerplant paused",
+    "tickerplant that had failed is started anew",
+    "tickerplant that had lost its log ended",
+    "torn last write",
+    "two launched instead of one",
+    "update in doubt found in the log",
+    "update in doubt sent again",
+    "update refused",
+    "write to a full disk",
+];
+
 impl Report {
     pub fn fault(&mut self, name: &'static str) {
         add(&mut self.faults, name, 1);
@@ -102,10 +154,12 @@ impl Report {
         other.moves.iter().for_each(|(name, count)| add(&mut self.moves, *name, *count));
     }
 
-    /// Changes of state that a long run must meet and this one did not.
+    /// Changes of state and faults that a long run must meet and this one did not.
     pub fn never_met(&self) -> Vec<String> {
         let missing = MOVES.iter().filter(|(from, to)| !self.moves.keys().any(|(a, b)| (a, b) == (from, to)));
-        missing.map(|(from, to)| format!("{from} -> {to}")).collect()
+        let met = |name: &str| self.faults.contains_key(name) || self.met.contains_key(name);
+        let unmet = ALL_MET.iter().filter(|name| !met(name)).map(ToString::to_string);
+        missing.map(|(from, to)| format!("{from} -> {to}")).chain(unmet).collect()
     }
 }
 

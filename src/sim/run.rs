@@ -50,6 +50,8 @@ pub struct Progress<'a> {
     pub done: u64,
     pub of: u64,
     pub report: &'a Report,
+    /// If this seed went wrong.
+    pub failure: Option<&'a Failure>,
 }
 
 /// Runs one seed. Answers what it met, and the trace where `keep` asks for it.
@@ -126,6 +128,7 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
                 }
             }
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            let failed = result.is_err();
             match result {
                 Ok((report, _)) => all.0.merge(&report),
                 Err(failure) => {
@@ -135,7 +138,8 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
                 }
             }
             let done = done.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-            told(Progress { done, of: options.seeds, report: &all.0 });
+            let failure = all.1.last().filter(|_| failed);
+            told(Progress { done, of: options.seeds, report: &all.0, failure });
         }
     };
     std::thread::scope(|scope| {

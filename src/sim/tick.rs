@@ -13,7 +13,7 @@ use crate::q::Rules;
 use crate::queue::Params;
 use crate::sys::clock;
 use crate::tick::globals::Globals;
-use crate::tick::plant::{Plant, PlantOptions};
+use crate::tick::plant::{Plant, PlantOptions, StartError};
 use crate::tick::query::Bounds;
 use crate::tick::service::{ServiceOptions, TickService};
 use proto::{Compression, FrameReader, Header, MessageKind, compress};
@@ -30,6 +30,7 @@ pub struct TickProcess {
     pub service: TickService,
     pub links: TickLinks,
     pub files: Arc<dyn Disk>,
+    pub process: u32,
     woken: Arc<AtomicBool>,
     turn_open: bool,
     work_due: bool,
@@ -50,39 +51,13 @@ impl World {
         self.tick_paused_until_ns = 0;
         let process = self.next_process;
         self.next_process = process.saturating_add(1);
-        let files = self.storage.of(super::disk::TICK_HOST, process);
+        let files = self.storage.of(self.tick_host, process);
         self.enter(&files);
         let woken = Arc::new(AtomicBool::new(false));
         let of_waker = Arc::clone(&woken);
         let waker: Waker = Arc::new(move || of_waker.store(true, Ordering::Relaxed));
-        let limits = self.plan.tick_limits();
-        let codec = proto::Limits {
-            max_message_bytes: limits.message_bytes,
-            max_decompressed_bytes: limits.decompressed_bytes,
-            max_depth: 64,
-        };
-        let options = |damage| PlantOptions {
-            src: "sym".to_string(),
-            dir: Some(PathBuf::from(LOG_DIR)),
-            durability: self.plan.durability,
-            damage,
-            mount: RequiredMount::Any,
-            batch: None,
-            roll: self.plan.roll.clone(),
-            limits: limits.clone(),
-            queue: Params { standbys_kept: self.plan.standbys_kept, ..Params::default() },
-        };
-        let tables = self.plan.tables();
-        let mut started = Plant::start(options(Damage::Stop), Arc::clone(&tables), Arc::clone(&waker));
-        if let Err(error) = &started {
-            self.trace.say(|| format!("the tickerplant does not start: {error}"));
-            self.report.fault("start that is refused");
-            if error.to_string().contains("damage") || error.to_string().contains("bytes") {
-                // What the operator does then: keep what stands before the damage.
-                started = Plant::start(options(Damage::KeepBefore), tables, Arc::clone(&waker));
-            }
-        }
-        let plant = match started {
+        let codec = self.codec();
+        let plant = match self.try_to_start(&waker) {
             Ok(plant) => plant,
             Err(error) => {
                 self.trace.say(|| format!("the tickerplant does not start: {error}"));
@@ -109,6 +84,7 @@ impl World {
             service,
             links: TickLinks::new(codec),
             files,
+            process,
             woken,
             turn_open: false,
             work_due: false,
@@ -119,10 +95,45 @@ impl World {
         });
         self.report.met("tickerplant started");
         if let Some(crash) = self.crash.take() {
-            let judged = self.auditor.restarted(&self.storage, crash);
+            let taken_over = std::mem::take(&mut self.taken_over);
+            let judged = self.auditor.restarted(&self.storage, crash, taken_over);
             self.judge(judged);
         }
         self.after_tick();
+    }
+
+    fn codec(&self) -> proto::Limits {
+        let limits = self.plan.tick_limits();
+        proto::Limits {
+            max_message_bytes: limits.message_bytes,
+            max_decompressed_bytes: limits.decompressed_bytes,
+            max_depth: 64,
+        }
+    }
+
+    /// Starts a tickerplant as the process whose files were entered; where the log is damaged, as an operator would.
+    pub fn try_to_start(&mut self, waker: &Waker) -> Result<Plant, StartError> {
+        let options = |damage| PlantOptions {
+            src: "sym".to_string(),
+            dir: Some(PathBuf::from(LOG_DIR)),
+            durability: self.plan.durability,
+            damage,
+            mount: RequiredMount::Any,
+            batch: self.plan.batch,
+            roll: self.plan.roll.clone(),
+            limits: self.plan.tick_limits(),
+            queue: Params { standbys_kept: self.plan.standbys_kept, ..Params::default() },
+        };
+        let tables = self.plan.tables();
+        let started = Plant::start(options(Damage::Stop), Arc::clone(&tables), Arc::clone(waker));
+        let Err(error) = started else { return started };
+        self.trace.say(|| format!("the tickerplant does not start: {error}"));
+        self.report.fault("start that is refused");
+        if error.to_string().contains("damage") || error.to_string().contains("bytes") {
+            // What the operator does then: keep what stands before the damage.
+            return Plant::start(options(Damage::KeepBefore), tables, Arc::clone(waker));
+        }
+        Err(error)
     }
 
     /// The tickerplant hears bytes of a connection.
@@ -208,6 +219,10 @@ impl World {
         if !self.is_up(run, Event::TickWork(run)) {
             return;
         }
+        let hangs_until_ns = self.storage.hangs_until_ns(self.tick_host);
+        if hangs_until_ns > self.now_ns {
+            return self.at(hangs_until_ns, Event::TickWork(run));
+        }
         self.with_tick(|tick| {
             tick.work_due = false;
             // What they wait for comes by the thread that syncs.
@@ -222,6 +237,10 @@ impl World {
     pub fn tick_syncs(&mut self, run: u32) {
         if !self.is_up(run, Event::TickSync(run)) {
             return;
+        }
+        let hangs_until_ns = self.storage.hangs_until_ns(self.tick_host);
+        if hangs_until_ns > self.now_ns {
+            return self.at(hangs_until_ns, Event::TickSync(run));
         }
         self.with_tick(|tick| {
             tick.sync_due = false;
@@ -356,7 +375,8 @@ impl World {
 
     /// The auditor reads on in the log.
     fn audit_log(&mut self) {
-        let Some(tick) = &self.tick else { return };
+        // What one that has lost its log thinks of it counts no more.
+        let Some(tick) = self.tick.as_ref().filter(|_| !self.is_old) else { return };
         let Some(log) = tick.service.plant.log() else { return };
         let (path, date) = (log.path().to_path_buf(), tick.service.plant.queue().date().0);
         let log_date = crate::tick::clock::day_number(log.date()).0;

@@ -3,12 +3,13 @@
 use super::audit::{Auditor, Broken, Promise};
 use super::clients::{Publisher, Watcher};
 use super::cloud::{Order, SharedCloud};
-use super::disk::Storage;
+use super::disk::{Storage, TICK_HOST};
 use super::line::Line;
 use super::node::NodeProcess;
 use super::plan::Plan;
 use super::report::Report;
 use super::rng::Rng;
+use super::takeover::OldTick;
 use super::tick::TickProcess;
 use super::trace::Trace;
 use crate::fleet::group::Instance;
@@ -66,6 +67,8 @@ pub enum Event {
     Chaos,
     /// A fault that was begun is over.
     Over(super::chaos::Passing),
+    /// A tickerplant that has lost its log reads who writes.
+    Fence(u32),
     /// An instance's server is taken back.
     ServerGoes(NodeKey),
 }
@@ -82,6 +85,14 @@ pub struct World {
     pub tick: Option<TickProcess>,
     pub tick_runs: u32,
     pub tick_paused_until_ns: u64,
+    /// Where the tickerplant that writes is.
+    pub tick_host: u32,
+    /// One that has lost its log.
+    pub old: Option<OldTick>,
+    /// Whether the old one stands in the place of the tickerplant just now.
+    pub is_old: bool,
+    /// Whether the next start goes on with a log that another may write still.
+    pub taken_over: bool,
     /// What the last end of a tickerplant could take from the log.
     pub crash: Option<Promise>,
     /// The log that was read last, and its day.
@@ -103,6 +114,8 @@ pub struct World {
     pub broken: Option<Broken>,
     /// Processes have numbers that are not used twice.
     pub next_process: u32,
+    /// How many instances each group had use for lately.
+    pub wanted: super::audit::wanted::Wanted,
 }
 
 impl World {
@@ -113,7 +126,7 @@ impl World {
         let clouds: Vec<SharedCloud> =
             plan.queues.iter().map(|queue| SharedCloud::new(rng.split(), &queue.group, queue.rules)).collect();
         let auditor = Auditor::new(plan.promise(), plan.publishes_ahead());
-        let publishers = (0..plan.publishers).map(Publisher::new).collect();
+        let publishers = (0..plan.publishers).map(|at| Publisher::new(at, plan.feeds.contains(&at))).collect();
         let watchers = plan.watchers.iter().map(|filter| Watcher::new(filter.clone())).collect();
         let mut world = World {
             rng,
@@ -125,6 +138,10 @@ impl World {
             tick: None,
             tick_runs: 0,
             tick_paused_until_ns: 0,
+            tick_host: TICK_HOST,
+            old: None,
+            is_old: false,
+            taken_over: false,
             crash: None,
             last_log: None,
             lines: BTreeMap::new(),
@@ -142,6 +159,7 @@ impl World {
             slow_net_until_ns: 0,
             broken: None,
             next_process: 1,
+            wanted: super::audit::wanted::Wanted::default(),
             plan,
         };
         world.after(0, Event::TickStarts);
@@ -215,6 +233,7 @@ impl World {
         let later = std::mem::take(&mut self.events);
         self.events = later.into_iter().map(|((at, number), event)| ((at.saturating_add(ns), number), event)).collect();
         self.now_ns = self.now_ns.saturating_add(ns);
+        self.wanted.skip(ns);
         for line in self.lines.values_mut() {
             line.skip(ns);
         }
@@ -234,17 +253,19 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Up(line) => self.arrives_up(line),
+            Event::Up(line) => self.at_run(self.line_run(line), |world| world.arrives_up(line)),
             Event::Down(line) => self.arrives_down(line),
             Event::Connect(client) => self.connects(client),
-            Event::Accept(line) => self.accepts(line),
+            Event::Accept(line) => self.accept_at(line),
             Event::Connected(line) => self.connected(line),
-            Event::ServerLearns(line) => self.server_learns(line),
+            Event::ServerLearns(line) => self.server_learns_at(line),
             Event::ClientLearns(line) => self.client_learns(line),
-            Event::TurnEnds(run) => self.turn_ends(run),
-            Event::TickTimer(run) => self.tick_timer(run),
-            Event::TickWork(run) => self.tick_works(run),
-            Event::TickSync(run) => self.tick_syncs(run),
+            Event::TurnEnds(run) => self.at_run(run, |world| world.turn_ends(run)),
+            Event::TickTimer(run) => self.at_run(run, |world| world.tick_timer(run)),
+            Event::TickWork(run) => self.at_run(run, |world| world.tick_works(run)),
+            Event::TickSync(run) => self.at_run(run, |world| world.tick_syncs(run)),
+            Event::Fence(run) if run == self.tick_runs => {}
+            Event::Fence(run) => self.at_run(run, |world| world.looks_who_writes(run)),
             Event::TickStarts => self.tick_starts(),
             Event::NodeTurn(key, at_ns) => self.node_turn(key, at_ns),
             Event::Fleet(key, at_ns) => self.fleet_step(key, at_ns),
@@ -305,6 +326,7 @@ impl World {
             cloud.set_now(self.now_ns);
             cloud.tell(crate::fleet::group::Event::Tick);
         }
+        self.note_wanted();
         self.obey(group);
         self.after(500 * MS, Event::Cloud(group));
     }
@@ -330,6 +352,7 @@ impl World {
         self.report.met_times("update told to a watcher", told);
         self.report.allowed_losses = self.auditor.allowed_losses;
         self.report.checked_rows = self.auditor.checked_rows;
+        self.old = None;
         if let Some(tick) = self.tick.take() {
             self.report.add(&tick.service.plant.stats);
         }

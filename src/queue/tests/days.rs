@@ -186,7 +186,7 @@ fn updates_that_the_log_lost_in_a_crash_are_nobodys() {
     assert_eq!(b.restart(), [need(2, 3, None)]);
     assert_eq!(b.lost("rdb"), [w(90, 95)]);
     let actions = b.step(rejoining(5, "b", &[w(90, 100)], None));
-    assert_eq!(actions, [dropped(5), live(5, 95, 95)], "it holds what the log has not");
+    assert_eq!(actions, [dropped(5), live(5, 95, 95), need(1, 3, Some(5))], "it holds what the log has not");
     let kept = b.step(rejoining(6, "a", &[w(0, 90)], None));
     assert_eq!(kept, [joined(6), verify(6, w(0, 90))], "it holds nothing of that");
 }

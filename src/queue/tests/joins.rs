@@ -45,6 +45,20 @@ fn a_proof_that_was_under_way_when_the_connection_ended_is_wanted_again() {
 }
 
 #[test]
+fn a_need_that_a_live_node_may_not_have_heard_is_told_again() {
+    let mut b = Bench::new();
+    b.join(1, "a");
+    b.join(2, "b");
+    b.publish(100);
+    b.roll(1, 90);
+    b.disconnect(1);
+    assert_eq!(b.pass(2 * S), [need(1, 2, Some(2))]);
+    b.disconnect(2);
+    let actions = b.step(rejoining(5, "b", &[], Some((90, 100))));
+    assert_eq!(actions, [joined(5), resume(5, 100), need(1, 2, Some(5))]);
+}
+
+#[test]
 fn a_lost_window_that_nobody_took_yet_goes_back_to_its_node() {
     let mut b = Bench::new();
     b.join(1, "a");

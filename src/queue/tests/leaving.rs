@@ -122,7 +122,7 @@ fn the_open_window_and_lost_ones_are_given_first() {
     b.disconnect(2);
     b.pass(2 * S);
     b.roll(3, 95);
-    assert_eq!(b.join(4, "d"), [joined(4), live(4, 95, 100)]);
+    assert_eq!(b.join(4, "d"), [joined(4), live(4, 95, 100), need(2, 5, Some(4))]);
     assert_eq!(b.join(5, "e"), [joined(5), rebuild(5, w(40, 90))]);
     assert_eq!(b.join(6, "f"), [joined(6), take_over(6, w(0, 40))]);
 }

@@ -159,7 +159,7 @@ fn the_live_window_comes_before_lost_ones() {
     b.disconnect(1);
     b.disconnect(2);
     assert_eq!(b.pass(2 * S), [need(2, 2, None)]);
-    assert_eq!(b.join(3, "c"), [joined(3), live(3, 90, 100)]);
+    assert_eq!(b.join(3, "c"), [joined(3), live(3, 90, 100), need(1, 2, Some(3))]);
     assert_eq!(b.join(4, "d"), [joined(4), rebuild(4, w(0, 90))]);
 }
 

@@ -132,6 +132,14 @@ pub(super) struct Steps {
 
 impl Steps {
     fn step(&mut self) -> Result<Option<Piece>, LogError> {
+        match self.read() {
+            // The world's file system hangs: a thread would wait in it.
+            Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            read => read,
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Piece>, LogError> {
         let Order { path, limits, chunk_bytes, reads, next, until } = &self.order;
         let reader = match &mut self.reader {
             Some(reader) => reader,

@@ -17,6 +17,15 @@ impl Filter {
         (self.tables.is_empty() || self.tables.contains(&table)) && (self.syms.is_empty() || self.syms.contains(&sym))
     }
 
+    /// The part of it that is of one table.
+    pub fn of_table(&self, table: usize) -> Filter {
+        match self.tables.is_empty() || self.tables.contains(&table) {
+            true => Filter { tables: vec![table], syms: self.syms.clone() },
+            // Nothing: no table has this number.
+            false => Filter { tables: vec![usize::MAX], syms: Vec::new() },
+        }
+    }
+
     pub fn is_everything(&self) -> bool {
         self.tables.is_empty() && self.syms.is_empty()
     }

@@ -4,6 +4,7 @@
 pub mod holdings;
 pub mod queues;
 pub mod record;
+pub mod wanted;
 
 use super::disk::Storage;
 use holdings::Filter;
@@ -112,6 +113,13 @@ impl Auditor {
         }
     }
 
+    /// A publisher was told that its update was accepted, by a tickerplant that has lost its log and has not noticed yet. Only a sync
+    /// tells it, so that what promises less may lose it.
+    pub fn acknowledged_by_old(&mut self) {
+        self.acknowledged = self.acknowledged.saturating_add(1);
+        self.allowed_losses = self.allowed_losses.saturating_add(1);
+    }
+
     /// A publisher was told that its update was refused.
     ///
     /// A log that failed may have it all the same: its write was taken back, or it was not. Nothing is promised.
@@ -165,11 +173,12 @@ impl Auditor {
         Ok(())
     }
 
-    /// The tickerplant has started again after a crash; `survived` is what its log was promised to survive.
+    /// The tickerplant has started again after a crash, or, `taken_over`, while another goes on that has lost its log and tells its
+    /// subscribers what is in none.
     ///
     /// # Errors
     /// An acknowledged update is gone that should not be.
-    pub fn restarted(&mut self, storage: &Storage, crash: Promise) -> Result<(), Broken> {
+    pub fn restarted(&mut self, storage: &Storage, crash: Promise, taken_over: bool) -> Result<(), Broken> {
         let dates: Vec<i32> = self.days.keys().copied().collect();
         for date in dates.iter().rev().take(2) {
             let Some(day) = self.days.get_mut(date) else { continue };
@@ -188,7 +197,7 @@ impl Auditor {
             }
             let gone = day.records.split_off(kept);
             day.read_bytes = at;
-            if !gone.is_empty() || self.ahead {
+            if !gone.is_empty() || self.ahead || taken_over {
                 day.lost_from = Some(day.lost_from.map_or(kept, |before| before.min(kept)));
             }
             for record in gone {

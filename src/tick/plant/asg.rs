@@ -225,7 +225,10 @@ impl Plant {
             self.check_proof(&key, ctl);
             return Ok(());
         }
-        self.step_queue(Event::Rebuilt { handle: handle(conn), window, date }, None, ctl).map_or(Ok(()), Err)
+        let refused = self.step_queue(Event::Rebuilt { handle: handle(conn), window, date }, None, ctl);
+        // Said again by one that has joined again, and known already.
+        self.proofs.forget_unwanted(&key);
+        refused.map_or(Ok(()), Err)
     }
 
     fn date_argument(&self, args: &[View<'_>], at: usize) -> Result<Date, QError> {

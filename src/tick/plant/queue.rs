@@ -58,6 +58,12 @@ impl Proofs {
         self.wanted.retain(|(of, ..)| *of != handle);
     }
 
+    pub(super) fn forget_unwanted(&mut self, key: &ProofKey) {
+        if !self.wanted.contains(key) {
+            self.held.remove(key);
+        }
+    }
+
     /// The proof of a wanted window, if it is here.
     fn take(&mut self, key: &ProofKey) -> Option<Proof> {
         if !self.wanted.contains(key) {

@@ -1,0 +1,186 @@
+//! Publishers that keep their books as `elastick feed` does: what was in doubt when a connection broke is looked up in the log, and
+//! sent again if it is not there.
+
+use super::audit::{Broken, PUBLISHER_BITS};
+use super::clients::Publisher;
+use super::tick::plain;
+use super::world::{Client, World};
+use crate::feed::ledger::{Ledger, Place, WHERE};
+use crate::feed::update::{Columns, Update};
+use crate::net::message;
+use bytes::Bytes;
+use proto::{Limits, MessageKind, Writer, decode};
+use std::collections::BTreeMap;
+
+/// How far a feed is with its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// It has asked where the log is, for the first time over this connection.
+    #[default]
+    First,
+    /// And once more: what was read of the last connection has been handled then.
+    Second,
+    Ready,
+    /// It waits for an answer that confirms all before.
+    Confirming,
+}
+
+/// A feed's side of its connection, and its books.
+#[derive(Default)]
+pub struct Feed {
+    stage: Stage,
+    ledger: Option<Ledger>,
+    /// The numbers of updates that are not confirmed, by hash.
+    ids: BTreeMap<u64, u64>,
+}
+
+impl Feed {
+    pub fn is_ready(&self) -> bool {
+        self.stage == Stage::Ready
+    }
+}
+
+/// The columns of an update, one behind the other.
+fn columns(time_ns: i64, syms: &[u8], id: u64) -> Option<Columns> {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes);
+    writer.vector(proto::types::TIMESPAN, 0, &vec![time_ns; syms.len()]);
+    writer.symbols(syms.iter().map(|sym| format!("s{sym}")).collect::<Vec<_>>());
+    writer.vector(proto::types::LONG, 0, &vec![id.cast_signed(); syms.len()]);
+    writer.vector(proto::types::LONG, 0, &(0..).take(syms.len()).collect::<Vec<i64>>());
+    writer.finish().ok()?;
+    Some(Columns { count: 4, rows: syms.len() as u64, bytes })
+}
+
+impl World {
+    fn feed_of(&mut self, at: usize) -> Option<&mut Feed> {
+        self.publishers.get_mut(at)?.feed.as_mut()
+    }
+
+    /// A feed has a connection: it asks where the log is.
+    pub fn feed_connected(&mut self, at: usize) {
+        if let Some(feed) = self.feed_of(at) {
+            feed.stage = Stage::First;
+            self.ask_where(at);
+        }
+    }
+
+    fn ask_where(&mut self, at: usize) {
+        let encoded = message::message(MessageKind::Sync, |writer| writer.chars(WHERE));
+        let line = self.publishers.get(at).and_then(|publisher| publisher.line);
+        if let (Ok(bytes), Some(line)) = (encoded, line) {
+            self.send_up(line, bytes);
+        }
+    }
+
+    pub fn feed_publishes(&mut self, at: usize, table: usize, name: &str, syms: Vec<u8>) {
+        let time_ns = i64::try_from(self.now_ns % super::world::DAY).unwrap_or(0);
+        let Some(publisher) = self.publishers.get_mut(at) else { return };
+        let id = publisher.next_id();
+        let (Some(line), Some(feed)) = (publisher.line, &mut publisher.feed) else { return };
+        let update = columns(time_ns, &syms, id)
+            .and_then(|columns| Update::new(name.as_bytes(), &columns, MessageKind::Async).ok());
+        let (Some(update), Some(ledger)) = (update, &mut feed.ledger) else { return };
+        feed.ids.insert(update.hash, id);
+        let message = Bytes::from(update.message.clone());
+        ledger.sends(update);
+        self.auditor.sends(id, table, syms);
+        self.send_up(line, message);
+    }
+
+    pub fn feed_confirms(&mut self, at: usize) {
+        let Some(feed) = self.feed_of(at) else { return };
+        if feed.ledger.as_ref().is_some_and(|ledger| !ledger.unconfirmed().is_empty()) {
+            feed.stage = Stage::Confirming;
+            self.ask_where(at);
+        }
+    }
+
+    /// Answers to the only question that it asks.
+    pub fn feed_hears(&mut self, at: usize, bytes: &Bytes) {
+        let Some(publisher) = self.publishers.get_mut(at) else { return };
+        let mut answers = Vec::new();
+        publisher.hears(bytes, |header, message| answers.push(plain(header, message)));
+        for answer in answers {
+            let place = decode::object(&answer, proto::Endian::Little, &Limits::default())
+                .ok()
+                .and_then(|(value, _)| Place::of(&value));
+            match place {
+                Some(place) => self.feed_placed(at, place),
+                None => self.judge(Err(Broken("a feed was not told where the log is".to_string()))),
+            }
+        }
+    }
+
+    fn feed_placed(&mut self, at: usize, place: Place) {
+        let Some(feed) = self.feed_of(at) else { return };
+        let in_doubt = feed.ledger.as_ref().is_some_and(|ledger| !ledger.unconfirmed().is_empty());
+        match (feed.stage, &mut feed.ledger) {
+            (Stage::First, Some(_)) if in_doubt => {
+                feed.stage = Stage::Second;
+                self.ask_where(at);
+            }
+            (Stage::First | Stage::Second, Some(_)) => self.feed_settles(at, place),
+            (Stage::First | Stage::Second, None) => {
+                feed.ledger = Some(Ledger::new(place));
+                feed.stage = Stage::Ready;
+            }
+            (Stage::Confirming, Some(ledger)) => {
+                ledger.confirmed(place);
+                let confirmed = std::mem::take(&mut feed.ids).len() as u64;
+                feed.stage = Stage::Ready;
+                self.report.met_times("async update confirmed to a feed", confirmed);
+            }
+            (Stage::Confirming, None) | (Stage::Ready, _) => {}
+        }
+    }
+
+    /// What was in doubt is looked up, and what is not in the log is sent again.
+    fn feed_settles(&mut self, at: usize, place: Place) {
+        let process = u32::MAX.saturating_sub(u32::try_from(at).unwrap_or(0));
+        // It runs on the tickerplant's own host, or where its log is seen late.
+        let host = if at.is_multiple_of(2) { self.tick_host } else { process };
+        let files = self.storage.of(host, process);
+        self.enter(&files);
+        let Some(publisher) = self.publishers.get_mut(at) else { return };
+        let (Some(line), Some(feed)) = (publisher.line, &mut publisher.feed) else { return };
+        let Some(ledger) = &mut feed.ledger else { return };
+        let settled = ledger.settle(place, Limits::default(), 32 << 10);
+        feed.stage = Stage::Ready;
+        if let Err(reason) = settled {
+            // Its operator starts another, which knows nothing of these.
+            *feed = Feed::default();
+            self.trace.say(|| format!("feed {at} ends with updates in doubt: {reason}"));
+            self.report.met("feed that ended with updates in doubt");
+            return self.hang_up_publisher(at);
+        }
+        let again: Vec<(u64, Bytes)> =
+            ledger.unconfirmed().iter().map(|update| (update.hash, Bytes::from(update.message.clone()))).collect();
+        let mut found = std::mem::take(&mut feed.ids);
+        feed.ids = again.iter().filter_map(|(hash, _)| found.remove_entry(hash)).collect();
+        self.report.met_times("update in doubt found in the log", found.len() as u64);
+        self.report.met_times("update in doubt sent again", again.len() as u64);
+        for id in found.into_values() {
+            if self.auditor.place_of(id).is_none() {
+                let publisher = id >> PUBLISHER_BITS;
+                self.judge(Err(Broken(format!("feed {publisher} takes update {id} for accepted, which is in no log"))));
+            }
+        }
+        for (_, message) in again {
+            self.send_up(line, message);
+        }
+    }
+
+    fn hang_up_publisher(&mut self, at: usize) {
+        let Some(line) = self.publishers.get(at).and_then(|publisher| publisher.line) else { return };
+        self.hang_up(line, false);
+        self.lost_line(Client::Publisher(at), line);
+    }
+}
+
+impl Publisher {
+    fn next_id(&mut self) -> u64 {
+        self.next = self.next.saturating_add(1);
+        (self.number << PUBLISHER_BITS) | self.next
+    }
+}

@@ -1,0 +1,100 @@
+//! What the simulator once found, on its disk alone.
+
+use super::disk::{DiskFaults, Storage, TICK_HOST};
+use super::rng::Rng;
+use crate::config::{Damage, Durability, RequiredMount};
+use crate::log::{LogOptions, LogWriter, disk};
+use crate::queue::journal::{Change, Record};
+use crate::queue::{Date, Params, QueueName, UpdateIndex};
+use crate::tick::journal::JournalFile;
+use proto::{Value, encode};
+use std::path::Path;
+
+/// A disk, and what a process on its host sees.
+struct Bench(Storage);
+
+impl Bench {
+    fn new() -> Bench {
+        Bench(Storage::new(Rng::new(1), false))
+    }
+
+    /// Does something as a process of its own.
+    fn process<T>(&self, number: u32, act: impl FnOnce() -> T) -> T {
+        disk::set_virtual(Some(self.0.of(TICK_HOST, number)));
+        let done = act();
+        disk::set_virtual(None);
+        done
+    }
+
+    fn open_log() -> LogWriter {
+        let options = LogOptions {
+            dir: "/logs".into(),
+            src: "sym".to_string(),
+            durability: Durability::Each,
+            damage: Damage::Stop,
+            mount: RequiredMount::Any,
+            epoch: None,
+            limits: proto::Limits::default(),
+            chunk_bytes: 1 << 16,
+            buffer_bytes: 1 << 16,
+            waker: None,
+        };
+        LogWriter::open(options, jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
+    }
+}
+
+fn record() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let columns = Value::list([Value::longs(vec![1, 2])]);
+    encode::encode_object(&Value::list([Value::symbol("upd"), Value::symbol("trade"), columns]), &mut bytes)
+        .expect("it can be encoded");
+    bytes
+}
+
+#[test]
+fn what_a_failed_sync_may_have_dropped_is_made_durable_by_the_next_writer() {
+    let bench = Bench::new();
+    let path = Path::new("/logs/sym2030.01.01");
+    bench.process(1, || {
+        let mut log = Bench::open_log();
+        log.append(&record(), 1).expect("there is room");
+        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+        assert!(log.append(&record(), 1).is_err());
+    });
+    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
+    assert!(bench.0.durable_bytes(path) < written, "the system has dropped it, and shows it still");
+    let tip = bench.process(2, || Bench::open_log().durable_tip());
+    let durable = bench.0.durable_bytes(path);
+    assert_eq!((tip, durable), (2, written));
+    bench.0.power_cut();
+    assert_eq!(bench.process(3, || Bench::open_log().tip()), 2);
+}
+
+#[test]
+fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
+    let bench = Bench::new();
+    let path = Path::new("/logs/sym2030.01.01.queue");
+    let (today, params) = (Date(10_957), Params::default());
+    let line = |first: u64| {
+        let line = crate::queue::Line { open: UpdateIndex(first), lost: Vec::new() };
+        Record { tip: UpdateIndex(first), changes: vec![Change::Line { queue: QueueName(b"rdb".to_vec()), line }] }
+    };
+    bench.process(1, || {
+        let (mut journal, ..) = JournalFile::open(path, params.clone(), today).expect("a new one");
+        let reset = Change::Reset { date: today, next_id: Default::default() };
+        journal.append(&Record { tip: UpdateIndex(0), changes: vec![reset] }).expect("there is room");
+        bench.0.set_faults(DiskFaults { full: true, ..DiskFaults::default() });
+        // Until a part of a line has been taken.
+        let before = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
+        while bench.0.read(path, 0).map_or(0, |bytes| bytes.len()) == before {
+            assert!(journal.append(&line(1)).is_err());
+        }
+        bench.0.set_faults(DiskFaults::default());
+        journal.append(&line(2)).expect("there is room again");
+        journal.append(&line(3)).expect("there is room again");
+    });
+    let (_, queue, restored) = bench.process(2, || JournalFile::open(path, params, today).expect("it can be read"));
+    assert!(restored);
+    let open: Vec<UpdateIndex> = queue.lines().values().map(|line| line.open).collect();
+    assert_eq!(open, [UpdateIndex(3)]);
+}
