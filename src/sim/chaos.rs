@@ -193,10 +193,13 @@ impl World {
     }
 
     fn kill_tick_in_turn(&mut self) {
-        let Some(tick) = self.tick.as_mut() else { return };
-        tick.dies_in_turn = true;
-        let ns = self.between(2 * SECOND, 6 * SECOND);
-        self.after(ns, Event::TickStarts);
+        if self.tick.is_none() {
+            return;
+        }
+        let back_in_ns = self.between(200 * MS, 5 * SECOND);
+        if let Some(tick) = self.tick.as_mut() {
+            tick.dies_in_turn = Some(back_in_ns);
+        }
     }
 
     fn stop_tick_in_order(&mut self) {
@@ -327,7 +330,7 @@ impl World {
             line.slow_bytes = None;
         }
         if let Some(tick) = self.tick.as_mut() {
-            tick.dies_in_turn = false;
+            tick.dies_in_turn = None;
         }
         self.surge_until_ns = 0;
         self.slow_net_until_ns = 0;

@@ -5,10 +5,12 @@ use super::report::Report;
 use super::trace::Trace;
 use super::world::World;
 use crate::defect::Defect;
-use crate::log::disk;
+use crate::log::{self, disk};
 use crate::sys::clock;
+use crate::table::symbol;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -66,13 +68,26 @@ pub fn run_seed(
     keep: bool,
     defect: Option<Defect>,
 ) -> Result<(Report, Option<String>), Failure> {
+    let plan = Plan::of(seed, faults);
+    run_plan(seed, plan, days, print, keep, defect)
+}
+
+fn run_plan(
+    seed: u64,
+    plan: Result<Plan, String>,
+    days: u64,
+    print: bool,
+    keep: bool,
+    defect: Option<Defect>,
+) -> Result<(Report, Option<String>), Failure> {
     let mut at = (0, 0);
+    let faults = plan.as_ref().map_or(Faults::None, |plan| plan.faults);
     #[cfg(feature = "defects")]
     crate::defect::plant(defect);
     #[cfg(not(feature = "defects"))]
     let _ = defect;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let plan = Plan::of(seed, faults)?;
+        let plan = plan?;
         let trace = Trace { lines: keep.then(String::new), print, ..Trace::default() };
         let mut world = World::new(seed, plan, trace);
         let plan = format!("{:?}", world.plan);
@@ -103,10 +118,8 @@ pub fn run_seed(
 
 /// Runs all seeds. Failures come in the order in which they were met; the report holds what whole seeds have met.
 pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Vec<Failure>) {
-    // Symbols count in the memory of nodes, and a process knows each of them only from its first use on.
     static WARM: Once = Once::new();
-    // Whether it comes right is for its own seed to tell.
-    WARM.call_once(|| drop(run_seed(0, 1, Faults::None, false, false, None)));
+    WARM.call_once(|| know_symbols(options.days));
     let (next, done, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let all = Mutex::new((Report::default(), Vec::new()));
     let work = || {
@@ -148,6 +161,24 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
         }
     });
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Symbols count in the memory of nodes, and a process knows each of them only from its first use on. So they are used before the first
+/// world begins: what is published and asked, and the names of logs.
+fn know_symbols(days: u64) {
+    let mut plan = Plan::of(0, Faults::None);
+    if let Ok(plan) = &mut plan {
+        (plan.publishers, plan.feeds) = (2, vec![1]);
+    }
+    // Whether it comes right is for its own seed to tell.
+    drop(run_plan(0, plan, 1, false, false, None));
+    let mut date = super::world::first_date();
+    for _ in 0..days.saturating_add(2) {
+        let handle = log::handle(&log::log_path(Path::new(super::tick::LOG_DIR), "sym", date));
+        // Without room for it, it is not known in any world.
+        let _ = symbol::intern(handle.as_bytes());
+        date = date.tomorrow().unwrap_or(date);
+    }
 }
 
 /// Where two traces part.

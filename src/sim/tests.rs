@@ -26,11 +26,11 @@ impl Bench {
         done
     }
 
-    fn open_log() -> LogWriter {
+    fn open_log(durability: Durability) -> LogWriter {
         let options = LogOptions {
             dir: "/logs".into(),
             src: "sym".to_string(),
-            durability: Durability::Each,
+            durability,
             damage: Damage::Stop,
             mount: RequiredMount::Any,
             epoch: None,
@@ -56,18 +56,41 @@ fn what_a_failed_sync_may_have_dropped_is_made_durable_by_the_next_writer() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
     bench.process(1, || {
-        let mut log = Bench::open_log();
+        let mut log = Bench::open_log(Durability::Each);
         log.append(&record(), 1).expect("there is room");
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         assert!(log.append(&record(), 1).is_err());
     });
     let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
     assert!(bench.0.durable_bytes(path) < written, "the system has dropped it, and shows it still");
-    let tip = bench.process(2, || Bench::open_log().durable_tip());
+    let tip = bench.process(2, || Bench::open_log(Durability::Each).durable_tip());
     let durable = bench.0.durable_bytes(path);
     assert_eq!((tip, durable), (2, written));
     bench.0.power_cut();
-    assert_eq!(bench.process(3, || Bench::open_log().tip()), 2);
+    assert_eq!(bench.process(3, || Bench::open_log(Durability::Each).tip()), 2);
+}
+
+#[test]
+fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
+    let bench = Bench::new();
+    let path = Path::new("/logs/sym2030.01.01");
+    let group = Durability::Group(std::time::Duration::from_millis(10));
+    let batch: Vec<u8> = record().repeat(2_000);
+    bench.process(1, || {
+        let mut log = Bench::open_log(group);
+        // The thread that syncs hangs meanwhile.
+        for _ in 0..40 {
+            log.append(&batch, 2_000).expect("there is room");
+        }
+        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+        log.step_threads();
+        assert!(log.check().is_err());
+        log.note_failure();
+    });
+    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
+    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < written, "more than a few blocks");
+    let tip = bench.process(3, || Bench::open_log(group).durable_tip());
+    assert_eq!((tip, bench.0.durable_bytes(path)), (80_000, written));
 }
 
 #[test]

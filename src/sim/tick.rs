@@ -36,8 +36,8 @@ pub struct TickProcess {
     work_due: bool,
     sync_due: bool,
     pub timer_at_ns: Option<u64>,
-    /// Killed after the turn's log was written and before anything left.
-    pub dies_in_turn: bool,
+    /// To be killed after a turn's log was written and before anything left; and when it is started again then.
+    pub dies_in_turn: Option<u64>,
     seen: transitions::Seen,
 }
 
@@ -90,7 +90,7 @@ impl World {
             work_due: false,
             sync_due: false,
             timer_at_ns: None,
-            dies_in_turn: false,
+            dies_in_turn: None,
             seen: transitions::Seen::default(),
         });
         self.report.met("tickerplant started");
@@ -296,9 +296,11 @@ impl World {
             self.enter(&files);
         }
         self.audit_log();
-        if self.tick.as_ref().is_some_and(|tick| tick.dies_in_turn && !tick.links.wishes.is_empty()) {
+        let dies = self.tick.as_ref().filter(|tick| !tick.links.wishes.is_empty()).and_then(|tick| tick.dies_in_turn);
+        if let Some(back_in_ns) = dies {
             self.report.fault("tickerplant killed between log and publish");
-            return self.tick_dies(false, Promise::Process);
+            self.tick_dies(false, Promise::Process);
+            return self.after(back_in_ns, Event::TickStarts);
         }
         loop {
             let Some(tick) = self.tick.as_mut() else { return };

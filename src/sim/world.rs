@@ -23,7 +23,12 @@ use std::time::Duration;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 pub const DAY: u64 = 86_400 * SECOND;
-/// The first day of every world: 2030.01.01.
+/// The first day of every world.
+pub const fn first_date() -> jiff::civil::Date {
+    jiff::civil::date(2030, 1, 1)
+}
+
+/// Its beginning.
 const FIRST_WALL: u64 = 1_893_456_000 * SECOND;
 
 /// An instance of one of the groups.
