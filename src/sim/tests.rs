@@ -5,7 +5,7 @@ use super::rng::Rng;
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::log::{LogOptions, LogWriter, disk};
 use crate::queue::journal::{Change, Record};
-use crate::queue::{Date, Params, QueueName, UpdateIndex};
+use crate::queue::{Date, Line, Lost, Params, QueueName, UpdateIndex, Window};
 use crate::tick::journal::JournalFile;
 use proto::{Value, encode};
 use std::path::Path;
@@ -99,7 +99,8 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
     let path = Path::new("/logs/sym2030.01.01.queue");
     let (today, params) = (Date(10_957), Params::default());
     let line = |first: u64| {
-        let line = crate::queue::Line { open: UpdateIndex(first), lost: Vec::new() };
+        let lost = Window::new(UpdateIndex(0), UpdateIndex(first)).map(|window| Lost { window, rejections: 0 });
+        let line = Line { open: UpdateIndex(first), lost: lost.into_iter().collect() };
         Record { tip: UpdateIndex(first), changes: vec![Change::Line { queue: QueueName(b"rdb".to_vec()), line }] }
     };
     bench.process(1, || {
