@@ -148,6 +148,7 @@ impl Ingest {
             self.step(Event::Dropped);
             return Err(Fault::Surprise("the tables are others than those of the rows held".to_string()));
         }
+        self.missed_date = self.date.filter(|own| *own < joined.date);
         self.date = Some(joined.date);
         self.tip = Some(joined.tip);
         self.speaks(Dialect::Elastick);

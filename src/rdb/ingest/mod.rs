@@ -112,6 +112,8 @@ pub struct Ingest {
     /// It has joined or subscribed over this connection.
     greeted: bool,
     date: Option<i32>,
+    /// The day that this node was in when it joined on a later one: its end may still be told.
+    missed_date: Option<i32>,
     tip: Option<u64>,
     /// The tip when this node was made live, and when that was; none once it has been reached.
     catching_up: Option<(u64, Instant)>,
@@ -180,6 +182,7 @@ impl Ingest {
             session: Session::default(),
             greeted: false,
             date: None,
+            missed_date: None,
             tip: None,
             catching_up: None,
             catch_up: None,

@@ -188,7 +188,8 @@ impl Ingest {
 
     /// The day has ended: prove what the open window holds, clear, and go on live or go.
     fn end_day(&mut self, date: i32) {
-        if self.dialect == Some(Dialect::Elastick) && self.date.is_some_and(|own| date < own) {
+        let has_left = self.date.is_some_and(|own| date < own) && self.missed_date != Some(date);
+        if self.dialect == Some(Dialect::Elastick) && has_left {
             log::info!("the end of day {date} is told after this node has left it");
             return;
         }

@@ -70,3 +70,25 @@ fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
     node.react(Told::End { date: 10_957 });
     assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
 }
+
+/// A node of elastick's tickerplant on a day, with the day in which it was when it joined.
+fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<Ask>, Sender<Answer>) {
+    let (mut node, asked, answers) = node();
+    node.dialect = Some(Dialect::Elastick);
+    (node.date, node.missed_date) = (Some(date), missed_date);
+    (node, asked, answers)
+}
+
+#[test]
+fn the_end_of_a_day_that_was_missed_is_heeded_after_joining_on_the_next() {
+    let (mut node, asked, _answers) = node_on(10_958, Some(10_957));
+    node.react(Told::End { date: 10_957 });
+    assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
+}
+
+#[test]
+fn the_end_of_a_day_before_this_node_came_is_not_its_own() {
+    let (mut node, asked, _answers) = node_on(10_958, None);
+    node.react(Told::End { date: 10_957 });
+    assert!(asked.try_iter().all(|ask| ask != Ask::DayEnd));
+}
