@@ -1,5 +1,5 @@
-//! Defects that can be planted, to show that the simulator finds them. Without the feature `defects` there is none, and the
-//! compiler leaves out what asks for them.
+//! Defects that can be planted, to show that the simulator finds them. Outside of unit tests and without the feature `defects` there
+//! is none, and the compiler leaves out what asks for them.
 
 /// What can be planted: first what the paper's code does, then more of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Defect {
     ];
 }
 
-#[cfg(feature = "defects")]
+#[cfg(any(test, feature = "defects"))]
 mod planted {
     use super::Defect;
     use std::cell::Cell;
@@ -86,11 +86,11 @@ mod planted {
     }
 }
 
-#[cfg(feature = "defects")]
+#[cfg(any(test, feature = "defects"))]
 pub use planted::{is_planted, plant};
 
-/// Whether this defect is planted: never, without the feature.
-#[cfg(not(feature = "defects"))]
+/// Whether this defect is planted: never, in a release.
+#[cfg(not(any(test, feature = "defects")))]
 #[inline(always)]
 pub const fn is_planted(_: Defect) -> bool {
     false

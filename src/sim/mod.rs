@@ -8,11 +8,14 @@ mod cloud;
 mod day;
 mod disk;
 mod feeds;
+mod hosts;
 mod line;
 mod links;
 pub mod model;
 mod node;
 mod plan;
+#[cfg(test)]
+mod planted;
 mod report;
 mod rng;
 mod run;

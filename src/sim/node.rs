@@ -122,8 +122,8 @@ impl World {
         let options = Arc::new(self.plan.node_options(key.group).map_err(std::io::Error::other)?);
         let queue = self.plan.queues.get(key.group).map(|queue| queue.name.clone()).unwrap_or_default();
         let identity = Identity { node: instance.clone(), queue, port: 6000, group, instance };
-        let budget_bytes = self.plan.budget_bytes();
-        let store = Store::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
+        let budget_bytes = self.plan.budget_bytes;
+        let store = Store::of_world(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         let shared = Arc::new(Shared::new(store.shared()));
         let (link, steps) = capacity::stepped(fleet, options.launch_timeout);
         let Link { asks, answers, .. } = link;

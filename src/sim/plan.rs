@@ -3,11 +3,12 @@
 use super::audit::Promise;
 use super::audit::holdings::Filter;
 use super::audit::record::TABLES;
+use super::hosts;
 use super::rng::Rng;
 use super::world::SECOND;
 use crate::config::options::Protocol;
 use crate::config::units::{RollTime, Scale, roll_time};
-use crate::config::{Address, Durability, Limits, Listen};
+use crate::config::{Durability, Limits};
 use crate::fleet::group::Rules;
 use crate::rdb::messages::Subscription;
 use crate::rdb::options::NodeOptions;
@@ -94,9 +95,8 @@ pub struct Plan {
     pub roll: RollTime,
     /// One in so many nodes is on the tickerplant's host.
     pub hosts: u64,
-    /// What a node may hold beside the process's symbols.
-    room_bytes: u64,
-    symbol_bytes: u64,
+    /// What a node may hold.
+    pub budget_bytes: u64,
 }
 
 impl Plan {
@@ -144,8 +144,7 @@ impl Plan {
             standbys_kept: usize::try_from(rng.below(3)).unwrap_or(0),
             roll: roll_time("00:00 UTC")?,
             hosts: rng.from(2, 4),
-            room_bytes: rng.from(500, 1500) << 10,
-            symbol_bytes: symbol::usage().1,
+            budget_bytes: rng.from(500, 1500) << 10,
         })
     }
 
@@ -179,11 +178,6 @@ impl Plan {
         }
     }
 
-    /// The process's symbols count in a node's memory; they are the same for all nodes of a world.
-    pub fn budget_bytes(&self) -> u64 {
-        self.room_bytes.saturating_add(self.symbol_bytes)
-    }
-
     pub fn tables(&self) -> Arc<Tables> {
         let sym = |text: &str| symbol::intern(text.as_bytes()).unwrap_or(crate::table::Sym::NULL);
         let column = |(name, ty): &(&str, i8)| ColumnSchema { name: sym(name), ty: *ty, attr: Attr::None };
@@ -201,31 +195,13 @@ impl Plan {
         let scale = of.map_or(Scale::At(40.0), |of| of.scale);
         let mut policy = policy::Params::new(scale, 70.0)?;
         policy.drain_ns = 2_000_000_000;
-        Ok(NodeOptions {
-            tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
-            protocol: Protocol::Auto,
-            listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
-            node: None,
-            queue: None,
-            subscription: Subscription {
-                tables: filter.tables.iter().filter_map(|table| TABLES.get(*table)).map(|t| (*t).to_string()).collect(),
-                symbols: filter.syms.iter().map(|sym| format!("s{sym}")).collect(),
-            },
-            memory_bytes: Some(self.budget_bytes()),
-            policy,
-            leave_within: Some(Duration::from_secs(15)),
-            query_threads: 1,
-            query_time: Duration::from_secs(1),
-            users: None,
-            launch_timeout: Duration::from_secs(30),
-            metrics_open: false,
-            block_writes: false,
-            remote_may: Vec::new(),
-            kept_inside: false,
-            allow: None,
-            load: Vec::new(),
-            helper_threads: 0,
-            limits: Limits { log_read_chunk_bytes: 16 << 10, ..Limits::default() },
-        })
+        let subscription = Subscription {
+            tables: filter.tables.iter().filter_map(|table| TABLES.get(*table)).map(|t| (*t).to_string()).collect(),
+            symbols: filter.syms.iter().map(|sym| format!("s{sym}")).collect(),
+        };
+        let leave_within = Some(Duration::from_secs(15));
+        let options = hosts::node_options(Protocol::Auto, self.budget_bytes, policy);
+        let limits = Limits { log_read_chunk_bytes: 16 << 10, ..Limits::default() };
+        Ok(NodeOptions { subscription, leave_within, limits, ..options })
     }
 }

@@ -5,14 +5,12 @@ use super::report::Report;
 use super::trace::Trace;
 use super::world::World;
 use crate::defect::Defect;
-use crate::log::{self, disk};
+use crate::log::disk;
 use crate::sys::clock;
-use crate::table::symbol;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -24,7 +22,7 @@ pub struct Options {
     /// Prints every event.
     pub trace: bool,
     pub threads: usize,
-    /// One that is planted; nothing without the feature `defects`.
+    /// One that is planted, where there can be one.
     pub defect: Option<Defect>,
 }
 
@@ -68,26 +66,13 @@ pub fn run_seed(
     keep: bool,
     defect: Option<Defect>,
 ) -> Result<(Report, Option<String>), Failure> {
-    let plan = Plan::of(seed, faults);
-    run_plan(seed, plan, days, print, keep, defect)
-}
-
-fn run_plan(
-    seed: u64,
-    plan: Result<Plan, String>,
-    days: u64,
-    print: bool,
-    keep: bool,
-    defect: Option<Defect>,
-) -> Result<(Report, Option<String>), Failure> {
     let mut at = (0, 0);
-    let faults = plan.as_ref().map_or(Faults::None, |plan| plan.faults);
-    #[cfg(feature = "defects")]
+    #[cfg(any(test, feature = "defects"))]
     crate::defect::plant(defect);
-    #[cfg(not(feature = "defects"))]
+    #[cfg(not(any(test, feature = "defects")))]
     let _ = defect;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let plan = plan?;
+        let plan = Plan::of(seed, faults)?;
         let trace = Trace { lines: keep.then(String::new), print, ..Trace::default() };
         let mut world = World::new(seed, plan, trace);
         let plan = format!("{:?}", world.plan);
@@ -100,7 +85,7 @@ fn run_plan(
         world.close();
         Ok::<_, String>((world.report.clone(), world.trace.lines.take()))
     }));
-    #[cfg(feature = "defects")]
+    #[cfg(any(test, feature = "defects"))]
     crate::defect::plant(None);
     clock::set_virtual(None);
     disk::set_virtual(None);
@@ -118,8 +103,6 @@ fn run_plan(
 
 /// Runs all seeds. Failures come in the order in which they were met; the report holds what whole seeds have met.
 pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Vec<Failure>) {
-    static WARM: Once = Once::new();
-    WARM.call_once(|| know_symbols(options.days));
     let (next, done, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let all = Mutex::new((Report::default(), Vec::new()));
     let work = || {
@@ -134,9 +117,7 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
             if let (Ok((_, first)), true) = (&result, twice) {
                 let again = run_seed(seed, options.days, options.faults, false, true, options.defect);
                 let second = again.as_ref().ok().and_then(|(_, trace)| trace.as_ref());
-                // A symbol that this process had not known counted in the memory of the first run from its use on only.
-                let third = || run_seed(seed, options.days, options.faults, false, true, options.defect);
-                if first.as_ref() != second && third().ok().and_then(|(_, trace)| trace).as_ref() != second {
+                if first.as_ref() != second {
                     let what = difference(first.as_deref(), second.map(String::as_str));
                     let failure = Failure { seed, day: 0, at_ns: 0, what, faults: options.faults.name() };
                     result = Err(again.err().unwrap_or(failure));
@@ -163,24 +144,6 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
         }
     });
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Symbols count in the memory of nodes, and a process knows each of them only from its first use on. So they are used before the first
-/// world begins: what is published and asked, and the names of logs.
-fn know_symbols(days: u64) {
-    let mut plan = Plan::of(0, Faults::None);
-    if let Ok(plan) = &mut plan {
-        (plan.publishers, plan.feeds) = (2, vec![1]);
-    }
-    // Whether it comes right is for its own seed to tell.
-    drop(run_plan(0, plan, 1, false, false, None));
-    let mut date = super::world::first_date();
-    for _ in 0..days.saturating_add(2) {
-        let handle = log::handle(&log::log_path(Path::new(super::tick::LOG_DIR), "sym", date));
-        // Without room for it, it is not known in any world.
-        let _ = symbol::intern(handle.as_bytes());
-        date = date.tomorrow().unwrap_or(date);
-    }
 }
 
 /// Where two traces part.

@@ -1,6 +1,7 @@
 //! The tickerplant's process: production's service over simulated connections and disk, turn by turn.
 
 use super::audit::Promise;
+use super::hosts;
 use super::line::Packet;
 use super::links::{TickLinks, Wish};
 use super::transitions;
@@ -9,18 +10,14 @@ use crate::config::{Damage, RequiredMount};
 use crate::log::disk::Disk;
 use crate::log::{LogWriter, Waker};
 use crate::net::ConnId;
-use crate::q::Rules;
 use crate::queue::Params;
 use crate::sys::clock;
-use crate::tick::globals::Globals;
 use crate::tick::plant::{Plant, PlantOptions, StartError};
-use crate::tick::query::Bounds;
-use crate::tick::service::{ServiceOptions, TickService};
+use crate::tick::service::TickService;
 use proto::{Compression, FrameReader, Header, MessageKind, compress};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Where the log is.
 pub const LOG_DIR: &str = "/logs";
@@ -64,19 +61,8 @@ impl World {
                 return self.after(SECOND, Event::TickStarts);
             }
         };
-        let bounds = Bounds { time: Duration::from_secs(3600), memory_bytes: 64 << 20 };
-        let service = ServiceOptions {
-            codec,
-            globals: Globals::new(Vec::new(), 1 << 20),
-            query: bounds,
-            own_query: bounds,
-            threads: 1,
-            handler: bounds,
-            rules: Rules::new(&[], false, false, None),
-            timer: None,
-        };
         let (_, watched) = std::sync::mpsc::channel();
-        let service = match TickService::new(plant, service, waker, Arc::default(), watched) {
+        let service = match TickService::new(plant, hosts::service_options(codec), waker, Arc::default(), watched) {
             Ok(service) => service,
             Err(_) => return self.after(SECOND, Event::TickStarts),
         };

@@ -6,6 +6,8 @@ mod links;
 mod messages;
 mod node;
 mod parts;
+#[cfg(test)]
+mod planted;
 mod rules;
 mod state;
 mod steps;

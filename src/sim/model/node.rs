@@ -6,15 +6,14 @@ use super::updates::{FIRST_DATE, ROWS, Rom, Tips, number};
 use crate::config::Limits;
 use crate::config::options::Protocol;
 use crate::config::units::Scale;
-use crate::config::{Address, Listen};
 use crate::log::disk;
 use crate::rdb::capacity::{Answer, Ask};
 use crate::rdb::ingest::{Fault, Identity, Ingest};
-use crate::rdb::messages::Subscription;
 use crate::rdb::meter::Meter;
 use crate::rdb::options::NodeOptions;
 use crate::rdb::policy::{self, Phase};
 use crate::rdb::shared::{Ending, Shared};
+use crate::sim::hosts;
 use crate::sys::clock::{self, Virtual};
 use crate::table::store::Store;
 use crate::table::{Items, Value};
@@ -101,29 +100,9 @@ pub struct Node {
 }
 
 fn options() -> Result<NodeOptions, String> {
-    Ok(NodeOptions {
-        tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
-        protocol: Protocol::Elastick,
-        listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
-        node: None,
-        queue: None,
-        subscription: Subscription { tables: Vec::new(), symbols: Vec::new() },
-        memory_bytes: Some(BUDGET_BYTES),
-        policy: policy::Params::new(Scale::At(40.0), 70.0).map_err(|error| error.to_string())?,
-        leave_within: None,
-        query_threads: 1,
-        query_time: Duration::from_secs(1),
-        users: None,
-        launch_timeout: Duration::from_secs(30),
-        metrics_open: false,
-        block_writes: false,
-        remote_may: Vec::new(),
-        kept_inside: false,
-        allow: None,
-        load: Vec::new(),
-        helper_threads: 0,
-        limits: Limits { log_read_chunk_bytes: 64 << 10, ..Limits::default() },
-    })
+    let policy = policy::Params::new(Scale::At(40.0), 70.0).map_err(|error| error.to_string())?;
+    let options = hosts::node_options(Protocol::Elastick, BUDGET_BYTES, policy);
+    Ok(NodeOptions { limits: Limits { log_read_chunk_bytes: 64 << 10, ..Limits::default() }, ..options })
 }
 
 impl Node {
@@ -138,7 +117,7 @@ impl Node {
     }
 
     fn start(&mut self) -> Result<(), String> {
-        let store = Store::new(usize::try_from(BUDGET_BYTES).unwrap_or(usize::MAX));
+        let store = Store::of_world(usize::try_from(BUDGET_BYTES).unwrap_or(usize::MAX));
         let shared = Arc::new(Shared::new(store.shared()));
         let (asks, asked) = channel();
         let (answers, answered) = channel();

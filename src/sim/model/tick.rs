@@ -6,19 +6,17 @@ use super::parts::Part;
 use super::updates::{self, DAYS, FIRST_DATE, LOG_DIR, TABLE, Tips, log_path};
 use crate::config::{Damage, Durability, Limits, RequiredMount, units};
 use crate::log::disk;
-use crate::q::Rules;
 use crate::queue::{self, Date, Params, Queue, State};
 use crate::sim::audit::queues;
 use crate::sim::disk::{Storage, TICK_HOST};
+use crate::sim::hosts;
 use crate::sim::rng::Rng;
 use crate::sys::clock::{self, Virtual};
 use crate::table::vector::Attr;
 use crate::table::{Schema, Sym, schema::ColumnSchema, symbol};
 use crate::tick::core::schema::Tables;
-use crate::tick::globals::Globals;
 use crate::tick::plant::{Plant, PlantOptions, shape};
-use crate::tick::query::Bounds;
-use crate::tick::service::{ServiceOptions, TickService};
+use crate::tick::service::TickService;
 use proto::{Endian, Header, MessageKind};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -128,19 +126,8 @@ impl Tick {
         };
         let waker: crate::log::Waker = Arc::new(|| {});
         let plant = Plant::start(options, tables(), Arc::clone(&waker)).map_err(|error| error.to_string())?;
-        let bounds = Bounds { time: Duration::from_secs(3600), memory_bytes: 64 << 20 };
-        let service = ServiceOptions {
-            codec: codec(),
-            globals: Globals::new(Vec::new(), 1 << 20),
-            query: bounds,
-            own_query: bounds,
-            threads: 1,
-            handler: bounds,
-            rules: Rules::new(&[], false, false, None),
-            timer: None,
-        };
         let (_, watched) = std::sync::mpsc::channel();
-        let service = TickService::new(plant, service, waker, Arc::default(), watched);
+        let service = TickService::new(plant, hosts::service_options(codec()), waker, Arc::default(), watched);
         self.service = Some(service.map_err(|error| error.to_string())?);
         self.links = ModelLinks::default();
         self.links.open(conn(PUBLISHER));

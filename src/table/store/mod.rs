@@ -152,6 +152,8 @@ pub struct Store {
     column_bytes: usize,
     tables: Vec<Filling>,
     cache: SymbolCache,
+    /// Whether the process's symbols count.
+    counts_symbols: bool,
     shared: SharedTables,
     /// Queries see empty tables.
     hidden: bool,
@@ -180,10 +182,16 @@ impl Store {
             column_bytes: budget_bytes,
             tables: Vec::new(),
             cache: SymbolCache::default(),
+            counts_symbols: true,
             shared: SharedTables::default(),
             hidden: false,
             changes: 0,
         }
+    }
+
+    /// A store of a simulated world: the process's symbols, which all nodes share and other worlds have made, count in none.
+    pub fn of_world(budget_bytes: usize) -> Store {
+        Store { counts_symbols: false, ..Store::new(budget_bytes) }
     }
 
     /// What queries hold.
@@ -297,12 +305,11 @@ impl Store {
 
     /// Bytes held by columns, indexes and symbols.
     pub fn usage(&self) -> Usage {
+        let symbols = if self.counts_symbols { symbol::usage().1 } else { 0 };
         Usage {
             column_bytes: self.tables.iter().map(Filling::column_bytes).sum(),
             index_bytes: self.tables.iter().map(Filling::index_bytes).sum(),
-            symbol_bytes: usize::try_from(symbol::usage().1)
-                .unwrap_or(usize::MAX)
-                .saturating_add(self.cache.used_bytes()),
+            symbol_bytes: usize::try_from(symbols).unwrap_or(usize::MAX).saturating_add(self.cache.used_bytes()),
         }
     }
 

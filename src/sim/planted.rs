@@ -1,0 +1,52 @@
+//! Each planted defect is caught by the seed that the table in this folder's README names, and that seed's day comes right without it.
+
+use super::{Faults, run_seed};
+use crate::defect::Defect;
+
+const README: &str = include_str!("README.md");
+
+/// The table: a defect, how much goes wrong, and the seed.
+fn table() -> Vec<(Defect, Faults, u64)> {
+    let rows = README.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let [_, name, faults, seed, ..] = cells.as_slice() else { return None };
+        let defect = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == *name)?;
+        Some((defect, Faults::from_name(faults)?, seed.parse().ok()?))
+    });
+    rows.collect()
+}
+
+/// Every fourth row from one on.
+fn are_caught(first: usize) {
+    for (defect, faults, seed) in table().into_iter().skip(first).step_by(4) {
+        let day = |defect| run_seed(seed, 1, faults, false, false, defect);
+        assert_eq!(day(None).err(), None, "{defect:?} is not needed for that");
+        assert!(day(Some(defect)).is_err(), "{defect:?} was not caught by seed {seed}");
+    }
+}
+
+#[test]
+fn the_table_has_each_defect_once() {
+    let named: Vec<Defect> = table().into_iter().map(|(defect, ..)| defect).collect();
+    assert_eq!(named, Defect::ALL);
+}
+
+#[test]
+fn each_is_caught_1() {
+    are_caught(0);
+}
+
+#[test]
+fn each_is_caught_2() {
+    are_caught(1);
+}
+
+#[test]
+fn each_is_caught_3() {
+    are_caught(2);
+}
+
+#[test]
+fn each_is_caught_4() {
+    are_caught(3);
+}
