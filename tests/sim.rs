@@ -29,7 +29,10 @@ fn days_with_all_faults_come_right() {
 
 /// The trace of seed 9.
 fn trace() -> String {
-    run_seed(9, 1, Faults::Hell, false, true, None).map(|(_, trace)| trace).expect("it comes right").expect("it was kept")
+    run_seed(9, 1, Faults::Hell, false, true, None)
+        .map(|(_, trace)| trace)
+        .expect("it comes right")
+        .expect("it was kept")
 }
 
 #[test]

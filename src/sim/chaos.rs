@@ -120,7 +120,7 @@ impl World {
     fn kill_some_node(&mut self) {
         if let Some(key) = self.some_node() {
             self.report.fault("node killed");
-            self.node_dies(key, "node killed");
+            self.server_goes(key.server, "node killed");
         }
     }
 
@@ -141,22 +141,22 @@ impl World {
     }
 
     fn interrupt_some_node(&mut self) {
-        let Some(key) = self.some_node() else { return };
+        let Some(NodeKey { server, .. }) = self.some_node() else { return };
         self.report.fault("spot interruption");
         let ns = self.between(2 * SECOND, 30 * SECOND);
-        if let Some(cloud) = self.clouds.get(key.group) {
-            cloud.lock().interrupt(Instance(key.instance), self.now_ns.saturating_add(ns));
+        if let Some(cloud) = self.clouds.get(server.group) {
+            cloud.lock().interrupt(Instance(server.instance), self.now_ns.saturating_add(ns));
         }
-        self.after(ns, Event::ServerGoes(key));
+        self.after(ns, Event::ServerGoes(server));
     }
 
     fn replace_some_node(&mut self) {
-        let Some(key) = self.some_node() else { return };
+        let Some(NodeKey { server, .. }) = self.some_node() else { return };
         self.report.fault("node found unhealthy by the fleet");
-        if let Some(cloud) = self.clouds.get(key.group) {
-            cloud.lock().tell(GroupEvent::Replace(Instance(key.instance)));
+        if let Some(cloud) = self.clouds.get(server.group) {
+            cloud.lock().tell(GroupEvent::Replace(Instance(server.instance)));
         }
-        self.obey(key.group);
+        self.obey(server.group);
     }
 
     fn trouble_fleet_calls(&mut self) {

@@ -5,7 +5,7 @@ use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
 use super::cloud::Asked;
 use super::plan::Faults;
-use super::world::{DAY, MS, NodeKey, SECOND, World};
+use super::world::{DAY, MS, SECOND, Server, World};
 use crate::queue::State;
 use crate::rdb::policy::Phase;
 
@@ -129,7 +129,7 @@ impl World {
                 return Some(format!("{:?} is not connected", node.key));
             }
             // One that gets some tables or symbols knows of the tip only what those told it.
-            let whole = self.plan.queues.get(node.key.group).is_some_and(|of| of.filter.is_everything());
+            let whole = self.plan.queues.get(node.key.queue).is_some_and(|of| of.filter.is_everything());
             if state.phase == Phase::Live && whole && state.next != Some(tip) {
                 return Some(format!("{:?} is live at {:?}, the tip is {tip}", node.key, state.next));
             }
@@ -161,11 +161,11 @@ impl World {
         let mut tiles: Vec<Vec<_>> = vec![Vec::new(); self.plan.queues.len()];
         for node in self.nodes.values() {
             let (state, holdings) = node.shown();
-            let filter = self.plan.queues.get(node.key.group).map(|of| of.filter.clone()).unwrap_or_default();
+            let filter = self.plan.queues.get(node.key.queue).map(|of| of.filter.clone()).unwrap_or_default();
             if holdings.is_empty() {
                 continue;
             }
-            let who = format!("node {} of group {}", node.key.instance, node.key.group);
+            let who = format!("node {} of queue {}", node.key.server.instance, node.key.queue);
             if state.date != Some(date) {
                 return Err(Broken(format!("{who} holds rows of day {:?}, it is {date}", state.date)));
             }
@@ -189,7 +189,7 @@ impl World {
                     }
                     self.report.met("live node with updates that a crash took from the log");
                 }
-                if let Some(tiles) = tiles.get_mut(node.key.group) {
+                if let Some(tiles) = tiles.get_mut(node.key.queue) {
                     tiles.push((who.clone(), holding.window.clone(), holding.open));
                 }
             }
@@ -209,7 +209,8 @@ impl World {
         for of in &self.plan.queues {
             let here = tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
             let waiting = here.filter(|own| own.state == State::Waiting).count();
-            let most = (of.rules.min as usize).saturating_add(self.plan.standbys_kept).saturating_add(1);
+            let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
+            let most = (min as usize).saturating_add(self.plan.standbys_kept).saturating_add(1);
             if waiting > most {
                 return Err(Broken(format!("queue {}: {waiting} wait, where {most} are enough", of.name)));
             }
@@ -221,13 +222,14 @@ impl World {
     /// one at least.
     pub fn note_wanted(&mut self) {
         let Some(tick) = &self.tick else { return };
-        for (group, of) in self.plan.queues.iter().enumerate() {
+        for of in &self.plan.queues {
             let here =
                 || tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
             let waiting = here().filter(|own| own.state == State::Waiting).count().max(1);
             let busy = here().filter(|own| own.state != State::Waiting).count();
-            let wanted = u32::try_from(busy.saturating_add(waiting)).unwrap_or(u32::MAX).max(of.rules.min);
-            self.wanted.note(group, wanted, self.now_ns);
+            let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
+            let wanted = u32::try_from(busy.saturating_add(waiting)).unwrap_or(u32::MAX).max(min);
+            self.wanted.note(of.group, wanted, self.now_ns);
         }
     }
 
@@ -241,12 +243,13 @@ impl World {
         for asked in asked {
             let judged = match asked {
                 Asked::AtLeast(instances) => self.wanted.check(group, instances),
-                Asked::Replace(instance) => match self.nodes.get(&NodeKey { group, instance }) {
-                    Some(node) if node.shared.state().connected => Err(Broken(format!(
-                        "instance {instance} of group {group} is to be replaced, and does its work"
-                    ))),
-                    _ => Ok(()),
-                },
+                Asked::Replace(instance) => {
+                    let server = Server { group, instance };
+                    let works =
+                        self.nodes.values().any(|node| node.key.server == server && node.shared.state().connected);
+                    let what = || format!("instance {instance} of group {group} is to be replaced, and does its work");
+                    if works { Err(Broken(what())) } else { Ok(()) }
+                }
             };
             self.judge(judged);
         }

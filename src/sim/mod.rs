@@ -19,6 +19,7 @@ mod planted;
 mod report;
 mod rng;
 mod run;
+mod servers;
 mod takeover;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use super::audit::holdings::Holding;
 use super::audit::record::TABLES;
 use super::cloud::SharedCloud;
 use super::tick::plain;
-use super::world::{Client, Event, MS, NodeKey, SECOND, World};
-use crate::fleet::group::{Event as GroupEvent, Instance};
+use super::world::{Client, Event, MS, NodeKey, SECOND, Server, World};
+use crate::fleet::group::Instance;
 use crate::log::disk::Disk;
 use crate::rdb::capacity::{self, Link, Steps};
 use crate::rdb::ingest::{Fault, Identity, Ingest};
@@ -81,20 +81,17 @@ fn rows_of(table: &Value) -> Vec<(u64, u8)> {
 impl World {
     /// An instance's server has come up, or its process is started anew.
     pub fn node_starts(&mut self, key: NodeKey) {
-        let Some(cloud) = self.clouds.get(key.group).cloned() else { return };
-        let wanted = {
-            let cloud = cloud.lock();
-            let slot = cloud.group.slots().iter().find(|slot| slot.instance == Instance(key.instance)).copied();
-            slot.is_some()
-        };
+        let Server { group, instance } = key.server;
+        let Some(cloud) = self.clouds.get(group).cloned() else { return };
+        let wanted = cloud.lock().group.slots().iter().any(|slot| slot.instance == Instance(instance));
         if !wanted || self.nodes.contains_key(&key) {
             return;
         }
         let process = self.next_process;
         self.next_process = process.saturating_add(1);
-        let host = match (key.instance + key.group as u64) % self.plan.hosts {
+        let host = match (instance + group as u64) % self.plan.hosts {
             0 => super::disk::TICK_HOST,
-            _ => u32::try_from(key.instance).unwrap_or(1).saturating_mul(8).saturating_add(1 + key.group as u32),
+            _ => u32::try_from(instance).unwrap_or(1).saturating_mul(8).saturating_add(1 + group as u32),
         };
         let files = self.storage.of(host, process);
         self.enter(&files);
@@ -117,11 +114,11 @@ impl World {
         cloud: &SharedCloud,
         files: Arc<dyn Disk>,
     ) -> std::io::Result<NodeProcess> {
-        let fleet = cloud.of(Instance(key.instance));
+        let fleet = cloud.of(Instance(key.server.instance));
         let crate::fleet::Identity { group, instance } = fleet.identity().clone();
-        let options = Arc::new(self.plan.node_options(key.group).map_err(std::io::Error::other)?);
-        let queue = self.plan.queues.get(key.group).map(|queue| queue.name.clone()).unwrap_or_default();
-        let identity = Identity { node: instance.clone(), queue, port: 6000, group, instance };
+        let options = Arc::new(self.plan.node_options(key.queue).map_err(std::io::Error::other)?);
+        let queue = self.plan.queues.get(key.queue).map(|queue| queue.name.clone()).unwrap_or_default();
+        let identity = Identity { node: format!("{instance}-{queue}"), queue, port: 6000, group, instance };
         let budget_bytes = self.plan.budget_bytes;
         let store = Store::of_world(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         let shared = Arc::new(Shared::new(store.shared()));
@@ -263,7 +260,7 @@ impl World {
         }
         let files = Arc::clone(&node.files);
         self.enter(&files);
-        if let Some(cloud) = self.clouds.get(key.group) {
+        if let Some(cloud) = self.clouds.get(key.server.group) {
             cloud.lock().set_now(self.now_ns);
         }
         let Some(node) = self.nodes.get_mut(&key) else { return };
@@ -271,8 +268,8 @@ impl World {
         let wait = next.saturating_duration_since(clock::now()).min(Duration::from_secs(5));
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(SECOND).max(20 * MS);
         self.next_fleet(key, wait_ns);
-        self.judge_asked(key.group);
-        self.obey(key.group);
+        self.judge_asked(key.server.group);
+        self.obey(key.server.group);
     }
 
     /// The session is over; the node tries again after its pause.
@@ -330,53 +327,23 @@ impl World {
             _ => "node ended",
         });
         self.node_is_gone(key, false);
+        self.ends_if_empty(key.server);
     }
 
-    fn node_is_gone(&mut self, key: NodeKey, silent: bool) {
-        let Some(node) = self.nodes.remove(&key) else { return };
-        if let Some(line) = node.line {
+    /// A process is there no longer.
+    pub fn node_is_gone(&mut self, key: NodeKey, silent: bool) {
+        if let Some(line) = self.nodes.remove(&key).and_then(|node| node.line) {
             self.hang_up(line, silent);
-        }
-        drop(node);
-        if let Some(cloud) = self.clouds.get(key.group) {
-            let mut cloud = cloud.lock();
-            cloud.set_now(self.now_ns);
-            cloud.tell(GroupEvent::Exited(Instance(key.instance)));
-        }
-        self.obey(key.group);
-    }
-
-    /// The process is killed, or its server goes.
-    pub fn node_dies(&mut self, key: NodeKey, why: &'static str) {
-        if self.nodes.contains_key(&key) {
-            self.trace.say(|| format!("{key:?} dies: {why}"));
-            self.report.met(why);
-        }
-        let silent = self.rng.one_in(3);
-        if self.nodes.contains_key(&key) {
-            self.node_is_gone(key, silent);
-        } else if let Some(cloud) = self.clouds.get(key.group) {
-            cloud.lock().tell(GroupEvent::Exited(Instance(key.instance)));
-            self.obey(key.group);
         }
     }
 
     /// The process dies and is started again on the same instance, with nothing.
     pub fn node_restarts(&mut self, key: NodeKey) {
-        let Some(node) = self.nodes.remove(&key) else { return };
-        if let Some(line) = node.line {
-            self.hang_up(line, false);
+        if !self.nodes.contains_key(&key) {
+            return;
         }
+        self.node_is_gone(key, false);
         let ns = self.between(200 * MS, 3 * SECOND);
         self.after(ns, Event::NodeStarts(key));
-    }
-
-    /// The fleet asks the process to end.
-    pub fn node_is_stopped(&mut self, key: NodeKey) {
-        match self.nodes.get(&key) {
-            Some(node) => node.shared.ask_to_leave(),
-            // It had not come up: nobody is there to be asked.
-            None => self.node_dies(key, "stopped before it was up"),
-        }
     }
 }

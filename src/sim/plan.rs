@@ -69,12 +69,19 @@ impl Faults {
     }
 }
 
+/// A group of the fleet.
+#[derive(Clone, Debug)]
+pub struct GroupPlan {
+    pub name: String,
+    pub rules: Rules,
+}
+
 /// A queue and the group that serves it.
 #[derive(Clone, Debug)]
 pub struct QueuePlan {
     pub name: String,
-    pub group: String,
-    pub rules: Rules,
+    /// Its place in [`Plan::groups`].
+    pub group: usize,
     pub filter: Filter,
     pub scale: Scale,
 }
@@ -86,6 +93,7 @@ pub struct Plan {
     pub shared_disk: bool,
     /// Batch mode: how often plain subscribers are told.
     pub batch: Option<Duration>,
+    pub groups: Vec<GroupPlan>,
     pub queues: Vec<QueuePlan>,
     pub publishers: usize,
     /// Those of them that keep books as production's feed does.
@@ -113,10 +121,17 @@ impl Plan {
             Filter { tables: vec![0], syms: Vec::new() },
             Filter { tables: Vec::new(), syms: vec![1, 3, 4] },
         ];
-        let count = if rng.percent(60) { 1 } else { 2 };
-        let queue = |(number, rng): (u64, &mut Rng)| QueuePlan {
-            name: format!("q{number}"),
-            group: format!("g{number}"),
+        let count = match rng.below(20) {
+            0..=9 => 1,
+            10..=16 => 2,
+            _ => 3,
+        };
+        // Each of the first queues takes a table of its own, or the first takes everything.
+        let divided = count > 1 && rng.percent(40);
+        // With a node of each queue on every server. What a group is asked for then is reckoned otherwise than the auditor does.
+        let shared_servers = count > 1 && matches!(faults, Faults::Some | Faults::Hell) && rng.percent(40);
+        let group = |(number, rng): (usize, &mut Rng)| GroupPlan {
+            name: format!("g{number}"),
             rules: Rules {
                 min: u32::try_from(rng.from(1, 2)).unwrap_or(1),
                 max: 400,
@@ -124,7 +139,13 @@ impl Plan {
                 grace_ns: 20 * SECOND,
                 notice_ns: 15 * SECOND,
             },
+        };
+        let groups = (0..if shared_servers { 1 } else { count }).map(|number| group((number, &mut rng))).collect();
+        let queue = |(number, rng): (usize, &mut Rng)| QueuePlan {
+            name: format!("q{number}"),
+            group: if shared_servers { 0 } else { number },
             filter: match number {
+                0 | 1 if divided => Filter { tables: vec![number], syms: Vec::new() },
                 0 => Filter::default(),
                 _ => rng.pick(&filters).cloned().unwrap_or_default(),
             },
@@ -137,6 +158,7 @@ impl Plan {
             durability,
             shared_disk: rng.percent(50),
             batch: rng.one_in(6).then_some(Duration::from_millis(200)),
+            groups,
             queues,
             publishers: usize::try_from(rng.from(1, 3)).unwrap_or(1),
             feeds: (0..2).filter(|_| rng.percent(40)).collect(),

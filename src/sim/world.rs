@@ -2,7 +2,7 @@
 
 use super::audit::{Auditor, Broken, Promise};
 use super::clients::{Publisher, Watcher};
-use super::cloud::{Order, SharedCloud};
+use super::cloud::SharedCloud;
 use super::disk::{Storage, TICK_HOST};
 use super::line::Line;
 use super::node::NodeProcess;
@@ -12,7 +12,6 @@ use super::rng::Rng;
 use super::takeover::OldTick;
 use super::tick::TickProcess;
 use super::trace::Trace;
-use crate::fleet::group::Instance;
 use crate::log::disk;
 use crate::sys::clock::{self, Virtual};
 use std::collections::BTreeMap;
@@ -23,19 +22,21 @@ use std::time::Duration;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 pub const DAY: u64 = 86_400 * SECOND;
-/// The first day of every world.
-pub const fn first_date() -> jiff::civil::Date {
-    jiff::civil::date(2030, 1, 1)
-}
-
-/// Its beginning.
+/// The beginning of the first day of every world, 2030.01.01.
 const FIRST_WALL: u64 = 1_893_456_000 * SECOND;
 
 /// An instance of one of the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeKey {
+pub struct Server {
     pub group: usize,
     pub instance: u64,
+}
+
+/// A node on an instance: it has one for each queue of its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeKey {
+    pub server: Server,
+    pub queue: usize,
 }
 
 /// Who is at the client's end of a connection.
@@ -66,7 +67,7 @@ pub enum Event {
     NodeTurn(NodeKey, u64),
     Fleet(NodeKey, u64),
     NodeStarts(NodeKey),
-    NeverCame(NodeKey),
+    NeverCame(Server),
     Cloud(usize),
     Publish(usize),
     Chaos,
@@ -75,7 +76,7 @@ pub enum Event {
     /// A tickerplant that has lost its log reads who writes.
     Fence(u32),
     /// An instance's server is taken back.
-    ServerGoes(NodeKey),
+    ServerGoes(Server),
 }
 
 pub struct World {
@@ -129,7 +130,7 @@ impl World {
         fastrand::seed(rng.next());
         let storage = Storage::new(rng.split(), plan.shared_disk);
         let clouds: Vec<SharedCloud> =
-            plan.queues.iter().map(|queue| SharedCloud::new(rng.split(), &queue.group, queue.rules)).collect();
+            plan.groups.iter().map(|group| SharedCloud::new(rng.split(), &group.name, group.rules)).collect();
         let auditor = Auditor::new(plan.promise(), plan.publishes_ahead());
         let publishers = (0..plan.publishers).map(|at| Publisher::new(at, plan.feeds.contains(&at))).collect();
         let watchers = plan.watchers.iter().map(|filter| Watcher::new(filter.clone())).collect();
@@ -275,65 +276,13 @@ impl World {
             Event::NodeTurn(key, at_ns) => self.node_turn(key, at_ns),
             Event::Fleet(key, at_ns) => self.fleet_step(key, at_ns),
             Event::NodeStarts(key) => self.node_starts(key),
-            Event::NeverCame(key) => self.node_dies(key, "launch given up by the provider"),
+            Event::NeverCame(server) => self.server_goes(server, "launch given up by the provider"),
             Event::Cloud(group) => self.cloud_ticks(group),
             Event::Publish(publisher) => self.publishes(publisher),
             Event::Chaos => self.chaos(),
             Event::Over(passing) => self.passes(passing),
-            Event::ServerGoes(key) => self.node_dies(key, "server gone"),
+            Event::ServerGoes(server) => self.server_goes(server, "server gone"),
         }
-    }
-
-    /// Does what a group wants done.
-    pub fn obey(&mut self, group: usize) {
-        let Some(cloud) = self.clouds.get(group).cloned() else { return };
-        let orders = cloud.lock().take_orders();
-        for order in orders {
-            match order {
-                Order::Launch(Instance(instance)) => {
-                    let key = NodeKey { group, instance };
-                    let lead_ns = self.lead_ns();
-                    match lead_ns {
-                        Some(lead_ns) => self.after(lead_ns, Event::NodeStarts(key)),
-                        None => {
-                            self.report.fault("launch that never comes");
-                            // Where no live node finds it late, its provider does in the end.
-                            self.after(200 * SECOND, Event::NeverCame(key));
-                        }
-                    }
-                }
-                Order::Stop(Instance(instance)) => self.node_is_stopped(NodeKey { group, instance }),
-                Order::Kill(Instance(instance)) => {
-                    self.node_dies(NodeKey { group, instance }, "killed by the fleet");
-                }
-            }
-        }
-    }
-
-    fn lead_ns(&mut self) -> Option<u64> {
-        let usual_ns = self.between(SECOND, 6 * SECOND);
-        if !self.chaotic {
-            return Some(usual_ns);
-        }
-        match self.rng.below(self.plan.faults.rare()) {
-            0 => {
-                self.report.fault("launch that is late");
-                Some(usual_ns.saturating_add(self.between(10 * SECOND, 40 * SECOND)))
-            }
-            1 => None,
-            _ => Some(usual_ns),
-        }
-    }
-
-    fn cloud_ticks(&mut self, group: usize) {
-        if let Some(cloud) = self.clouds.get(group) {
-            let mut cloud = cloud.lock();
-            cloud.set_now(self.now_ns);
-            cloud.tell(crate::fleet::group::Event::Tick);
-        }
-        self.note_wanted();
-        self.obey(group);
-        self.after(500 * MS, Event::Cloud(group));
     }
 }
 
@@ -352,6 +301,12 @@ impl World {
             self.report.fault_times("fleet call throttled", counts.busy);
             self.report.fault_times("fleet call without an answer", counts.unsure);
             self.report.fault_times("group at its maximum", counts.at_maximum);
+        }
+        if self.plan.groups.len() < self.plan.queues.len() {
+            self.report.met("several queues on the servers of one group");
+        }
+        if self.plan.queues.iter().all(|queue| !queue.filter.is_everything()) {
+            self.report.met("queues with a part of the tables each");
         }
         let told = self.watchers.iter().map(|watcher| watcher.updates).sum();
         self.report.met_times("update told to a watcher", told);

@@ -2,6 +2,7 @@
 
 use crate::harness::{Directory, elastick, is_running, signal, wait_for};
 use serde_json::Value as Json;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -61,9 +62,16 @@ fn nothing_is_left_when_it_is_interrupted_or_killed() {
     for how in ["INT", "KILL"] {
         let directory = Directory::new(&format!("demo-{how}"));
         let mut command = demo(&directory, "0.3", "2000", &[]);
-        command.env("ELASTICK_LOG", "info").stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("ELASTICK_LOG", "info").stdout(Stdio::null()).stderr(Stdio::piped());
         let mut demo = command.spawn().expect("the demo runs");
-        let nodes = wait_for("two nodes", || Some(started(directory.path())).filter(|nodes| nodes.len() >= 2));
+        let nodes = wait_for("two nodes", || {
+            if let Some(status) = demo.try_wait().expect("a child") {
+                let mut words = String::new();
+                drop(demo.stderr.take().map(|mut stderr| stderr.read_to_string(&mut words)));
+                panic!("the demo ended with {status}: {words}");
+            }
+            Some(started(directory.path())).filter(|nodes| nodes.len() >= 2)
+        });
         let parent = |process: u32| {
             let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
             status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse::<u32>().ok())

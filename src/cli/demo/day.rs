@@ -8,7 +8,6 @@ use super::proof::{self, Held};
 use super::queue_table;
 use super::report::Report;
 use crate::cli::CliError;
-use crate::config::Listen;
 use crate::config::units::Scale;
 use crate::feed::curve::DAY_NS;
 use crate::fleet::Stage;
@@ -22,7 +21,6 @@ use proto::Limits;
 use serde_json::Value as Json;
 use std::ffi::OsString;
 use std::io::Write;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -73,18 +71,19 @@ impl Day {
                 logs.display()
             )));
         }
-        let port = free_port(&options.listen)?;
         let mut arguments = words(&["tick", "sym"]);
         arguments.push(logs.into());
         arguments.extend(words(&[
             "-p",
-            &port.to_string(),
+            &format!("{}/{}", options.listen.first, options.listen.last),
             "--durability",
             &options.durability.to_string(),
             "--schemas",
         ]));
         arguments.push(schemas.into());
-        let mut tickerplant = Process::start("tickerplant", dir, None, &arguments)?;
+        let output = dir.join("tickerplant.out");
+        let mut tickerplant = Process::start("tickerplant", dir, Some(&output), &arguments)?;
+        let port = number_after(&mut tickerplant, &output, "listening on")?;
         let fleet_output = dir.join("fleet.out");
         let mut fleet = Process::start("fleet", dir, Some(&fleet_output), &fleet_command(options, dir, port)?)?;
         let fleet_port = number_after(&mut fleet, &fleet_output, "answers at port")?;
@@ -350,16 +349,6 @@ fn feed_arguments(options: &DemoOptions, port: u16) -> Vec<OsString> {
     add("--quotes", options.quotes.to_string());
     add("--seed", options.seed.to_string());
     arguments
-}
-
-/// The first port of the range that nobody listens on.
-fn free_port(listen: &Listen) -> Result<u16, CliError> {
-    for port in listen.first..=listen.last {
-        if let Ok(listener) = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)) {
-            return Ok(listener.local_addr()?.port());
-        }
-    }
-    Err(CliError::Failed(format!("no free port from {} to {}; see --port", listen.first, listen.last)))
 }
 
 /// What the feed says it sent.

@@ -1,0 +1,104 @@
+//! Servers: what a fleet launches and takes away. Each brings a node of every queue of its group.
+
+use super::cloud::Order;
+use super::world::{Event, MS, NodeKey, SECOND, Server, World};
+use crate::fleet::group::{Event as GroupEvent, Instance};
+
+impl World {
+    /// Does what a group wants done.
+    pub fn obey(&mut self, group: usize) {
+        let Some(cloud) = self.clouds.get(group).cloned() else { return };
+        let orders = cloud.lock().take_orders();
+        for order in orders {
+            match order {
+                Order::Launch(Instance(instance)) => self.launch(Server { group, instance }),
+                Order::Stop(Instance(instance)) => self.server_is_stopped(Server { group, instance }),
+                Order::Kill(Instance(instance)) => self.server_goes(Server { group, instance }, "killed by the fleet"),
+            }
+        }
+    }
+
+    fn launch(&mut self, server: Server) {
+        let Some(lead_ns) = self.lead_ns() else {
+            self.report.fault("launch that never comes");
+            // Where no live node finds it late, its provider does in the end.
+            return self.after(200 * SECOND, Event::NeverCame(server));
+        };
+        let of_group = |(_, queue): &(usize, &super::plan::QueuePlan)| queue.group == server.group;
+        let queues: Vec<usize> = self.plan.queues.iter().enumerate().filter(of_group).map(|(queue, _)| queue).collect();
+        let mut in_ns = lead_ns;
+        for queue in queues {
+            self.after(in_ns, Event::NodeStarts(NodeKey { server, queue }));
+            in_ns = in_ns.saturating_add(self.between(0, 3 * SECOND));
+        }
+    }
+
+    fn lead_ns(&mut self) -> Option<u64> {
+        let usual_ns = self.between(SECOND, 6 * SECOND);
+        if !self.chaotic {
+            return Some(usual_ns);
+        }
+        match self.rng.below(self.plan.faults.rare()) {
+            0 => {
+                self.report.fault("launch that is late");
+                Some(usual_ns.saturating_add(self.between(10 * SECOND, 40 * SECOND)))
+            }
+            1 => None,
+            _ => Some(usual_ns),
+        }
+    }
+
+    pub fn cloud_ticks(&mut self, group: usize) {
+        if let Some(cloud) = self.clouds.get(group) {
+            let mut cloud = cloud.lock();
+            cloud.set_now(self.now_ns);
+            cloud.tell(crate::fleet::group::Event::Tick);
+        }
+        self.note_wanted();
+        self.obey(group);
+        self.after(500 * MS, Event::Cloud(group));
+    }
+
+    fn nodes_on(&self, server: Server) -> Vec<NodeKey> {
+        self.nodes.keys().filter(|key| key.server == server).copied().collect()
+    }
+
+    /// A server goes, and with it all that runs there.
+    pub fn server_goes(&mut self, server: Server, why: &'static str) {
+        let silent = self.rng.one_in(3);
+        for key in self.nodes_on(server) {
+            self.trace.say(|| format!("{key:?} dies: {why}"));
+            self.report.met(why);
+            self.node_is_gone(key, silent);
+        }
+        self.server_is_gone(server);
+    }
+
+    fn server_is_gone(&mut self, server: Server) {
+        if let Some(cloud) = self.clouds.get(server.group) {
+            let mut cloud = cloud.lock();
+            cloud.set_now(self.now_ns);
+            cloud.tell(GroupEvent::Exited(Instance(server.instance)));
+        }
+        self.obey(server.group);
+    }
+
+    /// A server whose last node has ended ends too.
+    pub fn ends_if_empty(&mut self, server: Server) {
+        if self.nodes_on(server).is_empty() {
+            self.server_is_gone(server);
+        }
+    }
+
+    /// The fleet asks what runs on a server to end.
+    fn server_is_stopped(&mut self, server: Server) {
+        let up = self.nodes_on(server);
+        if up.is_empty() {
+            // It had not come up: nobody is there to be asked.
+            return self.server_is_gone(server);
+        }
+        for node in up.iter().filter_map(|key| self.nodes.get(key)) {
+            node.shared.ask_to_leave();
+        }
+    }
+}
