@@ -96,7 +96,8 @@ pub fn answer(capability: u8) -> u8 {
 }
 
 /// Client side: what to send first. A name or password is cut at its first NUL, and a name at its first colon, since
-/// neither can be told.
+/// neither can be told. A client that can do nothing sends no capability: that byte would be the NUL, and the NUL the beginning of
+/// a message.
 pub fn hello(user: &[u8], password: &[u8], capability: u8) -> Vec<u8> {
     let upto = |text: &[u8], ends: &[u8]| -> Vec<u8> {
         text.iter().copied().take_while(|byte| !ends.contains(byte)).collect()
@@ -104,7 +105,8 @@ pub fn hello(user: &[u8], password: &[u8], capability: u8) -> Vec<u8> {
     let mut out = upto(user, b":\0");
     out.push(b':');
     out.extend(upto(password, b"\0"));
-    out.extend_from_slice(&[capability, 0]);
+    out.extend(Some(capability).filter(|capability| *capability != 0));
+    out.push(0);
     out
 }
 

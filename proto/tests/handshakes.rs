@@ -72,6 +72,12 @@ fn a_client_says_what_a_server_understands() {
 }
 
 #[test]
+fn a_client_without_capability_leaves_nothing_behind_its_login() {
+    let hello = handshake::hello(b"bob", b"p:w", 0);
+    assert_eq!(login(&hello), (credentials(b"bob", b"p:w", 0), hello.len()));
+}
+
+#[test]
 fn a_password_never_shows_in_debug_output() {
     assert!(!format!("{:?}", credentials(b"bob", b"secret", 6)).contains("secret"));
 }

@@ -13,13 +13,13 @@ pub struct ScriptError {
     pub error: QError,
 }
 
-/// Runs a script's expressions in order; what they print stays in the session.
+/// Runs a script's expressions in order, each within the limits; what they print stays in the session.
 ///
 /// # Errors
 /// The first error, with its line. What was defined before it stays defined.
-pub fn run(text: &[u8], session: &mut Session) -> Result<(), ScriptError> {
+pub fn run(text: &[u8], session: &mut Session, limits: &Limits) -> Result<(), ScriptError> {
     for (line, expression) in expressions(text) {
-        eval_line(session, &expression, &Limits::default()).map_err(|error| ScriptError { line, error })?;
+        eval_line(session, &expression, limits).map_err(|error| ScriptError { line, error })?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Schema files: q scripts whose tables are the tickerplant's.
 
+use crate::q::Limits;
 use crate::q::script::{self, ScriptError};
 use crate::q::session::Session;
 use crate::table::schema::Schema;
@@ -72,8 +73,17 @@ pub fn load(source: &Source) -> Result<SchemaFile, SchemaFileError> {
             std::fs::read(path).map_err(|error| SchemaFileError::Read { origin: source.clone(), error })?
         }
     };
+    parse(&text, source, &Limits::default())
+}
+
+/// What the text of a schema file defines, each expression of it evaluated within the limits; `source` names it in errors.
+///
+/// # Errors
+/// The script's with its line.
+pub fn parse(text: &[u8], source: &Source, limits: &Limits) -> Result<SchemaFile, SchemaFileError> {
     let mut session = Session::new();
-    script::run(&text, &mut session).map_err(|error| SchemaFileError::Script { origin: source.clone(), error })?;
+    script::run(text, &mut session, limits)
+        .map_err(|error| SchemaFileError::Script { origin: source.clone(), error })?;
     let globals: Vec<(Sym, Value)> = session.globals().map(|(name, value)| (name, grouped(value.clone()))).collect();
     let in_root = |name: &Sym| !symbol::text(*name).starts_with(b".");
     let tables: Vec<Schema> =

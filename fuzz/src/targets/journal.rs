@@ -1,0 +1,40 @@
+//! The queue's journal, and the table that it leaves behind.
+
+use elastick::queue::{Date, Event, Handle, Params, Queue, UpdateIndex, invariants, journal};
+
+/// The day that every journal is of.
+const DATE: Date = Date(9821);
+
+/// The bodies of a journal's lines, sealed here with their checksums, which no fuzzer guesses. What can be read is restored or
+/// refused; a table that was restored is written and read as itself, and goes on as any other.
+pub fn journal(bytes: &[u8]) {
+    let mut sealed = Vec::new();
+    for body in bytes.split(|byte| *byte == b'\n') {
+        sealed.extend_from_slice(format!("{:08x} ", crc32c::crc32c(body)).as_bytes());
+        sealed.extend_from_slice(body);
+        sealed.push(b'\n');
+    }
+    let Ok(found) = journal::read(&sealed) else { return };
+    assert!(found.good_bytes <= sealed.len() as u64);
+    let Ok(mut queue) = Queue::restore(Params::default(), DATE, &found.records) else { return };
+    let snapshot = queue.snapshot();
+    let again = journal::read(&snapshot.encode()).expect("a record of ours");
+    assert_eq!(again.records.as_slice(), [snapshot.clone()]);
+    let same = Queue::restore(Params::default(), DATE, &again.records).expect("a table of ours");
+    assert_eq!(same.snapshot(), snapshot);
+    let tip = queue.tip();
+    step(&mut queue, Event::Restored, tip, 1_000);
+    let deadline = queue.next_deadline_ns().unwrap_or(2_000).clamp(1_000, i64::MAX);
+    step(&mut queue, Event::Tick, tip, deadline);
+    let handles: Vec<Handle> = queue.subscribers().iter().filter_map(|row| row.handle).collect();
+    for handle in handles {
+        step(&mut queue, Event::Disconnect { handle }, tip, deadline);
+    }
+    step(&mut queue, Event::DayEnd { new_date: Date(DATE.0 + 1) }, tip, deadline);
+}
+
+fn step(queue: &mut Queue, event: Event, tip: UpdateIndex, now_ns: i64) {
+    let told = format!("{event:?}");
+    queue.step(event, tip, now_ns);
+    invariants::check(queue).unwrap_or_else(|violation| panic!("after {told}: {violation}"));
+}

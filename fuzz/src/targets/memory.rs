@@ -1,0 +1,12 @@
+//! Memory: what one step holds at most.
+
+use elastick::sys::allocated::{peak_bytes, start_peak};
+
+/// Runs `work`; it panics if this thread meanwhile held more than so many bytes beyond what it found.
+pub fn within<R>(most_bytes: usize, work: impl FnOnce() -> R) -> R {
+    let found = start_peak();
+    let result = work();
+    let peak = peak_bytes().saturating_sub(found);
+    assert!(peak <= i64::try_from(most_bytes).unwrap_or(i64::MAX), "{peak} bytes held, at most {most_bytes} expected");
+    result
+}

@@ -1,0 +1,104 @@
+//! The ways there are to evaluate an expression: on the register machine or by walking the syntax, with rows in sections or
+//! at once, on one thread or two. All give the same.
+
+use crate::answer::{Running, session, shrunk};
+use elastick::q::{Limits, eval_text, one_line};
+use elastick::table::{Sym, Value};
+use std::time::{Duration, Instant};
+
+/// Enough for nearly all; what takes longer is not compared.
+const TIME: Duration = Duration::from_millis(1500);
+const MEMORY_BYTES: u64 = 64 << 20;
+/// What is compared of an answer.
+const SHOWN_BYTES: usize = 20_000;
+
+struct Way {
+    name: &'static str,
+    machine: bool,
+    section_rows: Option<usize>,
+    threads: usize,
+}
+
+const WAYS: [Way; 4] = [
+    Way { name: "walked", machine: false, section_rows: None, threads: 1 },
+    Way { name: "in sections of a row", machine: true, section_rows: Some(1), threads: 1 },
+    Way { name: "on two threads", machine: true, section_rows: Some(2), threads: 2 },
+    Way { name: "walked on two threads", machine: false, section_rows: None, threads: 2 },
+];
+const USUAL: Way = Way { name: "as usual", machine: true, section_rows: None, threads: 1 };
+
+/// The answer as text, or the name of the error. None where a limit has ended it: when, is not the same in all ways.
+fn told(globals: &[(Sym, Value)], text: &[u8], way: &Way, time: Duration) -> Option<String> {
+    let mut session = session(globals).with_threads(way.threads);
+    eval_text(&mut session, b"\\S 7", &Limits::default()).expect("a seed");
+    let limits = Limits {
+        deadline: Some(Instant::now() + time),
+        memory_bytes: MEMORY_BYTES,
+        machine: way.machine,
+        section_rows: way.section_rows,
+        ..Limits::default()
+    };
+    match eval_text(&mut session, text, &limits) {
+        Ok(value) => {
+            let mut line = limits.within(|| one_line(&value));
+            line.truncate(SHOWN_BYTES);
+            let printed = session.take_printed();
+            Some(format!("{} {}", String::from_utf8_lossy(&line), String::from_utf8_lossy(&printed)))
+        }
+        Err(error) => match &error.name[..] {
+            b"stop" | b"wsfull" | b"stack" | b"limit" => None,
+            name => Some(format!("'{}", String::from_utf8_lossy(name))),
+        },
+    }
+}
+
+/// The parts of a text: numbers, and what stands between them.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let is_digit = |c: u8| c.is_ascii_digit() || matches!(c, b'.' | b'e' | b'-' | b'+');
+    text.as_bytes().chunk_by(move |a, b| is_digit(*a) == is_digit(*b)).map(|p| std::str::from_utf8(p).unwrap_or("?"))
+}
+
+/// Whether two answers are one, but for the last digits of floats: sums are made in another order.
+fn agree(a: &str, b: &str) -> bool {
+    if a == b {
+        return true;
+    }
+    let (mut a, mut b) = (parts(a), parts(b));
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some(x), Some(y)) if x == y => {}
+            (Some(x), Some(y)) => match (x.parse::<f64>(), y.parse::<f64>()) {
+                (Ok(x), Ok(y)) if (x - y).abs() <= 1e-5 * x.abs().max(y.abs()).max(1e-9) => {}
+                _ => return false,
+            },
+            _ => return false,
+        }
+    }
+}
+
+/// What differs, if anything does, where all ways are done in time.
+pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Option<String> {
+    let told = |way| told(globals, text, way, time);
+    let usual = told(&USUAL)?;
+    // Helper threads draw other numbers, and neither assign nor send.
+    let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
+    let parallel = has(b"peach") || has(b"':");
+    WAYS.iter().filter(|way| way.threads == 1 || !parallel).find_map(|way| {
+        let other = told(way)?;
+        // The clock, the memory that is used, and the like are not the same twice.
+        if agree(&usual, &other) || told(&USUAL)? != usual || told(way)? != other {
+            return None;
+        }
+        Some(format!("{} {other}, {} {usual}", way.name, USUAL.name))
+    })
+}
+
+/// Evaluates a text in all ways; what differs goes to `wrong`.
+pub fn compare(globals: &[(Sym, Value)], text: &[u8], wrong: &mut Vec<String>) {
+    let _running = Running::note(text);
+    if let Some(what) = difference(globals, text, TIME) {
+        let least = shrunk(text, |shorter| difference(globals, shorter, TIME).is_some());
+        wrong.push(format!("{what}: {}\n  of {}", String::from_utf8_lossy(&least), String::from_utf8_lossy(text)));
+    }
+}
