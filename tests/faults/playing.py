@@ -201,11 +201,12 @@ class Play(Cluster):
         self.tend()
         self.replace()
 
-    def replace(self):
-        """The fleet's work."""
+    def replace(self, patiently=False):
+        """The fleet's work: a node more where none waits; `patiently` once all that run have joined."""
         queue = self.queue()
         waiting = queue is None or {"waiting", "away"} & {state for state, *_ in queue}
-        if not waiting and len(self.running()) < NODES_MOST:
+        coming = patiently and {node.name for node in self.running()} - {name for _, name, *_ in queue or []}
+        if not waiting and not coming and len(self.running()) < NODES_MOST:
             self.start_node()
 
     # Each gives what it has happened to; nothing where it has not.
@@ -217,6 +218,8 @@ class Play(Cluster):
         def is_there():
             self.tend()
             found[:] = [self.tp if step.victim == "tick" else self.node_in(step.victim)]
+            if not found[0]:
+                self.replace(patiently=True)
             return found[0]
 
         soon(is_there, VICTIM_S)

@@ -38,7 +38,7 @@ NEEDS = {
     "rebuild-told": "kill rolled",
     "node-rebuilds": "kill rolled",
     "node-rebuilt": "kill rolled",
-    "node-drops": "day",
+    "node-drops": "pause rolled",
     "node-leaves": "end rolled",
     "node-hands": "end rolled",
     "node-shows": "end rolled",
@@ -50,6 +50,10 @@ NEEDS = {
 
 # Started again, a tickerplant passes these at once.
 AT_START = ("start-locked", "start-log-opened", "start-journal-read", "start-restored")
+# Passed by whoever takes over what another held: any but the first node.
+BY_OTHERS = ("node-rebuilds", "node-rebuilt", "node-shows")
+# Long enough for a node to be given up.
+LONG_S = 2.5
 VICTIMS = ("tick", "live", "rolled", "waiting")
 DURABILITIES = ("os", "os", "each", "group(5ms)")
 
@@ -106,17 +110,18 @@ def draw(seed, points):
     steps = [drawn_step(dice) for _ in range(dice.randrange(3, 6))]
     program, name = points[seed % len(points)]
     action = "kill" if (seed // len(points)) % 2 == 0 else "pause"
-    main = Armed(program, name, 1 + int(dice.random() ** 2 * BUSY.get(name, 2)), action)
+    main = Armed(program, name, drawn_time(dice, name), action)
     more = [armed_at_random(dice, points) for _ in range(dice.randrange(0, 3))]
     for point in [main, *more]:
         of = schedule.armed.setdefault(point.program, [])
-        # The first tickerplant starts in an empty directory.
-        of += [None] * (0 if point.name not in AT_START or of else 1)
-        of.append(point)
+        # The first tickerplant starts in an empty directory, and the first node is the first to be full.
+        of += [None] * (0 if point.name not in (*AT_START, *BY_OTHERS) or of else 1)
+        of += [point] * (3 if point.name in BY_OTHERS else 1)
         need = NEEDS.get(point.name)
         if need and not any(step.named() == need for step in steps):
             fault, _, victim = need.partition(" ")
-            steps.insert(dice.randrange(1, len(steps) + 1), Step(dice.randrange(5, 60), fault, victim))
+            seconds = LONG_S if fault == "pause" else 0.0
+            steps.insert(dice.randrange(1, len(steps) + 1), Step(dice.randrange(5, 60), fault, victim, seconds))
     if any(step.victim == "rolled" for step in steps):
         # There has to be one: the first step comes when somebody has rolled.
         steps[0].updates = max(steps[0].updates, 190)
@@ -126,7 +131,13 @@ def draw(seed, points):
 
 def armed_at_random(dice, points):
     program, name = dice.choice(points)
-    return Armed(program, name, 1 + int(dice.random() ** 2 * BUSY.get(name, 2)), dice.choice(("kill", "pause")))
+    return Armed(program, name, drawn_time(dice, name), dice.choice(("kill", "pause")))
+
+
+def drawn_time(dice, name):
+    """At which time of passing a point something happens there. Those that need a fault are seldom passed twice by one process."""
+    most = BUSY.get(name, 1 if name in NEEDS or name in AT_START else 2)
+    return 1 + int(dice.random() ** 2 * most)
 
 
 def drawn_step(dice):
@@ -135,7 +146,7 @@ def drawn_step(dice):
     if chance < 0.45:
         return Step(updates, "kill", dice.choice(VICTIMS))
     if chance < 0.75:
-        return Step(updates, "pause", dice.choice(VICTIMS), seconds=dice.choice((0.1, 0.3, 1.0, 2.5)))
+        return Step(updates, "pause", dice.choice(VICTIMS), seconds=dice.choice((0.1, 0.3, 1.0, LONG_S)))
     if chance < 0.82:
         return Step(updates, "end", dice.choice(VICTIMS))
     if chance < 0.88:
