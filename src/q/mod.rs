@@ -70,6 +70,7 @@ mod stats;
 mod strings;
 mod system;
 mod tables;
+mod take;
 mod threads;
 mod time;
 mod tok;

@@ -32,6 +32,24 @@ pub fn until(client: &mut Client, question: &str, wanted: &Value) {
     wait_for(question, || (ask(client, question) == *wanted).then_some(()));
 }
 
+/// What `later` asks is answered when another says `free` or `fail`; the file's `waits` tells who waits.
+pub fn puts_off(client: &mut Client, other: &mut Client) {
+    for (release, wanted) in [("free 1 2", Ok(Value::longs([1, 2]))), ("fail \"mine\"", Err("mine"))] {
+        ask(other, "{waits::0Ni}[]");
+        let answer = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| client.query("later"));
+            wait_for("the question", || (ask(other, "null waits") == Value::Bool(false)).then_some(()));
+            ask(other, release);
+            waiting.join().expect("no panic")
+        });
+        match (answer, wanted) {
+            (Ok(value), Ok(wanted)) => assert_eq!(value, wanted),
+            (Err(ClientError::Server(name)), Err(wanted)) => assert_eq!(name, wanted.as_bytes()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// The next async message.
 pub fn pushed(client: &mut Client) -> Value {
     let by = Instant::now() + Duration::from_secs(60);
@@ -201,20 +219,7 @@ fn an_answer_may_be_put_off() {
     let program = "waits:0Ni\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\nfail:{-30!(waits;1b;x)}\n";
     let (_files, scene) = with("deferred", program, &[]);
     let (mut client, mut other) = (scene.connect(), scene.connect());
-    for (release, wanted) in [("free 1 2", Ok(Value::longs([1, 2]))), ("fail \"mine\"", Err("mine"))] {
-        ask(&mut other, "{waits::0Ni}[]");
-        let answer = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| client.query("later"));
-            wait_for("the question", || (ask(&mut other, "null waits") == Value::Bool(false)).then_some(()));
-            ask(&mut other, release);
-            waiting.join().expect("no panic")
-        });
-        match (answer, wanted) {
-            (Ok(value), Ok(wanted)) => assert_eq!(value, wanted),
-            (Err(ClientError::Server(name)), Err(wanted)) => assert_eq!(name, wanted.as_bytes()),
-            other => panic!("{other:?}"),
-        }
-    }
+    puts_off(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
 }
 

@@ -1,6 +1,8 @@
 //! q files given to the tickerplant.
 
 use crate::harness::{Directory, elastick, wait_for};
+use crate::node_program::puts_off;
+use crate::rdb_process::refused;
 use crate::tick_support::{Tick, all, call, ids, told, trades};
 use elastick::net::client::{Client, ClientError};
 use proto::{Limits, MessageKind, Value, decode};
@@ -13,13 +15,6 @@ fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Tick) {
     let file = file.to_str().expect("a path").to_string();
     let tick = Tick::start(&format!("tick-program-{name}"), &[&[file.as_str()], options].concat());
     (directory, tick)
-}
-
-fn refused(client: &mut Client, question: &str) -> String {
-    match client.query(question) {
-        Err(ClientError::Server(name)) => String::from_utf8_lossy(&name).into_owned(),
-        other => panic!("{question}: {other:?}"),
-    }
 }
 
 #[test]
@@ -113,22 +108,7 @@ fn an_answer_may_be_put_off() {
                    fail:{-30!(waits;1b;x)}\n";
     let (_files, tick) = with("deferred", program, &[]);
     let (mut client, mut other) = (tick.client(), tick.client());
-    for (release, wanted) in [("free 1 2", Ok(Value::longs([1, 2]))), ("fail \"mine\"", Err("mine"))] {
-        other.query("{waits::0Ni}[]").expect("answered");
-        let answer = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| client.query("later"));
-            wait_for("the question", || {
-                (other.query("null waits").expect("answered") == Value::Bool(false)).then_some(())
-            });
-            other.query(release).expect("answered");
-            waiting.join().expect("no panic")
-        });
-        match (answer, wanted) {
-            (Ok(value), Ok(wanted)) => assert_eq!(value, wanted),
-            (Err(ClientError::Server(name)), Err(wanted)) => assert_eq!(name, wanted.as_bytes()),
-            other => panic!("{other:?}"),
-        }
-    }
+    puts_off(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
 }
 

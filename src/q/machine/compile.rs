@@ -182,6 +182,16 @@ impl Compiler {
         body.iter().try_for_each(|node| self.effect(node))
     }
 
+    /// The body of the loop at `at`, and the way back to its test.
+    fn round(&mut self, body: &[Node], at: u32, again: u16) -> Made {
+        self.loops += 1;
+        self.effects(body)?;
+        self.loops -= 1;
+        self.here = at;
+        self.emit(Step::Again { target: again });
+        Ok(())
+    }
+
     /// An expression whose value nobody asks for.
     fn effect(&mut self, node: &Node) -> Made {
         let top = self.top;
@@ -199,11 +209,7 @@ impl Compiler {
                 let (test, body) = parts.split_first().ok_or(Refused)?;
                 let again = self.place();
                 let skip = self.unless(test)?;
-                self.loops += 1;
-                self.effects(body)?;
-                self.loops -= 1;
-                self.here = node.at;
-                self.emit(Step::Again { target: again });
+                self.round(body, node.at, again)?;
                 self.land(skip);
             }
             Kind::Do(parts) => {
@@ -213,11 +219,7 @@ impl Compiler {
                 self.emit(Step::Times { x });
                 let again = self.place();
                 let skip = self.emit(Step::Countdown { x, target: 0 });
-                self.loops += 1;
-                self.effects(body)?;
-                self.loops -= 1;
-                self.here = node.at;
-                self.emit(Step::Again { target: again });
+                self.round(body, node.at, again)?;
                 self.land(skip);
             }
             _ => {

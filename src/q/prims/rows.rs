@@ -7,7 +7,7 @@ use crate::q::context::Context;
 use crate::q::error::QError;
 use crate::q::{
     address, append, asof, attributes, cast, codec, enums, files, internal, joins, json, linear, monads, moving,
-    process, random, sets, shape, sort, stats, strings, tables, trap, tree, views, windows,
+    process, random, sets, shape, sort, stats, strings, tables, take, trap, tree, views, windows,
 };
 use crate::table::Value;
 use crate::table::function::Iterator;
@@ -91,8 +91,8 @@ pub static PRIMITIVES: &[Primitive] = &[
     op!(">", (102, 0x0a), Op::Compare(Comparison::More)),
     operator("$", 0x0b, cast::dollar),
     operator(",", 0x0c, shape::join),
-    operator("#", 0x0d, shape::take),
-    operator("_", 0x0e, shape::drop),
+    operator("#", 0x0d, take::take),
+    operator("_", 0x0e, take::drop),
     operator("~", 0x0f, |_, x, y| Ok(Value::Bool(crate::q::matches::same(&x, &y)?))),
     operator_many("!", 0x10, 2, 4, internal::bang),
     operator_many("?", 0x11, 2, 6, internal::query),
@@ -184,8 +184,8 @@ pub static PRIMITIVES: &[Primitive] = &[
     infix("inter", NONE, sets::inter),
     infix("except", NONE, sets::except),
     infix("cross", NONE, shape::cross),
-    infix("cut", NONE, shape::cut),
-    infix("sublist", NONE, shape::sublist),
+    infix("cut", NONE, take::cut),
+    infix("sublist", NONE, take::sublist),
     infix("rotate", NONE, shape::rotate),
     infix("xprev", NONE, shape::xprev),
     infix("xrank", NONE, sort::xrank),

@@ -162,7 +162,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
     };
     match (&held, from) {
         (Some(Value::Dict(d)), _) if d.keyed().is_none() => {
-            let rest = super::shape::drop(context, Value::symbols(names(&query.columns)?), Value::Dict(Arc::clone(d)))?;
+            let rest = super::take::drop(context, Value::symbols(names(&query.columns)?), Value::Dict(Arc::clone(d)))?;
             if let Value::Sym(name) = from {
                 context.set_global(*name, rest)?;
                 return Ok(Some(from.clone()));
@@ -354,7 +354,7 @@ fn shorten_rows(context: &mut Context, query: &Query, selected: Selected, frame:
         None => None,
     };
     let wanted = match &query.limit {
-        Some(limit) => super::shape::sublist_range(&context.eval(limit, frame)?, count)?,
+        Some(limit) => super::take::sublist_range(&context.eval(limit, frame)?, count)?,
         None => 0..count,
     };
     let row = |at: usize| {
@@ -376,7 +376,7 @@ fn shorten(context: &mut Context, query: &Query, result: Value, frame: &mut Fram
     }
     if let Some(limit) = &query.limit {
         let limit = context.eval(limit, frame)?;
-        result = super::shape::sublist(context, limit, result)?;
+        result = super::take::sublist(context, limit, result)?;
     }
     Ok(result)
 }
