@@ -39,7 +39,14 @@ impl Plant {
 pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
     // Written to a string, which does not fail.
     let _ = write!(out, "{} tip {} ", queue.date(), queue.tip());
-    for sub in queue.subscribers().iter().filter(|sub| sub.state != State::Lost) {
+    for sub in queue.subscribers() {
+        if sub.state == State::Lost {
+            // If it comes back it has its old place among the others; one without a name does not.
+            if let Some(node) = &sub.node {
+                let _ = write!(out, "[{node} {}]", sub.queue);
+            }
+            continue;
+        }
         let left_ns = sub.resume_by_ns.zip(now_ns).map(|(at_ns, now_ns)| at_ns.saturating_sub(now_ns));
         let _ = write!(
             out,
