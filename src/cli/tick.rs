@@ -128,6 +128,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     writeln!(out, "elastick tick is listening on {port}")?;
     out.flush()?;
     let _published = publishing.start(Some(tap))?;
+    // What clients evaluate on other threads leaves room for what this one answers.
+    symbol::claim();
     reactor.run().map_err(CliError::failed)?;
     match reactor.service.plant.failure() {
         Some(failure) => Err(CliError::Failed(failure.to_string())),

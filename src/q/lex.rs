@@ -4,7 +4,7 @@ use super::error::QError;
 use super::literal;
 use super::time::is_digit;
 use crate::table::function::Iterator;
-use crate::table::symbol::intern;
+use crate::table::symbol::intern_name as intern;
 use crate::table::{Sym, Value};
 
 /// What a piece of text is.

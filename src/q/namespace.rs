@@ -4,7 +4,7 @@ use super::context::Context;
 use super::error::QError;
 use super::prims;
 use crate::table::function::Function;
-use crate::table::symbol::{intern, text};
+use crate::table::symbol::{intern_name as intern, text};
 use crate::table::{Dict, Sym, Value};
 
 impl Context<'_> {

@@ -9,7 +9,7 @@ use super::prims;
 use super::resolve;
 use crate::sys::stack;
 use crate::table::function::Iterator;
-use crate::table::symbol::intern;
+use crate::table::symbol::intern_name as intern;
 use crate::table::{Sym, Value};
 
 /// Where an expression inside a qSQL phrase ends besides its brackets.

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::error::QError;
 use super::footprint;
 use crate::table::function::Function;
-use crate::table::symbol::intern;
+use crate::table::symbol::intern_name as intern;
 use crate::table::{Sym, Value};
 pub(super) use fold::{fast_fold, fold_identity, identity, prior_seed};
 pub use rows::PRIMITIVES;

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::prims;
 use super::time::{self, DAY_NS};
-use crate::table::symbol::intern;
+use crate::table::symbol::intern_name as intern;
 use crate::table::{Items, Sym, Value};
 use std::cell::Cell;
 

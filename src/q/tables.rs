@@ -9,7 +9,7 @@ use super::index;
 use super::prims;
 use super::rowwise::RowWise;
 use super::shape::{Result, type_error};
-use crate::table::symbol::{intern, text};
+use crate::table::symbol::{intern_name as intern, text};
 use crate::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
 use std::sync::Arc;
 

@@ -174,6 +174,7 @@ impl Node {
         let guard = EndsWithThread(Arc::clone(&shared));
         let thread = std::thread::Builder::new().name("ingest".into()).spawn(move || {
             let _guard = guard;
+            symbol::claim();
             ingest.run(ready);
         })?;
         reactor.run()?;

@@ -1,15 +1,18 @@
 //! The process-wide symbol table: each distinct symbol once, for the life of the process.
 //!
 //! Looking up a symbol's text takes no lock: slots are filled once, in blocks that never move. Interning takes a lock
-//! only for a symbol that is not there yet. Symbols come from peers, so their number and bytes are bounded.
+//! only for a symbol that is not there yet. Symbols come from peers, so their number and bytes are bounded. Who fills the table
+//! must not stop others: the thread that the process is there for (a node's ingest) may fill all of it, the others, which
+//! evaluate what clients send, together a part; and names in source text are found room for beyond.
 
 use crate::config::Limit;
 use crate::kernel::sym::Sym;
 use crate::metrics;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use std::cell::Cell;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 type Block = Box<[OnceLock<Box<[u8]>>]>;
@@ -24,6 +27,26 @@ struct Symbols {
     hasher: FixedState,
     text_bytes: AtomicU64,
     limit: AtomicU64,
+    /// A thread has [`claimed`](claim) the table.
+    claimed: AtomicBool,
+    /// Interned by others since.
+    by_others: AtomicU64,
+}
+
+/// Part of the table that others than the thread that has claimed it may fill: one in so many.
+const PARTS: u64 = 4;
+/// Names in source text that a full table still takes.
+const NAMES_MORE: u64 = 1 << 16;
+
+thread_local! {
+    static CLAIMS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a symbol is to stand for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Data,
+    Name,
 }
 
 /// The symbol table is full: q's `'limit`.
@@ -39,6 +62,8 @@ static SYMBOLS: Symbols = Symbols {
     hasher: FixedState::with_seed(0x656c_6173_7469_636b),
     text_bytes: AtomicU64::new(0),
     limit: AtomicU64::new(100_000_000),
+    claimed: AtomicBool::new(false),
+    by_others: AtomicU64::new(0),
 };
 
 fn place(id: u32) -> (usize, usize) {
@@ -58,7 +83,23 @@ impl Symbols {
         ids.find(hash, |&id| self.text(id) == text).copied()
     }
 
-    fn intern(&self, text: &[u8]) -> Result<Sym, TooManySymbols> {
+    /// Why a table that holds so many takes no more of this use from this thread, if that is so.
+    fn full(&self, used_as: Use, held: u64) -> Option<TooManySymbols> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let share = limit / PARTS;
+        let is_others = self.claimed.load(Ordering::Relaxed) && !CLAIMS.get();
+        match used_as {
+            Use::Name => (held >= limit.saturating_add(NAMES_MORE)).then_some(TooManySymbols { limit }),
+            Use::Data if held >= limit => Some(TooManySymbols { limit }),
+            Use::Data if is_others && self.by_others.fetch_add(1, Ordering::Relaxed) >= share => {
+                self.by_others.store(share, Ordering::Relaxed);
+                Some(TooManySymbols { limit: share })
+            }
+            Use::Data => None,
+        }
+    }
+
+    fn intern(&self, text: &[u8], used_as: Use) -> Result<Sym, TooManySymbols> {
         if text.is_empty() {
             return Ok(Sym::NULL);
         }
@@ -70,15 +111,15 @@ impl Symbols {
         if let Some(id) = self.find(&ids, hash, text) {
             return Ok(Sym(id));
         }
-        let limit = self.limit.load(Ordering::Relaxed);
-        // Id 0 is the null symbol and never stored.
-        let id = u32::try_from(ids.len() + 1).ok().filter(|&id| u64::from(id) <= limit);
-        let full = || {
+        if let Some(full) = self.full(used_as, ids.len() as u64) {
             metrics::refused(Limit::symbols);
-            TooManySymbols { limit }
-        };
-        let (id, (block, slot)) = id.map(|id| (id, place(id))).ok_or_else(full)?;
-        let slots = self.blocks.get(block).ok_or(TooManySymbols { limit })?;
+            return Err(full);
+        }
+        // Id 0 is the null symbol and never stored.
+        let full = TooManySymbols { limit: ids.len() as u64 };
+        let id = u32::try_from(ids.len() + 1).map_err(|_| full)?;
+        let (block, slot) = place(id);
+        let slots = self.blocks.get(block).ok_or(full)?;
         let slots = slots.get_or_init(|| (0..1usize << (block as u32 + FIRST_BITS)).map(|_| OnceLock::new()).collect());
         if let Some(slot) = slots.get(slot) {
             let _ = slot.set(text.into());
@@ -89,9 +130,26 @@ impl Symbols {
     }
 }
 
-/// The symbol with this text; `'limit` when the table is full.
+/// The symbol with this text.
+///
+/// # Errors
+/// The table is full, or the part of it that this thread may fill: q's `'limit`.
 pub fn intern(text: &[u8]) -> Result<Sym, TooManySymbols> {
-    SYMBOLS.intern(text)
+    SYMBOLS.intern(text, Use::Data)
+}
+
+/// As [`intern`], for a name in source text, of a user or of the program's own: a table that data has filled has room for some.
+///
+/// # Errors
+/// There are too many of them as well.
+pub fn intern_name(text: &[u8]) -> Result<Sym, TooManySymbols> {
+    SYMBOLS.intern(text, Use::Name)
+}
+
+/// This thread may fill the table; from now on all others together may fill a quarter of it.
+pub fn claim() {
+    CLAIMS.set(true);
+    SYMBOLS.claimed.store(true, Ordering::Relaxed);
 }
 
 /// The symbol with this text if it is known: a query for a symbol that nobody sent must not make one.

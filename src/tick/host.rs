@@ -80,7 +80,7 @@ impl Host for SnapshotHost {
         if is_own(space) {
             self.asks_owner.set(true);
         }
-        self.globals.names(space).into_iter().filter_map(|name| symbol::intern(name).ok()).collect()
+        self.globals.names(space).into_iter().filter_map(|name| symbol::intern_name(name).ok()).collect()
     }
 
     fn native(&self, name: Sym) -> Option<u8> {
@@ -168,9 +168,9 @@ impl OwnerHost<'_> {
         let mut keys = vec![Sym::NULL];
         let mut values = vec![Value::Null];
         for name in own_names(space) {
-            let full = symbol::intern(&[space, b".", name].concat()).ok()?;
+            let full = symbol::intern_name(&[space, b".", name].concat()).ok()?;
             let value = if native(full).is_some() { Value::func(Function::Native(full)) } else { self.global(full)? };
-            keys.push(symbol::intern(name).ok()?);
+            keys.push(symbol::intern_name(name).ok()?);
             values.push(value);
         }
         Some(Value::dict(Value::symbols(keys), Value::list(values)))
@@ -223,7 +223,7 @@ impl Host for OwnerHost<'_> {
             let full = [space, b".", *name].concat();
             !matches!(full.as_slice(), b".u.i" | b".u.j" | b".u.L") || self.plant.has_log()
         });
-        own.chain(self.globals.names(space)).filter_map(|name| symbol::intern(name).ok()).collect()
+        own.chain(self.globals.names(space)).filter_map(|name| symbol::intern_name(name).ok()).collect()
     }
 
     fn native(&self, name: Sym) -> Option<u8> {

@@ -8,6 +8,7 @@ use super::globals::Globals;
 use super::host::SnapshotHost;
 use super::query::Bounds;
 use super::worker::Worker;
+use crate::config::Limit;
 use crate::log::Waker;
 use crate::net::ConnId;
 use crate::q::startup::Startup;
@@ -79,6 +80,7 @@ impl Logins {
             move |login: Login| {
                 let admitted = decide(&login, bounds);
                 if let Err(error) = &admitted {
+                    super::service::query_refused(error, Limit::handler_time_ns);
                     log::warn!(".z.pw failed for {}: {error}", login.user.escape_ascii());
                 }
                 (login.conn, admitted.unwrap_or(false))
@@ -102,7 +104,7 @@ fn decide(login: &Login, bounds: Bounds) -> Result<bool, QError> {
     let mut host = SnapshotHost::new(Arc::clone(&login.globals), caller, Arc::default(), false);
     let name = symbol::find(b".z.pw").ok_or(QError::named("access"))?;
     let f = host.global(name).ok_or(QError::named("access"))?;
-    let user = symbol::intern(&login.user).map_err(|_| QError::named("limit"))?;
+    let user = symbol::intern_name(&login.user).map_err(|_| QError::named("limit"))?;
     let admitted = q::apply(&mut host, &f, &[Value::Sym(user), Value::chars(&login.password[..])], &bounds.limits())?;
     Ok(matches!(admitted, Value::Bool(true)))
 }

@@ -418,7 +418,7 @@ impl TickService {
 }
 
 /// Counts a query that one of its limits has ended.
-fn query_refused(error: &QError, time: Limit) {
+pub(super) fn query_refused(error: &QError, time: Limit) {
     match error.name.as_ref() {
         b"stop" => metrics::refused(time),
         b"wsfull" => metrics::refused(Limit::query_memory_bytes),

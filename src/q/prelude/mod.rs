@@ -6,7 +6,7 @@ use super::error::QError;
 use super::limits::Limits;
 use super::session::Session;
 use super::{eval_text, script};
-use crate::table::symbol::{intern, text};
+use crate::table::symbol::{intern_name as intern, text};
 use crate::table::{Sym, Value};
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
