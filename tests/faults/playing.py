@@ -157,8 +157,9 @@ class Play(Cluster):
         for part in self.parts():
             self.assertIsNone(part.failure)
 
-    def tick_answers(self):
-        return self.tp.is_running() and self.tp not in self.paused and state_of(self.tp.pid) != "T"
+    def tick_serves(self):
+        self.tend()
+        return self.tp not in self.paused and self.tp.is_running() and "listening on" in self.tp.printed()
 
     def ask_soon(self, process, question):
         """The answer of a process that is not paused; None if there is none soon."""
@@ -243,11 +244,12 @@ class Play(Cluster):
         return victim
 
     def day(self, _):
+        soon(self.tick_serves, VICTIM_S)
         return self.ask_soon(self.tp, ".u.endofday[]")
 
     def second(self, _):
         """A second tickerplant on the same directory, whatever the first one does: refused while the first one has it."""
-        if not self.tick_answers() or "listening on" not in self.tp.printed():
+        if not soon(self.tick_serves, VICTIM_S):
             return None
         arguments = ("tick", "sym", self.logs, "-p", "0", "--schemas", self.directory / "sym.q")
         second = self.start("second", *arguments)
