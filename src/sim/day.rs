@@ -128,9 +128,13 @@ impl World {
             if line.is_none() || !state.connected {
                 return Some(format!("{:?} is not connected", node.key));
             }
+            let Some(of) = self.plan.queues.get(node.key.queue) else { continue };
             // One that gets some tables or symbols knows of the tip only what those told it.
-            let whole = self.plan.queues.get(node.key.queue).is_some_and(|of| of.filter.is_everything());
-            if state.phase == Phase::Live && whole && state.next != Some(tip) {
+            let reached = state.next.is_some_and(|next| match of.filter.is_everything() {
+                true => next == tip,
+                false => self.auditor.next_told(queue.date().0, place(next), &of.filter).is_none(),
+            });
+            if state.phase == Phase::Live && !reached {
                 return Some(format!("{:?} is live at {:?}, the tip is {tip}", node.key, state.next));
             }
         }
@@ -152,7 +156,7 @@ impl World {
         }
         let Some(tick) = &self.tick else { return Ok(()) };
         let plant = &tick.service.plant;
-        let (date, tip) = (plant.queue().date().0, usize::try_from(plant.tip()).unwrap_or(usize::MAX));
+        let (date, tip) = (plant.queue().date().0, place(plant.tip()));
         let logged = self.auditor.day(date).map_or(0, |day| day.records.len());
         if logged != tip {
             return Err(Broken(format!("the tickerplant's tip is {tip}, the log has {logged} updates")));
@@ -270,4 +274,9 @@ impl World {
             }
         }
     }
+}
+
+/// An update's place in the auditor's books.
+fn place(index: u64) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
 }
