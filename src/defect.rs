@@ -20,6 +20,8 @@ pub enum Defect {
     NoDedupOnResume,
     SyncErrorIgnored,
     AckBeforeDurable,
+    /// A proof that differs counts as right.
+    ProofNotChecked,
     /// A subscriber that was fed from the log goes on one update late.
     RejoinsOneLate,
     /// Messages that do not fit the outbox are left out.
@@ -41,7 +43,7 @@ pub enum Defect {
 }
 
 impl Defect {
-    pub const ALL: [Defect; 19] = [
+    pub const ALL: [Defect; 20] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -52,6 +54,7 @@ impl Defect {
         Defect::NoDedupOnResume,
         Defect::SyncErrorIgnored,
         Defect::AckBeforeDurable,
+        Defect::ProofNotChecked,
         Defect::RejoinsOneLate,
         Defect::SlowSubscriberLosesUpdates,
         Defect::DayEndForgetsNothing,

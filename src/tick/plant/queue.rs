@@ -364,7 +364,7 @@ impl Plant {
         match answer {
             Ok(Answer::Proof { window, difference }) => {
                 points::reach(Point::ProofCompared);
-                let ok = difference.is_none();
+                let ok = difference.is_none() || is_planted(Defect::ProofNotChecked);
                 match difference {
                     None => self.stats.verified = self.stats.verified.wrapping_add(1),
                     Some(difference) => {
