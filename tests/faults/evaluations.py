@@ -1,0 +1,45 @@
+"""Limits of what clients evaluate, at whatever process does it."""
+
+from harness import kdb
+from harness.client import Connection
+
+from .limits import over
+
+
+class Evaluations:
+    script = ".z.pw:{[u;p]while[u=`slow;];1b}\n"
+
+    @over("limit-query-time", "200ms")
+    def test_a_query_too_long(self):
+        with self.refused():
+            h, other = self.connect(self.target), self.connect(self.target)
+            h.send("while[1b;]")
+            self.assertEqual(other.ask("1+1").v, 2)
+            self.assertRegex(h.error_of("while[1b;]"), "^stop")
+            self.assertEqual(h.ask("1+1").v, 2)
+
+    @over("limit-query-memory", "8MiB")
+    def test_a_query_too_large(self):
+        with self.refused():
+            h = self.connect(self.target)
+            self.assertRegex(h.error_of("sum til 10000000"), "^wsfull")
+            self.assertEqual(h.ask("sum til 1000").v, 499500)
+
+    @over("limit-handler-time", "200ms")
+    def test_a_handler_too_long(self):
+        with self.refused():
+            with self.assertRaises(ConnectionError):
+                Connection(self.target.port, user="slow:x")
+            self.assertEqual(self.connect(self.target, user="quick:x").ask("1+1").v, 2)
+
+    @over("limit-symbols", "8000")
+    def test_symbols_of_a_client_too_many(self):
+        """Clients may fill a part of the table, which leaves room for what the process is there for; and names in source text
+        find room in a full one."""
+        with self.refused():
+            h = self.connect(self.target)
+            self.assertRegex(h.error_of("count `$string til 10000"), "^limit")
+            mixed = kdb.lst(*(kdb.sym(f"n{i}") for i in range(4000)), kdb.NIL)
+            for new in (kdb.syms(*(f"s{i}" for i in range(4000))), mixed):
+                self.assertRegex(h.error_of(kdb.lst(kdb.chars("{count x}"), new)), "^limit")
+            self.assertEqual(h.ask("{[never;seen]never+seen}[1;2]").v, 3)

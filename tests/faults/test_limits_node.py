@@ -1,0 +1,37 @@
+"""Limits of a node's own."""
+
+import re
+
+from harness.scene import trades, update
+
+from .evaluations import Evaluations
+from .limits import COUNT, Limited, figure, over
+
+
+class AtANode(Evaluations, Limited):
+    program = "rdb"
+
+    @over("limit-symbols", "3000")
+    def test_symbols_of_updates_too_many(self):
+        """A node whose table of symbols is full is full: its successor, a process of its own, goes on."""
+        self.start_successor()
+        rows = 500
+        while not re.search("is for the successor", self.target.printed()):
+            names = [f"name{i}" for i in range(self.published, self.published + rows)]
+            self.feed.ask(update("trade", trades(self.published, rows, names)))
+            self.assertEqual(self.subscriber.push()[2]["sym"].v, names)
+            self.published += rows
+            held = lambda: self.reader.ask("count trade").v + self.successor.ask("count trade").v
+            self.eventually(lambda: held() == self.published, "every row is held")
+            self.assertLess(self.published, 6000, "its table of symbols is full")
+        self.assert_said(r"is for the successor: .*trade.*sym.*limit: more than 3000 distinct symbols")
+        self.assertGreater(figure(self.target, COUNT, "limit-symbols"), 0)
+        seqs = self.reader.ask("exec seq from trade").v + self.successor.ask("exec seq from trade").v
+        self.assertEqual(seqs, list(range(self.published)))
+        self.assertEqual(self.feed.ask("exec state from .u.asg.tab").v, ["rolled", "live"])
+        self.assertEqual(self.reader.ask("exec last sym from trade").v, f"name{self.reader.ask('count trade').v - 1}")
+
+    def start_successor(self):
+        successor = self.rdb(self.tp, name="successor")
+        self.successor = self.connect(successor)
+        self.eventually(lambda: self.successor.ask("count trade").v == 0, "the successor waits")

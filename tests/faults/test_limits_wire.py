@@ -1,0 +1,131 @@
+"""Limits of connections and messages, at a tickerplant and at a node."""
+
+import struct
+
+from harness import kdb, wire
+from harness.client import Connection
+
+from .limits import Limited, USED, figure, over
+
+
+def half(length, sent, kind=wire.SYNC):
+    """The start of a message of this length."""
+    return struct.pack("<BBBBI", 1, kind, 0, 0, length) + bytes(sent - wire.HEADER)
+
+
+class Wire:
+    @over("limit-message", "64KiB")
+    def test_a_message_too_long(self):
+        self.assertEqual(self.connect(self.target).ask("count " + '"' + "x" * 60_000 + '"').v, 60_000)
+        with self.refused():
+            h = self.connect(self.target)
+            h.raw(half(1 << 20, 20))
+            self.assertRegex(self.told(h), "^limit")
+            self.assert_closed(h)
+            h = self.connect(self.target)
+            h.raw(half(1 << 20, 20, wire.ASYNC))
+            self.assert_closed(h)
+            self.assert_said(r"closed: 'limit.* 65536")
+
+    @over("limit-decompressed", "256KiB")
+    def test_a_message_that_expands_too_far(self):
+        with self.refused():
+            h = self.connect(self.target)
+            h.raw(wire.message(kdb.longs([7] * 100_000), compressed=True))
+            self.assertRegex(self.told(h), "^limit")
+            self.assert_closed(h)
+
+    @over("limit-depth", "10")
+    def test_a_message_nested_too_deep(self):
+        deep = kdb.longs([1])
+        for _ in range(8):
+            deep = kdb.lst(deep, kdb.chars("x"))
+        self.assertIsNone(self.connect(self.target).error_of(kdb.lst(kdb.chars("{count x}"), deep)))
+        for _ in range(4):
+            deep = kdb.lst(deep, kdb.chars("x"))
+        with self.refused():
+            self.assertRegex(self.connect(self.target).error_of(kdb.lst(kdb.chars("{count x}"), deep)), "^limit")
+
+    @over("limit-connections", "9")
+    def test_a_connection_too_many(self):
+        with self.refused():
+            crowd = []
+            with self.assertRaises(OSError):
+                while len(crowd) < 20:
+                    crowd.append(self.connect(self.target))
+            self.assert_said("refused: there are 9 .--limit-connections")
+            self.assert_unharmed()
+            self.assertEqual(crowd[0].ask("1+1").v, 2)
+            for h in crowd:
+                h.close()
+
+    @over("limit-handshake", "64B")
+    def test_a_login_too_long(self):
+        with self.refused():
+            h = self.connect(self.target, user=None)
+            h.raw(b"x" * 200)
+            self.assert_closed(h)
+            h = self.connect(self.target, user=None)
+            h.raw(b"x" * 100 + b":secret\3\0")
+            self.assert_closed(h)
+            self.assert_said("'limit: a handshake of more than 64 bytes .--limit-handshake.")
+
+    @over("limit-handshake-time", "300ms")
+    def test_no_login_in_time(self):
+        with self.refused():
+            silent = self.connect(self.target, user=None)
+            self.assert_unharmed()
+            self.assert_closed(silent)
+            self.assert_said("'limit: no handshake within 300ms .--limit-handshake-time.")
+
+    @over("limit-inbox", "64KiB")
+    def test_an_unfinished_message_too_long_for_one_connection(self):
+        with self.refused():
+            h = self.connect(self.target)
+            h.raw(half(1 << 20, 20))
+            self.assertRegex(self.told(h), "^limit")
+            self.assert_closed(h)
+
+    @over("limit-inboxes", "256KiB")
+    def test_unfinished_messages_too_long_together(self):
+        """Whoever holds the most has to go, not whoever comes last."""
+        question = wire.message("1+1")
+        with self.refused():
+            greedy, innocent, late = (self.connect(self.target) for _ in range(3))
+            innocent.raw(question[:-1])
+            greedy.raw(half(1 << 20, 200_000))
+            self.eventually(lambda: figure(self.target, USED, "limit-inboxes") > 200_000, "it has been read")
+            late.raw(half(1 << 20, 100_000))
+            self.assertRegex(self.told(greedy), "^limit: more than 262144 bytes of unfinished messages")
+            self.assert_closed(greedy)
+            self.assert_said("'limit: more than 262144 bytes of unfinished messages in all .--limit-inboxes.")
+            innocent.raw(question[-1:])
+            self.assertEqual(innocent.answer().v, 2)
+
+    @over("limit-outbox", "1MiB")
+    def test_a_client_that_is_sent_more_than_it_reads(self):
+        with self.refused():
+            h = self.connect(self.target)
+            h.raw(wire.message("do[400;neg[.z.w]til 1000]", wire.ASYNC))
+            self.assert_closed(h)
+
+    @over("limit-outboxes", "2MiB")
+    def test_answers_too_long_together(self):
+        """While somebody does not read a long answer, nobody else is given one, but short ones."""
+        with self.refused():
+            lazy, other = self.connect(self.target), self.connect(self.target)
+            lazy.raw(wire.message("til 4000000"))
+            self.eventually(lambda: figure(self.target, USED, "limit-outboxes") > 2 << 20, "an answer waits")
+            self.assertRegex(other.error_of("til 400000"), "^limit: .*--limit-outboxes")
+            self.assertEqual(other.ask("1+1").v, 2)
+            self.assert_unharmed()
+            self.assertEqual(len(lazy.answer()), 4_000_000)
+            self.eventually(lambda: other.error_of("til 400000") is None, "it is given long ones again")
+
+
+class AtTheTickerplant(Wire, Limited):
+    pass
+
+
+class AtANode(Wire, Limited):
+    program = "rdb"
