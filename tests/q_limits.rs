@@ -50,6 +50,17 @@ fn huge() -> (String, Vec<(String, String)>) {
 }
 
 #[test]
+fn what_never_ends_is_stopped_wherever_the_looks_at_the_limits_fall() {
+    // Every so many steps there is a look; these move it to each place of a round.
+    for steps in 0..64 {
+        let text = format!("raze {steps}#enlist 0 0;{{x%2}}/[{{5n>1}};100]");
+        let limits = Limits { deadline: Some(Instant::now() + Duration::from_millis(20)), ..Limits::default() };
+        let ended = eval_text(&mut Session::new(), text.as_bytes(), &limits).map_err(|error| error.name);
+        assert_eq!(String::from_utf8_lossy(&ended.unwrap_err()), "stop", "{text}");
+    }
+}
+
+#[test]
 fn what_is_huge_ends_in_an_error_before_it_is_there() {
     const MEMORY_BYTES: u64 = 1 << 20;
     let (definitions, expressions) = huge();

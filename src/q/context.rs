@@ -78,7 +78,17 @@ impl<'h> Context<'h> {
     #[inline]
     pub fn tick(&mut self) -> Result<(), QError> {
         self.steps = self.steps.wrapping_add(1);
-        if self.steps & 0x3f == 0 { self.check() } else { Ok(()) }
+        if self.steps & 0x3f == 0 { self.look() } else { Ok(()) }
+    }
+
+    /// Looks at the limits; whoever goes on in spite of an error, as where something is tried another way, meets it at the next step.
+    #[cold]
+    fn look(&mut self) -> Result<(), QError> {
+        let seen = self.check();
+        if seen.is_err() {
+            self.steps = self.steps.wrapping_sub(1);
+        }
+        seen
     }
 
     /// As [`Context::tick`], at once.
