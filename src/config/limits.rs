@@ -115,7 +115,7 @@ limits! {
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],
         "Bytes of all that clients define on the tickerplant, as it would travel";
     core_query_time_ns, "limit-core-query-time", nanoseconds, 20_000_000, "20ms", [Tick],
-        "Longest time of a query that runs on the tickerplant's own thread";
+        "Longest processor time of a query that runs on the tickerplant's own thread";
     http_connections, "limit-http-connections", count, 64, "64", [Tick, Rdb],
         "HTTP connections at the same time";
     http_request_bytes, "limit-http-request", bytes, 8 << 10, "8KiB", [Tick, Rdb],

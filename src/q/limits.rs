@@ -1,12 +1,13 @@
 //! What one evaluation may use, however many threads work on it.
 
 use super::error::QError;
+use crate::sys::clock::thread_processor_time;
 use crate::sys::{allocated, interrupt};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod watch;
 
@@ -17,6 +18,8 @@ pub(super) use watch::{Watch, check, collected, items, list, room, room_for, set
 pub struct Limits {
     /// When to end with `'stop`.
     pub deadline: Option<Instant>,
+    /// The deadline counts only once the evaluating thread's processor time ([`thread_processor_time`]) is this.
+    pub processor_time: Option<Duration>,
     /// Bytes that the evaluation may hold beyond what it found, else `'wsfull`.
     pub memory_bytes: u64,
     /// Whether lambdas over atoms are run by the machine. Without it every expression is walked: the same, more slowly.
@@ -32,7 +35,21 @@ impl Default for Limits {
     /// No deadline; 2 GiB; the machine; what the format's readers take.
     fn default() -> Limits {
         let message_depth = proto::Limits::default().max_depth;
-        Limits { deadline: None, memory_bytes: 2 << 30, machine: true, section_rows: None, message_depth }
+        Limits {
+            deadline: None,
+            processor_time: None,
+            memory_bytes: 2 << 30,
+            machine: true,
+            section_rows: None,
+            message_depth,
+        }
+    }
+}
+
+impl Limits {
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            && self.processor_time.is_none_or(|time| thread_processor_time() >= time)
     }
 }
 
@@ -101,9 +118,10 @@ impl Allowance {
         }
     }
 
-    /// For this thread as one of a team.
+    /// For this thread as one of a team. What it has run itself says nothing of the whole: the deadline counts.
     pub(super) fn of_member(limits: &Limits, member: Member) -> Allowance {
-        Allowance { limits: limits.clone(), found_bytes: allocated::thread_bytes(), threads: 1, member: Some(member) }
+        let limits = Limits { processor_time: None, ..limits.clone() };
+        Allowance { limits, found_bytes: allocated::thread_bytes(), threads: 1, member: Some(member) }
     }
 
     /// The same account, for another owner on this thread.
@@ -130,7 +148,7 @@ impl Allowance {
     /// `stop` at the deadline and where nobody wants the result any more; `wsfull` above the memory limit.
     pub fn check(&self) -> Result<(), QError> {
         settle()?;
-        if self.limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if self.limits.is_over() {
             return Err(QError::with("stop", "time limit"));
         }
         if interrupt::is_asked() {

@@ -49,6 +49,12 @@ pub fn since(earlier: Instant) -> Duration {
     now().saturating_duration_since(earlier)
 }
 
+/// How long this thread has run on a processor. Time in which others ran instead does not count.
+pub fn thread_processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// What the wall clock shows, from 1970.01.01 UTC.
 pub fn wall() -> Duration {
     match OWN.get() {

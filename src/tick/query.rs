@@ -8,6 +8,7 @@ use super::worker::Worker;
 use crate::log::Waker;
 use crate::net::{ConnId, Peer, Request, message};
 use crate::q::{self, Caller, Host, NEEDS_OWNER, QError, Rules, from_view, to_wire};
+use crate::sys::clock;
 use crate::table::Value;
 use bytes::Bytes;
 use proto::{Endian, Limits, View};
@@ -68,6 +69,12 @@ impl Bounds {
             memory_bytes: self.memory_bytes,
             ..q::Limits::default()
         }
+    }
+
+    /// The same, of processor time of this thread: on a busy machine a question that needs little is answered all the same.
+    pub(super) fn limits_of_this_thread(self) -> q::Limits {
+        let processor_time = clock::thread_processor_time().checked_add(self.time);
+        q::Limits { processor_time, ..self.limits() }
     }
 }
 

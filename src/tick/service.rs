@@ -301,7 +301,7 @@ impl TickService {
             published: false,
             globals_full: false,
         };
-        let limits = self.own_bounds.limits();
+        let limits = self.own_bounds.limits_of_this_thread();
         let result = query::evaluate(&mut host, &work, is_sync, &self.rules, &limits, &self.codec);
         let (published, globals_full, sends) = (host.published, host.globals_full, host.sends);
         if let Err(error) = &result

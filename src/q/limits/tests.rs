@@ -2,7 +2,7 @@
 
 use crate::q::session::Session;
 use crate::q::{Limits, eval_text};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn error(text: &str, limits: &Limits) -> String {
     match eval_text(&mut Session::new(), text.as_bytes(), limits) {
@@ -27,6 +27,15 @@ fn long_operations_look_at_the_clock() {
         let limits = Limits { deadline: Some(Instant::now()), ..Limits::default() };
         assert_eq!(error(text, &limits), "stop", "{text}");
     }
+}
+
+#[test]
+fn time_in_which_others_had_the_processor_does_not_count_where_that_is_asked_for() {
+    let deadline = Some(Instant::now());
+    let never = Limits { deadline, processor_time: Some(Duration::MAX), ..Limits::default() };
+    assert_eq!(error("do[1000;1]", &never), "none");
+    let used = Limits { deadline, processor_time: Some(Duration::ZERO), ..Limits::default() };
+    assert_eq!(error("do[1000;1]", &used), "stop");
 }
 
 #[test]
