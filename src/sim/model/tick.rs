@@ -187,6 +187,10 @@ impl Tick {
                 service.come_round(&mut self.links);
             }
         }
+        // What is said on one connection has no order beside what is said on others.
+        said.sort_by_key(|said| match said {
+            Said::Message(place, _) | Said::Closes(place) => *place,
+        });
         said
     }
 
