@@ -380,7 +380,9 @@ class Play(Cluster):
         """It runs, has ended as it was asked to, or was killed."""
         # At its first connection a feed cannot tell a tickerplant that is gone before it has answered from one that refuses the user.
         refused = process in self.feeds and "refused the user or password" in process.printed()
-        return process.popen.poll() in (None, 0, -signal.SIGKILL) or refused and account(process) is None
+        # SIGTERM itself ends only who has not come so far as to heed it.
+        as_asked = (None, 0, -signal.SIGKILL, -signal.SIGTERM)
+        return process.popen.poll() in as_asked or refused and account(process) is None
 
     def count(self):
         """What was there to be lost, and how often somebody looked."""

@@ -29,7 +29,7 @@ BUSY = {
     "feed-confirmed": 4,
 }
 
-# What has to happen in a schedule for a point to be passed at all.
+# What has to happen in a schedule, one right after the other, for a point to be passed at all.
 NEEDS = {
     **{f"day-{at}": "day" for at in ("flushed", "log-made", "end-sent", "queue-ended", "closed")},
     "node-day-ends": "day",
@@ -38,7 +38,8 @@ NEEDS = {
     "rebuild-told": "kill rolled",
     "node-rebuilds": "kill rolled",
     "node-rebuilt": "kill rolled",
-    "node-drops": "pause rolled",
+    # Whoever is away while the tickerplant begins anew is given up.
+    "node-drops": "pause rolled; kill tick",
     "node-leaves": "end rolled",
     "node-hands": "end rolled",
     "node-shows": "end rolled",
@@ -118,15 +119,20 @@ def draw(seed, points):
         of += [None] * (0 if point.name not in (*AT_START, *BY_OTHERS) or of else 1)
         of += [point] * (3 if point.name in BY_OTHERS else 1)
         need = NEEDS.get(point.name)
-        if need and not any(step.named() == need for step in steps):
-            fault, _, victim = need.partition(" ")
-            seconds = LONG_S if fault == "pause" else 0.0
-            steps.insert(dice.randrange(1, len(steps) + 1), Step(dice.randrange(5, 60), fault, victim, seconds))
+        if need and need not in "; ".join(step.named() for step in steps):
+            at, updates = dice.randrange(1, len(steps) + 1), dice.randrange(5, 60)
+            first, *others = need.split("; ")
+            steps[at:at] = [step_named(first, updates), *(step_named(name, 1) for name in others)]
     if any(step.victim == "rolled" for step in steps):
         # There has to be one: the first step comes when somebody has rolled.
         steps[0].updates = max(steps[0].updates, 190)
     schedule.steps = steps
     return schedule
+
+
+def step_named(name, updates):
+    fault, _, victim = name.partition(" ")
+    return Step(updates, fault, victim, LONG_S if fault == "pause" else 0.0)
 
 
 def armed_at_random(dice, points):
