@@ -19,7 +19,7 @@ pub fn journal(bytes: &[u8]) {
     let Ok(mut queue) = Queue::restore(Params::default(), DATE, &found.records) else { return };
     let snapshot = queue.snapshot();
     let again = journal::read(&snapshot.encode()).expect("a record of ours");
-    assert_eq!(again.records.as_slice(), [snapshot.clone()]);
+    assert_eq!(again.records.as_slice(), std::slice::from_ref(&snapshot));
     let same = Queue::restore(Params::default(), DATE, &again.records).expect("a table of ours");
     assert_eq!(same.snapshot(), snapshot);
     let tip = queue.tip();
