@@ -143,10 +143,10 @@ class TheFeed(Programs):
         self.assertEqual(code, 0)
         self.assertLess(little + 8 * MB, much, "the log has 14 MB")
 
-    @over("limit-message", "32B")
-    def test_an_answer_too_long(self):
-        options = self.test_an_answer_too_long.limit_options
-        code, text, _ = self.run_to_end("feed", f"127.0.0.1:{self.tp.port}", "--updates", 10, *options)
+    @over("limit-message", "16KiB")
+    def test_a_record_too_long(self):
+        options = "--replay", self.made(3), *self.test_a_record_too_long.limit_options
+        code, text, _ = self.run_to_end("feed", f"127.0.0.1:{self.tp.port}", *options)
         self.assertNotEqual(code, 0)
-        self.assertRegex(text, "limit.* 32")
-        self.assertEqual(self.connect(self.tp).ask("1+1").v, 2)
+        self.assertIn("a record of more than 16384 bytes (--limit-message)", text)
+        self.assertEqual(self.connect(self.tp).ask(".u.i").v, 0)
