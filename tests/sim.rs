@@ -25,6 +25,8 @@ fn days_with_faults_come_right() {
 #[test]
 fn days_with_all_faults_come_right() {
     holds(8, 4, Faults::Hell);
+    // Once, a node that waited for its end was made live, and its fleet kept it: it took nothing.
+    holds(400_279, 1, Faults::Hell);
 }
 
 /// The trace of seed 9.

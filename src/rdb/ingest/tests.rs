@@ -92,3 +92,16 @@ fn the_end_of_a_day_before_this_node_came_is_not_its_own() {
     node.react(Told::End { date: 10_957 });
     assert!(asked.try_iter().all(|ask| ask != Ask::DayEnd));
 }
+
+#[test]
+fn a_node_made_live_while_it_waits_for_its_end_takes_updates_where_its_fleet_keeps_it() {
+    let (mut node, _asked, answers) = node();
+    node.step(Event::DayEnd);
+    assert_eq!(node.policy.phase(), Phase::Terminated);
+    node.step(Event::BecameLive);
+    node.intake.open(0, None);
+    assert!(!node.policy.takes_updates());
+    answers.send(Answer::TerminateRefused).expect("the node listens");
+    node.watch();
+    assert!(node.policy.takes_updates());
+}
