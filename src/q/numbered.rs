@@ -6,6 +6,7 @@ use super::shape::{Result, type_error};
 use super::{address, attributes, codec, files, format, internal, json, lex, strings, tree, wire};
 use crate::table::symbol::text;
 use crate::table::{Items, Value, Vector};
+use std::sync::Arc;
 
 /// `n!x` for a negative `n`.
 pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
@@ -25,7 +26,7 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -13 => address::addr(context, x),
         -14 => quoted(context, &x),
         -15 => codec::md5(context, x),
-        -16 => Ok(Value::Int(1)),
+        -16 => Ok(Value::Int(holders(&x))),
         -18 => compressed(&x),
         -19 => files::pack_file(context, &x),
         -20 => Ok(Value::Long(0)),
@@ -47,6 +48,19 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -33 => codec::q_sha1(context, x),
         _ => Err(QError::named("nyi")),
     }
+}
+
+/// How many names, lists and the like hold a value. Atoms are copied, not held.
+fn holders(x: &Value) -> i32 {
+    let count = match x {
+        Value::Vector(v) => v.items.holders(),
+        Value::Dict(d) => Arc::strong_count(d),
+        Value::Table(t) => Arc::strong_count(t),
+        Value::Func(f) => Arc::strong_count(f),
+        _ => 0,
+    };
+    // The argument is one of them.
+    i32::try_from(count.saturating_sub(1)).unwrap_or(i32::MAX).max(1)
 }
 
 /// The tokens of a text, as texts: spaces are tokens too.

@@ -106,6 +106,15 @@ impl<T: PartialEq + 'static> PartialEq for Shared<T> {
 }
 
 impl<T: 'static> Shared<T> {
+    /// How many hold what this lies in.
+    pub fn holders(&self) -> usize {
+        match &self.owner {
+            Owner::Vector(items) => Arc::strong_count(items),
+            Owner::Mapped(range) => Arc::strong_count(range),
+            Owner::Gone => 0,
+        }
+    }
+
     /// The items of `rows`, without a copy. Rows past the end are cut off.
     pub fn cut(&self, rows: Rows<usize>) -> Shared<T> {
         let from = rows.start.min(self.len);

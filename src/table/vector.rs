@@ -185,6 +185,11 @@ impl Items {
         on_shared!(self, s => s.len())
     }
 
+    /// How many values share the items.
+    pub fn holders(&self) -> usize {
+        on_shared!(self, s => s.holders())
+    }
+
     /// Bytes that the items take, without what those of a list hold.
     pub fn held_bytes(&self) -> usize {
         fn of<T>(items: &[T]) -> usize {
