@@ -72,7 +72,7 @@ pub(super) fn set_attribute(name: &[u8], x: Value) -> Result {
 }
 
 /// Whether no item stands above the next.
-fn ascends(items: &Items) -> std::result::Result<bool, QError> {
+pub(super) fn ascends(items: &Items) -> std::result::Result<bool, QError> {
     for i in 1..items.len() {
         if order(&items.get(i - 1), &items.get(i))? == Ordering::Greater {
             return Ok(false);

@@ -1,6 +1,7 @@
 //! Order: `iasc`, `asc`, `xasc`, `rank`, `xrank`.
 
 use super::arith::order_floats;
+use super::attributes;
 use super::context::Context;
 use super::error::QError;
 use super::index;
@@ -147,7 +148,10 @@ pub(super) fn asc(_: &mut Context, x: Value) -> Result {
     }
     Ok(match sorted {
         Value::Vector(v) if !matches!(v.items, Items::List(_)) || !v.is_empty() => {
-            Vector { attr: Attr::Sorted, items: v.items }.into()
+            // Items of several types stand by type, which is not what the attribute promises.
+            let is_mixed = matches!(v.items, Items::List(_)) && !attributes::ascends(&v.items)?;
+            let attr = if is_mixed { Attr::None } else { Attr::Sorted };
+            Vector { attr, items: v.items }.into()
         }
         Value::Table(t) => {
             let mut t = (*t).clone();

@@ -337,7 +337,12 @@ pub(super) fn ungroup(context: &mut Context, x: Value) -> Result {
                 if l.iter().zip(&lengths).any(|(v, n)| v.count() != *n) {
                     return Err(QError::named("length"));
                 }
-                super::shape::raze(context, column.clone().into())?.into_vector().ok_or_else(type_error)?
+                let items = super::shape::raze(context, column.clone().into())?.into_vector().ok_or_else(type_error)?;
+                // A dictionary among them has a count, and is one item of what they are joined to.
+                if items.len() != repeat.len() {
+                    return Err(QError::named("length"));
+                }
+                items
             }
             simple => simple.gather(&repeat).into(),
         });
