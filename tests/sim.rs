@@ -27,6 +27,9 @@ fn days_with_all_faults_come_right() {
     holds(8, 4, Faults::Hell);
     // Once, a node that waited for its end was made live, and its fleet kept it: it took nothing.
     holds(400_279, 1, Faults::Hell);
+    // Once, the auditor looked for what a subscriber was told before it was in the file, by a tickerplant whose host then lost its
+    // power, at its place in the log of the next one, to which it was sent again.
+    holds(600_035, 1, Faults::Hell);
 }
 
 /// The trace of seed 9.

@@ -330,6 +330,11 @@ impl World {
                         }
                         break;
                     };
+                    // Told before it was in the file, by a tickerplant that is gone or has lost its log: where it would have
+                    // been, nobody knows. It was sent again, and another has logged it.
+                    if is_old && self.auditor.is_behind_loss(day, place) {
+                        break;
+                    }
                     let batch = self.plan.batch.is_some();
                     let order = if batch { watcher.filter.of_table(table) } else { watcher.filter.clone() };
                     let expected = match watcher.places.get(table).copied().flatten() {

@@ -84,6 +84,11 @@ impl Auditor {
         self.days.get(&date)
     }
 
+    /// Whether a place in a day's log may have been another update's before a crash, or for a tickerplant that has lost the log.
+    pub fn is_behind_loss(&self, date: i32, place: usize) -> bool {
+        self.day(date).and_then(|day| day.lost_from).is_some_and(|from| place >= from)
+    }
+
     /// A publisher sends.
     pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>) {
         self.sent.insert(id, Sent { table, syms, acknowledged: false, refused: false, logged: None });
