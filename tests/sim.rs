@@ -30,6 +30,9 @@ fn days_with_all_faults_come_right() {
     // Once, the auditor looked for what a subscriber was told before it was in the file, by a tickerplant whose host then lost its
     // power, at its place in the log of the next one, to which it was sent again.
     holds(600_035, 1, Faults::Hell);
+    // Once, a start that was refused for what a power cut had done was the last writer of its boot to the next start, which trusted
+    // the side file and went on behind a hole.
+    holds(600_110, 1, Faults::Hell);
 }
 
 /// The trace of seed 9.

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Bytes of a line with its newline.
 const LINE_BYTES: usize = 160;
+/// The word of a writer that has not compared the log with its side file yet, though the system may have lost parts of it.
+const UNCHECKED: &str = "unchecked";
 /// Begins the word for a log that ended with an error, before the update from which it may not be on the disk.
 const UNSYNCED: &str = "unsynced-";
 
@@ -29,6 +31,9 @@ pub struct Holder {
     pub clean: bool,
     /// After an error: what follows this update may be shown by the operating system, and be on no disk.
     pub unsynced_from: Option<u64>,
+    /// The operating system may have lost what a writer before gave it, and no writer has accepted the log since: a start that was
+    /// refused, or cut short, leaves that to the next one.
+    pub unchecked: bool,
 }
 
 impl Holder {
@@ -40,13 +45,22 @@ impl Holder {
 
     fn here(epoch: u64) -> Holder {
         let who = disk::who();
-        Holder { epoch, pid: who.pid, host: word(&who.host), boot: word(&who.boot), clean: false, unsynced_from: None }
+        Holder {
+            epoch,
+            pid: who.pid,
+            host: word(&who.host),
+            boot: word(&who.boot),
+            clean: false,
+            unsynced_from: None,
+            unchecked: false,
+        }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let state = match self.unsynced_from {
             Some(index) => format!("{UNSYNCED}{index}"),
             None if self.clean => "closed".to_string(),
+            None if self.unchecked => UNCHECKED.to_string(),
             None => "open".to_string(),
         };
         let text = format!("epoch {} pid {} host {} boot {} {state}", self.epoch, self.pid, self.host, self.boot);
@@ -72,6 +86,7 @@ impl Holder {
             boot: (*boot).to_string(),
             clean: *state == "closed",
             unsynced_from: state.strip_prefix(UNSYNCED).and_then(|index| index.parse().ok()),
+            unchecked: *state == UNCHECKED,
         })
     }
 }
@@ -112,6 +127,8 @@ impl WriterLock {
         // Until this writer has written it again, the next one has to.
         lock.holder.unsynced_from =
             last.as_ref().filter(|last| lock.same_boot(last)).and_then(|last| last.unsynced_from);
+        lock.holder.unchecked =
+            last.as_ref().is_some_and(|last| !last.clean && (last.unchecked || !lock.same_boot(last)));
         lock.write()?;
         Ok((lock, last))
     }
@@ -140,12 +157,21 @@ impl WriterLock {
         last.boot == self.holder.boot && last.boot != "?"
     }
 
-    /// Says that from this update on the log may not be on the disk, whatever the operating system shows of it; or that it is again.
-    pub fn mark_unsynced(&mut self, from: Option<u64>) -> Result<(), LogError> {
-        if self.holder.unsynced_from == from {
+    /// Says that from this update on the log may not be on the disk, whatever the operating system shows of it.
+    pub fn mark_unsynced(&mut self, from: u64) -> Result<(), LogError> {
+        if self.holder.unsynced_from == Some(from) {
             return Ok(());
         }
-        self.holder.unsynced_from = from;
+        self.holder.unsynced_from = Some(from);
+        self.write()
+    }
+
+    /// Says that the log was opened: compared where that was needed, put right, and on the disk.
+    pub fn mark_accepted(&mut self) -> Result<(), LogError> {
+        if self.holder.unsynced_from.is_none() && !self.holder.unchecked {
+            return Ok(());
+        }
+        (self.holder.unsynced_from, self.holder.unchecked) = (None, false);
         self.write()
     }
 

@@ -72,12 +72,12 @@ impl LogWriter {
             chunk_bytes: options.chunk_bytes,
             epoch: lock.epoch(),
             last_epoch: last.as_ref().map_or(0, |holder| holder.epoch),
-            suspicious: last.as_ref().is_some_and(|holder| !holder.clean && !lock.same_boot(holder)),
+            suspicious: lock.holder().unchecked,
             unclean: last.as_ref().is_some_and(|holder| !holder.clean && lock.same_boot(holder)),
             unsynced_from: lock.holder().unsynced_from,
         };
         let (path, appender, side, builder, report) = open_day(&options, date, &how)?;
-        lock.mark_unsynced(None)?;
+        lock.mark_accepted()?;
         let fence = if lock.is_on_nfs() {
             let started = Fence::start(lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
             Some(started.map_err(LogError::io(lock.path(), "start a thread to watch"))?)
@@ -167,7 +167,7 @@ impl LogWriter {
     pub fn note_failure(&mut self) {
         let durable = self.appender.durable_tip();
         if durable < self.appender.tip() {
-            let _ = self.lock.mark_unsynced(Some(durable));
+            let _ = self.lock.mark_unsynced(durable);
         }
     }
 
