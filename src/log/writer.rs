@@ -158,7 +158,12 @@ impl LogWriter {
 
     /// Makes everything durable, says in the lock file that the log was closed in order, and lets go of it.
     pub fn close(mut self) -> Result<(), LogError> {
-        self.finish_day()?;
+        if let Err(error) = self.finish_day() {
+            if !error.is_lost() {
+                self.note_failure();
+            }
+            return Err(error);
+        }
         self.lock.mark_clean()
     }
 

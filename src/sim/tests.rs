@@ -94,6 +94,25 @@ fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
 }
 
 #[test]
+fn what_a_sync_that_failed_at_the_end_may_have_dropped_is_written_again() {
+    let bench = Bench::new();
+    let path = Path::new("/logs/sym2030.01.01");
+    let batch: Vec<u8> = record().repeat(2_000);
+    bench.process(1, || {
+        let mut log = Bench::open_log(Durability::Os);
+        for _ in 0..40 {
+            log.append(&batch, 2_000).expect("there is room");
+        }
+        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+        assert!(log.close().is_err());
+    });
+    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
+    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < written, "more than a few blocks");
+    bench.process(2, || drop(Bench::open_log(Durability::Os)));
+    assert_eq!(bench.0.durable_bytes(path), written);
+}
+
+#[test]
 fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01.queue");
