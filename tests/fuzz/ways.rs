@@ -83,7 +83,7 @@ pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Opti
     let usual = told(&USUAL)?;
     // Helper threads draw other numbers, and neither assign nor send; .Q.fc cuts its list into as many parts, \s says how many.
     let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
-    let parallel = [&b"peach"[..], b"':", b".Q.fc", b"\\s"].into_iter().any(has);
+    let parallel = [&b"peach"[..], b"prior", b"':", b".Q.fc", b"\\s"].into_iter().any(has);
     WAYS.iter().filter(|way| way.threads == 1 || !parallel).find_map(|way| {
         let other = told(way)?;
         // The clock, the memory that is used, and the like are not the same twice.
