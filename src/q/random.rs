@@ -13,12 +13,15 @@ pub const DEFAULT_SEED: i64 = -314_159;
 thread_local! {
     static GENERATOR: RefCell<fastrand::Rng> =
         const { RefCell::new(fastrand::Rng::with_seed(DEFAULT_SEED as u64)) };
+    /// Where helper threads get their seeds from. How many there are must not change what this thread draws.
+    static SEEDS: RefCell<fastrand::Rng> = const { RefCell::new(fastrand::Rng::with_seed(!(DEFAULT_SEED as u64))) };
     static LAST_SEED: Cell<i64> = const { Cell::new(DEFAULT_SEED) };
 }
 
 /// `\S n`.
 pub(super) fn seed(seed: i64) {
     GENERATOR.with(|g| g.borrow_mut().seed(seed as u64));
+    SEEDS.with(|g| g.borrow_mut().seed(!(seed as u64)));
     LAST_SEED.set(seed);
 }
 
@@ -35,6 +38,11 @@ pub(super) fn next_seed() -> i64 {
         rng.seed(seed as u64);
         seed
     })
+}
+
+/// A seed for helper threads.
+pub(super) fn helper_seed() -> i64 {
+    SEEDS.with(|g| g.borrow_mut().i64(..))
 }
 
 /// `rand x`: one draw.

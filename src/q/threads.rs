@@ -82,7 +82,7 @@ pub(super) fn run<T: Send, W>(
         shown_in: allocated::shown_sum(),
         stack_bytes: stack::allowed_bytes(),
         settings: system::settings(),
-        seed: random::next_seed(),
+        seed: random::helper_seed(),
     };
     let mut done = std::thread::scope(|scope| {
         let mut helpers = Vec::with_capacity(granted.0);

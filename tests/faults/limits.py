@@ -8,6 +8,7 @@ import socket
 
 from harness import kdb
 from harness.client import Connection
+from harness.process import eventually
 from harness.scene import trades, update
 
 from .others import Others
@@ -46,9 +47,19 @@ def get(path, *fields):
     return "\r\n".join((f"GET {path} HTTP/1.1", "Host: h", *fields, "", "")).encode()
 
 
+def metrics(process):
+    """The page; once there is a place, where connections that are gone still have theirs."""
+
+    def page():
+        answer = http(process, get("/metrics", "Connection: close"))
+        return not answer.startswith("HTTP/1.1 503 ") and answer
+
+    return eventually(page, f"{process.name} shows its figures")
+
+
 def figure(process, name, limit):
     """A value of a limit at `/metrics`."""
-    page = http(process, get("/metrics", "Connection: close"))
+    page = metrics(process)
     found = re.search(rf'^{name}{{limit="{limit}"}} (\S+)$', page, re.MULTILINE)
     if not found:
         raise AssertionError(f"{process.name} tells no {name} of {limit}:\n{page}")

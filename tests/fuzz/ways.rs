@@ -81,7 +81,7 @@ fn agree(a: &str, b: &str) -> bool {
 pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Option<String> {
     let told = |way| told(globals, text, way, time);
     let usual = told(&USUAL)?;
-    // Helper threads draw other numbers, and neither assign nor send; .Q.fc cuts its list into as many parts, \s says how many.
+    // Helper threads draw numbers of their own, and neither assign nor send; .Q.fc cuts its list into as many parts, \s says how many.
     let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
     let parallel = [&b"peach"[..], b"prior", b"':", b".Q.fc", b"\\s"].into_iter().any(has);
     WAYS.iter().filter(|way| way.threads == 1 || !parallel).find_map(|way| {
