@@ -267,10 +267,13 @@ impl Queue {
             let before = self.asked.get(queue).copied().unwrap_or_default();
             // What was on its way to a connection that is gone now may never have been heard.
             let unheard = via.is_some() && via != before.via;
-            if missing > before.missing || (missing > 0 && (desired > before.desired || unheard)) {
+            let overdue = before.due_ns(&self.params).is_some_and(|due_ns| due_ns <= self.now_ns);
+            let says = missing > before.missing || (missing > 0 && (desired > before.desired || unheard || overdue));
+            if says {
                 out.push(Action::NeedNode { queue: queue.clone(), missing, desired, via });
             }
-            asked.insert(queue.clone(), Asked { missing, desired, via });
+            let at_ns = if says { self.now_ns } else { before.at_ns };
+            asked.insert(queue.clone(), Asked { missing, desired, via, at_ns });
         }
         self.asked = asked;
     }

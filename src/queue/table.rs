@@ -31,6 +31,9 @@ pub struct Params {
     /// Where instances host a node of each of several queues: how long after its first node an instance is expected to bring the
     /// others, nanoseconds.
     pub companions_ns: i64,
+    /// How long nodes are missing until they are asked for once more, nanoseconds: instances that were there when the fleet was
+    /// asked, and were enough, may have gone since with their part of its capacity.
+    pub need_again_ns: i64,
 }
 
 impl Default for Params {
@@ -45,6 +48,7 @@ impl Default for Params {
             lost_rows_max: 64,
             held_windows_max: 64,
             companions_ns: 30_000_000_000,
+            need_again_ns: 30_000_000_000,
         }
     }
 }
@@ -205,6 +209,16 @@ pub(super) struct Asked {
     pub desired: usize,
     /// Who was to tell the fleet.
     pub via: Option<Handle>,
+    /// When that was said.
+    pub at_ns: i64,
+}
+
+impl Asked {
+    /// When it is to be said again.
+    pub fn due_ns(&self, params: &Params) -> Option<i64> {
+        let waits = self.missing > 0 && self.via.is_some();
+        self.at_ns.checked_add(params.need_again_ns).filter(|_| waits)
+    }
 }
 
 /// Every queue of a tickerplant.
@@ -281,7 +295,8 @@ impl Queue {
 
     /// When [`super::Event::Tick`] has work to do.
     pub fn next_deadline_ns(&self) -> Option<i64> {
-        self.subscribers.iter().filter_map(|s| s.resume_by_ns).chain(self.companions_due_ns()).min()
+        let needs = self.asked.values().filter_map(|asked| asked.due_ns(&self.params));
+        self.subscribers.iter().filter_map(|s| s.resume_by_ns).chain(self.companions_due_ns()).chain(needs).min()
     }
 
     /// The whole table as one record: what a new journal starts with.

@@ -122,7 +122,8 @@ impl Tick {
             batch: None,
             roll: units::roll_time("00:00 UTC")?,
             limits,
-            queue: Params::default(),
+            // Said again and again, the same has no end.
+            queue: Params { need_again_ns: i64::MAX, ..Params::default() },
         };
         let waker: crate::log::Waker = Arc::new(|| {});
         let plant = Plant::start(options, tables(), Arc::clone(&waker)).map_err(|error| error.to_string())?;
