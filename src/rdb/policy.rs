@@ -403,7 +403,8 @@ impl Policy {
         out
     }
 
-    fn is_going(&self) -> bool {
+    /// Whether it takes nothing any more: it leaves, or its fleet was told to end it.
+    pub fn is_going(&self) -> bool {
         self.phase == Phase::Terminated || self.is_leaving()
     }
 

@@ -85,15 +85,15 @@ impl Ingest {
         }
     }
 
-    /// What a node that leaves is given all the same, it gives back.
+    /// What a node that leaves, or waits for its end, is given all the same, it gives back.
     fn decline(&mut self, first: u64, date: i32) -> Result<(), Fault> {
-        log::info!("handing back the window from {first}: this node leaves");
+        log::info!("handing back the window from {first}: this node is going to end");
         self.write(|out| messages::rolling(out, first, &Proof::new(), date));
         Ok(())
     }
 
     fn become_live(&mut self, live: Live) -> Result<(), Fault> {
-        if self.policy.is_leaving() {
+        if self.policy.is_going() {
             return self.decline(live.first, live.date);
         }
         let same = self.date == Some(live.date)
@@ -124,7 +124,7 @@ impl Ingest {
     }
 
     fn rebuild(&mut self, rebuild: Rebuild) -> Result<(), Fault> {
-        if self.policy.is_leaving() {
+        if self.policy.is_going() {
             return self.decline(rebuild.first, rebuild.date);
         }
         self.abandon()?;

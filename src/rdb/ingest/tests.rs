@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Address, Listen};
-use crate::rdb::messages::Subscription;
-use crate::rdb::messages::Told;
+use crate::log::Proof;
+use crate::rdb::messages::{Live, Subscription, Told};
 use crate::rdb::policy::Params;
 use std::sync::mpsc::channel;
 
@@ -104,4 +104,17 @@ fn a_node_made_live_while_it_waits_for_its_end_takes_updates_where_its_fleet_kee
     answers.send(Answer::TerminateRefused).expect("the node listens");
     node.watch();
     assert!(node.policy.takes_updates());
+}
+
+#[test]
+fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
+    let (mut node, _asked, _answers) = node();
+    node.step(Event::DayEnd);
+    assert_eq!(node.policy.phase(), Phase::Terminated);
+    let (tables, date, log) = (Vec::new(), 10_957, None);
+    node.react(Told::Live(Live { first: 3, tip: 9, position: None, log, date, tables }));
+    assert!(node.intake.open_window().is_none());
+    let mut expected = Vec::new();
+    messages::rolling(&mut expected, 3, &Proof::new(), 10_957).expect("it is small");
+    assert!(node.take_output().ends_with(&expected), "it rolls where its window begins");
 }
