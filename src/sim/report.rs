@@ -68,7 +68,8 @@ const MOVES: &[(&str, &str)] = &[
     ("waiting", "taking"),
 ];
 
-/// Faults and turns of a day that it must have met too.
+/// Faults and turns of a day that it must have met too. A node's surprise at what it is told is not among them: only a defect
+/// of somebody makes it.
 const ALL_MET: &[&str] = &[
     "async update confirmed to a feed",
     "bytes lost at power cuts",
@@ -94,7 +95,6 @@ const ALL_MET: &[&str] = &[
     "node left",
     "node paused",
     "node restarted in its place",
-    "node resumes after a surprise",
     "node terminated after its day",
     "nothing passes one way",
     "old size or missing name on another host",
