@@ -10,6 +10,7 @@ use super::stream::Stream;
 use crate::config::Limit;
 use crate::metrics::{self, Id, Snapshot};
 use crate::q::handlers::Verdict;
+use crate::sys::allocated;
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use proto::{DecodeError, MessageKind};
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Tokens below this one are the waker's and the listeners'.
 pub(super) const FIRST_CONNECTION: usize = 64;
+/// How much less must wait to be written than did before free memory is given back to the system: to ask for it takes time.
+const GIVE_BACK_BYTES: usize = 16 << 20;
 
 /// A sync message that waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +77,8 @@ pub struct Control {
     kept: HashSet<ConnId>,
     open: usize,
     outboxes_bytes: usize,
+    /// The most that has waited in them since free memory was given back.
+    outboxes_most_bytes: usize,
     waker: Arc<Waker>,
 }
 
@@ -98,6 +103,7 @@ impl Control {
             kept: HashSet::new(),
             open: 0,
             outboxes_bytes: 0,
+            outboxes_most_bytes: 0,
             waker,
         }
     }
@@ -146,6 +152,16 @@ impl Control {
     /// Bytes that wait to be written, over all connections; a chunk shared by several counts for each.
     pub fn outboxes_bytes(&self) -> usize {
         self.outboxes_bytes
+    }
+
+    /// Gives free memory back to the system when much less waits to be written than did: what slow readers had waiting would be
+    /// the process's for good otherwise.
+    pub(super) fn give_back(&mut self) {
+        self.outboxes_most_bytes = self.outboxes_most_bytes.max(self.outboxes_bytes);
+        if self.outboxes_most_bytes.saturating_sub(self.outboxes_bytes) >= GIVE_BACK_BYTES {
+            self.outboxes_most_bytes = self.outboxes_bytes;
+            allocated::give_back();
+        }
     }
 
     /// Whether more waits for all connections together than may.

@@ -289,6 +289,7 @@ impl<S: Service> Reactor<S> {
         self.service.turn_ended(&mut self.control);
         self.write_dirty();
         self.close_closing();
+        self.control.give_back();
         self.beat();
         Ok(())
     }

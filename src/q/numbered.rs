@@ -4,6 +4,8 @@ use super::context::Context;
 use super::error::QError;
 use super::shape::{Result, type_error};
 use super::{address, attributes, codec, files, format, internal, json, lex, strings, tree, wire};
+use crate::sys::allocated;
+use crate::sys::memory::Sources;
 use crate::table::symbol::text;
 use crate::table::{Items, Value, Vector};
 use std::sync::Arc;
@@ -29,7 +31,7 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -16 => Ok(Value::Int(holders(&x))),
         -18 => compressed(&x),
         -19 => files::pack_file(context, &x),
-        -20 => Ok(Value::Long(0)),
+        -20 => Ok(Value::Long(give_back())),
         -21 => files::compression(context, x),
         -22 => Ok(Value::Long(wire::message(&x)?.len() as i64)),
         -23 => Ok(x),
@@ -48,6 +50,15 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -33 => codec::q_sha1(context, x),
         _ => Err(QError::named("nyi")),
     }
+}
+
+/// `.Q.gc[]`: gives free memory back to the operating system. The bytes by which the process became smaller.
+fn give_back() -> i64 {
+    let sources = Sources::default();
+    let before = sources.own_bytes();
+    allocated::give_back();
+    let bytes = before.unwrap_or(0).saturating_sub(sources.own_bytes().unwrap_or(0));
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// How many names, lists and the like hold a value. Atoms are copied, not held.

@@ -1,4 +1,5 @@
-//! An account of heap memory by thread: what a query holds, known without asking the operating system.
+//! An account of heap memory by thread: what a query holds, known without asking the operating system; and the way back to it
+//! for what is free.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -93,6 +94,21 @@ pub fn start_peak() -> i64 {
 /// The most bytes that this thread has held since [`start_peak`].
 pub fn peak_bytes() -> i64 {
     BYTES.try_with(|held| held.get().most).unwrap_or(0)
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod system {
+    // SAFETY: it may be called at any time, from any thread, with any number; it changes nothing that is allocated.
+    unsafe extern "C" {
+        pub safe fn malloc_trim(pad_bytes: usize) -> core::ffi::c_int;
+    }
+}
+
+/// Gives pages of the heap on which nothing is allocated back to the operating system; the system's allocator keeps most of them
+/// otherwise, to use them again. Takes milliseconds where there are many.
+pub fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    system::malloc_trim(0);
 }
 
 // SAFETY: every call is handed to the system's allocator unchanged; counting touches no allocated memory.

@@ -13,7 +13,10 @@ ROWS = 500
 
 
 class StopsReading(Others):
-    tick_options = ("--limit-outbox", "1MiB")
+    def setUp(self):
+        outbox = getattr(getattr(self, self._testMethodName), "outbox", "1MiB")
+        self.tick_options = (*self.tick_options, "--limit-outbox", outbox)
+        super().setUp()
 
     def lazy(self, question):
         """A subscriber with a small receive buffer, which nobody reads."""
@@ -52,6 +55,16 @@ class StopsReading(Others):
         self.publish(2)
         for h in lazy:
             self.assertEqual(self.seqs_of(h, 2 * ROWS), list(range(self.published - 2 * ROWS, self.published)))
+
+    def test_what_waited_is_given_back_to_the_system(self):
+        lazy = self.lazy(kdb.syms(".u.sub", "trade", ""))
+        before = self.tp.memory_bytes()
+        self.publish(2500)
+        self.assertGreater(self.tp.memory_bytes(), before + 30 * MB, "much waits for one who does not read")
+        self.assertEqual(self.seqs_of(lazy, self.published), list(range(self.published)))
+        self.eventually(lambda: self.tp.memory_bytes() < before + 12 * MB, "the tickerplant is small again")
+
+    test_what_waited_is_given_back_to_the_system.outbox = "256MiB"
 
     def test_a_live_node_that_hangs_catches_up_exactly(self):
         node = self.rdb(self.tp)

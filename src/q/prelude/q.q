@@ -41,7 +41,7 @@ csv:","
   (raze one[t;ends;rows]'[key at;value at])iasc raze value at}
 .Q.v:{[x]$[-11h=type x;value x;x]}
 .Q.V:{[t]flip 0!.Q.v t}
-.Q.gc:{[x]0}
+.Q.gc:{-20!x}
 .Q.en:{[dir;t].Q.ens[dir;t;`sym]}
 .Q.ens:{[dir;t;domain]
   file:$[dir~(::);`;` sv dir,domain];
