@@ -258,23 +258,39 @@ pub struct SideWriter {
 
 impl SideWriter {
     /// Keeps the first `keep` entries of the file and goes on behind them; makes the file if it is missing or foreign.
-    pub fn open(path: &Path, keep: u64) -> SideWriter {
+    ///
+    /// # Errors
+    /// If entries behind those may stay, or come back in a power cut. They tell what the log once had there; when it has grown over
+    /// that place again, they would have a start take what is sound for damage. All else costs the side file, not the log.
+    pub fn open(path: &Path, keep: u64) -> Result<SideWriter, LogError> {
         let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
+        // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
         let opened = disk::open(path, disk::Open::Create).and_then(|file| {
-            // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
             file.try_lock()?;
-            if keep == 0 {
-                file.truncate(0)?;
-                file::write_all(&*file, &head(), 0)?;
-            }
-            file.truncate(entry_position(keep))?;
             Ok(file)
         });
-        match opened {
-            Ok(file) => writer.file = Some(file),
-            Err(error) => writer.give_up(&error),
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if SideFile::open(path).is_some_and(|side| side.entries() > keep) => {
+                return Err(LogError::io(path, "open")(error));
+            }
+            Err(error) => {
+                writer.give_up(&error);
+                return Ok(writer);
+            }
+        };
+        let kept_bytes = if keep == 0 { 0 } else { entry_position(keep) };
+        file.truncate(kept_bytes)
+            .and_then(|()| file.sync_all())
+            .map_err(LogError::io(path, "cut off entries that do not hold"))?;
+        if keep == 0
+            && let Err(error) = file::write_all(&*file, &head(), 0)
+        {
+            writer.give_up(&error);
+            return Ok(writer);
         }
-        writer
+        writer.file = Some(file);
+        Ok(writer)
     }
 
     pub fn push(&mut self, entry: &Entry) {

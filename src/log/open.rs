@@ -259,7 +259,8 @@ fn walk(
     // What a writer before us left in the page cache counts as durable from here on.
     file.sync().map_err(LogError::io(path, "sync"))?;
     entries.extend(builder.close());
-    let mut writer = SideWriter::open(&side_path(path), trust.entries);
+    // Before anything is appended: what it says of the part that was cut off must not come back when the log has grown over it.
+    let mut writer = SideWriter::open(&side_path(path), trust.entries)?;
     entries.iter().for_each(|entry| writer.push(entry));
     writer.flush();
     report.walked_bytes = end.offset_bytes.saturating_sub(trust.end.offset_bytes);

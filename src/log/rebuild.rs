@@ -26,7 +26,7 @@ pub fn rebuild(
     lock_log(&file, path)?;
     check_head(&file, path)?;
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
-    let mut side = SideWriter::open(&side_path(path), 0);
+    let mut side = SideWriter::open(&side_path(path), 0)?;
     let mut builder = BlockBuilder::new(FIRST, 0);
     let mut scanner = Scanner::new(&file, path, FIRST, None, limits, chunk_bytes);
     let mut blocks: u64 = 0;

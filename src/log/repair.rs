@@ -83,11 +83,9 @@ pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
     let mut repaired = rewrite(path, &new, limits)?;
     let original = free_name(path, ".damaged");
     // A second name first, so that at no moment there is no log.
-    let moved = std::fs::hard_link(path, &original)
-        .and_then(|()| std::fs::rename(&new, path))
-        .and_then(|()| crate::sys::fs::sync_directory_of(path));
-    moved.map_err(LogError::io(path, "replace"))?;
-    // It describes the damaged log; the next writer makes a new one.
+    std::fs::hard_link(path, &original).map_err(LogError::io(path, "replace"))?;
+    // It describes the damaged log, and must not be found beside the repaired one, nor after a power cut: the next writer makes a
+    // new one.
     let side = side_path(path);
     let kept = std::fs::rename(&side, side_path(&original));
     if let Err(error) = kept
@@ -95,6 +93,9 @@ pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
     {
         return Err(LogError::io(&side, "rename")(error));
     }
+    std::fs::rename(&new, path)
+        .and_then(|()| crate::sys::fs::sync_directory_of(path))
+        .map_err(LogError::io(path, "replace"))?;
     repaired.original = original;
     Ok(repaired)
 }
@@ -146,7 +147,7 @@ pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path
         let written = super::file::write_all(&*new, chunk, at.saturating_sub(range.start));
         written.map_err(LogError::io(out, "write"))
     })?;
-    new.sync_all().map_err(LogError::io(out, "sync"))
+    new.sync_all().and_then(|()| disk::sync_directory_of(out)).map_err(LogError::io(out, "sync"))
 }
 
 /// The log's name with an ending, and a number if that is taken.

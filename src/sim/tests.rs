@@ -44,8 +44,12 @@ impl Bench {
 }
 
 fn record() -> Vec<u8> {
+    record_of([1, 2])
+}
+
+fn record_of(longs: [i64; 2]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let columns = Value::list([Value::longs(vec![1, 2])]);
+    let columns = Value::list([Value::longs(longs.to_vec())]);
     encode::encode_object(&Value::list([Value::symbol("upd"), Value::symbol("trade"), columns]), &mut bytes)
         .expect("it can be encoded");
     bytes
@@ -110,6 +114,35 @@ fn what_a_sync_that_failed_at_the_end_may_have_dropped_is_written_again() {
     assert!(written > 3 << 20 && bench.0.durable_bytes(path) < written, "more than a few blocks");
     bench.process(2, || drop(Bench::open_log(Durability::Os)));
     assert_eq!(bench.0.durable_bytes(path), written);
+}
+
+#[test]
+fn what_the_side_file_said_of_an_end_that_was_cut_off_does_not_come_back() {
+    let bench = Bench::new();
+    let (path, side) = (Path::new("/logs/sym2030.01.01"), Path::new("/logs/sym2030.01.01.index"));
+    let batch = record().repeat(5_000);
+    let kept = bench.process(1, || {
+        let mut log = Bench::open_log(Durability::Each);
+        log.append(&batch, 5_000).expect("there is room");
+        let kept = log.written_bytes();
+        log.append(&batch, 5_000).expect("there is room");
+        log.close().expect("it can be synced");
+        // In time the system writes everything by itself, the side file too. Then the log's own end is lost.
+        disk::open(side, disk::Open::Write).and_then(|side| side.sync()).expect("it can be synced");
+        disk::sync_directory_of(side).expect("it can be synced");
+        let log = disk::open(path, disk::Open::Write).expect("it is there");
+        log.truncate(kept.saturating_add(5)).and_then(|()| log.sync()).expect("it can be cut");
+        kept
+    });
+    let before = bench.0.durable_bytes(side);
+    bench.process(2, || {
+        let mut log = Bench::open_log(Durability::Each);
+        assert_eq!((log.tip(), log.written_bytes()), (5_000, kept));
+        assert!(bench.0.durable_bytes(side) < before, "an entry is gone, whatever happens now");
+        log.append(&record_of([3, 4]).repeat(5_000), 5_000).expect("there is room");
+    });
+    bench.0.power_cut();
+    assert_eq!(bench.process(3, || Bench::open_log(Durability::Each).tip()), 10_000);
 }
 
 #[test]
