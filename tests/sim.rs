@@ -37,6 +37,11 @@ fn days_with_all_faults_come_right() {
     holds(600_008, 1, Faults::Hell);
     // Once, a node was asked for while one of the day before still counted, and was never asked for again.
     holds(600_021, 1, Faults::Hell);
+    // Once, what the side file had said of an end that was cut off came back in the next power cut, and what the log had there by then
+    // was taken for damage.
+    holds(700_300, 1, Faults::Hell);
+    // Once, a record that was synced was given up with the hole that a power cut had left behind it.
+    holds(700_410, 1, Faults::Hell);
 }
 
 /// The trace of seed 9.

@@ -3,13 +3,18 @@
 //! A tail is torn when the bytes end inside a record, or are zeros to the end, and nothing behind can be read: a crash
 //! leaves that. It is damage when records follow: then the range is named and the scan can go on behind it. Records are
 //! found again by the bytes with which earlier records began (list head and function name) and a walk that checks them.
+//!
+//! A *hole* is what a power cut leaves of bytes that were written and not synced, where later ones have reached the disk: zeros from
+//! a record's end to the end of a sector at least, or to where a record begins. What stands before it may be synced, and
+//! acknowledged, and is no part of the damage.
 
 use super::buffer::Buffer;
 use super::error::LogError;
 use super::file::LogFile;
 use super::index::SideFile;
+use super::reader::walked_parts;
 use super::record::{self, Fault, FaultKind, Step};
-use proto::Limits;
+use proto::{Limits, View};
 use std::fmt;
 use std::path::Path;
 
@@ -68,6 +73,9 @@ const PREFIXES_MOST: usize = 16;
 /// The record that every tickerplant writes, for damage at the very start.
 const UPD_PREFIX: &[u8] = b"\x00\x00\x03\x00\x00\x00\xf5upd\0";
 
+/// A disk writes no less than this.
+const SECTOR_BYTES: u64 = 512;
+
 /// A record that does not end before the file does.
 const CUT_OFF: Fault = Fault { kind: FaultKind::Malformed(proto::DecodeErrorKind::Incomplete), offset_bytes: 0 };
 
@@ -120,14 +128,17 @@ impl<'a> Scanner<'a> {
         match step {
             Step::Whole(length) => {
                 if let Some(fault) = self.fault_behind(length)? {
+                    let is_even = is_even_update(self.record(length));
+                    let end = at.offset_bytes.saturating_add(length as u64);
                     if let Some(next_byte) = self.find_record(at.offset_bytes)? {
-                        return self.damage(at, next_byte, fault);
-                    }
-                    if self.index_at_end()? == Some(at.index.saturating_add(1)) {
+                        if !(is_even && self.is_hole(end, next_byte)?) {
+                            return self.damage(at, next_byte, fault);
+                        }
+                    } else if self.index_at_end()? == Some(at.index.saturating_add(1)) {
                         // The side file knows that all that is left was one record.
                         return self.damage_to_the_end(at, fault);
                     }
-                    // No record follows: this one is kept, and what is behind it looked at next.
+                    // A hole follows, or no record: this one is kept, and what is behind it looked at next.
                     self.buffer.go_to(at.offset_bytes);
                     self.look(0)?;
                 }
@@ -187,6 +198,21 @@ impl<'a> Scanner<'a> {
             let differ = prefix.iter().zip(bytes).filter(|(known, found)| known != found).count();
             bytes.len() >= prefix.len() && differ <= prefix.len() / 4
         })
+    }
+
+    /// Whether a record that was not written whole may begin at `from`: as earlier ones did, or not at all, and then zeros.
+    fn is_hole(&mut self, from: u64, next_byte: u64) -> Result<bool, LogError> {
+        self.buffer.go_to(from);
+        let most = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX).saturating_mul(2);
+        while self.buffer.available().len() < most && self.refill()? > 0 {}
+        let bytes = self.buffer.available();
+        let begun = |prefix: &Vec<u8>| prefix.iter().zip(bytes).take_while(|(known, found)| known == found).count();
+        let begun = self.prefixes.iter().map(begun).max().unwrap_or_default();
+        let behind = from.saturating_add(begun as u64).saturating_add(1);
+        let sector_end = behind.checked_next_multiple_of(SECTOR_BYTES).unwrap_or(next_byte);
+        let Some(length) = sector_end.min(next_byte).checked_sub(from) else { return Ok(false) };
+        let zeros = bytes.get(begun..usize::try_from(length).unwrap_or(usize::MAX)).unwrap_or_default();
+        Ok(!zeros.is_empty() && zeros.iter().all(|byte| *byte == 0))
     }
 
     fn record(&self, length: usize) -> &[u8] {
@@ -298,6 +324,14 @@ impl<'a> Scanner<'a> {
         let end = counter.end_mark();
         if end.offset_bytes == known.offset_bytes { Ok(known.index.checked_sub(end.index)) } else { Ok(None) }
     }
+}
+
+/// Whether a whole record is an update with columns of one length. One that was made shorter by a wrong count is not, but for a
+/// count of columns, or of the rows of its only one.
+fn is_even_update(record: &[u8]) -> bool {
+    let Some(columns) = walked_parts(record).and_then(|update| update.columns.list()) else { return false };
+    let mut counts = columns.iter().map(|column: View<'_>| column.count());
+    counts.next().is_some_and(|first| counts.all(|count| count == first))
 }
 
 /// The first place in `window` where any of the prefixes stands.

@@ -294,3 +294,66 @@ fn after_a_power_cut_an_end_that_was_not_written_is_cut_off() {
     let (_, report) = folder.open();
     assert_eq!((report.updates, report.cut.map(|cut| cut.offset_bytes)), (1400, Some(offsets[1400] as u64)));
 }
+
+/// Makes a hole of some bytes of a log, as a power cut leaves it that brought later ones to the disk.
+fn make_hole(path: &Path, range: std::ops::Range<usize>) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[range].fill(0);
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The first record that ends behind a byte.
+fn record_around(offsets: &[usize], byte: usize) -> usize {
+    offsets.iter().position(|offset| *offset > byte).unwrap() - 1
+}
+
+#[test]
+fn the_record_before_a_hole_is_kept() {
+    let updates = updates(200);
+    let offsets = offsets(&updates);
+    let end_of_sector = |byte: usize| (byte + 1).next_multiple_of(512);
+    // Up to where a record begins; up to the end of a sector, inside of another record; from where a sector ends inside of a
+    // record's beginning.
+    let begun = (20..150).find(|at| (1..11).contains(&(end_of_sector(offsets[*at]) - offsets[*at]))).unwrap();
+    let holes = [
+        (7, offsets[7]..offsets[9]),
+        (31, offsets[31]..end_of_sector(offsets[31])),
+        (begun, end_of_sector(offsets[begun])..end_of_sector(offsets[begun]) + 512),
+    ];
+    for (kept, hole) in holes {
+        let folder = Folder::new();
+        let path = folder.with(&updates);
+        std::fs::remove_file(side_path(&path)).unwrap();
+        make_hole(&path, hole.clone());
+        power_cut(&folder);
+        let Err(LogError::Refused { damage, .. }) = folder.try_open(Damage::Stop) else { panic!("{hole:?}: opened") };
+        let next = offsets[record_around(&offsets, hole.end - 1) + 1];
+        assert_eq!((damage.first_index, damage.first_byte), (kept as u64, offsets[kept] as u64), "{hole:?}");
+        assert_eq!(damage.last_byte, next as u64, "{hole:?}");
+        let (writer, report) = folder.try_open(Damage::KeepBefore).unwrap();
+        assert_eq!(report.updates, kept as u64, "{hole:?}");
+        writer.close().unwrap();
+        assert_eq!(all(&path), updates[..kept], "{hole:?}");
+    }
+}
+
+#[test]
+fn a_record_that_a_wrong_count_has_made_shorter_is_no_record_before_a_hole() {
+    let folder = Folder::new();
+    // Its column of symbols comes first, and the other one, of zeros, is longer than a sector.
+    let mut even = Vec::new();
+    proto::log::write_record_head(b"trade", 2, &mut even);
+    even.extend_from_slice(&[11, 0, 200, 0, 0, 0]);
+    even.extend_from_slice(&b"A\0".repeat(200));
+    even.extend_from_slice(&[7, 0, 200, 0, 0, 0]);
+    even.extend_from_slice(&[0; 1600]);
+    let updates = vec![even; 5];
+    let path = folder.with(&updates);
+    std::fs::remove_file(side_path(&path)).unwrap();
+    let offsets = offsets(&updates);
+    // 200 longs become 72.
+    flip(&path, offsets[3] - 1600 - 4, 7);
+    let survey = look(&path);
+    let [damage] = &survey.damage[..] else { panic!("{:?}", survey.damage) };
+    assert_eq!((damage.first_byte, damage.last_byte), (offsets[2] as u64, offsets[3] as u64));
+}
