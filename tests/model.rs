@@ -1,6 +1,7 @@
 //! The model checker within bounds of seconds. Larger bounds: `elastick model`.
 
 use elastick::sim::model::{Bounds, check};
+use std::process::Command;
 
 /// Two nodes of one queue, one update, and nothing goes wrong.
 const LEAST: Bounds = Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0 };
@@ -40,4 +41,16 @@ fn every_order_of_a_days_end_comes_right() {
 #[test]
 fn every_order_in_two_queues_comes_right() {
     holds(Bounds { nodes: [1, 1], rolls: 1, ..LEAST });
+}
+
+#[test]
+fn bounds_that_are_too_large_are_all_that_is_wrong() {
+    for bound in ["--nodes", "--others", "--updates", "--day-ends"] {
+        let program = env!("CARGO_BIN_EXE_elastick");
+        let output = Command::new(program).args(["model", bound, "16"]).output().expect("the model runs");
+        assert_eq!(output.status.code(), Some(2), "{bound}");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(words.contains("a model has") && !words.contains("rule"), "{words}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{bound}");
+    }
 }

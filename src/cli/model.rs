@@ -1,7 +1,7 @@
 //! `elastick model`: every order of events, up to a bound.
 
 use super::CliError;
-use crate::sim::model::{Bounds, check};
+use crate::sim::model::{Bounds, Failure, check};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -54,7 +54,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             write!(out, "{outcome}")?;
             Ok(())
         }
-        Err(found) => {
+        Err(Failure::Bounds(what)) => Err(CliError::Usage(what)),
+        Err(Failure::Found(found)) => {
             writeln!(out, "{found}")?;
             Err(CliError::Failed("a rule is broken".to_string()))
         }

@@ -1,9 +1,9 @@
 //! All states, the nearest first, so that what is found wrong is shown by a shortest way.
 
+use super::Bounds;
 use super::heal::Healer;
 use super::state::State;
 use super::steps::{Act, Model};
-use super::{Bounds, DAY_ENDS_MOST, MOST, NODES_MOST};
 use crate::log::disk;
 use crate::sys::clock;
 use foldhash::fast::FixedState;
@@ -70,6 +70,29 @@ impl fmt::Display for Found {
             writeln!(f, "     and {} more", self.way.len().saturating_sub(WAY_MOST))?;
         }
         write!(f, "     {}", self.what)
+    }
+}
+
+/// Why not all was gone through in which all comes right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The bounds are larger than a model can have, in words.
+    Bounds(String),
+    Found(Box<Found>),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Bounds(what) => f.write_str(what),
+            Failure::Found(found) => found.fmt(f),
+        }
+    }
+}
+
+impl From<Box<Found>> for Failure {
+    fn from(found: Box<Found>) -> Failure {
+        Failure::Found(found)
     }
 }
 
@@ -169,22 +192,10 @@ impl Explorer {
 /// how many of them were looked at.
 ///
 /// # Errors
-/// The first rule found broken, by a shortest way.
-pub fn check(
-    bounds: Bounds,
-    time: Option<Duration>,
-    mut told: impl FnMut(usize, usize),
-) -> Result<Outcome, Box<Found>> {
+/// Bounds that are too large, or the first rule found broken, by a shortest way.
+pub fn check(bounds: Bounds, time: Option<Duration>, mut told: impl FnMut(usize, usize)) -> Result<Outcome, Failure> {
+    bounds.fit().map_err(Failure::Bounds)?;
     let nothing = |what: String| Box::new(Found { what, way: Vec::new(), healing_from: usize::MAX });
-    let [first, second] = bounds.nodes;
-    let counts = [bounds.updates, bounds.crashes, bounds.cuts, bounds.rolls];
-    if first == 0
-        || first.saturating_add(second) > NODES_MOST
-        || counts.iter().any(|count| *count > MOST)
-        || bounds.day_ends > DAY_ENDS_MOST
-    {
-        return Err(nothing("bounds beyond what a model can have".to_string()));
-    }
     let ends = time.and_then(|time| Instant::now().checked_add(time));
     let mut model = Model::new(bounds);
     let result = model.first().map_err(nothing).and_then(|start| {
@@ -216,5 +227,5 @@ pub fn check(
     });
     clock::set_virtual(None);
     disk::set_virtual(None);
-    result
+    Ok(result?)
 }

@@ -14,7 +14,7 @@ mod steps;
 mod tick;
 mod updates;
 
-pub use explore::{Found, Outcome, check};
+pub use explore::{Failure, Found, Outcome, check};
 
 use messages::Messages;
 use std::sync::Arc;
@@ -33,6 +33,31 @@ pub struct Bounds {
     /// Nodes that are full.
     pub rolls: u8,
     pub day_ends: u8,
+}
+
+impl Bounds {
+    /// # Errors
+    /// What a model can have, where this is more.
+    fn fit(&self) -> Result<(), String> {
+        let [first, second] = self.nodes;
+        if first == 0 || first.saturating_add(second) > NODES_MOST {
+            return Err(format!(
+                "{first} nodes of the first queue and {second} of the second: a model has 1 to {NODES_MOST} in all, and at \
+                 least one of the first"
+            ));
+        }
+        let counts = [
+            ("updates", self.updates, MOST),
+            ("crashes", self.crashes, MOST),
+            ("broken connections", self.cuts, MOST),
+            ("rolls", self.rolls, MOST),
+            ("ends of a day", self.day_ends, DAY_ENDS_MOST),
+        ];
+        match counts.iter().find(|(_, count, most)| count > most) {
+            Some((what, count, most)) => Err(format!("{count} {what}: a model has at most {most}")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Places for nodes: those of the bounds, and one of each queue that is launched only where one is missing in the end.

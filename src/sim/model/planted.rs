@@ -1,6 +1,6 @@
 //! Each planted defect is found, within bounds in which all comes right without it.
 
-use super::{Bounds, check};
+use super::{Bounds, Failure, check};
 use crate::defect::{Defect, plant};
 
 /// Two nodes of one queue, one update, and nothing goes wrong.
@@ -12,7 +12,8 @@ fn finds(defect: Defect, bounds: Bounds) {
     plant(None);
     match result {
         Ok(outcome) => panic!("{defect:?} was not found in\n{outcome}"),
-        Err(found) => println!("{defect:?}\n{found}"),
+        Err(Failure::Found(found)) => println!("{defect:?}\n{found}"),
+        Err(Failure::Bounds(what)) => panic!("{what}"),
     }
 }
 
