@@ -5,6 +5,7 @@ use crate::targets::ALL;
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A target's inputs; there are some.
 fn inputs(target: &str) -> Vec<PathBuf> {
@@ -42,3 +43,15 @@ macro_rules! corpora {
 }
 
 corpora!(codec, decompress, stream, http, websocket, publish, log, journal, q, message, config, schema);
+
+#[test]
+fn a_target_that_is_not_there_is_refused_with_those_that_are() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/run");
+    for arguments in [&["nosuch", "5"][..], &["replay", "nosuch", "a-file"], &["minimize"]] {
+        // Nothing is built: there is no compiler.
+        let output = Command::new(&script).args(arguments).env("RUSTC", "/nowhere").output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(words.trim_end().ends_with(&ALL.map(|(name, _)| name).join(" ")), "{words}");
+    }
+}
