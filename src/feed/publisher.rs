@@ -13,7 +13,7 @@ use super::update::{Columns, Update};
 use crate::config::Address;
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
-use proto::{EncodeError, Limits, MessageKind, Value};
+use proto::{DecodeError, DecodeErrorKind, EncodeError, Limits, MessageKind, Value};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -28,7 +28,10 @@ const STOP_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Error)]
 pub enum FeedError {
     #[error("{0}")]
-    Client(#[from] ClientError),
+    Client(ClientError),
+    /// An answer beyond this end's limits: another connection would bring the same.
+    #[error("the tickerplant answers with more than this feed takes: {error}{}", option_of(.error))]
+    Limit { error: DecodeError },
     #[error("{0}")]
     Encode(#[from] EncodeError),
     /// Some updates may or may not have been accepted, and there is no way to find out.
@@ -38,6 +41,27 @@ pub enum FeedError {
     Answer { question: &'static str, answer: String },
     #[error("{0}")]
     Other(String),
+}
+
+impl From<ClientError> for FeedError {
+    fn from(error: ClientError) -> FeedError {
+        match error {
+            ClientError::Decode(error) if is_limit(&error) => FeedError::Limit { error },
+            error => FeedError::Client(error),
+        }
+    }
+}
+
+fn is_limit(error: &DecodeError) -> bool {
+    error.term() == "limit"
+}
+
+/// The option that would have let it in, if there is one.
+fn option_of(error: &DecodeError) -> &'static str {
+    match error.kind {
+        DecodeErrorKind::MessageTooLong { .. } => " (--limit-message)",
+        _ => "",
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -78,7 +102,9 @@ impl Publisher {
         loop {
             match asked(&mut self.client, expression) {
                 Ok(answer) => return Ok(answer),
-                Err(error) if error.is_answer() || by.is_none_or(|by| Instant::now() >= by) => return Err(error.into()),
+                Err(error) if !may_pass(&error, true) || by.is_none_or(|by| Instant::now() >= by) => {
+                    return Err(error.into());
+                }
                 Err(error) => self.recover(&error)?,
             }
             std::thread::sleep(STOP_PAUSE);
@@ -171,7 +197,11 @@ impl Publisher {
                     self.ledger.refused();
                     self.last_refusal = Some(String::from_utf8_lossy(&reason).into_owned());
                 }
-                Err(error) => self.recover(&error)?,
+                Err(error) if may_pass(&error, true) => self.recover(&error)?,
+                Err(error) => {
+                    let reason = FeedError::from(error).to_string();
+                    return Err(FeedError::InDoubt { count: self.unconfirmed(), reason });
+                }
             }
         }
         Ok(())
@@ -213,8 +243,18 @@ impl Publisher {
     }
 }
 
-/// Tries until it is time to give up. A server that goes down closes connections as one does that refuses the user: where it
-/// has let the user in before (`known`), that is no reason to give up.
+/// Whether another connection may do better. A server that goes down closes connections as one does that refuses the user: where
+/// it has let the user in before (`known`), that is no reason to give up, and nor are bytes that make no sense.
+fn may_pass(error: &ClientError, known: bool) -> bool {
+    match error {
+        ClientError::Connect { .. } | ClientError::Closed | ClientError::Timeout | ClientError::Io(_) => true,
+        ClientError::Refused(_) => known,
+        ClientError::Decode(error) => known && !is_limit(error),
+        ClientError::Encode(_) | ClientError::Server(_) => false,
+    }
+}
+
+/// Tries until it is time to give up; `known` as in [`may_pass`].
 fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), FeedError> {
     let by = Instant::now().checked_add(options.patience);
     let mut pause = Duration::from_millis(10);
@@ -222,10 +262,8 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
         let placed = Client::connect(&options.address, ANSWER, options.limits).map_err(FeedError::from);
         let placed = placed.and_then(|mut client| place(&mut client).map(|place| (client, place)));
         let may_pass = match &placed {
-            Ok(_) => false,
-            Err(FeedError::Client(ClientError::Refused(_))) => known,
-            Err(FeedError::Client(error)) => !error.is_answer(),
-            Err(_) => false,
+            Err(FeedError::Client(error)) => may_pass(error, known),
+            _ => false,
         };
         if !may_pass || by.is_none_or(|by| Instant::now() >= by) {
             return placed;
@@ -252,4 +290,27 @@ fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
 fn place(client: &mut Client) -> Result<Place, FeedError> {
     let answer = asked(client, WHERE)?;
     Place::of(&answer).ok_or_else(|| FeedError::Answer { question: WHERE, answer: format!("{answer:?}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(kind: DecodeErrorKind) -> ClientError {
+        ClientError::Decode(DecodeError { offset: 0, kind })
+    }
+
+    #[test]
+    fn what_is_too_long_stays_so_over_another_connection() {
+        for known in [false, true] {
+            assert!(may_pass(&ClientError::Closed, known));
+            assert!(!may_pass(&decode(DecodeErrorKind::MessageTooLong { total_bytes: 2, max_bytes: 1 }), known));
+        }
+    }
+
+    #[test]
+    fn bytes_that_make_no_sense_are_tried_again_only_where_they_made_sense_before() {
+        assert!(!may_pass(&decode(DecodeErrorKind::ByteOrder(b'H')), false));
+        assert!(may_pass(&decode(DecodeErrorKind::ByteOrder(b'H')), true));
+    }
 }

@@ -87,6 +87,18 @@ fn a_tickerplant_that_goes_while_it_is_asked_for_its_tables_is_waited_for() {
 }
 
 #[test]
+fn an_answer_that_is_too_long_is_said_at_once() {
+    let directory = Directory::new("feed-long");
+    // Without a log to name, all other answers are shorter than a table.
+    let (port, _) = start(&directory, Faults { no_log: true, ..Faults::default() });
+    let output = feed(port, &["--limit-message", "64"]);
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("at most 64") && words.contains("--limit-message"), "{words}");
+    assert!(!words.contains("connecting again"), "{words}");
+}
+
+#[test]
 fn without_a_log_to_look_at_it_stops_and_says_what_is_in_doubt() {
     let directory = Directory::new("feed-doubt");
     let (port, _) = start(&directory, Faults { break_after: [700].into(), no_log: true, ..Faults::default() });
