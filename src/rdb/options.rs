@@ -57,6 +57,34 @@ pub enum OptionsError {
 }
 
 impl NodeOptions {
+    /// A node whose bytes another process carries, so that it listens and connects nowhere: it subscribes to everything and is
+    /// told by nobody how long it may take to leave.
+    pub fn carried(protocol: Protocol, memory_bytes: u64, policy: Params) -> NodeOptions {
+        NodeOptions {
+            tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
+            protocol,
+            listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
+            node: None,
+            queue: None,
+            subscription: Subscription { tables: Vec::new(), symbols: Vec::new() },
+            memory_bytes: Some(memory_bytes),
+            policy,
+            leave_within: None,
+            query_threads: 1,
+            query_time: Duration::from_secs(1),
+            users: None,
+            launch_timeout: Duration::from_secs(30),
+            metrics_open: false,
+            block_writes: false,
+            remote_may: Vec::new(),
+            kept_inside: false,
+            allow: None,
+            load: Vec::new(),
+            helper_threads: 0,
+            limits: Limits::default(),
+        }
+    }
+
     /// # Errors
     /// What is wrong, by the option's name.
     pub fn resolve(settings: &Settings) -> Result<NodeOptions, OptionsError> {

@@ -3,7 +3,6 @@
 use super::audit::Promise;
 use super::audit::holdings::Filter;
 use super::audit::record::TABLES;
-use super::hosts;
 use super::rng::Rng;
 use super::world::SECOND;
 use crate::config::options::Protocol;
@@ -222,7 +221,7 @@ impl Plan {
             symbols: filter.syms.iter().map(|sym| format!("s{sym}")).collect(),
         };
         let leave_within = Some(Duration::from_secs(15));
-        let options = hosts::node_options(Protocol::Auto, self.budget_bytes, policy);
+        let options = NodeOptions::carried(Protocol::Auto, self.budget_bytes, policy);
         let limits = Limits { log_read_chunk_bytes: 16 << 10, ..Limits::default() };
         Ok(NodeOptions { subscription, leave_within, limits, ..options })
     }

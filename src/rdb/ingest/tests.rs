@@ -1,36 +1,15 @@
 use super::*;
-use crate::config::{Address, Listen};
+use crate::config::units::Scale;
 use crate::log::Proof;
-use crate::rdb::messages::{Live, Subscription, Told};
+use crate::rdb::messages::{self, Live, Told};
 use crate::rdb::policy::Params;
 use std::sync::mpsc::channel;
 
 const BUDGET_BYTES: u64 = 1 << 20;
 
 fn options() -> NodeOptions {
-    NodeOptions {
-        tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
-        protocol: Protocol::Auto,
-        listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
-        node: None,
-        queue: None,
-        subscription: Subscription { tables: Vec::new(), symbols: Vec::new() },
-        memory_bytes: Some(BUDGET_BYTES),
-        policy: Params::new(Scale::At(40.0), 70.0).expect("in order"),
-        leave_within: None,
-        query_threads: 1,
-        query_time: Duration::from_secs(1),
-        users: None,
-        launch_timeout: Duration::from_secs(30),
-        metrics_open: false,
-        block_writes: false,
-        remote_may: Vec::new(),
-        kept_inside: false,
-        allow: None,
-        load: Vec::new(),
-        helper_threads: 0,
-        limits: crate::config::Limits::default(),
-    }
+    let policy = Params::new(Scale::At(40.0), 70.0).expect("in order");
+    NodeOptions::carried(Protocol::Auto, BUDGET_BYTES, policy)
 }
 
 /// A node that nobody has told anything yet, and what it asks of its fleet.

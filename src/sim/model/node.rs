@@ -13,7 +13,6 @@ use crate::rdb::meter::Meter;
 use crate::rdb::options::NodeOptions;
 use crate::rdb::policy::{self, Phase};
 use crate::rdb::shared::{Ending, Shared};
-use crate::sim::hosts;
 use crate::sys::clock::{self, Virtual};
 use crate::table::store::Store;
 use crate::table::{Items, Value};
@@ -101,7 +100,7 @@ pub struct Node {
 
 fn options() -> Result<NodeOptions, String> {
     let policy = policy::Params::new(Scale::At(40.0), 70.0).map_err(|error| error.to_string())?;
-    let options = hosts::node_options(Protocol::Elastick, BUDGET_BYTES, policy);
+    let options = NodeOptions::carried(Protocol::Elastick, BUDGET_BYTES, policy);
     Ok(NodeOptions { limits: Limits { log_read_chunk_bytes: 64 << 10, ..Limits::default() }, ..options })
 }
 
