@@ -2,6 +2,7 @@
 //!
 //! It never waits for a query, and a query never waits for it: queries read snapshots, fleet calls have a thread of their own.
 
+mod deciding;
 mod dialect;
 mod leave;
 mod react;
@@ -9,20 +10,18 @@ mod reading;
 mod replay;
 mod session;
 mod shape;
+mod showing;
+mod taking;
 #[cfg(test)]
 mod tests;
 
 use super::capacity::{Answer, Ask};
-use super::intake::{Intake, TakeError, Took};
-use super::messages::{self, Status};
+use super::intake::Intake;
 use super::meter::Meter;
 use super::options::NodeOptions;
-use super::policy::{Action, Event, Phase, Policy};
-use super::shared::{Ending, MemoryState, Shared, ShownWindow, State};
-use super::update::{self, Update};
+use super::policy::{Event, Phase, Policy};
+use super::shared::{Ending, MemoryState, Shared};
 use crate::config::options::Protocol;
-use crate::config::units::Scale;
-use crate::defect::{Defect, is_planted};
 use crate::lease::Fence;
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
@@ -30,12 +29,12 @@ use crate::sys::clock;
 use crate::table::store::{Store, Usage};
 use dialect::Dialect;
 use leave::Departure;
-use proto::{Header, Limits, View};
+use proto::Limits;
 use replay::Replay;
 use session::Session;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -303,211 +302,13 @@ impl Ingest {
         Ok(())
     }
 
-    /// One message that is no answer. False if something is to be done before the next.
-    fn object(&mut self, header: &Header, body: &[u8]) -> bool {
-        let object = match update::little(body, header.endian, &self.limits) {
-            Ok(object) => object,
-            Err(error) => return self.fail(Fault::Connection(error)),
-        };
-        if let Some(update) = update::update(&object) {
-            return self.feed(&update);
-        }
-        match View::parse(&object, proto::Endian::Little, &self.limits) {
-            Ok((view, _)) => match messages::told(&view) {
-                Ok(told) => self.react(told),
-                Err(reason) => self.fail(Fault::Surprise(format!("the tickerplant said {reason}"))),
-            },
-            Err(error) => self.fail(Fault::Connection(error.to_string())),
-        }
-    }
-
     fn fail(&mut self, fault: Fault) -> bool {
         self.fault = Some(fault);
         false
     }
 
-    /// An update of the feed. False if memory is to be looked at, or something is wrong.
-    fn feed(&mut self, update: &Update<'_>) -> bool {
-        if !self.policy.takes_updates() {
-            return true;
-        }
-        let index = match (self.dialect, update.index) {
-            (Some(Dialect::Elastick), None) => {
-                return self.fail(Fault::Surprise("an update came without its index".to_string()));
-            }
-            (Some(Dialect::Elastick), index) => index,
-            // Under a tickerplant in q a node counts messages, as the paper's does.
-            _ => None,
-        };
-        if self.replay.is_some() {
-            return self.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
-        }
-        match self.take(update, index) {
-            Ok(()) => {
-                points::reach(Point::NodeFed);
-                self.unwatched_bytes < self.watch_bytes
-            }
-            Err(fault) => self.fail(fault),
-        }
-    }
-
-    /// Takes an update, or says why the connection cannot go on. A full store rolls the node.
-    fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<(), Fault> {
-        match self.intake.take(update, index) {
-            Ok(took) => {
-                if took == Took::Nothing && self.intake.lacks(update.table) {
-                    self.refuse(&format!("there is no table {}", update.table.escape_ascii()));
-                    return Ok(());
-                }
-                self.counters.updates_taken = self.counters.updates_taken.saturating_add(1);
-                self.resyncs_in_a_row = 0;
-                self.unwatched_bytes = self.unwatched_bytes.saturating_add(update.objects.len() as u64);
-                Ok(())
-            }
-            Err(error @ TakeError::Index { .. }) => Err(Fault::Surprise(error.to_string())),
-            Err(TakeError::Full { index, refused }) => self.full(index, &refused.to_string()),
-            // A log of another schema, or a tickerplant in q that checks nothing. The window goes on without the update; under
-            // elastick's tickerplant its proof will tell that something is missing.
-            Err(error) => {
-                self.refuse(&error.to_string());
-                self.intake.skip();
-                Ok(())
-            }
-        }
-    }
-
-    /// Counts an update that is not taken; the first ones are told, and then ever fewer.
-    fn refuse(&mut self, reason: &str) {
-        self.counters.updates_refused = self.counters.updates_refused.saturating_add(1);
-        let count = self.counters.updates_refused;
-        if count <= 10 || count.is_power_of_two() {
-            log::error!("not taken: {reason} ({count} in all)");
-        }
-    }
-
-    /// A table has no room: whatever the thresholds say, the window ends before this update.
-    fn full(&mut self, index: u64, reason: &str) -> Result<(), Fault> {
-        let has_taken = self.intake.open_window().is_some_and(|open| !open.window.is_empty());
-        if !has_taken && self.intake.rows() == 0 {
-            return Err(Fault::Fatal(format!("update {index} alone is more than this node can hold: {reason}")));
-        }
-        if self.dialect == Some(Dialect::Stock) {
-            return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {reason}")));
-        }
-        log::warn!("update {index} is for the successor: {reason}");
-        self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.budget_bytes.max(1) });
-        Ok(())
-    }
-
-    /// Looks at memory, answers of the fleet and queries, and does what the policy says. Then shows the state.
-    fn watch(&mut self) {
-        if let Some((tip, since)) = self.catching_up
-            && self.intake.next().is_some_and(|next| next >= tip)
-        {
-            self.catching_up = None;
-            self.catch_up = Some(clock::since(since));
-        }
-        self.watch_as(self.replay.is_some());
-    }
-
-    fn watch_as(&mut self, replaying: bool) {
-        self.shared.ingest_comes_round();
-        let usage = self.intake.store().usage();
-        let grown = (usage.total_bytes() as u64).saturating_sub(self.watched.total_bytes() as u64);
-        self.watched = usage;
-        self.unwatched_bytes = 0;
-        let buffers = (self.out.capacity() as u64).saturating_add(if replaying { self.replay_bytes() } else { 0 });
-        let shared = &self.shared;
-        let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
-        let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
-        let memory = self.meter.read(usage, buffers, queries, clock::now());
-        // Without a queue nobody takes over: there is nothing to decide.
-        if self.dialect != Some(Dialect::Stock) {
-            if grown > 0 {
-                self.step(if replaying { Event::Replayed { bytes: grown } } else { Event::Taken { bytes: grown } });
-            }
-            self.step(Event::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
-        } else if percent(memory.used, memory.budget).is_some_and(|used| used >= self.options.policy.roll_percent())
-            && !std::mem::replace(&mut self.full_warned, true)
-        {
-            log::warn!("memory is above the roll threshold, but the tickerplant has no queue: nobody can take over");
-        }
-        while let Ok(answer) = self.answers.try_recv() {
-            match answer {
-                Answer::Scaled(answer) => self.step(Event::ScaleAnswer(answer)),
-                Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
-                Answer::TerminateRefused => {
-                    self.step(Event::TerminateRefused);
-                    // It was made live while it waited for its end.
-                    if self.intake.open_window().is_some_and(|open| open.last.is_none()) {
-                        self.step(Event::BecameLive);
-                    }
-                }
-                Answer::Leave { by, reason } => self.noticed(by, reason),
-                Answer::Released => self.step(Event::Released),
-                Answer::Late { .. } => {}
-                Answer::Terminated if self.policy.is_leaving() => self.shared.end(Ending::Left),
-                Answer::Terminated => self.shared.end(Ending::Terminated),
-            }
-        }
-        if self.shared.take_leave() {
-            self.asked_to_leave();
-        }
-        if let Phase::Ending { .. } = self.policy.phase() {
-            self.count_queries();
-        }
-        self.memory = memory;
-        self.show();
-    }
-
-    fn count_queries(&mut self) {
-        self.step(Event::QueriesInFlight(self.shared.queries_open.load(Ordering::SeqCst)));
-    }
-
     fn now_ns(&self) -> i64 {
         i64::try_from(clock::since(self.started).as_nanos()).unwrap_or(i64::MAX)
-    }
-
-    /// Tells the policy, and does what it says.
-    fn step(&mut self, event: Event) {
-        let was_live = self.policy.phase() == Phase::Live;
-        let mut todo: std::collections::VecDeque<Action> = self.policy.step(event, self.now_ns()).into();
-        while let Some(action) = todo.pop_front() {
-            match action {
-                Action::ScaleOut => {
-                    log::info!("asking for a successor");
-                    points::reach(Point::NodeScales);
-                    self.ask(Ask::AtLeast(self.desired));
-                }
-                Action::Roll => self.roll(),
-                Action::Clear if is_planted(Defect::DayEndForgetsNothing) && event == Event::DayEnd => {
-                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
-                }
-                Action::Clear if is_planted(Defect::DropNotHeeded) && event == Event::Dropped => {
-                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
-                }
-                Action::Clear => {
-                    if let Err(error) = self.intake.clear().and_then(|()| self.intake.set_hidden(false)) {
-                        self.fault = Some(Fault::Fatal(format!("cannot clear the tables: {error}")));
-                    }
-                    self.watched = self.intake.store().usage();
-                    self.show();
-                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
-                }
-                Action::Rejoin => self.rejoin = true,
-                Action::Terminate => self.ask(Ask::Terminate),
-                Action::Protect(on) => self.ask(Ask::Protect(on)),
-                Action::Announce => todo.extend(self.announce()),
-                Action::Forsake => self.forsake(),
-                Action::Release => self.ask(Ask::Released),
-                Action::End => self.shared.end(Ending::Left),
-                Action::Report => self.report(),
-            }
-        }
-        if was_live && self.policy.phase() != Phase::Live && !is_planted(Defect::RolledNodeReplacesOthers) {
-            // Only a live node is told who has joined: what this one knows of it grows old, and who comes later is not late.
-            self.ask(Ask::Joined(Vec::new()));
-        }
     }
 
     /// The fleet's thread lives as long as this one; should it be gone, no answer comes and the policy asks again.
@@ -522,80 +323,6 @@ impl Ingest {
         }
     }
 
-    fn roll(&mut self) {
-        if is_planted(Defect::RollInReplayUndone)
-            && self.replay.is_some()
-            && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
-        {
-            let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-            return self.write(|out| messages::rolling(out, window.next, &proof, date));
-        }
-        self.replay = None;
-        let Some(window) = self.intake.close() else { return };
-        let why = if self.policy.is_leaving() { "leaving" } else { "full" };
-        log::info!("{why}: window [{},{}) ends", window.first, window.next);
-        points::reach(Point::NodeRolls);
-        match self.dialect {
-            Some(Dialect::Paper) => self.write(|out| messages::paper_roll(out, window.next)),
-            _ => {
-                let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-                self.write(|out| messages::rolling(out, window.next, &proof, date));
-            }
-        }
-    }
-
-    fn report(&mut self) {
-        if !self.connected || self.dialect != Some(Dialect::Elastick) {
-            return;
-        }
-        let status = Status {
-            memory_percent: self.policy.memory_percent().unwrap_or(0.0),
-            scale_percent: match self.options.policy.scale() {
-                Scale::At(percent) => percent,
-                Scale::Auto => f64::NAN,
-            },
-            roll_percent: self.options.policy.roll_percent(),
-            rows: self.intake.rows(),
-            bytes: self.watched.total_bytes() as u64,
-            next: self.intake.next(),
-            scaled: self.policy.has_scaled(),
-            lead_ns: self.policy.lead_ns(),
-        };
-        self.write(|out| messages::status(out, &status));
-    }
-
-    fn show(&self) {
-        let memory = self.memory;
-        let shown = |window: &super::windows::Window, open| ShownWindow { window: window.clone(), open };
-        let held = self.intake.held().iter().map(|window| shown(window, false));
-        let open = self.intake.open_window().map(|open| shown(&open.window, true));
-        self.shared.show(State {
-            tables: self.intake.store().schemas().map(|schema| schema.name).collect(),
-            windows: held.chain(open).filter(|_| !self.intake.is_hidden()).collect(),
-            changes: self.intake.store().changes(),
-            phase: self.policy.phase(),
-            connected: self.connected,
-            shown_at: clock::now(),
-            live_since: self.live_since.filter(|_| self.policy.phase() == Phase::Live),
-            waiting: self.waiting,
-            protocol: self.dialect.map_or("", Dialect::name),
-            date: self.date,
-            next: self.intake.next(),
-            tip: self.tip,
-            memory,
-            memory_percent: percent(memory.used, memory.budget),
-            scaled: self.policy.has_scaled(),
-            lead_ns: self.policy.lead_ns(),
-            catch_up_ns: self.catch_up.and_then(|time| i64::try_from(time.as_nanos()).ok()),
-            cushion: self.policy.cushion(self.now_ns()),
-            bytes_per_second: self.policy.bytes_per_second(),
-            rows: self.intake.rows(),
-            updates_taken: self.counters.updates_taken,
-            updates_refused: self.counters.updates_refused,
-            resyncs: self.counters.resyncs,
-        });
-    }
-
     fn forced(&self) -> Option<Dialect> {
         match self.options.protocol {
             Protocol::Auto => None,
@@ -604,8 +331,4 @@ impl Ingest {
             Protocol::Stock => Some(Dialect::Stock),
         }
     }
-}
-
-fn percent(used: u64, budget: u64) -> Option<f64> {
-    (budget > 0).then(|| used as f64 * 100.0 / budget as f64)
 }

@@ -1,0 +1,144 @@
+//! What the policy is told, and what is done when it has decided.
+
+use super::showing::percent;
+use super::{Dialect, Fault, Ingest};
+use crate::defect::{Defect, is_planted};
+use crate::points::{self, Point};
+use crate::rdb::capacity::{Answer, Ask};
+use crate::rdb::messages;
+use crate::rdb::policy::{Action, Event, Phase};
+use crate::rdb::shared::Ending;
+use crate::sys::clock;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+impl Ingest {
+    /// Looks at memory, answers of the fleet and queries, and does what the policy says. Then shows the state.
+    pub(super) fn watch(&mut self) {
+        if let Some((tip, since)) = self.catching_up
+            && self.intake.next().is_some_and(|next| next >= tip)
+        {
+            self.catching_up = None;
+            self.catch_up = Some(clock::since(since));
+        }
+        self.watch_as(self.replay.is_some());
+    }
+
+    pub(super) fn watch_as(&mut self, replaying: bool) {
+        self.shared.ingest_comes_round();
+        let usage = self.intake.store().usage();
+        let grown = (usage.total_bytes() as u64).saturating_sub(self.watched.total_bytes() as u64);
+        self.watched = usage;
+        self.unwatched_bytes = 0;
+        let buffers = (self.out.capacity() as u64).saturating_add(if replaying { self.replay_bytes() } else { 0 });
+        let shared = &self.shared;
+        let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
+        let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
+        let memory = self.meter.read(usage, buffers, queries, clock::now());
+        // Without a queue nobody takes over: there is nothing to decide.
+        if self.dialect != Some(Dialect::Stock) {
+            if grown > 0 {
+                self.step(if replaying { Event::Replayed { bytes: grown } } else { Event::Taken { bytes: grown } });
+            }
+            self.step(Event::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
+        } else if percent(memory.used, memory.budget).is_some_and(|used| used >= self.options.policy.roll_percent())
+            && !std::mem::replace(&mut self.full_warned, true)
+        {
+            log::warn!("memory is above the roll threshold, but the tickerplant has no queue: nobody can take over");
+        }
+        while let Ok(answer) = self.answers.try_recv() {
+            match answer {
+                Answer::Scaled(answer) => self.step(Event::ScaleAnswer(answer)),
+                Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
+                Answer::TerminateRefused => {
+                    self.step(Event::TerminateRefused);
+                    // It was made live while it waited for its end.
+                    if self.intake.open_window().is_some_and(|open| open.last.is_none()) {
+                        self.step(Event::BecameLive);
+                    }
+                }
+                Answer::Leave { by, reason } => self.noticed(by, reason),
+                Answer::Released => self.step(Event::Released),
+                Answer::Late { .. } => {}
+                Answer::Terminated if self.policy.is_leaving() => self.shared.end(Ending::Left),
+                Answer::Terminated => self.shared.end(Ending::Terminated),
+            }
+        }
+        if self.shared.take_leave() {
+            self.asked_to_leave();
+        }
+        if let Phase::Ending { .. } = self.policy.phase() {
+            self.count_queries();
+        }
+        self.memory = memory;
+        self.show();
+    }
+
+    pub(super) fn count_queries(&mut self) {
+        self.step(Event::QueriesInFlight(self.shared.queries_open.load(Ordering::SeqCst)));
+    }
+
+    /// Tells the policy, and does what it says.
+    pub(super) fn step(&mut self, event: Event) {
+        let was_live = self.policy.phase() == Phase::Live;
+        let mut todo: VecDeque<Action> = self.policy.step(event, self.now_ns()).into();
+        while let Some(action) = todo.pop_front() {
+            match action {
+                Action::ScaleOut => {
+                    log::info!("asking for a successor");
+                    points::reach(Point::NodeScales);
+                    self.ask(Ask::AtLeast(self.desired));
+                }
+                Action::Roll => self.roll(),
+                Action::Clear if is_planted(Defect::DayEndForgetsNothing) && event == Event::DayEnd => {
+                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
+                }
+                Action::Clear if is_planted(Defect::DropNotHeeded) && event == Event::Dropped => {
+                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
+                }
+                Action::Clear => {
+                    if let Err(error) = self.intake.clear().and_then(|()| self.intake.set_hidden(false)) {
+                        self.fault = Some(Fault::Fatal(format!("cannot clear the tables: {error}")));
+                    }
+                    self.watched = self.intake.store().usage();
+                    self.show();
+                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
+                }
+                Action::Rejoin => self.rejoin = true,
+                Action::Terminate => self.ask(Ask::Terminate),
+                Action::Protect(on) => self.ask(Ask::Protect(on)),
+                Action::Announce => todo.extend(self.announce()),
+                Action::Forsake => self.forsake(),
+                Action::Release => self.ask(Ask::Released),
+                Action::End => self.shared.end(Ending::Left),
+                Action::Report => self.report(),
+            }
+        }
+        if was_live && self.policy.phase() != Phase::Live && !is_planted(Defect::RolledNodeReplacesOthers) {
+            // Only a live node is told who has joined: what this one knows of it grows old, and who comes later is not late.
+            self.ask(Ask::Joined(Vec::new()));
+        }
+    }
+
+    fn roll(&mut self) {
+        if is_planted(Defect::RollInReplayUndone)
+            && self.replay.is_some()
+            && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
+        {
+            let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+            return self.write(|out| messages::rolling(out, window.next, &proof, date));
+        }
+        self.replay = None;
+        let Some(window) = self.intake.close() else { return };
+        let why = if self.policy.is_leaving() { "leaving" } else { "full" };
+        log::info!("{why}: window [{},{}) ends", window.first, window.next);
+        points::reach(Point::NodeRolls);
+        match self.dialect {
+            Some(Dialect::Paper) => self.write(|out| messages::paper_roll(out, window.next)),
+            _ => {
+                let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+                self.write(|out| messages::rolling(out, window.next, &proof, date));
+            }
+        }
+    }
+}

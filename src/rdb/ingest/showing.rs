@@ -1,0 +1,67 @@
+//! What is seen of a node: its state, for queries and pages, and its report to the tickerplant.
+
+use super::{Dialect, Ingest};
+use crate::config::units::Scale;
+use crate::rdb::messages::{self, Status};
+use crate::rdb::policy::Phase;
+use crate::rdb::shared::{ShownWindow, State};
+use crate::rdb::windows::Window;
+use crate::sys::clock;
+
+impl Ingest {
+    pub(super) fn report(&mut self) {
+        if !self.connected || self.dialect != Some(Dialect::Elastick) {
+            return;
+        }
+        let status = Status {
+            memory_percent: self.policy.memory_percent().unwrap_or(0.0),
+            scale_percent: match self.options.policy.scale() {
+                Scale::At(percent) => percent,
+                Scale::Auto => f64::NAN,
+            },
+            roll_percent: self.options.policy.roll_percent(),
+            rows: self.intake.rows(),
+            bytes: self.watched.total_bytes() as u64,
+            next: self.intake.next(),
+            scaled: self.policy.has_scaled(),
+            lead_ns: self.policy.lead_ns(),
+        };
+        self.write(|out| messages::status(out, &status));
+    }
+
+    pub(super) fn show(&self) {
+        let memory = self.memory;
+        let shown = |window: &Window, open| ShownWindow { window: window.clone(), open };
+        let held = self.intake.held().iter().map(|window| shown(window, false));
+        let open = self.intake.open_window().map(|open| shown(&open.window, true));
+        self.shared.show(State {
+            tables: self.intake.store().schemas().map(|schema| schema.name).collect(),
+            windows: held.chain(open).filter(|_| !self.intake.is_hidden()).collect(),
+            changes: self.intake.store().changes(),
+            phase: self.policy.phase(),
+            connected: self.connected,
+            shown_at: clock::now(),
+            live_since: self.live_since.filter(|_| self.policy.phase() == Phase::Live),
+            waiting: self.waiting,
+            protocol: self.dialect.map_or("", Dialect::name),
+            date: self.date,
+            next: self.intake.next(),
+            tip: self.tip,
+            memory,
+            memory_percent: percent(memory.used, memory.budget),
+            scaled: self.policy.has_scaled(),
+            lead_ns: self.policy.lead_ns(),
+            catch_up_ns: self.catch_up.and_then(|time| i64::try_from(time.as_nanos()).ok()),
+            cushion: self.policy.cushion(self.now_ns()),
+            bytes_per_second: self.policy.bytes_per_second(),
+            rows: self.intake.rows(),
+            updates_taken: self.counters.updates_taken,
+            updates_refused: self.counters.updates_refused,
+            resyncs: self.counters.resyncs,
+        });
+    }
+}
+
+pub(super) fn percent(used: u64, budget: u64) -> Option<f64> {
+    (budget > 0).then(|| used as f64 * 100.0 / budget as f64)
+}

@@ -1,0 +1,102 @@
+//! Taking updates: each whole, each once, in its order; a store that is full ends the window before the update that has no room.
+
+use super::{Dialect, Fault, Ingest};
+use crate::points::{self, Point};
+use crate::rdb::intake::{TakeError, Took};
+use crate::rdb::messages;
+use crate::rdb::policy::Event;
+use crate::rdb::update::{self, Update};
+use proto::{Header, View};
+
+impl Ingest {
+    /// One message that is no answer. False if something is to be done before the next.
+    pub(super) fn object(&mut self, header: &Header, body: &[u8]) -> bool {
+        let object = match update::little(body, header.endian, &self.limits) {
+            Ok(object) => object,
+            Err(error) => return self.fail(Fault::Connection(error)),
+        };
+        if let Some(update) = update::update(&object) {
+            return self.feed(&update);
+        }
+        match View::parse(&object, proto::Endian::Little, &self.limits) {
+            Ok((view, _)) => match messages::told(&view) {
+                Ok(told) => self.react(told),
+                Err(reason) => self.fail(Fault::Surprise(format!("the tickerplant said {reason}"))),
+            },
+            Err(error) => self.fail(Fault::Connection(error.to_string())),
+        }
+    }
+
+    /// An update of the feed. False if memory is to be looked at, or something is wrong.
+    fn feed(&mut self, update: &Update<'_>) -> bool {
+        if !self.policy.takes_updates() {
+            return true;
+        }
+        let index = match (self.dialect, update.index) {
+            (Some(Dialect::Elastick), None) => {
+                return self.fail(Fault::Surprise("an update came without its index".to_string()));
+            }
+            (Some(Dialect::Elastick), index) => index,
+            // Under a tickerplant in q a node counts messages, as the paper's does.
+            _ => None,
+        };
+        if self.replay.is_some() {
+            return self.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
+        }
+        match self.take(update, index) {
+            Ok(()) => {
+                points::reach(Point::NodeFed);
+                self.unwatched_bytes < self.watch_bytes
+            }
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// Takes an update, or says why the connection cannot go on. A full store rolls the node.
+    pub(super) fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<(), Fault> {
+        match self.intake.take(update, index) {
+            Ok(took) => {
+                if took == Took::Nothing && self.intake.lacks(update.table) {
+                    self.refuse(&format!("there is no table {}", update.table.escape_ascii()));
+                    return Ok(());
+                }
+                self.counters.updates_taken = self.counters.updates_taken.saturating_add(1);
+                self.resyncs_in_a_row = 0;
+                self.unwatched_bytes = self.unwatched_bytes.saturating_add(update.objects.len() as u64);
+                Ok(())
+            }
+            Err(error @ TakeError::Index { .. }) => Err(Fault::Surprise(error.to_string())),
+            Err(TakeError::Full { index, refused }) => self.full(index, &refused.to_string()),
+            // A log of another schema, or a tickerplant in q that checks nothing. The window goes on without the update; under
+            // elastick's tickerplant its proof will tell that something is missing.
+            Err(error) => {
+                self.refuse(&error.to_string());
+                self.intake.skip();
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts an update that is not taken; the first ones are told, and then ever fewer.
+    fn refuse(&mut self, reason: &str) {
+        self.counters.updates_refused = self.counters.updates_refused.saturating_add(1);
+        let count = self.counters.updates_refused;
+        if count <= 10 || count.is_power_of_two() {
+            log::error!("not taken: {reason} ({count} in all)");
+        }
+    }
+
+    /// A table has no room: whatever the thresholds say, the window ends before this update.
+    fn full(&mut self, index: u64, reason: &str) -> Result<(), Fault> {
+        let has_taken = self.intake.open_window().is_some_and(|open| !open.window.is_empty());
+        if !has_taken && self.intake.rows() == 0 {
+            return Err(Fault::Fatal(format!("update {index} alone is more than this node can hold: {reason}")));
+        }
+        if self.dialect == Some(Dialect::Stock) {
+            return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {reason}")));
+        }
+        log::warn!("update {index} is for the successor: {reason}");
+        self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.budget_bytes.max(1) });
+        Ok(())
+    }
+}
