@@ -82,13 +82,18 @@ impl World {
         self.after(latency_ns, Event::Accept(number));
     }
 
-    /// The host of the tickerplant that it is to hears of a new connection.
-    pub fn accept_at(&mut self, number: u64) {
+    /// Has the host of the tickerplant that a connection is to do something; where that one is gone, the present one's.
+    fn at_server(&mut self, number: u64, act: impl FnOnce(&mut World, u64)) {
         let run = self.line_run(number);
         match self.old_run() == Some(run) {
-            true => self.at_run(run, |world| world.accepts(number)),
-            false => self.accepts(number),
+            true => self.at_run(run, |world| act(world, number)),
+            false => act(self, number),
         }
+    }
+
+    /// The host of the tickerplant that it is to hears of a new connection.
+    pub fn accept_at(&mut self, number: u64) {
+        self.at_server(number, World::accepts);
     }
 
     fn accepts(&mut self, number: u64) {
@@ -198,11 +203,7 @@ impl World {
     }
 
     pub fn server_learns_at(&mut self, number: u64) {
-        let run = self.line_run(number);
-        match self.old_run() == Some(run) {
-            true => self.at_run(run, |world| world.server_learns(number)),
-            false => self.server_learns(number),
-        }
+        self.at_server(number, World::server_learns);
     }
 
     fn server_learns(&mut self, number: u64) {

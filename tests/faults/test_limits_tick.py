@@ -80,18 +80,18 @@ class AtTheTickerplant(Evaluations, Slow):
 
     @over("limit-quarantine-updates", "5")
     def test_refused_updates_too_many_to_keep(self):
-        with self.refused():
-            for _ in range(12):
-                self.assertRegex(self.feed.error_of(update("nosuch", trades(0, 1))), "^nosuch")
-            self.assertEqual(self.feed.ask("count .u.quarantine").v, 5)
-            self.assertEqual(self.feed.ask(".u.refused").v, 12)
+        self.assert_kept(5, rows=1)
 
     @over("limit-quarantine", "16KiB")
     def test_refused_updates_too_long_to_keep(self):
+        self.assert_kept(3, rows=200)
+
+    def assert_kept(self, count, rows):
+        """Of twelve updates of so many rows, all of them refused, the quarantine keeps `count`."""
         with self.refused():
             for _ in range(12):
-                self.assertRegex(self.feed.error_of(update("nosuch", trades(0, 200))), "^nosuch")
-            self.assertEqual(self.feed.ask("count .u.quarantine").v, 3)
+                self.assertRegex(self.feed.error_of(update("nosuch", trades(0, rows))), "^nosuch")
+            self.assertEqual(self.feed.ask("count .u.quarantine").v, count)
             self.assertEqual(self.feed.ask(".u.refused").v, 12)
 
     @over("limit-core-query-time", "50ms")
