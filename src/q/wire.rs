@@ -7,8 +7,8 @@ use super::prims::{self, Run};
 use crate::sys::stack;
 use crate::table::function::{Function, Iterator};
 use crate::table::symbol::{TooManySymbols, intern, text};
-use crate::table::wire::{NoData, data, data_within};
-use crate::table::{Attr, Items, Sym, Value, Vector};
+use crate::table::wire::{NoData, attribute_code, data, data_within};
+use crate::table::{Items, Sym, Value, Vector};
 use proto::view::View;
 use proto::{Writer, types};
 
@@ -89,16 +89,6 @@ fn symbol(name: &[u8]) -> Result<Sym, QError> {
 
 fn too_many(full: TooManySymbols) -> QError {
     QError::with("limit", full.to_string())
-}
-
-fn attribute(attr: Attr) -> u8 {
-    match attr {
-        Attr::None => types::ATTR_NONE,
-        Attr::Sorted => types::ATTR_SORTED,
-        Attr::Unique => types::ATTR_UNIQUE,
-        Attr::Parted => types::ATTR_PARTED,
-        Attr::Grouped => types::ATTR_GROUPED,
-    }
 }
 
 /// Puts a value, straight from shared storage.
@@ -183,7 +173,7 @@ fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> 
 const NAMES_AT_ONCE: usize = 1 << 12;
 
 fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
-    let attr = attribute(v.attr);
+    let attr = attribute_code(v.attr);
     room(out, HEAD_BYTES.saturating_add(v.len().saturating_mul(v.items.wire_bytes())))?;
     match &v.items {
         Items::List(items) => {

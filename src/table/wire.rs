@@ -82,6 +82,17 @@ pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Res
     })
 }
 
+/// An attribute as it travels.
+pub fn attribute_code(attr: Attr) -> u8 {
+    match attr {
+        Attr::None => types::ATTR_NONE,
+        Attr::Sorted => types::ATTR_SORTED,
+        Attr::Unique => types::ATTR_UNIQUE,
+        Attr::Parted => types::ATTR_PARTED,
+        Attr::Grouped => types::ATTR_GROUPED,
+    }
+}
+
 fn attribute(byte: u8) -> Attr {
     match byte {
         types::ATTR_SORTED => Attr::Sorted,

@@ -3,8 +3,8 @@
 use super::core::schema::{TableSpec, Tables};
 use crate::net::message;
 use crate::queue::Window;
-use crate::table::Attr;
 use crate::table::schema::ColumnSchema;
+use crate::table::wire::attribute_code;
 use bytes::Bytes;
 use proto::{MessageKind, Writer, types};
 
@@ -23,16 +23,6 @@ pub fn long(index: u64) -> i64 {
     i64::try_from(index).unwrap_or(i64::MAX)
 }
 
-fn attribute(attr: Attr) -> u8 {
-    match attr {
-        Attr::None => types::ATTR_NONE,
-        Attr::Sorted => types::ATTR_SORTED,
-        Attr::Unique => types::ATTR_UNIQUE,
-        Attr::Parted => types::ATTR_PARTED,
-        Attr::Grouped => types::ATTR_GROUPED,
-    }
-}
-
 /// An empty table as subscribers get it: `` `g# `` on `sym`, whatever the schema says; a keyed one as it is.
 pub fn put_empty_table(writer: &mut Writer<'_>, spec: &TableSpec) {
     let put = |writer: &mut Writer<'_>, range: std::ops::Range<usize>, grouped: bool| {
@@ -40,7 +30,7 @@ pub fn put_empty_table(writer: &mut Writer<'_>, spec: &TableSpec) {
         writer.table_head(names);
         let columns: &[ColumnSchema] = spec.schema.columns.get(range).unwrap_or_default();
         for (column, name) in columns.iter().zip(names) {
-            let attr = if grouped && name == b"sym" { types::ATTR_GROUPED } else { attribute(column.attr) };
+            let attr = if grouped && name == b"sym" { types::ATTR_GROUPED } else { attribute_code(column.attr) };
             writer.vector_head(column.ty, attr, 0);
         }
     };
