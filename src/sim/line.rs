@@ -5,6 +5,9 @@ use crate::net::{ConnId, Peer};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
+/// The longest that a message takes where nothing holds it up.
+const LATENCY_MOST_NS: u64 = 2 * MS;
+
 /// What travels to a client.
 #[derive(Clone, Debug)]
 pub enum Packet {
@@ -40,11 +43,17 @@ impl Line {
         self.up_at_ns = self.up_at_ns.saturating_add(ns);
         self.down_at_ns = self.down_at_ns.saturating_add(ns);
     }
+
+    /// Whether nothing passes one way for now, or what a slow reader was sent is not with it yet.
+    pub fn is_held_up(&self, now_ns: u64) -> bool {
+        self.up_stalled_until_ns.max(self.down_stalled_until_ns) > now_ns
+            || self.up_at_ns.max(self.down_at_ns) > now_ns.saturating_add(LATENCY_MOST_NS)
+    }
 }
 
 impl World {
     fn latency_ns(&mut self) -> u64 {
-        let usual_ns = self.between(50_000, 2 * MS);
+        let usual_ns = self.between(50_000, LATENCY_MOST_NS);
         match self.now_ns < self.slow_net_until_ns {
             true => usual_ns.saturating_add(self.rng.below(800 * MS)),
             false => usual_ns,

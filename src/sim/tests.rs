@@ -1,11 +1,15 @@
-//! What the simulator once found, on its disk alone.
+//! What the simulator once found, on its disk alone; and when a world has come to rest.
 
 use super::disk::{DiskFaults, Storage, TICK_HOST};
+use super::plan::{Faults, Plan};
 use super::rng::Rng;
+use super::trace::Trace;
+use super::world::{SECOND, World};
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::log::{LogOptions, LogWriter, disk};
 use crate::queue::journal::{Change, Record};
 use crate::queue::{Date, Line, Lost, Params, QueueName, UpdateIndex, Window};
+use crate::sys::clock;
 use crate::tick::journal::JournalFile;
 use proto::{Value, encode};
 use std::path::Path;
@@ -173,4 +177,41 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
     assert!(restored);
     let open: Vec<UpdateIndex> = queue.lines().values().map(|line| line.open).collect();
     assert_eq!(open, [UpdateIndex(3)]);
+}
+
+/// A world without faults in which everybody has come up.
+fn world() -> World {
+    let mut world = World::new(1, Plan::of(1, Faults::None).expect("a plan"), Trace::default());
+    world.run_until(60 * SECOND).map_err(|broken| broken.0).expect("nothing goes wrong");
+    assert_eq!(world.held_up(), None);
+    world
+}
+
+/// No code of the world's processes runs on this thread any more.
+fn leave(world: World) {
+    drop(world);
+    clock::set_virtual(None);
+    disk::set_virtual(None);
+}
+
+#[test]
+fn a_world_does_not_rest_while_a_node_is_paused() {
+    let mut world = world();
+    let until_ns = world.now_ns + 8 * SECOND;
+    world.nodes.values_mut().next().expect("a node is up").paused_until_ns = until_ns;
+    assert!(world.held_up().is_some_and(|what| what.contains("paused")));
+    world.now_ns = until_ns;
+    assert_eq!(world.held_up(), None);
+    leave(world);
+}
+
+#[test]
+fn a_world_does_not_rest_while_nothing_passes_on_a_connection() {
+    let mut world = world();
+    let until_ns = world.now_ns + 8 * SECOND;
+    world.lines.values_mut().next().expect("someone is connected").down_stalled_until_ns = until_ns;
+    assert!(world.held_up().is_some_and(|what| what.contains("held up")));
+    world.now_ns = until_ns;
+    assert_eq!(world.held_up(), None);
+    leave(world);
 }
