@@ -28,7 +28,7 @@ impl Ingest {
     }
 
     /// An update of the feed. False if memory is to be looked at, or something is wrong.
-    fn feed(&mut self, update: &Update<'_>) -> bool {
+    pub(super) fn feed(&mut self, update: &Update<'_>) -> bool {
         if !self.policy.takes_updates() {
             return true;
         }

@@ -3,6 +3,7 @@ use crate::config::units::Scale;
 use crate::log::Proof;
 use crate::rdb::messages::{self, Live, Told};
 use crate::rdb::policy::Params;
+use crate::rdb::update::Update;
 use std::sync::mpsc::channel;
 
 const BUDGET_BYTES: u64 = 1 << 20;
@@ -83,6 +84,20 @@ fn a_node_made_live_while_it_waits_for_its_end_takes_updates_where_its_fleet_kee
     answers.send(Answer::TerminateRefused).expect("the node listens");
     node.watch();
     assert!(node.policy.takes_updates());
+}
+
+#[test]
+fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connection() {
+    let (mut node, _asked, _answers) = node_on(10_957, None);
+    node.intake.open(3, None);
+    node.step(Event::BecameLive);
+    let update = Update { table: b"trade", names: None, count: 0, objects: &[], index: Some(5) };
+    assert!(!node.feed(&update));
+    let turned = node.turn();
+    assert!(matches!(turned, Err(Fault::Surprise(_))), "{turned:?}");
+    node.ended(turned);
+    let open = node.intake.open_window().map(|open| (open.window.first, open.window.next));
+    assert_eq!((open, node.counters.resyncs), (Some((3, 3)), 1), "with what it has");
 }
 
 #[test]
