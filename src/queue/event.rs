@@ -136,7 +136,7 @@ pub enum Action {
     MakeLive { handle: Handle, first: UpdateIndex, tip: UpdateIndex },
     /// It is live as before; feed it from `next` on.
     Resume { handle: Handle, next: UpdateIndex },
-    /// It is no longer live: no updates to it any more.
+    /// It is no longer live, or no longer rebuilds what it is sent: no updates to it any more.
     StopFeed { handle: Handle },
     /// Have it replay just this window. A subscriber of the paper's kind gets its `.sub.rep` with this window, outside `.u.w`.
     /// `hidden`: a node that leaves holds it still, so that queries must not see it here before [`Action::Show`].

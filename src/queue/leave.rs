@@ -132,6 +132,8 @@ impl Queue {
         let date = self.date;
         let Some(sub) = self.find(id) else { return };
         let Some(handle) = sub.handle else { return };
+        // The rest may be under way to it from the log.
+        out.push(Action::StopFeed { handle });
         match Window::new(window.first(), next.min(window.last())) {
             Some(window) => {
                 out.push(Action::Note(format!("{} is full with {window} of what it takes over", sub.label())));
@@ -172,7 +174,9 @@ impl Queue {
                 }
                 None => {
                     sub.state = State::Waiting;
-                    out.extend(sub.handle.map(|handle| Action::Drop { handle }));
+                    if let Some(handle) = sub.handle {
+                        out.extend([Action::StopFeed { handle }, Action::Drop { handle }]);
+                    }
                 }
             }
         }

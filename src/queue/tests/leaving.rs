@@ -152,7 +152,8 @@ fn one_of_the_papers_kind_cannot_leave() {
 fn a_part_that_fits_is_kept_out_of_sight_until_the_rest_is_proved() {
     let mut b = three();
     b.step(leave(1));
-    assert_eq!(b.roll(3, 50), [verify(3, w(0, 50)), need(1, 4, Some(2))]);
+    // What is still sent to it of the window ends with its roll.
+    assert_eq!(b.roll(3, 50), [stop(3), verify(3, w(0, 50)), need(1, 4, Some(2))]);
     assert_eq!(b.proved(3, w(0, 50), true), []);
     assert_eq!((b.held(1), b.held(3)), (vec![w(0, 90)], vec![]));
     assert_eq!(b.join(4, "d"), [joined(4), take_over(4, w(50, 90))]);
@@ -185,6 +186,18 @@ fn if_the_leaver_goes_first_the_rebuild_goes_on_and_is_seen() {
     assert_eq!(b.state(3), State::Rebuilding { window: w(0, 90), rejections: 0 });
     assert_eq!(b.rebuilt(3, w(0, 90)), [verify(3, w(0, 90))]);
     assert_eq!(b.held(3), [w(0, 90)]);
+}
+
+#[test]
+fn who_takes_over_what_the_leaver_no_longer_has_as_it_was_is_sent_no_more_of_it() {
+    let mut b = three();
+    b.step(leave(1));
+    b.disconnect(1);
+    // It comes back with a part of it: the other begins anew, with the rest.
+    let told = b.step(rejoining(5, "a", &[w(0, 50)], None));
+    let anew = [stop(3), Action::Drop { handle: Handle(3) }, rebuild(3, w(50, 90))];
+    let of_3: Vec<Action> = told.into_iter().filter(|action| anew.contains(action)).collect();
+    assert_eq!(of_3, anew);
 }
 
 #[test]
