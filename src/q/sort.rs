@@ -203,13 +203,16 @@ fn by_names(context: &mut Context, x: Value, y: Value, descending: bool) -> Resu
         && super::files::is_path(name)
     {
         let table = super::files::get(context, &y)?;
+        if matches!(table, Value::Sym(_)) {
+            return Err(type_error());
+        }
         let sorted = by_names(context, x, table, descending)?;
         let folder = super::files::inside(name, Sym::NULL)?;
         super::files::set(context, Value::Sym(folder), &sorted)?;
         return Ok(y);
     }
     if let Value::Sym(name) = y {
-        let table = context.global(name)?;
+        let table = super::tables::of_name(context, name)?;
         let sorted = by_names(context, x, table, descending)?;
         context.set_global(name, sorted)?;
         return Ok(Value::Sym(name));

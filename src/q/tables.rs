@@ -23,7 +23,7 @@ pub(super) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
             key_by(usize::try_from(*n).unwrap_or(0), &flat)
         }
         (Value::Long(n), Value::Sym(name)) if *n >= 0 => {
-            let table = context.global(*name)?;
+            let table = of_name(context, *name)?;
             let keyed = bang(context, x.clone(), table)?;
             context.set_global(*name, keyed)?;
             Ok(y)
@@ -104,6 +104,17 @@ pub(super) fn unkey(x: &Value) -> Result {
     }
 }
 
+/// What a name that stands for a table holds.
+///
+/// # Errors
+/// `'type` where that is a name again: it may be its own.
+pub(super) fn of_name(context: &mut Context, name: Sym) -> Result {
+    match context.global(name)? {
+        Value::Sym(_) => Err(type_error()),
+        value => Ok(value),
+    }
+}
+
 /// A plain table and how many of its columns were keys, from a table, a keyed table or a name.
 pub(super) fn flat(context: &mut Context, x: &Value) -> std::result::Result<(Arc<Table>, usize), QError> {
     match x {
@@ -120,8 +131,8 @@ pub(super) fn flat(context: &mut Context, x: &Value) -> std::result::Result<(Arc
             if matches!(table, Value::Sym(_)) { Err(type_error()) } else { flat(context, &table) }
         }
         Value::Sym(name) => {
-            let global = context.global(*name)?;
-            if matches!(global, Value::Sym(_)) { Err(type_error()) } else { flat(context, &global) }
+            let global = of_name(context, *name)?;
+            flat(context, &global)
         }
         Value::Func(_) => {
             let table = super::files::table_of(context, x)?;
@@ -239,7 +250,7 @@ pub(super) fn column_letter(column: &Vector) -> u8 {
 /// `x xkey y`.
 pub(super) fn xkey(context: &mut Context, x: Value, y: Value) -> Result {
     if let Value::Sym(name) = y {
-        let table = context.global(name)?;
+        let table = of_name(context, name)?;
         let keyed = xkey(context, x, table)?;
         context.set_global(name, keyed)?;
         return Ok(Value::Sym(name));
