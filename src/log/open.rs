@@ -129,21 +129,26 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
     }
 }
 
-/// Sees to it that the file begins as a log does; answers whether it was made.
+/// Sees to it that the file begins as a log does, on the disk as well; answers whether it was made.
 fn make_head(file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
     let mut head = [0; FILE_HEAD.len()];
     let read = file::read_full(file, &mut head, 0).map_err(LogError::io(path, "read"))?;
-    if read == FILE_HEAD.len() {
-        return if is_log_head(&head) { Ok(false) } else { Err(LogError::NotALog { path: path.to_path_buf() }) };
-    }
-    if !FILE_HEAD.starts_with(head.get(..read).unwrap_or_default()) {
+    let is_there = read == FILE_HEAD.len();
+    let begins_as_one =
+        if is_there { is_log_head(&head) } else { FILE_HEAD.starts_with(head.get(..read).unwrap_or_default()) };
+    if !begins_as_one {
         return Err(LogError::NotALog { path: path.to_path_buf() });
     }
-    file::write_all(file, &FILE_HEAD, 0)
+    if is_there && file.size_bytes().map_err(LogError::io(path, "read"))? > FILE_HEAD.len() as u64 {
+        return Ok(false);
+    }
+    // A head with nothing behind it may be all that is left of one who could not sync it, or the file's name: it is written again.
+    let head = if is_there { head } else { FILE_HEAD };
+    file::write_all(file, &head, 0)
         .and_then(|()| file.sync_all())
         .and_then(|()| disk::sync_directory_of(path))
         .map_err(LogError::io(path, "create"))?;
-    Ok(true)
+    Ok(!is_there)
 }
 
 /// How much of the side file holds.

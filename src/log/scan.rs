@@ -130,12 +130,14 @@ impl<'a> Scanner<'a> {
                 if let Some(fault) = self.fault_behind(length)? {
                     let is_even = is_even_update(self.record(length));
                     let end = at.offset_bytes.saturating_add(length as u64);
+                    let behind = Some(at.index.saturating_add(1));
                     if let Some(next_byte) = self.find_record(at.offset_bytes)? {
-                        if !(is_even && self.is_hole(end, next_byte)?) {
+                        // Unless the side file knows that all that is there was one record.
+                        let is_hole = is_even && self.is_hole(end, next_byte)? && self.index_at(next_byte)? != behind;
+                        if !is_hole {
                             return self.damage(at, next_byte, fault);
                         }
-                    } else if self.index_at_end()? == Some(at.index.saturating_add(1)) {
-                        // The side file knows that all that is left was one record.
+                    } else if self.index_at_end()? == behind {
                         return self.damage_to_the_end(at, fault);
                     }
                     // A hole follows, or no record: this one is kept, and what is behind it looked at next.
@@ -329,7 +331,8 @@ impl<'a> Scanner<'a> {
 /// Whether a whole record is an update with columns of one length. One that was made shorter by a wrong count is not, but for a
 /// count of columns, or of the rows of its only one.
 fn is_even_update(record: &[u8]) -> bool {
-    let Some(columns) = walked_parts(record).and_then(|update| update.columns.list()) else { return false };
+    let Some(data) = walked_parts(record).map(|update| update.columns) else { return false };
+    let Some(columns) = data.table().map(|table| table.columns).or_else(|| data.list()) else { return false };
     let mut counts = columns.iter().map(|column: View<'_>| column.count());
     counts.next().is_some_and(|first| counts.all(|count| count == first))
 }

@@ -31,7 +31,11 @@ impl Bench {
     }
 
     fn open_log(durability: Durability) -> LogWriter {
-        let options = LogOptions {
+        LogWriter::open(Bench::options(durability), jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
+    }
+
+    fn options(durability: Durability) -> LogOptions {
+        LogOptions {
             dir: "/logs".into(),
             src: "sym".to_string(),
             durability,
@@ -42,8 +46,7 @@ impl Bench {
             chunk_bytes: 1 << 16,
             buffer_bytes: 1 << 16,
             waker: None,
-        };
-        LogWriter::open(options, jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
+        }
     }
 }
 
@@ -118,6 +121,26 @@ fn what_a_sync_that_failed_at_the_end_may_have_dropped_is_written_again() {
     assert!(written > 3 << 20 && bench.0.durable_bytes(path) < written, "more than a few blocks");
     bench.process(2, || drop(Bench::open_log(Durability::Os)));
     assert_eq!(bench.0.durable_bytes(path), written);
+}
+
+#[test]
+fn a_log_whose_making_failed_is_on_the_disk_before_anything_is_written_to_it() {
+    let bench = Bench::new();
+    let (path, next_day) = (Path::new("/logs/sym2030.01.02"), jiff::civil::date(2030, 1, 2));
+    bench.process(1, || {
+        let mut log = Bench::open_log(Durability::Each);
+        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+        assert!(log.roll(next_day).is_err(), "the day goes on");
+        log.roll(next_day).expect("the day ends");
+        log.append(&record(), 1).expect("there is room");
+    });
+    let written = bench.0.read(path, 0).map(|bytes| bytes.len());
+    assert_eq!(Some(bench.0.durable_bytes(path)), written);
+    bench.0.power_cut();
+    let (_, report) = bench
+        .process(2, || LogWriter::open(Bench::options(Durability::Each), next_day))
+        .expect("the log can be opened");
+    assert_eq!((report.created, report.updates), (false, 1));
 }
 
 #[test]

@@ -211,6 +211,56 @@ fn a_file_that_is_no_log_is_refused() {
     assert_eq!(std::fs::read(folder.log()).unwrap(), b"time,sym,price\n");
 }
 
+/// Sixteen updates, each with a column of zeros at its end.
+fn with_zeros(folder: &Folder) -> (std::path::PathBuf, Vec<Vec<u8>>) {
+    let with_zeros = |first: i64| {
+        let mut update = update("quote", first, 5);
+        let columns = 6 + b"\xf5upd\0\xf5quote\0".len() + 2;
+        update[columns] = 3;
+        update.extend_from_slice(&[7, 0, 5, 0, 0, 0]);
+        update.resize(update.len() + 5 * 8, 0);
+        update
+    };
+    let updates: Vec<_> = (0..16).map(with_zeros).collect();
+    (folder.with(&updates), updates)
+}
+
+#[test]
+fn a_record_before_a_hole_of_zeros_is_kept() {
+    for with_side in [false, true] {
+        let folder = Folder::new();
+        let (path, updates) = with_zeros(&folder);
+        let offsets = offsets(&updates);
+        if !with_side {
+            std::fs::remove_file(side_path(&path)).unwrap();
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[offsets[5]..offsets[7]].fill(0);
+        std::fs::write(&path, bytes).unwrap();
+        power_cut(&folder);
+        let Err(LogError::Refused { damage, .. }) = folder.try_open(Damage::Stop) else { panic!("opened") };
+        assert_eq!((damage.first_byte, damage.last_byte), (offsets[5] as u64, offsets[7] as u64));
+        assert_eq!((damage.first_index, damage.last_index), (5, with_side.then_some(7)));
+        let (writer, report) = folder.try_open(Damage::KeepBefore).unwrap();
+        assert_eq!((report.updates, report.bytes), (5, offsets[5] as u64));
+        writer.close().unwrap();
+        assert_eq!(all(&path), updates[..5]);
+    }
+}
+
+#[test]
+fn a_record_that_ends_before_zeros_where_nothing_is_missing_is_damage() {
+    let folder = Folder::new();
+    let (path, updates) = with_zeros(&folder);
+    let offsets = offsets(&updates);
+    // The last column's longs become ints, as many of them.
+    flip(&path, offsets[5] - 5 * 8 - 6, 0);
+    let survey = look(&path);
+    let [damage] = &survey.damage[..] else { panic!("{:?}", survey.damage) };
+    assert_eq!((damage.first_byte, damage.last_byte), (offsets[4] as u64, offsets[5] as u64));
+    assert_eq!((damage.first_index, damage.last_index), (4, Some(5)));
+}
+
 /// Makes the last writer look like one on a machine that has been started anew since.
 fn power_cut(folder: &Folder) {
     let last = Holder {
