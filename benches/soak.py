@@ -43,6 +43,7 @@ FEED_S = 60
 SUBSCRIBER_S = 5
 MB = 1 << 20
 NODES_AT_NIGHT = 2
+NODES_MOST = 40
 # Memory is flat if the median of the last third of readings is above that of the first third by no more than the larger of these.
 GROWTH_SHARE = 0.1
 GROWTH_BYTES = 4 * MB
@@ -79,7 +80,7 @@ class Site:
         self.tick.port
         node = (processes.binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", "--memory", memory)
         node += ("--scale", "40", "--roll-threshold", "70")
-        group = ("--group", "rdb", "--min", NODES_AT_NIGHT, "--max", "40", "--notice", "20s")
+        group = ("--group", "rdb", "--min", NODES_AT_NIGHT, "--max", NODES_MOST, "--notice", "20s")
         self.fleet = self.started("fleet", "fleet", *group, "--", *node)
 
     def started(self, name, *arguments):
@@ -129,7 +130,10 @@ class Site:
             except (KdbError, *GONE):
                 pass
             time.sleep(0.2)
-        raise SystemExit(f"the nodes do not hold the whole day: {sorted(windows)}, tip {tip}")
+        raise SystemExit(
+            f"the nodes do not hold the whole day: {sorted(windows)}, tip {tip}; the group has {NODES_MOST} nodes at most,"
+            " and a shorter --day needs fewer"
+        )
 
     def alarms(self):
         """Lines of tickerplant and nodes (the group prints theirs) that tell of harm."""
