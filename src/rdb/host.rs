@@ -6,7 +6,7 @@ use super::globals::{Globals, within};
 use super::pool::{Job, Line};
 use super::report;
 use super::scope::{Link, NodeScope, Spoken};
-use super::shared::State;
+use super::shared::Moment;
 use crate::net::{Request, message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
@@ -15,7 +15,6 @@ use crate::q::handlers::Event;
 use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
 use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
-use crate::table::store::Tables;
 use crate::table::{Sym, Value, symbol};
 use proto::MessageKind;
 use std::collections::HashMap;
@@ -33,10 +32,9 @@ enum Rights {
 /// One query's host.
 pub struct QueryHost<'a> {
     scope: &'a NodeScope,
-    tables: Arc<Tables>,
-    /// As it was with these tables.
-    state: Arc<State>,
-    /// A table is cut at the rows it has when the query first asks for it, and stays so.
+    /// As all was when the query began.
+    view: Moment,
+    /// Tables that it has asked for.
     seen: Mutex<HashMap<Sym, Value>>,
     globals: Arc<Globals>,
     rights: Rights,
@@ -74,11 +72,10 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
 impl<'a> QueryHost<'a> {
     /// For a query beside others.
     pub fn reading(scope: &'a NodeScope, asker: &'a Asker, deadline: Option<Instant>) -> QueryHost<'a> {
-        let ((tables, state), globals) = (scope.shared.view(), scope.globals.current());
+        let (view, globals) = (scope.shared.view(), scope.globals.current());
         QueryHost {
             scope,
-            tables,
-            state,
+            view,
             seen: Mutex::default(),
             globals,
             rights: Rights::Read,
@@ -116,7 +113,7 @@ impl<'a> QueryHost<'a> {
     }
 
     fn is_fed(&self, name: Sym) -> bool {
-        self.tables.get(name).is_some() || symbol::text(name).starts_with(b".rdb.")
+        self.view.tables.get(name).is_some() || symbol::text(name).starts_with(b".rdb.")
     }
 
     fn own(&self) -> [Sym; 2] {
@@ -187,12 +184,15 @@ fn no_update(name: Sym) -> QError {
 
 impl Host for QueryHost<'_> {
     fn global(&self, name: Sym) -> Option<Value> {
-        if let Some(table) = self.tables.get(name) {
+        if self.view.tables.get(name).is_some() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            return Some(seen.entry(name).or_insert_with(|| table.snapshot(usize::MAX)).clone());
+            if !seen.contains_key(&name) {
+                seen.insert(name, self.view.table(name)?);
+            }
+            return seen.get(&name).cloned();
         }
         if name == self.scope.windows {
-            return Some(report::windows(&self.state));
+            return Some(report::windows(&self.view.state));
         }
         if name == self.scope.stats {
             let open = self.scope.shared.queries_open.load(Ordering::SeqCst);
@@ -238,7 +238,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
-        let tables = self.tables.iter().map(|table| table.schema().name);
+        let tables = self.view.tables.iter().map(|table| table.schema().name);
         let mut names = within(tables.chain(self.own()), namespace);
         names.extend(self.globals().names(namespace));
         names
@@ -428,6 +428,6 @@ impl Host for QueryHost<'_> {
     }
 
     fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {
-        self.tables.iter().find_map(|table| Some(table.index_of(column)?.rows(column, symbol)))
+        self.view.tables.iter().find_map(|table| Some(table.index_of(column)?.rows(column, symbol)))
     }
 }

@@ -4,8 +4,8 @@ use super::capacity::CapacityCounters;
 use super::policy::Phase;
 use super::windows::Window;
 use crate::sys::clock;
-use crate::table::Sym;
 use crate::table::store::{SharedTables, Tables, Usage};
+use crate::table::{Sym, Value};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
@@ -121,6 +121,24 @@ pub enum Ending {
     Failed(String),
 }
 
+/// Tables, how many rows of each there were, and the state, all of one moment: a window that is begun, given away or shown is so in
+/// both. Of an open one there may be more rows than the state says.
+#[derive(Debug)]
+pub struct Moment {
+    pub tables: Arc<Tables>,
+    /// Rows of each table, in order of definition.
+    rows: Vec<usize>,
+    pub state: Arc<State>,
+}
+
+impl Moment {
+    /// A table as it was then.
+    pub fn table(&self, name: Sym) -> Option<Value> {
+        let (table, rows) = self.tables.iter().zip(&self.rows).find(|(table, _)| table.schema().name == name)?;
+        Some(table.snapshot(*rows))
+    }
+}
+
 /// Looks at tables and state until they are taken as they are: some milliseconds.
 const LOOKS_MOST: u32 = 10_000;
 
@@ -187,15 +205,17 @@ impl Shared {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tables and state that belong together: a window that is given away or shown is so in both. The thread that ingests shows
-    /// its state right after such a change; should it be gone, what is there has to do.
-    pub fn view(&self) -> (Arc<Tables>, Arc<State>) {
+    /// What a query sees. The thread that ingests shows its state right after each change of windows, and before rows of a new one;
+    /// should it be gone, what is there has to do.
+    pub fn view(&self) -> Moment {
         let mut looks = 0u32;
         loop {
-            let (tables, state) = (self.tables.current(), self.state());
+            let (state, tables) = (self.state(), self.tables.current());
+            let rows = tables.iter().map(|table| table.rows()).collect();
+            let same = tables.changes() == state.changes && Arc::ptr_eq(&state, &self.state());
             looks = looks.saturating_add(1);
-            if tables.changes() == state.changes || looks > LOOKS_MOST {
-                return (tables, state);
+            if same || looks > LOOKS_MOST {
+                return Moment { tables, rows, state };
             }
             std::thread::yield_now();
         }

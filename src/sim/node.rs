@@ -38,7 +38,8 @@ pub struct NodeProcess {
 impl NodeProcess {
     /// What queries see of this node: its state, and its windows with their rows.
     pub fn shown(&self) -> (Arc<State>, Vec<Holding>) {
-        let (tables, state) = self.shared.view();
+        let view = self.shared.view();
+        let state = Arc::clone(&view.state);
         let names: Vec<Option<usize>> = state
             .tables
             .iter()
@@ -47,7 +48,7 @@ impl NodeProcess {
         let rows: Vec<Vec<(u64, u8)>> = state
             .tables
             .iter()
-            .map(|name| tables.get(*name).map(|table| rows_of(&table.snapshot(usize::MAX))).unwrap_or_default())
+            .map(|name| view.table(*name).map(|table| rows_of(&table)).unwrap_or_default())
             .collect();
         let holdings = state.windows.iter().map(|shown| {
             let window = &shown.window;

@@ -204,6 +204,7 @@ impl Ingest {
         }
         self.define(replay.tables)?;
         self.intake.open(replay.first, None);
+        self.show();
         self.tip = Some(replay.tip);
         self.begin_replay(replay.log, replay.first, replay.tip);
         Ok(())

@@ -116,6 +116,8 @@ impl Ingest {
         if self.intake.open_window().is_none() {
             self.intake.open(live.first, None);
         }
+        // Before its first rows are seen.
+        self.show();
         let next = self.intake.next().unwrap_or(live.first);
         log::info!("live from update {}, at {next}, tip {}", live.first, live.tip);
         points::reach(Point::NodeLive);
@@ -139,6 +141,8 @@ impl Ingest {
         self.step(Event::BecameRebuilding);
         let short = u64::from(is_planted(Defect::RebuildEndsEarly));
         self.intake.open(rebuild.first, Some(rebuild.last.saturating_sub(short)));
+        // Before its first rows are seen.
+        self.show();
         self.begin_replay(rebuild.log, rebuild.first, rebuild.last);
         Ok(())
     }
@@ -217,6 +221,7 @@ impl Ingest {
         // The nodes that have rolled leave; this one is the first of the new day.
         self.desired = self.dialect.filter(|dialect| *dialect == Dialect::Elastick).map(|_| 2);
         self.intake.open(0, None);
+        self.show();
         self.ask_date = self.dialect == Some(Dialect::Elastick);
         self.full_warned = false;
         if was_replaying.is_some_and(|replay| replay.after == After::Feed) && self.ask_date {

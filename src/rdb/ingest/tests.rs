@@ -3,7 +3,11 @@ use crate::config::units::Scale;
 use crate::log::Proof;
 use crate::rdb::messages::{self, Live, Told};
 use crate::rdb::policy::Params;
+use crate::rdb::shared::Moment;
 use crate::rdb::update::Update;
+use crate::table::schema::{ColumnSchema, Schema};
+use crate::table::symbol::intern;
+use crate::table::{Attr, Sym};
 use std::sync::mpsc::channel;
 
 const BUDGET_BYTES: u64 = 1 << 20;
@@ -111,4 +115,36 @@ fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
     let mut expected = Vec::new();
     messages::rolling(&mut expected, 3, &Proof::new(), 10_957).expect("it is small");
     assert!(node.take_output().ends_with(&expected), "it rolls where its window begins");
+}
+
+/// A node whose window of the table `a`, of longs, begins at 3.
+fn node_with_a_window() -> Ingest {
+    let (mut node, ..) = node_on(10_957, None);
+    let column = ColumnSchema { name: symbol("n"), ty: 7, attr: Attr::None };
+    let tables = vec![Schema { name: symbol("a"), keys: 0, columns: vec![column] }];
+    node.react(Told::Live(Live { first: 3, tip: 3, position: None, log: None, date: 10_957, tables }));
+    node
+}
+
+fn symbol(name: &str) -> Sym {
+    intern(name.as_bytes()).expect("there is room")
+}
+
+#[test]
+fn a_window_is_shown_before_its_first_rows() {
+    let node = node_with_a_window();
+    let shown = node.shared.view().state;
+    assert_eq!(shown.windows.iter().map(|shown| (shown.window.first, shown.open)).collect::<Vec<_>>(), [(3, true)]);
+}
+
+#[test]
+fn what_comes_after_a_query_has_begun_is_not_seen_by_it() {
+    let mut node = node_with_a_window();
+    let before = node.shared.view();
+    // Two longs.
+    let objects = [&[7, 0, 2, 0, 0, 0][..], &[0; 16]].concat();
+    let update = Update { table: b"a", names: None, count: 1, objects: &objects, index: Some(3) };
+    assert!(node.feed(&update));
+    let rows = |moment: &Moment| moment.table(symbol("a")).map(|table| table.count());
+    assert_eq!((rows(&before), rows(&node.shared.view())), (Some(0), Some(2)));
 }

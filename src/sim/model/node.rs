@@ -229,8 +229,9 @@ impl Node {
     /// Whether each window holds its updates, row by row, and nothing else is there.
     fn check(&mut self, facts: &Facts) {
         let Some(process) = &self.process else { return };
-        let (tables, state) = process.shared.view();
-        let table = state.tables.first().and_then(|name| tables.get(*name)).map(|table| table.snapshot(usize::MAX));
+        let view = process.shared.view();
+        let state = &view.state;
+        let table = state.tables.first().and_then(|name| view.table(*name));
         let rows = table.as_ref().and_then(numbers).unwrap_or_default();
         let mut expected = Vec::new();
         for shown in state.windows.iter() {
@@ -300,7 +301,7 @@ impl Part for Node {
         let mut facts = Facts { name: self.name(), queue: self.queue.clone(), ..Facts::default() };
         let mut text = format!("{} ", facts.name);
         if let Some(process) = &self.process {
-            let (_, state) = process.shared.view();
+            let state = process.shared.view().state;
             let held = |shown: &crate::rdb::shared::ShownWindow| Held {
                 window: shown.window.first..shown.window.next,
                 open: shown.open,
