@@ -17,6 +17,7 @@ use std::sync::Arc;
 impl Context<'_> {
     /// Applies `f` to arguments of which `None` are holes. What lacks arguments becomes a projection.
     pub(super) fn apply_holes(&mut self, f: &Value, arguments: Vec<Option<Value>>) -> Result<Value, QError> {
+        self.enter()?;
         if let [None] = arguments[..] {
             return self.apply(f, vec![Value::Null]);
         }

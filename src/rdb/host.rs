@@ -18,6 +18,7 @@ use crate::sys::shared::Shared as Slice;
 use crate::table::{Sym, Value, symbol};
 use proto::MessageKind;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -186,10 +187,10 @@ impl Host for QueryHost<'_> {
     fn global(&self, name: Sym) -> Option<Value> {
         if self.view.tables.get(name).is_some() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if !seen.contains_key(&name) {
-                seen.insert(name, self.view.table(name)?);
-            }
-            return seen.get(&name).cloned();
+            return match seen.entry(name) {
+                Entry::Occupied(known) => Some(known.get().clone()),
+                Entry::Vacant(unseen) => Some(unseen.insert(self.view.table(name)?).clone()),
+            };
         }
         if name == self.scope.windows {
             return Some(report::windows(&self.view.state));

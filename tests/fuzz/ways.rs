@@ -86,6 +86,10 @@ pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Opti
     let parallel = [&b"peach"[..], b"prior", b"':", b".Q.fc"].into_iter().any(has);
     // Bytes of floats tell the last digits too.
     let bytes = [&b"-8!"[..], b"vs"].into_iter().any(has);
+    // How much there is to give back is another number each time.
+    if has(b".Q.gc") || has(b"-20!") {
+        return None;
+    }
     let same = |way: &&Way| (way.threads == 1 || !parallel) && (way.section_rows.is_none() || !bytes);
     WAYS.iter().filter(same).find_map(|way| {
         let other = told(way)?;
