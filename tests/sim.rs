@@ -46,6 +46,8 @@ fn days_with_all_faults_come_right() {
     holds(700_322, 1, Faults::Hell);
     // Once, the world was looked at while a node that was paused over the day's end had not come round yet.
     holds(700_340, 1, Faults::Hell);
+    // Once, a feed on another host did not see all of a log that had ended meanwhile, and sent again what was in it.
+    holds(800_445, 1, Faults::Hell);
 }
 
 /// The trace of seed 9.

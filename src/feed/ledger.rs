@@ -5,7 +5,7 @@
 
 use super::doubt::Doubt;
 use super::update::Update;
-use crate::log::{Chunk, LogReader, Next, Proof, columns_of, parts, update_hash};
+use crate::log::{Chunk, LogReader, Next, Proof, Reads, columns_of, parts, update_hash};
 use crate::sys::clock;
 use proto::{Limits, Value};
 use std::ops::ControlFlow;
@@ -174,7 +174,11 @@ fn look_up(from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt)
 /// Hands the updates `[first, last)` of a log to the doubt; a `last` beyond the log's end means its end.
 fn read_log(path: &Path, first: u64, last: u64, limits: (Limits, usize), doubt: &mut Doubt) -> Result<(), String> {
     let (limits, chunk_bytes) = limits;
-    let mut reader = LogReader::open(path, limits, chunk_bytes).map_err(|error| error.to_string())?;
+    let now = clock::now();
+    // Where a log ends that the next one has replaced, nothing tells but its server: this host may remember less of it.
+    let reads = if last < u64::MAX { Reads::Cached } else { Reads::Fresh };
+    let reader = LogReader::open_until(path, limits, chunk_bytes, reads, now);
+    let mut reader = reader.map_err(|error| error.to_string())?;
     let mut take = |chunk: Chunk<'_>| {
         for (_, bytes) in chunk.iter() {
             if let Some(record) = parts(bytes, &limits) {
@@ -183,7 +187,6 @@ fn read_log(path: &Path, first: u64, last: u64, limits: (Limits, usize), doubt: 
         }
     };
     if last < u64::MAX {
-        let now = clock::now();
         let deadline = now.checked_add(SHOWS_WITHIN).unwrap_or(now);
         let taken = reader.replay(first..last, chunk_bytes, deadline, |chunk| {
             take(chunk);

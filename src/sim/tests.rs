@@ -6,7 +6,9 @@ use super::rng::Rng;
 use super::trace::Trace;
 use super::world::{SECOND, World};
 use crate::config::{Damage, Durability, RequiredMount};
-use crate::log::{LogOptions, LogWriter, disk};
+use crate::feed::ledger::{Ledger, Place};
+use crate::feed::update::Update;
+use crate::log::{LogOptions, LogReader, LogWriter, columns_of, disk, parts, update_hash};
 use crate::queue::journal::{Change, Record};
 use crate::queue::{Date, Line, Lost, Params, QueueName, UpdateIndex, Window};
 use crate::sys::clock;
@@ -200,6 +202,51 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
     assert!(restored);
     let open: Vec<UpdateIndex> = queue.lines().values().map(|line| line.open).collect();
     assert_eq!(open, [UpdateIndex(3)]);
+}
+
+/// Has one update in doubt that is the last of a day, and looks it up where the day before it ended was seen already: as another
+/// host on one file system.
+fn look_up_behind_the_days_end(seed: u64) -> (Ledger, Result<(), String>) {
+    let bench = Bench(Storage::new(Rng::new(seed), true));
+    let (path, next_path) = ("/logs/sym2030.01.01", "/logs/sym2030.01.02");
+    let (limits, chunk_bytes) = (proto::Limits::default(), 1 << 16);
+    let elsewhere = || disk::set_virtual(Some(bench.0.of(TICK_HOST + 1, 2)));
+    let mut log = bench.process(1, || {
+        let mut log = Bench::open_log(Durability::Each);
+        log.append(&record(), 1).expect("there is room");
+        log
+    });
+    let mut ledger = Ledger::new(Place { tip: 1, log: path.into() });
+    elsewhere();
+    drop(LogReader::open(Path::new(path), limits, chunk_bytes).expect("it can be read"));
+    let in_doubt = record_of([3, 4]);
+    let found = parts(&in_doubt, &limits).expect("it is an update");
+    let hash = update_hash(columns_of(&found.columns).0);
+    ledger.sends(Update { table: b"trade".to_vec(), rows: 2, hash, message: Vec::new() });
+    bench.process(1, || {
+        log.append(&in_doubt, 1).expect("there is room");
+        log.roll(jiff::civil::date(2030, 1, 2)).expect("the day ends");
+    });
+    elsewhere();
+    let settled = ledger.settle(Place { tip: 0, log: next_path.into() }, limits, chunk_bytes);
+    disk::set_virtual(None);
+    (ledger, settled)
+}
+
+#[test]
+fn a_feed_does_not_send_again_what_an_ended_log_has_and_its_host_does_not_see_yet() {
+    let mut found = 0;
+    for seed in 0..40 {
+        let (ledger, settled) = look_up_behind_the_days_end(seed);
+        match settled {
+            Ok(()) => {
+                assert_eq!(ledger.unconfirmed(), [], "seed {seed}");
+                found += 1;
+            }
+            Err(_) => assert_eq!(ledger.unconfirmed().len(), 1, "it stays in doubt"),
+        }
+    }
+    assert!(found > 0);
 }
 
 /// A world without faults in which everybody has come up.
