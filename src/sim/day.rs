@@ -6,6 +6,7 @@ use super::clients::LOOK_NS;
 use super::cloud::Asked;
 use super::plan::Faults;
 use super::world::{DAY, MS, SECOND, Server, World};
+use crate::log::LogWriter;
 use crate::queue::State;
 use crate::rdb::policy::Phase;
 
@@ -154,6 +155,10 @@ impl World {
         }
         if let Some(node) = self.nodes.values().find(|node| node.paused_until_ns > self.now_ns) {
             return Some(format!("{:?} is paused", node.key));
+        }
+        // A file system that hung answers again, but the thread that waits for it comes round later.
+        if self.tick.as_ref().and_then(|tick| tick.service.plant.log()).is_some_and(LogWriter::sync_is_due) {
+            return Some("the log is not written to its end".to_string());
         }
         let line = self.lines.values().find(|line| line.is_held_up(self.now_ns))?;
         Some(format!("messages from or to {:?} are held up", line.client))

@@ -251,7 +251,11 @@ fn a_feed_does_not_send_again_what_an_ended_log_has_and_its_host_does_not_see_ye
 
 /// A world without faults in which everybody has come up.
 fn world() -> World {
-    let mut world = World::new(1, Plan::of(1, Faults::None).expect("a plan"), Trace::default());
+    world_of(Plan::of(1, Faults::None).expect("a plan"))
+}
+
+fn world_of(plan: Plan) -> World {
+    let mut world = World::new(1, plan, Trace::default());
     world.run_until(60 * SECOND).map_err(|broken| broken.0).expect("nothing goes wrong");
     assert_eq!(world.held_up(), None);
     world
@@ -282,6 +286,23 @@ fn a_world_does_not_rest_while_nothing_passes_on_a_connection() {
     world.lines.values_mut().next().expect("someone is connected").down_stalled_until_ns = until_ns;
     assert!(world.held_up().is_some_and(|what| what.contains("held up")));
     world.now_ns = until_ns;
+    assert_eq!(world.held_up(), None);
+    leave(world);
+}
+
+#[test]
+fn a_world_does_not_rest_while_the_log_waits_for_its_file_system() {
+    let durability = Durability::Group(std::time::Duration::from_millis(10));
+    let mut world = world_of(Plan { durability, ..Plan::of(1, Faults::None).expect("a plan") });
+    let hangs_until_ns = world.now_ns + 8 * SECOND;
+    world.storage.hang(TICK_HOST, hangs_until_ns);
+    world.publishing = true;
+    world.run_until(world.now_ns + 2 * SECOND).map_err(|broken| broken.0).expect("nothing goes wrong");
+    world.publishing = false;
+    world.storage.wake();
+    world.run_until(world.now_ns + SECOND).map_err(|broken| broken.0).expect("nothing goes wrong");
+    assert!(world.held_up().is_some_and(|what| what.contains("log")));
+    world.run_until(hangs_until_ns + SECOND).map_err(|broken| broken.0).expect("nothing goes wrong");
     assert_eq!(world.held_up(), None);
     leave(world);
 }
