@@ -1,4 +1,4 @@
-//! What a query sees of a node: tables as they were when it first looked, what start-up files and clients assigned, and
+//! What a query sees of a node: tables as they were when it began, what start-up files and clients assigned, and
 //! `.rdb`.
 
 use super::effects::{Deed, Effects, Out};
