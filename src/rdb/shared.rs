@@ -8,7 +8,7 @@ use crate::table::store::{SharedTables, Tables, Usage};
 use crate::table::{Sym, Value};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A window as it was when the state was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub enum Ending {
 }
 
 /// Tables, how many rows of each there were, and the state, all of one moment: a window that is begun, given away or shown is so in
-/// both. Of an open one there may be more rows than the state says.
+/// both. Of one that the state calls open there may be more rows than it says, and it may have been closed.
 #[derive(Debug)]
 pub struct Moment {
     pub tables: Arc<Tables>,
@@ -139,8 +139,12 @@ impl Moment {
     }
 }
 
-/// Looks at tables and state until they are taken as they are: some milliseconds.
-const LOOKS_MOST: u32 = 10_000;
+/// How long a query waits for tables and state of one moment: longer than it takes to change both.
+const VIEW_WITHIN: Duration = Duration::from_secs(1);
+/// Looks at them one right after the other; where the counts only have to stand still between two loads, few are needed.
+const LOOKS_AT_ONCE: u32 = 100;
+/// Between any two later ones.
+const LOOK_PAUSE: Duration = Duration::from_micros(50);
 
 type Wake = Box<dyn Fn() + Send + Sync>;
 
@@ -205,19 +209,29 @@ impl Shared {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What a query sees. The thread that ingests shows its state right after each change of windows, and before rows of a new one;
-    /// should it be gone, what is there has to do.
+    /// What a query sees. The rows of a table only become more: where two counts of all tables find the same, all were so at the
+    /// moment between them. The thread that ingests shows its state after each change that adds, gives away or hides rows, and
+    /// before rows of a new window; should it be gone before it has, what is there has to do after a second.
     pub fn view(&self) -> Moment {
-        let mut looks = 0u32;
+        let (mut looks, mut since) = (0u32, None);
         loop {
             let (state, tables) = (self.state(), self.tables.current());
-            let rows = tables.iter().map(|table| table.rows()).collect();
-            let same = tables.changes() == state.changes && Arc::ptr_eq(&state, &self.state());
-            looks = looks.saturating_add(1);
-            if same || looks > LOOKS_MOST {
+            let rows: Vec<usize> = tables.iter().map(|table| table.rows()).collect();
+            let same = tables.iter().zip(&rows).all(|(table, rows)| table.rows() == *rows)
+                && tables.changes() == state.changes
+                && Arc::ptr_eq(&state, &self.state());
+            if same {
                 return Moment { tables, rows, state };
             }
-            std::thread::yield_now();
+            looks = looks.saturating_add(1);
+            if looks < LOOKS_AT_ONCE {
+                std::thread::yield_now();
+                continue;
+            }
+            if clock::since(*since.get_or_insert_with(clock::now)) >= VIEW_WITHIN {
+                return Moment { tables, rows, state };
+            }
+            clock::sleep(LOOK_PAUSE);
         }
     }
 
@@ -262,5 +276,63 @@ impl Shared {
     /// Why the node ends.
     pub fn ending(&self) -> Option<Ending> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::clock::Virtual;
+    use crate::table::Schema;
+    use crate::table::schema::ColumnSchema;
+    use crate::table::store::Store;
+    use crate::table::symbol::intern;
+    use crate::table::vector::Attr;
+    use proto::types::LONG;
+
+    /// Tables with one column of longs each.
+    fn store(tables: &[&str]) -> Store {
+        let symbol = |name: &str| intern(name.as_bytes()).expect("there is room");
+        let column = ColumnSchema { name: symbol("n"), ty: LONG, attr: Attr::None };
+        let schema = |name: &&str| Schema { name: symbol(name), columns: vec![column.clone()], keys: 0 };
+        let mut store = Store::new(1 << 20);
+        store.define(tables.iter().map(schema)).expect("there is address space");
+        store
+    }
+
+    #[test]
+    fn no_query_sees_a_trade_without_the_quote_before_it() {
+        const ROUNDS: usize = 20_000;
+        let mut store = store(&["quote", "trade"]);
+        let shared = Shared::new(store.shared());
+        shared.show(State { changes: store.changes(), ..State::default() });
+        // One long.
+        let row = [&[LONG as u8, 0, 1, 0, 0, 0][..], &[0; 8]].concat();
+        std::thread::scope(|scope| {
+            let feed = scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    (0..2).for_each(|table| _ = store.append(table, 1, &row).expect("there is room"));
+                }
+            });
+            while !feed.is_finished() {
+                let view = shared.view();
+                let [quotes, trades] = view.rows[..] else { panic!("{:?}", view.rows) };
+                assert!((trades..=trades + 1).contains(&quotes), "{quotes} quotes, {trades} trades");
+            }
+        });
+        assert_eq!(shared.view().rows, [ROUNDS, ROUNDS]);
+    }
+
+    #[test]
+    fn a_query_does_not_wait_for_ever_for_a_state_that_is_not_shown() {
+        let store = store(&["trade"]);
+        let shared = Shared::new(store.shared());
+        clock::set_virtual(Some(Virtual { elapsed: Duration::ZERO, wall: Duration::ZERO }));
+        let began = clock::now();
+        let view = shared.view();
+        let waited = clock::since(began);
+        clock::set_virtual(None);
+        assert!((VIEW_WITHIN..VIEW_WITHIN * 2).contains(&waited), "{waited:?}");
+        assert_ne!(view.tables.changes(), view.state.changes);
     }
 }

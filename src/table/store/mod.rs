@@ -209,8 +209,8 @@ impl Store {
         // A list column has two ranges.
         self.column_bytes = self.budget_bytes.min(ADDRESS_BYTES / columns.max(1) / 2);
         let reserve = |schema| Filling::reserve(Arc::new(schema), self.column_bytes);
-        self.tables = schemas.into_iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
-        self.share()
+        let empty = schemas.into_iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
+        self.replace(empty)
     }
 
     /// Whether queries see the rows, or empty tables. All tables change at once; a query that has begun goes on with what it saw.
@@ -275,10 +275,7 @@ impl Store {
     pub fn clear(&mut self) -> io::Result<()> {
         let reserve = |table: &Filling| Filling::reserve(Arc::clone(&table.schema), self.column_bytes);
         let empty = self.tables.iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
-        let old = std::mem::replace(&mut self.tables, empty);
-        self.share()?;
-        release(old);
-        Ok(())
+        self.replace(empty)
     }
 
     /// Forgets some rows of each table, keeping the order of the others: `cuts` holds a range of rows per table, in
@@ -288,6 +285,7 @@ impl Store {
     /// No address space; the store is as before.
     pub fn cut(&mut self, cuts: &[Range<usize>]) -> io::Result<()> {
         let column_bytes = self.column_bytes;
+        let mut old = Vec::new();
         for (table, cut) in self.tables.iter_mut().zip(cuts).filter(|(_, cut)| !cut.is_empty()) {
             let rows = table.rows();
             let mut kept = Filling::reserve(Arc::clone(&table.schema), column_bytes)?;
@@ -298,9 +296,11 @@ impl Store {
                 }
             }
             kept.publish(ranges.iter().map(Range::len).sum());
-            *table = kept;
+            old.push(std::mem::replace(table, kept));
         }
-        self.share()
+        self.share()?;
+        release(old);
+        Ok(())
     }
 
     /// Bytes held by columns, indexes and symbols.
@@ -311,6 +311,13 @@ impl Store {
             index_bytes: self.tables.iter().map(Filling::index_bytes).sum(),
             symbol_bytes: usize::try_from(symbols).unwrap_or(usize::MAX).saturating_add(self.cache.used_bytes()),
         }
+    }
+
+    fn replace(&mut self, tables: Vec<Filling>) -> io::Result<()> {
+        let old = std::mem::replace(&mut self.tables, tables);
+        self.share()?;
+        release(old);
+        Ok(())
     }
 
     fn share(&mut self) -> io::Result<()> {
@@ -328,9 +335,10 @@ impl Store {
     }
 }
 
-/// The kernel takes its time to take large ranges back; whoever fills the tables need not wait for that.
+/// The kernel takes its time to take large ranges back: whoever fills the tables need not wait for that, nor queries for the state
+/// that goes with the new ones.
 fn release(tables: Vec<Filling>) {
-    const LARGE_BYTES: usize = 64 << 20;
+    const LARGE_BYTES: usize = 1 << 20;
     if tables.iter().map(Filling::column_bytes).sum::<usize>() < LARGE_BYTES {
         return drop(tables);
     }
