@@ -409,6 +409,7 @@ impl Control {
     /// Writes what waits, as far as the socket takes it. True if the service wanted to know that little is left.
     pub(super) fn write(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.get_mut(conn) else { return false };
+        let before = connection.outbox.bytes();
         let result = connection.outbox.write_to(&mut connection.stream);
         connection.blocked = !connection.outbox.is_empty();
         let left = connection.outbox.bytes();
@@ -416,9 +417,10 @@ impl Control {
         if notify {
             connection.notify_below = None;
         }
-        match result {
-            Ok(written) => self.outboxes_bytes = self.outboxes_bytes.saturating_sub(written),
-            Err(error) => self.close_with(conn, CloseReason::Socket(error)),
+        // Also where the socket took some and then failed.
+        self.outboxes_bytes = self.outboxes_bytes.saturating_sub(before.saturating_sub(left));
+        if let Err(error) = result {
+            self.close_with(conn, CloseReason::Socket(error));
         }
         self.go_on(conn);
         notify

@@ -45,12 +45,12 @@ impl Outbox {
         self.chunks.is_empty()
     }
 
-    /// Writes until all is written or the socket takes no more, and answers how many bytes it took.
+    /// Writes until all is written or the socket takes no more. Whatever the outcome, [`Outbox::bytes`] are what it has not taken.
     ///
     /// # Errors
     /// The socket's, other than that it would block.
-    pub(super) fn write_to(&mut self, stream: &mut impl Write) -> io::Result<usize> {
-        let mut total = self.write_half(stream);
+    pub(super) fn write_to(&mut self, stream: &mut impl Write) -> io::Result<()> {
+        self.write_half(stream);
         while !self.chunks.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut offered = 0usize;
@@ -68,24 +68,22 @@ impl Outbox {
                 Err(error) => return Err(error),
             };
             self.advance(taken);
-            total = total.saturating_add(taken);
             // A short write means that the socket is full: it will say when there is room.
             if taken < offered {
                 break;
             }
         }
-        Ok(total)
+        Ok(())
     }
 
     /// Writes a part of the first chunk where a test wants the process to end in the middle of a message.
-    fn write_half(&mut self, stream: &mut impl Write) -> usize {
-        let Some(first) = self.chunks.front() else { return 0 };
+    fn write_half(&mut self, stream: &mut impl Write) {
+        let Some(first) = self.chunks.front() else { return };
         let half = first.slice(..points::half(Point::SocketHalfWritten, first.len()));
         // Without room nothing is written here, and an error comes again.
         let taken = if half.is_empty() { 0 } else { stream.write(&half).unwrap_or(0) };
         self.advance(taken);
         points::reach(Point::SocketHalfWritten);
-        taken
     }
 
     fn advance(&mut self, mut taken: usize) {
@@ -128,6 +126,34 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// Takes all of what it is offered once, then is broken.
+    struct Breaks(bool);
+
+    impl Write for Breaks {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            match std::mem::replace(&mut self.0, true) {
+                false => Ok(slices.iter().map(|slice| slice.len()).sum()),
+                true => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_socket_takes_before_it_breaks_waits_no_more() {
+        let mut outbox = Outbox::default();
+        (0..SLICES + 3).for_each(|_| outbox.push(Bytes::from_static(b"ab")));
+        outbox.write_to(&mut Breaks(false)).expect_err("broken");
+        assert_eq!(outbox.bytes(), 6);
     }
 
     proptest! {

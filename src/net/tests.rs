@@ -374,3 +374,24 @@ fn a_peer_that_does_not_read_its_answers_is_not_read_either() {
     }
     assert!(server.client().request(&Value::chars("other")).is_ok());
 }
+
+#[test]
+fn what_a_broken_connection_took_no_longer_counts_as_waiting() {
+    let parts = Parts::new().unwrap();
+    let poll = mio::Poll::new().unwrap();
+    let mut ctl = Control::new(poll.registry().try_clone().unwrap(), parts.waker(), NetLimits::of(&Limits::default()));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let ip = stream.peer_addr().unwrap().ip();
+    let conn = ctl.insert(stream::Stream::Tcp(mio::net::TcpStream::from_std(stream)), ip, true).unwrap();
+    drop(listener.accept().unwrap());
+    // More than one write takes, and the peer is gone: its system answers the first one, and the next fails.
+    for _ in 0..200 {
+        ctl.send(conn, bytes::Bytes::from_static(b"unread"));
+    }
+    ctl.write(conn);
+    assert_eq!(ctl.outboxes_bytes(), ctl.outbox_bytes(conn));
+    ctl.remove(conn).unwrap();
+    assert_eq!(ctl.outboxes_bytes(), 0);
+}
