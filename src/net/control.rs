@@ -1,6 +1,7 @@
 //! What a service can do with connections.
 
 use super::connection::Connection;
+use super::ebb::Ebb;
 use super::message;
 use super::outbox::CROWDED_BYTES;
 use super::peer::{CloseReason, ConnId, Peer};
@@ -23,8 +24,6 @@ use std::time::{Duration, Instant};
 
 /// Tokens below this one are the waker's and the listeners'.
 pub(super) const FIRST_CONNECTION: usize = 64;
-/// How much less must wait to be written than did before free memory is given back to the system: to ask for it takes time.
-const GIVE_BACK_BYTES: usize = 16 << 20;
 
 /// A sync message that waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,8 +76,7 @@ pub struct Control {
     kept: HashSet<ConnId>,
     open: usize,
     outboxes_bytes: usize,
-    /// The most that has waited in them since free memory was given back.
-    outboxes_most_bytes: usize,
+    pub(super) ebb: Ebb,
     waker: Arc<Waker>,
 }
 
@@ -103,7 +101,7 @@ impl Control {
             kept: HashSet::new(),
             open: 0,
             outboxes_bytes: 0,
-            outboxes_most_bytes: 0,
+            ebb: Ebb::default(),
             waker,
         }
     }
@@ -154,14 +152,9 @@ impl Control {
         self.outboxes_bytes
     }
 
-    /// Gives free memory back to the system when much less waits to be written than did: what slow readers had waiting would be
-    /// the process's for good otherwise.
+    /// Gives free memory back to the system when much less waits to be written than did.
     pub(super) fn give_back(&mut self) {
-        self.outboxes_most_bytes = self.outboxes_most_bytes.max(self.outboxes_bytes);
-        if self.outboxes_most_bytes.saturating_sub(self.outboxes_bytes) >= GIVE_BACK_BYTES {
-            self.outboxes_most_bytes = self.outboxes_bytes;
-            allocated::give_back();
-        }
+        self.ebb.look(self.outboxes_bytes, self.now, allocated::give_back);
     }
 
     /// Whether more waits for all connections together than may.

@@ -8,6 +8,7 @@ pub mod client;
 mod connection;
 pub mod control;
 mod digest;
+mod ebb;
 pub mod http;
 pub mod inbox;
 mod links;

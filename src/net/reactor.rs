@@ -310,7 +310,8 @@ impl<S: Service> Reactor<S> {
         let stranger = self.strangers.front().map(|(by, _)| *by);
         let heart = self.heart.as_ref().and_then(Heart::due);
         let session = self.control.sessions.first().map(|(by, _)| *by);
-        let next = [self.service.deadline(), stranger, heart, session].into_iter().flatten().min()?;
+        let memory = self.control.ebb.again_at();
+        let next = [self.service.deadline(), stranger, heart, session, memory].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 

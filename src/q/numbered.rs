@@ -52,11 +52,14 @@ pub(super) fn call(context: &mut Context, n: i64, x: Value) -> Result {
     }
 }
 
-/// `.Q.gc[]`: gives free memory back to the operating system. The bytes by which the process became smaller.
+/// `.Q.gc[]`: gives free memory back to the operating system. The bytes by which the process became smaller; 0 where it was done within
+/// the last second, for anybody: then nothing is done.
 fn give_back() -> i64 {
     let sources = Sources::default();
     let before = sources.own_bytes();
-    allocated::give_back();
+    if !allocated::give_back() {
+        return 0;
+    }
     let bytes = before.unwrap_or(0).saturating_sub(sources.own_bytes().unwrap_or(0));
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -3,7 +3,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 thread_local! {
     static BYTES: Cell<Held> = const { Cell::new(Held { now: 0, most: 0 }) };
@@ -104,11 +106,29 @@ mod system {
     }
 }
 
+/// How much time is between two times that free memory is given back: meanwhile other threads wait for the allocator.
+pub const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
+
+/// When it was last done, by whichever thread.
+static GIVEN_BACK: Mutex<Option<Instant>> = Mutex::new(None);
+
 /// Gives pages of the heap on which nothing is allocated back to the operating system; the system's allocator keeps most of them
-/// otherwise, to use them again. Takes milliseconds where there are many.
-pub fn give_back() {
+/// otherwise, to use them again. Takes milliseconds where there are many. False, and nothing is done, if it is being done just now
+/// or was within [`GIVE_BACK_EVERY`].
+pub fn give_back() -> bool {
+    // The process's own memory: a simulated world's time has no part in it.
+    let Ok(mut last) = GIVEN_BACK.try_lock() else { return false };
+    if !is_due(*last, Instant::now()) {
+        return false;
+    }
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     system::malloc_trim(0);
+    *last = Some(Instant::now());
+    true
+}
+
+fn is_due(last: Option<Instant>, now: Instant) -> bool {
+    last.is_none_or(|last| now.saturating_duration_since(last) >= GIVE_BACK_EVERY)
 }
 
 // SAFETY: every call is handed to the system's allocator unchanged; counting touches no allocated memory.
@@ -140,8 +160,9 @@ unsafe impl GlobalAlloc for Counting {
 
 #[cfg(test)]
 mod tests {
-    use super::{shown_in, thread_bytes};
+    use super::{GIVE_BACK_EVERY, is_due, shown_in, thread_bytes};
     use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn what_a_thread_holds_is_shown_while_it_works_and_not_after() {
@@ -152,6 +173,14 @@ mod tests {
         });
         assert!(shown >= 10 << 20, "{shown}");
         assert_eq!((block.len(), SUM.load(Ordering::Relaxed)), (10 << 20, 0));
+    }
+
+    #[test]
+    fn free_memory_is_given_back_at_once_and_then_only_now_and_then() {
+        let last = Instant::now();
+        let after = |time: Duration| is_due(Some(last), last + time);
+        assert!(is_due(None, last));
+        assert!(!after(Duration::ZERO) && !after(GIVE_BACK_EVERY - Duration::from_nanos(1)) && after(GIVE_BACK_EVERY));
     }
 
     #[test]

@@ -62,7 +62,8 @@ class StopsReading(Others):
         self.publish(2500)
         self.assertGreater(self.tp.memory_bytes(), before + 30 * MB, "much waits for one who does not read")
         self.assertEqual(self.seqs_of(lazy, self.published), list(range(self.published)))
-        self.eventually(lambda: self.tp.memory_bytes() < before + 12 * MB, "the tickerplant is small again")
+        # It may keep 16 MB of what waited.
+        self.eventually(lambda: self.tp.memory_bytes() < before + 20 * MB, "the tickerplant is small again")
 
     test_what_waited_is_given_back_to_the_system.outbox = "256MiB"
 

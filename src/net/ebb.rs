@@ -1,0 +1,77 @@
+//! When free memory is given back to the system: after much less waits to be written than did. What slow readers had waiting would be
+//! the process's for good otherwise.
+
+use crate::sys::allocated::GIVE_BACK_EVERY;
+use std::time::Instant;
+
+/// How much less that is: to give back takes time. The process may keep as much.
+const EBB_BYTES: usize = 16 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Ebb {
+    /// The most that has waited since memory was given back.
+    most_bytes: usize,
+    /// When to look again, after memory was not given back because it just had been.
+    again_at: Option<Instant>,
+}
+
+impl Ebb {
+    /// Looks at the bytes that wait now. `give_back` says whether it has done so; if not, it is asked again at the next look.
+    pub(super) fn look(&mut self, bytes: usize, now: Instant, give_back: impl FnOnce() -> bool) {
+        self.most_bytes = self.most_bytes.max(bytes);
+        self.again_at = None;
+        if self.most_bytes.saturating_sub(bytes) < EBB_BYTES {
+            return;
+        }
+        if give_back() {
+            self.most_bytes = bytes;
+        } else {
+            self.again_at = now.checked_add(GIVE_BACK_EVERY);
+        }
+    }
+
+    /// When to look again though nothing else is to be done.
+    pub(super) fn again_at(&self) -> Option<Instant> {
+        self.again_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each look at so many MiB does: whether it asks for memory to be given back.
+    fn asked(ebb: &mut Ebb, looks: &[usize], gives: bool) -> Vec<bool> {
+        let now = Instant::now();
+        let look = |mib: &usize| {
+            let mut asked = false;
+            ebb.look(mib << 20, now, || {
+                asked = true;
+                gives
+            });
+            assert_eq!(ebb.again_at(), Some(now + GIVE_BACK_EVERY).filter(|_| asked && !gives));
+            asked
+        };
+        looks.iter().map(look).collect()
+    }
+
+    #[test]
+    fn memory_is_given_back_once_for_each_ebb() {
+        let mut ebb = Ebb::default();
+        assert_eq!(asked(&mut ebb, &[0, 30, 15, 14, 13, 0], true), [false, false, false, true, false, false]);
+        assert_eq!(asked(&mut ebb, &[15, 0, 16, 0, 0], true), [false, false, false, true, false]);
+    }
+
+    #[test]
+    fn what_could_not_be_given_back_is_tried_again_until_it_is() {
+        let mut ebb = Ebb::default();
+        assert_eq!(asked(&mut ebb, &[30, 10, 5, 5], false), [false, true, true, true]);
+        assert_eq!(asked(&mut ebb, &[5, 5], true), [true, false]);
+    }
+
+    #[test]
+    fn what_waits_anew_needs_the_memory() {
+        let mut ebb = Ebb::default();
+        assert_eq!(asked(&mut ebb, &[30, 10, 20], false), [false, true, false]);
+    }
+}
