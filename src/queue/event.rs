@@ -158,8 +158,10 @@ pub enum Action {
     /// The node has come back over another connection: close this one.
     Close { handle: Handle },
     /// There is a window that nobody holds or that someone hands on, or no live subscriber, and too few who wait. Said when the
-    /// number of `missing` nodes grows, or the number to ask for. `desired`: how many instances the group then has in all, for the
-    /// fleet. `via`: a native node that can ask the fleet, the live one if possible.
+    /// number of `missing` nodes grows, or the number to ask for, when another node is the one to be told, and again every
+    /// [`super::Params::need_again_ns`]. `desired`: how many instances the group then has in all, for the fleet. `via`: a native
+    /// node that can ask the fleet, the live one if possible, and one that stays rather than one that leaves; after that time the
+    /// next of them, as whoever was told may not be able to ask.
     NeedNode { queue: QueueName, missing: usize, desired: usize, via: Option<Handle> },
     /// For a live node that belongs to a group: how many instances to ask for when it wants its successor, and the names of those
     /// from which a node has joined. Said when either has changed.

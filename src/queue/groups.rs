@@ -106,7 +106,7 @@ impl Subscriber {
     }
 
     /// Whether its fleet counts it no longer.
-    fn is_replaced(&self) -> bool {
+    pub(super) fn is_replaced(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.replaced)
     }
 }

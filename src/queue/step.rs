@@ -260,22 +260,42 @@ impl Queue {
             let handed_on = leave::not_taken_over(&self.subscribers, queue).len();
             let work = line.lost.len() + usize::from(!has_live) + handed_on;
             let missing = work.saturating_sub(waiting);
-            let nodes = self.subscribers.iter().filter(|s| s.queue == *queue && s.kind() == Kind::Native);
-            let via = nodes.filter(|s| s.handle.is_some()).min_by_key(|s| s.state != State::Live);
-            let desired = self.taken(queue, via.and_then(|s| s.group.as_ref())) + work.max(waiting);
-            let via = via.and_then(|s| s.handle);
+            let in_all = |via: Option<&&Subscriber>| {
+                self.taken(queue, via.and_then(|s| s.group.as_ref())).saturating_add(work.max(waiting))
+            };
+            let callers = self.callers(queue);
+            let (best, desired) = (callers.first().and_then(|s| s.handle), in_all(callers.first()));
             let before = self.asked.get(queue).copied().unwrap_or_default();
+            let told = callers.iter().position(|s| s.handle == before.via);
             // What was on its way to a connection that is gone now may never have been heard.
-            let unheard = via.is_some() && via != before.via;
+            let unheard = best.is_some() && (best != before.best || told.is_none());
             let overdue = before.due_ns(&self.params).is_some_and(|due_ns| due_ns <= self.now_ns);
             let says = missing > before.missing || (missing > 0 && (desired > before.desired || unheard || overdue));
-            if says {
+            let (via, at_ns) = if says {
+                // Whoever was told and changed nothing may not be able to: the next one is told.
+                let next = told.filter(|_| overdue && best == before.best).map_or(0, |at| at.saturating_add(1));
+                let via = callers.iter().cycle().nth(next);
+                let (desired, via) = (in_all(via), via.and_then(|s| s.handle));
                 out.push(Action::NeedNode { queue: queue.clone(), missing, desired, via });
-            }
-            let at_ns = if says { self.now_ns } else { before.at_ns };
-            asked.insert(queue.clone(), Asked { missing, desired, via, at_ns });
+                (via, self.now_ns)
+            } else {
+                (before.via.filter(|_| told.is_some()), before.at_ns)
+            };
+            asked.insert(queue.clone(), Asked { missing, desired, best, via, at_ns });
         }
         self.asked = asked;
+    }
+
+    /// Who can ask the fleet for nodes of a queue: the live one first, then the others, then those that leave. One that its fleet
+    /// replaces does not ask, and is here only where there is nobody else.
+    fn callers(&self, queue: &QueueName) -> Vec<&Subscriber> {
+        let here = |s: &&Subscriber| s.queue == *queue && s.kind() == Kind::Native && s.handle.is_some();
+        let mut callers: Vec<&Subscriber> = self.subscribers.iter().filter(here).collect();
+        if callers.iter().any(|s| !s.is_replaced()) {
+            callers.retain(|s| !s.is_replaced());
+        }
+        callers.sort_by_key(|s| (s.leaving.is_some(), s.state != State::Live));
+        callers
     }
 
     fn parts(&self) -> Parts {

@@ -207,6 +207,8 @@ impl Line {
 pub(super) struct Asked {
     pub missing: usize,
     pub desired: usize,
+    /// Who would rather be told than all others.
+    pub best: Option<Handle>,
     /// Who was to tell the fleet.
     pub via: Option<Handle>,
     /// When that was said.

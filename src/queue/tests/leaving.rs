@@ -128,6 +128,20 @@ fn the_open_window_and_lost_ones_are_given_first() {
 }
 
 #[test]
+fn who_is_replaced_by_its_fleet_is_not_told_of_missing_nodes_while_another_is_there() {
+    let mut b = three();
+    b.roll(2, 95);
+    let leaving = |replaced| Event::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 1_000 * S, replaced } };
+    b.step(leaving(true));
+    b.disconnect(3);
+    assert_eq!(b.pass(2 * S), [need(2, 3, Some(2))]);
+    assert_eq!(b.pass(30 * S), [need(2, 3, Some(2))]);
+    // One that leaves and is not replaced asks too, after all others.
+    assert_eq!(b.step(leaving(false)), [need(2, 4, Some(2))]);
+    assert_eq!(b.pass(30 * S), [need(2, 4, Some(1))]);
+}
+
+#[test]
 fn someone_of_the_papers_kind_takes_nothing_over() {
     let mut b = Bench::new();
     b.join(1, "a");

@@ -39,6 +39,24 @@ fn nodes_that_stay_missing_are_asked_for_again() {
 }
 
 #[test]
+fn a_node_that_stays_silent_is_not_the_only_one_that_is_told_of_missing_nodes() {
+    let mut b = Bench::new();
+    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
+        b.join(handle, node);
+    }
+    b.publish(100);
+    b.roll(1, 30);
+    b.roll(2, 60);
+    b.disconnect(1);
+    assert_eq!(b.pass(2 * S), [need(1, 3, Some(3))]);
+    assert_eq!(b.pass(30 * S), [need(1, 3, Some(2))]);
+    assert_eq!(b.pass(30 * S - 1), [], "what was told the other stands");
+    assert_eq!(b.pass(1), [need(1, 3, Some(3))], "the live one has its turn again");
+    b.pass(30 * S);
+    assert_eq!(b.disconnect(2), [need(1, 3, Some(3))], "who was told may not have heard it");
+}
+
+#[test]
 fn with_nobody_waiting_the_next_to_come_starts_where_the_last_ended() {
     let mut b = Bench::new();
     b.join(1, "a");
