@@ -115,6 +115,8 @@ impl Queue {
         // Half a window is of no use to anyone.
         let id = sub.id;
         if matches!(sub.state, State::Rebuilding { .. } | State::TakingOver { .. }) {
+            // The rest of it may be under way to it from the log.
+            out.push(Action::StopFeed { handle });
             self.release(id);
         }
     }

@@ -2,8 +2,21 @@
 
 use super::event::{Action, Refusal};
 use super::ids::{Date, Handle, UpdateIndex, Window};
-use super::table::{Held, Kind, Lost, Progress, Queue, State, SubscriberId};
+use super::table::{Held, Kind, Lost, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::defect::{Defect, is_planted};
+
+impl Subscriber {
+    /// Whether it has been told to take `[first, last)` from the log, and has not said yet that it has: what it asks for may have
+    /// been under way while it was told otherwise.
+    pub fn replays(&self, first: UpdateIndex, last: UpdateIndex) -> bool {
+        let (State::Rebuilding { window, .. } | State::TakingOver { window, progress: Progress::Replaying, .. }) =
+            self.state
+        else {
+            return false;
+        };
+        window.first() <= first && first <= last && last <= window.last()
+    }
+}
 
 impl Queue {
     pub(super) fn roll(&mut self, handle: Handle, next: UpdateIndex, date: Date, now_ns: i64, out: &mut Vec<Action>) {

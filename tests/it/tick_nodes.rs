@@ -81,23 +81,6 @@ fn a_first_node_is_live_at_once_and_is_fed_from_where_it_says() {
     assert_eq!(index(&told(&mut node)), 6);
 }
 
-#[test]
-fn a_window_is_streamed_to_a_node_that_cannot_read_the_log() {
-    let tick = Tick::start("tick-stream", &[]);
-    let mut feed = tick.client();
-    (0..10).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
-    let mut node = node(&tick, "n");
-    assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
-    node.send_async(&call(".u.asg.stream", [Value::Long(3), Value::Long(6)])).unwrap();
-    node.flush().unwrap();
-    assert_eq!((0..3).map(|_| index(&told(&mut node))).collect::<Vec<_>>(), [3, 4, 5]);
-    let done = told(&mut node);
-    assert_eq!(
-        (name_of(&done).as_str(), done.item(1), done.item(2)),
-        (".u.asg.streamed", Some(Value::Long(3)), Some(Value::Long(6)))
-    );
-}
-
 /// A live node that has taken in five trades, and one that waits.
 fn handover(name: &str) -> (Tick, Client, Client, Client, Vec<Value>) {
     let tick = Tick::start(name, &[]);
@@ -134,6 +117,29 @@ fn a_handover_whose_proof_differs_is_rebuilt() {
     assert_eq!(name_of(&recheck), ".u.asg.recheck");
     assert_eq!(name_of(&told(&mut second)), ".u.asg.live");
     assert_eq!(feed.query(".u.stats`differing").unwrap(), Value::Long(1));
+}
+
+#[test]
+fn a_window_is_streamed_to_who_rebuilds_it_and_cannot_read_the_log() {
+    let (tick, mut feed, mut first, mut second, updates) = handover("tick-stream");
+    let mut third = node(&tick, "third");
+    let date = feed.query(".u.d").unwrap();
+    // It lost an update: its window is rebuilt.
+    first.send_async(&rolling(5, &proof_of(&updates[1..]), date)).unwrap();
+    first.flush().unwrap();
+    assert_eq!(name_of(&told(&mut second)), ".u.asg.live");
+    assert_eq!(name_of(&told(&mut third)), ".u.asg.rebuild");
+    // The first is no part of it.
+    for (first, last) in [(4, 6), (3, 5)] {
+        third.send_async(&call(".u.asg.stream", [Value::Long(first), Value::Long(last)])).unwrap();
+    }
+    third.flush().unwrap();
+    assert_eq!((0..2).map(|_| index(&told(&mut third))).collect::<Vec<_>>(), [3, 4]);
+    let done = told(&mut third);
+    assert_eq!(
+        (name_of(&done).as_str(), done.item(1), done.item(2)),
+        (".u.asg.streamed", Some(Value::Long(3)), Some(Value::Long(5)))
+    );
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn one_that_rebuilds_hands_the_window_back() {
     let mut b = three();
     b.disconnect(1);
     assert_eq!(b.pass(2 * S), [rebuild(3, w(0, 90))]);
-    assert_eq!(b.step(leave(3)), [left(3), need(1, 2, Some(2))]);
+    assert_eq!(b.step(leave(3)), [stop(3), left(3), need(1, 2, Some(2))]);
     assert_eq!(b.lost("rdb"), [w(0, 90)]);
 }
 
@@ -94,7 +94,7 @@ fn one_that_rebuilds_hands_the_window_back() {
 fn one_that_takes_over_and_leaves_itself_leaves_the_window_where_it_is() {
     let mut b = three();
     b.step(leave(1));
-    assert_eq!(b.step(leave(3)), [left(3), need(1, 3, Some(2))]);
+    assert_eq!(b.step(leave(3)), [stop(3), left(3), need(1, 3, Some(2))]);
     assert_eq!(b.held(1), [w(0, 90)]);
 }
 
@@ -139,6 +139,29 @@ fn who_is_replaced_by_its_fleet_is_not_told_of_missing_nodes_while_another_is_th
     // One that leaves and is not replaced asks too, after all others.
     assert_eq!(b.step(leaving(false)), [need(2, 4, Some(2))]);
     assert_eq!(b.pass(30 * S), [need(2, 4, Some(1))]);
+}
+
+#[test]
+fn one_that_takes_over_is_sent_that_window_and_nothing_else() {
+    let mut b = three();
+    b.step(leave(1));
+    let sent = |b: &Bench, first, last| b.queue.by_handle(Handle(3)).unwrap().replays(i(first), i(last));
+    assert!(sent(&b, 0, 90) && sent(&b, 40, 90));
+    assert!(!sent(&b, 0, 91) && !sent(&b, 90, 40));
+    b.rebuilt(3, w(0, 90));
+    assert!(!sent(&b, 0, 90), "it has said that it has it");
+}
+
+#[test]
+fn what_was_asked_for_before_one_was_told_to_rebuild_another_window_is_not_sent() {
+    let mut b = three();
+    b.step(leave(1));
+    b.disconnect(1);
+    b.step(rejoining(5, "a", &[w(0, 50)], None));
+    let rebuilds = b.queue.by_handle(Handle(3)).unwrap();
+    assert!(!rebuilds.replays(i(0), i(90)));
+    assert!(rebuilds.replays(i(50), i(90)));
+    assert!(!b.queue.by_handle(Handle(2)).unwrap().replays(i(90), i(95)), "a live one is fed");
 }
 
 #[test]

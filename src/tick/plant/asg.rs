@@ -295,7 +295,8 @@ impl Plant {
         Ok(())
     }
 
-    /// `.u.asg.stream[first;last]`.
+    /// `.u.asg.stream[first;last]`, of a window that the node is to rebuild; of any other it would take the updates for those of
+    /// that window.
     ///
     /// # Errors
     /// `domain` for one that is in no queue.
@@ -303,6 +304,10 @@ impl Plant {
         let (first, last) = (index_argument(args, 0)?, index_argument(args, 1)?);
         self.settle(ctl);
         let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is in no queue"))?;
+        if !self.queue.by_handle(handle(conn)).is_some_and(|of| of.replays(first, last)) {
+            ::log::info!("handle {} is not sent [{first},{last}): it is not to rebuild that any more", conn.handle());
+            return Ok(());
+        }
         let key = self.key_of_member(member, compresses(conn, ctl));
         let done = messages::streamed(first.0, last.0);
         self.feed.stream(conn, key, first.0, last.0, done).map_err(over_limit)?;
