@@ -50,13 +50,7 @@ impl Ingest {
             match answer {
                 Answer::Scaled(answer) => self.step(Event::ScaleAnswer(answer)),
                 Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
-                Answer::TerminateRefused => {
-                    self.step(Event::TerminateRefused);
-                    // It was made live while it waited for its end.
-                    if self.intake.open_window().is_some_and(|open| open.last.is_none()) {
-                        self.step(Event::BecameLive);
-                    }
-                }
+                Answer::TerminateRefused => self.step(Event::TerminateRefused),
                 Answer::Leave { by, reason } => self.noticed(by, reason),
                 Answer::Released => self.step(Event::Released),
                 Answer::Late { .. } => {}

@@ -197,8 +197,16 @@ impl Ingest {
         Ok(())
     }
 
-    /// A tickerplant in q has made this node the one that takes updates.
+    /// A tickerplant in q has made this node the one that takes updates. One that is going to end hands them back, where there is
+    /// a queue.
     pub(super) fn begin(&mut self, replay: messages::Replay) -> Result<(), Fault> {
+        if self.policy.is_going() {
+            if self.dialect == Some(Dialect::Paper) {
+                log::info!("handing back the window from {}: this node is going to end", replay.first);
+                self.write(|out| messages::paper_roll(out, replay.first));
+            }
+            return Ok(());
+        }
         if self.policy.phase() != Phase::Live {
             self.step(Event::BecameLive);
         }

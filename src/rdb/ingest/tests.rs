@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::units::Scale;
 use crate::log::Proof;
-use crate::rdb::messages::{self, Live, Told};
+use crate::rdb::messages::{self, Live, Replay, Told};
 use crate::rdb::policy::Params;
 use crate::rdb::shared::Moment;
 use crate::rdb::update::Update;
@@ -78,19 +78,6 @@ fn the_end_of_a_day_before_this_node_came_is_not_its_own() {
 }
 
 #[test]
-fn a_node_made_live_while_it_waits_for_its_end_takes_updates_where_its_fleet_keeps_it() {
-    let (mut node, _asked, answers) = node();
-    node.step(Event::DayEnd);
-    assert_eq!(node.policy.phase(), Phase::Terminated);
-    node.step(Event::BecameLive);
-    node.intake.open(0, None);
-    assert!(!node.policy.takes_updates());
-    answers.send(Answer::TerminateRefused).expect("the node listens");
-    node.watch();
-    assert!(node.policy.takes_updates());
-}
-
-#[test]
 fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connection() {
     let (mut node, _asked, _answers) = node_on(10_957, None);
     node.intake.open(3, None);
@@ -115,6 +102,22 @@ fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
     let mut expected = Vec::new();
     messages::rolling(&mut expected, 3, &Proof::new(), 10_957).expect("it is small");
     assert!(node.take_output().ends_with(&expected), "it rolls where its window begins");
+}
+
+#[test]
+fn a_node_that_waits_for_its_end_hands_back_what_a_tickerplant_in_q_gives_it() {
+    let (mut node, _asked, answers) = node();
+    node.dialect = Some(Dialect::Paper);
+    node.step(Event::DayEnd);
+    assert_eq!(node.policy.phase(), Phase::Terminated);
+    node.react(Told::Replay(Replay { tables: Vec::new(), log: None, first: 3, tip: 9 }));
+    let mut expected = Vec::new();
+    messages::paper_roll(&mut expected, 3).expect("it is small");
+    assert!(node.take_output().ends_with(&expected), "it rolls where its window begins");
+    answers.send(Answer::TerminateRefused).expect("the node listens");
+    node.watch();
+    assert!(node.intake.open_window().is_none());
+    assert_eq!(node.policy.phase(), Phase::Waiting, "its fleet keeps it, and it holds nothing");
 }
 
 /// A node whose window of the table `a`, of longs, begins at 3.
