@@ -1,8 +1,7 @@
 //! What one evaluation may use, however many threads work on it.
 
 use super::error::QError;
-use crate::sys::clock::thread_processor_time;
-use crate::sys::{allocated, interrupt};
+use crate::sys::{allocated, clock, interrupt};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ pub(super) use watch::{Watch, check, collected, items, list, room, room_for, set
 pub struct Limits {
     /// When to end with `'stop`.
     pub deadline: Option<Instant>,
-    /// The deadline counts only once the evaluating thread's processor time ([`thread_processor_time`]) is this.
+    /// The deadline counts only once the evaluating thread's processor time ([`clock::thread_processor_time`]) is this.
     pub processor_time: Option<Duration>,
     /// Bytes that the evaluation may hold beyond what it found, else `'wsfull`.
     pub memory_bytes: u64,
@@ -48,8 +47,7 @@ impl Default for Limits {
 
 impl Limits {
     fn is_over(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-            && self.processor_time.is_none_or(|time| thread_processor_time() >= time)
+        self.deadline.is_some_and(|deadline| clock::has_passed(deadline, self.processor_time))
     }
 }
 

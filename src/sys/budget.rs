@@ -1,8 +1,8 @@
 //! Bounds for work that cannot answer with an error: it asks whether to go on, and whoever began it learns that it did not.
 
-use super::{allocated, stack};
+use super::{allocated, clock, stack};
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why work was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +16,15 @@ pub enum Over {
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     deadline: Option<Instant>,
+    /// The deadline counts only once [`clock::thread_processor_time`] is this.
+    processor_time: Option<Duration>,
     /// Of [`allocated::thread_bytes`].
     most_bytes: i64,
     steps: u32,
     over: Option<Over>,
 }
 
-const UNBOUNDED: Budget = Budget { deadline: None, most_bytes: i64::MAX, steps: 0, over: None };
+const UNBOUNDED: Budget = Budget { deadline: None, processor_time: None, most_bytes: i64::MAX, steps: 0, over: None };
 
 thread_local! {
     static BUDGET: Cell<Budget> = const { Cell::new(UNBOUNDED) };
@@ -31,10 +33,11 @@ thread_local! {
 /// Steps between two looks at the clock.
 const STEPS_MASK: u32 = 0x3f;
 
-/// Sets the bounds of this thread: a moment, and bytes more than it holds now. The ones before are to be put back.
-pub fn begin(deadline: Option<Instant>, bytes: u64) -> Budget {
+/// Sets the bounds of this thread: a moment, the processor time before which that does not count, and bytes more than it holds
+/// now. The ones before are to be put back.
+pub fn begin(deadline: Option<Instant>, processor_time: Option<Duration>, bytes: u64) -> Budget {
     let most_bytes = allocated::thread_bytes().saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
-    BUDGET.replace(Budget { deadline, most_bytes, ..UNBOUNDED })
+    BUDGET.replace(Budget { deadline, processor_time, most_bytes, ..UNBOUNDED })
 }
 
 /// Puts back what [`begin`] has answered.
@@ -51,7 +54,9 @@ pub fn is_over() -> bool {
             budget.over = Some(Over::Memory);
         } else if stack::is_deep() {
             budget.over = Some(Over::Depth);
-        } else if budget.steps & STEPS_MASK == 0 && budget.deadline.is_some_and(|by| Instant::now() >= by) {
+        } else if budget.steps & STEPS_MASK == 0
+            && budget.deadline.is_some_and(|by| clock::has_passed(by, budget.processor_time))
+        {
             budget.over = Some(Over::Time);
         }
         BUDGET.set(budget);
@@ -75,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_told_once() {
-        let before = begin(None, 1 << 20);
+        let before = begin(None, None, 1 << 20);
         assert!(!is_over());
         let block = vec![1u8; 2 << 20];
         assert!(is_over());
@@ -88,10 +93,17 @@ mod tests {
 
     #[test]
     fn the_moment_is_noticed() {
-        let before = begin(Some(Instant::now()), u64::MAX);
+        let before = begin(Some(Instant::now()), None, u64::MAX);
         assert!((0..=STEPS_MASK).any(|_| is_over()));
         assert_eq!(take(), Some(Over::Time));
         end(before);
         assert!(!is_over());
+    }
+
+    #[test]
+    fn the_moment_waits_for_the_processor_time() {
+        let before = begin(Some(Instant::now()), Some(Duration::MAX), u64::MAX);
+        assert!((0..=STEPS_MASK).all(|_| !is_over()));
+        end(before);
     }
 }

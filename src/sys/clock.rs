@@ -18,6 +18,8 @@ pub struct Virtual {
 
 thread_local! {
     static OWN: Cell<Option<Virtual>> = const { Cell::new(None) };
+    /// Processor time that was [`uncounted`].
+    static UNCOUNTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// Where virtual time begins: an instant cannot be made from a number.
@@ -49,10 +51,24 @@ pub fn since(earlier: Instant) -> Duration {
     now().saturating_duration_since(earlier)
 }
 
-/// How long this thread has run on a processor. Time in which others ran instead does not count.
+/// How long this thread has run on a processor. Time in which others ran instead does not count, nor what was [`uncounted`].
 pub fn thread_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
+    Duration::try_from(time).unwrap_or_default().saturating_sub(UNCOUNTED.get())
+}
+
+/// Does what is not to be charged to whoever set it off, however long it takes.
+pub fn uncounted<R>(work: impl FnOnce() -> R) -> R {
+    let before = thread_processor_time();
+    let result = work();
+    let taken = thread_processor_time().saturating_sub(before);
+    UNCOUNTED.set(UNCOUNTED.get().saturating_add(taken));
+    result
+}
+
+/// Whether a moment has passed, and this thread has run for as long as it may where that is said too.
+pub fn has_passed(moment: Instant, processor_time: Option<Duration>) -> bool {
+    Instant::now() >= moment && processor_time.is_none_or(|time| thread_processor_time() >= time)
 }
 
 /// What the wall clock shows, from 1970.01.01 UTC.
@@ -86,5 +102,17 @@ mod tests {
         assert_eq!((since(begin), wall()), (second, Duration::from_secs(1001)));
         set_virtual(None);
         assert!(wall() > Duration::from_secs(1001));
+    }
+
+    #[test]
+    fn what_is_uncounted_is_not_charged() {
+        let work = Duration::from_millis(5);
+        let until = |time| while thread_processor_time() < time {};
+        let before = thread_processor_time();
+        let by = before + work;
+        uncounted(|| until(by));
+        assert!(!has_passed(Instant::now(), Some(by)));
+        until(by);
+        assert!(has_passed(Instant::now(), Some(by)));
     }
 }

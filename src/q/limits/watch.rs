@@ -31,7 +31,7 @@ impl Watch {
     pub fn open(allowance: &Allowance) -> Watch {
         OPEN.with_borrow_mut(|open| open.push(allowance.again()));
         let limits = allowance.limits();
-        Watch { before: budget::begin(limits.deadline, limits.memory_bytes), here: PhantomData }
+        Watch { before: budget::begin(limits.deadline, limits.processor_time, limits.memory_bytes), here: PhantomData }
     }
 }
 
