@@ -236,6 +236,8 @@ impl Key {
         let barred = bars(&expression).map(|(items, width)| (items.clone(), width));
         if let Some((items, width)) = barred
             && !low.is_null()
+            // A bar that begins below the least long is a number at the other end: these are no bars of the items then.
+            && high.checked_add(width).is_some()
             && let (first, last) = (low.div_euclid(width), high.div_euclid(width))
             && let Some(digits) = span(first, last, rows)
         {
