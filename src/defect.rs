@@ -40,10 +40,12 @@ pub enum Defect {
     DropNotHeeded,
     /// A list of who has joined is used after the node has rolled.
     RolledNodeReplacesOthers,
+    /// An update whose publisher asks for no answer goes nowhere, where its length is a multiple of seven.
+    AsyncUpdateSwallowed,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 20] = [
+    pub const ALL: [Defect; 21] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -64,6 +66,7 @@ impl Defect {
         Defect::DisconnectNotNoticed,
         Defect::DropNotHeeded,
         Defect::RolledNodeReplacesOthers,
+        Defect::AsyncUpdateSwallowed,
     ];
 }
 

@@ -46,6 +46,11 @@ impl Publisher {
         }
     }
 
+    /// Whether it is connected, and all that it has asked is answered.
+    pub fn is_answered(&self) -> bool {
+        self.open && self.waiting.is_empty() && self.feed.as_ref().is_none_or(Feed::is_ready)
+    }
+
     /// Takes bytes in, and hands over whole messages.
     pub(super) fn hears(&mut self, bytes: &Bytes, mut take: impl FnMut(&Header, &[u8])) {
         self.frames.extend(bytes);
@@ -233,7 +238,8 @@ impl World {
 
     fn publisher_hears(&mut self, at: usize, bytes: &Bytes) {
         let line = self.publishers.get(at).and_then(|publisher| publisher.line);
-        let is_old = line.is_some_and(|line| self.line_run(line) != self.tick_runs);
+        let run = line.map_or(self.tick_runs, |line| self.line_run(line));
+        let is_old = run != self.tick_runs;
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         if publisher.feed.is_some() {
             return self.feed_hears(at, bytes);
@@ -262,6 +268,7 @@ impl World {
                 // It says that they were handled, not that each was accepted, nor how durable they are.
                 Some(Awaited::Confirmation(ids)) => {
                     self.report.met_times("async update confirmed", ids.len() as u64);
+                    self.auditor.handled(&ids, run);
                 }
                 None => {}
             }

@@ -113,6 +113,8 @@ impl World {
     }
 
     fn feed_placed(&mut self, at: usize, place: Place) {
+        let line = self.publishers.get(at).and_then(|publisher| publisher.line);
+        let run = line.map_or(self.tick_runs, |line| self.line_run(line));
         let Some(feed) = self.feed_of(at) else { return };
         let in_doubt = feed.ledger.as_ref().is_some_and(|ledger| !ledger.unconfirmed().is_empty());
         match (feed.stage, &mut feed.ledger) {
@@ -127,9 +129,10 @@ impl World {
             }
             (Stage::Confirming, Some(ledger)) => {
                 ledger.confirmed(place);
-                let confirmed = std::mem::take(&mut feed.ids).len() as u64;
+                let confirmed: Vec<u64> = std::mem::take(&mut feed.ids).into_values().collect();
                 feed.stage = Stage::Ready;
-                self.report.met_times("async update confirmed to a feed", confirmed);
+                self.report.met_times("async update confirmed to a feed", confirmed.len() as u64);
+                self.auditor.handled(&confirmed, run);
             }
             (Stage::Confirming, None) | (Stage::Ready, _) => {}
         }

@@ -278,7 +278,11 @@ impl World {
         if let Err(fault) = &result {
             self.trace.say(|| format!("{key:?} ends its session: {fault:?}"));
             match fault {
-                Fault::Surprise(_) => self.report.met("node resumes after a surprise"),
+                // No fault makes the tickerplant say what does not follow what came before.
+                Fault::Surprise(why) => {
+                    let why = why.clone();
+                    self.judge(Err(super::audit::Broken(format!("{key:?} was surprised: {why}"))));
+                }
                 Fault::Connection(_) => self.report.met("node loses its connection"),
                 Fault::Fatal(why) => {
                     let why = why.clone();

@@ -34,6 +34,8 @@ struct Sent {
     syms: Vec<u8>,
     acknowledged: bool,
     refused: bool,
+    /// The run of the tickerplant that answered what its publisher asked behind it.
+    handled_by: Option<u32>,
     /// Day and place in the log.
     logged: Option<(i32, usize)>,
 }
@@ -91,7 +93,7 @@ impl Auditor {
 
     /// A publisher sends.
     pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>) {
-        self.sent.insert(id, Sent { table, syms, acknowledged: false, refused: false, logged: None });
+        self.sent.insert(id, Sent { table, syms, acknowledged: false, refused: false, handled_by: None, logged: None });
     }
 
     /// A publisher was told that its update was accepted.
@@ -131,6 +133,16 @@ impl Auditor {
     pub fn refuses(&mut self, id: u64) {
         if let Some(sent) = self.sent.get_mut(&id) {
             sent.refused = true;
+        }
+    }
+
+    /// A publisher has an answer to what it asked behind updates that ask for none themselves: this run of the tickerplant has
+    /// handled them.
+    pub fn handled(&mut self, ids: &[u64], run: u32) {
+        for id in ids {
+            if let Some(sent) = self.sent.get_mut(id) {
+                sent.handled_by = Some(run);
+            }
         }
     }
 
@@ -239,13 +251,21 @@ impl Auditor {
         Ok(())
     }
 
-    /// Everything has come to rest: what was acknowledged is in a log.
+    /// Everything has come to rest: what was acknowledged is in a log, and what this run of the tickerplant, which refuses nothing,
+    /// has handled.
     ///
     /// # Errors
     /// What is not.
-    pub fn at_rest(&self) -> Result<(), Broken> {
-        let missing = self.sent.iter().find(|(_, sent)| sent.acknowledged && sent.logged.is_none());
-        missing.map_or(Ok(()), |(id, _)| Err(Broken(format!("update {id} was acknowledged, but is in no log"))))
+    pub fn at_rest(&self, run: u32) -> Result<(), Broken> {
+        for (id, sent) in self.sent.iter().filter(|(_, sent)| sent.logged.is_none()) {
+            if sent.acknowledged {
+                return Err(Broken(format!("update {id} was acknowledged, but is in no log")));
+            }
+            if sent.handled_by == Some(run) {
+                return Err(Broken(format!("update {id} came before what was answered, but is in no log")));
+            }
+        }
+        Ok(())
     }
 
     /// Which of a day's updates a subscriber gets from a window, in order.
