@@ -130,10 +130,9 @@ class Site:
             except (KdbError, *GONE):
                 pass
             time.sleep(0.2)
-        raise SystemExit(
-            f"the nodes do not hold the whole day: {sorted(windows)}, tip {tip}; the group has {NODES_MOST} nodes at most,"
-            " and a shorter --day needs fewer"
-        )
+        is_full = len(self.nodes()) >= NODES_MOST
+        why = f"; the group has {NODES_MOST} nodes at most, and a shorter --day needs fewer" if is_full else ""
+        raise SystemExit(f"the nodes do not hold the whole day: {sorted(windows)}, tip {tip}{why}")
 
     def alarms(self):
         """Lines of tickerplant and nodes (the group prints theirs) that tell of harm."""

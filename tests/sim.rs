@@ -33,7 +33,7 @@ fn days_with_all_faults_come_right() {
     // Once, a start that was refused for what a power cut had done was the last writer of its boot to the next start, which trusted
     // the side file and went on behind a hole.
     holds(600_110, 1, Faults::Hell);
-    // Once, such a node kept what it was given until its fleet had answered.
+    // Once, a node that waited for its end kept the window that it was given until its fleet had answered.
     holds(600_008, 1, Faults::Hell);
     // Once, a node was asked for while one of the day before still counted, and was never asked for again.
     holds(600_021, 1, Faults::Hell);

@@ -32,14 +32,18 @@ pub fn command() -> Command {
 
 #[cfg(feature = "defects")]
 fn with_defects(command: Command) -> Command {
+    use crate::defect::Defect;
+    let of_name = |name: &str| {
+        let found = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name);
+        found.ok_or_else(|| format!("there is none of that name, but {:?}", Defect::ALL))
+    };
     let help = "Plant a defect, by its name";
-    command.arg(Arg::new("defect").long("defect").value_name("NAME").help(help))
+    command.arg(Arg::new("defect").long("defect").value_name("NAME").value_parser(of_name).help(help))
 }
 
 #[cfg(feature = "defects")]
 fn defect(matches: &ArgMatches) -> Option<crate::defect::Defect> {
-    let name = matches.get_one::<String>("defect")?;
-    crate::defect::Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == *name)
+    matches.get_one("defect").copied()
 }
 
 #[cfg(not(feature = "defects"))]

@@ -25,8 +25,8 @@ pub struct Line {
     pub run: u32,
     up: VecDeque<Bytes>,
     down: VecDeque<Packet>,
-    up_at_ns: u64,
-    down_at_ns: u64,
+    pub up_at_ns: u64,
+    pub down_at_ns: u64,
     pub up_stalled_until_ns: u64,
     pub down_stalled_until_ns: u64,
     /// Nothing passes any more, whatever the ends think.

@@ -1,6 +1,7 @@
 //! What the simulator once found, on its disk alone; and when a world has come to rest.
 
 use super::disk::{DiskFaults, Storage, TICK_HOST};
+use super::line;
 use super::plan::{Faults, Plan};
 use super::rng::Rng;
 use super::trace::Trace;
@@ -273,8 +274,18 @@ fn a_world_does_not_rest_while_a_node_is_paused() {
     let mut world = world();
     let until_ns = world.now_ns + 8 * SECOND;
     world.nodes.values_mut().next().expect("a node is up").paused_until_ns = until_ns;
-    assert!(world.held_up().is_some_and(|what| what.contains("paused")));
+    assert!(world.held_up().is_some_and(|what| what.contains("NodeKey") && what.contains("paused")));
     world.now_ns = until_ns;
+    assert_eq!(world.held_up(), None);
+    leave(world);
+}
+
+#[test]
+fn a_world_does_not_rest_while_the_tickerplant_is_paused() {
+    let mut world = world();
+    world.tick_paused_until_ns = world.now_ns + 8 * SECOND;
+    assert_eq!(world.held_up().as_deref(), Some("the tickerplant is paused"));
+    world.now_ns = world.tick_paused_until_ns;
     assert_eq!(world.held_up(), None);
     leave(world);
 }
@@ -283,10 +294,20 @@ fn a_world_does_not_rest_while_a_node_is_paused() {
 fn a_world_does_not_rest_while_nothing_passes_on_a_connection() {
     let mut world = world();
     let until_ns = world.now_ns + 8 * SECOND;
-    world.lines.values_mut().next().expect("someone is connected").down_stalled_until_ns = until_ns;
-    assert!(world.held_up().is_some_and(|what| what.contains("held up")));
-    world.now_ns = until_ns;
-    assert_eq!(world.held_up(), None);
+    // Nothing passes one way, or what was sent is still to come.
+    let held: [fn(&mut line::Line) -> &mut u64; 4] = [
+        |line| &mut line.down_stalled_until_ns,
+        |line| &mut line.up_stalled_until_ns,
+        |line| &mut line.down_at_ns,
+        |line| &mut line.up_at_ns,
+    ];
+    for until in held {
+        let line = world.lines.values_mut().next().expect("someone is connected");
+        let before = std::mem::replace(until(line), until_ns);
+        assert!(world.held_up().is_some_and(|what| what.contains("held up")));
+        *until(world.lines.values_mut().next().expect("it is still there")) = before;
+        assert_eq!(world.held_up(), None);
+    }
     leave(world);
 }
 
