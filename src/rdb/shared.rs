@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn no_query_sees_a_trade_without_the_quote_before_it() {
-        const ROUNDS: usize = 20_000;
+        const ROUNDS: usize = 100_000;
         let mut store = store(&["quote", "trade"]);
         let shared = Shared::new(store.shared());
         shared.show(State { changes: store.changes(), ..State::default() });
