@@ -10,6 +10,7 @@ use super::plant::values::VARIABLES;
 use super::sends::{self, Connections, Sends};
 use crate::net::{ConnId, Links, Request};
 use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
+use crate::sys::clock;
 use crate::table::{Function, Sym, Value, symbol};
 use proto::{Endian, Limits, View, Writer};
 use std::cell::Cell;
@@ -139,8 +140,19 @@ pub struct OwnerHost<'a> {
     pub codec: Limits,
     /// An update was accepted: the answer is held until it is as durable as promised.
     pub published: bool,
+    /// It has ended a day.
+    pub day_ended: bool,
     /// Something could not be defined: what clients define is at its limit.
     pub globals_full: bool,
+}
+
+/// Calls a function at the expense of the expression. The log of a large day takes its time to close, and that is no fault of
+/// whoever ends it; an expression that ends one day after the other pays for all but the first.
+fn charged<R>(name: &[u8], day_ended: &mut bool, call: impl FnOnce() -> R) -> R {
+    match name == b".u.endofday" && !std::mem::replace(day_ended, true) {
+        true => clock::uncounted(call),
+        false => call(),
+    }
 }
 
 impl OwnerHost<'_> {
@@ -252,7 +264,9 @@ impl Host for OwnerHost<'_> {
         let caller = calls::Caller { conn, request: None };
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
-        let called = self.plant.call(symbol::text(name), &args, caller, &mut writer, self.ctl)?;
+        let name = symbol::text(name);
+        let called =
+            charged(name, &mut self.day_ended, || self.plant.call(name, &args, caller, &mut writer, self.ctl))?;
         writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
         self.published |= called == Called::PutWhenDurable;
         Ok(self.value(&object).unwrap_or(Value::Null))
@@ -284,5 +298,27 @@ impl Host for OwnerHost<'_> {
         let request = self.deferred.remove(&handle).ok_or_else(unexpected)?;
         self.sends.answers.push((request, answer));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Whether a call that takes this thread some time is charged.
+    fn is_charged(name: &[u8], day_ended: &mut bool) -> bool {
+        let by = clock::thread_processor_time() + Duration::from_millis(2);
+        charged(name, day_ended, || while clock::thread_processor_time() < by {});
+        clock::thread_processor_time() >= by
+    }
+
+    #[test]
+    fn an_expression_pays_for_all_days_that_it_ends_but_the_first() {
+        let mut day_ended = false;
+        assert!(is_charged(b".u.upd", &mut day_ended));
+        assert!(!is_charged(b".u.endofday", &mut day_ended));
+        assert!(is_charged(b".u.endofday", &mut day_ended));
+        assert!(is_charged(b".u.upd", &mut day_ended));
     }
 }

@@ -301,6 +301,7 @@ impl TickService {
             may_assign: from.is_none() || !self.rules.block_writes,
             codec: self.codec,
             published: false,
+            day_ended: false,
             globals_full: false,
         };
         let limits = self.own_bounds.limits_of_this_thread();

@@ -4,7 +4,6 @@ use super::Plant;
 use super::arguments::handle_argument;
 use crate::net::{ConnId, Links, Request};
 use crate::q::error::QError;
-use crate::sys::clock;
 use crate::tick::core::call::Call;
 use proto::{Endian, View, Writer};
 
@@ -101,8 +100,7 @@ impl Plant {
                 let date = args.first().and_then(View::atom::<i32>).ok_or(QError::with("type", "a date is missing"))?;
                 self.send_end(date, ctl);
             }
-            // The log of a large day takes its time to close, and that is no fault of the expression.
-            b".u.endofday" => clock::uncounted(|| self.end_of_day(ctl)),
+            b".u.endofday" => self.end_of_day(ctl),
             b".u.asg.sub" => self.asg_sub(args, conn, ctl)?,
             b".u.asg.roll" => {
                 let of = args.first().and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;
