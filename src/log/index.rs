@@ -196,6 +196,12 @@ impl SideFile {
         Some((at, self.entry(at)?))
     }
 
+    /// The block that has all of a record.
+    pub fn block_around(&self, at: u64, end: u64) -> Option<Entry> {
+        let behind = self.first_where(|entry| entry.offset_bytes > at)?;
+        self.entry(behind.checked_sub(1)?).filter(|entry| entry.end().offset_bytes >= end)
+    }
+
     /// The first entry for which something holds that holds for all later ones too; none if an entry is torn.
     fn first_where(&self, holds: impl Fn(&Entry) -> bool) -> Option<u64> {
         let (mut low, mut high) = (0, self.entries);

@@ -46,6 +46,9 @@ pub enum FaultKind {
     Malformed(DecodeErrorKind),
     /// Longer than the limit of a message.
     TooLong { limit_bytes: u64 },
+    /// Structure is right, but its last bytes are zeros that go on behind it, as where something was written and never reached the
+    /// disk: whether they were zeros nothing tells.
+    EndsInZeros,
     /// Structure is right, but the checksum of its block is not.
     Checksum,
 }
@@ -59,6 +62,7 @@ impl fmt::Display for FaultKind {
             FaultKind::TooLong { limit_bytes } => {
                 write!(f, "a record of more than {limit_bytes} bytes (--limit-message)")
             }
+            FaultKind::EndsInZeros => f.write_str("zeros that may stand for the end of a record, and go on behind it,"),
             FaultKind::Checksum => f.write_str("the checksum of the block differs"),
         }
     }

@@ -6,7 +6,9 @@
 //!
 //! A *hole* is what a power cut leaves of bytes that were written and not synced, where later ones have reached the disk: zeros from
 //! a record's end to the end of a sector at least, or to where a record begins. What stands before it may be synced, and
-//! acknowledged, and is no part of the damage.
+//! acknowledged, and is no part of the damage. But a hole begins where a sector or a page does, so also inside a record, which reads as
+//! one with zeros in it then: one of which nothing but zeros stands in the last of its sectors is damage, unless its block's checksum
+//! agrees.
 
 use super::buffer::Buffer;
 use super::error::LogError;
@@ -127,17 +129,21 @@ impl<'a> Scanner<'a> {
         let step = if known > 0 { Step::Whole(known) } else { self.look(0)? };
         match step {
             Step::Whole(length) => {
-                if let Some(fault) = self.fault_behind(length)? {
+                let end = at.offset_bytes.saturating_add(length as u64);
+                if let Some(fault) = self.fault_behind(length)?
+                    && !self.is_as_written(at.offset_bytes, end)?
+                {
                     let is_even = is_even_update(self.record(length));
-                    let end = at.offset_bytes.saturating_add(length as u64);
                     let behind = Some(at.index.saturating_add(1));
+                    let zeros = self.hole_around_end(at.offset_bytes, end)?;
+                    let (is_cut, fault) = (zeros.is_some(), zeros.unwrap_or(fault));
                     if let Some(next_byte) = self.find_record(at.offset_bytes)? {
+                        let is_whole = is_even && !is_cut && self.is_hole(end, next_byte)?;
                         // Unless the side file knows that all that is there was one record.
-                        let is_hole = is_even && self.is_hole(end, next_byte)? && self.index_at(next_byte)? != behind;
-                        if !is_hole {
+                        if !is_whole || self.index_at(next_byte)? == behind {
                             return self.damage(at, next_byte, fault);
                         }
-                    } else if self.index_at_end()? == behind {
+                    } else if is_cut || self.index_at_end()? == behind {
                         return self.damage_to_the_end(at, fault);
                     }
                     // A hole follows, or no record: this one is kept, and what is behind it looked at next.
@@ -204,9 +210,7 @@ impl<'a> Scanner<'a> {
 
     /// Whether a record that was not written whole may begin at `from`: as earlier ones did, or not at all, and then zeros.
     fn is_hole(&mut self, from: u64, next_byte: u64) -> Result<bool, LogError> {
-        self.buffer.go_to(from);
-        let most = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX).saturating_mul(2);
-        while self.buffer.available().len() < most && self.refill()? > 0 {}
+        self.fill_from(from)?;
         let bytes = self.buffer.available();
         let begun = |prefix: &Vec<u8>| prefix.iter().zip(bytes).take_while(|(known, found)| known == found).count();
         let begun = self.prefixes.iter().map(begun).max().unwrap_or_default();
@@ -215,6 +219,40 @@ impl<'a> Scanner<'a> {
         let Some(length) = sector_end.min(next_byte).checked_sub(from) else { return Ok(false) };
         let zeros = bytes.get(begun..usize::try_from(length).unwrap_or(usize::MAX)).unwrap_or_default();
         Ok(!zeros.is_empty() && zeros.iter().all(|byte| *byte == 0))
+    }
+
+    /// What is wrong with a record of which no byte shows that the sector was written in which it ends: there are only zeros, and they
+    /// go on behind it.
+    fn hole_around_end(&mut self, at: u64, end: u64) -> Result<Option<Fault>, LogError> {
+        let last = end.saturating_sub(1);
+        let first = last.saturating_sub(last % SECTOR_BYTES).max(at);
+        self.fill_from(first)?;
+        let bytes = self.buffer.available();
+        let split = |place: u64| usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX).min(bytes.len());
+        let behind = bytes.get(split(end)..).unwrap_or_default();
+        // The first bytes of a record are zeros as well, and it may have been cut off behind them.
+        let is_begun = self.prefixes.iter().any(|prefix| behind.starts_with(prefix) || prefix.starts_with(behind));
+        let sector_end = end.saturating_add(1).checked_next_multiple_of(SECTOR_BYTES).unwrap_or(u64::MAX);
+        let zeros = bytes.get(..split(sector_end)).unwrap_or_default();
+        let is_hole = !is_begun && zeros.iter().all(|byte| *byte == 0);
+        let offset_bytes = first.saturating_sub(at);
+        Ok(is_hole.then_some(Fault { kind: FaultKind::EndsInZeros, offset_bytes }))
+    }
+
+    /// Whether the side file knows the bytes of a record: then it is whole, whatever follows.
+    fn is_as_written(&self, at: u64, end: u64) -> Result<bool, LogError> {
+        match self.side.and_then(|side| side.block_around(at, end)) {
+            Some(block) => block.agrees_with(self.file, self.path),
+            None => Ok(false),
+        }
+    }
+
+    /// Goes to a place and reads the sector that begins there and two more, or to the end.
+    fn fill_from(&mut self, offset_bytes: u64) -> Result<(), LogError> {
+        self.buffer.go_to(offset_bytes);
+        let most = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX).saturating_mul(3);
+        while self.buffer.available().len() < most && self.refill()? > 0 {}
+        Ok(())
     }
 
     fn record(&self, length: usize) -> &[u8] {

@@ -7,12 +7,12 @@ use crate::log::{FaultKind, LogError, repair, side_path, survey};
 use proto::Limits;
 use std::path::Path;
 
-fn look(path: &Path) -> crate::log::Survey {
+pub(super) fn look(path: &Path) -> crate::log::Survey {
     survey(path, Limits::default(), CHUNK, true, &mut |_, _| {}).unwrap()
 }
 
 /// Where each record begins, and the end.
-fn offsets(updates: &[Vec<u8>]) -> Vec<usize> {
+pub(super) fn offsets(updates: &[Vec<u8>]) -> Vec<usize> {
     let mut offsets = vec![8];
     for update in updates {
         offsets.push(offsets.last().unwrap() + update.len());
@@ -262,7 +262,7 @@ fn a_record_that_ends_before_zeros_where_nothing_is_missing_is_damage() {
 }
 
 /// Makes the last writer look like one on a machine that has been started anew since.
-fn power_cut(folder: &Folder) {
+pub(super) fn power_cut(folder: &Folder) {
     let last = Holder {
         epoch: 40,
         pid: 1,
@@ -346,7 +346,7 @@ fn after_a_power_cut_an_end_that_was_not_written_is_cut_off() {
 }
 
 /// Makes a hole of some bytes of a log, as a power cut leaves it that brought later ones to the disk.
-fn make_hole(path: &Path, range: std::ops::Range<usize>) {
+pub(super) fn make_hole(path: &Path, range: std::ops::Range<usize>) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[range].fill(0);
     std::fs::write(path, bytes).unwrap();

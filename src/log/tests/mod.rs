@@ -5,6 +5,7 @@ mod durable;
 mod faulty;
 mod golden;
 mod grow;
+mod holes;
 mod model;
 mod seek;
 mod shared;

@@ -1,0 +1,170 @@
+//! Holes that begin inside a record: its last bytes read as zeros, which they may have been, or not.
+
+use super::damage::{look, make_hole, offsets, power_cut};
+use super::support::*;
+use crate::config::Damage;
+use crate::log::{FaultKind, LogError, LogWriter, repair, side_path};
+use proto::Limits;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the column at the end of each update.
+const LAST_BYTES: usize = 8 * ROWS;
+const ROWS: usize = 300;
+
+/// An update whose last column are longs, each of these eight bytes.
+fn ending_in(long: i64) -> Vec<u8> {
+    let count = i32::try_from(ROWS).unwrap().to_le_bytes();
+    let mut out = Vec::new();
+    proto::log::write_record_head(b"trade", 2, &mut out);
+    out.extend_from_slice(&[11, 0]);
+    out.extend_from_slice(&count);
+    out.extend_from_slice(&b"A\0".repeat(ROWS));
+    out.extend_from_slice(&[7, 0]);
+    out.extend_from_slice(&count);
+    out.extend_from_slice(&long.to_le_bytes().repeat(ROWS));
+    out
+}
+
+/// A log of these updates, without a side file, and where each begins.
+fn alone(folder: &Folder, updates: &[Vec<u8>]) -> (PathBuf, Vec<usize>) {
+    let path = folder.with(updates);
+    std::fs::remove_file(side_path(&path)).unwrap();
+    (path, offsets(updates))
+}
+
+/// The first update, from the third on, inside of whose last column a piece of so many bytes of the disk begins, and where.
+fn begun_inside(offsets: &[usize], piece: usize) -> (usize, usize) {
+    let begin = |at: usize| (offsets[at + 1] - LAST_BYTES).next_multiple_of(piece);
+    (3..offsets.len() - 1).map(|at| (at, begin(at))).find(|(at, begin)| *begin < offsets[at + 1]).unwrap()
+}
+
+fn refusal(folder: &Folder) -> crate::log::DamagedRange {
+    match folder.try_open(Damage::Stop) {
+        Err(LogError::Refused { damage, .. }) => *damage,
+        Err(error) => panic!("{error}"),
+        Ok((_, report)) => panic!("opened: {report}"),
+    }
+}
+
+/// A log in which a hole begins inside an update, where a piece of the disk does, and ends with the piece behind it. Answers the log, its
+/// updates, which one it is, and the hole.
+fn hole_inside(folder: &Folder, piece: usize) -> (PathBuf, Vec<Vec<u8>>, usize, Range<usize>) {
+    let updates = vec![ending_in(0x0101_0101_0101_0101); 14];
+    let (path, offsets) = alone(folder, &updates);
+    let (at, begin) = begun_inside(&offsets, piece);
+    let hole = begin..(offsets[at + 1] + 1).next_multiple_of(piece);
+    make_hole(&path, hole.clone());
+    power_cut(folder);
+    (path, updates, at, hole)
+}
+
+#[test]
+fn a_record_whose_end_lies_in_a_hole_is_part_of_the_damage() {
+    for piece in [512, 4096] {
+        let folder = Folder::new();
+        let (path, updates, at, hole) = hole_inside(&folder, piece);
+        let offsets = offsets(&updates);
+        let next = offsets.iter().position(|offset| *offset >= hole.end).unwrap();
+        let damage = refusal(&folder);
+        assert_eq!((damage.first_index, damage.first_byte), (at as u64, offsets[at] as u64), "{piece}");
+        assert_eq!((damage.last_byte, damage.fault.kind), (offsets[next] as u64, FaultKind::EndsInZeros), "{piece}");
+        let (writer, report) = folder.try_open(Damage::KeepBefore).unwrap();
+        assert_eq!(report.updates, at as u64, "{piece}");
+        writer.close().unwrap();
+        assert_eq!(all(&path), updates[..at], "{piece}");
+    }
+}
+
+#[test]
+fn a_repair_leaves_out_the_record_whose_end_lies_in_a_hole() {
+    let folder = Folder::new();
+    let (path, updates, ..) = hole_inside(&folder, 512);
+    let out = folder.0.join("repaired");
+    let done = repair::rewrite(&path, &out, Limits::default()).unwrap();
+    assert_eq!(done.damage.len(), 1);
+    assert_eq!(all(&out), updates[..done.updates as usize], "all that is left is as it was");
+}
+
+#[test]
+fn a_record_whose_end_lies_in_zeros_to_the_end_is_damage() {
+    let folder = Folder::new();
+    let updates = vec![ending_in(-1); 8];
+    let (path, offsets) = alone(&folder, &updates);
+    let (at, begin) = begun_inside(&offsets, 512);
+    make_hole(&path, begin..offsets[8]);
+    power_cut(&folder);
+    let damage = refusal(&folder);
+    assert_eq!((damage.first_index, damage.first_byte), (at as u64, offsets[at] as u64));
+    assert_eq!((damage.last_byte, damage.fault.kind), (offsets[8] as u64, FaultKind::EndsInZeros));
+    let (writer, report) = folder.try_open(Damage::KeepBefore).unwrap();
+    assert_eq!(report.updates, at as u64);
+    writer.close().unwrap();
+    assert_eq!(all(&path), updates[..at]);
+}
+
+#[test]
+fn zeros_at_the_end_of_records_that_follow_each_other_are_values() {
+    let folder = Folder::new();
+    let updates = vec![ending_in(0); 8];
+    let (path, _) = alone(&folder, &updates);
+    power_cut(&folder);
+    assert_eq!(folder.open().1.updates, 8);
+    assert_eq!(all(&path), updates);
+}
+
+#[test]
+fn zeros_at_the_end_of_a_record_before_one_that_was_cut_off_are_values() {
+    let updates = vec![ending_in(0); 4];
+    let folder = Folder::new();
+    let (path, offsets) = alone(&folder, &updates);
+    let whole = std::fs::read(&path).unwrap();
+    for left in (1..20).chain([600, 601, 612, 1000, updates[3].len() - 1]) {
+        std::fs::write(&path, &whole[..offsets[3] + left]).unwrap();
+        std::fs::remove_file(side_path(&path)).ok();
+        let (writer, report) = folder.open();
+        assert_eq!((report.updates, report.cut.map(|cut| cut.bytes)), (3, Some(left as u64)), "{left}");
+        drop(writer);
+    }
+}
+
+/// A log whose first four updates are a block of their own; behind them, inside a sector, begins a hole.
+fn hole_behind_a_block(folder: &Folder) -> (PathBuf, Vec<usize>) {
+    let updates = vec![ending_in(0); 8];
+    folder.with(&updates[..4]);
+    let mut writer: LogWriter = folder.open().0;
+    for update in &updates[4..] {
+        writer.append(update, 1).unwrap();
+    }
+    writer.close().unwrap();
+    let offsets = offsets(&updates);
+    make_hole(&folder.log(), offsets[4]..(offsets[4] + 1).next_multiple_of(512));
+    power_cut(folder);
+    (folder.log(), offsets)
+}
+
+fn first_damage(path: &Path) -> u64 {
+    look(path).damage.first().map(|damage| damage.first_index).unwrap()
+}
+
+#[test]
+fn a_record_before_a_hole_that_the_side_file_knows_is_believed() {
+    let folder = Folder::new();
+    let (path, offsets) = hole_behind_a_block(&folder);
+    assert_eq!(first_damage(&path), 4);
+    let damage = refusal(&folder);
+    assert_eq!((damage.first_index, damage.first_byte), (4, offsets[4] as u64));
+    let done = repair::rewrite(&path, &folder.0.join("repaired"), Limits::default()).unwrap();
+    assert_eq!((done.damage[0].first_index, done.updates), (4, 7));
+}
+
+#[test]
+fn a_record_before_a_hole_that_ends_in_zeros_which_nothing_knows_is_damage() {
+    let folder = Folder::new();
+    let (path, offsets) = hole_behind_a_block(&folder);
+    std::fs::remove_file(side_path(&path)).unwrap();
+    assert_eq!(first_damage(&path), 3);
+    let damage = refusal(&folder);
+    assert_eq!((damage.first_index, damage.first_byte), (3, offsets[3] as u64));
+    assert_eq!(damage.fault.kind, FaultKind::EndsInZeros);
+}
