@@ -254,7 +254,8 @@ impl BlockBuilder {
     }
 }
 
-/// Appends entries to the side file, some at a time. A failure is said once and costs the side file, not the log.
+/// Appends entries to the side file, some at a time. A failure is said once and costs the side file, not the log; but for one to
+/// cut off what does not hold any more, see [`SideWriter::open`].
 pub struct SideWriter {
     path: PathBuf,
     file: Option<Arc<dyn LogFile>>,
@@ -266,8 +267,9 @@ impl SideWriter {
     /// Keeps the first `keep` entries of the file and goes on behind them; makes the file if it is missing or foreign.
     ///
     /// # Errors
-    /// If entries behind those may stay, or come back in a power cut. They tell what the log once had there; when it has grown over
-    /// that place again, they would have a start take what is sound for damage. All else costs the side file, not the log.
+    /// If the file has entries behind those, and they may stay, or come back in a power cut. They tell what the log once had there;
+    /// when it has grown over that place again, they would have a start take what is sound for damage. All else costs the side file,
+    /// not the log; so does any failure where there is nothing to cut off.
     pub fn open(path: &Path, keep: u64) -> Result<SideWriter, LogError> {
         let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
         // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
@@ -285,17 +287,18 @@ impl SideWriter {
                 return Ok(writer);
             }
         };
+        // A head alone tells nothing.
+        let has_more = file.size_bytes().map_or(true, |size| size > entry_position(keep));
         let kept_bytes = if keep == 0 { 0 } else { entry_position(keep) };
-        file.truncate(kept_bytes)
-            .and_then(|()| file.sync_all())
-            .map_err(LogError::io(path, "cut off entries that do not hold"))?;
-        if keep == 0
-            && let Err(error) = file::write_all(&*file, &head(), 0)
-        {
-            writer.give_up(&error);
-            return Ok(writer);
+        let begun = match file.truncate(kept_bytes).and_then(|()| file.sync_all()) {
+            Err(error) if has_more => return Err(LogError::io(path, "cut off entries that do not hold")(error)),
+            Ok(()) if keep == 0 => file::write_all(&*file, &head(), 0),
+            other => other,
+        };
+        match begun {
+            Ok(()) => writer.file = Some(file),
+            Err(error) => writer.give_up(&error),
         }
-        writer.file = Some(file);
         Ok(writer)
     }
 

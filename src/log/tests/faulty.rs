@@ -1,8 +1,10 @@
 //! A file in memory that fails at the call that a test names, and that knows what was synced.
 
 use crate::log::LogFile;
+use crate::log::disk::{Disk, Open, Who};
 use std::io;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
@@ -102,5 +104,34 @@ impl LogFile for Faulty {
 
     fn size_bytes(&self) -> io::Result<u64> {
         Ok(self.0.lock().unwrap().bytes.len() as u64)
+    }
+}
+
+/// A disk on which every name is that of one file.
+pub struct OneFile(pub Arc<Faulty>);
+
+impl Disk for OneFile {
+    fn open(&self, _: &Path, _: Open) -> io::Result<Arc<dyn LogFile>> {
+        Ok(Arc::clone(&self.0) as _)
+    }
+
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_directory_of(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+
+    fn who(&self) -> Who {
+        Who { pid: 1, host: "a".to_string(), boot: "1".to_string() }
     }
 }

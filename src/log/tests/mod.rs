@@ -9,5 +9,6 @@ mod holes;
 mod model;
 mod seek;
 mod shared;
+mod side;
 mod support;
 mod writers;

@@ -1,0 +1,63 @@
+//! A side file on a disk that fails: what it costs, and when it costs the start.
+
+use super::faulty::{Call, Faulty, OneFile};
+use crate::log::disk;
+use crate::log::index::{BlockBuilder, ENTRY_BYTES, SideWriter};
+use crate::log::{LogError, Mark};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens the side file that this one is, to keep so many of its entries.
+fn open(file: &Arc<Faulty>, keep: u64) -> Result<SideWriter, LogError> {
+    disk::set_virtual(Some(Arc::new(OneFile(Arc::clone(file)))));
+    let opened = SideWriter::open(Path::new("log.index"), keep);
+    disk::set_virtual(None);
+    opened
+}
+
+/// Writes two entries.
+fn write_two(side: &mut SideWriter) {
+    let mut builder = BlockBuilder::new(Mark::default(), 1);
+    for _ in 0..2 {
+        builder.add(b"0123456789", 1);
+        side.push(&builder.close().unwrap());
+    }
+    side.flush();
+}
+
+/// A side file with two entries, whose next call of a kind fails.
+fn failing(call: Call) -> Arc<Faulty> {
+    let file = Arc::new(Faulty::failing(call, 1));
+    write_two(&mut open(&file, 0).unwrap());
+    assert_eq!(file.bytes().len(), 3 * ENTRY_BYTES);
+    file
+}
+
+#[test]
+fn a_side_file_of_a_new_log_that_cannot_be_synced_is_given_up() {
+    let file = Arc::new(Faulty::failing(Call::Sync, 0));
+    let mut side = open(&file, 0).unwrap();
+    write_two(&mut side);
+    assert_eq!(file.bytes(), b"");
+    assert!(side.finish().is_err());
+}
+
+#[test]
+fn a_side_file_of_which_all_is_kept_and_that_cannot_be_synced_is_given_up_as_it_is() {
+    for call in [Call::Sync, Call::Truncate] {
+        let file = failing(call);
+        let before = file.bytes();
+        write_two(&mut open(&file, 2).unwrap());
+        assert_eq!(file.bytes(), before, "{call:?}");
+    }
+}
+
+#[test]
+fn entries_that_cannot_be_cut_off_for_good_refuse_the_log() {
+    for call in [Call::Sync, Call::Truncate] {
+        for keep in [0, 1] {
+            let Err(error) = open(&failing(call), keep) else { panic!("{call:?}, keeping {keep}: opened") };
+            assert!(error.to_string().contains("entries"), "{error}");
+        }
+    }
+}
