@@ -116,7 +116,11 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         let file = disk::open(path, disk::Open::Create).map_err(LogError::io(path, "open"))?;
         lock_log(&*file, path)?;
         report.created |= make_head(&*file, path)?;
-        let side = SideFile::open(&side_path(path));
+        let mut side = SideFile::open(&side_path(path));
+        if side.is_none() && !report.created {
+            repair::undo_cut_short(&*file, path)?;
+            side = SideFile::open(&side_path(path));
+        }
         let trust = trusted(&*file, path, side.as_ref(), how)?;
         match walk(file, path, side.as_ref(), &trust, how, &mut report)? {
             Some(opened) => return Ok(opened),

@@ -14,8 +14,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const CHUNK_BYTES: usize = 1 << 20;
+/// What follows the log's name in that of the log as it was.
+const DAMAGED: &str = ".damaged";
 
 /// What a repair kept and what it lost.
 #[derive(Debug)]
@@ -67,13 +70,15 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits) -> Result<Repaired, LogE
     Ok(repaired)
 }
 
-/// Puts a repaired log in the place of the damaged one, which stays beside it under another name.
+/// Puts a repaired log in the place of the damaged one, which stays beside it under another name. Where it is cut short, the damaged
+/// log keeps its name, and the next start, or repair, gives it its side file back.
 ///
 /// # Errors
 /// `Held` if a tickerplant has the log open.
 pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
     let held = OpenOptions::new().read(true).write(true).open(path).map_err(LogError::io(path, "open"))?;
     lock_log(&held, path)?;
+    undo_cut_short(&held, path)?;
     let new = beside(path, ".repaired");
     // Left over by a repair that was cut short.
     match std::fs::remove_file(&new) {
@@ -81,7 +86,7 @@ pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
         _ => {}
     }
     let mut repaired = rewrite(path, &new, limits)?;
-    let original = free_name(path, ".damaged");
+    let original = free_name(path, DAMAGED);
     // A second name first, so that at no moment there is no log.
     std::fs::hard_link(path, &original).map_err(LogError::io(path, "replace"))?;
     // It describes the damaged log, and must not be found beside the repaired one, nor after a power cut: the next writer makes a
@@ -98,6 +103,40 @@ pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
         .map_err(LogError::io(path, "replace"))?;
     repaired.original = original;
     Ok(repaired)
+}
+
+/// Gives a log its side file back where [`replace`] was cut short when it had moved that away: nothing else tells which bytes have
+/// changed, or that the log once was longer.
+///
+/// # Errors
+/// If it is there, and cannot be moved back.
+pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
+    let side = side_path(path);
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside_it = disk::list(directory).map_err(LogError::io(directory, "list"))?;
+    if beside_it.iter().any(|other| other.file_name() == side.file_name()) {
+        return Ok(());
+    }
+    let identity = file.identity().map_err(LogError::io(path, "look at"))?;
+    let damaged = beside(path, DAMAGED);
+    let begin = damaged.file_name().unwrap_or_default().as_encoded_bytes();
+    for other in beside_it {
+        // Until the new log has taken its name, the damaged one has two.
+        let is_named_so = other.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(begin));
+        let is_same = |file: Arc<dyn LogFile>| file.identity().is_ok_and(|other| other == identity);
+        if !is_named_so || !disk::open(&other, disk::Open::Read).is_ok_and(is_same) {
+            continue;
+        }
+        match disk::rename(&side_path(&other), &side).and_then(|()| disk::sync_directory_of(&side)) {
+            Ok(()) => {
+                ::log::warn!("{}: a repair was cut short; its side file is back in its place", path.display());
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(LogError::io(&side, "move back")(error)),
+        }
+    }
+    Ok(())
 }
 
 /// Cuts a log that nobody writes to at the end of its last whole record.

@@ -407,3 +407,38 @@ fn a_record_that_a_wrong_count_has_made_shorter_is_no_record_before_a_hole() {
     let [damage] = &survey.damage[..] else { panic!("{:?}", survey.damage) };
     assert_eq!((damage.first_byte, damage.last_byte), (offsets[2] as u64, offsets[3] as u64));
 }
+
+/// What follows the log's name in those of what a repair leaves beside it.
+fn beside(path: &Path, ending: &str) -> std::path::PathBuf {
+    crate::log::name::beside(path, ending)
+}
+
+#[test]
+fn a_repair_that_was_cut_short_is_undone() {
+    let folder = Folder::new();
+    let updates: Vec<_> = (0..300).map(|i| update("trade", i, 60)).collect();
+    let path = folder.with(&updates);
+    // A value has changed, which only the side file tells.
+    flip(&path, offsets(&updates)[150] + 40, 0);
+    let side = std::fs::read(side_path(&path)).unwrap();
+    std::fs::hard_link(&path, beside(&path, ".damaged-2")).unwrap();
+    std::fs::rename(side_path(&path), beside(&path, ".damaged-2.index")).unwrap();
+    // Of another repair, long ago.
+    std::fs::write(beside(&path, ".damaged"), b"x").unwrap();
+    std::fs::write(beside(&path, ".damaged.index"), b"y").unwrap();
+    let Err(LogError::Refused { damage, .. }) = folder.try_open(Damage::Stop) else { panic!("opened") };
+    assert_eq!(damage.fault.kind, FaultKind::Checksum);
+    assert_eq!(std::fs::read(side_path(&path)).unwrap(), side);
+}
+
+#[test]
+fn a_repair_that_came_to_its_end_is_not_undone() {
+    let folder = Folder::new();
+    let updates = updates(20);
+    let path = folder.with(&updates);
+    flip(&path, offsets(&updates)[7] + 2, 6);
+    drop(folder.try_open(Damage::Skip).unwrap());
+    std::fs::remove_file(side_path(&path)).unwrap();
+    assert_eq!(folder.open().1.updates, 19);
+    assert!(beside(&path, ".damaged.index").exists());
+}
