@@ -16,7 +16,7 @@ use super::file::LogFile;
 use super::index::SideFile;
 use super::reader::walked_parts;
 use super::record::{self, Fault, FaultKind, Step};
-use proto::{Limits, View};
+use proto::{Limits, View, types};
 use std::fmt;
 use std::path::Path;
 
@@ -134,8 +134,9 @@ impl<'a> Scanner<'a> {
                     && !self.is_as_written(at.offset_bytes, end)?
                 {
                     let is_even = is_even_update(self.record(length));
+                    let small_bytes = zeros_of_small_numbers(self.record(length));
                     let behind = Some(at.index.saturating_add(1));
-                    let zeros = self.hole_around_end(at.offset_bytes, end)?;
+                    let zeros = self.hole_around_end(at.offset_bytes, end, small_bytes)?;
                     let (is_cut, fault) = (zeros.is_some(), zeros.unwrap_or(fault));
                     if let Some(next_byte) = self.find_record(at.offset_bytes)? {
                         let is_whole = is_even && !is_cut && self.is_hole(end, next_byte)?;
@@ -221,11 +222,14 @@ impl<'a> Scanner<'a> {
         Ok(!zeros.is_empty() && zeros.iter().all(|byte| *byte == 0))
     }
 
-    /// What is wrong with a record of which no byte shows that the sector was written in which it ends: there are only zeros, and they
-    /// go on behind it.
-    fn hole_around_end(&mut self, at: u64, end: u64) -> Result<Option<Fault>, LogError> {
+    /// What is wrong with a record of which no byte shows that the sector was written in which it ends: there are only zeros, more than
+    /// `small_bytes`, and they go on behind it.
+    fn hole_around_end(&mut self, at: u64, end: u64, small_bytes: usize) -> Result<Option<Fault>, LogError> {
         let last = end.saturating_sub(1);
         let first = last.saturating_sub(last % SECTOR_BYTES).max(at);
+        if end.saturating_sub(first) <= small_bytes as u64 {
+            return Ok(None);
+        }
         self.fill_from(first)?;
         let bytes = self.buffer.available();
         let split = |place: u64| usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX).min(bytes.len());
@@ -369,10 +373,29 @@ impl<'a> Scanner<'a> {
 /// Whether a whole record is an update with columns of one length. One that was made shorter by a wrong count is not, but for a
 /// count of columns, or of the rows of its only one.
 fn is_even_update(record: &[u8]) -> bool {
-    let Some(data) = walked_parts(record).map(|update| update.columns) else { return false };
-    let Some(columns) = data.table().map(|table| table.columns).or_else(|| data.list()) else { return false };
-    let mut counts = columns.iter().map(|column: View<'_>| column.count());
+    let mut counts = columns(record).into_iter().flatten().map(|column: View<'_>| column.count());
     counts.next().is_some_and(|first| counts.all(|count| count == first))
+}
+
+/// The columns of an update.
+fn columns(record: &[u8]) -> Option<impl Iterator<Item = View<'_>>> {
+    let data = walked_parts(record)?.columns;
+    Some(data.table().map(|table| table.columns).or_else(|| data.list())?.iter())
+}
+
+/// How many bytes at the end of an update are zeros because a number is small: the upper ones of its last item, as far as those of
+/// all other items of that column are zeros too; of a single one, where it is an integer. That they have been written, then, makes
+/// no difference.
+fn zeros_of_small_numbers(record: &[u8]) -> usize {
+    let column = columns(record).and_then(Iterator::last);
+    let Some(column) = column.as_ref().and_then(View::vector) else { return 0 };
+    let Some(width) = types::width(column.ty) else { return 0 };
+    let others = column.count.saturating_sub(1);
+    if others == 0 && !matches!(column.ty, types::SHORT | types::INT | types::LONG) {
+        return 0;
+    }
+    let zeros = |item: &[u8]| item.iter().rev().take_while(|byte| **byte == 0).count();
+    column.items.chunks_exact(width).take(others).map(zeros).min().unwrap_or(width).min(width.saturating_sub(1))
 }
 
 /// The first place in `window` where any of the prefixes stands.

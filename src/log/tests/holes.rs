@@ -128,6 +128,48 @@ fn zeros_at_the_end_of_a_record_before_one_that_was_cut_off_are_values() {
     }
 }
 
+/// A log of an update of a table, the last column of which has these items of a type, that ends so many bytes behind the begin of a
+/// sector; a hole follows, and another update. Answers how many updates are in it before any damage.
+fn before_a_hole(ty: i8, items: &[i64], tail: usize) -> u64 {
+    let update = |symbol: usize| {
+        let mut out = Vec::new();
+        proto::log::write_record_head(b"trade", 2, &mut out);
+        out.extend_from_slice(&[11, 0]);
+        out.extend_from_slice(&i32::try_from(items.len()).unwrap().to_le_bytes());
+        for at in 0..items.len() {
+            out.extend_from_slice(&b"A".repeat(if at == 0 { symbol } else { 1 }));
+            out.push(0);
+        }
+        out.extend_from_slice(&[ty.cast_unsigned(), 0]);
+        out.extend_from_slice(&i32::try_from(items.len()).unwrap().to_le_bytes());
+        items.iter().for_each(|item| out.extend_from_slice(&item.to_le_bytes()));
+        out
+    };
+    let short = update(1).len() + 8;
+    let padded = update(1 + (short.next_multiple_of(512) + 512 + tail - short));
+    let end = 8 + padded.len();
+    assert_eq!(end % 512, tail);
+    let folder = Folder::new();
+    let (path, _) = alone(&folder, &[padded, vec![update(3); 60].concat(), update(3)]);
+    make_hole(&path, end..end.next_multiple_of(512));
+    power_cut(&folder);
+    first_damage(&path)
+}
+
+#[test]
+fn upper_bytes_of_small_numbers_before_a_hole_are_values() {
+    let (long, float, timespan) = (7, 9, 16);
+    let float_of = |x: f64| x.to_bits().cast_signed();
+    for tail in 1..=12 {
+        // From the eighth byte on what stands lowest shows that the sector was written.
+        assert_eq!(before_a_hole(long, &[0x0100, 0xff, 0x80], tail), u64::from(tail != 7), "{tail}");
+        assert_eq!(before_a_hole(long, &[100], tail), 1, "{tail}");
+        assert_eq!(before_a_hole(long, &[i64::MAX, 5], tail), u64::from(tail >= 8), "{tail}");
+        assert_eq!(before_a_hole(float, &[float_of(1.5), float_of(0.0)], tail), u64::from(tail > 8), "{tail}");
+        assert_eq!(before_a_hole(timespan, &[0], tail), u64::from(tail == 12), "{tail}");
+    }
+}
+
 /// A log whose first four updates are a block of their own; behind them, inside a sector, begins a hole.
 fn hole_behind_a_block(folder: &Folder) -> (PathBuf, Vec<usize>) {
     let updates = vec![ending_in(0); 8];
