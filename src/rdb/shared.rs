@@ -294,7 +294,7 @@ mod tests {
     fn store(tables: &[&str]) -> Store {
         let symbol = |name: &str| intern(name.as_bytes()).expect("there is room");
         let column = ColumnSchema { name: symbol("n"), ty: LONG, attr: Attr::None };
-        let schema = |name: &&str| Schema { name: symbol(name), columns: vec![column.clone()], keys: 0 };
+        let schema = |name: &&str| Schema { name: symbol(name), columns: vec![column], keys: 0 };
         let mut store = Store::new(1 << 20);
         store.define(tables.iter().map(schema)).expect("there is address space");
         store
