@@ -132,6 +132,8 @@ class Lab:
     def pause_server(self):
         """The server answers nobody, as in an outage of the file system."""
         self.server.send_signal(signal.SIGSTOP)
+        # The signal is one thread's at first; until that has run, which on a busy machine takes a while, the others serve.
+        self._until(lambda: _stands_still(self.server.pid), "the NFS server is stopped", self.server)
 
     def resume_server(self):
         self.server.send_signal(signal.SIGCONT)
@@ -262,6 +264,12 @@ con0=null,fd:1 quiet loglevel=0 vec0:transport=tap,ifname={self.tap},vec=0"
 
     def heal(self):
         _ip("link", "set", self.tap, "master", "br0")
+
+
+def _stands_still(pid):
+    """Whether each thread of a process is stopped."""
+    threads = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    return all((thread / "stat").read_text().rpartition(") ")[2].startswith("T") for thread in threads)
 
 
 def _connects(host, port):
