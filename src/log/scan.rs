@@ -134,17 +134,18 @@ impl<'a> Scanner<'a> {
                     && !self.is_as_written(at.offset_bytes, end)?
                 {
                     let is_even = is_even_update(self.record(length));
+                    let is_uneven = is_even == Some(false);
                     let small_bytes = zeros_of_small_numbers(self.record(length));
                     let behind = Some(at.index.saturating_add(1));
                     let zeros = self.hole_around_end(at.offset_bytes, end, small_bytes)?;
                     let (is_cut, fault) = (zeros.is_some(), zeros.unwrap_or(fault));
                     if let Some(next_byte) = self.find_record(at.offset_bytes)? {
-                        let is_whole = is_even && !is_cut && self.is_hole(end, next_byte)?;
+                        let is_whole = is_even == Some(true) && !is_cut && self.is_hole(end, next_byte)?;
                         // Unless the side file knows that all that is there was one record.
                         if !is_whole || self.index_at(next_byte)? == behind {
                             return self.damage(at, next_byte, fault);
                         }
-                    } else if is_cut || self.index_at_end()? == behind {
+                    } else if is_uneven || is_cut || self.index_at_end()? == behind {
                         return self.damage_to_the_end(at, fault);
                     }
                     // A hole follows, or no record: this one is kept, and what is behind it looked at next.
@@ -370,11 +371,14 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether a whole record is an update with columns of one length. One that was made shorter by a wrong count is not, but for a
-/// count of columns, or of the rows of its only one.
-fn is_even_update(record: &[u8]) -> bool {
-    let mut counts = columns(record).into_iter().flatten().map(|column: View<'_>| column.count());
-    counts.next().is_some_and(|first| counts.all(|count| count == first))
+/// Whether an update has columns of one length; an atom stands for any. One that was made shorter by a wrong count has not, but for a
+/// count of columns, or of the rows of its only one. Nor has one that zeros have made whole: they read as empty lists. None of what is
+/// no update.
+fn is_even_update(record: &[u8]) -> Option<bool> {
+    let mut columns = columns(record)?.peekable();
+    let has_any = columns.peek().is_some();
+    let mut counts = columns.filter(|column| column.type_code() >= 0).map(|column| column.count());
+    Some(has_any && counts.next().is_none_or(|first| counts.all(|count| count == first)))
 }
 
 /// The columns of an update.

@@ -104,6 +104,24 @@ fn a_record_whose_end_lies_in_zeros_to_the_end_is_damage() {
 }
 
 #[test]
+fn a_record_that_zeros_to_the_end_have_made_whole_is_damage() {
+    let folder = Folder::new();
+    let updates = vec![ending_in(-1); 5];
+    let (path, offsets) = alone(&folder, &updates);
+    // The zeros read as an empty list in the place of the last column.
+    let begin = offsets[5] - LAST_BYTES - 6;
+    assert_ne!(begin % 512, 0, "what stands before it shows that the sector was written");
+    make_hole(&path, begin..offsets[5]);
+    power_cut(&folder);
+    let damage = refusal(&folder);
+    assert_eq!((damage.first_index, damage.first_byte), (4, offsets[4] as u64));
+    let (writer, report) = folder.try_open(Damage::KeepBefore).unwrap();
+    assert_eq!(report.updates, 4);
+    writer.close().unwrap();
+    assert_eq!(all(&path), updates[..4]);
+}
+
+#[test]
 fn zeros_at_the_end_of_records_that_follow_each_other_are_values() {
     let folder = Folder::new();
     let updates = vec![ending_in(0); 8];
