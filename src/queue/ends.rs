@@ -48,6 +48,10 @@ impl Queue {
                 self.status.remove(&sub.id);
                 self.told.remove(&sub.id);
                 if let Some(handle) = sub.handle {
+                    if matches!(sub.state, State::Rebuilding { .. } | State::TakingOver { .. }) {
+                        // The rest of its window is of no use any more, and would come into the day in which it joins again.
+                        out.push(Action::StopFeed { handle });
+                    }
                     out.push(Action::EndOfDay { handle, date: ended });
                 }
             }

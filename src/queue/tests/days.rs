@@ -79,6 +79,14 @@ fn nobody_is_made_live_in_the_step_that_ends_the_day() {
 }
 
 #[test]
+fn who_is_sent_a_window_is_sent_no_more_of_it_when_its_day_has_ended() {
+    let mut b = three();
+    b.disconnect(1);
+    assert_eq!(b.pass(2 * S), [rebuild(3, w(0, 90))]);
+    assert_eq!(b.day_end(), [verify(2, w(90, 100)), stop(3), end(3)]);
+}
+
+#[test]
 fn lost_windows_end_with_their_day() {
     let mut b = three();
     b.disconnect(1);

@@ -328,7 +328,7 @@ fn a_window_of_the_leavers_that_differs_is_lost_and_whoever_takes_it_over_goes_o
 fn the_end_of_the_day_leaves_nothing_to_hand_over() {
     let mut b = three();
     b.step(leave(1));
-    assert_eq!(b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) }), [end(1), verify(2, w(90, 100)), end(3)]);
+    assert_eq!(b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) }), [end(1), verify(2, w(90, 100)), stop(3), end(3)]);
     assert_eq!(b.queue.subscribers().len(), 1);
 }
 
