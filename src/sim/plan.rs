@@ -18,6 +18,10 @@ use crate::tick::core::Tables;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// More than any world's day fills. At its maximum a group grows no more and a lost window has nobody who rebuilds it: then a world
+/// rightly does not come to rest. A group that refuses for a while is a fault (`cloud.rs`).
+const MOST_INSTANCES: u32 = 2_000;
+
 /// How many faults there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
@@ -133,7 +137,7 @@ impl Plan {
             name: format!("g{number}"),
             rules: Rules {
                 min: u32::try_from(rng.from(1, 2)).unwrap_or(1),
-                max: 400,
+                max: MOST_INSTANCES,
                 launch_delay_ns: 0,
                 grace_ns: 20 * SECOND,
                 notice_ns: 15 * SECOND,
