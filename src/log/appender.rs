@@ -173,6 +173,12 @@ impl Appender {
         self.group.as_ref().map_or(0, GroupSync::durable_index).max(self.durable_index)
     }
 
+    /// Updates before this survive a power cut, if the log is synced at all before it is closed.
+    pub fn synced_index(&self) -> Option<u64> {
+        let is_synced = self.group.is_some() || self.durability == Durability::Each;
+        is_synced.then(|| self.durable_tip())
+    }
+
     /// Updates before this may be acknowledged.
     pub fn acknowledged_tip(&self) -> u64 {
         match self.durability {

@@ -5,12 +5,13 @@
 //! | bytes | head | entry |
 //! |---|---|---|
 //! | 0..8 | magic `elkindex` | `offset_bytes`: where the block begins in the log |
-//! | 8..16 | version 1 (4), entry size (4) | `length_bytes` of the block |
+//! | 8..16 | version 2 (4), entry size (4) | `length_bytes` of the block |
 //! | 16..24 | 0 | `first_index`: index of its first update |
 //! | 24..32 | 0 | `updates` in it |
 //! | 32..40 | 0 | `epoch` of the writer |
-//! | 40..44 | 0 | CRC-32C of the block's bytes in the log |
-//! | 44..48 | CRC-32C of the bytes before | CRC-32C of the bytes before |
+//! | 40..48 | 0 | `synced_index`: updates before it were on the disk when the block was closed |
+//! | 48..52 | 0 | CRC-32C of the block's bytes in the log |
+//! | 52..56 | CRC-32C of the bytes before | CRC-32C of the bytes before |
 //!
 //! A block ends with the first batch that makes it [`BLOCK_BYTES`] or longer, so a block is as long as that or as its
 //! last batch asks for. The file is an aid: it is written after the log and may end too early, or, after a power cut,
@@ -28,9 +29,9 @@ use std::sync::Arc;
 /// Least length of a block.
 pub const BLOCK_BYTES: u64 = 64 << 10;
 /// Bytes of the head, and of each entry.
-pub const ENTRY_BYTES: usize = 48;
+pub const ENTRY_BYTES: usize = 56;
 const MAGIC: &[u8; 8] = b"elkindex";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes that an entry's own CRC covers.
 const CHECKED_BYTES: usize = ENTRY_BYTES - 4;
 /// Entries held back before they are written together.
@@ -44,12 +45,15 @@ pub struct Entry {
     pub first_index: u64,
     pub updates: u64,
     pub epoch: u64,
+    /// What follows this update may have been in the system's cache alone when the block was closed.
+    pub synced_index: u64,
     pub crc: u32,
 }
 
 impl Entry {
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
-        let words = [self.offset_bytes, self.length_bytes, self.first_index, self.updates, self.epoch];
+        let words =
+            [self.offset_bytes, self.length_bytes, self.first_index, self.updates, self.epoch, self.synced_index];
         let mut out = [0; ENTRY_BYTES];
         let (fields, _) = out.as_chunks_mut::<8>();
         for (field, word) in fields.iter_mut().zip(words) {
@@ -69,6 +73,7 @@ impl Entry {
             first_index: word(2)?,
             updates: word(3)?,
             epoch: word(4)?,
+            synced_index: word(5)?,
             crc,
         })
     }
@@ -106,12 +111,12 @@ impl Entry {
 /// Puts a CRC of the block and then a CRC of everything before it at the end.
 fn seal(mut out: [u8; ENTRY_BYTES], crc: u32) -> [u8; ENTRY_BYTES] {
     let (words, _) = out.as_chunks_mut::<4>();
-    if let Some(word) = words.get_mut(10) {
+    if let Some(word) = words.get_mut(12) {
         *word = crc.to_le_bytes();
     }
     let own = crc32c::crc32c(out.get(..CHECKED_BYTES).unwrap_or_default());
     let (words, _) = out.as_chunks_mut::<4>();
-    if let Some(word) = words.get_mut(11) {
+    if let Some(word) = words.get_mut(13) {
         *word = own.to_le_bytes();
     }
     out
@@ -119,8 +124,8 @@ fn seal(mut out: [u8; ENTRY_BYTES], crc: u32) -> [u8; ENTRY_BYTES] {
 
 fn unseal(bytes: &[u8; ENTRY_BYTES]) -> Option<u32> {
     let (words, _) = bytes.as_chunks::<4>();
-    let own = u32::from_le_bytes(*words.get(11)?);
-    let crc = u32::from_le_bytes(*words.get(10)?);
+    let own = u32::from_le_bytes(*words.get(13)?);
+    let crc = u32::from_le_bytes(*words.get(12)?);
     (own == crc32c::crc32c(bytes.get(..CHECKED_BYTES)?)).then_some(crc)
 }
 
@@ -236,7 +241,7 @@ impl BlockBuilder {
         if self.length_bytes >= BLOCK_BYTES { self.close() } else { None }
     }
 
-    /// The block so far, none if it is empty; the next one begins behind it.
+    /// The block so far, none if it is empty; the next one begins behind it. It says of nothing that it was synced.
     pub fn close(&mut self) -> Option<Entry> {
         if self.length_bytes == 0 {
             return None;
@@ -247,6 +252,7 @@ impl BlockBuilder {
             first_index: self.begin.index,
             updates: self.updates,
             epoch: self.epoch,
+            synced_index: 0,
             crc: self.crc,
         };
         *self = BlockBuilder::new(entry.end(), self.epoch);

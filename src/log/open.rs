@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 /// Where the first record stands.
 pub(super) const FIRST: Mark = Mark { offset_bytes: FILE_HEAD.len() as u64, index: 0 };
-/// Blocks at the end that are checked at every opening.
-const CHECKED_BLOCKS: u64 = 16;
+/// Blocks at the end that are checked at every opening, and at least written again where a sync may have failed.
+const CHECKED_BLOCKS: usize = 16;
 
 /// Bytes that were cut off at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ fn trusted(file: &dyn LogFile, path: &Path, side: Option<&SideFile>, how: &How) 
             _ => return Ok::<u64, LogError>(at),
         }
     };
-    let begin = if how.suspicious { 0 } else { side.entries().saturating_sub(CHECKED_BLOCKS) };
+    let begin = if how.suspicious { 0 } else { side.entries().saturating_sub(CHECKED_BLOCKS as u64) };
     let mut entries = first_bad(begin)?;
     if entries == begin && begin > 0 {
         entries = first_bad(0)?;
@@ -259,15 +259,17 @@ fn walk(
     }
     if how.unclean {
         // If a sync of the writer before failed, the system may have what it did not write for written: it is to be written again.
-        let recent = (0..trust.entries.saturating_sub(CHECKED_BLOCKS).saturating_add(1).min(trust.entries)).rev();
-        let entries = recent.filter_map(|at| side?.entry(at));
-        let reaches_back = |entry: &Entry| how.unsynced_from.is_none_or(|from| entry.begin().index <= from);
-        let begin = { entries }.find(reaches_back).map_or(FIRST, |entry| entry.begin());
+        let mut recent = (0..trust.entries).rev().filter_map(|at| side?.entry(at)).peekable();
+        let synced_index = recent.peek().map_or(0, |last| last.synced_index);
+        let from = how.unsynced_from.unwrap_or(u64::MAX).min(synced_index);
+        let recent = recent.skip(CHECKED_BLOCKS - 1);
+        let begin = { recent }.find(|entry| entry.first_index <= from).map_or(FIRST, |entry| entry.begin());
         repair::write_again(&*file, path, begin.offset_bytes..end.offset_bytes)?;
     }
     // What a writer before us left in the page cache counts as durable from here on.
     file.sync().map_err(LogError::io(path, "sync"))?;
     entries.extend(builder.close());
+    entries.iter_mut().for_each(|entry| entry.synced_index = end.index);
     // Before anything is appended: what it says of the part that was cut off must not come back when the log has grown over it.
     let mut writer = SideWriter::open(&side_path(path), trust.entries)?;
     entries.iter().for_each(|entry| writer.push(entry));

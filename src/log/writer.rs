@@ -4,7 +4,7 @@ use super::appender::Appender;
 use super::disk;
 use super::error::LogError;
 use super::fence::Fence;
-use super::index::{BlockBuilder, SideWriter};
+use super::index::{BlockBuilder, Entry, SideWriter};
 use super::lock::WriterLock;
 use super::name::log_path;
 use super::open::{self, How, OpenReport};
@@ -95,7 +95,7 @@ impl LogWriter {
         self.check()?;
         self.appender.append(batch, updates)?;
         if let Some(entry) = self.builder.add(batch, updates) {
-            self.side.push(&entry);
+            self.note_block(entry);
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl LogWriter {
     }
 
     /// An error has ended this log: the next writer on this machine is told from where on it must not believe what it reads to be on
-    /// the disk. Should this fail as well, it has the last blocks written again, as after any end without a word.
+    /// the disk. Should this fail as well, as on a full disk, the side file says how far back that was when its last block was closed.
     pub fn note_failure(&mut self) {
         let durable = self.appender.durable_tip();
         if durable < self.appender.tip() {
@@ -245,10 +245,17 @@ impl LogWriter {
     fn finish_day(&mut self) -> Result<(), LogError> {
         self.appender.sync()?;
         if let Some(entry) = self.builder.close() {
-            self.side.push(&entry);
+            self.note_block(entry);
         }
         self.side.flush();
         Ok(())
+    }
+
+    /// Puts a block into the side file, with how far the log was on the disk. Where nothing syncs the log, no more than the block is in
+    /// doubt: what a kill leaves there need not be written again from the day's first byte on.
+    fn note_block(&mut self, block: Entry) {
+        let synced_index = self.appender.synced_index().unwrap_or(block.first_index);
+        self.side.push(&Entry { synced_index, ..block });
     }
 }
 

@@ -151,6 +151,10 @@ impl World {
                 return Some(format!("{:?} is not connected", node.key));
             }
             let Some(of) = self.plan.queues.get(node.key.queue) else { continue };
+            // One that is fed from the log hears of the day's end behind what it is fed.
+            if state.phase == Phase::Live && state.date != Some(queue.date().0) {
+                return Some(format!("{:?} is live on day {:?} still", node.key, state.date));
+            }
             // One that gets some tables or symbols knows of the tip only what those told it.
             let reached = state.next.is_some_and(|next| match of.filter.is_everything() {
                 true => next == tip,

@@ -108,6 +108,55 @@ fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
 }
 
 #[test]
+fn what_a_failed_sync_may_have_dropped_is_written_again_though_a_full_disk_took_no_note_of_it() {
+    let bench = Bench::new();
+    let path = Path::new("/logs/sym2030.01.01");
+    let group = Durability::Group(std::time::Duration::from_millis(10));
+    let batch: Vec<u8> = record().repeat(2_000);
+    bench.process(1, || {
+        let mut log = Bench::open_log(group);
+        for _ in 0..40 {
+            log.append(&batch, 2_000).expect("there is room");
+        }
+        log.flush().expect("there is room");
+        bench.0.set_faults(DiskFaults { full: true, fail_sync: false });
+        while log.append(&batch, 2_000).is_ok() {}
+        log.note_failure();
+        bench.0.set_faults(DiskFaults { full: false, fail_sync: true });
+        log.step_threads();
+    });
+    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
+    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < 1 << 10, "more than a few blocks");
+    bench.process(2, || drop(Bench::open_log(group)));
+    assert_eq!(bench.0.durable_bytes(path), written);
+}
+
+#[test]
+fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
+    let bench = Bench::new();
+    let path = Path::new("/logs/sym2030.01.01");
+    let group = Durability::Group(std::time::Duration::from_millis(10));
+    let batch: Vec<u8> = record().repeat(2_000);
+    bench.process(1, || {
+        let mut log = Bench::open_log(group);
+        for _ in 0..40 {
+            log.append(&batch, 2_000).expect("there is room");
+        }
+        log.flush().expect("there is room");
+    });
+    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
+    // The writer is killed before anything is synced. The start behind it comes as far as its own sync, which fails.
+    bench.process(2, || {
+        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+        let log = disk::open(path, disk::Open::Read).expect("it is there");
+        assert!(log.sync().is_err());
+    });
+    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < 1 << 10, "more than a few blocks");
+    bench.process(3, || drop(Bench::open_log(group)));
+    assert_eq!(bench.0.durable_bytes(path), written);
+}
+
+#[test]
 fn what_a_sync_that_failed_at_the_end_may_have_dropped_is_written_again() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");

@@ -93,7 +93,7 @@ pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Opti
     let same = |way: &&Way| (way.threads == 1 || !parallel) && (way.section_rows.is_none() || !bytes);
     WAYS.iter().filter(same).find_map(|way| {
         let other = told(way)?;
-        let asks_threads = way.threads > 1 && [&b"\\s"[..], b"system"].into_iter().any(has);
+        let asks_threads = way.threads > 1 && [&b"\\"[..], b"system"].into_iter().any(has);
         if asks_threads && (&usual[..], &other[..]) == ("1i ", "2i ") {
             // It is how many threads there are.
             return None;

@@ -75,9 +75,10 @@ pub fn log(bytes: &[u8]) {
     let damage = [Damage::Stop, Damage::KeepBefore, Damage::Skip][usize::from(choice / 4 % 3)];
     let log = Log { folder: &folder.0, path: &path, side, damage };
     log.look(&now);
-    // Records inside of records are taken for records where the log ends inside of one: there are no lengths to tell.
+    // Records inside of records are taken for records where the log ends inside of one: there are no lengths to tell. And an update
+    // with columns of several lengths, which no tickerplant logs, may be one whose counts are wrong.
     if let (true, Some(kept_bytes), Some(all)) = (was_whole && log.side != Side::MadeUp, kept_bytes, before)
-        && !all.iter().any(|record| hides_another(record, &all))
+        && !all.iter().any(|record| hides_another(record, &all) || is_uneven(record))
     {
         let mut end = 8;
         let whole = all.iter().take_while(|record| {
@@ -128,12 +129,13 @@ fn made_up(entries: &[u8], log: &[u8]) -> Vec<u8> {
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes
     };
-    let mut head = b"elkindex\x01\0\0\0\x30\0\0\0".to_vec();
-    head.resize(44, 0);
+    let mut head = b"elkindex\x02\0\0\0\x38\0\0\0".to_vec();
+    head.resize(52, 0);
     let mut side = sealed(head);
     for entry in entries.chunks_exact(10) {
         let words: Vec<u64> = entry.chunks_exact(2).map(|w| u64::from(u16::from_le_bytes([w[0], w[1]]))).collect();
-        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        // How far it was synced is the epoch's number once more: any will do.
+        let mut bytes: Vec<u8> = words.iter().chain(words.last()).flat_map(|word| word.to_le_bytes()).collect();
         let first = usize::try_from(words[0]).expect("two bytes");
         let last = first + usize::try_from(words[1]).expect("two bytes");
         let block = log.get(first..last).unwrap_or_default();
@@ -151,6 +153,16 @@ fn hides_another(record: &[u8], all: &[Vec<u8>]) -> bool {
     };
     let inside = record.get(1..).unwrap_or_default();
     all.iter().filter_map(head).chain([RECORD[..11].to_vec()]).any(|head| inside.windows(head.len()).any(|w| w == head))
+}
+
+/// Whether the columns of an update are not of one length.
+fn is_uneven(record: &[u8]) -> bool {
+    let Ok((view, _)) = View::parse(record, Endian::Little, &limits()) else { return false };
+    let columns = view.list().and_then(|parts| parts.iter().nth(2)).and_then(|data| data.list());
+    let Some(columns) = columns else { return false };
+    let counts: Vec<usize> =
+        columns.iter().filter(|column| column.type_code() >= 0).map(|column| column.count()).collect();
+    counts.windows(2).any(|pair| pair[0] != pair[1])
 }
 
 /// Every record from an update on, none where the log cannot be read.
