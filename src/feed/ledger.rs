@@ -5,7 +5,7 @@
 
 use super::doubt::Doubt;
 use super::update::Update;
-use crate::log::{Chunk, LogReader, Next, Proof, Reads, columns_of, parts, update_hash};
+use crate::log::{Chunk, LogReader, Next, Proof, Reads, columns_of, logs_between, parts, update_hash};
 use crate::sys::clock;
 use proto::{Limits, Value};
 use std::ops::ControlFlow;
@@ -166,8 +166,11 @@ fn look_up(from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt)
     if from.log == to.log {
         return read_log(&to.log, from.tip, to.tip, limits, doubt);
     }
-    // The day has rolled meanwhile: the rest of one log, and all of the next.
+    // The day has rolled meanwhile, or more than one: the rest of one log, and all of those behind it.
     read_log(&from.log, from.tip, u64::MAX, limits, doubt)?;
+    for log in logs_between(&from.log, &to.log).map_err(|error| error.to_string())? {
+        read_log(&log, 0, u64::MAX, limits, doubt)?;
+    }
     read_log(&to.log, 0, to.tip, limits, doubt)
 }
 

@@ -122,8 +122,8 @@ impl Appender {
     /// Makes everything accepted so far durable before it returns.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.flush()?;
-        if self.writes_behind {
-            self.group.iter().for_each(GroupSync::settle);
+        if let Some(group) = &self.group {
+            group.settle();
             return self.check();
         }
         if self.durable_tip() < self.tip_index { self.sync_now(self.tip_index) } else { Ok(()) }

@@ -35,6 +35,8 @@ struct State {
     /// What was handed over, and where it goes.
     bytes: Vec<u8>,
     offset_bytes: u64,
+    /// Somebody waits: the next sync comes at once.
+    hurry: bool,
     stop: bool,
 }
 
@@ -69,7 +71,13 @@ impl GroupSync {
         waker: Option<Waker>,
     ) -> io::Result<GroupSync> {
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { target_index: durable_index, bytes: Vec::new(), offset_bytes: 0, stop: false }),
+            state: Mutex::new(State {
+                target_index: durable_index,
+                bytes: Vec::new(),
+                offset_bytes: 0,
+                hurry: false,
+                stop: false,
+            }),
             wake: Condvar::new(),
             moved: Condvar::new(),
             written_index: AtomicU64::new(durable_index),
@@ -141,9 +149,12 @@ impl GroupSync {
         }
     }
 
-    /// Waits until all that was handed over is durable, or has failed.
+    /// Waits until all that was written or handed over is durable, or has failed. Nobody else syncs the file: the system tells of a
+    /// failure once, and whoever syncs after that would take it for done.
     pub fn settle(&self) {
         self.step();
+        self.shared.lock().hurry = true;
+        self.shared.wake.notify_one();
         let is_behind = |state: &mut State| {
             let durable = self.shared.durable_index.load(Ordering::Acquire);
             durable < state.target_index && self.shared.failure.get().is_none()
@@ -187,8 +198,12 @@ fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&W
             .wait_while(state, |state| !state.stop && state.target_index <= durable)
             .unwrap_or_else(PoisonError::into_inner);
         let pause = last_start.map_or(Duration::ZERO, |start| interval.saturating_sub(start.elapsed()));
-        let mut state =
-            shared.wake.wait_timeout_while(state, pause, |state| !state.stop).unwrap_or_else(PoisonError::into_inner).0;
+        let mut state = shared
+            .wake
+            .wait_timeout_while(state, pause, |state| !state.stop && !state.hurry)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+        state.hurry = false;
         let (target, stop, offset_bytes) = (state.target_index, state.stop, state.offset_bytes);
         std::mem::swap(&mut state.bytes, &mut bytes);
         drop(state);

@@ -1,7 +1,9 @@
 //! Names of a day's files: `DIR/SRCyyyy.mm.dd` and what stands beside it.
 
+use super::disk;
 use jiff::civil::Date;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Bytes of `yyyy.mm.dd`.
@@ -46,6 +48,23 @@ pub fn date_of(log: &Path) -> Option<Date> {
     let mut parts = text.split('.');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
     Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok()
+}
+
+/// The logs of the days between those of two logs, in their order.
+///
+/// # Errors
+/// Of listing the directory.
+pub fn logs_between(first: &Path, last: &Path) -> io::Result<Vec<PathBuf>> {
+    let (Some(from), Some(to)) = (date_of(first), date_of(last)) else { return Ok(Vec::new()) };
+    let name = first.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let src = name.get(..name.len().saturating_sub(DATE_BYTES)).unwrap_or_default();
+    let dir = first.parent().unwrap_or(Path::new(""));
+    let is_between = |path: &PathBuf| {
+        date_of(path).is_some_and(|date| from < date && date < to && *path == log_path(dir, src, date))
+    };
+    let mut logs: Vec<PathBuf> = disk::list(dir)?.into_iter().filter(is_between).collect();
+    logs.sort();
+    Ok(logs)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::error::LogError;
 use super::file::LogFile;
 use super::index::SideFile;
 use super::lock::lock_log;
-use super::name::{beside, side_path};
+use super::name::{beside, queue_path, side_path};
 use super::open::FIRST;
 use super::scan::{DamagedRange, Found, Scanner};
 use proto::Limits;
@@ -97,6 +97,14 @@ pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
         && error.kind() != io::ErrorKind::NotFound
     {
         return Err(LogError::io(&side, "rename")(error));
+    }
+    // What the queue's journal says of updates, by their numbers, is of the damaged log as well: nodes say what they hold, and prove it.
+    let journal = queue_path(path);
+    let kept = std::fs::rename(&journal, queue_path(&original));
+    if let Err(error) = kept
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(LogError::io(&journal, "rename")(error));
     }
     std::fs::rename(&new, path)
         .and_then(|()| crate::sys::fs::sync_directory_of(path))

@@ -6,7 +6,7 @@
 //! yet. If any claim fails, it holds something that another holds too, or that is not in the log: it must drop everything.
 
 use super::event::{Action, Join, OpenWindow, Refusal};
-use super::ids::{QueueName, UpdateIndex, Window};
+use super::ids::{UpdateIndex, Window};
 use super::step::Newcomer;
 use super::table::{Held, Line, Lost, Queue, State, Subscriber, SubscriberId};
 
@@ -39,7 +39,7 @@ impl Queue {
         let drop = other_day || (claims && adopted.is_none());
         out.push(Action::Joined { handle, drop });
         if let Some(date) = join.date.filter(|date| *date < self.date)
-            && self.is_surplus(&join.queue)
+            && self.is_surplus(&join)
         {
             if let Some(known) = &known {
                 self.remove(known.id);
@@ -88,10 +88,11 @@ impl Queue {
         }
     }
 
-    /// Whether one more who waits would have been sent home at the day's end.
-    fn is_surplus(&self, queue: &QueueName) -> bool {
-        let waiting = self.subscribers.iter().filter(|s| s.is_waiting_here(queue)).count();
-        self.lines.contains_key(queue) && waiting >= self.standbys(queue)
+    /// Whether this one, beside the others who wait, would have been sent home at the day's end.
+    fn is_surplus(&self, join: &Join) -> bool {
+        let is_other = |s: &&Subscriber| s.node.as_ref() != Some(&join.node) && s.is_waiting_here(&join.queue);
+        let waiting = self.subscribers.iter().filter(is_other).count();
+        self.lines.contains_key(&join.queue) && waiting >= self.standbys(&join.queue)
     }
 
     /// Takes every claimed window out of what nobody holds, or none of them.

@@ -299,6 +299,25 @@ fn a_feed_does_not_send_again_what_an_ended_log_has_and_its_host_does_not_see_ye
     assert!(found > 0);
 }
 
+#[test]
+fn a_feed_finds_what_was_logged_on_a_day_between() {
+    let bench = Bench::new();
+    let (limits, chunk_bytes) = (proto::Limits::default(), 1 << 16);
+    let mut ledger = Ledger::new(Place { tip: 0, log: "/logs/sym2030.01.01".into() });
+    let in_doubt = record_of([3, 4]);
+    let found = parts(&in_doubt, &limits).expect("it is an update");
+    let hash = update_hash(columns_of(&found.columns).0);
+    ledger.sends(Update { table: b"trade".to_vec(), rows: 2, hash, message: Vec::new() });
+    let settled = bench.process(1, || {
+        let mut log = Bench::open_log(Durability::Each);
+        log.roll(jiff::civil::date(2030, 1, 4)).expect("the day ends");
+        log.append(&in_doubt, 1).expect("there is room");
+        log.roll(jiff::civil::date(2030, 1, 5)).expect("the day ends");
+        ledger.settle(Place { tip: 0, log: "/logs/sym2030.01.05".into() }, limits, chunk_bytes)
+    });
+    assert_eq!((settled, ledger.unconfirmed()), (Ok(()), &[][..]));
+}
+
 /// A world without faults in which everybody has come up.
 fn world() -> World {
     world_of(Plan::of(1, Faults::None).expect("a plan"))

@@ -9,6 +9,7 @@ use super::filter::Filter;
 use super::lane::LaneSpec;
 use super::worker::Worker;
 use crate::log::{Keep, LogError, LogReader, Proof, Waker, columns_of, window_proof};
+use crate::net::ConnId;
 use crate::queue::{Date, Handle, UpdateIndex, Window};
 use crate::sys::clock;
 use proto::Limits;
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Something to find out from a log.
 pub struct Job {
     pub handle: Handle,
+    /// Whose the handle is: it may be another's when the answer is there.
+    pub conn: Option<ConnId>,
     pub date: Date,
     pub log: PathBuf,
     pub spec: Arc<LaneSpec>,
@@ -40,8 +43,7 @@ pub enum Question {
 
 /// What was found.
 pub struct Done {
-    pub handle: Handle,
-    pub date: Date,
+    pub job: Job,
     pub answer: Result<Answer, LogError>,
 }
 
@@ -67,19 +69,19 @@ pub fn start(tables: Arc<Tables>, limits: Limits, chunk_bytes: usize, waker: Wak
 }
 
 fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Done {
-    let Job { handle, date, log, spec, question } = job;
     let deadline = clock::now().checked_add(PATIENCE).unwrap_or_else(clock::now);
-    let answer = LogReader::open(&log, *limits, chunk_bytes).and_then(|mut reader| match question {
+    let answer = LogReader::open(&job.log, *limits, chunk_bytes).and_then(|mut reader| match &job.question {
         Question::Proof { window, held } => {
-            let logged = proof_of(tables, &spec, &mut reader, window, deadline)?;
-            Ok(Answer::Proof { window, difference: difference(&logged, &held) })
+            let logged = proof_of(tables, &job.spec, &mut reader, *window, deadline)?;
+            Ok(Answer::Proof { window: *window, difference: difference(&logged, held) })
         }
         Question::Position { from, until, messages } => {
-            let found = position_of(tables, &spec, &mut reader, (from, until, messages), deadline)?;
+            let (from, until, messages) = (*from, *until, *messages);
+            let found = position_of(tables, &job.spec, &mut reader, (from, until, messages), deadline)?;
             Ok(Answer::Position(found.map(UpdateIndex)))
         }
     });
-    Done { handle, date, answer }
+    Done { job, answer }
 }
 
 /// The rows of a record that a lane's subscribers get: none of a record that does not fit the table, which they pass over.

@@ -3,7 +3,7 @@
 use super::support::*;
 use crate::config::Damage;
 use crate::log::lock::Holder;
-use crate::log::{FaultKind, LogError, repair, side_path, survey};
+use crate::log::{FaultKind, LogError, queue_path, repair, side_path, survey};
 use proto::Limits;
 use std::path::Path;
 
@@ -149,9 +149,15 @@ fn skip_leaves_out_the_damage_and_keeps_the_damaged_log_beside() {
     let path = folder.with(&updates);
     flip(&path, offsets(&updates)[7] + 2, 6);
     let damaged = std::fs::read(&path).unwrap();
+    std::fs::write(queue_path(&path), "who holds what").unwrap();
     let (mut writer, report) = folder.try_open(Damage::Skip).unwrap();
     assert_eq!((report.updates, report.damage.len()), (19, 1));
-    assert_eq!(std::fs::read(report.replaced.unwrap()).unwrap(), damaged);
+    let replaced = report.replaced.unwrap();
+    assert_eq!(std::fs::read(&replaced).unwrap(), damaged);
+    assert!(
+        queue_path(&replaced).exists() && !queue_path(&path).exists(),
+        "it names updates by numbers that have changed"
+    );
     writer.append(&updates[7], 1).unwrap();
     writer.close().unwrap();
     let mut expected = updates.clone();

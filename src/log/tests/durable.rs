@@ -164,6 +164,20 @@ fn under_group_a_failed_sync_wakes_the_writer_and_ends_the_log() {
 }
 
 #[test]
+fn a_sync_that_somebody_waits_for_does_not_wait_for_its_turn_and_tells_of_its_failure() {
+    let file = Arc::new(Faulty::failing(Call::Sync, 2));
+    let mut log = appender(&file, Durability::Group(Duration::from_secs(3600)));
+    for updates in 1..=2 {
+        log.append(RECORD, 1).unwrap();
+        log.sync().unwrap();
+        assert_eq!((log.durable_tip(), file.synced_bytes()), (updates, 10 * updates as usize));
+    }
+    log.append(RECORD, 1).unwrap();
+    assert!(log.sync().is_err());
+    assert_eq!(log.durable_tip(), 2);
+}
+
+#[test]
 fn dropping_a_group_log_syncs_what_is_left() {
     let file = Arc::new(Faulty::default());
     let mut log = appender(&file, Durability::Group(Duration::from_secs(3600)));

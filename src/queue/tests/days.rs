@@ -119,6 +119,17 @@ fn a_live_node_that_missed_the_end_drops_and_is_live_again() {
 }
 
 #[test]
+fn a_live_node_that_missed_the_end_is_live_again_though_its_old_connection_has_not_ended() {
+    let mut b = three_with(Params { standbys_kept: 0, ..Params::default() });
+    b.disconnect(3);
+    b.pass(60 * S);
+    b.day_end();
+    b.publish(5);
+    let said = b.step(rejoining(4, "b", &[], Some((90, 100))));
+    assert_eq!(said, [Action::Close { handle: Handle(2) }, dropped(4), live(4, 0, 5)]);
+}
+
+#[test]
 fn a_rolled_node_that_missed_the_end_drops_and_ends() {
     let mut b = three();
     b.disconnect(1);

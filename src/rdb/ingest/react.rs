@@ -229,9 +229,11 @@ impl Ingest {
         }
     }
 
-    /// Weekends and holidays lie between days: the tickerplant knows which one has begun.
+    /// Weekends and holidays lie between days: the tickerplant knows which one has begun. Where that one has ended as well before the
+    /// answer came, what was sent of it is taken in first, and its end asks again.
     pub(super) fn date_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
         match answer {
+            Ok(_) if self.day_ends_earlier() => {}
             Ok(view) if view.type_code() == -proto::types::DATE => self.date = view.atom::<i32>(),
             Ok(_) | Err(ClientError::Server(_)) => {}
             Err(error) => return Err(error.into()),

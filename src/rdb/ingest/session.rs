@@ -105,6 +105,11 @@ impl Ingest {
         }
     }
 
+    /// Whether a day ends in what came before the answer that is being taken in: what the answer says is true behind it.
+    pub(super) fn day_ends_earlier(&self) -> bool {
+        self.session.earlier.iter().any(|(header, body)| self.is_day_end(header, body))
+    }
+
     /// What is to be done between messages: pieces of the log, questions, memory, the fleet.
     ///
     /// # Errors

@@ -27,6 +27,12 @@ impl Ingest {
         }
     }
 
+    pub(super) fn is_day_end(&self, header: &Header, body: &[u8]) -> bool {
+        let Ok(object) = update::little(body, header.endian, &self.limits) else { return false };
+        let Ok((view, _)) = View::parse(&object, proto::Endian::Little, &self.limits) else { return false };
+        update::update(&object).is_none() && matches!(messages::told(&view), Ok(messages::Told::End { .. }))
+    }
+
     /// An update of the feed. False if memory is to be looked at, or something is wrong.
     pub(super) fn feed(&mut self, update: &Update<'_>) -> bool {
         if !self.policy.takes_updates() {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::units::Scale;
 use crate::log::Proof;
+use crate::net::message;
 use crate::rdb::messages::{self, Live, Replay, Told};
 use crate::rdb::policy::Params;
 use crate::rdb::shared::Moment;
@@ -8,6 +9,7 @@ use crate::rdb::update::Update;
 use crate::table::schema::{ColumnSchema, Schema};
 use crate::table::symbol::intern;
 use crate::table::{Attr, Sym};
+use proto::{FrameReader, HEADER_BYTES, Limits, MessageKind, Writer};
 use std::sync::mpsc::channel;
 
 const BUDGET_BYTES: u64 = 1 << 20;
@@ -75,6 +77,34 @@ fn the_end_of_a_day_before_this_node_came_is_not_its_own() {
     let (mut node, asked, _answers) = node_on(10_958, None);
     node.react(Told::End { date: 10_957 });
     assert!(asked.try_iter().all(|ask| ask != Ask::DayEnd));
+}
+
+/// Hands a node one message.
+fn say(node: &mut Ingest, kind: MessageKind, build: impl FnOnce(&mut Writer<'_>)) {
+    let bytes = message::message(kind, build).expect("it is small");
+    let mut frames = FrameReader::new(Limits::default());
+    frames.extend(&bytes);
+    let (header, body) = frames.next().expect("it is whole").expect("it is there");
+    node.message(&header, &body[HEADER_BYTES..]);
+}
+
+#[test]
+fn a_day_that_ends_before_the_node_was_told_which_it_is_ends_for_the_node_too() {
+    let (mut node, asked, _answers) = node_on(10_957, None);
+    node.intake.open(0, None);
+    node.step(Event::BecameLive);
+    node.react(Told::End { date: 10_957 });
+    node.turn().expect("it asks for the date");
+    // On its way already; the answer is of the day behind it.
+    say(&mut node, MessageKind::Async, |writer| {
+        writer.list_head(2);
+        writer.symbol(".u.end");
+        writer.atom_date(10_958);
+    });
+    say(&mut node, MessageKind::Response, |writer| writer.atom_date(10_959));
+    node.turn().expect("nothing is wrong");
+    assert_eq!(asked.try_iter().filter(|ask| *ask == Ask::DayEnd).count(), 2);
+    assert_eq!(node.date, Some(10_959));
 }
 
 #[test]

@@ -115,14 +115,16 @@ impl Plant {
         let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "join takes a dictionary"))?;
         let join = self.joining(&dict, conn, ctl)?;
         let subscription = Arc::clone(&join.subscription);
-        self.members
-            .insert(conn, Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false });
+        let member = Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false };
+        let before = self.members.insert(conn, member);
         ctl.end_after_silence(conn, SILENCE_MOST);
-        let refused = self.step_queue(Event::Join(join), request, ctl);
-        if refused.is_some() {
-            self.members.remove(&conn);
-        }
-        refused.map_or(Ok(()), Err)
+        let Some(refused) = self.step_queue(Event::Join(join), request, ctl) else { return Ok(()) };
+        // What it is in the queue already it stays.
+        match before {
+            Some(before) => self.members.insert(conn, before),
+            None => self.members.remove(&conn),
+        };
+        Err(refused)
     }
 
     fn joining(&self, dict: &DictView<'_>, conn: ConnId, ctl: &dyn Links) -> Result<Join, QError> {

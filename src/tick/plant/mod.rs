@@ -123,6 +123,8 @@ pub struct Plant {
     /// The log was read for someone who was behind since nobody was.
     reads_log: bool,
     verify: Worker<verify::Job, verify::Done>,
+    /// What the log could not be asked, and when it is asked again.
+    unanswered: Vec<(Instant, verify::Job)>,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -249,6 +251,7 @@ impl Plant {
             catchup,
             reads_log: false,
             verify,
+            unanswered: Vec::new(),
             tables,
             limits,
         };

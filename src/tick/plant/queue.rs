@@ -11,6 +11,7 @@ use crate::points::{self, Point};
 use crate::q::error::QError;
 use crate::queue::journal::Record;
 use crate::queue::{Action, Date, Event, Handle, Kind, Params, Refusal, Subscription, UpdateIndex, Window};
+use crate::sys::clock as time;
 use crate::tick::core::schema::Form;
 use crate::tick::journal::JournalFile;
 use crate::tick::lane::{LaneKey, LaneSpec};
@@ -20,6 +21,7 @@ use crate::tick::{clock, messages};
 use proto::MessageKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A connection that is in a queue.
 #[derive(Clone, Debug)]
@@ -45,6 +47,9 @@ pub struct Proofs {
 
 /// Proofs kept for windows that are not closed yet: enough for every node to send one too early.
 const PROOFS_KEPT: usize = 4096;
+
+/// Before a log that could not be read is asked once more.
+const ASKS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 impl Proofs {
     pub(super) fn came(&mut self, key: ProofKey, proof: Proof) {
@@ -95,6 +100,7 @@ impl Plant {
     }
 
     pub fn queue_tick(&mut self, ctl: &mut dyn Links) {
+        self.ask_log_again();
         self.step_queue(Event::Tick, None, ctl);
     }
 
@@ -355,12 +361,25 @@ impl Plant {
             return self.fail(&error, ctl);
         }
         if let Some(log) = self.log_of(date) {
-            self.verify.submit(Job { handle: of, date, log, spec, question });
+            self.verify.submit(Job { handle: of, conn: ctl.by_handle(of.0), date, log, spec, question });
+        }
+    }
+
+    /// What the log could not be asked, it is asked once more.
+    fn ask_log_again(&mut self) {
+        let now = time::now();
+        for (_, job) in self.unanswered.extract_if(.., |(at, _)| *at <= now) {
+            self.verify.submit(job);
         }
     }
 
     pub(super) fn verified(&mut self, done: Done, ctl: &mut dyn Links) {
-        let Done { handle, date, answer } = done;
+        let Done { job, answer } = done;
+        let (handle, date) = (job.handle, job.date);
+        if ctl.by_handle(handle.0) != job.conn {
+            // Whoever asked has gone, and is asked anew when it is back. The handle may be another's by now.
+            return;
+        }
         match answer {
             Ok(Answer::Proof { window, difference }) => {
                 points::reach(Point::ProofCompared);
@@ -381,7 +400,12 @@ impl Plant {
             Ok(Answer::Position(Some(next))) => {
                 self.step_queue(Event::Roll { handle, next, date }, None, ctl);
             }
-            Err(error) => ::log::error!("handle {handle}: cannot look into the log of {date}: {error}"),
+            Err(error) => {
+                ::log::error!("handle {handle}: cannot look into the log of {date}, trying again: {error}");
+                if self.unanswered.len() < PROOFS_KEPT {
+                    self.unanswered.push((time::now().checked_add(ASKS_AGAIN_AFTER).unwrap_or_else(time::now), job));
+                }
+            }
         }
     }
 }
