@@ -23,6 +23,7 @@ use super::error::LogError;
 use super::file::{self, LogFile};
 use super::scan::Mark;
 use crate::points::{self, Point};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -152,16 +153,27 @@ pub struct SideFile {
 }
 
 impl SideFile {
-    /// None if there is none, or it is not one that this version can read.
+    /// None if there is none, or it is not one that this version can read, or it cannot be read at all: for who can do without.
     pub fn open(path: &Path) -> Option<SideFile> {
-        let file = disk::open(path, disk::Open::Read).ok()?;
+        SideFile::open_if_there(path).ok().flatten()
+    }
+
+    /// None if there is none, or it is not one that this version can read.
+    ///
+    /// # Errors
+    /// If it may be there, and cannot be read now: a start that went on without it would not know damage from a torn tail.
+    pub fn open_if_there(path: &Path) -> io::Result<Option<SideFile>> {
+        let file = match disk::open(path, disk::Open::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
         let mut first = [0; ENTRY_BYTES];
-        if file::read_full(&*file, &mut first, 0).ok()? != ENTRY_BYTES || first != head() {
-            return None;
+        if file::read_full(&*file, &mut first, 0)? != ENTRY_BYTES || first != head() {
+            return Ok(None);
         }
         let mut side = SideFile { file, entries: 0 };
         side.refresh();
-        Some(side)
+        Ok(Some(side))
     }
 
     /// Looks how far the file has grown.
@@ -333,11 +345,11 @@ impl SideWriter {
         self.flush();
         match self.file {
             Some(file) => file.sync_all().map_err(LogError::io(&self.path, "sync")),
-            None => Err(LogError::io(&self.path, "write")(std::io::ErrorKind::Other.into())),
+            None => Err(LogError::io(&self.path, "write")(io::ErrorKind::Other.into())),
         }
     }
 
-    fn give_up(&mut self, error: &std::io::Error) {
+    fn give_up(&mut self, error: &io::Error) {
         ::log::warn!("{}: cannot write: {error}; the log goes on without its side file", self.path.display());
         self.file = None;
         self.pending.clear();

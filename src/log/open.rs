@@ -116,10 +116,12 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         let file = disk::open(path, disk::Open::Create).map_err(LogError::io(path, "open"))?;
         lock_log(&*file, path)?;
         report.created |= make_head(&*file, path)?;
-        let mut side = SideFile::open(&side_path(path));
+        let side_at = side_path(path);
+        let side_file = || SideFile::open_if_there(&side_at).map_err(LogError::io(&side_at, "read"));
+        let mut side = side_file()?;
         if side.is_none() && !report.created {
             repair::undo_cut_short(&*file, path)?;
-            side = SideFile::open(&side_path(path));
+            side = side_file()?;
         }
         let trust = trusted(&*file, path, side.as_ref(), how)?;
         match walk(file, path, side.as_ref(), &trust, how, &mut report)? {

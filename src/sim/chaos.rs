@@ -241,8 +241,10 @@ impl World {
 
     fn fill_disk(&mut self) {
         self.report.fault("disk full");
-        self.storage.set_faults(DiskFaults { full: true, ..self.storage.faults() });
         let ns = self.between(300 * MS, 5 * SECOND);
+        // Too many files are open at times when the disk is full: then no log can be looked into either.
+        let no_more_files = ns % 3 == 0;
+        self.storage.set_faults(DiskFaults { full: true, no_more_files, ..self.storage.faults() });
         self.after(ns, Event::Over(Passing::DiskFull));
     }
 
@@ -285,7 +287,7 @@ impl World {
     pub fn passes(&mut self, passing: Passing) {
         match passing {
             Passing::DiskFull => {
-                self.storage.set_faults(DiskFaults { full: false, ..self.storage.faults() });
+                self.storage.set_faults(DiskFaults { full: false, no_more_files: false, ..self.storage.faults() });
                 self.restart_failed_tick();
             }
             Passing::FleetCalls(group) => {

@@ -19,6 +19,8 @@ pub const TICK_HOST: u32 = 0;
 const STALE_NS: u64 = 3_000_000_000;
 /// What the system says where a server refuses to write.
 const EIO: i32 = 5;
+/// What it says to a process that has too many files open.
+const EMFILE: i32 = 24;
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -61,6 +63,8 @@ pub struct DiskFaults {
     pub full: bool,
     /// The next sync of the log fails.
     pub fail_sync: bool,
+    /// On its writer's host no file can be opened to be read: too many are.
+    pub no_more_files: bool,
 }
 
 #[derive(Debug)]
@@ -89,6 +93,7 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounts {
     pub full: u64,
+    pub no_more_files: u64,
     pub failed_syncs: u64,
     pub lost_bytes: u64,
     pub torn: u64,
@@ -274,6 +279,10 @@ impl Disk for HostDisk {
         let is_writer = state.is_writer(self.host);
         if !is_writer && !state.shared {
             return Err(io::ErrorKind::NotFound.into());
+        }
+        if is_writer && state.faults.no_more_files && how == Open::Read {
+            state.counts.no_more_files = state.counts.no_more_files.saturating_add(1);
+            return Err(io::Error::from_raw_os_error(EMFILE));
         }
         if state.given_up.contains_key(&self.process) && !matches!(how, Open::Read | Open::Fresh) {
             return Err(io::Error::from_raw_os_error(EIO));

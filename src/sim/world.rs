@@ -291,6 +291,7 @@ impl World {
     pub fn close(&mut self) {
         let disk = self.storage.counts();
         self.report.fault_times("write to a full disk", disk.full);
+        self.report.fault_times("log that could not be opened to be read", disk.no_more_files);
         self.report.fault_times("sync that failed", disk.failed_syncs);
         self.report.fault_times("torn last write", disk.torn);
         self.report.fault_times("hole in what was not synced", disk.holes);

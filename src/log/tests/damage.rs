@@ -143,6 +143,21 @@ fn keep_before_cuts_at_the_damage_and_keeps_the_rest_beside() {
 }
 
 #[test]
+fn a_side_file_that_cannot_be_read_refuses_the_start_until_it_can() {
+    let folder = Folder::new();
+    let updates = updates(20);
+    let path = folder.with(&updates);
+    let (side, away) = (side_path(&path), folder.0.join("away"));
+    std::fs::rename(&side, &away).unwrap();
+    std::fs::create_dir(&side).unwrap();
+    let error = folder.try_open(Damage::Stop).map(drop).unwrap_err();
+    assert!(error.to_string().contains("index"), "{error}");
+    std::fs::remove_dir(&side).unwrap();
+    std::fs::rename(&away, &side).unwrap();
+    assert_eq!(folder.try_open(Damage::Stop).unwrap().1.updates, 20);
+}
+
+#[test]
 fn skip_leaves_out_the_damage_and_keeps_the_damaged_log_beside() {
     let folder = Folder::new();
     let updates = updates(20);

@@ -15,12 +15,13 @@ impl Plant {
         let fed: Vec<i32> = self.feed.subscribers().map(crate::net::ConnId::handle).collect();
         let log = self.log.as_ref().map(|log| (log.tip(), log.epoch()));
         let mut shape = format!(
-            "{:?} tip {} day {:?} behind {:?} fed {fed:?} members {members:?} {:?} acks {} log {log:?} failed {:?} ",
+            "{:?} tip {} day {:?} behind {:?} fed {fed:?} members {members:?} {:?} unanswered {} acks {} log {log:?} failed {:?} ",
             self.day.date(),
             self.feed.tip().index,
             self.feed.tip().day,
             self.feed.behind(),
             self.proofs,
+            self.unanswered.len(),
             self.acks.len(),
             self.failure,
         );
