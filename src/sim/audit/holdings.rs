@@ -1,6 +1,7 @@
 //! What nodes hold, and what watchers were told, against the log.
 
-use super::{Auditor, Broken};
+use super::{Auditor, Broken, DayLog};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A subscription as the auditor understands it.
@@ -31,12 +32,23 @@ impl Filter {
     }
 }
 
-/// A window as a node shows it: the rows of each table as update number and symbol.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A row as a node holds it, or as the log has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// The number of its update.
+    pub id: u64,
+    /// Its place in that.
+    pub place: i64,
+    pub sym: u8,
+    pub time_ns: i64,
+}
+
+/// A window as a node shows it, with the rows of each table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holding {
     pub window: Range<usize>,
     pub open: bool,
-    pub tables: Vec<Vec<(u64, u8)>>,
+    pub tables: Vec<Vec<Row>>,
 }
 
 impl Auditor {
@@ -44,36 +56,96 @@ impl Auditor {
     ///
     /// # Errors
     /// The first row that differs.
-    pub fn check_holding(
-        &mut self,
-        who: &str,
-        date: i32,
-        holding: &Holding,
-        filter: &Filter,
-    ) -> Result<(), (Broken, Option<usize>)> {
+    pub fn check_holding(&mut self, who: &str, date: i32, holding: &Holding, filter: &Filter) -> Result<(), Broken> {
         for (table, held) in holding.tables.iter().enumerate() {
             let Some(expected) = self.expected(date, holding.window.clone(), table, filter) else {
                 let window = &holding.window;
-                return Err((Broken(format!("{who} holds {window:?} of {date}, which the log does not have")), None));
+                return Err(Broken(format!("{who} holds {window:?} of {date}, which the log does not have")));
             };
-            let expected: Vec<(u64, u8)> = expected.collect();
+            let expected: Vec<Row> = expected.collect();
             if expected != *held {
                 let at = expected.iter().zip(held).position(|(log, node)| log != node);
                 let at = at.unwrap_or(expected.len().min(held.len()));
                 let (log, node) = (expected.get(at), held.get(at));
-                let place = log.or(node).and_then(|(id, _)| self.sent.get(id)?.logged).map(|(_, place)| place);
+                let place = log.or(node).and_then(|row| self.sent.get(&row.id)?.logged).map(|(_, place)| place);
                 let (window, rows, logged) = (&holding.window, held.len(), expected.len());
                 let open = if holding.open { " (open)" } else { "" };
-                return Err((
-                    Broken(format!(
-                        "{who} holds {window:?}{open} of {date}, table {table}, with {rows} rows where the log has {logged}: row {at} is {node:?}, logged {log:?} at {place:?}"
-                    )),
-                    place,
-                ));
+                return Err(Broken(format!(
+                    "{who} holds {window:?}{open} of {date}, table {table}, with {rows} rows where the log has {logged}: row {at} is {node:?}, logged {log:?} at {place:?}"
+                )));
             }
             self.checked_rows = self.checked_rows.saturating_add(held.len() as u64);
         }
         Ok(())
+    }
+
+    /// Whether a node that does not hold an open window as the log has it may do so. Up to where a crash took something from the log
+    /// it must be the log's. Behind that it may hold, in place of the log's, updates that were sent and taken, whole, and none more
+    /// often than it was sent.
+    ///
+    /// # Errors
+    /// What it should not hold.
+    pub fn check_stale(&self, date: i32, holding: &Holding, filter: &Filter) -> Result<(), Broken> {
+        let window = &holding.window;
+        let day = self.days.get(&date);
+        let lost = day.and_then(|day| Some((day, day.lost_from.filter(|from| *from < window.end)?)));
+        let Some((day, from)) = lost else { return Err(Broken("no crash took any of it from the log".to_string())) };
+        let from = from.max(window.start);
+        let mut copies = BTreeMap::new();
+        for (table, held) in holding.tables.iter().enumerate() {
+            let before: Vec<Row> =
+                self.expected(date, window.start..from, table, filter).map(Iterator::collect).unwrap_or_default();
+            if held.get(..before.len()) != Some(before.as_slice()) {
+                return Err(Broken(format!("table {table} differs before {from}, where none was taken")));
+            }
+            let rest = held.get(before.len()..).unwrap_or_default();
+            let mut last = None;
+            for update in rest.chunk_by(|one, other| one.id == other.id && one.place < other.place) {
+                let Some(id) = update.first().map(|row| row.id) else { continue };
+                self.check_update(id, table, update, filter)?;
+                let copies = copies.entry(id).or_insert(0usize);
+                *copies = copies.saturating_add(1);
+                if self.sent.get(&id).is_none_or(|sent| *copies > sent.times) {
+                    return Err(Broken(format!("update {id} is held {copies} times, and was sent less often")));
+                }
+                if self.may_be_taken(day, id) {
+                    continue;
+                }
+                let place = self.place_of(id).filter(|(of, place)| *of == date && (from..window.end).contains(place));
+                let Some((_, place)) = place else {
+                    return Err(Broken(format!("update {id} is held, not logged there, and no crash took it")));
+                };
+                if last.replace(place).is_some_and(|last| last >= place) {
+                    return Err(Broken(format!("update {id} is held in another order than the log has")));
+                }
+            }
+        }
+        let held = copies.values().fold(from.saturating_sub(window.start), |all, own| all.saturating_add(*own));
+        if filter.is_everything() && held != window.len() {
+            return Err(Broken(format!("{held} updates are held of a window of {}", window.len())));
+        }
+        Ok(())
+    }
+
+    /// Whether a node may hold an update at a place that is another's: a crash took it from the log, or it was never read there, and
+    /// is in none or was sent again.
+    fn may_be_taken(&self, day: &DayLog, id: u64) -> bool {
+        let unread = || self.sent.get(&id).is_some_and(|sent| sent.logged.is_none() || sent.times > 1);
+        day.taken.contains(&id) || (day.unread && unread())
+    }
+
+    /// An update that is held has the rows that were sent, as far as the filter wants them.
+    fn check_update(&self, id: u64, table: usize, held: &[Row], filter: &Filter) -> Result<(), Broken> {
+        let Some(sent) = self.sent.get(&id) else {
+            return Err(Broken(format!("update {id} is held, and was never sent")));
+        };
+        let sent_rows = (0i64..).zip(&sent.syms).filter(|(_, sym)| filter.wants(table, **sym));
+        let is_whole = sent_rows.map(|(place, sym)| (place, *sym)).eq(held.iter().map(|row| (row.place, row.sym)));
+        let one_moment = held.iter().all(|row| held.first().is_some_and(|first| first.time_ns == row.time_ns));
+        if is_whole && one_moment && sent.table == table {
+            return Ok(());
+        }
+        Err(Broken(format!("update {id} is held with other rows than were sent")))
     }
 
     /// The next update behind `from` that a subscriber is told of, with the symbols of its rows; and the place behind it.
