@@ -222,7 +222,9 @@ mod tests {
             trace,
             Some(format!("seed 9 day 0 at 0 ns: two runs of one seed differ at event 1: two | three\n{again}"))
         );
-        let report = said(&done, Ok((Report { days: 1, ..Report::default() }, done.1.clone())));
+        let mut met = Report::default();
+        met.days = 1;
+        let report = said(&done, Ok((met, done.1.clone())));
         let what = "two runs of one seed have met different things: 0 days, 0 events, 0 whole audits | 1 days, 0 events, 0 whole audits";
         assert_eq!(report, Some(format!("seed 9 day 0 at 0 ns: {what}\n{again}")));
         let broken =

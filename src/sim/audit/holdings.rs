@@ -98,6 +98,7 @@ impl Auditor {
             if held.get(..before.len()) != Some(before.as_slice()) {
                 return Err(Broken(format!("table {table} differs before {from}, where none was taken")));
             }
+            copies.extend(before.iter().map(|row| (row.id, 1usize)));
             let rest = held.get(before.len()..).unwrap_or_default();
             let mut last = None;
             for update in rest.chunk_by(|one, other| one.id == other.id && one.place < other.place) {
@@ -120,7 +121,7 @@ impl Auditor {
                 }
             }
         }
-        let held = copies.values().fold(from.saturating_sub(window.start), |all, own| all.saturating_add(*own));
+        let held = copies.values().fold(0, |all: usize, own| all.saturating_add(*own));
         if filter.is_everything() && held != window.len() {
             return Err(Broken(format!("{held} updates are held of a window of {}", window.len())));
         }
@@ -185,4 +186,68 @@ pub fn tile(queue: &str, mut windows: Vec<(String, Range<usize>, bool)>, tip: us
         return Err(Broken(format!("queue {queue}: nodes hold updates up to {next}, the log has {tip}")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Record;
+    use super::super::{Auditor, DayLog, Promise};
+    use super::{Filter, Holding, Row};
+
+    const DAY: i32 = 1;
+
+    fn rows(id: u64) -> Vec<Row> {
+        [(0, 1), (1, 2)].map(|(place, sym)| Row { id, place, sym, time_ns: 0 }).to_vec()
+    }
+
+    /// Updates 1 to 4 were sent; 1 and 3 are logged, where a crash took 2 from the place that is 3's now.
+    fn auditor() -> Auditor {
+        let mut auditor = Auditor::new(Promise::Nothing, false);
+        (1..=4).for_each(|id| auditor.sends(id, 0, vec![1, 2]));
+        let record = |id| Record { id, table: 0, syms: vec![1, 2], time_ns: 0, end: 0 };
+        let day =
+            DayLog { records: vec![record(1), record(3)], lost_from: Some(1), taken: [2].into(), ..DayLog::default() };
+        auditor.days.insert(DAY, day);
+        for (place, id) in [1, 3].into_iter().enumerate() {
+            auditor.sent.get_mut(&id).expect("it was sent").logged = Some((DAY, place));
+        }
+        auditor
+    }
+
+    /// What is said of an open window of two updates with these rows.
+    fn said(auditor: &Auditor, held: Vec<Vec<Row>>) -> String {
+        let holding = Holding { window: 0..2, open: true, tables: vec![held.concat(), Vec::new()] };
+        let said = auditor.check_stale(DAY, &holding, &Filter::default());
+        said.err().map(|broken| broken.0).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_a_crash_took_may_stand_in_the_place_of_what_is_logged() {
+        assert_eq!(said(&auditor(), vec![rows(1), rows(2)]), "");
+    }
+
+    #[test]
+    fn nothing_else_may() {
+        let auditor = auditor();
+        let cases = [
+            (vec![rows(2), rows(3)], "table 0 differs before 1, where none was taken"),
+            (vec![rows(1), rows(4)], "update 4 is held, not logged there, and no crash took it"),
+            (vec![rows(1), rows(5)], "update 5 is held, and was never sent"),
+            (vec![rows(1), rows(1)], "update 1 is held 2 times, and was sent less often"),
+            (vec![rows(1), rows(2), rows(2)], "update 2 is held 2 times, and was sent less often"),
+            (vec![rows(1), rows(2)[..1].to_vec()], "update 2 is held with other rows than were sent"),
+            (vec![rows(1)], "1 updates are held of a window of 2"),
+            (vec![rows(1), rows(2), rows(3)], "3 updates are held of a window of 2"),
+        ];
+        for (held, why) in cases {
+            assert_eq!(said(&auditor, held), why);
+        }
+    }
+
+    #[test]
+    fn a_window_in_front_of_a_loss_is_the_logs() {
+        let mut auditor = auditor();
+        auditor.days.get_mut(&DAY).expect("it is there").lost_from = Some(2);
+        assert_eq!(said(&auditor, vec![rows(1), rows(2)]), "no crash took any of it from the log");
+    }
 }
