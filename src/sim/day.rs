@@ -9,6 +9,8 @@ use super::world::{DAY, MS, SECOND, Server, World};
 use crate::log::LogWriter;
 use crate::queue::State;
 use crate::rdb::policy::Phase;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Virtual time in which everything must have come right once nothing goes wrong any more. It is counted anew whenever a queue has
 /// gone on: small nodes behind a surge of the feed are many, and each is launched when the one before it is full.
@@ -200,6 +202,7 @@ impl World {
         if let Some(broken) = self.broken.take() {
             return Err(broken);
         }
+        self.say_sums();
         let Some(tick) = &self.tick else { return Ok(()) };
         let plant = &tick.service.plant;
         let (date, tip) = (plant.queue().date().0, place(plant.tip()));
@@ -207,7 +210,7 @@ impl World {
         if logged != tip {
             return Err(Broken(format!("the tickerplant's tip is {tip}, the log has {logged} updates")));
         }
-        let lost_from = self.auditor.day(date).and_then(|day| day.lost_from);
+        let queue = plant.queue();
         let mut tiles: Vec<Vec<_>> = vec![Vec::new(); self.plan.queues.len()];
         for node in self.nodes.values() {
             let (state, holdings) = node.shown();
@@ -224,19 +227,18 @@ impl World {
                     holding.window.end = tip;
                 }
                 let checked = self.auditor.check_holding(&who, date, &holding, &filter);
-                if let Err((broken, at)) = checked {
+                if let Err(broken) = checked {
                     // What a crash took out of the log, and others have replaced, is found when its window is proved: not
                     // before it is closed.
-                    let stale =
-                        lost_from.is_some_and(|from| holding.window.end > from && at.is_none_or(|at| at >= from));
-                    let doubted = plant.queue().subscribers().iter().any(|subscriber| {
-                        subscriber.held.iter().any(|held| {
-                            held.verified == Some(false) && held.window.first().0 as usize == holding.window.start
-                        })
+                    let doubted = queue.subscribers().iter().flat_map(|subscriber| &subscriber.held).any(|held| {
+                        held.verified == Some(false)
+                            && (place(held.window.first().0)..place(held.window.last().0)) == holding.window
                     });
-                    if !(stale && (holding.open || doubted)) {
+                    if !(holding.open || doubted) {
                         return Err(broken);
                     }
+                    let stale = self.auditor.check_stale(date, &holding, &filter);
+                    stale.map_err(|Broken(why)| Broken(format!("{}; {why}", broken.0)))?;
                     self.report.met("live node with updates that a crash took from the log");
                 }
                 if let Some(tiles) = tiles.get_mut(node.key.queue) {
@@ -251,6 +253,25 @@ impl World {
             tile(&of.name, tiles, tip)?;
         }
         Ok(())
+    }
+
+    /// Into the trace, so that two runs of one seed are compared by what they hold as well.
+    fn say_sums(&mut self) {
+        let sum = |of: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = DefaultHasher::new();
+            of(&mut hasher);
+            hasher.finish()
+        };
+        let (storage, log, nodes) = (&self.storage, &self.last_log, &self.nodes);
+        self.trace.say(|| {
+            let logged = log.as_ref().and_then(|(path, _)| storage.read(path, 0));
+            let mut line = format!("sum of the log {:016x}", sum(&|hasher| logged.hash(hasher)));
+            for node in nodes.values() {
+                let (_, holdings) = node.shown();
+                let _ = write!(line, ", of {:?} {:016x}", node.key, sum(&|hasher| holdings.hash(hasher)));
+            }
+            line
+        });
     }
 
     /// Where no instance was lost, and none was launched by mistake, few wait.

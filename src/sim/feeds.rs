@@ -161,6 +161,7 @@ impl World {
             ledger.unconfirmed().iter().map(|update| (update.hash, Bytes::from(update.message.clone()))).collect();
         let mut found = std::mem::take(&mut feed.ids);
         feed.ids = again.iter().filter_map(|(hash, _)| found.remove_entry(hash)).collect();
+        let again_ids: Vec<u64> = feed.ids.values().copied().collect();
         self.report.met_times("update in doubt found in the log", found.len() as u64);
         self.report.met_times("update in doubt sent again", again.len() as u64);
         for id in found.into_values() {
@@ -169,6 +170,7 @@ impl World {
                 self.judge(Err(Broken(format!("feed {publisher} takes update {id} for accepted, which is in no log"))));
             }
         }
+        self.auditor.sends_again(again_ids.into_iter());
         for (_, message) in again {
             self.send_up(line, message);
         }

@@ -16,6 +16,7 @@ mod node;
 mod plan;
 #[cfg(test)]
 mod planted;
+mod proofs;
 mod report;
 mod rng;
 mod run;

@@ -1,6 +1,7 @@
 //! A node's process: production's ingest over a simulated connection, disk and fleet, step by step.
 
-use super::audit::holdings::Holding;
+use super::audit::Broken;
+use super::audit::holdings::{Holding, Row};
 use super::audit::record::TABLES;
 use super::cloud::SharedCloud;
 use super::tick::plain;
@@ -13,7 +14,7 @@ use crate::rdb::meter::Meter;
 use crate::rdb::shared::{Shared, State};
 use crate::sys::clock;
 use crate::table::store::Store;
-use crate::table::{Items, Value, symbol};
+use crate::table::{Items, Sym, Value, symbol};
 use bytes::Bytes;
 use proto::FrameReader;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl NodeProcess {
             .iter()
             .map(|name| TABLES.iter().position(|known| known.as_bytes() == symbol::text(*name)))
             .collect();
-        let rows: Vec<Vec<(u64, u8)>> = state
+        let rows: Vec<Vec<Row>> = state
             .tables
             .iter()
             .map(|name| view.table(*name).map(|table| rows_of(&table)).unwrap_or_default())
@@ -67,16 +68,24 @@ impl NodeProcess {
     }
 }
 
-/// Update number and symbol of each row of a table.
-fn rows_of(table: &Value) -> Vec<(u64, u8)> {
+/// The rows of a table, by its columns `time`, `sym`, `id` and `row`.
+fn rows_of(table: &Value) -> Vec<Row> {
     let Value::Table(table) = table else { return Vec::new() };
-    let (Some(syms), Some(ids)) = (table.columns.get(1), table.columns.get(2)) else { return Vec::new() };
-    let (Items::Sym(syms), Items::Long(ids)) = (&syms.items, &ids.items) else { return Vec::new() };
+    let [times, syms, ids, places] = table.columns.as_slice() else { return Vec::new() };
+    let (Items::Timespan(times), Items::Sym(syms)) = (&times.items, &syms.items) else { return Vec::new() };
+    let (Items::Long(ids), Items::Long(places)) = (&ids.items, &places.items) else { return Vec::new() };
     let number = |sym| {
         let text = std::str::from_utf8(symbol::text(sym)).ok()?;
         text.strip_prefix('s')?.parse().ok()
     };
-    ids.iter().zip(syms.iter()).map(|(id, sym)| (id.cast_unsigned(), number(*sym).unwrap_or(u8::MAX))).collect()
+    let rows = ids.iter().zip(syms.iter()).zip(places.iter()).zip(times.iter());
+    let row = |(((id, sym), place), time_ns): (((&i64, &Sym), &i64), &i64)| Row {
+        id: id.cast_unsigned(),
+        place: *place,
+        sym: number(*sym).unwrap_or(u8::MAX),
+        time_ns: *time_ns,
+    };
+    rows.map(row).collect()
 }
 
 impl World {
@@ -104,7 +113,7 @@ impl World {
                 self.next_turn(key, MS);
                 self.next_fleet(key, MS);
             }
-            Err(error) => self.judge(Err(super::audit::Broken(format!("a node cannot be made: {error}")))),
+            Err(error) => self.judge(Err(Broken(format!("a node cannot be made: {error}")))),
         }
     }
 
@@ -281,12 +290,12 @@ impl World {
                 // No fault makes the tickerplant say what does not follow what came before.
                 Fault::Surprise(why) => {
                     let why = why.clone();
-                    self.judge(Err(super::audit::Broken(format!("{key:?} was surprised: {why}"))));
+                    self.judge(Err(Broken(format!("{key:?} was surprised: {why}"))));
                 }
                 Fault::Connection(_) => self.report.met("node loses its connection"),
                 Fault::Fatal(why) => {
                     let why = why.clone();
-                    self.judge(Err(super::audit::Broken(format!("{key:?} cannot go on: {why}"))));
+                    self.judge(Err(Broken(format!("{key:?} cannot go on: {why}"))));
                 }
             }
         }
@@ -325,6 +334,10 @@ impl World {
     fn node_exits(&mut self, key: NodeKey) {
         let ending = self.nodes.get(&key).and_then(|node| node.shared.ending());
         self.trace.say(|| format!("{key:?} ends: {ending:?}"));
+        if ending == Some(crate::rdb::shared::Ending::Terminated) {
+            let judged = self.holds_nothing(key);
+            self.judge(judged);
+        }
         self.report.met(match ending {
             Some(crate::rdb::shared::Ending::Terminated) => "node terminated after its day",
             Some(crate::rdb::shared::Ending::Left) => "node left",
@@ -333,6 +346,18 @@ impl World {
         });
         self.node_is_gone(key, false);
         self.ends_if_empty(key.server);
+    }
+
+    /// A node whose work is over holds no rows any more: its day has ended, and it has heard of it.
+    fn holds_nothing(&self, key: NodeKey) -> Result<(), Broken> {
+        let Some((state, holdings)) = self.nodes.get(&key).map(NodeProcess::shown) else { return Ok(()) };
+        let rows: usize = holdings.iter().flat_map(|holding| &holding.tables).map(Vec::len).sum();
+        if rows == 0 {
+            return Ok(());
+        }
+        let windows: Vec<_> = holdings.iter().map(|holding| &holding.window).collect();
+        let date = state.date;
+        Err(Broken(format!("{key:?} ends as its work is over, and holds {rows} rows of day {date:?} in {windows:?}")))
     }
 
     /// A process is there no longer.

@@ -35,15 +35,28 @@ pub struct Failure {
     pub at_ns: u64,
     pub what: String,
     pub faults: &'static str,
+    /// Two runs of the seed differ, of so many days: it is done again as the tenth of ten seeds, which is run twice.
+    pub differs_in: Option<u64>,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let days = self.day.saturating_add(1);
         writeln!(f, "seed {} day {} at {} ns: {}", self.seed, self.day, self.at_ns, self.what)?;
+        if let Some(days) = self.differs_in {
+            let first = self.seed.wrapping_sub(TWICE_EVERY - 1);
+            return write!(
+                f,
+                "again: elastick sim --seed {first} --seeds {TWICE_EVERY} --days {days} --faults {}",
+                self.faults
+            );
+        }
+        let days = self.day.saturating_add(1);
         write!(f, "again: elastick sim --seed {} --days {days} --faults {} --trace", self.seed, self.faults)
     }
 }
+
+/// Every seed of so many is run twice.
+const TWICE_EVERY: u64 = 10;
 
 /// Told after every seed.
 pub struct Progress<'a> {
@@ -98,7 +111,7 @@ pub fn run_seed(
             format!("a panic: {}", text.unwrap_or_default())
         }
     };
-    Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name() })
+    Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name(), differs_in: None })
 }
 
 /// Runs all seeds. Failures come in the order in which they were met; the report holds what whole seeds have met.
@@ -112,15 +125,12 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
                 return;
             }
             let seed = options.seed.wrapping_add(number);
-            let twice = number % 10 == 9;
+            let twice = number % TWICE_EVERY == TWICE_EVERY - 1;
             let mut result = run_seed(seed, options.days, options.faults, options.trace, twice, options.defect);
-            if let (Ok((_, first)), true) = (&result, twice) {
+            if let (Ok(first), true) = (&result, twice) {
                 let again = run_seed(seed, options.days, options.faults, false, true, options.defect);
-                let second = again.as_ref().ok().and_then(|(_, trace)| trace.as_ref());
-                if first.as_ref() != second {
-                    let what = difference(first.as_deref(), second.map(String::as_str));
-                    let failure = Failure { seed, day: 0, at_ns: 0, what, faults: options.faults.name() };
-                    result = Err(again.err().unwrap_or(failure));
+                if let Some(failure) = difference(first, again, seed, options) {
+                    result = Err(failure);
                 }
             }
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,11 +156,80 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a run that came right answers: what it met, and its trace.
+type Done = (Report, Option<String>);
+
+/// What a second run of a seed has done otherwise than the first, which came right.
+fn difference(first: &Done, second: Result<Done, Failure>, seed: u64, options: &Options) -> Option<Failure> {
+    let failure = |day, at_ns, what| Failure {
+        seed,
+        day,
+        at_ns,
+        what,
+        faults: options.faults.name(),
+        differs_in: Some(options.days),
+    };
+    match second {
+        Err(Failure { day, at_ns, what, .. }) => {
+            Some(failure(day, at_ns, format!("only a second run of the seed broke a rule: {what}")))
+        }
+        Ok((_, trace)) if trace != first.1 => {
+            Some(failure(0, 0, parts_at(first.1.as_deref().unwrap_or_default(), &trace.unwrap_or_default())))
+        }
+        Ok((report, _)) if report != first.0 => {
+            let (one, other) = (first.0.to_string(), report.to_string());
+            let of_line = |(one, other): (&str, &str)| (one != other).then(|| format!("{one} | {other}"));
+            let what = one.lines().zip(other.lines()).find_map(of_line).unwrap_or_default();
+            Some(failure(0, 0, format!("two runs of one seed have met different things: {what}")))
+        }
+        Ok(_) => None,
+    }
+}
+
 /// Where two traces part.
-fn difference(first: Option<&str>, second: Option<&str>) -> String {
-    let (first, second) = (first.unwrap_or_default(), second.unwrap_or_default());
+fn parts_at(first: &str, second: &str) -> String {
     let at = first.lines().zip(second.lines()).position(|(one, other)| one != other);
     let at = at.unwrap_or(first.lines().count().min(second.lines().count()));
     let line = |of: &str| of.lines().nth(at).unwrap_or("nothing").to_string();
     format!("two runs of one seed differ at event {at}: {} | {}", line(first), line(second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options { seed: 0, seeds: 10, days: 3, faults: Faults::Some, trace: false, threads: 1, defect: None }
+    }
+
+    /// What is said of a first run and of a second, as `elastick sim` prints it.
+    fn said(first: &Done, second: Result<Done, Failure>) -> Option<String> {
+        difference(first, second, 9, &options()).map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn runs_that_are_the_same_differ_in_nothing() {
+        let done = (Report::default(), Some("one\ntwo\n".to_string()));
+        assert_eq!(said(&done, Ok(done.clone())), None);
+    }
+
+    #[test]
+    fn a_second_run_that_differs_is_told_with_the_command_that_runs_it_twice_again() {
+        let done = (Report::default(), Some("one\ntwo\n".to_string()));
+        let again = "again: elastick sim --seed 0 --seeds 10 --days 3 --faults some";
+        let trace = said(&done, Ok((Report::default(), Some("one\nthree\n".to_string()))));
+        assert_eq!(
+            trace,
+            Some(format!("seed 9 day 0 at 0 ns: two runs of one seed differ at event 1: two | three\n{again}"))
+        );
+        let mut met = Report::default();
+        met.days = 1;
+        let report = said(&done, Ok((met, done.1.clone())));
+        let what = "two runs of one seed have met different things: 0 days, 0 events, 0 whole audits | 1 days, 0 events, 0 whole audits";
+        assert_eq!(report, Some(format!("seed 9 day 0 at 0 ns: {what}\n{again}")));
+        let broken =
+            Failure { seed: 9, day: 2, at_ns: 7, what: "a rule".to_string(), faults: "some", differs_in: None };
+        let what = "only a second run of the seed broke a rule: a rule";
+        assert_eq!(said(&done, Err(broken)), Some(format!("seed 9 day 2 at 7 ns: {what}\n{again}")));
+    }
 }

@@ -36,6 +36,7 @@ pub struct TickProcess {
     /// To be killed after a turn's log was written and before anything left; and when it is started again then.
     pub dies_in_turn: Option<u64>,
     seen: transitions::Seen,
+    pub proofs: super::proofs::Seen,
 }
 
 impl World {
@@ -66,6 +67,7 @@ impl World {
             Ok(service) => service,
             Err(_) => return self.after(SECOND, Event::TickStarts),
         };
+        let proofs = super::proofs::Seen::of(&service.plant);
         self.tick = Some(TickProcess {
             service,
             links: TickLinks::new(codec),
@@ -78,6 +80,7 @@ impl World {
             timer_at_ns: None,
             dies_in_turn: None,
             seen: transitions::Seen::default(),
+            proofs,
         });
         self.report.met("tickerplant started");
         if let Some(crash) = self.crash.take() {
@@ -388,6 +391,7 @@ impl World {
             let judged = super::audit::queues::check(queue);
             self.judge(judged);
         }
+        self.judge_proofs();
     }
 
     /// The process ends without a word. `silent`: its host went with it.

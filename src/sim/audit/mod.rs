@@ -1,5 +1,5 @@
 //! The auditor: keeps its own books of what publishers were told, what the log has, and what nodes hold, and says what does not
-//! agree. It shares no code with what it judges.
+//! agree. The log it reads with a reader of its own; the table of the queues, the tip and the windows of nodes are what production shows.
 
 pub mod holdings;
 pub mod queues;
@@ -7,9 +7,9 @@ pub mod record;
 pub mod wanted;
 
 use super::disk::Storage;
-use holdings::Filter;
+use holdings::{Filter, Row};
 use record::{HEAD_BYTES, Record, Unread};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What the operator was promised.
@@ -32,6 +32,8 @@ pub struct Broken(pub String);
 struct Sent {
     table: usize,
     syms: Vec<u8>,
+    /// How often: a feed sends again what it does not find in the log.
+    times: usize,
     acknowledged: bool,
     refused: bool,
     /// The run of the tickerplant that answered what its publisher asked behind it.
@@ -48,6 +50,10 @@ pub struct DayLog {
     read_bytes: usize,
     /// The first update that a crash took out of the log after it had been there; others may hold it still.
     pub lost_from: Option<usize>,
+    /// What crashes took, whether it was sent and logged again or not.
+    taken: BTreeSet<u64>,
+    /// Others may hold what was told and never read here: told before it was in the file, or by a tickerplant that had lost the log.
+    unread: bool,
 }
 
 /// The auditor's books.
@@ -93,7 +99,17 @@ impl Auditor {
 
     /// A publisher sends.
     pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>) {
-        self.sent.insert(id, Sent { table, syms, acknowledged: false, refused: false, handled_by: None, logged: None });
+        let sent = Sent { table, syms, times: 1, acknowledged: false, refused: false, handled_by: None, logged: None };
+        self.sent.insert(id, sent);
+    }
+
+    /// A feed did not find them in the log, and sends them once more.
+    pub fn sends_again(&mut self, ids: impl Iterator<Item = u64>) {
+        for id in ids {
+            if let Some(sent) = self.sent.get_mut(&id) {
+                sent.times = sent.times.saturating_add(1);
+            }
+        }
     }
 
     /// A publisher was told that its update was accepted.
@@ -217,6 +233,8 @@ impl Auditor {
             if !gone.is_empty() || self.ahead || taken_over {
                 day.lost_from = Some(day.lost_from.map_or(kept, |before| before.min(kept)));
             }
+            day.unread |= self.ahead || taken_over;
+            day.taken.extend(gone.iter().map(|record| record.id));
             for record in gone {
                 let Some(sent) = self.sent.get_mut(&record.id) else { continue };
                 sent.logged = None;
@@ -275,11 +293,11 @@ impl Auditor {
         window: std::ops::Range<usize>,
         table: usize,
         filter: &'a Filter,
-    ) -> Option<impl Iterator<Item = (u64, u8)> + 'a> {
+    ) -> Option<impl Iterator<Item = Row> + 'a> {
         let records = self.days.get(&date)?.records.get(window)?;
         Some(records.iter().filter(move |record| record.table == table).flat_map(move |record| {
-            let wanted = record.syms.iter().filter(move |sym| filter.wants(record.table, **sym));
-            wanted.map(move |sym| (record.id, *sym))
+            let wanted = (0..).zip(&record.syms).filter(move |(_, sym)| filter.wants(record.table, **sym));
+            wanted.map(move |(place, sym)| Row { id: record.id, place, sym: *sym, time_ns: record.time_ns })
         }))
     }
 
@@ -291,6 +309,9 @@ impl Auditor {
                 day.records.iter().for_each(|record| drop(self.sent.remove(&record.id)));
             }
         }
-        self.sent.retain(|_, sent| sent.logged.is_some() || sent.acknowledged);
+        // What nodes may hold of a day that is not over stays known, also where no log has it.
+        let (days, ahead) = (&self.days, self.ahead);
+        let may_be_held = |id: &u64| ahead || days.values().any(|day| day.unread || day.taken.contains(id));
+        self.sent.retain(|id, sent| sent.logged.is_some() || sent.acknowledged || may_be_held(id));
     }
 }

@@ -1,4 +1,4 @@
-//! Records of the log, read by hand: the auditor shares no code with what it judges.
+//! Records of the log, read by hand: by none of the code that writes or reads it in production.
 
 /// Bytes before the first record of a kdb+ log.
 pub const HEAD_BYTES: usize = 8;
@@ -15,6 +15,8 @@ pub struct Record {
     pub table: usize,
     /// The symbol of each row, as its number.
     pub syms: Vec<u8>,
+    /// What stands in the time column of each row.
+    pub time_ns: i64,
     /// First byte behind it in the file.
     pub end: usize,
 }
@@ -97,7 +99,13 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
         if found == ty { Ok(count) } else { Err(Unread::Strange(format!("a column of type {found} at byte {at}"))) }
     };
     let rows = column(16, &mut from)?;
-    from.take(rows.saturating_mul(8)).ok_or(Unread::Short)?;
+    let mut time_ns = None;
+    for _ in 0..rows {
+        let own = from.long().ok_or(Unread::Short)?;
+        if time_ns.replace(own).is_some_and(|before| before != own) {
+            return Err(strange("rows of two moments"));
+        }
+    }
     if column(11, &mut from)? != rows {
         return Err(strange("columns of other lengths"));
     }
@@ -127,7 +135,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
         }
     }
     let id = id.and_then(|id| u64::try_from(id).ok()).ok_or_else(|| strange("no rows"))?;
-    Ok(Record { id, table, syms, end: from.at })
+    Ok(Record { id, table, syms, time_ns: time_ns.unwrap_or_default(), end: from.at })
 }
 
 #[cfg(test)]
