@@ -39,6 +39,21 @@ fn every_order_of_a_days_end_comes_right() {
 }
 
 #[test]
+fn every_order_of_two_crashes_comes_right() {
+    holds(Bounds { nodes: [1, 0], crashes: 2, ..LEAST });
+}
+
+#[test]
+fn every_order_of_a_crash_and_a_days_end_comes_right() {
+    holds(Bounds { nodes: [1, 0], crashes: 1, day_ends: 1, ..LEAST });
+}
+
+#[test]
+fn every_order_of_a_broken_connection_and_a_days_end_comes_right() {
+    holds(Bounds { nodes: [1, 0], cuts: 1, day_ends: 1, ..LEAST });
+}
+
+#[test]
 fn every_order_in_two_queues_comes_right() {
     holds(Bounds { nodes: [1, 1], rolls: 1, ..LEAST });
 }

@@ -48,7 +48,7 @@ pub struct Output {
     pub said: Vec<u32>,
     /// It has given the connection up.
     pub hangs_up: bool,
-    /// The process has ended, because its day is over.
+    /// The process has had itself ended: its day is over, as it says.
     pub ended: bool,
 }
 
@@ -199,8 +199,13 @@ impl Node {
         let Some(process) = &mut self.process else { return Output::default() };
         let said = context.messages.cut(&process.ingest.take_output());
         let mut output = Output { said, hangs_up: result.is_err(), ended: false };
-        if let Err(Fault::Fatal(text)) = &result {
-            self.broken.get_or_insert_with(|| format!("a node cannot go on: {text}"));
+        match &result {
+            // Nothing that can happen makes the tickerplant say what does not follow what came before.
+            Err(Fault::Surprise(text)) => {
+                _ = self.broken.get_or_insert_with(|| format!("a node was surprised: {text}"))
+            }
+            Err(Fault::Fatal(text)) => _ = self.broken.get_or_insert_with(|| format!("a node cannot go on: {text}")),
+            Ok(()) | Err(Fault::Connection(_)) => {}
         }
         if result.is_err() {
             process.connected = false;
@@ -209,7 +214,7 @@ impl Node {
         }
         while let Ok(ask) = process.asked.try_recv() {
             if ask == Ask::Terminate {
-                // Only this thread's own end can be gone.
+                // Whether it may ask is a rule (`rules::may_end`). Only this thread's own end can be gone.
                 let _ = process.answers.send(Answer::Terminated);
                 process.ingest.idle();
             }

@@ -56,6 +56,25 @@ fn as_told(tick: &tick::Facts, row: Option<&Row>, node: &node::Facts) -> Result<
     }
 }
 
+/// A node has itself ended only after a day's end, and holds nothing of the day that goes on then: its rows would have to be made
+/// anew from the log, and be missing until then. `node` is what it was before it did, as it clears first.
+///
+/// # Errors
+/// What it takes with it, or that no day is over.
+pub fn may_end(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> {
+    let name = &node.name;
+    if tick.day == 0 {
+        return Err(format!("{name} has itself ended, and no day has ended"));
+    }
+    if let Some(held) = node.windows.first().filter(|_| node.day.is_none_or(|day| day >= tick.day)) {
+        return Err(format!("{name} has itself ended with {:?} of the day that goes on", held.window));
+    }
+    match tick.rows.iter().filter(|row| row.node == *name).flat_map(|row| &row.held).next() {
+        Some((window, _)) => Err(format!("{name} has itself ended, and the table has it hold {window:?}")),
+        None => Ok(()),
+    }
+}
+
 /// Nothing is under way, and both ends have it.
 fn is_quiet(wire: &Wire) -> bool {
     wire.node && wire.tick && wire.up.is_empty() && wire.down.is_empty()
@@ -123,5 +142,39 @@ impl Model {
     pub fn queues(&self) -> impl Iterator<Item = &'static str> {
         let [first, second] = self.context.bounds.nodes;
         [("a", first), ("b", second)].into_iter().filter(|(_, nodes)| *nodes > 0).map(|(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holding(day: Option<usize>, window: Option<Range<u64>>) -> node::Facts {
+        let windows = window.into_iter().map(|window| node::Held { window, open: false }).collect();
+        node::Facts { name: "a0".to_string(), day, windows, ..node::Facts::default() }
+    }
+
+    fn table(day: usize, node: &str, window: Range<u64>) -> tick::Facts {
+        let state = State::Rolled;
+        let row =
+            Row { node: node.to_string(), queue: "a".to_string(), place: None, state, held: vec![(window, None)] };
+        tick::Facts { day, rows: vec![row], ..tick::Facts::default() }
+    }
+
+    #[test]
+    fn a_node_may_end_with_what_was_of_the_day_before() {
+        let other = table(1, "a1", 0..2);
+        assert_eq!(may_end(&other, &holding(Some(0), Some(0..2))), Ok(()));
+        assert_eq!(may_end(&other, &holding(None, None)), Ok(()));
+    }
+
+    #[test]
+    fn a_node_may_not_end_in_its_day() {
+        let other = table(1, "a1", 0..2);
+        assert!(may_end(&other, &holding(Some(1), Some(2..3))).is_err(), "it holds a window of today");
+        let own = table(1, "a0", 0..2);
+        assert!(may_end(&own, &holding(None, None)).is_err(), "it has cleared what the table says it holds");
+        let first_day = tick::Facts::default();
+        assert!(may_end(&first_day, &holding(None, None)).is_err(), "no day has ended");
     }
 }

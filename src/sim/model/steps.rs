@@ -2,6 +2,7 @@
 
 use super::node::{self, Node};
 use super::parts::Parts;
+use super::rules;
 use super::state::{AllWires, Kind, Left, Place, State, Wire, Wires};
 use super::tick::{self, Said, Tick};
 use super::{Bounds, Context};
@@ -272,8 +273,12 @@ impl Model {
     }
 
     fn node(&mut self, state: &mut State, number: u8, input: &node::Input) -> Result<(), String> {
+        let tick = state.tick;
         let Some(place) = state.places.get_mut(usize::from(number)) else { return Ok(()) };
         let (to, output) = self.nodes.step(place.node, input, &mut self.context)?;
+        if output.ended {
+            rules::may_end(self.ticks.facts(tick)?, self.nodes.facts(place.node)?)?;
+        }
         place.node = to;
         let mut wires = self.wires.get(place.wires);
         for wire in wires.iter_mut().flatten().filter(|wire| wire.node) {
