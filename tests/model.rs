@@ -54,6 +54,12 @@ fn every_order_of_a_broken_connection_and_a_days_end_comes_right() {
 }
 
 #[test]
+fn every_order_of_two_days_ends_comes_right() {
+    // Once, a node that was told of the second end before its question for the date was answered took one day's update for another's.
+    holds(Bounds { nodes: [1, 0], updates: 2, day_ends: 2, ..LEAST });
+}
+
+#[test]
 fn every_order_in_two_queues_comes_right() {
     holds(Bounds { nodes: [1, 1], rolls: 1, ..LEAST });
 }

@@ -119,10 +119,10 @@ fn what_a_failed_sync_may_have_dropped_is_written_again_though_a_full_disk_took_
             log.append(&batch, 2_000).expect("there is room");
         }
         log.flush().expect("there is room");
-        bench.0.set_faults(DiskFaults { full: true, fail_sync: false });
+        bench.0.set_faults(DiskFaults { full: true, ..DiskFaults::default() });
         while log.append(&batch, 2_000).is_ok() {}
         log.note_failure();
-        bench.0.set_faults(DiskFaults { full: false, fail_sync: true });
+        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         log.step_threads();
     });
     let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
