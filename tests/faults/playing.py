@@ -44,6 +44,10 @@ def state_of(pid):
         return "X"
 
 
+def has_come(process, point):
+    return f"at the point {point.name}\n" in process.printed()
+
+
 class Play(Cluster):
     """One schedule. It is the fleet as well: a tickerplant that is gone is started again, a node that is missing is replaced."""
 
@@ -72,6 +76,7 @@ class Play(Cluster):
         self.paused = {}
         # Who is to die or end: of a kill of ours, at an armed point, by SIGTERM.
         self.killed, self.armed, self.told_to_end = set(), {}, set()
+        self.arming = True
         self.patience_s = 1
         self.feeds = []
         self.feeding = True
@@ -99,9 +104,13 @@ class Play(Cluster):
     # Processes.
 
     def start_armed(self, program, name, *arguments):
-        """Starts a process with what the next one of its program has armed."""
-        armed = self.schedule.armed.get(program) or [None]
-        point = armed.pop(0)
+        """Starts a process with what the next one of its program has armed: first what one that is gone has not come to."""
+        waiting = self.schedule.armed.get(program, [])
+        for process, point in self.armed.items():
+            if point and point.program == program and not process.is_running() and not has_come(process, point):
+                waiting.insert(0, point)
+                self.armed[process] = None
+        point = waiting.pop(0) if waiting and self.arming else None
         process = self.start(name, program, *arguments, **(points.environment(point.name, point.nth, point.action) if point else {}))
         self.armed[process] = point
         return process
@@ -294,8 +303,7 @@ class Play(Cluster):
     # The end.
 
     def settle(self):
-        for armed in self.schedule.armed.values():
-            armed.clear()
+        self.arming = False
         for publisher in self.publishers:
             publisher.allow(5)
 
@@ -398,7 +406,7 @@ class Play(Cluster):
         code = process.popen.poll()
         if code == -signal.SIGKILL:
             point = self.armed[process]
-            return process in self.killed or point and point.action == "kill" and f"at the point {point.name}\n" in process.printed()
+            return process in self.killed or point and point.action == "kill" and has_come(process, point)
         if process in self.told_to_end:
             # SIGTERM itself ends only who has not come so far as to heed it.
             return code in (None, 0, -signal.SIGTERM)
