@@ -29,6 +29,9 @@ BUSY = {
     "feed-confirmed": 4,
 }
 
+# Started again, a tickerplant passes these at once.
+AT_START = ("start-locked", "start-log-opened", "start-journal-read", "start-restored")
+
 # What has to happen in a schedule, one right after the other, for a point to be passed at all.
 NEEDS = {
     **{f"day-{at}": "day" for at in ("flushed", "log-made", "end-sent", "queue-ended", "closed")},
@@ -46,11 +49,10 @@ NEEDS = {
     "feed-reconnected": "kill tick",
     "feed-looked-up": "kill tick",
     "feed-resent": "kill tick",
-    "start-restored": "kill tick",
+    # The second one passes them.
+    **{at: "kill tick" for at in AT_START},
 }
 
-# Started again, a tickerplant passes these at once.
-AT_START = ("start-locked", "start-log-opened", "start-journal-read", "start-restored")
 # Passed by whoever takes over what another held: any but the first node.
 BY_OTHERS = ("node-rebuilds", "node-rebuilt", "node-shows")
 # Long enough for a node to be given up.
