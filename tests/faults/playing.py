@@ -44,6 +44,10 @@ def state_of(pid):
         return "X"
 
 
+def has_come(process, point):
+    return f"at the point {point.name}\n" in process.printed()
+
+
 class Play(Cluster):
     """One schedule. It is the fleet as well: a tickerplant that is gone is started again, a node that is missing is replaced."""
 
@@ -70,6 +74,9 @@ class Play(Cluster):
         self.tally, self.happened, self.reached = collections.Counter(), collections.Counter(), []
         self.looks = []
         self.paused = {}
+        # Who is to die or end: of a kill of ours, at an armed point, by SIGTERM.
+        self.killed, self.armed, self.told_to_end = set(), {}, set()
+        self.arming = True
         self.patience_s = 1
         self.feeds = []
         self.feeding = True
@@ -96,28 +103,34 @@ class Play(Cluster):
 
     # Processes.
 
-    def next_armed(self, program):
-        """What the next process of a program has armed, as its environment."""
-        armed = self.schedule.armed.get(program) or [None]
-        point = armed.pop(0) if len(armed) > 0 else None
-        return points.environment(point.name, point.nth, point.action) if point else {}
+    def start_armed(self, program, name, *arguments):
+        """Starts a process with what the next one of its program has armed: first what one that is gone has not come to."""
+        waiting = self.schedule.armed.get(program, [])
+        for process, point in self.armed.items():
+            if point and point.program == program and not process.is_running() and not has_come(process, point):
+                waiting.insert(0, point)
+                self.armed[process] = None
+        point = waiting.pop(0) if waiting and self.arming else None
+        process = self.start(name, program, *arguments, **(points.environment(point.name, point.nth, point.action) if point else {}))
+        self.armed[process] = point
+        return process
 
     def start_tick(self):
         self.started += 1
-        arguments = ("tick", "sym", self.logs, "-p", self.port, "--schemas", self.directory / "sym.q")
-        self.tp = self.start(f"tick{self.started}", *arguments, *self.tick_options, **self.next_armed("tick"))
+        arguments = ("sym", self.logs, "-p", self.port, "--schemas", self.directory / "sym.q")
+        self.tp = self.start_armed("tick", f"tick{self.started}", *arguments, *self.tick_options)
         return self.tp
 
     def start_node(self):
         name = f"node{len(self.nodes)}"
-        arguments = ("rdb", f"127.0.0.1:{self.port}", "-p", "0", "--queue", "rdb", "--node", name)
-        node = self.start(name, *arguments, *self.node_options, **self.next_armed("rdb"))
+        arguments = (f"127.0.0.1:{self.port}", "-p", "0", "--queue", "rdb", "--node", name)
+        node = self.start_armed("rdb", name, *arguments, *self.node_options)
         self.nodes.append(node)
         return node
 
     def start_feed(self):
-        arguments = ("feed", f"127.0.0.1:{self.port}", "--tables", "tape", "--rate", "400", "--confirm", "50", "--json", "--updates", FEED_UPDATES)
-        feed = self.start(f"feed{len(self.feeds)}", *arguments, "--seed", len(self.feeds), **self.next_armed("feed"))
+        arguments = (f"127.0.0.1:{self.port}", "--tables", "tape", "--rate", "400", "--confirm", "50", "--json", "--updates", FEED_UPDATES)
+        feed = self.start_armed("feed", f"feed{len(self.feeds)}", *arguments, "--seed", len(self.feeds))
         self.feeds.append(feed)
 
     def begin(self):
@@ -144,7 +157,7 @@ class Play(Cluster):
         for process in [self.tp, *self.nodes, *self.feeds]:
             if state_of(process.pid) == "T" and process not in self.paused:
                 # At a point of its own.
-                self.paused[process] = now + 0.4
+                self.paused[process] = now + self.armed[process].seconds
         for process, until in list(self.paused.items()):
             if now >= until or not process.is_running():
                 process.resume()
@@ -152,7 +165,7 @@ class Play(Cluster):
         if not self.tp.is_running():
             self.start_tick()
         feed = self.feeds[-1]
-        if self.feeding and not feed.is_running() and feed.popen.returncode != 0:
+        if self.feeding and not feed.is_running() and (feed.popen.returncode != 0 or feed in self.told_to_end):
             self.start_feed()
         for part in self.parts():
             self.assertIsNone(part.failure)
@@ -218,7 +231,7 @@ class Play(Cluster):
 
         def is_there():
             self.tend()
-            found[:] = [self.tp if step.victim == "tick" else self.node_in(step.victim)]
+            found[:] = [self.who_is(step.victim)]
             if not found[0]:
                 self.replace(patiently=True)
             return found[0]
@@ -226,8 +239,16 @@ class Play(Cluster):
         soon(is_there, VICTIM_S)
         return found[0]
 
+    def who_is(self, victim):
+        if victim == "tick":
+            return self.tp
+        if victim == "feed":
+            return self.feeds[-1] if self.feeds[-1].is_running() else None
+        return self.node_in(victim)
+
     def kill(self, step):
         if victim := self.victim(step):
+            self.killed.add(victim)
             victim.kill()
             self.paused.pop(victim, None)
         return victim
@@ -240,8 +261,13 @@ class Play(Cluster):
 
     def end(self, step):
         if victim := self.victim(step):
-            victim.signal(signal.SIGTERM)
+            self.tell_to_end(victim)
         return victim
+
+    def tell_to_end(self, process):
+        if process.is_running():
+            self.told_to_end.add(process)
+            process.signal(signal.SIGTERM)
 
     def day(self, _):
         soon(self.tick_serves, VICTIM_S)
@@ -277,8 +303,7 @@ class Play(Cluster):
     # The end.
 
     def settle(self):
-        for armed in self.schedule.armed.values():
-            armed.clear()
+        self.arming = False
         for publisher in self.publishers:
             publisher.allow(5)
 
@@ -349,7 +374,7 @@ class Play(Cluster):
         """Tells the elastick feed to end, once; it confirms all that it has sent before it does."""
         if self.feeding:
             self.feeding = False
-            self.feeds[-1].signal(signal.SIGTERM)
+            self.tell_to_end(self.feeds[-1])
         return not self.feeds[-1].is_running()
 
     def of_papers(self):
@@ -377,12 +402,21 @@ class Play(Cluster):
         self.assertEqual(audit.of_feeds(self.books, "tape", [account(feed) for feed in self.feeds]), [], self.told)
 
     def ended_well(self, process):
-        """It runs, has ended as it was asked to, or was killed."""
-        # At its first connection a feed cannot tell a tickerplant that is gone before it has answered from one that refuses the user.
-        refused = process in self.feeds and "refused the user or password" in process.printed()
-        # SIGTERM itself ends only who has not come so far as to heed it.
-        as_asked = (None, 0, -signal.SIGKILL, -signal.SIGTERM)
-        return process.popen.poll() in as_asked or refused and account(process) is None
+        """It runs, or has ended as it was made to: by us, at its point, by its fleet when a day ended, or, a feed, with its last update."""
+        code = process.popen.poll()
+        if code == -signal.SIGKILL:
+            point = self.armed[process]
+            return process in self.killed or point and point.action == "kill" and has_come(process, point)
+        if process in self.told_to_end:
+            # SIGTERM itself ends only who has not come so far as to heed it.
+            return code in (None, 0, -signal.SIGTERM)
+        if process in self.feeds and code is not None:
+            told = account(process)
+            # At its first connection a feed cannot tell a tickerplant that is gone before it has answered from one that refuses the user.
+            refused = code == 1 and "refused the user or password" in process.printed()
+            return refused if told is None else code == 0 and told["tables"]["tape"]["updates"] == FEED_UPDATES
+        over = process in self.nodes and len(self.books.days) > 1 and "the day is over; terminated\n" in process.printed()
+        return code is None or over and code == 0
 
     def count(self):
         """What was there to be lost, and how often somebody looked."""

@@ -29,6 +29,9 @@ BUSY = {
     "feed-confirmed": 4,
 }
 
+# Started again, a tickerplant passes these at once.
+AT_START = ("start-locked", "start-log-opened", "start-journal-read", "start-restored")
+
 # What has to happen in a schedule, one right after the other, for a point to be passed at all.
 NEEDS = {
     **{f"day-{at}": "day" for at in ("flushed", "log-made", "end-sent", "queue-ended", "closed")},
@@ -46,16 +49,18 @@ NEEDS = {
     "feed-reconnected": "kill tick",
     "feed-looked-up": "kill tick",
     "feed-resent": "kill tick",
-    "start-restored": "kill tick",
+    # The second one passes them.
+    **{at: "kill tick" for at in AT_START},
 }
 
-# Started again, a tickerplant passes these at once.
-AT_START = ("start-locked", "start-log-opened", "start-journal-read", "start-restored")
 # Passed by whoever takes over what another held: any but the first node.
 BY_OTHERS = ("node-rebuilds", "node-rebuilt", "node-shows")
 # Long enough for a node to be given up.
 LONG_S = 2.5
-VICTIMS = ("tick", "live", "rolled", "waiting")
+VICTIMS = ("tick", "live", "rolled", "waiting", "feed")
+# Nodes are so for moments; with what makes them so right before.
+PASSING = {"rebuilding": "kill rolled", "taking": "end rolled", "leaving": "end rolled"}
+PAUSES_S = (0.1, 0.3, 1.0, LONG_S, 4.0)
 DURABILITIES = ("os", "os", "each", "group(5ms)")
 
 
@@ -65,9 +70,15 @@ class Armed:
     name: str
     nth: int
     action: str
+    # How long it pauses there.
+    seconds: float = 0.0
 
     def __str__(self):
-        return f"{self.name} {self.nth} {self.action}"
+        return f"{self.name} {self.nth} {self.action}{lasting(self.seconds)}"
+
+
+def lasting(seconds):
+    return f" for {seconds:.1f} s" if seconds else ""
 
 
 @dataclass
@@ -83,8 +94,7 @@ class Step:
         return f"{self.fault} {self.victim}".strip()
 
     def __str__(self):
-        lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
-        return self.named() + lasting
+        return self.named() + lasting(self.seconds)
 
 
 @dataclass
@@ -101,17 +111,24 @@ class Schedule:
         return f"seed {self.seed}, tick {' '.join(self.options)}: armed {armed}; {'; '.join(map(str, self.steps))}"
 
 
+def in_turn(points):
+    """The points in an order in which the programs take turns as often as they have points, so that a dozen seeds in a row meet each."""
+    mixed = random.Random(1).sample(points, len(points))
+    of = {program: [point for point in mixed if point[0] == program] for program, _ in points}
+    return sorted(mixed, key=lambda point: (of[point[0]].index(point) + 0.5) / len(of[point[0]]))
+
+
 def draw(seed, points):
-    """The schedule of a seed. Seeds in a row arm the points in a row, first to kill, then to pause."""
+    """The schedule of a seed. Seeds in a row arm the points in turn, to kill and to pause by turns, and the other way the next time."""
     dice = random.Random(seed)
     schedule = Schedule(seed, options=("--durability", dice.choice(DURABILITIES)))
     if dice.random() < 0.15:
         schedule.options += ("-t", "20")
     schedule.with_paper = dice.random() < 0.25
-    steps = [drawn_step(dice) for _ in range(dice.randrange(3, 6))]
-    program, name = points[seed % len(points)]
-    action = "kill" if (seed // len(points)) % 2 == 0 else "pause"
-    main = Armed(program, name, drawn_time(dice, name), action)
+    steps = [step for _ in range(dice.randrange(3, 6)) for step in drawn_steps(dice)]
+    rounds, at = divmod(seed, len(points))
+    program, name = in_turn(points)[at]
+    main = armed(dice, program, name, ("kill", "pause")[(at + rounds) % 2])
     more = [armed_at_random(dice, points) for _ in range(dice.randrange(0, 3))]
     for point in [main, *more]:
         of = schedule.armed.setdefault(point.program, [])
@@ -137,7 +154,12 @@ def step_named(name, updates):
 
 def armed_at_random(dice, points):
     program, name = dice.choice(points)
-    return Armed(program, name, drawn_time(dice, name), dice.choice(("kill", "pause")))
+    return armed(dice, program, name, dice.choice(("kill", "pause")))
+
+
+def armed(dice, program, name, action):
+    nth = drawn_time(dice, name)
+    return Armed(program, name, nth, action, dice.choice((0.4, 0.4, *PAUSES_S[2:])) if action == "pause" else 0.0)
 
 
 def drawn_time(dice, name):
@@ -146,15 +168,24 @@ def drawn_time(dice, name):
     return 1 + int(dice.random() ** 2 * most)
 
 
+def drawn_steps(dice):
+    """A fault, mostly one; at somebody who is on the way from one state to another, what sent him there comes first."""
+    step = drawn_step(dice)
+    if step.victim not in PASSING:
+        return [step]
+    return [step_named(PASSING[step.victim], step.updates), Step(1, step.fault, step.victim, step.seconds)]
+
+
 def drawn_step(dice):
     updates = dice.choice((dice.randrange(1, 20), dice.randrange(20, 120)))
     chance = dice.random()
+    victim = dice.choice(VICTIMS if dice.random() < 0.85 else tuple(PASSING))
     if chance < 0.45:
-        return Step(updates, "kill", dice.choice(VICTIMS))
+        return Step(updates, "kill", victim)
     if chance < 0.75:
-        return Step(updates, "pause", dice.choice(VICTIMS), seconds=dice.choice((0.1, 0.3, 1.0, LONG_S)))
+        return Step(updates, "pause", victim, seconds=dice.choice(PAUSES_S))
     if chance < 0.82:
-        return Step(updates, "end", dice.choice(VICTIMS))
+        return Step(updates, "end", victim)
     if chance < 0.88:
         return Step(updates, "day")
     if chance < 0.92:

@@ -196,3 +196,8 @@ class Books(unittest.TestCase):
 
     def test_one_that_was_killed_may_have_sent_any_number(self):
         self.assertEqual(self.of_feeds(self.told(2), None), [])
+
+    def test_an_update_that_a_feed_has_sent_twice_whatever_became_of_it(self):
+        self.write([0, 3], [3, 6, 9])
+        self.assertEqual(len(self.of_feeds(self.told(2), None)), 1)
+        self.assertEqual(len(self.of_feeds(self.told(5))), 1)

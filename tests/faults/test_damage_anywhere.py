@@ -1,51 +1,109 @@
-"""A log cut, flipped or with garbage behind it, at the edges of every record and between them: a tickerplant starts with what is
-whole and says what it cut, or refuses and says where; a node then holds exactly what the log says."""
+"""A log cut, flipped, or with garbage behind it, at the edges of every record and between them. What is due is worked out by the
+harness's own reader, so each case has one right outcome: a tickerplant starts with every record that can be read and says how much
+it cut off, or refuses, says where, and changes nothing; a node then holds exactly what the log says."""
 
 import random
 import re
 import shutil
+import struct
+from dataclasses import dataclass
 
 from harness import kdb, tplog
 from harness.scene import Scene, trades, update
 
 RECORDS = 5
 ROWS = 3
+# With which every record begins.
+CALL = kdb.encode(tplog.update("trade", kdb.lst()))[:11]
+# Whose log it was: of a tickerplant that closed it, so that the side file's one block covers it; of one that was killed before a
+# block was full; of q, which has no side file.
+WRITERS = "closed", "killed", "q"
+
+
+@dataclass
+class Due:
+    """What has to become of a log: its first `records`, which end at byte `end`, are kept, and the rest is cut off; or it is refused."""
+
+    records: int
+    end: int
+    refused: bool
+
+
+def message_at(data, at):
+    """Where the message at a byte ends; ValueError if none begins there, IndexError or struct.error if the bytes end inside it."""
+    if data[at] == kdb.GENERAL:
+        (count,) = struct.unpack_from("<I", data, at + 2)
+        if not count or data[at + 6] not in (256 - kdb.SYMBOL, kdb.CHAR, *range(100, 112)):
+            raise ValueError(f"the list at byte {at} calls nothing")
+    elif data[at] not in (kdb.CHAR, kdb.SYMBOL):
+        raise ValueError(f"no message begins at byte {at}")
+    try:
+        return kdb.decode(data, "<", at)[1]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"no object at byte {at}") from error
+
+
+def whole_behind(data, at):
+    """Whether a record can be read somewhere behind a byte, and another one or nothing behind it."""
+    while (at := data.find(CALL, at + 1)) > 0:
+        try:
+            end = message_at(data, at)
+        except (IndexError, ValueError, struct.error):
+            continue
+        if end == len(data) or data.startswith(CALL, end):
+            return True
+    return False
+
+
+def due(data):
+    """What has to become of a log of which nothing but its bytes is known."""
+    records, at = 0, len(tplog.MAGIC)
+    while at < len(data):
+        try:
+            at = message_at(data, at)
+        except (IndexError, struct.error):
+            # It ends inside a record, unless others follow: then this one's length is wrong.
+            return Due(records, at, whole_behind(data, at))
+        except ValueError:
+            return Due(records, at, any(data[at:]))
+        records += 1
+    return Due(records, at, False)
 
 
 class Damage(Scene):
-    """Logs of `RECORDS` updates, written by elastick, with its side file and its journal, or by q, without."""
+    """Logs of `RECORDS` updates."""
 
     def setUp(self):
         super().setUp()
         self.cases = 0
-        self.template = self.directory / "template"
-        self.template.mkdir()
-        tp = self.tick("--durability", "each", name="writer", logs=self.template)
+        self.templates = {writer: self.directory / writer for writer in WRITERS}
+        logs = self.templates["closed"]
+        logs.mkdir()
+        tp = self.tick("--durability", "each", name="writer", logs=logs)
         feed = self.connect(tp)
         for i in range(RECORDS):
             feed.ask(update("trade", trades(i * ROWS, ROWS)))
         self.log_name = self.log_path(feed).name
-        tp.kill()
-        self.whole = (self.template / self.log_name).read_bytes()
+        shutil.copytree(logs, self.templates["killed"])
+        self.assertEqual(tp.terminate(), 0)
+        self.templates["q"].mkdir()
+        self.whole = (logs / self.log_name).read_bytes()
         self.edges = [len(tplog.MAGIC)]
         while self.edges[-1] < len(self.whole):
-            self.edges.append(kdb.decode(self.whole, "<", self.edges[-1])[1])
+            self.edges.append(message_at(self.whole, self.edges[-1]))
         self.assertEqual(len(self.edges), RECORDS + 1)
 
     def places(self):
-        """Every edge, the byte at either side of it, and places between."""
-        near = {edge + by for edge in self.edges for by in (-1, 0, 1, 6, 9)}
+        """Every edge, the bytes at either side of it, in each record the ends of its names, counts and columns, and places between."""
+        near = {edge + by for edge in self.edges for by in (-1, 0, 1, 6, 9, 10, 20)}
         between = {(a + b) // 2 for a, b in zip(self.edges, self.edges[1:])}
-        return sorted(at for at in near | between if 0 < at < len(self.whole))
+        return sorted(at for at in {0, 2} | near | between if at < len(self.whole))
 
-    def case(self, data, with_side_file):
-        """A directory whose log is `data`, and a tickerplant on it."""
+    def start_on(self, data, writer):
+        """A tickerplant on a directory whose log is `data`."""
         self.cases += 1
         self.logs = self.directory / f"logs{self.cases}"
-        if with_side_file:
-            shutil.copytree(self.template, self.logs)
-        else:
-            self.logs.mkdir()
+        shutil.copytree(self.templates[writer], self.logs)
         self.path = self.logs / self.log_name
         self.path.write_bytes(data)
         tp = self.tick(name=f"tick{self.cases}")
@@ -53,79 +111,103 @@ class Damage(Scene):
         self.assertNotIn("panicked", tp.printed())
         return tp
 
-    def refused(self, tp, data, *within):
-        """Whether the start was refused: then nothing was changed, and the words name the file and a range around the damage."""
-        if tp.is_running():
-            return False
-        self.assertNotEqual(tp.wait(), 0)
-        self.assertEqual(self.path.read_bytes(), data, "a refused log is left as it was")
-        self.assertIn(str(self.path), tp.printed())
-        if within:
-            said = [int(number) for number in re.findall(r"\b\d+\b", tp.printed().replace(str(self.path), ""))]
-            ranges = [(a, b) for a in said for b in said if a <= within[0] < b]
-            self.assertTrue(ranges, f"no range around byte {within[0]} in: {tp.printed()}")
-        return True
+    def play(self, data, writer, at, what=None):
+        """A tickerplant on a log damaged at byte `at`: what is due, and nothing else, becomes of it."""
+        tp = self.start_on(data, writer)
+        # Where records follow what is no record, the length of the one before it is what may be wrong.
+        what, first = what or due(data), max((edge for edge in self.edges if edge < at), default=self.edges[0])
+        if writer == "closed" and data[: len(self.whole)] != self.whole and len(data) >= len(self.whole):
+            # The block is there and has other bytes than were written; where all of it can be read, it is named as a whole.
+            what, first = Due(0, what.end, refused=True), self.edges[0]
+        if what.refused:
+            self.is_refused(tp, data, first, what.end)
+        else:
+            self.holds_what_the_log_says(tp, data, what)
+        self.done()
+        return what
 
-    def holds_what_the_log_says(self, tp, least):
-        """The log is whole, has the first `least` records as they were, goes on, and a node holds its rows."""
-        feed = self.connect(tp)
-        count = feed.ask(".u.i").v
-        self.assertGreaterEqual(count, least)
-        self.assertEqual(tplog.whole_bytes(self.path), (count, self.path.stat().st_size))
-        self.assertEqual(self.path.read_bytes()[: self.edges[least]], self.whole[: self.edges[least]])
-        feed.ask(update("trade", trades(900, 1)))
-        records = tplog.read(self.path)
-        self.assertEqual(len(records), count + 1)
-        wanted = [seq for record in records if fits(record) for seq in record[2][4].v]
-        node = self.connect(self.rdb(tp, name=f"node{self.cases}"))
-        self.eventually_equal(lambda: node.ask("exec seq from trade").v, wanted, "the node holds what the log says")
-        return count
-
-    def done(self, tp):
+    def done(self):
         """Ends this case's processes."""
-        for process in [*self.processes]:
+        for process in self.processes:
             process.close()
         for connection in self.connections:
             connection.close()
+        self.processes.clear()
         self.connections.clear()
 
+    def is_refused(self, tp, data, least, most):
+        """Nothing was changed, and the words name the file and a range. It begins in the damaged record: at the earliest with it, at
+        the latest where nothing can be read any more."""
+        self.assertNotEqual(tp.wait(), 0, f"started{tp.tail()}")
+        self.assertEqual(self.path.read_bytes(), data, "a refused log is left as it was")
+        said = re.search(r"\bbytes (\d+) to (\d+) \(updates (?:from )?(\d+) ", tp.printed())
+        self.assertTrue(said and str(self.path) in tp.printed(), f"no range{tp.tail()}")
+        first, last, updates = map(int, said.groups())
+        self.assertTrue(least <= first <= most and first < last <= len(data), f"not from {least} to {most}{tp.tail()}")
+        if first in self.edges:
+            self.assertEqual(updates, self.edges.index(first))
+        self.range = first, last
+
+    def holds_what_the_log_says(self, tp, data, what):
+        """Every byte that is due is there, and no other; the log goes on, and a node holds its rows."""
+        self.assertTrue(tp.is_running(), f"refused{tp.tail()}")
+        feed = self.connect(tp)
+        self.assertEqual(feed.ask(".u.i").v, what.records)
+        self.assertEqual(self.path.read_bytes(), data[: what.end] if what.records else tplog.MAGIC)
+        if (cut := len(data) - what.end) > 0:
+            self.assertRegex(tp.printed(), rf"\bcut off {cut} bytes at byte {what.end}\b", "how much was cut is told")
+        feed.ask(update("trade", trades(900, 1)))
+        records = tplog.read(self.path)
+        self.assertEqual(len(records), what.records + 1)
+        wanted = [seq for record in records if fits(record) for seq in record[2][4].v]
+        node = self.connect(self.rdb(tp, name=f"node{self.cases}"))
+        self.eventually_equal(lambda: node.ask("exec seq from trade").v, wanted, "the node holds what the log says")
+
     def each_place(self, play):
-        for with_side_file in (True, False):
+        for writer in WRITERS:
             for at in self.places():
-                with self.subTest(at=at, with_side_file=with_side_file):
-                    play(at, with_side_file)
+                with self.subTest(at=at, writer=writer):
+                    play(at, writer)
+
+    def before(self, at):
+        """How many records end at a byte or before it."""
+        return sum(edge <= at for edge in self.edges[1:])
 
     def test_cut_anywhere(self):
-        def play(at, with_side_file):
-            before = sum(edge <= at for edge in self.edges[1:])
-            data = self.whole[:at]
-            tp = self.case(data, with_side_file)
-            self.assertTrue(tp.is_running(), f"a log cut at {at} is refused{tp.tail()}")
-            self.assertEqual(self.holds_what_the_log_says(tp, before), before)
-            torn = at - max([edge for edge in [0, *self.edges] if edge <= at])
-            if torn and at > self.edges[0]:
-                self.assertRegex(tp.printed(), rf"\b{torn}\b", "how much was cut is told")
-            self.done(tp)
+        def play(at, writer):
+            before = self.before(at)
+            self.assertEqual(self.play(self.whole[:at], writer, at), Due(before, self.edges[before], refused=False))
 
         self.each_place(play)
 
     def test_flipped_anywhere(self):
-        def play(at, with_side_file):
-            before = sum(edge <= at for edge in self.edges[1:])
+        def play(at, writer):
             bit = random.Random(at).randrange(8)
             data = self.whole[:at] + bytes([self.whole[at] ^ 1 << bit]) + self.whole[at + 1 :]
-            tp = self.case(data, with_side_file)
             if at < self.edges[0]:
-                # Of the head only its first bytes are looked at: the count of the list that it begins is not kept by q.
-                held = None if self.refused(tp, data) else self.connect(tp).ask(".u.i").v
-                self.assertIn(held, (None, RECORDS))
-            elif not self.refused(tp, data, at):
-                self.holds_what_the_log_says(tp, before)
-            self.done(tp)
+                self.play_head(data, at, writer)
+                return
+            flipped = self.before(at)
+            what = self.play(data, writer, at)
+            if what.refused:
+                self.assertGreater(self.range[1], at, "the flipped byte is in the range, or before it in the same record")
+            elif what.end < len(data):
+                self.assertEqual((flipped, what.end), (RECORDS - 1, self.edges[-2]), "only a last record can look unfinished")
 
         self.each_place(play)
 
-    def test_garbage_behind_it(self):
+    def play_head(self, data, at, writer):
+        """The first three bytes make it a log; q keeps no count in the others, and nobody looks at them."""
+        tp = self.start_on(data, writer)
+        if at < 3:
+            self.assertNotEqual(tp.wait(), 0)
+            self.assertIn(f"{self.path} ", tp.printed())
+        else:
+            self.assertEqual(self.connect(tp).ask(".u.i").v, RECORDS)
+        self.assertEqual(self.path.read_bytes(), data)
+        self.done()
+
+    def test_garbage_behind_any_place(self):
         record = self.whole[self.edges[-2] :]
         noise = random.Random(7)
         tails = {
@@ -137,14 +219,19 @@ class Damage(Scene):
             "noise, then a record": noise.randbytes(50) + record,
             "another log": self.whole,
         }
-        for with_side_file in (True, False):
-            for what, tail in tails.items():
-                with self.subTest(what, with_side_file=with_side_file):
-                    tp = self.case(self.whole + tail, with_side_file)
-                    if not self.refused(tp, self.whole + tail, len(self.whole)):
-                        self.holds_what_the_log_says(tp, RECORDS)
-                        self.assertRegex(tp.printed(), rf"\b{len(tail)}\b", "how much was cut is told")
-                    self.done(tp)
+        places = [*self.edges, *((a + b) // 2 for a, b in zip(self.edges[::2], self.edges[1::2])), self.edges[-1] - 1]
+        for writer in WRITERS:
+            for name, tail in tails.items():
+                for at in places:
+                    with self.subTest(name, at=at, writer=writer):
+                        self.play(self.whole[:at] + tail, writer, at, self.due_before_zeros(at, tail) if name == "zeros" else None)
+
+    def due_before_zeros(self, at, tail):
+        """A record that ends in zeros which go on behind it is none that was written, unless it is just as it was."""
+        data = self.whole[:at] + tail
+        kept = sum(data.startswith(self.whole[:edge]) for edge in self.edges[1:])
+        torn = self.edges[kept] == at or kept > self.before(at)
+        return Due(kept, self.edges[kept], refused=not torn)
 
 
 def fits(record):

@@ -11,7 +11,8 @@ from harness import points
 from .playing import Play
 from .schedule import draw
 
-SEEDS = [int(seed) for seed in os.environ.get("ELASTICK_SEEDS", "1 2 3 4 5 6 7 8 9 10 11 12").split()]
+# Kills and pauses at points of tickerplant, node and feed each.
+SEEDS = [int(seed) for seed in os.environ.get("ELASTICK_SEEDS", "1 2 3 4 5 6 7 8 9 10 11 23").split()]
 
 
 @unittest.skipUnless(points.binary(), f"{points.BUILT} is not built; tests/run builds it, or set ELASTICK_POINTS_BIN")

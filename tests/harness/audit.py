@@ -1,6 +1,7 @@
 """The books: what publishers were told, what the logs hold, what nodes hold, what watchers got. Each against the logs, which are read
 here by the harness's own reader."""
 
+import collections
 import itertools
 import re
 from bisect import bisect_left
@@ -21,6 +22,11 @@ class Day:
     def rows(self, table, first=0, last=None):
         """The rows of a table in updates [first, last)."""
         return [row for name, rows in self.updates[first:last] if name == table for row in rows]
+
+    def contents(self, table):
+        """All that each update of a table carries."""
+        records = (record for record in tplog.read(self.path) if record[1].v == table)
+        return [tuple(tuple(column.v) for column in record[2].v) for record in records]
 
 
 def numbers(table, columns):
@@ -129,7 +135,12 @@ def contains(ordered, row):
 
 def of_feeds(logs, table, accounts):
     """What is wrong between what elastick feeds say of a table and the logs. `accounts`: what each told when it ended, None of one that
-    was killed. Of what is unconfirmed at the end, some may have been logged."""
+    was killed. Of what is unconfirmed at the end, some may have been logged. No feed sends two updates that are alike, and each has
+    a seed of its own: whatever has become of them, an update that is logged twice was sent twice."""
+    times = collections.Counter(update for day in logs.days for update in day.contents(table))
+    twice = sum(count - 1 for count in times.values())
+    if twice:
+        return [f"{twice} updates of {table} are in the logs more than once"]
     logged = [len(rows) for day in logs.days for name, rows in day.updates if name == table]
     told = [account for account in accounts if account is not None]
     updates, rows = (sum(of["tables"].get(table, {}).get(what, 0) for of in told) for what in ("updates", "rows"))
