@@ -36,10 +36,10 @@ impl Plant {
 }
 
 /// What decides what a queue does, but for what is only shown. Without a time it is one that is to be restored: who was connected,
-/// and for how long nodes were waited for, does not count then.
+/// for how long nodes were waited for, and the tip, which the log tells, do not count then.
 pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
     // Written to a string, which does not fail.
-    let _ = write!(out, "{} tip {} ", queue.date(), queue.tip());
+    let _ = write!(out, "{} tip {:?} ", queue.date(), now_ns.map(|_| queue.tip()));
     for sub in queue.subscribers() {
         if sub.state == State::Lost {
             // If it comes back it has its old place among the others; one without a name does not.
