@@ -207,11 +207,17 @@ impl Auditor {
     }
 
     /// The tickerplant has started again after a crash, or, `taken_over`, while another goes on that has lost its log and tells its
-    /// subscribers what is in none.
+    /// subscribers what is in none. `today` is the day whose log it has.
     ///
     /// # Errors
     /// An acknowledged update is gone that should not be.
-    pub fn restarted(&mut self, storage: &Storage, crash: Promise, taken_over: bool) -> Result<(), Broken> {
+    pub fn restarted(
+        &mut self,
+        storage: &Storage,
+        crash: Promise,
+        taken_over: bool,
+        today: Option<i32>,
+    ) -> Result<(), Broken> {
         let dates: Vec<i32> = self.days.keys().copied().collect();
         for date in dates.iter().rev().take(2) {
             let Some(day) = self.days.get_mut(date) else { continue };
@@ -251,7 +257,10 @@ impl Auditor {
                     self.allowed_losses = self.allowed_losses.saturating_add(1);
                 }
             }
-            self.follow(storage, &path, *date)?;
+            // Nobody has opened the log of a day that was over by then, and put its end right.
+            if today == Some(*date) {
+                self.follow(storage, &path, *date)?;
+            }
         }
         self.last_of.clear();
         for record in self.days.values().flat_map(|day| &day.records) {
