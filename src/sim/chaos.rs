@@ -243,7 +243,7 @@ impl World {
         self.report.fault("disk full");
         let ns = self.between(300 * MS, 5 * SECOND);
         // Too many files are open at times when the disk is full: then no log can be looked into either.
-        let no_more_files = ns % 3 == 0;
+        let no_more_files = ns.is_multiple_of(3);
         self.storage.set_faults(DiskFaults { full: true, no_more_files, ..self.storage.faults() });
         self.after(ns, Event::Over(Passing::DiskFull));
     }
