@@ -58,7 +58,7 @@ pub fn logs_between(first: &Path, last: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(from), Some(to)) = (date_of(first), date_of(last)) else { return Ok(Vec::new()) };
     let name = first.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let src = name.get(..name.len().saturating_sub(DATE_BYTES)).unwrap_or_default();
-    let dir = first.parent().unwrap_or(Path::new(""));
+    let dir = first.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_between = |path: &PathBuf| {
         date_of(path).is_some_and(|date| from < date && date < to && *path == log_path(dir, src, date))
     };

@@ -85,6 +85,8 @@ impl World {
         self.report.met("tickerplant started");
         if let Some(crash) = self.crash.take() {
             let taken_over = std::mem::take(&mut self.taken_over);
+            // It did not end the day whose log was the last, if that is over.
+            self.last_log = None;
             let today = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
             let judged = self.auditor.restarted(&self.storage, crash, taken_over, today);
             self.judge(judged);

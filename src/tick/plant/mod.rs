@@ -291,7 +291,7 @@ impl Plant {
         }
     }
 
-    /// When something is to be done without a message: the day's roll, the batch, a node's grace.
+    /// When something is to be done without a message: the day's roll, the batch, a node's grace, a question to the log.
     pub fn deadline(&self) -> Option<Instant> {
         let now = time::now();
         let wall = [Some(self.day.next_deadline_ns()), self.queue.next_deadline_ns()];
@@ -301,7 +301,8 @@ impl Plant {
             let left_ns = at_ns.saturating_sub(utc_ns).clamp(0, 3_600_000_000_000);
             now.checked_add(Duration::from_nanos(left_ns.unsigned_abs()))
         });
-        from_wall.chain(self.next_flush).min()
+        let again = self.unanswered.iter().map(|(at, _)| *at).min();
+        from_wall.chain(self.next_flush).chain(again).min()
     }
 
     /// Does what is due.
@@ -314,6 +315,7 @@ impl Plant {
         if self.queue.next_deadline_ns().is_some_and(|at_ns| at_ns <= self.utc_ns) {
             self.queue_tick(ctl);
         }
+        self.ask_log_again();
     }
 
     /// Another thread has finished something.

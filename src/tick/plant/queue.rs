@@ -100,7 +100,6 @@ impl Plant {
     }
 
     pub fn queue_tick(&mut self, ctl: &mut dyn Links) {
-        self.ask_log_again();
         self.step_queue(Event::Tick, None, ctl);
     }
 
@@ -366,7 +365,7 @@ impl Plant {
     }
 
     /// What the log could not be asked, it is asked once more.
-    fn ask_log_again(&mut self) {
+    pub(super) fn ask_log_again(&mut self) {
         let now = time::now();
         for (_, job) in self.unanswered.extract_if(.., |(at, _)| *at <= now) {
             self.verify.submit(job);
