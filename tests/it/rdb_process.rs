@@ -111,7 +111,9 @@ fn windows_and_stats_tell_how_the_node_is() {
     let mut client = scene.connect();
     scene.guest.feed("trade", &[3, 1], 0);
     scene.guest.feed("trade", &[2], 1);
-    scene.holds(&mut client, 3);
+    // What is told of the node follows its rows by a turn.
+    let is_told = |client: &mut Client| ask(client, "exec sum rows from .rdb.windows") == Value::Long(3);
+    wait_for("the rows to be told", || is_told(&mut client).then_some(()));
     let windows = ask(&mut client, ".rdb.windows");
     let Value::Table { names, mut columns, .. } = windows else { panic!("{windows:?}") };
     assert_eq!(names, ["first", "last", "open", "tab", "updates", "rows", "hash"].map(|name| name.as_bytes().to_vec()));
