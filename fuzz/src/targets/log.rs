@@ -155,14 +155,14 @@ fn hides_another(record: &[u8], all: &[Vec<u8>]) -> bool {
     all.iter().filter_map(head).chain([RECORD[..11].to_vec()]).any(|head| inside.windows(head.len()).any(|w| w == head))
 }
 
-/// Whether the columns of an update are not of one length.
+/// Whether an update has no columns, or not of one length.
 fn is_uneven(record: &[u8]) -> bool {
     let Ok((view, _)) = View::parse(record, Endian::Little, &limits()) else { return false };
     let columns = view.list().and_then(|parts| parts.iter().nth(2)).and_then(|data| data.list());
     let Some(columns) = columns else { return false };
     let counts: Vec<usize> =
         columns.iter().filter(|column| column.type_code() >= 0).map(|column| column.count()).collect();
-    counts.windows(2).any(|pair| pair[0] != pair[1])
+    columns.count == 0 || counts.windows(2).any(|pair| pair[0] != pair[1])
 }
 
 /// Every record from an update on, none where the log cannot be read.
