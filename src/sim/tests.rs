@@ -37,6 +37,13 @@ impl Bench {
         LogWriter::open(Bench::options(durability), jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
     }
 
+    /// Bytes that a log shows, of which far more than the last few blocks are not durable.
+    fn blocks_in_doubt(&self, path: &Path) -> usize {
+        let written = self.0.read(path, 0).map_or(0, |bytes| bytes.len());
+        assert!(self.0.durable_bytes(path) + (3 << 20) < written, "more than a few blocks");
+        written
+    }
+
     fn options(durability: Durability) -> LogOptions {
         LogOptions {
             dir: "/logs".into(),
@@ -50,6 +57,16 @@ impl Bench {
             buffer_bytes: 1 << 16,
             waker: None,
         }
+    }
+}
+
+const GROUP: Durability = Durability::Group(std::time::Duration::from_millis(10));
+
+/// 80,000 updates, many blocks of the side file.
+fn append_blocks(log: &mut LogWriter) {
+    let batch: Vec<u8> = record().repeat(2_000);
+    for _ in 0..40 {
+        log.append(&batch, 2_000).expect("there is room");
     }
 }
 
@@ -88,22 +105,17 @@ fn what_a_failed_sync_may_have_dropped_is_made_durable_by_the_next_writer() {
 fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    let group = Durability::Group(std::time::Duration::from_millis(10));
-    let batch: Vec<u8> = record().repeat(2_000);
     bench.process(1, || {
-        let mut log = Bench::open_log(group);
+        let mut log = Bench::open_log(GROUP);
         // The thread that syncs hangs meanwhile.
-        for _ in 0..40 {
-            log.append(&batch, 2_000).expect("there is room");
-        }
+        append_blocks(&mut log);
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         log.step_threads();
         assert!(log.check().is_err());
         log.note_failure();
     });
-    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
-    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < written, "more than a few blocks");
-    let tip = bench.process(3, || Bench::open_log(group).durable_tip());
+    let written = bench.blocks_in_doubt(path);
+    let tip = bench.process(3, || Bench::open_log(GROUP).durable_tip());
     assert_eq!((tip, bench.0.durable_bytes(path)), (80_000, written));
 }
 
@@ -111,23 +123,18 @@ fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
 fn what_a_failed_sync_may_have_dropped_is_written_again_though_a_full_disk_took_no_note_of_it() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    let group = Durability::Group(std::time::Duration::from_millis(10));
-    let batch: Vec<u8> = record().repeat(2_000);
     bench.process(1, || {
-        let mut log = Bench::open_log(group);
-        for _ in 0..40 {
-            log.append(&batch, 2_000).expect("there is room");
-        }
+        let mut log = Bench::open_log(GROUP);
+        append_blocks(&mut log);
         log.flush().expect("there is room");
         bench.0.set_faults(DiskFaults { full: true, ..DiskFaults::default() });
-        while log.append(&batch, 2_000).is_ok() {}
+        while log.append(&record().repeat(2_000), 2_000).is_ok() {}
         log.note_failure();
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         log.step_threads();
     });
-    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
-    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < 1 << 10, "more than a few blocks");
-    bench.process(2, || drop(Bench::open_log(group)));
+    let written = bench.blocks_in_doubt(path);
+    bench.process(2, || drop(Bench::open_log(GROUP)));
     assert_eq!(bench.0.durable_bytes(path), written);
 }
 
@@ -135,13 +142,9 @@ fn what_a_failed_sync_may_have_dropped_is_written_again_though_a_full_disk_took_
 fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    let group = Durability::Group(std::time::Duration::from_millis(10));
-    let batch: Vec<u8> = record().repeat(2_000);
     bench.process(1, || {
-        let mut log = Bench::open_log(group);
-        for _ in 0..40 {
-            log.append(&batch, 2_000).expect("there is room");
-        }
+        let mut log = Bench::open_log(GROUP);
+        append_blocks(&mut log);
         log.flush().expect("there is room");
     });
     let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
@@ -151,8 +154,8 @@ fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
         let log = disk::open(path, disk::Open::Read).expect("it is there");
         assert!(log.sync().is_err());
     });
-    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < 1 << 10, "more than a few blocks");
-    bench.process(3, || drop(Bench::open_log(group)));
+    let written = bench.blocks_in_doubt(path);
+    bench.process(3, || drop(Bench::open_log(GROUP)));
     assert_eq!(bench.0.durable_bytes(path), written);
 }
 
@@ -160,17 +163,13 @@ fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
 fn what_a_sync_that_failed_at_the_end_may_have_dropped_is_written_again() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    let batch: Vec<u8> = record().repeat(2_000);
     bench.process(1, || {
         let mut log = Bench::open_log(Durability::Os);
-        for _ in 0..40 {
-            log.append(&batch, 2_000).expect("there is room");
-        }
+        append_blocks(&mut log);
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         assert!(log.close().is_err());
     });
-    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
-    assert!(written > 3 << 20 && bench.0.durable_bytes(path) < written, "more than a few blocks");
+    let written = bench.blocks_in_doubt(path);
     bench.process(2, || drop(Bench::open_log(Durability::Os)));
     assert_eq!(bench.0.durable_bytes(path), written);
 }

@@ -165,10 +165,10 @@ impl Ingest {
         Ok(())
     }
 
-    /// All of a window that is rebuilt has been sent.
+    /// All of a window that is rebuilt has been sent, or what the log did not show of it.
     fn streamed(&mut self, first: u64, last: u64) -> Result<(), Fault> {
         let Some(open) = self.intake.open_window() else { return Ok(()) };
-        if open.last != Some(last) || open.window.first != first {
+        if open.last != Some(last) || !(open.window.first..=open.window.next).contains(&first) {
             return Ok(());
         }
         let next = open.window.next;

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::units::Scale;
 use crate::log::Proof;
 use crate::net::message;
-use crate::rdb::messages::{self, Live, Replay, Told};
+use crate::rdb::messages::{self, Live, Rebuild, Replay, Told};
 use crate::rdb::policy::Params;
 use crate::rdb::shared::Moment;
 use crate::rdb::update::Update;
@@ -159,8 +159,26 @@ fn node_with_a_window() -> Ingest {
     node
 }
 
+/// An update of the table `a` with two rows.
+fn two_longs(index: u64) -> Update<'static> {
+    const OBJECTS: [u8; 22] = [7, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    Update { table: b"a", names: None, count: 1, objects: &OBJECTS, index: Some(index) }
+}
+
 fn symbol(name: &str) -> Sym {
     intern(name.as_bytes()).expect("there is room")
+}
+
+#[test]
+fn a_window_of_which_the_log_showed_a_part_is_rebuilt_once_the_rest_was_streamed() {
+    let mut node = node_with_a_window();
+    let (log, date, hidden) = (None, 10_957, false);
+    assert!(node.react(Told::Rebuild(Rebuild { first: 3, last: 5, log, date, hidden })));
+    assert!(node.feed(&two_longs(3)));
+    node.begin_replay(None, 4, 5);
+    assert!(node.feed(&two_longs(4)));
+    assert!(node.react(Told::Streamed { first: 4, last: 5 }));
+    assert!(node.intake.open_window().is_none(), "it is whole");
 }
 
 #[test]
@@ -174,10 +192,7 @@ fn a_window_is_shown_before_its_first_rows() {
 fn what_comes_after_a_query_has_begun_is_not_seen_by_it() {
     let mut node = node_with_a_window();
     let before = node.shared.view();
-    // Two longs.
-    let objects = [&[7, 0, 2, 0, 0, 0][..], &[0; 16]].concat();
-    let update = Update { table: b"a", names: None, count: 1, objects: &objects, index: Some(3) };
-    assert!(node.feed(&update));
+    assert!(node.feed(&two_longs(3)));
     let rows = |moment: &Moment| moment.table(symbol("a")).map(|table| table.count());
     assert_eq!((rows(&before), rows(&node.shared.view())), (Some(0), Some(2)));
 }
