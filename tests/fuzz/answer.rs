@@ -163,11 +163,12 @@ pub fn usable(value: &Value, limits: &Limits) -> Result<(), String> {
 
 /// What is shown as q writes it is read as the same value.
 fn readable(value: &Value) -> Result<(), String> {
-    // The text of millions of items takes longer than they are worth.
-    if value.count() >= 10_000 || !literal(value) {
+    let Some(bytes) = limits().within(|| bytes_of(value)) else { return Ok(()) };
+    // The text of millions of items takes longer than they are worth; and a list of one list many times over, which is small, has
+    // more items than can be looked at.
+    if bytes.len() >= 1 << 18 || !literal(value) {
         return Ok(());
     }
-    let Some(bytes) = limits().within(|| bytes_of(value)) else { return Ok(()) };
     let text = one_line(value);
     let again = eval_text(&mut Session::new(), &text, &Limits::default());
     if again.as_ref().ok().and_then(bytes_of).as_ref() == Some(&bytes) {
