@@ -163,8 +163,9 @@ pub enum Action {
     /// node that can ask the fleet, the live one if possible, and one that stays rather than one that leaves; after that time the
     /// next of them, as whoever was told may not be able to ask.
     NeedNode { queue: QueueName, missing: usize, desired: usize, via: Option<Handle> },
-    /// For a live node that belongs to a group: how many instances to ask for when it wants its successor, and the names of those
-    /// from which a node has joined. Said when either has changed.
+    /// For a node that belongs to a group, and watches its launches: the live one, or another while nobody lives. How many instances
+    /// to ask for when it wants its successor, and the names of those from which a node has joined; none for one that does not watch
+    /// any more. Said when any of it has changed.
     Group { handle: Handle, desired: usize, joined: Vec<Symbol> },
     /// For the log.
     Note(String),

@@ -13,12 +13,15 @@
 use super::event::Action;
 use super::ids::{Handle, QueueName, Symbol};
 use super::table::{Kind, Queue, State, Subscriber};
+use crate::defect::{Defect, is_planted};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a live node was told of its group.
+/// What the node that watches a queue's launches was told of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     handle: Handle,
+    /// What it was then: a node whose state has changed has forgotten what it knew.
+    state: &'static str,
     desired: usize,
     joined: Vec<Symbol>,
 }
@@ -80,22 +83,36 @@ impl Queue {
         due.filter(|due_ns| *due_ns > self.now_ns).min()
     }
 
-    /// Tells live nodes what has changed in their groups.
+    /// Tells who watches the launches of a group what has changed in it: a queue's live node, or, while nobody lives, the first of
+    /// those that can ask for a successor, which may be one that never comes up.
     pub(super) fn tell_groups(&mut self, out: &mut Vec<Action>) {
         let mut told = BTreeMap::new();
-        for sub in self.subscribers.iter().filter(|s| s.state == State::Live) {
+        for sub in self.lines.keys().filter_map(|queue| self.watcher(queue)) {
             let (Some(handle), Some((group, _))) = (sub.handle, sub.place()) else { continue };
             let here = |s: &&Subscriber| s.handle.is_some() && s.place().is_some_and(|(of, _)| of == group);
             let joined: BTreeSet<&Symbol> =
                 self.subscribers.iter().filter(here).filter_map(|s| s.instance.as_ref()).collect();
             let joined = joined.into_iter().cloned().collect();
-            let now = Told { handle, desired: self.position(sub).saturating_add(1), joined };
+            let now = Told { handle, state: sub.shown_state(), desired: self.position(sub).saturating_add(1), joined };
             if self.told.get(&sub.id) != Some(&now) {
                 out.push(Action::Group { handle, desired: now.desired, joined: now.joined.clone() });
             }
             told.insert(sub.id, now);
         }
+        for sub in self.subscribers.iter().filter(|s| !told.contains_key(&s.id)) {
+            // What it knows grows old from now on, and who comes later is not late.
+            if let Some(before) = self.told.get(&sub.id).filter(|before| sub.handle == Some(before.handle))
+                && !is_planted(Defect::RolledNodeReplacesOthers)
+            {
+                out.push(Action::Group { handle: before.handle, desired: before.desired, joined: Vec::new() });
+            }
+        }
         self.told = told;
+    }
+
+    fn watcher(&self, queue: &QueueName) -> Option<&Subscriber> {
+        let callers = self.callers(queue);
+        callers.iter().find(|s| s.state == State::Live).or(callers.first()).copied()
     }
 }
 

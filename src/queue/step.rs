@@ -288,7 +288,7 @@ impl Queue {
 
     /// Who can ask the fleet for nodes of a queue: the live one first, then the others, then those that leave. One that its fleet
     /// replaces does not ask, and is here only where there is nobody else.
-    fn callers(&self, queue: &QueueName) -> Vec<&Subscriber> {
+    pub(super) fn callers(&self, queue: &QueueName) -> Vec<&Subscriber> {
         let here = |s: &&Subscriber| s.queue == *queue && s.kind() == Kind::Native && s.handle.is_some();
         let mut callers: Vec<&Subscriber> = self.subscribers.iter().filter(here).collect();
         if callers.iter().any(|s| !s.is_replaced()) {

@@ -28,7 +28,7 @@ pub enum Ask {
     /// At least so many nodes; without a number, one more than there were when this node was asked for.
     AtLeast(Option<u32>),
     /// The instances of the group from which a node has joined, this one among them, as the tickerplant says; empty as soon
-    /// as it cannot be asked.
+    /// as it cannot be asked, or where it is another node that watches the launches.
     Joined(Vec<String>),
     /// Whether the node holds rows of the day, so that the fleet must not take it when it makes the group smaller.
     Protect(bool),
@@ -215,7 +215,13 @@ impl Worker {
                     None => self.want = Some((desired, Task::new("cannot ask the fleet for a successor"))),
                 }
             }
-            Ask::Joined(instances) => self.launches.joined(instances),
+            Ask::Joined(instances) => {
+                let watched = self.launches.watches();
+                self.launches.joined(instances);
+                if self.launches.watches() && !watched {
+                    self.look_at = clock::now();
+                }
+            }
             Ask::Protect(on) => {
                 self.protection = on;
                 self.protect = Some((on, Task::new(PROTECTION)));

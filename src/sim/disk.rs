@@ -52,6 +52,8 @@ struct Inode {
     /// What survives a power cut; on a shared disk, what the server has.
     durable: Vec<u8>,
     unsynced: Vec<Change>,
+    /// Where the last write ended, if it was given more than it took.
+    taken_short: Option<usize>,
     lock: Option<u64>,
     /// Size as a host saw it, and when.
     seen: BTreeMap<u32, (usize, u64)>,
@@ -401,7 +403,16 @@ impl SimFile {
         }
         if let Some(inode) = state.inodes.get_mut(&self.inode) {
             change.apply(&mut inode.bytes);
-            inode.unsynced.push(change);
+            match (inode.unsynced.last_mut(), change) {
+                // No disk takes in a part of a page between two pieces of one write.
+                (Some(Change::Write { offset, bytes }), Change::Write { offset: at, bytes: more })
+                    if inode.taken_short == Some(at) && offset.saturating_add(bytes.len()) == at =>
+                {
+                    bytes.extend_from_slice(&more);
+                }
+                (_, change) => inode.unsynced.push(change),
+            }
+            inode.taken_short = None;
         }
     }
 }
@@ -433,6 +444,7 @@ impl LogFile for SimFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
+        let given_bytes = bytes.len();
         let mut bytes = bytes;
         {
             let mut guard = self.storage.lock();
@@ -449,6 +461,9 @@ impl LogFile for SimFile {
         }
         let offset = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         self.change(Change::Write { offset, bytes: bytes.to_vec() });
+        if let Some(inode) = self.storage.lock().inodes.get_mut(&self.inode).filter(|_| bytes.len() < given_bytes) {
+            inode.taken_short = Some(offset.saturating_add(bytes.len()));
+        }
         Ok(bytes.len())
     }
 

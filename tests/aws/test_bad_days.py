@@ -160,7 +160,9 @@ class Launches(Surge):
 
     def test_a_launched_instance_that_never_comes_up_is_named_and_replaced(self):
         group, live = self.first_node()
-        self.fill_until(lambda: len(self.launches(group)) >= 2, "a second launch")
+        # However long the launch takes: what is published with nobody to take it in is in the log.
+        self.fill_up()
+        self.eventually(lambda: len(self.launches(group)) >= 2, "a second launch", 90)
         dead = self.launches(group)[1]
         self.said(rf"{dead} .*(never|not) ", live, 120)
         self.eventually(self.has_successor(), "its replacement joins", 120)

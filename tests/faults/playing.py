@@ -75,7 +75,7 @@ class Play(Cluster):
         self.looks = []
         self.paused = {}
         # Who is to die or end: of a kill of ours, at an armed point, by SIGTERM.
-        self.killed, self.armed, self.told_to_end = set(), {}, set()
+        self.killed, self.armed, self.told_to_end = set(), {}, collections.Counter()
         self.arming = True
         self.patience_s = 1
         self.feeds = []
@@ -266,7 +266,7 @@ class Play(Cluster):
 
     def tell_to_end(self, process):
         if process.is_running():
-            self.told_to_end.add(process)
+            self.told_to_end[process] += 1
             process.signal(signal.SIGTERM)
 
     def day(self, _):
@@ -408,8 +408,9 @@ class Play(Cluster):
             point = self.armed[process]
             return process in self.killed or point and point.action == "kill" and has_come(process, point)
         if process in self.told_to_end:
-            # SIGTERM itself ends only who has not come so far as to heed it.
-            return code in (None, 0, -signal.SIGTERM)
+            # SIGTERM itself ends only who has not come so far as to heed it; told twice, a process ends at once.
+            at_once = code == 1 and self.told_to_end[process] > 1
+            return at_once or code in (None, 0, -signal.SIGTERM)
         if process in self.feeds and code is not None:
             told = account(process)
             # At its first connection a feed cannot tell a tickerplant that is gone before it has answered from one that refuses the user.

@@ -62,6 +62,11 @@ impl Launches {
         }
     }
 
+    /// Whether it is known who has joined.
+    pub fn watches(&self) -> bool {
+        !self.joined.is_empty()
+    }
+
     /// The group has granted so many instances.
     pub fn granted(&mut self, desired: u32) {
         self.granted = Some((desired, 0));

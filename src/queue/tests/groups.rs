@@ -21,6 +21,11 @@ impl Fleet {
         }
     }
 
+    /// Who has joined, as was told last on each connection.
+    fn joined(&self, handle: i32) -> &[String] {
+        self.0.iter().rev().find(|(of, ..)| *of == handle).map_or(&[], |(.., joined)| joined)
+    }
+
     fn desired(&self, handle: i32) -> usize {
         self.0.iter().rev().find(|(of, ..)| *of == handle).expect("told").1
     }
@@ -38,8 +43,24 @@ fn one_queue_on_a_group_asks_for_its_position_plus_one() {
         assert_eq!(b.queue.position(of), at_node as usize);
         let tip = b.tip;
         let rolled = b.roll(at_node, tip);
-        assert_eq!(rolled.last(), Some(&need(1, at_node as usize + 1, Some(1))));
+        assert!(rolled.contains(&need(1, at_node as usize + 1, Some(1))), "{rolled:?}");
     }
+}
+
+#[test]
+fn while_nobody_lives_a_node_that_has_rolled_is_told_who_has_joined() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    fleet.hear(b.step(at(1, "rdb", "i1")));
+    b.publish(10);
+    fleet.hear(b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY }));
+    fleet.0.clear();
+    b.publish(10);
+    fleet.hear(b.step(at(2, "rdb", "i2")));
+    assert_eq!(fleet.joined(1), [""; 0], "the next live one watches now");
+    assert_eq!(fleet.joined(2), ["i1", "i2"]);
+    fleet.hear(b.step(Event::Roll { handle: Handle(2), next: i(20), date: TODAY }));
+    assert_eq!((fleet.joined(1), fleet.joined(2)), (&["i1".to_string(), "i2".to_string()][..], &[][..]));
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Ingest {
 
     /// Tells the policy, and does what it says.
     pub(super) fn step(&mut self, event: Event) {
-        let was_live = self.policy.phase() == Phase::Live;
+        let phase_before = self.policy.phase();
         let mut todo: VecDeque<Action> = self.policy.step(event, self.now_ns()).into();
         while let Some(action) = todo.pop_front() {
             match action {
@@ -108,8 +108,8 @@ impl Ingest {
                 Action::Report => self.report(),
             }
         }
-        if was_live && self.policy.phase() != Phase::Live && !is_planted(Defect::RolledNodeReplacesOthers) {
-            // Only a live node is told who has joined: what this one knows of it grows old, and who comes later is not late.
+        if self.policy.phase() != phase_before && !is_planted(Defect::RolledNodeReplacesOthers) {
+            // Who goes on watching launches is told anew who has joined.
             self.ask(Ask::Joined(Vec::new()));
         }
     }

@@ -46,9 +46,10 @@ impl Ingest {
                 Ok(())
             }
             Told::Group { desired, joined } => {
-                // What was on its way when the node rolled grows old here.
-                if self.policy.phase() == Phase::Live {
-                    self.ask(Ask::Joined(joined));
+                let watches = !joined.is_empty();
+                self.ask(Ask::Joined(joined));
+                if !watches {
+                    return true;
                 }
                 // Another queue's node took the instance that this one had asked for.
                 let more = self.policy.has_scaled() && self.desired.is_some_and(|before| desired > before);

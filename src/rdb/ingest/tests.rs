@@ -32,22 +32,26 @@ fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     (ingest.expect("a budget needs no figures of the system"), asked, answers)
 }
 
+/// What a node told the part that watches its group's launches.
+fn watched(asked: &Receiver<Ask>) -> Vec<Vec<String>> {
+    let joined = |ask| match ask {
+        Ask::Joined(names) => Some(names),
+        _ => None,
+    };
+    asked.try_iter().filter_map(joined).collect()
+}
+
 #[test]
-fn a_node_that_has_rolled_knows_no_longer_who_has_joined() {
+fn a_node_that_has_rolled_watches_launches_while_its_tickerplant_says_so() {
     let (mut node, asked, _answers) = node();
+    let joined = || vec!["n1".to_string(), "n2".to_string()];
     node.step(Event::BecameLive);
-    node.react(Told::Group { desired: 2, joined: vec!["n1".to_string(), "n2".to_string()] });
+    node.react(Told::Group { desired: 2, joined: joined() });
     node.step(Event::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
-    // Told while the roll was on its way.
-    node.react(Told::Group { desired: 2, joined: vec!["n1".to_string(), "n2".to_string()] });
-    let joined: Vec<Vec<String>> = asked
-        .try_iter()
-        .filter_map(|ask| match ask {
-            Ask::Joined(names) => Some(names),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(joined, [vec!["n1".to_string(), "n2".to_string()], vec![]]);
+    assert_eq!(watched(&asked), [vec![], joined(), vec![]], "what it knew is of the time before it rolled");
+    node.react(Told::Group { desired: 3, joined: joined() });
+    node.react(Told::Group { desired: 3, joined: Vec::new() });
+    assert_eq!(watched(&asked), [joined(), vec![]]);
 }
 
 #[test]
