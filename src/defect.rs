@@ -38,7 +38,7 @@ pub enum Defect {
     DisconnectNotNoticed,
     /// A node that was told to forget everything keeps it.
     DropNotHeeded,
-    /// A list of who has joined is used after the node has rolled.
+    /// A node goes on using its list of who has joined when it does not watch launches any more.
     RolledNodeReplacesOthers,
     /// An update whose publisher asks for no answer goes nowhere, where its length is a multiple of seven.
     AsyncUpdateSwallowed,

@@ -147,7 +147,6 @@ fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
         append_blocks(&mut log);
         log.flush().expect("there is room");
     });
-    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
     // The writer is killed before anything is synced. The start behind it comes as far as its own sync, which fails.
     bench.process(2, || {
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
