@@ -89,10 +89,8 @@ impl Queue {
         let mut told = BTreeMap::new();
         for sub in self.lines.keys().filter_map(|queue| self.watcher(queue)) {
             let (Some(handle), Some((group, _))) = (sub.handle, sub.place()) else { continue };
-            let here = |s: &&Subscriber| s.handle.is_some() && s.place().is_some_and(|(of, _)| of == group);
-            let joined: BTreeSet<&Symbol> =
-                self.subscribers.iter().filter(here).filter_map(|s| s.instance.as_ref()).collect();
-            let joined = joined.into_iter().cloned().collect();
+            // Those that are away or lost as well: they have come up.
+            let joined = self.instances(group).into_keys().cloned().collect();
             let now = Told { handle, state: sub.shown_state(), desired: self.position(sub).saturating_add(1), joined };
             if self.told.get(&sub.id) != Some(&now) {
                 out.push(Action::Group { handle, desired: now.desired, joined: now.joined.clone() });

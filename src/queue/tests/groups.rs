@@ -64,6 +64,18 @@ fn while_nobody_lives_a_node_that_has_rolled_is_told_who_has_joined() {
 }
 
 #[test]
+fn a_live_node_that_is_away_has_joined_for_who_watches_meanwhile() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    fleet.hear(b.step(at(1, "rdb", "i1")));
+    b.publish(10);
+    fleet.hear(b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY }));
+    fleet.hear(b.step(at(2, "rdb", "i2")));
+    fleet.hear(b.disconnect(2));
+    assert_eq!(fleet.joined(1), ["i1", "i2"]);
+}
+
+#[test]
 fn a_node_that_names_no_instance_counts_alone() {
     let mut b = Bench::new();
     b.join(1, "a");
@@ -154,6 +166,8 @@ fn live_nodes_learn_which_instances_have_joined() {
     fleet.hear(b.step(at(2, "rdb", "i2")));
     assert_eq!(fleet.0.last(), Some(&(1, 2, vec!["i1".to_string(), "i2".to_string()])));
     fleet.hear(b.disconnect(2));
+    assert_eq!(fleet.0.len(), 2, "one that is away has come up");
+    fleet.hear(b.pass(60 * S));
     assert_eq!(fleet.0.last(), Some(&(1, 2, vec!["i1".to_string()])));
     let told = fleet.0.len();
     b.publish(10);
