@@ -48,14 +48,8 @@ impl Ingest {
             Told::Group { desired, joined } => {
                 let watches = !joined.is_empty();
                 self.ask(Ask::Joined(joined));
-                if !watches {
-                    return true;
-                }
-                // Another queue's node took the instance that this one had asked for.
-                let more = self.policy.has_scaled() && self.desired.is_some_and(|before| desired > before);
-                self.desired = Some(desired);
-                if more {
-                    self.step(Event::NodesMissing);
+                if watches {
+                    self.wanted(desired);
                 }
                 Ok(())
             }
@@ -83,6 +77,15 @@ impl Ingest {
             // A replay that was begun has to go on before further messages.
             Ok(()) => self.replay.is_none() && !self.ask_date && self.fault.is_none(),
             Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// How many instances to ask for. Where another queue's node took the instance that this one had asked for, it asks again.
+    fn wanted(&mut self, desired: u32) {
+        let more = self.policy.has_scaled() && self.desired.is_some_and(|before| desired > before);
+        self.desired = Some(desired);
+        if more {
+            self.step(Event::NodesMissing);
         }
     }
 
