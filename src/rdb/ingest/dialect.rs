@@ -138,6 +138,7 @@ impl Ingest {
         self.pass_fence(joined.log.as_deref(), joined.epoch)?;
         if joined.drop {
             log::warn!("told to forget all rows: others hold this node's windows");
+            points::reach(Point::NodeDrops);
             self.step(Event::Dropped);
         } else {
             // What it took over out of sight, and may keep, is its own now.
