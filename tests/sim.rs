@@ -73,3 +73,14 @@ fn one_seed_is_one_run() {
     assert!(one == other, "two runs of seed 9 differ at {differs:?}");
     beside.join().expect("a world ends");
 }
+
+#[test]
+fn a_run_of_nothing_is_refused() {
+    for count in ["--seeds", "--days", "--threads"] {
+        let program = env!("CARGO_BIN_EXE_elastick");
+        let output =
+            std::process::Command::new(program).args(["sim", count, "0"]).output().expect("the simulator runs");
+        assert_eq!(output.status.code(), Some(2), "{count}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(count), "{count} is named");
+    }
+}

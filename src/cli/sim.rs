@@ -12,12 +12,14 @@ pub fn command() -> Command {
     let number = |name: &'static str, default: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u64)).default_value(default).help(help)
     };
+    // A run of nothing would pass for one in which nothing went wrong.
+    let count = |name, help| number(name, "1", help).value_parser(value_parser!(u64).range(1..));
     let command = Command::new("sim")
         .about("Simulated days: the production code on virtual time, with faults, and audited")
         .arg(number("seed", "1", "First seed; one seed is one run, always the same"))
-        .arg(number("seeds", "1", "How many seeds, one after the other"))
-        .arg(number("days", "1", "Days of each seed"))
-        .arg(number("threads", "1", "Seeds that run at the same time"))
+        .arg(count("seeds", "How many seeds, one after the other"))
+        .arg(count("days", "Days of each seed"))
+        .arg(count("threads", "Seeds that run at the same time"))
         .arg(
             Arg::new("faults")
                 .long("faults")

@@ -21,9 +21,9 @@ impl Fleet {
         }
     }
 
-    /// Who has joined, as was told last on each connection.
+    /// Who has joined, as was told last on this connection.
     fn joined(&self, handle: i32) -> &[String] {
-        self.0.iter().rev().find(|(of, ..)| *of == handle).map_or(&[], |(.., joined)| joined)
+        &self.0.iter().rev().find(|(of, ..)| *of == handle).expect("told").2
     }
 
     fn desired(&self, handle: i32) -> usize {
@@ -47,29 +47,31 @@ fn one_queue_on_a_group_asks_for_its_position_plus_one() {
     }
 }
 
+/// A queue whose only node has rolled, and what that was told since.
+fn rolled_alone() -> (Bench, Fleet) {
+    let (mut b, mut fleet) = (Bench::new(), Fleet::default());
+    b.step(at(1, "rdb", "i1"));
+    b.publish(10);
+    fleet.hear(b.roll(1, 10));
+    (b, fleet)
+}
+
 #[test]
 fn while_nobody_lives_a_node_that_has_rolled_is_told_who_has_joined() {
-    let mut b = Bench::new();
-    let mut fleet = Fleet::default();
-    fleet.hear(b.step(at(1, "rdb", "i1")));
-    b.publish(10);
-    fleet.hear(b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY }));
-    fleet.0.clear();
+    let (mut b, mut fleet) = rolled_alone();
+    assert_eq!(fleet.joined(1), ["i1"]);
     b.publish(10);
     fleet.hear(b.step(at(2, "rdb", "i2")));
     assert_eq!(fleet.joined(1), [""; 0], "the next live one watches now");
     assert_eq!(fleet.joined(2), ["i1", "i2"]);
-    fleet.hear(b.step(Event::Roll { handle: Handle(2), next: i(20), date: TODAY }));
-    assert_eq!((fleet.joined(1), fleet.joined(2)), (&["i1".to_string(), "i2".to_string()][..], &[][..]));
+    fleet.hear(b.roll(2, 20));
+    assert_eq!(fleet.joined(1), ["i1", "i2"]);
+    assert_eq!(fleet.joined(2), [""; 0], "the first of those that can ask watches");
 }
 
 #[test]
 fn a_live_node_that_is_away_has_joined_for_who_watches_meanwhile() {
-    let mut b = Bench::new();
-    let mut fleet = Fleet::default();
-    fleet.hear(b.step(at(1, "rdb", "i1")));
-    b.publish(10);
-    fleet.hear(b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY }));
+    let (mut b, mut fleet) = rolled_alone();
     fleet.hear(b.step(at(2, "rdb", "i2")));
     fleet.hear(b.disconnect(2));
     assert_eq!(fleet.joined(1), ["i1", "i2"]);
