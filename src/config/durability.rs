@@ -71,6 +71,27 @@ impl FromStr for Damage {
     }
 }
 
+/// What a repair does with blocks whose records can be read but whose checksums differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangedBlocks {
+    /// Keep them, marked in the side file.
+    Keep,
+    /// Leave them out.
+    Cut,
+}
+
+impl FromStr for ChangedBlocks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ChangedBlocks, String> {
+        match text {
+            "keep" => Ok(ChangedBlocks::Keep),
+            "cut" => Ok(ChangedBlocks::Cut),
+            _ => Err(format!("{text:?} is neither keep nor cut")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

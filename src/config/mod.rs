@@ -13,7 +13,7 @@ pub mod settings;
 pub mod units;
 
 pub use address::{Address, Listen};
-pub use durability::{Damage, Durability};
+pub use durability::{ChangedBlocks, Damage, Durability};
 pub use limits::{Limit, Limits};
 pub use mount::RequiredMount;
 pub use options::{Opt, OptionSpec, Program};

@@ -1,7 +1,7 @@
 //! The table of options. An entry here is a flag, an `ELASTICK_*` variable, a TOML key and a line of `--help`.
 
 use super::address::{Address, Listen};
-use super::durability::{Damage, Durability};
+use super::durability::{ChangedBlocks, Damage, Durability};
 use super::limits::LIMITS;
 use super::mount::RequiredMount;
 use super::units::{self, RollTime};
@@ -236,6 +236,8 @@ options! {
         "File to write, which must not exist; - for standard output";
     IN_PLACE: bool = units::switch, "in-place" programs &[Log];
         "Put the repaired log in the place of the damaged one, which is kept beside it";
+    CHANGED_BLOCKS: ChangedBlocks = units::changed_blocks, "changed-blocks" value "keep|cut", default Some("keep"), programs &[Log];
+        "Blocks of a log that can be read but whose checksums differ: keep them, marked as damaged, or leave them out";
     ITEMS: u64 = units::count, "items" value "COUNT", default Some("4"), programs &[Log];
         "Items of a column to show";
     JSON: bool = units::switch, "json" programs &[Log, Feed, Demo];

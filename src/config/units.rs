@@ -1,7 +1,7 @@
 //! Texts to values: sizes, times, percentages, names. Each parser's error says what is expected.
 
 use super::address::{Address, Listen};
-use super::durability::{Damage, Durability};
+use super::durability::{ChangedBlocks, Damage, Durability};
 use super::mount::RequiredMount;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -255,6 +255,10 @@ pub fn durability(text: &str) -> Result<Durability, String> {
 }
 
 pub fn damage(text: &str) -> Result<Damage, String> {
+    text.parse()
+}
+
+pub fn changed_blocks(text: &str) -> Result<ChangedBlocks, String> {
     text.parse()
 }
 

@@ -5,9 +5,9 @@
 //! | bytes | head | entry |
 //! |---|---|---|
 //! | 0..8 | magic `elkindex` | `offset_bytes`: where the block begins in the log |
-//! | 8..16 | version 2 (4), entry size (4) | `length_bytes` of the block |
-//! | 16..24 | 0 | `first_index`: index of its first update |
-//! | 24..32 | 0 | `updates` in it |
+//! | 8..16 | version 3 (4), entry size (4) | `length_bytes` of the block; the highest bit marks it as damaged |
+//! | 16..24 | identity of the directory's logs | `first_index`: index of its first update |
+//! | 24..32 | epoch of the last writer | `updates` in it |
 //! | 32..40 | 0 | `epoch` of the writer |
 //! | 40..48 | 0 | `synced_index`: updates before it were on the disk when the block was closed |
 //! | 48..52 | 0 | CRC-32C of the block's bytes in the log |
@@ -16,11 +16,16 @@
 //! A block ends with the first batch that makes it [`BLOCK_BYTES`] or longer, so a block is as long as that or as its
 //! last batch asks for. The file is an aid: it is written after the log and may end too early, or, after a power cut,
 //! be ahead of the log. What it says is believed only where the checksums agree with the log.
+//!
+//! A block marked as damaged was found with other bytes than those written, and its records were kept by the operator's choice: its
+//! checksum is that of the bytes kept, and the mark stays, so that nobody takes them for what was published. Version 2 has neither
+//! marks nor anything in the head behind the entry size; it is read as well.
 
 use super::buffer::Buffer;
 use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
+use super::identity::LogId;
 use super::scan::Mark;
 use crate::points::{self, Point};
 use std::io;
@@ -32,7 +37,10 @@ pub const BLOCK_BYTES: u64 = 64 << 10;
 /// Bytes of the head, and of each entry.
 pub const ENTRY_BYTES: usize = 56;
 const MAGIC: &[u8; 8] = b"elkindex";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+const VERSION_WITHOUT_IDENTITY: u32 = 2;
+/// In an entry's length: the block is marked as damaged.
+const DAMAGED_BIT: u64 = 1 << 63;
 /// Bytes that an entry's own CRC covers.
 const CHECKED_BYTES: usize = ENTRY_BYTES - 4;
 /// Entries held back before they are written together.
@@ -49,12 +57,14 @@ pub struct Entry {
     /// What follows this update may have been in the system's cache alone when the block was closed.
     pub synced_index: u64,
     pub crc: u32,
+    /// Its bytes were once found to be others than those written, and were kept.
+    pub is_damaged: bool,
 }
 
 impl Entry {
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
-        let words =
-            [self.offset_bytes, self.length_bytes, self.first_index, self.updates, self.epoch, self.synced_index];
+        let length = self.length_bytes | if self.is_damaged { DAMAGED_BIT } else { 0 };
+        let words = [self.offset_bytes, length, self.first_index, self.updates, self.epoch, self.synced_index];
         let mut out = [0; ENTRY_BYTES];
         let (fields, _) = out.as_chunks_mut::<8>();
         for (field, word) in fields.iter_mut().zip(words) {
@@ -70,12 +80,13 @@ impl Entry {
         let word = |at: usize| fields.get(at).map(|field| u64::from_le_bytes(*field));
         Some(Entry {
             offset_bytes: word(0)?,
-            length_bytes: word(1)?,
+            length_bytes: word(1)? & !DAMAGED_BIT,
             first_index: word(2)?,
             updates: word(3)?,
             epoch: word(4)?,
             synced_index: word(5)?,
             crc,
+            is_damaged: word(1)? & DAMAGED_BIT != 0,
         })
     }
 
@@ -130,16 +141,40 @@ fn unseal(bytes: &[u8; ENTRY_BYTES]) -> Option<u32> {
     (own == crc32c::crc32c(bytes.get(..CHECKED_BYTES)?)).then_some(crc)
 }
 
-fn head() -> [u8; ENTRY_BYTES] {
-    let mut out = [0; ENTRY_BYTES];
-    let (magic, rest) = out.split_at_mut(8);
-    magic.copy_from_slice(MAGIC);
-    let (version, rest) = rest.split_at_mut(4);
-    version.copy_from_slice(&VERSION.to_le_bytes());
-    if let Some(size) = rest.get_mut(..4) {
-        size.copy_from_slice(&(ENTRY_BYTES as u32).to_le_bytes());
+/// What a side file says of its log as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Of the directory; none in files of version 2.
+    pub identity: Option<LogId>,
+    /// Of the last writer; 0 in files of version 2.
+    pub epoch: u64,
+}
+
+impl Head {
+    fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let fields = [
+            *MAGIC,
+            (u64::from(VERSION) | (ENTRY_BYTES as u64) << 32).to_le_bytes(),
+            self.identity.map_or(0, |id| id.0).to_le_bytes(),
+            self.epoch.to_le_bytes(),
+        ];
+        let mut out = [0; ENTRY_BYTES];
+        let (places, _) = out.as_chunks_mut::<8>();
+        places.iter_mut().zip(fields).for_each(|(place, field)| *place = field);
+        seal(out, 0)
     }
-    seal(out, 0)
+
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Head> {
+        unseal(bytes)?;
+        let (fields, _) = bytes.as_chunks::<8>();
+        let word = |at: usize| fields.get(at).map(|field| u64::from_le_bytes(*field));
+        let versions =
+            [VERSION, VERSION_WITHOUT_IDENTITY].map(|version| u64::from(version) | (ENTRY_BYTES as u64) << 32);
+        if fields.first() != Some(MAGIC) || !versions.contains(&word(1)?) {
+            return None;
+        }
+        Some(Head { identity: Some(LogId(word(2)?)).filter(|id| id.0 != 0), epoch: word(3)? })
+    }
 }
 
 fn entry_position(at: u64) -> u64 {
@@ -149,6 +184,7 @@ fn entry_position(at: u64) -> u64 {
 /// A side file opened for reading.
 pub struct SideFile {
     file: Arc<dyn LogFile>,
+    head: Head,
     entries: u64,
 }
 
@@ -168,10 +204,11 @@ impl SideFile {
             opened => opened?,
         };
         let mut first = [0; ENTRY_BYTES];
-        if file::read_full(&*file, &mut first, 0)? != ENTRY_BYTES || first != head() {
+        if file::read_full(&*file, &mut first, 0)? != ENTRY_BYTES {
             return Ok(None);
         }
-        let mut side = SideFile { file, entries: 0 };
+        let Some(head) = Head::decode(&first) else { return Ok(None) };
+        let mut side = SideFile { file, head, entries: 0 };
         side.refresh();
         Ok(Some(side))
     }
@@ -180,6 +217,10 @@ impl SideFile {
     pub fn refresh(&mut self) {
         let size = self.file.size_bytes().unwrap_or_default();
         self.entries = (size / ENTRY_BYTES as u64).saturating_sub(1);
+    }
+
+    pub fn head(&self) -> Head {
+        self.head
     }
 
     pub fn entries(&self) -> u64 {
@@ -238,11 +279,20 @@ pub struct BlockBuilder {
     updates: u64,
     crc: u32,
     epoch: u64,
+    is_damaged: bool,
 }
 
 impl BlockBuilder {
     pub fn new(begin: Mark, epoch: u64) -> BlockBuilder {
-        BlockBuilder { begin, length_bytes: 0, updates: 0, crc: 0, epoch }
+        BlockBuilder { begin, length_bytes: 0, updates: 0, crc: 0, epoch, is_damaged: false }
+    }
+
+    /// As [`BlockBuilder::add`] for one record of a log that is copied or read again, `is_damaged` if it comes from a block with other
+    /// bytes than those written. Also answers the block before, where that ends because the mark changes.
+    pub fn add_marked(&mut self, record: &[u8], is_damaged: bool) -> [Option<Entry>; 2] {
+        let before = if is_damaged == self.is_damaged { None } else { self.close() };
+        self.is_damaged = is_damaged;
+        [before, self.add(record, 1)]
     }
 
     /// Takes whole records; answers the block if they complete one.
@@ -266,8 +316,9 @@ impl BlockBuilder {
             epoch: self.epoch,
             synced_index: 0,
             crc: self.crc,
+            is_damaged: self.is_damaged,
         };
-        *self = BlockBuilder::new(entry.end(), self.epoch);
+        *self = BlockBuilder { is_damaged: self.is_damaged, ..BlockBuilder::new(entry.end(), self.epoch) };
         Some(entry)
     }
 }
@@ -288,7 +339,7 @@ impl SideWriter {
     /// If the file has entries behind those, and they may stay, or come back in a power cut. They tell what the log once had there;
     /// when it has grown over that place again, they would have a start take what is sound for damage. All else costs the side file,
     /// not the log; so does any failure where there is nothing to cut off.
-    pub fn open(path: &Path, keep: u64) -> Result<SideWriter, LogError> {
+    pub fn open(path: &Path, keep: u64, head: Head) -> Result<SideWriter, LogError> {
         let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
         // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
         let opened = disk::open(path, disk::Open::Create).and_then(|file| {
@@ -310,7 +361,7 @@ impl SideWriter {
         let kept_bytes = if keep == 0 { 0 } else { entry_position(keep) };
         let begun = match file.truncate(kept_bytes).and_then(|()| file.sync_all()) {
             Err(error) if has_more => return Err(LogError::io(path, "cut off entries that do not hold")(error)),
-            Ok(()) if keep == 0 => file::write_all(&*file, &head(), 0),
+            Ok(()) => file::write_all(&*file, &head.encode(), 0),
             other => other,
         };
         match begun {

@@ -4,12 +4,14 @@
 //! [`Proof`] says what a window holds. `README.md` beside this file has the layouts and what each durability survives.
 
 mod appender;
+mod blocks;
 mod buffer;
 pub mod disk;
 mod error;
 mod fence;
 mod file;
 mod group;
+mod identity;
 mod index;
 mod lock;
 mod name;
@@ -28,13 +30,15 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use blocks::damaged_in;
 pub use error::LogError;
 pub use file::{LogFile, write_all, write_at_point};
+pub use identity::LogId;
 pub use name::{date_of, handle, log_path, logs_between, queue_path, side_path};
 pub use open::{Cut, OpenReport};
 pub use proof::{Keep, Proof, TableProof, columns_of, mix64, update_hash, window_proof};
 pub use reader::{Chunk, LogReader, Next, Reads, parts};
-pub use rebuild::rebuild;
+pub use rebuild::{Rebuilt, rebuild};
 pub use record::{Fault, FaultKind};
 pub use scan::{DamagedRange, Mark};
 pub use slice::{SliceError, slice};

@@ -1,15 +1,17 @@
 //! Opening a log to append: how many updates it holds, and what of its end or middle had to be given up.
 
+use super::blocks::{block_range, covers, known_damage};
 use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
-use super::index::{BlockBuilder, Entry, SideFile, SideWriter};
+use super::identity::LogId;
+use super::index::{BlockBuilder, Entry, Head, SideFile, SideWriter};
 use super::lock::lock_log;
 use super::name::{beside, side_path};
-use super::record::{Fault, FaultKind};
+use super::record::FaultKind;
 use super::repair;
 use super::scan::{DamagedRange, Found, Mark, Scanner};
-use crate::config::Damage;
+use crate::config::{ChangedBlocks, Damage};
 use proto::Limits;
 use proto::log::{FILE_HEAD, is_log_head};
 use std::fmt;
@@ -44,6 +46,8 @@ pub struct OpenReport {
     pub cut: Option<Cut>,
     /// Damage that was cut off or left out, as the operator had said.
     pub damage: Vec<DamagedRange>,
+    /// Blocks that were kept, as the operator had said, though their checksums differ; the side file marks them.
+    pub kept: Vec<DamagedRange>,
     /// The damaged log, if it was replaced by one without the damage. Updates behind the damage have new indices.
     pub replaced: Option<PathBuf>,
 }
@@ -61,6 +65,9 @@ impl fmt::Display for OpenReport {
         )?;
         for damage in &self.damage {
             write!(f, "; given up: {damage}")?;
+        }
+        for damage in &self.kept {
+            write!(f, "; kept and marked as damaged: {damage}")?;
         }
         if let Some(cut) = &self.cut {
             write!(f, "; cut off {} bytes at byte {}", cut.bytes, cut.offset_bytes)?;
@@ -89,6 +96,8 @@ pub(super) struct How {
     pub damage: Damage,
     pub limits: Limits,
     pub chunk_bytes: usize,
+    /// Identity of the directory's logs.
+    pub identity: Option<LogId>,
     pub epoch: u64,
     /// Epoch of the writer before.
     pub last_epoch: u64,
@@ -98,6 +107,12 @@ pub(super) struct How {
     pub unclean: bool,
     /// Before it ended it had said that from this update on the log may not be on the disk.
     pub unsynced_from: Option<u64>,
+}
+
+impl How {
+    fn head(&self) -> Head {
+        Head { identity: self.identity, epoch: self.epoch }
+    }
 }
 
 pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
@@ -110,6 +125,7 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         walked_bytes: 0,
         cut: None,
         damage: Vec::new(),
+        kept: Vec::new(),
         replaced: None,
     };
     loop {
@@ -120,6 +136,7 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         let side_file = || SideFile::open_if_there(&side_at).map_err(LogError::io(&side_at, "read"));
         let mut side = side_file()?;
         if side.is_none() && !report.created {
+            repair::finish_cut_short(path)?;
             repair::undo_cut_short(&*file, path)?;
             side = side_file()?;
         }
@@ -127,8 +144,9 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         match walk(file, path, side.as_ref(), &trust, how, &mut report)? {
             Some(opened) => return Ok(opened),
             None => {
-                let done = repair::replace(path, how.limits)?;
+                let done = repair::replace(path, how.limits, ChangedBlocks::Keep)?;
                 report.damage.extend(done.damage);
+                report.kept.extend(done.blocks);
                 report.replaced = Some(done.original);
             }
         }
@@ -211,6 +229,10 @@ fn walk(
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let mut scanner = Scanner::new(&*file, path, trust.end, side, how.limits, how.chunk_bytes);
     let mut suspect = trust.suspect;
+    let mut kept = match (how.damage, suspect) {
+        (Damage::Skip, Some(_)) => known_damage(&*file, path, side)?,
+        _ => Vec::new(),
+    };
     let end = loop {
         let mut found = scanner.next()?;
         if let (Found::Record { at, bytes }, Some(entry)) = (&found, suspect)
@@ -218,21 +240,26 @@ fn walk(
         {
             // All of the block can be read, so nothing but its checksum tells.
             suspect = None;
-            if how.damage == Damage::Skip {
-                // Which byte is wrong is not known: the records are kept, and named.
-                report.damage.push(checksum_range(&entry));
-            } else {
+            // Which byte is wrong is not known: where the operator says skip, the records are kept, and marked.
+            if how.damage != Damage::Skip {
                 (entries, builder) = (Vec::new(), BlockBuilder::new(trust.end, how.last_epoch));
-                found = Found::Damage(checksum_range(&entry));
+                found = Found::Damage(block_range(&entry, FaultKind::Checksum));
             }
         }
         if let (Found::Torn { at, .. }, Some(entry), false) = (&found, suspect, how.suspicious) {
             // The block was whole when it was written, and no power failed since.
-            let first = DamagedRange { first_byte: at.offset_bytes, first_index: at.index, ..checksum_range(&entry) };
+            let first = DamagedRange {
+                first_byte: at.offset_bytes,
+                first_index: at.index,
+                ..block_range(&entry, FaultKind::Checksum)
+            };
             found = Found::Damage(first);
         }
         match found {
-            Found::Record { bytes, .. } => entries.extend(builder.add(bytes, 1)),
+            Found::Record { at, bytes } => {
+                let is_damaged = covers(&kept, at.offset_bytes, bytes.len());
+                entries.extend(builder.add_marked(bytes, is_damaged).into_iter().flatten());
+            }
             Found::End { at } => break at,
             Found::Torn { at, bytes } => {
                 report.cut = Some(Cut { offset_bytes: at.offset_bytes, bytes, kept_in: None });
@@ -256,6 +283,8 @@ fn walk(
             },
         }
     };
+    kept.retain(|range| range.first_byte < end.offset_bytes);
+    report.kept.append(&mut kept);
     if report.cut.is_some() {
         file.truncate(end.offset_bytes).map_err(LogError::io(path, "cut off the torn end"))?;
     }
@@ -273,21 +302,10 @@ fn walk(
     entries.extend(builder.close());
     entries.iter_mut().for_each(|entry| entry.synced_index = end.index);
     // Before anything is appended: what it says of the part that was cut off must not come back when the log has grown over it.
-    let mut writer = SideWriter::open(&side_path(path), trust.entries)?;
+    let mut writer = SideWriter::open(&side_path(path), trust.entries, how.head())?;
     entries.iter().for_each(|entry| writer.push(entry));
     writer.flush();
     report.walked_bytes = end.offset_bytes.saturating_sub(trust.end.offset_bytes);
     (report.updates, report.bytes) = (end.index, end.offset_bytes);
     Ok(Some(Opened { file, end, side: writer, report: report.clone() }))
-}
-
-/// A block whose records can be read but whose bytes are not those that were written.
-pub(super) fn checksum_range(entry: &Entry) -> DamagedRange {
-    DamagedRange {
-        first_byte: entry.offset_bytes,
-        last_byte: entry.end().offset_bytes,
-        first_index: entry.first_index,
-        last_index: Some(entry.end().index),
-        fault: Fault { kind: FaultKind::Checksum, offset_bytes: 0 },
-    }
 }

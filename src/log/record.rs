@@ -51,6 +51,8 @@ pub enum FaultKind {
     EndsInZeros,
     /// Structure is right, but the checksum of its block is not.
     Checksum,
+    /// A repair kept the block though its checksum differed.
+    Unconfirmed,
 }
 
 impl fmt::Display for FaultKind {
@@ -64,6 +66,9 @@ impl fmt::Display for FaultKind {
             }
             FaultKind::EndsInZeros => f.write_str("zeros that may stand for the end of a record, and go on behind it,"),
             FaultKind::Checksum => f.write_str("the checksum of the block differs"),
+            FaultKind::Unconfirmed => f.write_str(
+                "kept by a repair though the checksum of the block differed: its values may not be those published,",
+            ),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Putting a damaged log right: what can be read goes into a new log, what cannot is named.
 
+use super::blocks::{covers, known_damage};
 use super::disk;
 use super::error::LogError;
 use super::file::LogFile;
-use super::index::SideFile;
+use super::index::{BlockBuilder, SideFile, SideWriter};
 use super::lock::lock_log;
 use super::name::{beside, queue_path, side_path};
 use super::open::FIRST;
 use super::scan::{DamagedRange, Found, Scanner};
+use crate::config::ChangedBlocks;
 use proto::Limits;
 use proto::log::FILE_HEAD;
 use std::fs::{File, OpenOptions};
@@ -19,6 +21,8 @@ use std::sync::Arc;
 const CHUNK_BYTES: usize = 1 << 20;
 /// What follows the log's name in that of the log as it was.
 const DAMAGED: &str = ".damaged";
+/// And in that of the new one, until it takes its place.
+const REPAIRED: &str = ".repaired";
 
 /// What a repair kept and what it lost.
 #[derive(Debug)]
@@ -29,14 +33,18 @@ pub struct Repaired {
     pub bytes: u64,
     /// Ranges of the damaged log that could not be read.
     pub damage: Vec<DamagedRange>,
+    /// Blocks of the damaged log whose checksums differ: kept, and marked in the new side file, or left out.
+    pub blocks: Vec<DamagedRange>,
+    pub changed_blocks: ChangedBlocks,
     /// Bytes of an unfinished record at the end, left out.
     pub torn_bytes: u64,
     /// Where the damaged log is.
     pub original: PathBuf,
 }
 
-/// Writes what can be read of the log at `path` to a new file `out`.
-pub fn rewrite(path: &Path, out: &Path, limits: Limits) -> Result<Repaired, LogError> {
+/// Writes what can be read of the log at `path` to a new file `out`, and a side file for it in which what is kept of blocks with other
+/// checksums is marked.
+pub fn rewrite(path: &Path, out: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Result<Repaired, LogError> {
     let file = File::open(path).map_err(LogError::io(path, "open"))?;
     let side = SideFile::open(&side_path(path));
     let new = File::create_new(out).map_err(LogError::io(out, "create"))?;
@@ -45,15 +53,25 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits) -> Result<Repaired, LogE
         updates: 0,
         bytes: FILE_HEAD.len() as u64,
         damage: Vec::new(),
+        blocks: known_damage(&file, path, side.as_ref())?,
+        changed_blocks,
         torn_bytes: 0,
         original: path.to_path_buf(),
     };
+    let head = side.as_ref().map(SideFile::head).unwrap_or_default();
+    let mut new_side = SideWriter::open(&side_path(out), 0, head)?;
+    let mut builder = BlockBuilder::new(FIRST, head.epoch);
     writer.write_all(&FILE_HEAD).map_err(LogError::io(out, "write"))?;
     let mut scanner = Scanner::new(&file, path, FIRST, side.as_ref(), limits, CHUNK_BYTES);
     loop {
         match scanner.next()? {
-            Found::Record { bytes, .. } => {
+            Found::Record { at, bytes } => {
+                let is_damaged = covers(&repaired.blocks, at.offset_bytes, bytes.len());
+                if is_damaged && changed_blocks == ChangedBlocks::Cut {
+                    continue;
+                }
                 writer.write_all(bytes).map_err(LogError::io(out, "write"))?;
+                builder.add_marked(bytes, is_damaged).iter().flatten().for_each(|entry| new_side.push(entry));
                 repaired.updates = repaired.updates.saturating_add(1);
                 repaired.bytes = repaired.bytes.saturating_add(bytes.len() as u64);
             }
@@ -67,6 +85,9 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits) -> Result<Repaired, LogE
     }
     let new = writer.into_inner().map_err(|error| LogError::io(out, "write")(error.into_error()))?;
     new.sync_all().map_err(LogError::io(out, "sync"))?;
+    builder.close().iter().for_each(|entry| new_side.push(entry));
+    // Without it nothing would tell of the blocks that were kept.
+    new_side.finish()?;
     Ok(repaired)
 }
 
@@ -75,22 +96,23 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits) -> Result<Repaired, LogE
 ///
 /// # Errors
 /// `Held` if a tickerplant has the log open.
-pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
+pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Result<Repaired, LogError> {
     let held = OpenOptions::new().read(true).write(true).open(path).map_err(LogError::io(path, "open"))?;
     lock_log(&held, path)?;
     undo_cut_short(&held, path)?;
-    let new = beside(path, ".repaired");
+    let new = beside(path, REPAIRED);
     // Left over by a repair that was cut short.
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(LogError::io(&new, "remove")(error)),
-        _ => {}
+    for left in [&new, &side_path(&new)] {
+        match std::fs::remove_file(left) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(LogError::io(left, "remove")(error)),
+            _ => {}
+        }
     }
-    let mut repaired = rewrite(path, &new, limits)?;
+    let mut repaired = rewrite(path, &new, limits, changed_blocks)?;
     let original = free_name(path, DAMAGED);
     // A second name first, so that at no moment there is no log.
     std::fs::hard_link(path, &original).map_err(LogError::io(path, "replace"))?;
-    // It describes the damaged log, and must not be found beside the repaired one, nor after a power cut: the next writer makes a
-    // new one.
+    // It describes the damaged log, and must not be found beside the repaired one, nor after a power cut.
     let side = side_path(path);
     let kept = std::fs::rename(&side, side_path(&original));
     if let Err(error) = kept
@@ -109,8 +131,26 @@ pub fn replace(path: &Path, limits: Limits) -> Result<Repaired, LogError> {
     std::fs::rename(&new, path)
         .and_then(|()| crate::sys::fs::sync_directory_of(path))
         .map_err(LogError::io(path, "replace"))?;
+    finish_cut_short(path)?;
     repaired.original = original;
     Ok(repaired)
+}
+
+/// Gives a repaired log its side file where [`replace`] was cut short when the log had taken its name: nothing else tells which of its
+/// blocks are not as they were written.
+///
+/// # Errors
+/// If it is there, and cannot be moved.
+pub(super) fn finish_cut_short(path: &Path) -> Result<(), LogError> {
+    let (new, side) = (beside(path, REPAIRED), side_path(path));
+    // While the new log has a name of its own, the damaged one is in its place.
+    if !matches!(disk::open(&new, disk::Open::Read), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    match disk::rename(&side_path(&new), &side).and_then(|()| disk::sync_directory_of(&side)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LogError::io(&side, "move into place")(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Gives a log its side file back where [`replace`] was cut short when it had moved that away: nothing else tells which bytes have

@@ -1,12 +1,14 @@
 //! Looking a whole log over: what it holds, what is damaged, and whether its side file can be used.
 
+use super::blocks;
 use super::error::LogError;
 use super::file::LogFile;
 use super::index::SideFile;
 use super::name::side_path;
-use super::open::{FIRST, checksum_range};
+use super::open::FIRST;
 use super::proof::columns_of;
 use super::reader::{check_head, walked_parts};
+use super::record::FaultKind;
 use super::scan::{DamagedRange, Found, Scanner};
 use super::show;
 use proto::{Limits, View};
@@ -86,9 +88,13 @@ pub fn survey(
         torn: None,
         side: SideState::Missing,
     };
-    if checksums {
-        check_blocks(&file, path, side.as_ref(), &mut survey.damage, progress)?;
-    }
+    let mut blocks: u64 = 0;
+    survey.damage = blocks::damaged(&file, path, side.as_ref(), checksums, &mut |offset_bytes| {
+        blocks = blocks.wrapping_add(1);
+        if checksums && blocks.is_multiple_of(1024) {
+            progress(offset_bytes, bytes);
+        }
+    })?;
     let unreadable = survey.damage.len();
     let mut scanner = Scanner::new(&file, path, FIRST, side.as_ref(), limits, chunk_bytes);
     let mut last_told = 0;
@@ -121,10 +127,11 @@ pub fn survey(
         }
     }
     progress(bytes, bytes);
-    // A block with damage inside is named by the damage.
+    // A block with damage inside is named by the damage, unless a repair has kept it.
     let (blocks, ranges) = survey.damage.split_at(unreadable.min(survey.damage.len()));
     let overlaps = |block: &DamagedRange| {
-        ranges.iter().any(|range| range.first_byte < block.last_byte && block.first_byte < range.last_byte)
+        block.fault.kind == FaultKind::Checksum
+            && ranges.iter().any(|range| range.first_byte < block.last_byte && block.first_byte < range.last_byte)
     };
     let mut damage: Vec<_> = blocks.iter().filter(|block| !overlaps(block)).chain(ranges).cloned().collect();
     damage.sort_by_key(|range| range.first_byte);
@@ -139,28 +146,6 @@ pub fn survey(
         None => SideState::Missing,
     };
     Ok(survey)
-}
-
-/// Compares every block with its checksum.
-fn check_blocks(
-    file: &File,
-    path: &Path,
-    side: Option<&SideFile>,
-    damage: &mut Vec<DamagedRange>,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<(), LogError> {
-    let Some(side) = side else { return Ok(()) };
-    let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
-    for at in 0..side.entries() {
-        let Some(entry) = side.entry(at).filter(|entry| entry.end().offset_bytes <= size) else { continue };
-        if !entry.agrees_with(file, path)? {
-            damage.push(checksum_range(&entry));
-        }
-        if at % 1024 == 0 {
-            progress(entry.offset_bytes, size);
-        }
-    }
-    Ok(())
 }
 
 fn take_in(survey: &mut Survey, lasts: &mut BTreeMap<Vec<u8>, (u64, usize)>, bytes: &[u8], last: (u64, usize)) {

@@ -179,18 +179,41 @@ fn repair_of_damage_asks_where_to_and_keeps_the_damaged_log() {
     assert_eq!((&report["updates"], &report["lost"][0]["last_index"]), (&9.into(), &1.into()));
     let original = report["original"].as_str().expect("where the damaged log is");
     assert_eq!(std::fs::read(original).expect("it can be read"), damaged);
+    // The rest of the block cannot be told from what was written only in part: it stays marked.
+    let verify = run(&["verify", "--json"], &log);
+    assert!(!verify.status.success());
+    assert!(
+        serde_json::from_slice::<Json>(&verify.stdout).expect("JSON")["damage"][0]["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("kept by a repair"))
+    );
+    let cut = json(&run(&["repair", "--in-place", "--changed-blocks", "cut", "--json"], &log));
+    assert_eq!(cut["changed_blocks_are"], "left out");
     assert!(run(&["verify"], &log).status.success());
 }
 
 #[test]
-fn repair_says_when_values_were_changed_and_changes_nothing() {
+fn repair_names_blocks_with_changed_values_and_neither_it_nor_a_new_side_file_hides_them() {
     let directory = Directory::new("log-changed");
     let log = log(&directory);
     let bytes = std::fs::read(&log).expect("the log can be read");
     flip(&log, bytes.len() - 3);
     let output = run(&["repair"], &log);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(complaint(&output).contains("values were changed"), "{}", complaint(&output));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains("checksum of the block differs"), "{}", complaint(&output));
+    let out = directory.path().join("repaired");
+    let output = run(&["repair", "--out", out.to_str().expect("a path in UTF-8")], &log);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("kept, marked as damaged"), "{said}");
+    assert!(run(&["index"], &log).status.success());
+    for marked in [&log, &out] {
+        let verify = run(&["verify"], marked);
+        assert!(!verify.status.success());
+        let proof = json(&run(&["proof", "--json"], marked));
+        assert_eq!(proof["damage"][0]["last_index"], 10);
+    }
+    // What the operator takes for right in spite of all: without the side file nothing speaks against it.
+    std::fs::remove_file(elastick::log::side_path(&log)).expect("the side file can be removed");
     assert!(run(&["index"], &log).status.success());
     assert!(run(&["verify"], &log).status.success());
 }

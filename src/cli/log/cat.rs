@@ -15,6 +15,7 @@ pub fn cat(job: &Job) -> Result<(), CliError> {
     let most_items = usize::try_from(job.settings.get(&options::ITEMS)?).unwrap_or(usize::MAX);
     let mut out = BufWriter::new(io::stdout().lock());
     for path in &job.files {
+        job.warn_of_damage(path, window.clone())?;
         let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
         let mut written = Ok(());
         let read = reader.replay(window.clone(), job.chunk_bytes, Instant::now(), |chunk| {

@@ -4,8 +4,8 @@ use super::Job;
 use super::report::damage_json;
 use crate::cli::error::CliError;
 use crate::cli::progress::Progress;
-use crate::config::options;
-use crate::log::{self, FaultKind, LogReader, SliceError, repair as mend};
+use crate::config::{ChangedBlocks, options};
+use crate::log::{self, DamagedRange, FaultKind, LogReader, SliceError, repair as mend};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,6 +15,7 @@ pub fn slice(job: &Job) -> Result<(), CliError> {
     let path = job.one_file()?;
     let (window, tables) = (job.window()?, job.tables()?);
     let out = job.settings.get(&options::OUT)?;
+    job.warn_of_damage(path, window.clone())?;
     let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
     let mut write = |to: &mut dyn Write| {
         log::slice(&mut reader, window.clone(), &tables, job.chunk_bytes, to).map_err(|error| match error {
@@ -40,23 +41,23 @@ pub fn repair(job: &Job) -> Result<(), CliError> {
         .map_err(CliError::failed)?;
     drop(progress);
     let in_place = job.settings.is_on(&options::IN_PLACE)?;
+    let changed_blocks = job.settings.get(&options::CHANGED_BLOCKS)?;
     let out = job.settings.find(&options::OUT)?;
     if let Some(out) = out {
-        let done = mend::rewrite(path, &out, job.limits).map_err(CliError::failed)?;
+        let done = mend::rewrite(path, &out, job.limits, changed_blocks).map_err(CliError::failed)?;
         return say(job, &out, &done);
     }
-    let (changed, unreadable): (Vec<_>, Vec<_>) =
-        found.damage.iter().partition(|damage| damage.fault.kind == FaultKind::Checksum);
-    for damage in &changed {
-        eprintln!("{}: {damage}", path.display());
-    }
-    match (unreadable.is_empty(), found.torn) {
-        (true, None) if !changed.is_empty() => Err(CliError::Failed(
-            "values were changed, which nothing here can undo; `elastick log index` accepts the log as it is"
-                .to_string(),
-        )),
+    let in_the_middle = |damage: &&DamagedRange| match damage.fault.kind {
+        // Marked already.
+        FaultKind::Unconfirmed => changed_blocks == ChangedBlocks::Cut,
+        _ => true,
+    };
+    let to_mend: Vec<_> = found.damage.iter().filter(in_the_middle).collect();
+    match (to_mend.is_empty(), found.torn) {
         (true, None) => {
-            println!("{}: whole, nothing to repair", path.display());
+            let state = if found.is_whole() { "whole, " } else { "" };
+            println!("{}: {state}nothing to repair", path.display());
+            found.damage.iter().for_each(|damage| println!("  DAMAGED: {damage}"));
             Ok(())
         }
         (true, Some((offset, bytes))) => {
@@ -66,16 +67,17 @@ pub fn repair(job: &Job) -> Result<(), CliError> {
             Ok(())
         }
         (false, _) if in_place => {
-            let done = mend::replace(path, job.limits).map_err(CliError::failed)?;
-            log::rebuild(path, job.limits, job.chunk_bytes, &mut |_, _| {}).map_err(CliError::failed)?;
+            let done = mend::replace(path, job.limits, changed_blocks).map_err(CliError::failed)?;
             say(job, path, &done)
         }
         (false, _) => {
-            for damage in &unreadable {
+            for damage in to_mend {
                 eprintln!("{}: {damage}", path.display());
             }
             Err(CliError::Usage(
-                "damaged in the middle: say --out FILE for the readable part, or --in-place".to_string(),
+                "damaged in the middle: say --out FILE for what can be read, or --in-place; --changed-blocks cut leaves out \
+                 blocks whose checksums differ, otherwise they are kept and marked"
+                    .to_string(),
             ))
         }
     }
@@ -89,6 +91,11 @@ fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
             "updates": done.updates,
             "bytes": done.bytes,
             "lost": done.damage.iter().map(damage_json).collect::<Vec<_>>(),
+            "changed_blocks": done.blocks.iter().map(damage_json).collect::<Vec<_>>(),
+            "changed_blocks_are": match done.changed_blocks {
+                ChangedBlocks::Keep => "kept, marked as damaged",
+                ChangedBlocks::Cut => "left out",
+            },
             "torn_bytes": done.torn_bytes,
             "original": done.original.display().to_string(),
         });
@@ -98,6 +105,12 @@ fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
     writeln!(out, "{}: {} updates, {} bytes", new.display(), done.updates, done.bytes)?;
     for damage in &done.damage {
         writeln!(out, "  lost: {damage}")?;
+    }
+    for damage in &done.blocks {
+        match done.changed_blocks {
+            ChangedBlocks::Keep => writeln!(out, "  kept, marked as damaged: {damage}")?,
+            ChangedBlocks::Cut => writeln!(out, "  left out: {damage}")?,
+        }
     }
     if done.torn_bytes > 0 {
         writeln!(out, "  lost: {} bytes of an unfinished record at the end", done.torn_bytes)?;
@@ -109,14 +122,17 @@ fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
 pub fn index(job: &Job) -> Result<(), CliError> {
     for path in &job.files {
         let mut progress = Progress::new(path.display().to_string());
-        let (blocks, updates) =
+        let log::Rebuilt { blocks, updates, damage } =
             log::rebuild(path, job.limits, job.chunk_bytes, &mut |done, total| progress.at(done, total))
                 .map_err(CliError::failed)?;
         drop(progress);
         if job.json()? {
-            println!("{}", json!({ "path": path.display().to_string(), "blocks": blocks, "updates": updates }));
+            let damage: Vec<_> = damage.iter().map(damage_json).collect();
+            let path = path.display().to_string();
+            println!("{}", json!({ "path": path, "blocks": blocks, "updates": updates, "damage": damage }));
         } else {
             println!("{}: {blocks} blocks, {updates} updates", log::side_path(path).display());
+            damage.iter().for_each(|damage| println!("  marked as damaged: {damage}"));
         }
     }
     Ok(())

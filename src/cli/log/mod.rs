@@ -53,11 +53,17 @@ const ACTIONS: &[Action] = &[
     },
     Action {
         name: "repair",
-        about: "Cut off a torn end; from a log damaged in the middle write what can be read to another file",
-        options: &["out", "in-place", "json"],
+        about: "Cut off a torn end; from a log damaged in the middle write what can be read to another file; blocks with \
+                other checksums are kept and marked, or left out",
+        options: &["out", "in-place", "changed-blocks", "json"],
         run: change::repair,
     },
-    Action { name: "index", about: "Write the side file of a log anew", options: &["json"], run: change::index },
+    Action {
+        name: "index",
+        about: "Write the side file of a log anew; blocks that do not agree with the old one stay marked as damaged",
+        options: &["json"],
+        run: change::index,
+    },
 ];
 
 /// Options of all actions.
@@ -116,6 +122,14 @@ impl Job {
     /// The tables that were asked for, none for all.
     fn tables(&self) -> Result<Vec<Vec<u8>>, CliError> {
         Ok(self.settings.get(&options::TABLES)?.into_iter().map(String::into_bytes).collect())
+    }
+
+    /// Warns of damaged blocks that an action reads as they are.
+    fn warn_of_damage(&self, path: &std::path::Path, window: std::ops::Range<u64>) -> Result<(), CliError> {
+        for damage in crate::log::damaged_in(path, window).map_err(CliError::failed)? {
+            eprintln!("{}: DAMAGED: {damage}", path.display());
+        }
+        Ok(())
     }
 
     /// The one log of an action that makes one log.

@@ -1,8 +1,9 @@
 //! `log proof`: what a node that holds a window of the log must answer to `.rdb.windows`.
 
 use super::Job;
+use super::report::damage_json;
 use crate::cli::error::CliError;
-use crate::log::{Keep, LogError, LogReader, Proof, TableProof, survey, window_proof};
+use crate::log::{DamagedRange, Keep, LogError, LogReader, Proof, TableProof, damaged_in, survey, window_proof};
 use serde_json::{Map, Value as Json, json};
 use std::io::Write;
 use std::time::Instant;
@@ -31,15 +32,16 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
                 false => Keep::Skip,
             });
         let proof = proof.map_err(CliError::failed)?;
+        let damage = damaged_in(path, window.clone()).map_err(CliError::failed)?;
         match json {
-            true => writeln!(out, "{}", to_json(window.start, window.end, &proof))?,
-            false => print(&mut out, window.start, window.end, &proof)?,
+            true => writeln!(out, "{}", to_json(window.start, window.end, &proof, &damage))?,
+            false => print(&mut out, window.start, window.end, &proof, &damage)?,
         }
     }
     Ok(())
 }
 
-fn to_json(first: u64, last: u64, proof: &Proof) -> Json {
+fn to_json(first: u64, last: u64, proof: &Proof, damage: &[DamagedRange]) -> Json {
     let table = |(name, table): (&[u8], TableProof)| {
         // As text: JSON numbers lose the low bits of 64.
         let hash = format!("{:016x}", table.hash);
@@ -47,14 +49,18 @@ fn to_json(first: u64, last: u64, proof: &Proof) -> Json {
         (String::from_utf8_lossy(name).into_owned(), value)
     };
     let tables: Map<String, Json> = proof.iter().map(table).collect();
-    json!({ "first": first, "last": last, "tables": tables })
+    let damage: Vec<Json> = damage.iter().map(damage_json).collect();
+    json!({ "first": first, "last": last, "tables": tables, "damage": damage })
 }
 
-fn print(out: &mut impl Write, first: u64, last: u64, proof: &Proof) -> std::io::Result<()> {
+fn print(out: &mut impl Write, first: u64, last: u64, proof: &Proof, damage: &[DamagedRange]) -> std::io::Result<()> {
     writeln!(out, "[{first}, {last})")?;
     for (name, table) in proof.iter() {
         let name = String::from_utf8_lossy(name);
         writeln!(out, "  {name} {} updates {} rows {:016x}", table.updates, table.rows, table.hash)?;
+    }
+    for damage in damage {
+        writeln!(out, "  DAMAGED: {damage}")?;
     }
     Ok(())
 }

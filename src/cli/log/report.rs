@@ -70,7 +70,12 @@ fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
         writeln!(out, "  unfinished record at the end: {bytes} bytes at byte {offset} (torn, or being written now)")?;
     }
     if survey.is_whole() {
-        writeln!(out, "  whole")?;
+        match survey.side {
+            SideState::Covers { checked: false, .. } => {
+                writeln!(out, "  whole as far as it can be read; `elastick log verify` compares checksums")?;
+            }
+            _ => writeln!(out, "  whole")?,
+        }
     }
     Ok(())
 }

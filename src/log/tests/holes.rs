@@ -2,7 +2,7 @@
 
 use super::damage::{look, make_hole, offsets, power_cut};
 use super::support::*;
-use crate::config::Damage;
+use crate::config::{ChangedBlocks, Damage};
 use crate::log::{FaultKind, LogError, LogWriter, repair, side_path};
 use proto::Limits;
 use std::ops::Range;
@@ -81,7 +81,7 @@ fn a_repair_leaves_out_the_record_whose_end_lies_in_a_hole() {
     let folder = Folder::new();
     let (path, updates, ..) = hole_inside(&folder, 512);
     let out = folder.0.join("repaired");
-    let done = repair::rewrite(&path, &out, Limits::default()).unwrap();
+    let done = repair::rewrite(&path, &out, Limits::default(), ChangedBlocks::Keep).unwrap();
     assert_eq!(done.damage.len(), 1);
     assert_eq!(all(&out), updates[..done.updates as usize], "all that is left is as it was");
 }
@@ -214,7 +214,7 @@ fn a_record_before_a_hole_that_the_side_file_knows_is_believed() {
     assert_eq!(first_damage(&path), 4);
     let damage = refusal(&folder);
     assert_eq!((damage.first_index, damage.first_byte), (4, offsets[4] as u64));
-    let done = repair::rewrite(&path, &folder.0.join("repaired"), Limits::default()).unwrap();
+    let done = repair::rewrite(&path, &folder.0.join("repaired"), Limits::default(), ChangedBlocks::Keep).unwrap();
     assert_eq!((done.damage[0].first_index, done.updates), (4, 7));
 }
 

@@ -1,5 +1,6 @@
 //! Behaviour of the log as a whole, one file for each theme.
 
+mod blocks;
 mod damage;
 mod durable;
 mod faulty;

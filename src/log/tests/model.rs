@@ -121,7 +121,7 @@ proptest! {
         bytes.truncate(bytes.len() - cut.min(bytes.len() - 8));
         std::fs::write(&path, &bytes).unwrap();
         let out = folder.0.join("out");
-        let done = crate::log::repair::rewrite(&path, &out, proto::Limits::default()).unwrap();
+        let done = crate::log::repair::rewrite(&path, &out, proto::Limits::default(), crate::config::ChangedBlocks::Keep).unwrap();
         let lost: u64 = done.damage.iter().map(|range| range.last_byte - range.first_byte).sum();
         prop_assert_eq!(done.bytes + lost + done.torn_bytes, bytes.len() as u64);
         prop_assert_eq!(all(&out).len() as u64, done.updates);

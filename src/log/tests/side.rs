@@ -2,7 +2,7 @@
 
 use super::faulty::{Call, Faulty, OneFile};
 use crate::log::disk;
-use crate::log::index::{BlockBuilder, ENTRY_BYTES, SideWriter};
+use crate::log::index::{BlockBuilder, ENTRY_BYTES, Head, SideWriter};
 use crate::log::{LogError, Mark};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Opens the side file that this one is, to keep so many of its entries.
 fn open(file: &Arc<Faulty>, keep: u64) -> Result<SideWriter, LogError> {
     disk::set_virtual(Some(Arc::new(OneFile(Arc::clone(file)))));
-    let opened = SideWriter::open(Path::new("log.index"), keep);
+    let opened = SideWriter::open(Path::new("log.index"), keep, Head::default());
     disk::set_virtual(None);
     opened
 }
