@@ -158,7 +158,7 @@ fn main() {
     load(&mut guest, folder, "quote", QUOTE, &names, &mut index);
     let address: Address = format!("127.0.0.1:{port}").parse().expect("an address");
     let mut client = Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected");
-    while client.query("max .rdb.windows`last").expect("an answer") != Value::Long(index as i64) {
+    while client.query("max .rdb.windows`lastI").expect("an answer") != Value::Long(index as i64) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let rows = client.query("count each (trade;quote)").expect("an answer");

@@ -60,10 +60,11 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let every = settings.get(&options::TIMER)?;
     let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    let durability = settings.get(&options::DURABILITY)?;
     let plant_options = PlantOptions {
         src,
         dir: settings.find(&options::DIR)?,
-        durability: settings.get(&options::DURABILITY)?,
+        durability,
         damage: settings.get(&options::DAMAGE)?,
         mount: settings.get(&options::REQUIRE_MOUNT)?,
         batch: (!every.is_zero()).then_some(every),
@@ -87,6 +88,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     // A loop that is gone needs no waking.
     let wake: crate::log::Waker = Arc::new(move || drop(of_loop.wake()));
     let plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
+    let logs = match plant.log_path() {
+        Some(path) => format!("log {}, durability {durability}", path.display()),
+        None => "no log".to_string(),
+    };
     let listen = settings.get(&options::PORT)?;
     let mut listeners = Listeners::tcp(&listen)
         .map_err(|error| CliError::Failed(format!("cannot listen on port {}: {error}", listen.first)))?;
@@ -125,7 +130,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         attend(fleet).map_err(CliError::failed)?;
     }
     let mut out = std::io::stdout();
-    writeln!(out, "elastick tick is listening on {port}")?;
+    writeln!(out, "elastick tick is listening on {port}, {logs}")?;
     out.flush()?;
     let _published = publishing.start(Some(tap))?;
     // What clients evaluate on other threads leaves room for what this one answers.

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// `host:port[:user[:password]]`; no host means this machine. A leading colon of a kdb+ handle is allowed.
+/// The host of an address `unix://port[:user[:password]]`: the Unix socket of that port on this machine.
+pub const UNIX: &str = "unix://";
+
+/// `host:port[:user[:password]]` or `unix://port[:user[:password]]`; no host means this machine. A leading colon of a kdb+ handle
+/// is allowed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     pub host: String,
@@ -18,6 +22,7 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Address, String> {
         let wrong = || format!("{text:?} is not an address; write it like host:5010 or host:5010:user:password");
         let text = text.trim().trim_start_matches('`');
+        let unix = text.strip_prefix(':').unwrap_or(text).strip_prefix(UNIX);
         // A handle `:host:port` has one colon more in front than `host:port`; in `:port` the colon stands for no host.
         let plain = match text.strip_prefix(':') {
             Some(rest) if rest.starts_with(':') => rest,
@@ -25,6 +30,7 @@ impl FromStr for Address {
             _ => text,
         };
         let (host, rest) = match plain.strip_prefix('[') {
+            _ if unix.is_some() => (UNIX, unix.unwrap_or_default()),
             Some(bracketed) => bracketed.split_once("]:").ok_or_else(wrong)?,
             None if plain.bytes().all(|b| b.is_ascii_digit()) => ("", plain),
             None => plain.split_once(':').ok_or_else(wrong)?,
@@ -43,6 +49,9 @@ impl FromStr for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host == UNIX {
+            return write!(f, "{UNIX}{}", self.port);
+        }
         write!(f, "{}:{}", self.host, self.port)
     }
 }
@@ -50,7 +59,7 @@ impl fmt::Display for Address {
 /// Passwords do not belong in messages and logs.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}:***", self.host, self.port, self.user)
+        write!(f, "{self}:{}:***", self.user)
     }
 }
 
@@ -113,11 +122,13 @@ mod tests {
         assert_eq!(parts(":tp1:5010:ann:a:b"), of("tp1", 5010, "ann", "a:b"));
         assert_eq!(parts("::5010:ann:x"), of("localhost", 5010, "ann", "x"));
         assert_eq!(parts("[::1]:5010"), of("::1", 5010, "", ""));
+        assert_eq!(parts(":unix://5010"), of("unix://", 5010, "", ""));
+        assert_eq!(parts("`:unix://5010:ann:x"), of("unix://", 5010, "ann", "x"));
     }
 
     #[test]
     fn addresses_without_a_port_are_refused() {
-        for text in ["", "tp1", "tp1:", "tp1:x", ":0", ":70000"] {
+        for text in ["", "tp1", "tp1:", "tp1:x", ":0", ":70000", "unix://", ":unix://x", "unix://0"] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

@@ -220,10 +220,13 @@ options! {
     LEAVE_WITHIN: Duration = units::duration, "leave-within" value "TIME", programs &[Rdb];
         "How long a node that is told to end, by SIGTERM or its fleet, may take to hand on what it holds; 0 ends it at once, \
          and so does ctrl-C. By default 90s in a fleet, 0 without one";
-    FLEET: FleetKind = units::fleet, "fleet" value "auto|local|aws|none|HOST:PORT", default Some("auto"),
-        programs &[Rdb, Tick, Fleet];
-        "Fleet that this process belongs to: local = the `elastick fleet` that started it or answers at HOST:PORT, aws = the \
-         Auto Scaling group of this instance, auto = local if one started it, else none";
+    FLEET: FleetKind = units::fleet, "fleet" value "auto|local|aws|none", default Some("auto"), programs &[Rdb, Tick];
+        "Fleet that this process is an instance of: local = the `elastick fleet` that started it, aws = the Auto Scaling group \
+         of this instance, auto = local if one started it, else none";
+    FLEET_SHOWN: FleetKind = units::fleet, "fleet" value "auto|local|aws|none|HOST:PORT", default Some("auto"),
+        programs &[Fleet];
+        "Fleet to show: HOST:PORT = the `elastick fleet` that answers there, local = the one that started this process, aws = \
+         the Auto Scaling group of this instance, auto = local";
     CLOUDWATCH: Duration = units::duration, "cloudwatch" value "TIME", programs &[Rdb, Tick];
         "How often the metrics are published to CloudWatch, 0 for never; by default 60s with --fleet aws";
     LAUNCH_TIMEOUT: Duration = units::duration, "launch-timeout" value "TIME", default Some("10m"), programs &[Rdb];

@@ -1,7 +1,8 @@
 //! The blocking client: nodes, feeds, tools and tests talk to servers with it.
 
-use super::silence;
+use super::{listener, silence};
 use crate::config::Address;
+use crate::config::address::UNIX;
 use proto::{
     Compression, DecodeError, EncodeError, FrameReader, Header, Limits, MessageKind, Value, View, Writer, compress,
     decode, encode, handshake,
@@ -155,8 +156,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and shakes hands within `timeout`; it also bounds each later request and write. A host that starts with `/`
-    /// is the directory of a Unix socket (`/tmp` is where kdb+ has them).
+    /// Connects and shakes hands within `timeout`; it also bounds each later request and write. The host
+    /// `unix://` is a Unix socket of this machine, where `QUDSPATH` says or in `/tmp`; one that starts with `/` is such a
+    /// socket's directory.
     ///
     /// # Errors
     /// `Connect`, `Refused`, `Timeout`, `Io`.
@@ -164,9 +166,14 @@ impl Client {
         let to = address.to_string();
         let by = deadline(timeout);
         let connect = |error| ClientError::Connect { to: to.clone(), error };
-        let socket = if address.host.starts_with('/') {
-            let path = format!("{}/kx.{}", address.host, address.port);
-            let by_name = UnixAddress::from_abstract_name(&path).and_then(|name| UnixStream::connect_addr(&name));
+        let directory = match address.host.as_str() {
+            UNIX => Some(listener::socket_directory().unwrap_or_else(|| listener::SOCKETS.into())),
+            host => host.starts_with('/').then(|| host.into()),
+        };
+        let socket = if let Some(directory) = directory {
+            let path = directory.join(format!("kx.{}", address.port));
+            let by_name = UnixAddress::from_abstract_name(path.as_os_str().as_encoded_bytes())
+                .and_then(|name| UnixStream::connect_addr(&name));
             let stream = by_name.or_else(|_| UnixStream::connect(&path)).map_err(connect)?;
             stream.set_write_timeout(Some(timeout)).map_err(connect)?;
             Socket::Unix(stream)

@@ -14,6 +14,16 @@ use std::path::{Path, PathBuf};
 
 const BACKLOG: i32 = 1024;
 
+/// Where kdb+ has its Unix sockets, and the variable that moves them.
+pub const SOCKETS: &str = "/tmp";
+pub const SOCKETS_VARIABLE: &str = "QUDSPATH";
+
+/// The directory of Unix sockets that the environment names; none where it is empty, which turns them off.
+pub fn socket_directory() -> Option<PathBuf> {
+    let directory = std::env::var_os(SOCKETS_VARIABLE).unwrap_or_else(|| SOCKETS.into());
+    (!directory.is_empty()).then(|| directory.into())
+}
+
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -69,6 +79,11 @@ impl Listeners {
             }
             Err(error) => log::warn!("no Unix socket {}: {error}", path.display()),
         }
+    }
+
+    /// The Unix socket's path.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {

@@ -31,7 +31,7 @@ mod tests;
 pub use client::Client;
 pub use control::{Control, Request};
 pub use links::Links;
-pub use listener::Listeners;
+pub use listener::{Listeners, socket_directory};
 pub use notify::{Heart, Notifier};
 pub use outbox::refuses as outbox_refuses;
 pub use peer::{CloseReason, ConnId, Peer};

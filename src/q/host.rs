@@ -100,6 +100,11 @@ pub trait Host {
     /// Names in a namespace (`.u`, or the null symbol for the root), in order of definition.
     fn names(&self, namespace: Sym) -> Vec<Sym>;
 
+    /// More names in a namespace, which `key` lists but a dictionary of the namespace leaves out, for their values are large.
+    fn large_names(&self, _namespace: Sym) -> Vec<Sym> {
+        Vec::new()
+    }
+
     /// Namespaces under the root, without their dot.
     fn namespaces(&self) -> Vec<Sym> {
         Vec::new()

@@ -191,7 +191,11 @@ pub(super) fn key(context: &mut Context, x: Value) -> Result {
                 return Ok(if known { x } else { Value::empty() });
             }
             if let Some(Value::Dict(d)) = context.namespace(*name) {
-                return Ok(d.keys.clone());
+                let large = context.host.large_names(*name);
+                return Ok(match d.keys.as_symbols() {
+                    Some(names) if !large.is_empty() => Value::symbols([names, &large].concat()),
+                    _ => d.keys.clone(),
+                });
             }
             match context.host.global(*name) {
                 Some(Value::Dict(d)) => Ok(d.keys.clone()),

@@ -47,10 +47,10 @@ pub struct Row {
     pub leaving_ns: Option<i64>,
 }
 
-/// Names of the columns of [`Row`], in order.
+/// Names of the columns of [`Row`], in order. None is a word of q, so that a select can name each.
 pub const COLUMNS: [&str; 20] = [
     "time", "handle", "tabs", "syms", "ip", "queue", "live", "rolled", "firstI", "lastI", "node", "state", "memory",
-    "rows", "bytes", "next", "verified", "port", "held", "leaving",
+    "rows", "bytes", "nextI", "verified", "port", "held", "leaving",
 ];
 
 impl Subscriber {

@@ -117,8 +117,8 @@ impl<'a> QueryHost<'a> {
         self.view.tables.get(name).is_some() || symbol::text(name).starts_with(b".rdb.")
     }
 
-    fn own(&self) -> [Sym; 2] {
-        [self.scope.windows, self.scope.stats]
+    fn own(&self) -> [Sym; 4] {
+        [self.scope.windows, self.scope.stats, self.scope.windows_v1, self.scope.stats_v1]
     }
 
     /// Whether this may be changed by whoever asks.
@@ -195,9 +195,16 @@ impl Host for QueryHost<'_> {
         if name == self.scope.windows {
             return Some(report::windows(&self.view.state));
         }
-        if name == self.scope.stats {
+        if name == self.scope.windows_v1 {
+            return Some(report::windows_v1(&self.view.state));
+        }
+        if name == self.scope.stats || name == self.scope.stats_v1 {
             let open = self.scope.shared.queries_open.load(Ordering::SeqCst);
-            return Some(report::stats(&self.scope.shared.state(), &self.scope.constants, open));
+            let (state, constants) = (self.scope.shared.state(), &self.scope.constants);
+            return Some(match name == self.scope.stats {
+                true => report::stats(&state, constants, open),
+                false => report::stats_v1(&state, constants, open),
+            });
         }
         let globals = self.globals();
         if globals.authors.is_callers(name) {

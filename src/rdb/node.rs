@@ -31,9 +31,6 @@ const QUERY_MEMORY_LEAST_BYTES: u64 = 64 << 20;
 /// Handles of clients begin at 5, those that the node opens this much above the number of clients.
 const FIRST_OPENED: i32 = 100;
 
-/// Where kdb+ clients look for Unix sockets.
-const SOCKETS: &str = "/tmp";
-
 /// A node that listens and is yet to run.
 pub struct Node {
     reactor: Reactor<Queries>,
@@ -87,7 +84,9 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
         None => Box::new(Everyone),
     };
     let mut listeners = Listeners::tcp(&options.listen)?;
-    listeners.unix(Path::new(SOCKETS));
+    if let Some(directory) = &options.unix_sockets {
+        listeners.unix(directory);
+    }
     let queue = options.queue.clone().unwrap_or_else(|| fleet.identity().group.clone());
     let node = options.node.clone().unwrap_or_else(own_name);
     let fleet::Identity { group, instance } = fleet.identity().clone();

@@ -35,6 +35,8 @@ pub struct NodeOptions {
     /// The pages of metrics and health need no password.
     pub metrics_open: bool,
     pub block_writes: bool,
+    /// Directory of the Unix sockets; none for no such socket.
+    pub unix_sockets: Option<PathBuf>,
     /// What clients may touch, and whether they are kept within the working directory.
     pub remote_may: Vec<String>,
     pub kept_inside: bool,
@@ -76,6 +78,7 @@ impl NodeOptions {
             launch_timeout: Duration::from_secs(30),
             metrics_open: false,
             block_writes: false,
+            unix_sockets: None,
             remote_may: Vec::new(),
             kept_inside: false,
             allow: None,
@@ -119,6 +122,7 @@ impl NodeOptions {
             metrics_open: settings.is_on(&options::METRICS_OPEN)?,
             launch_timeout: settings.get(&options::LAUNCH_TIMEOUT)?,
             block_writes: settings.is_on(&options::BLOCK_WRITES)?,
+            unix_sockets: Some(settings.get(&options::UNIX_SOCKETS)?).filter(|dir| !dir.is_empty()).map(PathBuf::from),
             remote_may: settings.get(&options::REMOTE_MAY)?,
             kept_inside: settings.find(&options::ACCESS)?.is_some(),
             allow: settings.find(&options::ALLOW)?,

@@ -15,9 +15,25 @@ fn sym(name: &str) -> Sym {
     symbol::intern(name.as_bytes()).unwrap_or(Sym::NULL)
 }
 
-/// The table `first last open tab updates rows hash`: one row for each window and table of which it holds something, one
-/// with a null `tab` for a window that holds nothing.
+/// Columns of `.rdb.windows`. None is a word of q, so that a select can name each.
+pub const WINDOW_COLUMNS: [&str; 7] = ["firstI", "lastI", "open", "tab", "updates", "rows", "hash"];
+
+/// Columns of `.rdb.windowsV1`, which keeps the names of the first version for programs that read them. `first` and `last` are
+/// words of q: only ``t`first`` reads them.
+const WINDOW_COLUMNS_V1: [&str; 7] = ["first", "last", "open", "tab", "updates", "rows", "hash"];
+
+/// `.rdb.windows`: one row for each window and table of which it holds something, one with a null `tab` for a window that
+/// holds nothing.
 pub fn windows(state: &State) -> Value {
+    windows_as(state, WINDOW_COLUMNS)
+}
+
+/// `.rdb.windowsV1`.
+pub fn windows_v1(state: &State) -> Value {
+    windows_as(state, WINDOW_COLUMNS_V1)
+}
+
+fn windows_as(state: &State, names: [&str; 7]) -> Value {
     let (mut first, mut last, mut open, mut tab) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut updates, mut rows, mut hash) = (Vec::new(), Vec::new(), Vec::new());
     for shown in state.windows.iter() {
@@ -36,7 +52,6 @@ pub fn windows(state: &State) -> Value {
             hash.push(proof.hash.cast_signed());
         }
     }
-    let names = ["first", "last", "open", "tab", "updates", "rows", "hash"].map(sym).to_vec();
     let longs = |items: Vec<i64>| Items::Long(items.into());
     let columns = [
         longs(first),
@@ -47,7 +62,7 @@ pub fn windows(state: &State) -> Value {
         longs(rows),
         longs(hash),
     ];
-    Value::table(Table::new(names, columns.map(Into::into).to_vec()))
+    Value::table(Table::new(names.map(sym).to_vec(), columns.map(Into::into).to_vec()))
 }
 
 /// What does not change while a node runs.
@@ -59,7 +74,7 @@ pub struct Constants {
     pub policy: Params,
 }
 
-/// The dictionary `.rdb.stats`.
+/// The dictionary `.rdb.stats`. No key is a word of q, so that ``select from enlist .rdb.stats`` can name each.
 pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
     let lag = match (state.tip, state.next) {
         (Some(tip), Some(next)) => Value::Long(long(tip.saturating_sub(next))),
@@ -78,7 +93,7 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
         ("state", Value::Sym(sym(phase))),
         ("live", Value::Bool(state.phase == Phase::Live)),
         ("date", Value::Date(state.date.unwrap_or(NULL_INT))),
-        ("next", index(state.next)),
+        ("nextI", index(state.next)),
         ("tip", index(state.tip)),
         ("lag", lag),
         ("rows", Value::Long(long(state.rows))),
@@ -115,6 +130,18 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
     Value::dict(Value::symbols(names), Value::list(values))
 }
 
+/// `.rdb.statsV1`: `.rdb.stats` with the key `next` of the first version.
+pub fn stats_v1(state: &State, constants: &Constants, queries_open: u64) -> Value {
+    match stats(state, constants, queries_open) {
+        Value::Dict(dict) => {
+            let renamed = |name: &Sym| if *name == sym("nextI") { sym("next") } else { *name };
+            let names = dict.keys.as_symbols().unwrap_or_default().iter().map(renamed).collect();
+            Value::dict(Value::symbols(names), dict.values.clone())
+        }
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,7 +160,7 @@ mod tests {
         let state = State { tables, windows: windows_shown.into(), ..State::default() };
         let Value::Table(table) = windows(&state) else { panic!("no table") };
         let column = |name: &str| table.column(sym(name)).expect("column").items.clone();
-        let (Items::Sym(tab), Items::Long(rows), Items::Long(last)) = (column("tab"), column("rows"), column("last"))
+        let (Items::Sym(tab), Items::Long(rows), Items::Long(last)) = (column("tab"), column("rows"), column("lastI"))
         else {
             panic!("types")
         };

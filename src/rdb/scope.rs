@@ -50,6 +50,8 @@ pub struct NodeScope {
     pub threads: usize,
     pub(super) windows: Sym,
     pub(super) stats: Sym,
+    pub(super) windows_v1: Sym,
+    pub(super) stats_v1: Sym,
     pub outlet: Outlet,
     connections: Mutex<BTreeMap<i32, Link>>,
     /// Who waits for clients' answers, in the order of the questions.
@@ -95,6 +97,8 @@ impl NodeScope {
             threads: startup.threads,
             windows: name(b".rdb.windows"),
             stats: name(b".rdb.stats"),
+            windows_v1: name(b".rdb.windowsV1"),
+            stats_v1: name(b".rdb.statsV1"),
             outlet,
             connections: Mutex::default(),
             asked: Mutex::default(),

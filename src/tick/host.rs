@@ -189,16 +189,20 @@ impl OwnerHost<'_> {
     }
 }
 
-/// Names of variables and functions in a namespace of the tickerplant's own, and of the namespaces in it. The quarantine may be
-/// large and is left out: who names it gets it.
+/// The quarantine may be large: `key` lists it, but a dictionary of the namespace, as `` .u`i`L `` makes one, does not hold it.
+const LARGE: &[u8] = b".u.quarantine";
+
+/// Names of variables and functions in a namespace of the tickerplant's own, and of the namespaces in it, but for [`LARGE`].
 fn own_names(space: &[u8]) -> Vec<&'static [u8]> {
-    let variables = VARIABLES.iter().copied().filter(|name| *name != ".u.quarantine");
-    let all = variables.chain(calls::FUNCTIONS.iter().map(|(name, _)| *name));
-    let mut names: Vec<&'static [u8]> = all
-        .filter_map(|name| name.as_bytes().strip_prefix(space)?.strip_prefix(b"."))
-        .map(|rest| rest.split(|byte| *byte == b'.').next().unwrap_or(rest))
-        .collect();
-    names.dedup();
+    let functions = calls::FUNCTIONS.iter().map(|(name, _)| *name);
+    let mut names: Vec<&'static [u8]> = Vec::new();
+    for name in VARIABLES.iter().copied().chain(functions).map(str::as_bytes).filter(|name| *name != LARGE) {
+        let Some(rest) = name.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")) else { continue };
+        let first = rest.split(|byte| *byte == b'.').next().unwrap_or(rest);
+        if !names.contains(&first) {
+            names.push(first);
+        }
+    }
     names
 }
 
@@ -236,6 +240,11 @@ impl Host for OwnerHost<'_> {
             !matches!(full.as_slice(), b".u.i" | b".u.j" | b".u.L") || self.plant.has_log()
         });
         own.chain(self.globals.names(space)).filter_map(|name| symbol::intern_name(name).ok()).collect()
+    }
+
+    fn large_names(&self, namespace: Sym) -> Vec<Sym> {
+        let large = LARGE.strip_prefix(symbol::text(namespace)).and_then(|rest| rest.strip_prefix(b"."));
+        large.and_then(|name| symbol::intern_name(name).ok()).into_iter().collect()
     }
 
     fn native(&self, name: Sym) -> Option<u8> {

@@ -143,7 +143,7 @@ class TwoQueues(Surge):
     def all_taken(self):
         tip = self.ask(self.tp, ".u.j")
         table = self.ask(self.tp, "select from .u.asg.tab where state=`live")
-        return tip is not None and table is not None and all(next_ >= tip.v for next_ in table.v["next"].v)
+        return tip is not None and table is not None and all(next_ >= tip.v for next_ in table.v["nextI"].v)
 
 
 class Launches(Surge):

@@ -9,7 +9,7 @@ from .cluster import GONE
 def spans(answer):
     """The windows of one node's `.rdb.windows`: a set of (first, last, open)."""
     t = answer.v
-    return set(zip(t["first"].v, t["last"].v, t["open"].v))
+    return set(zip(t["firstI"].v, t["lastI"].v, t["open"].v))
 
 
 def is_whole(windows):

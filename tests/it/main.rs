@@ -8,6 +8,7 @@ mod harness;
 mod huge;
 mod log_tools;
 mod metrics;
+mod names;
 mod node_handles;
 mod node_program;
 mod node_web;

@@ -88,7 +88,7 @@ impl Cluster {
         }
         row.rows = index("rows").unwrap_or(row.rows);
         if row.state == NodeState::Live {
-            row.next = index("next").or(row.next);
+            row.next = index("nextI").or(row.next);
         }
     }
 

@@ -151,7 +151,7 @@ fn pair(wanted: &TableProof, found: &TableProof) -> String {
 /// A node's answer to `.rdb.windows`. `None` if it is not such a table.
 pub fn windows_of(node: &str, answer: &Value) -> Option<Vec<Held>> {
     let longs = |name: &str| answer.column(name)?.as_longs();
-    let (first, last) = (longs("first")?, longs("last")?);
+    let (first, last) = (longs("firstI")?, longs("lastI")?);
     let (updates, rows, hash) = (longs("updates")?, longs("rows")?, longs("hash")?);
     let tables = answer.column("tab")?.as_symbols()?;
     let mut windows: Vec<Held> = Vec::new();
@@ -239,8 +239,8 @@ mod tests {
     #[test]
     fn an_answer_has_a_row_for_each_table_of_a_window() {
         let answer = Value::table([
-            ("first", Value::longs([0, 0, 10])),
-            ("last", Value::longs([10, 10, 10])),
+            ("firstI", Value::longs([0, 0, 10])),
+            ("lastI", Value::longs([10, 10, 10])),
             ("open", Value::bools([false, false, true])),
             ("tab", Value::symbols(["quote", "trade", ""])),
             ("updates", Value::longs([6, 4, 0])),

@@ -61,7 +61,7 @@ fn row(table: &Value, at: usize) -> Option<Row> {
         memory_percent: item("memory").and_then(|value| value.as_float()).filter(|percent| !percent.is_nan()),
         rows: index("rows").unwrap_or(0),
         bytes: index("bytes").unwrap_or(0),
-        next: index("next").filter(|_| state == NodeState::Live),
+        next: index("nextI").filter(|_| state == NodeState::Live),
         // Only the node itself knows.
         catch_up_ns: None,
         verified,

@@ -52,8 +52,7 @@ impl Report<'_> {
 
     /// One server's hours against the nodes', in percent.
     fn saved_percent(&self) -> f64 {
-        let big = self.history.big_server_hours(self.roll_percent);
-        if big > 0.0 { (1.0 - self.history.node_hours() / big) * 100.0 } else { 0.0 }
+        saved_percent(self.history.node_hours(), self.history.big_server_hours(self.roll_percent))
     }
 
     pub fn text(&self) -> Vec<String> {
@@ -133,10 +132,12 @@ impl Report<'_> {
                 self.nodes_left.map_or("not known how many".to_string(), |left| left.to_string())
             ),
             format!(
-                "node-hours   {:.1}; one server for the whole day costs {:.1}: {:.0} % saved",
-                self.history.node_hours(),
-                self.history.big_server_hours(self.roll_percent),
-                self.saved_percent()
+                "node-hours   {}",
+                comparison(
+                    self.history.node_hours(),
+                    self.history.big_server_hours(self.roll_percent),
+                    self.history.peak_nodes()
+                )
             ),
         ];
         if let Some(handover) = longest {
@@ -191,5 +192,35 @@ impl Report<'_> {
                 "cushion": handover.cushion,
             })).collect::<Vec<_>>(),
         })
+    }
+}
+
+/// One server's hours against the nodes', in percent; below 0 where the nodes cost more.
+fn saved_percent(nodes: f64, big: f64) -> f64 {
+    if big > 0.0 { (1.0 - nodes / big) * 100.0 } else { 0.0 }
+}
+
+/// The nodes' hours against those of one server, in words.
+fn comparison(nodes: f64, big: f64, peak_nodes: u32) -> String {
+    if peak_nodes <= 1 {
+        return format!(
+            "{nodes:.1}; the day fitted into one node: nothing to save (more --rows, or less --node-memory, make it hand over)"
+        );
+    }
+    let saved = saved_percent(nodes, big);
+    let words = if saved < 0.0 { "more" } else { "saved" };
+    format!("{nodes:.1}; one server for the whole day costs {big:.1}: {:.0} % {words}", saved.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comparison;
+
+    #[test]
+    fn costs_are_compared_where_there_is_something_to_compare() {
+        assert_eq!(comparison(40.0, 100.0, 4), "40.0; one server for the whole day costs 100.0: 60 % saved");
+        assert_eq!(comparison(120.0, 100.0, 6), "120.0; one server for the whole day costs 100.0: 20 % more");
+        let one = comparison(24.0, 11.4, 1);
+        assert!(one.contains("fitted into one node") && !one.contains('%'), "{one}");
     }
 }

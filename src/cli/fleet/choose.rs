@@ -8,7 +8,7 @@ use crate::fleet::Identity;
 #[cfg(feature = "aws")]
 use crate::fleet::aws::{Aws, session::Endpoints};
 use crate::fleet::back_off::BackOff;
-use crate::fleet::local::{FLEET_VARIABLE, Local};
+use crate::fleet::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE, Local};
 use crate::fleet::{Fleet, Reason};
 use std::time::Duration;
 
@@ -46,7 +46,19 @@ pub fn choose(settings: &Settings) -> Result<Chosen, CliError> {
             })?;
             local(text.parse().map_err(|reason| CliError::Usage(format!("{FLEET_VARIABLE}: {reason}")))?)
         }
-        FleetKind::At(address) => local(address),
+        FleetKind::At(address) => {
+            // A supervisor knows the processes that it has started, and no others.
+            let is_instance =
+                std::env::var_os(INSTANCE_VARIABLE).is_some() && std::env::var_os(GROUP_VARIABLE).is_some();
+            if !is_instance {
+                return Err(CliError::Usage(format!(
+                    "--fleet {address}: this process is no instance of that fleet. A fleet knows the processes that it has \
+                     started: start this one with `elastick fleet -- elastick ...`, or leave --fleet out. \
+                     `elastick fleet status --fleet {address}` shows the fleet"
+                )));
+            }
+            local(address)
+        }
         FleetKind::Aws => aws(),
     }
 }

@@ -9,7 +9,9 @@ use crate::net::http;
 use crate::net::inbox::{End, Inbox, Message};
 use crate::net::reactor::Parts;
 use crate::net::remote::{self, encoded};
-use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Request, Service, message};
+use crate::net::{
+    CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Request, Service, message, socket_directory,
+};
 use crate::q::QError;
 use crate::q::handlers::{Event, Handler, Outcome, Verdict};
 use crate::q::handles::Peer;
@@ -276,7 +278,14 @@ pub struct Port {
     tell: Tell,
     users: Option<PathBuf>,
     set: Arc<HandlersSet>,
-    open: Option<(i32, Loop)>,
+    open: Option<Open>,
+}
+
+struct Open {
+    port: i32,
+    running: Loop,
+    /// Its Unix socket. The process may end before the loop has removed it.
+    socket: Option<PathBuf>,
 }
 
 impl Port {
@@ -285,8 +294,11 @@ impl Port {
     }
 
     fn close(&mut self) {
-        if let Some((_, running)) = self.open.take() {
-            running.tell(Command::Stop);
+        let Some(Open { running, socket, .. }) = self.open.take() else { return };
+        running.tell(Command::Stop);
+        if let Some(path) = socket {
+            // The loop may have been first.
+            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -300,8 +312,11 @@ impl Door for Port {
         }
         let words = |e: &dyn std::fmt::Display| QError::signal(format!("{text}: {e}").into_bytes());
         let listen: Listen = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
-        let listeners = Listeners::tcp(&listen).map_err(|e| words(&e))?;
-        let port = i32::from(listeners.port());
+        let mut listeners = Listeners::tcp(&listen).map_err(|e| words(&e))?;
+        if let Some(directory) = socket_directory() {
+            listeners.unix(&directory);
+        }
+        let (port, socket) = (i32::from(listeners.port()), listeners.path().map(Into::into));
         let parts = Parts::new().map_err(|e| words(&e))?;
         let (commands, received) = channel();
         let own = Loop { commands, waker: parts.waker() };
@@ -322,12 +337,12 @@ impl Door for Port {
         });
         running.map_err(|e| words(&e))?;
         self.close();
-        self.open = Some((port, own));
+        self.open = Some(Open { port, running: own, socket });
         Ok(())
     }
 
     fn port(&self) -> i32 {
-        self.open.as_ref().map_or(0, |(port, _)| *port)
+        self.open.as_ref().map_or(0, |open| open.port)
     }
 }
 

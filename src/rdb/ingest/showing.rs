@@ -46,7 +46,8 @@ impl Ingest {
             protocol: self.dialect.map_or("", Dialect::name),
             date: self.date,
             next: self.intake.next(),
-            tip: self.tip,
+            // Each update of the feed carries the tip on: it is in the log.
+            tip: self.tip.map(|tip| tip.max(self.intake.next().unwrap_or(tip))),
             memory,
             memory_percent: percent(memory.used, memory.budget),
             scaled: self.policy.has_scaled(),

@@ -21,6 +21,21 @@ pub(super) fn symbols(view: &View<'_>) -> Option<Vec<Vec<u8>>> {
     view.list()?.iter().map(|item| name(&item).map(<[u8]>::to_vec)).collect()
 }
 
+/// The symbols to subscribe to: all if empty, in kdb+'s forms `` ` ``, `` `A ``, `` `A`B ``.
+///
+/// # Errors
+/// `type` for anything else. A string is no symbol: kdb+ would take a condition like `"price>10"` and send nothing for it.
+pub(super) fn wanted(view: &View<'_>) -> Result<Vec<Vec<u8>>, QError> {
+    let is_string = |view: &View<'_>| view.symbol().is_none() && view.chars().is_some_and(|text| !text.is_empty());
+    if is_string(view) || view.list().is_some_and(|list| list.iter().any(|item| is_string(&item))) {
+        return Err(QError::with(
+            "type",
+            "what to subscribe to is a symbol or a list of symbols, not a string; conditions are not offered",
+        ));
+    }
+    symbols(view).ok_or(QError::with("type", "symbols are a symbol or a list of symbols"))
+}
+
 /// An update index.
 pub(super) fn index_argument(args: &[View<'_>], at: usize) -> Result<UpdateIndex, QError> {
     let index = args.get(at).and_then(|index| index.atom::<i64>()).and_then(|index| u64::try_from(index).ok());

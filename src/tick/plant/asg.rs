@@ -1,7 +1,7 @@
 //! The functions of `.u.asg`: what subscribers of a queue call.
 
 use super::Plant;
-use super::arguments::{index_argument, proof_argument, symbols};
+use super::arguments::{index_argument, proof_argument, symbols, wanted};
 use super::queue::{Member, compresses, handle};
 use super::subscribe::over_limit;
 use crate::defect::{Defect, is_planted};
@@ -52,11 +52,11 @@ impl Plant {
         let kind = || QError::with("type", "tables and symbols are symbols or lists of symbols");
         let tabs_list: Vec<Vec<u8>> = symbols(tabs).ok_or_else(kind)?;
         let syms_list: Vec<Vec<Vec<u8>>> = if tabs.symbol().is_some() {
-            vec![symbols(syms).ok_or_else(kind)?]
+            vec![wanted(syms)?]
         } else if let Some(list) = syms.list() {
-            list.iter().map(|item| symbols(&item)).collect::<Option<_>>().ok_or_else(kind)?
+            list.iter().map(|item| wanted(&item)).collect::<Result<_, QError>>()?
         } else {
-            symbols(syms).ok_or_else(kind)?.into_iter().map(|symbol| vec![symbol]).collect()
+            wanted(syms)?.into_iter().map(|symbol| vec![symbol]).collect()
         };
         if tabs_list.len() != syms_list.len() {
             return Err(QError::signal("Count of table and symbol lists must match"));

@@ -42,7 +42,7 @@ use crate::sys::clock as time;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -436,6 +436,11 @@ impl Plant {
     /// The log's file handle as kdb+ has it; empty without a log.
     pub fn log_handle(&self) -> Vec<u8> {
         self.log.as_ref().map(|log| log::handle(log.path()).into_bytes()).unwrap_or_default()
+    }
+
+    /// The file that the day's updates are logged in.
+    pub fn log_path(&self) -> Option<&Path> {
+        self.log.as_ref().map(LogWriter::path)
     }
 
     pub fn has_log(&self) -> bool {

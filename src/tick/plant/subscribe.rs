@@ -1,7 +1,7 @@
 //! `.u.sub`, `.u.add` and `.u.del`.
 
 use super::Plant;
-use super::arguments::{handle_argument, name, symbols};
+use super::arguments::{handle_argument, name, wanted};
 use super::queue::compresses;
 use crate::config::Limit;
 use crate::metrics;
@@ -122,9 +122,7 @@ impl Plant {
         let wanted = match args.get(1) {
             None => Wanted::All,
             Some(atom) if name(atom) == Some(b"") || atom.is_null() => Wanted::All,
-            Some(list) => {
-                Wanted::List(symbols(list).ok_or(QError::with("type", "symbols are a symbol or a list of symbols"))?)
-            }
+            Some(list) => Wanted::List(wanted(list)?),
         };
         Ok((table, wanted))
     }

@@ -7,8 +7,29 @@ use crate::tick::subscriptions::Wanted;
 use proto::{Writer, types};
 
 /// Names of the variables.
-pub const VARIABLES: [&str; 11] =
-    [".u.t", ".u.w", ".u.i", ".u.j", ".u.L", ".u.l", ".u.d", ".u.stats", ".u.refused", ".u.quarantine", ".u.asg.tab"];
+pub const VARIABLES: [&str; 12] = [
+    ".u.t",
+    ".u.w",
+    ".u.i",
+    ".u.j",
+    ".u.L",
+    ".u.l",
+    ".u.d",
+    ".u.stats",
+    ".u.refused",
+    ".u.quarantine",
+    ".u.asg.tab",
+    ".u.asg.tabV1",
+];
+
+/// Columns of `.u.quarantine`.
+const QUARANTINE_COLUMNS: [&str; 8] = ["time", "handle", "feed", "tab", "error", "reason", "bytes", "message"];
+
+/// Names of the columns of `.u.asg.tabV1`, which keeps those of the first version for programs that read them. `next` is a word
+/// of q: only ``t`next`` reads it.
+fn columns_v1() -> Vec<&'static str> {
+    crate::queue::COLUMNS.iter().map(|name| if *name == "nextI" { "next" } else { *name }).collect()
+}
 
 impl Plant {
     /// Puts a variable by its full name; false if there is none of that name.
@@ -25,7 +46,8 @@ impl Plant {
             b".u.stats" => self.put_stats(writer),
             b".u.refused" => writer.atom_long(long(self.stats.refused)),
             b".u.quarantine" => self.put_quarantine(writer),
-            b".u.asg.tab" => put_rows(&self.queue.rows(), writer),
+            b".u.asg.tab" => put_rows(&crate::queue::COLUMNS, &self.queue.rows(), writer),
+            b".u.asg.tabV1" => put_rows(&columns_v1(), &self.queue.rows(), writer),
             _ => return false,
         }
         true
@@ -74,7 +96,7 @@ impl Plant {
 
     fn put_quarantine(&self, writer: &mut Writer<'_>) {
         let all: Vec<_> = self.quarantine.iter().collect();
-        writer.table_head(["time", "handle", "feed", "tab", "error", "reason", "bytes", "message"]);
+        writer.table_head(QUARANTINE_COLUMNS);
         let times: Vec<i64> = all.iter().map(|refused| refused.time_ns).collect();
         writer.vector(types::TIMESTAMP, types::ATTR_NONE, &times);
         let handles: Vec<i32> = all.iter().map(|refused| refused.handle).collect();
@@ -94,7 +116,7 @@ impl Plant {
 }
 
 /// `.u.asg.tab`: the paper's ten columns and elastick's own.
-fn put_rows(rows: &[Row], writer: &mut Writer<'_>) {
+fn put_rows(names: &[&str], rows: &[Row], writer: &mut Writer<'_>) {
     fn longs(writer: &mut Writer<'_>, ty: i8, values: impl Iterator<Item = Option<i64>>) {
         let values: Vec<i64> = values.map(|value| value.unwrap_or(types::NULL_LONG)).collect();
         writer.vector(ty, types::ATTR_NONE, &values);
@@ -103,7 +125,7 @@ fn put_rows(rows: &[Row], writer: &mut Writer<'_>) {
         let values: Vec<i32> = values.map(|value| value.unwrap_or(types::NULL_INT)).collect();
         writer.vector(types::INT, types::ATTR_NONE, &values);
     }
-    writer.table_head(crate::queue::COLUMNS);
+    writer.table_head(names.iter().copied());
     longs(writer, types::TIMESTAMP, rows.iter().map(|row| Some(row.time_ns)));
     ints(writer, rows.iter().map(|row| row.handle));
     writer.list_head(rows.len());
@@ -172,7 +194,7 @@ mod tests {
         }
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
-        put_rows(&queue.rows(), &mut writer);
+        put_rows(&crate::queue::COLUMNS, &queue.rows(), &mut writer);
         writer.finish().unwrap();
         let (view, used) = View::parse(&object, Endian::Little, &Limits::default()).unwrap();
         let table = view.table().unwrap();

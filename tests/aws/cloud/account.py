@@ -42,7 +42,7 @@ def windows_of(port):
     except GONE:
         return None
     found = {}
-    columns = [answer.v[name].v for name in ("first", "last", "tab", "updates", "rows", "hash")]
+    columns = [answer.v[name].v for name in ("firstI", "lastI", "tab", "updates", "rows", "hash")]
     for first, last, table, updates, rows, hash_ in zip(*columns):
         proof = found.setdefault((first, last), Proof())
         if table:
