@@ -73,7 +73,7 @@ class Handover(Cluster):
         self.assertIn("rolled", self.states())
         self.publish(10)
         hanging.resume()
-        self.assert_held_once("the successor hung for a while")
+        self.assert_held_once("the successor hung for a while", fleet=True)
 
     def test_a_roll_beyond_the_tip_or_before_the_window_is_refused(self):
         """A subscriber that miscounts must not tear a hole into the day."""

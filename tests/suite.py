@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Runs the Python tests of one suite, several test classes at a time, each in a process of its own.
+
+    tests/suite.py faults                  all of tests/faults
+    tests/suite.py faults --jobs 1 -k disk    one after the other, only tests whose name contains "disk"
+
+Most of these tests wait for processes rather than compute, so running them side by side saves minutes even on two cores. What
+a class printed is shown whole when it has ended, and again at the end for those that failed.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+TESTS = pathlib.Path(__file__).parent
+RAN = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
+SKIPPED = re.compile(r"^.* \.\.\. skipped .*$", re.MULTILINE)
+
+
+def classes(suite, patterns):
+    """Names of the suite's test classes that have a test to run, as unittest takes them; files with the most lines first."""
+    sys.path.insert(0, str(TESTS))
+    loader = unittest.TestLoader()
+    loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns] or None
+    found = {}
+
+    def collect(tests):
+        for test in tests:
+            if isinstance(test, unittest.TestSuite):
+                collect(test)
+            elif isinstance(test, unittest.loader._FailedTest):
+                raise test._exception
+            else:
+                kind = type(test)
+                source = pathlib.Path(sys.modules[kind.__module__].__file__)
+                found[f"{kind.__module__}.{kind.__qualname__}"] = source.stat().st_size
+
+    collect(loader.discover(str(TESTS / suite), top_level_dir=str(TESTS)))
+    return sorted(found, key=lambda name: (-found[name], name))
+
+
+def run(name, patterns):
+    """Runs one class; its name, whether it passed, the seconds it took, and what it printed."""
+    began = time.monotonic()
+    chosen = [argument for pattern in patterns for argument in ("-k", pattern)]
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", "--verbose", *chosen, name],
+        cwd=TESTS,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return name, done.returncode == 0, time.monotonic() - began, done.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", help="a folder of tests/: clients, faults, aws, deploy or efs")
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("ELASTICK_TEST_JOBS", "3")), help="test classes at a time")
+    parser.add_argument("-k", dest="patterns", action="append", default=[], help="only tests whose name contains this")
+    arguments = parser.parse_args()
+    names = classes(arguments.suite, arguments.patterns)
+    if not names:
+        sys.exit(f"tests/suite.py: no test of {arguments.suite} is chosen")
+    began, ran, skipped, failed = time.monotonic(), 0, 0, []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(run, name, arguments.patterns) for name in names]):
+            name, passed, seconds, output = future.result()
+            print(f"{'ok    ' if passed else 'FAILED'} {name} ({seconds:.1f} s)", flush=True)
+            left_out = SKIPPED.findall(output)
+            for line in left_out if passed else [output]:
+                print(f"       {line}", flush=True)
+            ran += sum(int(count) for count in RAN.findall(output))
+            skipped += len(left_out)
+            if not passed:
+                failed.append((name, output))
+    for name, output in failed:
+        print(f"\n== {name} failed\n{output}", flush=True)
+    print(f"{arguments.suite}: ran {ran} tests of {len(names)} classes in {time.monotonic() - began:.1f} s, {skipped} skipped")
+    sys.exit(f"{arguments.suite}: failed: {', '.join(name for name, _ in failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
