@@ -48,6 +48,23 @@ const IMPURE_WORDS: &[&str] = &[
     "crate::net",
 ];
 
+/// Where the wall clock is read, and what for. Whatever waits runs on a clock that cannot be set.
+const WALL: &[(&str, &str)] = &[
+    ("src/sys/clock.rs", "the one place that asks the system"),
+    ("src/tick/clock.rs", "the calendar and the time columns"),
+    ("src/rdb/ingest/leave.rs", "the timestamp in `.u.asg.leaving`"),
+    ("src/rdb/node.rs", "a name that was not used before"),
+    ("src/net/reactor/pages.rs", "the date of an HTTP answer"),
+    ("src/q/time.rs", "`.z.p` and its like"),
+    ("src/fleet/aws/cloudwatch.rs", "the timestamp of a metric"),
+    ("src/fleet/aws/notices.rs", "Spot notices carry a wall time"),
+    ("src/fleet/aws/mod.rs", "EC2 says when an instance was launched as wall time"),
+    ("src/fleet/aws/status.rs", "EC2 says when an instance was launched as wall time"),
+    ("src/cli/feed.rs", "the time of day of a simulated market"),
+    ("src/cli/demo/day.rs", "how old a row's timestamp is"),
+];
+const WALL_WORDS: &[&str] = &["SystemTime::now", "Timestamp::now", "Zoned::now", "clock::wall"];
+
 const LINES_MOST: usize = 900;
 
 fn root() -> PathBuf {
@@ -163,6 +180,29 @@ fn pure_cores_do_no_io() {
         }
     }
     assert!(wrong.is_empty(), "in pure cores:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_wall_clock_is_read_for_timestamps_and_the_calendar_only() {
+    let mut found = std::collections::BTreeSet::new();
+    let mut wrong = Vec::new();
+    for path in files("src", "rs") {
+        let name = name(&path);
+        for (line, code) in code_lines(&text(&path)) {
+            if WALL_WORDS.iter().any(|word| code.contains(word)) {
+                let known = WALL.iter().any(|(file, _)| *file == name);
+                found.insert(name.clone());
+                wrong.extend((!known).then(|| format!("{name}:{line}: {}", code.trim())));
+            }
+        }
+    }
+    let gone = WALL.iter().filter(|(file, _)| !found.contains(*file));
+    wrong.extend(gone.map(|(file, why)| format!("{file} does not read the wall clock any more ({why})")));
+    assert!(
+        wrong.is_empty(),
+        "the wall clock may be set at any time; what waits takes `sys::clock::now`:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]

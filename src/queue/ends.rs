@@ -1,7 +1,7 @@
 //! Ends and beginnings: of a day, and of a tickerplant's life.
 
 use super::event::Action;
-use super::ids::{Date, QueueName, UpdateIndex, Window};
+use super::ids::{Date, Now, QueueName, UpdateIndex, Window};
 use super::table::{Kind, Line, Lost, Queue, State, Subscriber};
 use std::collections::BTreeMap;
 
@@ -45,8 +45,7 @@ impl Queue {
                 sub.rejected = 0;
                 kept.push(sub);
             } else {
-                self.status.remove(&sub.id);
-                self.told.remove(&sub.id);
+                self.forget(sub.id);
                 if let Some(handle) = sub.handle {
                     if matches!(sub.state, State::Rebuilding { .. } | State::TakingOver { .. }) {
                         // The rest of its window is of no use any more, and would come into the day in which it joins again.
@@ -73,9 +72,11 @@ impl Queue {
 
     /// After a restart: everyone gets time to come back, except who cannot be known again and who held updates that the log has
     /// lost.
-    pub(super) fn restored(&mut self, tip: UpdateIndex, now_ns: i64, out: &mut Vec<Action>) {
+    pub(super) fn restored(&mut self, tip: UpdateIndex, now: Now, out: &mut Vec<Action>) {
         self.tip = tip;
-        let deadline_ns = now_ns.saturating_add(self.params.restart_grace_ns);
+        // The steady clock begins anew with each run: no reading of it in the journal means anything here.
+        self.came_ns = self.subscribers.iter().map(|s| (s.id, now.steady_ns)).collect();
+        let deadline_ns = now.steady_ns.saturating_add(self.params.restart_grace_ns);
         let mut gone = Vec::new();
         for sub in self.subscribers.iter_mut().filter(|s| s.state != State::Lost) {
             sub.handle = None;

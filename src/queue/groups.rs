@@ -70,7 +70,7 @@ impl Queue {
     }
 
     fn companions_of_ns(&self, nodes: &Nodes<'_>) -> Option<i64> {
-        Some(nodes.iter().map(|s| s.time_ns).min()?.saturating_add(self.params.companions_ns))
+        Some(nodes.iter().filter_map(|s| self.came_ns.get(&s.id)).min()?.saturating_add(self.params.companions_ns))
     }
 
     /// When an instance is no longer expected to bring more nodes.

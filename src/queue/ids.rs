@@ -88,6 +88,15 @@ impl fmt::Display for Date {
     }
 }
 
+/// The time of a step, by both clocks. Nothing is decided by the wall clock: one that is set back would stop every grace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Nanoseconds from 2000.01.01 UTC, as kdb+ timestamps count. For the time columns of the table.
+    pub wall_ns: i64,
+    /// Nanoseconds of a clock that never goes back, from anywhere. For graces and repetitions.
+    pub steady_ns: i64,
+}
+
 /// A symbol's bytes; need not be UTF-8.
 pub type Symbol = Vec<u8>;
 

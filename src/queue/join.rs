@@ -6,12 +6,12 @@
 //! yet. If any claim fails, it holds something that another holds too, or that is not in the log: it must drop everything.
 
 use super::event::{Action, Join, OpenWindow, Refusal};
-use super::ids::{UpdateIndex, Window};
+use super::ids::{Now, UpdateIndex, Window};
 use super::step::Newcomer;
 use super::table::{Held, Line, Lost, Queue, State, Subscriber, SubscriberId};
 
 impl Queue {
-    pub(super) fn join(&mut self, join: Join, now_ns: i64, out: &mut Vec<Action>) {
+    pub(super) fn join(&mut self, join: Join, now: Now, out: &mut Vec<Action>) {
         let handle = join.handle;
         if join.node.0.is_empty() {
             return out.push(Action::Refused { handle, reason: Refusal::NoName });
@@ -71,10 +71,10 @@ impl Queue {
                     group: join.group.clone(),
                     instance: join.instance.clone(),
                 };
-                self.add(new, now_ns)
+                self.add(new, now)
             }
         };
-        self.seat(id, &join, known.as_ref(), adopted.unwrap_or_default(), now_ns, out);
+        self.seat(id, &join, known.as_ref(), adopted.unwrap_or_default(), now, out);
         self.explain(id, drop, other_day, out);
     }
 
@@ -123,7 +123,7 @@ impl Queue {
         join: &Join,
         known: Option<&Subscriber>,
         adopted: Adopted,
-        now_ns: i64,
+        now: Now,
         out: &mut Vec<Action>,
     ) {
         let (date, handle) = (self.date, join.handle);
@@ -153,12 +153,12 @@ impl Queue {
         };
         match sub.state {
             State::Live => {
-                sub.live_ns = sub.live_ns.or(Some(now_ns));
+                sub.live_ns = sub.live_ns.or(Some(now.wall_ns));
                 sub.rolled_ns = None;
                 sub.span = None;
             }
             State::Rolled => {
-                sub.rolled_ns = sub.rolled_ns.or(Some(now_ns));
+                sub.rolled_ns = sub.rolled_ns.or(Some(now.wall_ns));
                 sub.span = held.last().map(|h| h.window);
             }
             _ => {

@@ -6,7 +6,7 @@
 //! goes on with it as its holder.
 
 use super::event::{Action, Refusal};
-use super::ids::{Handle, QueueName, UpdateIndex, Window};
+use super::ids::{Handle, Now, QueueName, UpdateIndex, Window};
 use super::table::{Held, Kind, Progress, Queue, State, Subscriber, SubscriberId};
 
 /// How a node leaves.
@@ -83,7 +83,7 @@ impl Subscriber {
     }
 
     /// Holds from now on what it took over, or rebuilds it in sight if it has not got all of it.
-    fn take_in_hand(&mut self, window: Window, now_ns: i64) {
+    fn take_in_hand(&mut self, window: Window, now: Now) {
         let State::TakingOver { rejections, progress, .. } = self.state else { return };
         let verified = match progress {
             Progress::Replaying => {
@@ -94,7 +94,7 @@ impl Subscriber {
             Progress::Proved { as_logged } => Some(as_logged),
         };
         self.state = State::Rolled;
-        self.rolled_ns = Some(now_ns);
+        self.rolled_ns = Some(now.wall_ns);
         self.span = Some(window);
         self.add_held(Held { window, verified, rejections });
     }
@@ -128,7 +128,7 @@ impl Queue {
         window: Window,
         rejections: u8,
         next: UpdateIndex,
-        now_ns: i64,
+        now: Now,
         out: &mut Vec<Action>,
     ) {
         let date = self.date;
@@ -145,20 +145,20 @@ impl Queue {
             None => {
                 out.push(Action::Note(format!("{} rolled before it took an update", sub.label())));
                 sub.state = State::Rolled;
-                sub.rolled_ns = Some(now_ns);
+                sub.rolled_ns = Some(now.wall_ns);
             }
         }
     }
 
     /// What follows for those who leave and those who take over.
-    pub(super) fn hand_over(&mut self, now_ns: i64, out: &mut Vec<Action>) {
-        self.inherit(now_ns, out);
-        self.swap(now_ns, out);
+    pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.inherit(now, out);
+        self.swap(now, out);
         self.let_go(out);
     }
 
     /// Who was taking over from one that holds it no longer goes on for itself.
-    fn inherit(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+    fn inherit(&mut self, now: Now, out: &mut Vec<Action>) {
         let taking: Vec<(SubscriberId, Window)> =
             self.subscribers.iter().filter_map(|s| Some((s.id, s.takes_over()?))).collect();
         for (id, window) in taking {
@@ -170,7 +170,7 @@ impl Queue {
             let Some(sub) = self.find(id) else { continue };
             match free {
                 Some(_) => {
-                    sub.take_in_hand(window, now_ns);
+                    sub.take_in_hand(window, now);
                     out.push(Action::Note(format!("{} keeps {window}: who held it is gone", sub.label())));
                     out.extend(sub.handle.map(|handle| Action::Show { handle, window }));
                 }
@@ -185,7 +185,7 @@ impl Queue {
     }
 
     /// Windows of which every part is proved elsewhere change hands, if everyone can be told at once.
-    fn swap(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+    fn swap(&mut self, now: Now, out: &mut Vec<Action>) {
         let leavers = self.subscribers.iter().filter(|s| s.leaving.is_some() && s.handle.is_some());
         let held: Vec<(SubscriberId, QueueName, Window)> =
             leavers.flat_map(|s| s.held.iter().map(|held| (s.id, s.queue.clone(), held.window))).collect();
@@ -208,7 +208,7 @@ impl Queue {
             }
             for (heir, part) in heirs {
                 if let Some(sub) = self.find(heir) {
-                    sub.take_in_hand(part, now_ns);
+                    sub.take_in_hand(part, now);
                     out.push(Action::Note(format!("{} has taken over {part}", sub.label())));
                     out.extend(sub.handle.map(|handle| Action::Show { handle, window: part }));
                 }

@@ -11,7 +11,7 @@
 //! - on a node's `.u.asg.proved`: step [`Event::Rebuilt`], compare the proof with the log, step [`Event::Proved`];
 //! - [`Queue::rows`] is `.u.asg.tab`.
 //!
-//! Times are nanoseconds from 2000.01.01 UTC, as kdb+ timestamps count.
+//! A step takes the time by two clocks ([`Now`]): what the table shows is wall time, what is waited for runs on a steady clock.
 
 mod ends;
 mod event;
@@ -30,7 +30,7 @@ mod windows;
 mod tests;
 
 pub use event::{Action, Event, Join, OpenWindow, Refusal, Status, Subscribe, Subscription};
-pub use ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
+pub use ids::{Date, Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 pub use leave::Leaving;
 pub use row::{COLUMNS, Row, Verified};
 pub use table::{Held, Kind, Line, Lost, Params, Queue, State, Subscriber, SubscriberId};

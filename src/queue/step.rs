@@ -1,7 +1,7 @@
 //! One step of the queue: the event itself, then deadlines, then who is next, then the record of what changed.
 
 use super::event::{Action, Event, Refusal, Status, Subscribe, Subscription};
-use super::ids::{Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
+use super::ids::{Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave;
 use super::table::{Asked, Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Queue {
-    /// Takes an event at `now_ns` with the log's `tip` (for [`Event::DayEnd`] the ended log's) and says what is to be done.
+    /// Takes an event at `now` with the log's `tip` (for [`Event::DayEnd`] the ended log's) and says what is to be done.
     /// No event, in any order and from anyone, breaks the invariants (see [`super::invariants`]).
-    pub fn step(&mut self, event: Event, tip: UpdateIndex, now_ns: i64) -> Vec<Action> {
+    pub fn step(&mut self, event: Event, tip: UpdateIndex, now: Now) -> Vec<Action> {
         let mut out = Vec::new();
-        self.now_ns = now_ns;
+        self.now_ns = now.steady_ns;
         match event {
             Event::Status { handle, status } => self.set_status(handle, status),
             Event::DayEnd { new_date } => {
@@ -24,39 +24,39 @@ impl Queue {
             }
             Event::Restored => {
                 let before = self.parts();
-                self.restored(tip, now_ns, &mut out);
-                self.settle(before, now_ns, &mut out);
+                self.restored(tip, now, &mut out);
+                self.settle(before, now, &mut out);
             }
             event => {
                 let before = self.parts();
                 self.tip = self.tip.max(tip);
-                self.give_up_overdue(now_ns, &mut out);
-                self.handle(event, now_ns, &mut out);
-                self.settle(before, now_ns, &mut out);
+                self.give_up_overdue(now, &mut out);
+                self.handle(event, now, &mut out);
+                self.settle(before, now, &mut out);
             }
         }
         debug_assert_eq!(super::invariants::check(self), Ok(()));
         out
     }
 
-    fn handle(&mut self, event: Event, now_ns: i64, out: &mut Vec<Action>) {
+    fn handle(&mut self, event: Event, now: Now, out: &mut Vec<Action>) {
         match event {
-            Event::Subscribe(subscribe) => self.subscribe(subscribe, now_ns, out),
-            Event::Join(join) => self.join(join, now_ns, out),
-            Event::Roll { handle, next, date } => self.roll(handle, next, date, now_ns, out),
-            Event::Rebuilt { handle, window, date } => self.rebuilt(handle, window, date, now_ns, out),
+            Event::Subscribe(subscribe) => self.subscribe(subscribe, now, out),
+            Event::Join(join) => self.join(join, now, out),
+            Event::Roll { handle, next, date } => self.roll(handle, next, date, now, out),
+            Event::Rebuilt { handle, window, date } => self.rebuilt(handle, window, date, now, out),
             Event::Proved { handle, window, date, ok } => self.proved(handle, window, date, ok, out),
             Event::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
-            Event::Disconnect { handle } => self.disconnect(handle, now_ns, out),
+            Event::Disconnect { handle } => self.disconnect(handle, now, out),
             Event::Status { .. } | Event::DayEnd { .. } | Event::Restored | Event::Tick => {}
         }
     }
 
     /// Everything that follows from a change: deadlines, promotions, calls for nodes, and the record, put first.
-    fn settle(&mut self, before: Parts, now_ns: i64, out: &mut Vec<Action>) {
-        self.give_up_overdue(now_ns, out);
-        self.hand_over(now_ns, out);
-        self.assign(now_ns, out);
+    fn settle(&mut self, before: Parts, now: Now, out: &mut Vec<Action>) {
+        self.give_up_overdue(now, out);
+        self.hand_over(now, out);
+        self.assign(now, out);
         self.forget_old_rows();
         self.call_for_nodes(out);
         self.tell_groups(out);
@@ -72,7 +72,7 @@ impl Queue {
         }
     }
 
-    fn subscribe(&mut self, event: Subscribe, now_ns: i64, out: &mut Vec<Action>) {
+    fn subscribe(&mut self, event: Subscribe, now: Now, out: &mut Vec<Action>) {
         let Subscribe { handle, queue, subscription, ip } = event;
         if let Some(there) = self.by_handle(handle) {
             let reason = Refusal::AlreadySubscribed(there.queue.clone());
@@ -82,7 +82,7 @@ impl Queue {
             return out.push(Action::Refused { handle, reason });
         }
         let (node, group, instance) = (None, None, None);
-        self.add(Newcomer { handle, node, queue, subscription, ip, port: None, group, instance }, now_ns);
+        self.add(Newcomer { handle, node, queue, subscription, ip, port: None, group, instance }, now);
     }
 
     /// Whether one more subscriber of this queue stays within the limits.
@@ -96,13 +96,14 @@ impl Queue {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, new: Newcomer, now_ns: i64) -> SubscriberId {
+    pub(super) fn add(&mut self, new: Newcomer, now: Now) -> SubscriberId {
         let id = self.next_id;
         self.next_id = SubscriberId(id.0.saturating_add(1));
         self.lines.entry(new.queue.clone()).or_default();
+        self.came_ns.insert(id, now.steady_ns);
         self.subscribers.push(Subscriber {
             id,
-            time_ns: now_ns,
+            time_ns: now.wall_ns,
             handle: Some(new.handle),
             node: new.node,
             queue: new.queue,
@@ -123,7 +124,7 @@ impl Queue {
         id
     }
 
-    fn disconnect(&mut self, handle: Handle, now_ns: i64, out: &mut Vec<Action>) {
+    fn disconnect(&mut self, handle: Handle, now: Now, out: &mut Vec<Action>) {
         let grace_ns = self.params.grace_ns;
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
         let label = sub.label();
@@ -132,7 +133,7 @@ impl Queue {
         let queue = sub.queue.clone();
         match sub.kind() {
             Kind::Native => {
-                sub.resume_by_ns = Some(now_ns.saturating_add(grace_ns));
+                sub.resume_by_ns = Some(now.steady_ns.saturating_add(grace_ns));
                 out.push(Action::Note(format!("{label} ({}) is disconnected", sub.state.name())));
             }
             Kind::Paper => {
@@ -151,11 +152,11 @@ impl Queue {
         }
     }
 
-    pub(super) fn give_up_overdue(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+    pub(super) fn give_up_overdue(&mut self, now: Now, out: &mut Vec<Action>) {
         let overdue: Vec<SubscriberId> = self
             .subscribers
             .iter()
-            .filter(|s| s.resume_by_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns))
+            .filter(|s| s.resume_by_ns.is_some_and(|deadline_ns| deadline_ns <= now.steady_ns))
             .map(|s| s.id)
             .collect();
         for id in overdue {
@@ -194,13 +195,12 @@ impl Queue {
         if let Some(sub) = self.find(id) {
             sub.state = State::Lost;
         }
-        self.status.remove(&id);
-        self.told.remove(&id);
+        self.forget(id);
     }
 
     /// Gives the open window of every queue, then its lost ones, then those of nodes that leave, to those who have waited longest.
     /// Only a native node can take over what another still holds: one of the paper's kind would show it at once.
-    fn assign(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+    fn assign(&mut self, now: Now, out: &mut Vec<Action>) {
         let tip = self.tip;
         for (queue, line) in &mut self.lines {
             loop {
@@ -216,7 +216,7 @@ impl Queue {
                     |s: &&mut Subscriber| s.is_waiting_here(queue) && (handed_on.is_none() || s.kind() == Kind::Native);
                 let Some(sub) = self.subscribers.iter_mut().find(can_take) else { break };
                 let Some(handle) = sub.handle else { break };
-                sub.live_ns = Some(now_ns);
+                sub.live_ns = Some(now.wall_ns);
                 sub.rolled_ns = None;
                 sub.span = None;
                 if let Some(window) = handed_on {

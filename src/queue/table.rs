@@ -130,7 +130,7 @@ pub struct Lost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     pub id: SubscriberId,
-    /// When it came.
+    /// When it came, by the wall clock; for show, as are `live_ns` and `rolled_ns`.
     pub time_ns: i64,
     /// `None` while it is not connected.
     pub handle: Option<Handle>,
@@ -154,7 +154,7 @@ pub struct Subscriber {
     pub held: Vec<Held>,
     /// Windows of it whose proof differed from the log.
     pub rejected: u32,
-    /// Until when it may come back and keep its windows; set exactly while a subscriber that counts is not connected.
+    /// Until when, on the steady clock, it may come back and keep its windows; set exactly while a subscriber that counts is not connected.
     pub resume_by_ns: Option<i64>,
 }
 
@@ -211,7 +211,7 @@ pub(super) struct Asked {
     pub best: Option<Handle>,
     /// Who was to tell the fleet.
     pub via: Option<Handle>,
-    /// When that was said.
+    /// When that was said, on the steady clock.
     pub at_ns: i64,
 }
 
@@ -239,7 +239,9 @@ pub struct Queue {
     pub(super) asked: BTreeMap<QueueName, Asked>,
     /// What live nodes were last told of their group. Not kept over a restart either.
     pub(super) told: BTreeMap<SubscriberId, Told>,
-    /// The time of the last step.
+    /// When each subscriber came, on the steady clock.
+    pub(super) came_ns: BTreeMap<SubscriberId, i64>,
+    /// The steady clock at the last step.
     pub(super) now_ns: i64,
 }
 
@@ -256,6 +258,7 @@ impl Queue {
             status: BTreeMap::new(),
             asked: BTreeMap::new(),
             told: BTreeMap::new(),
+            came_ns: BTreeMap::new(),
             now_ns: i64::MIN,
         }
     }
@@ -295,7 +298,7 @@ impl Queue {
         self.status.get(&id)
     }
 
-    /// When [`super::Event::Tick`] has work to do.
+    /// When, on the steady clock, [`super::Event::Tick`] has work to do.
     pub fn next_deadline_ns(&self) -> Option<i64> {
         let needs = self.asked.values().filter_map(|asked| asked.due_ns(&self.params));
         self.subscribers.iter().filter_map(|s| s.resume_by_ns).chain(self.companions_due_ns()).chain(needs).min()
@@ -318,9 +321,15 @@ impl Queue {
         self.by_handle(handle).map(|s| s.id)
     }
 
-    pub(super) fn remove(&mut self, id: SubscriberId) {
-        self.subscribers.retain(|s| s.id != id);
+    /// Drops what is kept of a subscriber beside its row.
+    pub(super) fn forget(&mut self, id: SubscriberId) {
         self.status.remove(&id);
         self.told.remove(&id);
+        self.came_ns.remove(&id);
+    }
+
+    pub(super) fn remove(&mut self, id: SubscriberId) {
+        self.subscribers.retain(|s| s.id != id);
+        self.forget(id);
     }
 }

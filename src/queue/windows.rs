@@ -1,7 +1,7 @@
 //! Windows change hands: rolls, rebuilds, proofs, and what becomes of a subscriber's windows when it no longer counts.
 
 use super::event::{Action, Refusal};
-use super::ids::{Date, Handle, UpdateIndex, Window};
+use super::ids::{Date, Handle, Now, UpdateIndex, Window};
 use super::table::{Held, Kind, Lost, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::defect::{Defect, is_planted};
 
@@ -19,7 +19,7 @@ impl Subscriber {
 }
 
 impl Queue {
-    pub(super) fn roll(&mut self, handle: Handle, next: UpdateIndex, date: Date, now_ns: i64, out: &mut Vec<Action>) {
+    pub(super) fn roll(&mut self, handle: Handle, next: UpdateIndex, date: Date, now: Now, out: &mut Vec<Action>) {
         let Some(id) = self.id_by_handle(handle) else {
             return out.push(Action::Refused { handle, reason: Refusal::NotSubscribed });
         };
@@ -44,7 +44,7 @@ impl Queue {
                 (closed, Window::new(end, window.last()).map(|window| Lost { window, rejections }))
             }
             State::TakingOver { window, rejections, progress: Progress::Replaying } => {
-                return self.roll_of_part(id, window, rejections, next, now_ns, out);
+                return self.roll_of_part(id, window, rejections, next, now, out);
             }
             State::Rolled | State::TakingOver { .. } => {
                 return out.push(Action::Note(format!("{} has rolled already", sub.label())));
@@ -54,7 +54,7 @@ impl Queue {
             }
         };
         sub.state = State::Rolled;
-        sub.rolled_ns = Some(now_ns);
+        sub.rolled_ns = Some(now.wall_ns);
         sub.span = closed.map(|held| held.window);
         out.push(Action::StopFeed { handle });
         match closed {
@@ -100,13 +100,13 @@ impl Queue {
         }
     }
 
-    pub(super) fn rebuilt(&mut self, handle: Handle, window: Window, date: Date, now_ns: i64, out: &mut Vec<Action>) {
+    pub(super) fn rebuilt(&mut self, handle: Handle, window: Window, date: Date, now: Now, out: &mut Vec<Action>) {
         let today = self.date;
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
         match sub.state {
             State::Rebuilding { window: asked, rejections } if asked == window && date == today => {
                 sub.state = State::Rolled;
-                sub.rolled_ns = Some(now_ns);
+                sub.rolled_ns = Some(now.wall_ns);
                 sub.span = Some(window);
                 sub.add_held(Held { window, verified: None, rejections });
                 out.push(Action::Note(format!("{} has rebuilt {window}", sub.label())));

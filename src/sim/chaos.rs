@@ -275,8 +275,15 @@ impl World {
     }
 
     fn jump_clock(&mut self) {
-        self.report.fault("clock that jumps");
-        let by_ns = self.between(0, 60 * SECOND).cast_signed().saturating_sub((30 * SECOND).cast_signed());
+        let (far, back) = (self.rng.percent(50), self.rng.percent(50));
+        let (name, most_ns) = match (far, back) {
+            (false, _) => ("clock that jumps", 30 * SECOND),
+            (true, false) => ("clock that jumps hours ahead", 3 * 3_600 * SECOND),
+            (true, true) => ("clock that jumps hours back", 3 * 3_600 * SECOND),
+        };
+        self.report.fault(name);
+        let ns = self.between(0, most_ns).cast_signed();
+        let by_ns = if back { ns.saturating_neg() } else { ns };
         self.wall_ns = self.wall_ns.saturating_add(i128::from(by_ns));
         let ns = self.between(SECOND, 10 * SECOND);
         self.after(ns, Event::Over(Passing::SetClock(by_ns)));

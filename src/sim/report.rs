@@ -74,6 +74,8 @@ const ALL_MET: &[&str] = &[
     "async update confirmed to a feed",
     "bytes lost at power cuts",
     "clock that jumps",
+    "clock that jumps hours ahead",
+    "clock that jumps hours back",
     "connection closed by the tickerplant",
     "connection cut",
     "connection half open",

@@ -7,6 +7,7 @@ use crate::queue::Date;
 use crate::sys::clock;
 use jiff::civil;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
+use std::time::{Duration, Instant};
 
 /// 2000.01.01 in seconds from 1970.01.01.
 const EPOCH_SECONDS: i64 = 946_684_800;
@@ -29,6 +30,26 @@ pub fn day_number(date: civil::Date) -> Date {
     let first = civil::Date::constant(2000, 1, 1);
     let days = first.until(date).map_or(0, |span| span.get_days());
     Date(days)
+}
+
+/// A clock that never goes back, in nanoseconds from its start: what is waited for runs on it.
+pub struct Steady {
+    began: Instant,
+}
+
+impl Steady {
+    pub fn start() -> Steady {
+        Steady { began: clock::now() }
+    }
+
+    pub fn now_ns(&self) -> i64 {
+        i64::try_from(clock::since(self.began).as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// The instant at which it shows this.
+    pub fn instant(&self, at_ns: i64) -> Option<Instant> {
+        self.began.checked_add(Duration::from_nanos(u64::try_from(at_ns).unwrap_or(0)))
+    }
 }
 
 /// A wall clock.

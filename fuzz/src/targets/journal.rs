@@ -1,6 +1,6 @@
 //! The queue's journal, and the table that it leaves behind.
 
-use elastick::queue::{Date, Event, Handle, Params, Queue, UpdateIndex, invariants, journal};
+use elastick::queue::{Date, Event, Handle, Now, Params, Queue, UpdateIndex, invariants, journal};
 
 /// The day that every journal is of.
 const DATE: Date = Date(9821);
@@ -33,8 +33,8 @@ pub fn journal(bytes: &[u8]) {
     step(&mut queue, Event::DayEnd { new_date: Date(DATE.0 + 1) }, tip, deadline);
 }
 
-fn step(queue: &mut Queue, event: Event, tip: UpdateIndex, now_ns: i64) {
+fn step(queue: &mut Queue, event: Event, tip: UpdateIndex, steady_ns: i64) {
     let told = format!("{event:?}");
-    queue.step(event, tip, now_ns);
+    queue.step(event, tip, Now { steady_ns, ..Now::default() });
     invariants::check(queue).unwrap_or_else(|violation| panic!("after {told}: {violation}"));
 }

@@ -10,6 +10,9 @@ const TARGET: &str = "autoscaling/target-lifecycle-state";
 const SPOT: &str = "spot/instance-action";
 const REBALANCE: &str = "events/recommendations/rebalance";
 
+/// How long before an interruption its notice comes.
+const SPOT_AHEAD: Duration = Duration::from_secs(120);
+
 /// The state that the instance is meant for, like `InService`, `Terminated` or `Warmed:Stopped`.
 ///
 /// # Errors
@@ -38,7 +41,8 @@ pub fn read(cloud: &Cloud) -> Result<Option<Notice>, FleetError> {
 fn spot(text: &str, now: Timestamp) -> Option<Notice> {
     let notice: serde_json::Value = serde_json::from_str(text).ok()?;
     let at = notice.get("time").and_then(|time| time.as_str()).and_then(|time| time.parse::<Timestamp>().ok());
-    let left = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO));
+    // A clock that is slow makes it no longer than notices are given ahead.
+    let left = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO).min(SPOT_AHEAD));
     Some(Notice { reason: Reason::SpotInterruption, left })
 }
 
@@ -67,6 +71,12 @@ mod tests {
     fn a_spot_notice_of_the_past_leaves_no_time() {
         let notice = spot(r#"{"action":"stop","time":"2026-01-02T03:00:00Z"}"#, at("2026-01-02T03:04:00Z"));
         assert_eq!(notice.and_then(|notice| notice.left), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_clock_that_is_slow_adds_no_time_to_a_spot_notice() {
+        let notice = spot(r#"{"action":"stop","time":"2026-01-02T03:06:00Z"}"#, at("2026-01-02T02:04:00Z"));
+        assert_eq!(notice.and_then(|notice| notice.left), Some(SPOT_AHEAD));
     }
 
     #[test]

@@ -40,6 +40,8 @@ struct Bench {
     records: Vec<Record>,
     tip: u64,
     now_ns: i64,
+    /// What the wall clock shows more than the steady one.
+    wall_ahead_ns: i64,
 }
 
 impl Bench {
@@ -49,12 +51,16 @@ impl Bench {
 
     fn with(params: Params) -> Bench {
         let queue = Queue::new(params, TODAY);
-        Bench { records: vec![queue.snapshot()], queue, tip: 0, now_ns: S }
+        Bench { records: vec![queue.snapshot()], queue, tip: 0, now_ns: S, wall_ahead_ns: 1_000 * S }
+    }
+
+    fn now(&self) -> Now {
+        Now { wall_ns: self.now_ns + self.wall_ahead_ns, steady_ns: self.now_ns }
     }
 
     /// All actions but the journal's.
     fn all(&mut self, event: Event) -> Vec<Action> {
-        let mut actions = self.queue.step(event, i(self.tip), self.now_ns);
+        let mut actions = self.queue.step(event, i(self.tip), self.now());
         if let Some(Action::Journal(record)) = actions.first() {
             self.records.push(record.clone());
             actions.remove(0);

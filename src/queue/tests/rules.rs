@@ -135,6 +135,42 @@ fn after_the_grace_the_next_takes_the_whole_window() {
 }
 
 #[test]
+fn a_wall_clock_that_is_set_changes_no_grace_and_no_repetition() {
+    const YEAR: i64 = 365 * 86_400 * S;
+    for step_ns in [-3_600 * S, 3_600 * S, -10 * YEAR, 10 * YEAR] {
+        let mut b = Bench::new();
+        b.join(1, "a");
+        b.join(2, "b");
+        b.publish(100);
+        b.disconnect(1);
+        b.wall_ahead_ns += step_ns;
+        assert_eq!(b.pass(2 * S - 1), []);
+        assert_eq!(b.pass(1), [live(2, 0, 100)], "the clock set by {step_ns}");
+        assert_eq!(b.queue.by_handle(Handle(2)).and_then(|s| s.live_ns), Some(b.now().wall_ns));
+        b.step(Event::Roll { handle: Handle(2), next: i(100), date: TODAY });
+        let again_ns = b.queue.next_deadline_ns().expect("a node is missing");
+        b.wall_ahead_ns -= step_ns;
+        assert_eq!(b.pass(again_ns - b.now_ns), [need(1, 2, Some(2))], "the clock set back by {step_ns}");
+    }
+}
+
+#[test]
+fn after_a_reboot_every_grace_begins_anew_whatever_the_journal_has_of_the_last_steady_clock() {
+    let mut b = Bench::new();
+    b.now_ns = 1_000_000 * S;
+    b.join(1, "a");
+    b.join(2, "b");
+    b.publish(100);
+    b.disconnect(1);
+    b.queue = b.restored();
+    b.now_ns = S;
+    b.step(Event::Restored);
+    assert_eq!(b.queue.next_deadline_ns(), Some(31 * S));
+    assert_eq!(b.step(rejoining(3, "b", &[], None)), [joined(3)]);
+    assert_eq!(b.pass(30 * S), [live(3, 0, 100)]);
+}
+
+#[test]
 fn someone_without_an_identity_has_no_grace() {
     let mut b = Bench::new();
     b.subscribe(1, "rdb");

@@ -244,10 +244,9 @@ impl Tick {
                 }
             }
             Input::TimePasses => {
-                let deadline = self.service.as_ref().and_then(|service| service.plant.queue().next_deadline_ns());
-                let epoch = Duration::from_secs(946_684_800);
-                let wall = u64::try_from(deadline.unwrap_or(0)).map(Duration::from_nanos).unwrap_or_default();
-                self.now = self.now.max(wall.saturating_add(epoch).saturating_sub(NOON));
+                let deadline = self.service.as_ref().and_then(|service| service.plant.queue_deadline());
+                let wait = deadline.map(|at| at.saturating_duration_since(clock::now())).unwrap_or_default();
+                self.now = self.now.saturating_add(wait);
                 self.enter();
                 if let Some(service) = &mut self.service {
                     service.plant.timer(&mut self.links);

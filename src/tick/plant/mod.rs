@@ -18,7 +18,7 @@ pub mod values;
 pub use stats::Stats;
 
 use super::catchup;
-use super::clock::{self, Clock};
+use super::clock::{self, Clock, Steady};
 use super::core::Stamp;
 use super::core::batch::Batch;
 use super::core::schema::{Form, Tables};
@@ -37,7 +37,7 @@ use crate::config::{Damage, Durability, Limits, RequiredMount};
 use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
 use crate::net::{ConnId, Links};
 use crate::points::{self, Point};
-use crate::queue::{Date, Params, Queue};
+use crate::queue::{Date, Now, Params, Queue};
 use crate::sys::clock as time;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,6 +45,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// How often the wall clock is looked at while nothing happens: an idle tickerplant rolls so late at most after a step forward.
+const LOOK_AT_WALL_NS: i64 = 1_000_000_000;
 
 /// How long a log that a thread writes may take to show what was accepted.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -111,6 +114,7 @@ pub struct Plant {
     /// How many wait behind a live node, as it was last told.
     waiting_told: BTreeMap<ConnId, usize>,
     clock: Clock,
+    steady: Steady,
     day: Day,
     /// Time of this turn; taken when the first message of a turn needs it.
     utc_ns: i64,
@@ -243,6 +247,7 @@ impl Plant {
             proofs: queue::Proofs::default(),
             waiting_told: BTreeMap::new(),
             clock,
+            steady: Steady::start(),
             day,
             utc_ns,
             stamp: Stamp::default(),
@@ -293,16 +298,26 @@ impl Plant {
 
     /// When something is to be done without a message: the day's roll, the batch, a node's grace, a question to the log.
     pub fn deadline(&self) -> Option<Instant> {
-        let now = time::now();
-        let wall = [Some(self.day.next_deadline_ns()), self.queue.next_deadline_ns()];
-        let utc_ns = clock::utc_now_ns();
-        let from_wall = wall.into_iter().flatten().filter_map(|at_ns| {
-            // Looked at again after an hour at the latest: the wall clock may be set.
-            let left_ns = at_ns.saturating_sub(utc_ns).clamp(0, 3_600_000_000_000);
-            now.checked_add(Duration::from_nanos(left_ns.unsigned_abs()))
-        });
+        // The wall clock may be set forward while nothing happens.
+        let left_ns = self.day.next_deadline_ns().saturating_sub(clock::utc_now_ns()).clamp(0, LOOK_AT_WALL_NS);
+        let roll = time::now().checked_add(Duration::from_nanos(left_ns.unsigned_abs()));
         let again = self.unanswered.iter().map(|(at, _)| *at).min();
-        from_wall.chain(self.next_flush).chain(again).min()
+        roll.into_iter().chain(self.queue_deadline()).chain(self.next_flush).chain(again).min()
+    }
+
+    /// When the queue has something to do without a message.
+    pub fn queue_deadline(&self) -> Option<Instant> {
+        self.queue.next_deadline_ns().and_then(|at_ns| self.steady.instant(at_ns))
+    }
+
+    /// The time of a step of the queue.
+    fn moment(&self) -> Now {
+        Now { wall_ns: clock::utc_now_ns(), steady_ns: self.steady.now_ns() }
+    }
+
+    /// What times of the queue's graces are compared with.
+    pub fn steady_ns(&self) -> i64 {
+        self.steady.now_ns()
     }
 
     /// Does what is due.
@@ -312,7 +327,7 @@ impl Plant {
             self.flush_merged(ctl);
             self.next_flush = self.batch_every.and_then(|every| ctl.now().checked_add(every));
         }
-        if self.queue.next_deadline_ns().is_some_and(|at_ns| at_ns <= self.utc_ns) {
+        if self.queue.next_deadline_ns().is_some_and(|at_ns| at_ns <= self.steady.now_ns()) {
             self.queue_tick(ctl);
         }
         self.ask_log_again();

@@ -15,9 +15,9 @@ use crate::sys::clock as time;
 use crate::tick::core::schema::Form;
 use crate::tick::journal::JournalFile;
 use crate::tick::lane::{LaneKey, LaneSpec};
+use crate::tick::messages;
 use crate::tick::subscriptions::{Subscriptions, Wanted};
 use crate::tick::verify::{Answer, Done, Job, Question};
-use crate::tick::{clock, messages};
 use proto::MessageKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub(super) fn handle(conn: ConnId) -> Handle {
 impl Plant {
     /// After a restart: nodes get time to come back.
     pub(super) fn restored(&mut self, tip: u64) {
-        let actions = self.queue.step(Event::Restored, UpdateIndex(tip), clock::utc_now_ns());
+        let actions = self.queue.step(Event::Restored, UpdateIndex(tip), self.moment());
         // Nobody is connected, so that only the journal and the log line have anything to do.
         for action in actions {
             match action {
@@ -172,7 +172,7 @@ impl Plant {
         request: Option<Request>,
         ctl: &mut dyn Links,
     ) -> Option<QError> {
-        let actions = self.queue.step(event, tip, clock::utc_now_ns());
+        let actions = self.queue.step(event, tip, self.moment());
         points::reach(Point::QueueStepped);
         let mut refused = None;
         for action in actions {

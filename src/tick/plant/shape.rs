@@ -3,7 +3,6 @@
 use super::Plant;
 use crate::log::LogWriter;
 use crate::queue::{Queue, State};
-use crate::tick::clock;
 use std::fmt::Write;
 
 impl Plant {
@@ -25,7 +24,7 @@ impl Plant {
             self.acks.len(),
             self.failure,
         );
-        put_queue(&self.queue, Some(clock::utc_now_ns()), &mut shape);
+        put_queue(&self.queue, Some(self.steady_ns()), &mut shape);
         shape
     }
 

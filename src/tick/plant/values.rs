@@ -190,7 +190,7 @@ mod tests {
                 subscription: subscription.into(),
                 ip: std::net::Ipv4Addr::LOCALHOST.into(),
             };
-            queue.step(Event::Subscribe(subscribe), UpdateIndex(0), 0);
+            queue.step(Event::Subscribe(subscribe), UpdateIndex(0), crate::queue::Now::default());
         }
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
