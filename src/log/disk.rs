@@ -42,6 +42,11 @@ pub trait Disk {
     /// The files of a directory.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     fn who(&self) -> Who;
+
+    /// A random number, for an identity that nothing else has.
+    fn draw(&self) -> u64 {
+        fastrand::u64(1..)
+    }
 }
 
 /// The operating system's.
@@ -143,4 +148,9 @@ pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// Who writes here.
 pub fn who() -> Who {
     with(|disk| disk.who())
+}
+
+/// A random number, for an identity that nothing else has.
+pub fn draw() -> u64 {
+    with(|disk| disk.draw())
 }

@@ -22,3 +22,37 @@ impl FromStr for LogId {
         u64::from_str_radix(text, 16).map(LogId)
     }
 }
+
+/// A writer of a log, as nodes remember it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterId {
+    /// Identity of the directory's logs.
+    pub log: LogId,
+    pub epoch: u64,
+    /// Tells writers of one epoch apart: there is more than one where an earlier state of the directory was restored.
+    pub writer: LogId,
+}
+
+/// What a writer finds in what a node remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remembered {
+    /// This writer, or one before it whose updates are all in the log as far as its epoch goes.
+    Same,
+    /// Another log: what the node holds is not in this one.
+    Other,
+    /// This log, in a state that the directory does not have any more, or from a writer that has replaced this one.
+    Later,
+}
+
+impl WriterId {
+    /// What `seen` is to this writer.
+    pub fn look_at(&self, seen: &WriterId) -> Remembered {
+        if seen.log != self.log {
+            Remembered::Other
+        } else if seen.epoch > self.epoch || (seen.epoch == self.epoch && seen.writer != self.writer) {
+            Remembered::Later
+        } else {
+            Remembered::Same
+        }
+    }
+}

@@ -295,6 +295,11 @@ impl BlockBuilder {
         [before, self.add(record, 1)]
     }
 
+    /// Another writer's epoch, from here on.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
     /// Takes whole records; answers the block if they complete one.
     pub fn add(&mut self, bytes: &[u8], updates: u64) -> Option<Entry> {
         self.crc = crc32c::crc32c_append(self.crc, bytes);
@@ -369,6 +374,15 @@ impl SideWriter {
             Err(error) => writer.give_up(&error),
         }
         Ok(writer)
+    }
+
+    /// Writes the head again. A failure costs the side file.
+    pub fn set_head(&mut self, head: Head) {
+        if let Some(file) = &self.file
+            && let Err(error) = file::write_all(&**file, &head.encode(), 0)
+        {
+            self.give_up(&error);
+        }
     }
 
     pub fn push(&mut self, entry: &Entry) {

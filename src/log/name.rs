@@ -24,6 +24,12 @@ pub fn queue_path(log: &Path) -> PathBuf {
     beside(log, ".queue")
 }
 
+/// The log that a side file is of, if its name is one.
+pub(super) fn log_of_side(side: &Path) -> Option<PathBuf> {
+    let name = side.file_name()?.to_str()?.strip_suffix(".index")?;
+    Some(side.with_file_name(name))
+}
+
 /// The lock of all logs of a source in a directory.
 pub(crate) fn lock_path(dir: &Path, src: &str) -> PathBuf {
     dir.join(format!("{src}.lock"))

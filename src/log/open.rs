@@ -97,7 +97,7 @@ pub(super) struct How {
     pub limits: Limits,
     pub chunk_bytes: usize,
     /// Identity of the directory's logs.
-    pub identity: Option<LogId>,
+    pub identity: LogId,
     pub epoch: u64,
     /// Epoch of the writer before.
     pub last_epoch: u64,
@@ -111,7 +111,7 @@ pub(super) struct How {
 
 impl How {
     fn head(&self) -> Head {
-        Head { identity: self.identity, epoch: self.epoch }
+        Head { identity: Some(self.identity), epoch: self.epoch }
     }
 }
 

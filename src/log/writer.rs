@@ -4,7 +4,8 @@ use super::appender::Appender;
 use super::disk;
 use super::error::LogError;
 use super::fence::Fence;
-use super::index::{BlockBuilder, Entry, SideWriter};
+use super::identity::{LogId, WriterId};
+use super::index::{BlockBuilder, Entry, Head, SideWriter};
 use super::lock::WriterLock;
 use super::name::log_path;
 use super::open::{self, How, OpenReport};
@@ -51,6 +52,17 @@ pub struct LogWriter {
     appender: Appender,
     builder: BlockBuilder,
     side: SideWriter,
+    began: Began,
+}
+
+/// Where this writer's epoch began.
+#[derive(Clone, Copy, Debug)]
+struct Began {
+    date: Date,
+    /// Updates in that day's log before it.
+    index: u64,
+    /// Drawn anew by every writer: an epoch that another one has had as well, in a state of the directory that is gone, is told by it.
+    writer: LogId,
 }
 
 impl LogWriter {
@@ -70,7 +82,7 @@ impl LogWriter {
             damage: options.damage,
             limits: options.limits,
             chunk_bytes: options.chunk_bytes,
-            identity: None,
+            identity: lock.identity(),
             epoch: lock.epoch(),
             last_epoch: last.as_ref().map_or(0, |holder| holder.epoch),
             suspicious: lock.holder().unchecked,
@@ -85,7 +97,8 @@ impl LogWriter {
         } else {
             None
         };
-        Ok((LogWriter { options, lock, fence, date, path, appender, builder, side }, report))
+        let began = Began { date, index: report.updates, writer: LogId(disk::draw()) };
+        Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began }, report))
     }
 
     /// Appends whole records, `updates` of them, with one write. After an error nothing is accepted any more, and none
@@ -146,7 +159,7 @@ impl LogWriter {
             damage: self.options.damage,
             limits: self.options.limits,
             chunk_bytes: self.options.chunk_bytes,
-            identity: None,
+            identity: self.lock.identity(),
             epoch,
             last_epoch: epoch,
             suspicious: false,
@@ -234,6 +247,32 @@ impl LogWriter {
 
     pub fn epoch(&self) -> u64 {
         self.lock.epoch()
+    }
+
+    /// Whose log this is, and who writes it.
+    pub fn writer_id(&self) -> WriterId {
+        WriterId { log: self.lock.identity(), epoch: self.lock.epoch(), writer: self.began.writer }
+    }
+
+    /// Updates of today that were there when this writer began: whoever has more than these from a writer before has some that the log
+    /// does not have any more.
+    pub fn began_at(&self) -> u64 {
+        if self.date == self.began.date { self.began.index } else { 0 }
+    }
+
+    /// Takes the log for another than the one that has seen epoch `seen`, as after a restore of an earlier state of the directory: it
+    /// gets a new identity, and this writer an epoch above that.
+    ///
+    /// # Errors
+    /// `Lost` if another writes here.
+    pub fn begin_anew(&mut self, seen: u64) -> Result<(), LogError> {
+        self.lock.begin_anew(seen)?;
+        if let Some(block) = self.builder.close() {
+            self.note_block(block);
+        }
+        self.builder.set_epoch(self.lock.epoch());
+        self.side.set_head(Head { identity: Some(self.lock.identity()), epoch: self.lock.epoch() });
+        Ok(())
     }
 
     pub fn date(&self) -> Date {

@@ -125,6 +125,8 @@ pub fn health(shared: &Shared) -> Result<String, String> {
         Err("ending".to_string())
     } else if silent > SILENCE_MOST {
         Err(format!("the ingest thread has not come round for {} s", silent.as_secs()))
+    } else if let Some(reason) = &state.refused {
+        Err(format!("{}: {reason}", state.phase.name()))
     } else if !state.connected {
         Err(format!("{}, not connected to its tickerplant", state.phase.name()))
     } else {

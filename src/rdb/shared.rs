@@ -47,6 +47,8 @@ pub struct State {
     pub changes: u64,
     pub phase: Phase,
     pub connected: bool,
+    /// Why nothing is taken from the tickerplant that answers, where one does.
+    pub refused: Option<String>,
     /// When the ingest thread showed this.
     pub shown_at: Instant,
     /// Since when it is live; none while it is not.
@@ -86,6 +88,7 @@ impl Default for State {
             changes: 0,
             phase: Phase::Waiting,
             connected: false,
+            refused: None,
             shown_at: clock::now(),
             live_since: None,
             waiting: None,

@@ -383,6 +383,13 @@ impl Disk for HostDisk {
         let boot = self.storage.lock().boot;
         Who { pid: self.process, host: format!("host{}", self.host), boot: format!("boot{boot}-{}", self.host) }
     }
+
+    fn draw(&self) -> u64 {
+        let mut state = self.storage.lock();
+        let drawn = state.next;
+        state.next = state.next.saturating_add(1);
+        drawn
+    }
 }
 
 struct SimFile {

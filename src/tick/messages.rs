@@ -1,6 +1,7 @@
 //! What the tickerplant tells subscribers, besides updates, and the values of `.u`. `ARCHITECTURE.md` section 4 has the table.
 
 use super::core::schema::{TableSpec, Tables};
+use crate::log::{LogId, WriterId};
 use crate::net::message;
 use crate::queue::Window;
 use crate::table::schema::ColumnSchema;
@@ -14,8 +15,15 @@ pub struct Place<'a> {
     /// The log's file handle, `:` and a path; empty without a log.
     pub log: &'a [u8],
     pub date: i32,
-    pub epoch: u64,
+    /// Who writes the log; none without a log.
+    pub writer: Option<WriterId>,
     pub tip: u64,
+}
+
+impl Place<'_> {
+    fn epoch(&self) -> i64 {
+        long(self.writer.map_or(0, |of| of.epoch))
+    }
 }
 
 /// An update index as q has it.
@@ -87,7 +95,7 @@ pub fn live(tables: &Tables, chosen: &[usize], place: Place<'_>, first: u64, pos
         writer.atom_long(long(position as u64));
         writer.symbol(place.log);
         writer.atom_date(place.date);
-        writer.atom_long(long(place.epoch));
+        writer.atom_long(place.epoch());
         put_pairs(writer, tables, chosen);
     })
 }
@@ -179,13 +187,16 @@ pub fn bye(reason: &str) -> Bytes {
 /// Puts the answer to `.u.asg.join`.
 pub fn put_joined(writer: &mut Writer<'_>, tables: &Tables, chosen: &[usize], place: Place<'_>, drop: bool) {
     writer.dict_head();
-    let keys = ["epoch", "date", "tip", "log", "tables", "drop"];
+    let keys = ["epoch", "date", "tip", "log", "tables", "drop", "id", "writer"];
     writer.symbols(keys);
     writer.list_head(keys.len());
-    writer.atom_long(long(place.epoch));
+    writer.atom_long(place.epoch());
     writer.atom_date(place.date);
     writer.atom_long(long(place.tip));
     writer.symbol(place.log);
     put_pairs(writer, tables, chosen);
     writer.atom_bool(drop);
+    let text = |id: Option<LogId>| id.map(|id| id.to_string()).unwrap_or_default();
+    writer.symbol(text(place.writer.map(|of| of.log)));
+    writer.symbol(text(place.writer.map(|of| of.writer)));
 }

@@ -22,4 +22,5 @@ mod remote_rights;
 mod tick_feed;
 mod tick_nodes;
 mod tick_program;
+mod tick_restored;
 mod tick_support;

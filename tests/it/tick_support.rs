@@ -3,6 +3,7 @@
 use crate::harness::{Directory, Process, elastick, wait_for};
 use elastick::net::Client;
 use proto::{Limits, MessageKind, Value, encode};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,6 +38,15 @@ impl Tick {
     pub fn restarted(self, options: &[&str]) -> Tick {
         let Tick { process, directory, .. } = self;
         drop(process);
+        Tick::in_directory(directory, options)
+    }
+
+    /// The same day again, when something has been done to its directory meanwhile.
+    pub fn restarted_after(self, options: &[&str], change: impl Fn(&Path)) -> Tick {
+        let Tick { mut process, directory, .. } = self;
+        process.stop();
+        drop(process);
+        change(directory.path());
         Tick::in_directory(directory, options)
     }
 

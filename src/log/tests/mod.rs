@@ -7,6 +7,7 @@ mod faulty;
 mod golden;
 mod grow;
 mod holes;
+mod identity;
 mod model;
 mod seek;
 mod shared;

@@ -1,8 +1,9 @@
 //! Three kinds of tickerplant: finding out which, and joining it.
 
 use super::session::About;
-use super::{Fault, Ingest};
+use super::{Fault, Ingest, KnownLog};
 use crate::lease::{Epoch, Fence};
+use crate::log::WriterId;
 use crate::net::client::ClientError;
 use crate::points::{self, Point};
 use crate::rdb::capacity::Ask;
@@ -114,6 +115,7 @@ impl Ingest {
             open,
             group: &self.identity.group,
             instance: &self.identity.instance,
+            writer: self.fence.as_ref().and_then(|known| known.writer),
             leaving: self.leaving(),
         };
         let mut request = Vec::new();
@@ -132,10 +134,18 @@ impl Ingest {
                     Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
                 };
             }
-            Err(error) => return Err(Fault::Connection(format!("the tickerplant refuses this node: {error}"))),
+            Err(error) => return Err(self.refused(format!("the tickerplant refuses this node: {error}"))),
         };
         let joined = messages::joined(&view).map_err(Fault::Connection)?;
-        self.pass_fence(joined.log.as_deref(), joined.epoch)?;
+        let is_other = self.pass_fence(joined.log.as_deref(), joined.epoch, joined.writer)?;
+        self.refused = None;
+        if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
+            // It takes the windows of the other log for its own.
+            self.step(Event::Dropped);
+            return Err(Fault::Connection(
+                "joining anew with nothing: the tickerplant's log is another one".to_string(),
+            ));
+        }
         if joined.drop {
             log::warn!("told to forget all rows: others hold this node's windows");
             points::reach(Point::NodeDrops);
@@ -168,15 +178,45 @@ impl Ingest {
         }
     }
 
-    /// A tickerplant whose log another has taken over since says nothing that counts. Epochs of another directory are of other
-    /// logs, and a tickerplant without a log has none.
-    fn pass_fence(&mut self, log: Option<&Path>, epoch: Epoch) -> Result<(), Fault> {
-        let Some(dir) = log.and_then(Path::parent) else { return Ok(()) };
-        let known = self.fence.take().filter(|(of, _)| of == dir);
-        let (of, mut fence) = known.unwrap_or_else(|| (dir.to_path_buf(), Fence::default()));
+    fn refused(&mut self, reason: String) -> Fault {
+        self.refused = Some(reason.clone());
+        self.show();
+        Fault::Connection(reason)
+    }
+
+    /// A tickerplant whose log another has taken over since says nothing that counts. Epochs of another log say nothing of this one,
+    /// and a tickerplant without a log has none. True if the log is another than the one that this node had its rows from.
+    fn pass_fence(&mut self, log: Option<&Path>, epoch: Epoch, writer: Option<WriterId>) -> Result<bool, Fault> {
+        let Some(directory) = log.and_then(Path::parent) else { return Ok(false) };
+        let before = self.fence.take();
+        let was = before.as_ref().and_then(|known| known.writer).zip(writer);
+        let is_other = was.is_some_and(|(before, now)| before.log != now.log);
+        // By its directory where either does not say whose log it is.
+        let is_same = |known: &KnownLog| if was.is_some() { !is_other } else { known.directory == directory };
+        let (mut fence, writer) = match before.filter(is_same) {
+            Some(known) => (known.fence, writer.or(known.writer)),
+            None => (Fence::default(), writer),
+        };
         let passed = fence.pass(epoch);
-        self.fence = Some((of, fence));
-        passed.map_err(|fenced| Fault::Connection(format!("the tickerplant was replaced: {fenced}")))
+        let writer = if passed.is_ok() { writer } else { was.map(|(before, _)| before) };
+        self.fence = Some(KnownLog { directory: directory.to_path_buf(), writer, fence });
+        match passed {
+            Ok(()) => {
+                if let Some((before, now)) = was.filter(|_| is_other) {
+                    log::warn!(
+                        "the tickerplant's log in {} is another one ({}, was {}): rows of the former are forgotten",
+                        directory.display(),
+                        now.log,
+                        before.log
+                    );
+                }
+                Ok(is_other)
+            }
+            Err(fenced) => Err(self.refused(format!(
+                "the tickerplant was replaced: {fenced}; this one is an old writer of the log in {}: end it",
+                directory.display()
+            ))),
+        }
     }
 
     /// Stock kdb+tick: one string subscribes and tells where the log is.

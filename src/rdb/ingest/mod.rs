@@ -23,6 +23,7 @@ use super::policy::{Event, Phase, Policy};
 use super::shared::{Ending, MemoryState, Shared};
 use crate::config::options::Protocol;
 use crate::lease::Fence;
+use crate::log::WriterId;
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
 use crate::sys::clock;
@@ -93,6 +94,16 @@ struct Counters {
     resyncs: u64,
 }
 
+/// The log that this node takes updates of.
+#[derive(Debug)]
+struct KnownLog {
+    /// Where it is, for a tickerplant that does not say whose it is.
+    directory: PathBuf,
+    writer: Option<WriterId>,
+    /// The latest epoch.
+    fence: Fence,
+}
+
 /// The ingest thread's state.
 pub struct Ingest {
     options: Arc<NodeOptions>,
@@ -129,8 +140,9 @@ pub struct Ingest {
     replay: Option<Replay>,
     /// Threads that read the log, those among them that hang.
     readings: Arc<AtomicUsize>,
-    /// The directory of the log, and the latest epoch seen of it.
-    fence: Option<(PathBuf, Fence)>,
+    fence: Option<KnownLog>,
+    /// Why nothing is taken from the tickerplant that answers.
+    refused: Option<String>,
     /// The tickerplant of this connection is on this host.
     beside_tickerplant: bool,
     /// The date has to be asked for: a day has ended.
@@ -192,6 +204,7 @@ impl Ingest {
             replay: None,
             readings: Arc::default(),
             fence: None,
+            refused: None,
             beside_tickerplant: false,
             ask_date: false,
             rejoin: false,

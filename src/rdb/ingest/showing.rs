@@ -40,6 +40,7 @@ impl Ingest {
             changes: self.intake.store().changes(),
             phase: self.policy.phase(),
             connected: self.connected,
+            refused: self.refused.clone(),
             shown_at: clock::now(),
             live_since: self.live_since.filter(|_| self.policy.phase() == Phase::Live),
             waiting: self.waiting,

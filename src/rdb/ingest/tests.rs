@@ -200,3 +200,59 @@ fn what_comes_after_a_query_has_begun_is_not_seen_by_it() {
     let rows = |moment: &Moment| moment.table(symbol("a")).map(|table| table.count());
     assert_eq!((rows(&before), rows(&node.shared.view())), (Some(0), Some(2)));
 }
+
+/// Answers a node's join, as the tickerplant with this log, epoch and writer.
+fn joined(node: &mut Ingest, log: u64, epoch: i64, writer: u64, drop: bool) -> Result<(), Fault> {
+    node.opened(true).expect("it asks to join");
+    say(node, MessageKind::Response, |w| {
+        w.dict_head();
+        w.symbols(["epoch", "date", "tip", "log", "tables", "drop", "id", "writer"]);
+        w.list_head(8);
+        w.atom_long(epoch);
+        w.atom_date(10_957);
+        w.atom_long(9);
+        w.symbol(":/data/sym2030.01.01");
+        w.list_head(1);
+        w.list_head(2);
+        w.symbol("a");
+        w.table_head(["n"]);
+        w.vector(proto::types::LONG, 0, &[] as &[i64]);
+        w.atom_bool(drop);
+        w.symbol(format!("{log:016x}"));
+        w.symbol(format!("{writer:016x}"));
+    });
+    node.turn()
+}
+
+#[test]
+fn a_lower_epoch_of_another_log_is_no_old_writer_and_its_rows_are_other_rows() {
+    let mut node = node_with_a_window();
+    joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
+    assert!(node.feed(&two_longs(3)));
+    joined(&mut node, 2, 1, 1, true).expect("an emptied directory");
+    assert!(node.intake.open_window().is_none() && node.intake.rows() == 0);
+    assert_eq!(node.fence.as_ref().and_then(|known| known.writer).map(|of| (of.log.0, of.epoch)), Some((2, 1)));
+}
+
+#[test]
+fn a_log_that_became_another_while_the_tickerplant_takes_the_rows_for_its_own_is_joined_anew_with_nothing() {
+    let mut node = node_with_a_window();
+    joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
+    let result = joined(&mut node, 2, 8, 1, false);
+    assert!(matches!(result, Err(Fault::Connection(_))), "{result:?}");
+    assert!(node.intake.open_window().is_none());
+}
+
+#[test]
+fn an_old_writer_of_the_same_log_is_refused_and_health_says_so() {
+    let mut node = node_with_a_window();
+    joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
+    let health = |node: &Ingest| crate::rdb::figures::health(&node.shared);
+    assert!(health(&node).is_ok());
+    let result = joined(&mut node, 1, 6, 3, false);
+    assert!(matches!(result, Err(Fault::Connection(_))), "{result:?}");
+    assert!(health(&node).is_err_and(|reason| reason.contains("replaced")));
+    assert!(node.intake.open_window().is_some(), "its rows are of the writer that replaced that one");
+    joined(&mut node, 1, 8, 4, false).expect("the next writer");
+    assert!(health(&node).is_ok());
+}

@@ -1,6 +1,6 @@
 //! What a node says to a tickerplant.
 
-use crate::log::Proof;
+use crate::log::{Proof, WriterId};
 use crate::net::message;
 use proto::{EncodeError, MessageKind, Writer, types};
 
@@ -53,6 +53,8 @@ pub struct Join<'a> {
     /// The fleet's group and this instance; empty where there is no fleet.
     pub group: &'a str,
     pub instance: &'a str,
+    /// The writer of the log that its rows are from.
+    pub writer: Option<WriterId>,
     /// Since it is about to leave.
     pub leaving: Option<Leaving<'a>>,
 }
@@ -83,7 +85,8 @@ pub fn join(out: &mut Vec<u8>, join: &Join<'_>) -> Result<(), EncodeError> {
         let keys = ["proto", "node", "queue", "tabs", "syms", "port", "date", "held", "live", "first", "next"];
         let fleet = if join.group.is_empty() { &[][..] } else { &["group", "instance"][..] };
         let leaving = if join.leaving.is_some() { &["by", "replaced"][..] } else { &[][..] };
-        let keys = [&keys, fleet, leaving].concat();
+        let writer = if join.writer.is_some() { &["id", "epoch", "writer"][..] } else { &[][..] };
+        let keys = [&keys, fleet, writer, leaving].concat();
         w.symbols(&keys);
         w.list_head(keys.len());
         w.atom_long(PROTOCOL);
@@ -101,6 +104,11 @@ pub fn join(out: &mut Vec<u8>, join: &Join<'_>) -> Result<(), EncodeError> {
         if !join.group.is_empty() {
             w.symbol(join.group);
             w.symbol(join.instance);
+        }
+        if let Some(of) = join.writer {
+            w.symbol(of.log.to_string());
+            w.atom_long(long(of.epoch));
+            w.symbol(of.writer.to_string());
         }
         if let Some(leaving) = join.leaving {
             w.atom_timestamp(leaving.by_ns);

@@ -1,6 +1,7 @@
 //! What a tickerplant says to a node.
 
 use crate::lease::Epoch;
+use crate::log::{LogId, WriterId};
 use crate::table::{Schema, symbol, wire};
 use proto::View;
 use proto::view::DictView;
@@ -54,6 +55,8 @@ fn schemas(view: &View<'_>) -> Result<Vec<Schema>, String> {
 pub struct Joined {
     /// How often the right to write the log has changed hands.
     pub epoch: Epoch,
+    /// Whose log it is; none from a tickerplant without a log, or one that does not tell.
+    pub writer: Option<WriterId>,
     pub log: Option<PathBuf>,
     pub date: i32,
     pub tip: u64,
@@ -68,8 +71,11 @@ pub struct Joined {
 /// What is missing or of the wrong type.
 pub fn joined(view: &View<'_>) -> Result<Joined, String> {
     let dict = view.dict().ok_or("the answer to .u.asg.join is no dictionary")?;
+    let epoch = index(dict.get(b"epoch")).unwrap_or_default();
+    let id = |name: &[u8]| -> Option<LogId> { std::str::from_utf8(dict.get(name)?.symbol()?).ok()?.parse().ok() };
     Ok(Joined {
-        epoch: Epoch(index(dict.get(b"epoch")).unwrap_or_default()),
+        epoch: Epoch(epoch),
+        writer: id(b"id").zip(id(b"writer")).map(|(log, writer)| WriterId { log, epoch, writer }),
         log: dict.get(b"log").as_ref().and_then(log_path),
         date: date(&dict)?,
         tip: index(dict.get(b"tip")).ok_or("no tip")?,

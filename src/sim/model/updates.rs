@@ -165,6 +165,10 @@ impl Disk for Rom {
     fn who(&self) -> Who {
         Who { pid: 0, host: "node".to_string(), boot: "1".to_string() }
     }
+
+    fn draw(&self) -> u64 {
+        1
+    }
 }
 
 impl LogFile for RomFile {

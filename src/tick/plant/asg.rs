@@ -5,6 +5,7 @@ use super::arguments::{index_argument, proof_argument, symbols, wanted};
 use super::queue::{Member, compresses, handle};
 use super::subscribe::over_limit;
 use crate::defect::{Defect, is_planted};
+use crate::log::{LogId, Remembered, WriterId};
 use crate::net::{ConnId, Links, Request};
 use crate::points::{self, Point};
 use crate::q::QError;
@@ -41,6 +42,7 @@ impl Plant {
             counted_from: 0,
             carried: 0,
             from_start: false,
+            is_foreign: false,
         };
         self.members.entry(conn).or_insert(member);
         let event = Event::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
@@ -113,9 +115,14 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "join takes a dictionary"))?;
-        let join = self.joining(&dict, conn, ctl)?;
+        let mut join = self.joining(&dict, conn, ctl)?;
+        let is_foreign = self.is_foreign(&dict, &join, ctl)?;
+        if is_foreign {
+            (join.held, join.open) = (Vec::new(), None);
+        }
         let subscription = Arc::clone(&join.subscription);
-        let member = Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false };
+        let member =
+            Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false, is_foreign };
         let before = self.members.insert(conn, member);
         ctl.end_after_silence(conn, SILENCE_MOST);
         let Some(refused) = self.step_queue(Event::Join(join), request, ctl) else { return Ok(()) };
@@ -125,6 +132,59 @@ impl Plant {
             None => self.members.remove(&conn),
         };
         Err(refused)
+    }
+
+    /// Whether what a node holds is not in this log, by what it remembers of the writer that it had it from.
+    ///
+    /// # Errors
+    /// `io` if another writes this log by now.
+    fn is_foreign(&mut self, dict: &DictView<'_>, join: &Join, ctl: &mut dyn Links) -> Result<bool, QError> {
+        let (Some(log), Some(seen)) = (&mut self.log, remembered(dict)) else { return Ok(false) };
+        let (own, node) = (log.writer_id(), join.node.0.escape_ascii());
+        let last = join.held.iter().map(|window| window.last().0).chain(join.open.map(|open| open.next.0)).max();
+        let holds = last.is_some();
+        match own.look_at(&seen) {
+            Remembered::Other => {
+                if holds {
+                    ::log::warn!(
+                        "{node} holds rows of another log ({}, this is {}): it forgets them",
+                        seen.log,
+                        own.log
+                    );
+                }
+                Ok(true)
+            }
+            Remembered::Later => {
+                let (own, seen) = (own.epoch, seen.epoch);
+                if let Err(error) = log.begin_anew(seen) {
+                    let refused = QError::with("io", error.to_string());
+                    self.fail(&error, ctl);
+                    return Err(refused);
+                }
+                ::log::error!(
+                    "{node} has seen epoch {seen} of {}, of which this is epoch {own}: the directory is in an earlier state \
+                     than it was, as after a restore. Updates logged after that state are lost; nodes forget what they hold and \
+                     replay what there is. Going on as a log of its own, epoch {}",
+                    log.path().display(),
+                    log.epoch()
+                );
+                Ok(true)
+            }
+            // What the writers before this one logged, and the log has lost since.
+            Remembered::Same => {
+                let is_ahead = seen.epoch < own.epoch && last.is_some_and(|last| last > log.began_at());
+                let is_checked = !is_planted(Defect::ProofNotChecked);
+                if is_ahead && is_checked && join.date == Some(self.queue.date()) {
+                    ::log::warn!(
+                        "{node} holds updates that the log lost before epoch {} began at {}: it forgets all it holds",
+                        own.epoch,
+                        log.began_at()
+                    );
+                    return Ok(true);
+                }
+                Ok(false)
+            }
+        }
     }
 
     fn joining(&self, dict: &DictView<'_>, conn: ConnId, ctl: &dyn Links) -> Result<Join, QError> {
@@ -316,6 +376,13 @@ impl Plant {
         self.writable(conn, ctl);
         Ok(())
     }
+}
+
+/// The writer that a node had its rows from, or that it has heard of last.
+fn remembered(dict: &DictView<'_>) -> Option<WriterId> {
+    let id = |name: &[u8]| -> Option<LogId> { std::str::from_utf8(dict.get(name)?.symbol()?).ok()?.parse().ok() };
+    let epoch = u64::try_from(dict.get(b"epoch")?.atom::<i64>()?).ok()?;
+    Some(WriterId { log: id(b"id")?, epoch, writer: id(b"writer")? })
 }
 
 /// When and how a node leaves, if it says so: `by` a timestamp, `replaced` a boolean.

@@ -466,7 +466,7 @@ impl Plant {
         Place {
             log,
             date: self.queue.date().0,
-            epoch: self.log.as_ref().map_or(0, LogWriter::epoch),
+            writer: self.log.as_ref().map(LogWriter::writer_id),
             tip: self.feed.tip().index,
         }
     }

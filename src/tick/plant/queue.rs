@@ -34,6 +34,8 @@ pub struct Member {
     pub carried: u64,
     /// The day has ended before this node has said where to feed it from: whatever it says, the new day is fed from its start.
     pub from_start: bool,
+    /// What it holds is not of this log: it is to forget all of it.
+    pub is_foreign: bool,
 }
 
 type ProofKey = (Handle, Date, Window);
@@ -250,6 +252,7 @@ impl Plant {
 
     fn joined(&mut self, conn: ConnId, drop: bool, request: Option<Request>, ctl: &mut dyn Links) {
         let chosen = self.members.get(&conn).map(|member| self.tables_of(&member.subscription)).unwrap_or_default();
+        let drop = drop || self.members.get(&conn).is_some_and(|member| member.is_foreign);
         let log = self.log_handle();
         let answer = message::message(MessageKind::Response, |writer| {
             messages::put_joined(writer, &self.tables, &chosen, self.place(&log), drop);
@@ -343,6 +346,7 @@ impl Plant {
             counted_from: 0,
             carried: 0,
             from_start: false,
+            is_foreign: false,
         };
         let spec = LaneSpec::new(self.key_of_member(&member, false));
         self.ask_log(of, date, spec, Question::Proof { window, held }, ctl);

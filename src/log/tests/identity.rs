@@ -1,0 +1,130 @@
+//! Whose log it is: the identity of a directory, and epochs that never begin again.
+
+use super::support::*;
+use crate::config::Durability;
+use crate::log::{LogError, LogWriter, Remembered, log_path, side_path};
+use std::path::{Path, PathBuf};
+
+fn lock(folder: &Folder) -> PathBuf {
+    folder.0.join("sym.lock")
+}
+
+/// What its files say after a writer has come and gone.
+fn after(spoil: impl Fn(&Path)) -> (LogWriter, crate::log::WriterId) {
+    let folder = Folder::new();
+    (0..3).for_each(|_| folder.open().0.close().unwrap());
+    let (mut writer, _) = folder.open();
+    writer.append(&update("trade", 0, 3), 1).unwrap();
+    let before = writer.writer_id();
+    writer.close().unwrap();
+    spoil(&lock(&folder));
+    (folder.open().0, before)
+}
+
+#[test]
+fn a_lock_file_that_is_lost_or_spoiled_begins_no_epoch_again() {
+    let spoils: [fn(&Path); 4] = [
+        |lock| std::fs::remove_file(lock).unwrap(),
+        |lock| std::fs::write(lock, "garbage").unwrap(),
+        |lock| std::fs::write(lock, "").unwrap(),
+        |lock| std::fs::write(lock, vec![0xff; 480]).unwrap(),
+    ];
+    for spoil in spoils {
+        let (writer, before) = after(spoil);
+        let now = writer.writer_id();
+        assert_eq!((now.epoch, now.log), (before.epoch + 1, before.log));
+        assert_eq!(now.look_at(&before), Remembered::Same);
+    }
+}
+
+#[test]
+fn an_older_lock_file_does_not_bring_back_its_epoch() {
+    let folder = Folder::new();
+    folder.open().0.close().unwrap();
+    let old = std::fs::read(lock(&folder)).unwrap();
+    (0..4).for_each(|_| folder.open().0.close().unwrap());
+    std::fs::write(lock(&folder), old).unwrap();
+    assert_eq!(folder.open().0.epoch(), 6);
+}
+
+#[test]
+fn the_epoch_of_another_days_side_file_counts() {
+    let folder = Folder::new();
+    let (mut writer, _) = folder.open();
+    writer.roll(DAY.tomorrow().unwrap()).unwrap();
+    writer.close().unwrap();
+    std::fs::remove_file(lock(&folder)).unwrap();
+    let today = log_path(&folder.0, "sym", DAY);
+    std::fs::remove_file(side_path(&today)).unwrap();
+    assert_eq!(folder.open().0.epoch(), 2);
+}
+
+#[test]
+fn side_files_of_other_sources_and_files_that_are_none_are_passed_over() {
+    let folder = Folder::new();
+    (0..4).for_each(|_| folder.open().0.close().unwrap());
+    let options = crate::log::LogOptions { src: "fx".to_string(), ..folder.options(Durability::Os) };
+    std::fs::write(folder.0.join("fx2026.11.20.index"), "garbage").unwrap();
+    let (other, _) = LogWriter::open(options, DAY).unwrap();
+    assert_eq!(other.epoch(), 1);
+    assert_ne!(other.writer_id().log, folder.open().0.writer_id().log);
+}
+
+#[test]
+fn an_emptied_directory_is_another_log() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    (0..4).for_each(|_| folder.open().0.close().unwrap());
+    let before = folder.open().0.writer_id();
+    assert_eq!(other.open().0.writer_id().look_at(&before), Remembered::Other);
+}
+
+#[test]
+fn a_restored_directory_is_told_by_who_has_seen_more_and_goes_on_as_another_log() {
+    let folder = Folder::new();
+    folder.open().0.close().unwrap();
+    let backup = std::fs::read(lock(&folder)).unwrap();
+    let side = std::fs::read(side_path(&folder.log())).unwrap();
+    let seen = folder.open().0.writer_id();
+    let seen_more = folder.open().0.writer_id();
+    std::fs::write(lock(&folder), backup).unwrap();
+    std::fs::write(side_path(&folder.log()), side).unwrap();
+    let (mut writer, _) = folder.open();
+    // The same number, but not the same writer.
+    assert_eq!(writer.epoch(), seen.epoch);
+    for seen in [seen, seen_more] {
+        assert_eq!(writer.writer_id().look_at(&seen), Remembered::Later);
+    }
+    writer.begin_anew(seen_more.epoch).unwrap();
+    let now = writer.writer_id();
+    assert!(now.epoch > seen_more.epoch);
+    assert_eq!(now.look_at(&seen_more), Remembered::Other);
+    writer.append(&update("trade", 0, 3), 1).unwrap();
+    writer.close().unwrap();
+    std::fs::remove_file(lock(&folder)).unwrap();
+    let next = folder.open().0.writer_id();
+    assert_eq!((next.log, next.epoch), (now.log, now.epoch + 1));
+}
+
+#[test]
+fn an_old_writer_does_not_begin_anew() {
+    let folder = Folder::new();
+    let (mut old, _) = folder.open();
+    // Where a server has given its locks away: the lock file names the next one.
+    let line = std::fs::read(lock(&folder)).unwrap();
+    let other = Folder::new();
+    (0..3).for_each(|_| other.open().0.close().unwrap());
+    std::fs::copy(lock(&other), lock(&folder)).unwrap();
+    assert!(matches!(old.begin_anew(3), Err(LogError::Lost { .. })));
+    std::fs::write(lock(&folder), line).unwrap();
+}
+
+#[test]
+fn updates_of_todays_log_before_this_writer_are_counted() {
+    let folder = Folder::new();
+    folder.with(&updates(5));
+    let (mut writer, _) = folder.open();
+    writer.append(&update("trade", 0, 3), 1).unwrap();
+    assert_eq!(writer.began_at(), 5);
+    writer.roll(DAY.tomorrow().unwrap()).unwrap();
+    assert_eq!(writer.began_at(), 0);
+}
