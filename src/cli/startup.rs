@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// What `--help` says of start-up files, with an example.
 pub const HELP: &str = "Start-up files are q, evaluated with the owner's rights before anyone is served; an error in one ends the \
 start. They define functions and variables for clients, may set handlers (.z.pg .z.ps .z.bm .z.pw .z.ac .z.po .z.pc .z.ph .z.pp \
-.z.pm .z.ws .z.wo .z.wc .z.ts .z.exit; clients cannot) and the timer (\\t 1000). What clients send, also by way of a handler or a function of the \
+.z.pm .z.ws .z.wo .z.wc .z.ts .z.exit, and .u.end for the end of the day; clients cannot) and the timer (\\t 1000). What clients send, also by way of a handler or a function of the \
 file, runs with the clients' rights: --remote-may, --allow, -b.";
 
 /// The files, as positional arguments from `index` on.

@@ -110,6 +110,8 @@ limits! {
         "Longest time a client's query may take on a node";
     handler_time_ns, "limit-handler-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
         "Longest time that .z.pw, .z.po, .z.pc and their like may take";
+    day_end_time_ns, "limit-day-end-time", nanoseconds, 600_000_000_000, "10m", [Rdb],
+        "Longest time that .u.end of a start-up file may take; a node that ends with its day waits as long";
     query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
         "Most memory a client's query may take";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],

@@ -234,7 +234,7 @@ metrics! {
         .cloudwatch("MemoryUsed", Unit::Bytes);
     MemoryBudget = gauge(Node, "elastick_memory_budget_bytes", "Memory that the node may use")
         .cloudwatch("Capacity", Unit::Bytes);
-    MemoryPart = gauge(Node, "elastick_memory_part_bytes", "What the account consists of: columns, index, symbols, buffers, queries")
+    MemoryPart = gauge(Node, "elastick_memory_part_bytes", "What the account consists of: columns, index, symbols, buffers, queries, ended days that .u.end reads")
         .labels(&["part"]);
     SystemMemoryUsed = gauge(Node, "elastick_system_memory_used_bytes", "Memory in use on the server, or in the container");
     SystemMemory = gauge(Node, "elastick_system_memory_bytes", "Memory of the server, or of the container");
@@ -255,6 +255,9 @@ metrics! {
     Cushion = gauge(Node, "elastick_cushion_ratio", "Time from asking for the successor to rolling, in lead times; under 1 it came too late")
         .alarmed("Cushion", Unit::None, Node);
     Resyncs = counter(Node, "elastick_resyncs_total", "Connections made anew because an update did not follow the one before");
+    DayEndsReturned = counter(Node, "elastick_day_ends_returned_total", "Calls of the owner's .u.end that returned");
+    DayEndsFailed = counter(Node, "elastick_day_ends_failed_total", "Calls of the owner's .u.end that failed, or were left out because earlier ones still ran");
+    DayEndRunning = gauge(Node, "elastick_day_end_running", "1 while the owner's .u.end runs and keeps the ended day's rows");
     QueriesOpen = gauge(Node, "elastick_queries_open", "Messages of clients that have not been answered yet");
 
     // The fleet, as this process asked it.

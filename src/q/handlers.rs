@@ -39,6 +39,8 @@ pub enum Handler {
     Timer,
     /// `.z.exit`: the process ends.
     Exit,
+    /// `.u.end`: the tickerplant's day has ended.
+    DayEnd,
 }
 
 impl Handler {
@@ -59,6 +61,7 @@ impl Handler {
             Handler::Methods => b".z.pm",
             Handler::Timer => b".z.ts",
             Handler::Exit => b".z.exit",
+            Handler::DayEnd => b".u.end",
         }
     }
 
@@ -116,6 +119,10 @@ pub enum Event {
     Page(WebRequest),
     Timer,
     Exit,
+    /// The tickerplant's day, in days from 2000.01.01, has ended.
+    DayEnd {
+        date: i32,
+    },
 }
 
 /// What `.z.ac` says of an HTTP request.
@@ -215,6 +222,10 @@ pub fn evaluate(
         }
         Event::Exit => {
             call(Handler::Exit, &[Value::Int(0)])?;
+            Ok(Outcome::Nothing)
+        }
+        Event::DayEnd { date } => {
+            call(Handler::DayEnd, &[Value::Date(*date)])?;
             Ok(Outcome::Nothing)
         }
         Event::Web { is_text, payload } => {

@@ -35,6 +35,9 @@ pub enum StartupError {
     /// The expression's first line, from 1.
     #[error("{path}, line {line}:\n{shown}", path = .path.display(), shown = shown(.error))]
     Expression { path: PathBuf, line: usize, error: QError },
+    /// They define what this process never calls; in words, with what to use instead.
+    #[error("{0}")]
+    NeverCalled(String),
     /// The files called `exit`.
     #[error("exit {0}")]
     Exit(i32),

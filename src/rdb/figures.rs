@@ -7,6 +7,7 @@ use crate::config::units::Scale;
 use crate::config::{Limit, Limits, Program};
 use crate::metrics::{Id, Process, Snapshot, counts, process};
 use crate::net::Control;
+use crate::queue::Date;
 use crate::table::{Sym, symbol};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -35,6 +36,10 @@ pub fn snapshot(shared: &Shared, constants: &Constants, limits: &Limits, ctl: &C
     counts::put_limits(&mut snapshot, Program::Rdb, limits, &used);
     put_queries(&mut snapshot, shared);
     put_state(&mut snapshot, &state, constants);
+    let (returned, failed) = shared.day_ends.counts();
+    snapshot.set(Id::DayEndsReturned, returned);
+    snapshot.set(Id::DayEndsFailed, failed);
+    snapshot.set(Id::DayEndRunning, shared.day_ends.is_open());
     put_memory(&mut snapshot, &state, constants);
     put_fleet(&mut snapshot, shared);
     snapshot
@@ -82,6 +87,7 @@ fn put_memory(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
         ("symbols", memory.store.symbol_bytes as u64),
         ("buffers", memory.buffers),
         ("queries", memory.queries),
+        ("ended", memory.ended),
     ] {
         snapshot.add(Id::MemoryPart, &[part], bytes);
     }
@@ -130,6 +136,12 @@ pub fn health(shared: &Shared) -> Result<String, String> {
     } else if !state.connected {
         Err(format!("{}, not connected to its tickerplant", state.phase.name()))
     } else {
-        Ok(format!("ok: {}", state.phase.name()))
+        // A node whose owner's function has failed does its work: a probe that had it replaced would only lose more.
+        Ok(match shared.day_ends.failure() {
+            Some((date, reason)) => {
+                format!("warning: {}, but .u.end[{}] failed: {reason}", state.phase.name(), Date(date))
+            }
+            None => format!("ok: {}", state.phase.name()),
+        })
     }
 }

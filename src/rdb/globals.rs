@@ -42,6 +42,23 @@ impl Globals {
         }
     }
 
+    /// Takes the values that some names have in `other`, or their absence.
+    ///
+    /// # Errors
+    /// `'limit` for one name too many.
+    pub fn take(&mut self, names: &[Sym], other: &Globals, is_remote: bool) -> Result<(), QError> {
+        for name in names {
+            match other.get(*name) {
+                Some(value) => {
+                    self.authors.note(*name, value, is_remote);
+                    self.set(*name, value.clone())?;
+                }
+                None => self.remove(*name),
+            }
+        }
+        Ok(())
+    }
+
     /// The first parts of the names that begin with a dot, each once.
     pub fn namespaces(&self) -> Vec<Sym> {
         let mut found: Vec<Sym> = Vec::new();

@@ -28,6 +28,11 @@ use std::time::Instant;
 enum Rights {
     Read,
     Write(Globals),
+    /// Beside others, for as long as it takes: what it assigns is everybody's at its end.
+    Apart {
+        globals: Globals,
+        changed: Vec<Sym>,
+    },
 }
 
 /// One query's host.
@@ -61,7 +66,7 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let (handle, remote) = match &job.event {
         Event::Message { .. } | Event::Web { .. } | Event::Page(_) => (handle, true),
         Event::Opened { .. } | Event::Login { .. } | Event::Authorise(_) => (handle, false),
-        Event::Closed { .. } | Event::Timer | Event::Exit => (0, false),
+        Event::Closed { .. } | Event::Timer | Event::Exit | Event::DayEnd { .. } => (0, false),
     };
     let (user, address) = job.peer.as_ref().map_or((Vec::new(), 0), |peer| (peer.user.clone(), peer.z_a()));
     let grants = scope.rules.grants;
@@ -98,6 +103,33 @@ impl<'a> QueryHost<'a> {
         QueryHost { rights: Rights::Write(own), effects: before.again(), ..host }
     }
 
+    /// For the owner's `.u.end`, on the day that has ended.
+    pub fn of_ended_day(
+        scope: &'a NodeScope,
+        asker: &'a Asker,
+        deadline: Option<Instant>,
+        view: &Moment,
+    ) -> QueryHost<'a> {
+        let host = QueryHost::reading(scope, asker, deadline);
+        let rights = Rights::Apart { globals: Globals::clone(&host.globals), changed: Vec::new() };
+        QueryHost { rights, view: view.clone(), ..host }
+    }
+
+    /// Makes what [`QueryHost::of_ended_day`] assigned everybody's. The caller sees to it that nobody else assigns meanwhile.
+    ///
+    /// # Errors
+    /// `limit` for one name too many.
+    pub fn merge(self) -> Result<Effects, QError> {
+        if let Rights::Apart { globals, changed } = &self.rights
+            && !changed.is_empty()
+        {
+            let mut all = Globals::clone(&self.scope.globals.current());
+            all.take(changed, globals, self.caller().remote)?;
+            self.scope.globals.replace(all);
+        }
+        Ok(self.effects)
+    }
+
     /// Makes what a writing query assigned everybody's. As in kdb+, that goes for one that ended in an error too.
     pub fn finish(self) -> Effects {
         if let Rights::Write(globals) = self.rights {
@@ -109,7 +141,7 @@ impl<'a> QueryHost<'a> {
     fn globals(&self) -> &Globals {
         match &self.rights {
             Rights::Read => &self.globals,
-            Rights::Write(own) => own,
+            Rights::Write(own) | Rights::Apart { globals: own, .. } => own,
         }
     }
 
@@ -127,6 +159,9 @@ impl<'a> QueryHost<'a> {
             return Err(no_update(name));
         }
         let is_remote = self.caller().remote;
+        if is_remote && name == self.scope.day_end {
+            return Err(QError::with("access", ".u.end is set by start-up files"));
+        }
         if is_remote && self.scope.rules.block_writes {
             return Err(QError::with("noupdate", "clients may not assign here"));
         }
@@ -201,9 +236,10 @@ impl Host for QueryHost<'_> {
         if name == self.scope.stats || name == self.scope.stats_v1 {
             let open = self.scope.shared.queries_open.load(Ordering::SeqCst);
             let (state, constants) = (self.scope.shared.state(), &self.scope.constants);
+            let day_end = self.scope.shared.day_ends.state();
             return Some(match name == self.scope.stats {
-                true => report::stats(&state, constants, open),
-                false => report::stats_v1(&state, constants, open),
+                true => report::stats(&state, constants, open, day_end),
+                false => report::stats_v1(&state, constants, open, day_end),
             });
         }
         let globals = self.globals();
@@ -220,10 +256,15 @@ impl Host for QueryHost<'_> {
         let is_remote = self.caller().remote;
         match &mut self.rights {
             Rights::Read => Err(NEEDS_OWNER),
-            Rights::Write(_) if held > most => {
+            Rights::Write(_) | Rights::Apart { .. } if held > most => {
                 Err(QError::with("wsfull", format!("clients hold {held} bytes in what they assigned, at most {most}")))
             }
             Rights::Write(globals) => {
+                globals.authors.note(name, &value, is_remote);
+                globals.set(name, value)
+            }
+            Rights::Apart { globals, changed } => {
+                changed.push(name);
                 globals.authors.note(name, &value, is_remote);
                 globals.set(name, value)
             }
@@ -235,6 +276,11 @@ impl Host for QueryHost<'_> {
         match &mut self.rights {
             Rights::Read => Err(NEEDS_OWNER),
             Rights::Write(globals) => {
+                globals.remove(name);
+                Ok(())
+            }
+            Rights::Apart { globals, changed } => {
+                changed.push(name);
                 globals.remove(name);
                 Ok(())
             }
@@ -294,12 +340,12 @@ impl Host for QueryHost<'_> {
     }
 
     fn alters(&self) -> Result<(), QError> {
-        match self.rights {
+        match &self.rights {
             _ if self.caller().remote && self.scope.rules.block_writes => {
                 Err(QError::with("noupdate", "clients may not write here"))
             }
             Rights::Read => Err(NEEDS_OWNER),
-            Rights::Write(_) => Ok(()),
+            Rights::Write(_) | Rights::Apart { .. } => Ok(()),
         }
     }
 

@@ -90,6 +90,7 @@ fn reckon(
         store,
         buffers,
         queries,
+        ended: 0,
         resident,
         system_used: memory.used_bytes,
         system_total: memory.total_bytes,

@@ -1,6 +1,7 @@
 //! A node of the elastic real-time database.
 
 pub mod capacity;
+pub mod day_end;
 pub mod effects;
 pub mod figures;
 pub mod globals;

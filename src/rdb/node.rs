@@ -14,6 +14,7 @@ use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
 use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, remote, signals};
+use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
 use crate::q::startup::{self, Startup, StartupError};
 use crate::q::{self, Rules};
@@ -30,6 +31,9 @@ const QUERY_MEMORY_LEAST_BYTES: u64 = 64 << 20;
 
 /// Handles of clients begin at 5, those that the node opens this much above the number of clients.
 const FIRST_OPENED: i32 = 100;
+
+/// What a subscriber in q defines and its tickerplant calls, or it calls itself to replay: a node does all that on its own.
+const NEVER_CALLED: [&[u8]; 3] = [b"upd", b".u.upd", b".u.rep"];
 
 /// A node that listens and is yet to run.
 pub struct Node {
@@ -69,6 +73,14 @@ impl Program {
         let connector = remote::connector(Arc::new(move |inbox| told.say(Said::Told(inbox))));
         let handles = Arc::new(Handles::numbered_once(Some(connector), first));
         let startup = startup::load(&options.load, Arc::clone(&handles), options.helper_threads, print)?;
+        if let Some((name, _)) = startup.globals.iter().find(|(name, _)| NEVER_CALLED.contains(&symbol::text(*name))) {
+            return Err(StartupError::NeverCalled(format!(
+                "the start-up files define {}, which a node never calls: it takes updates in by itself. For what is to be done with \
+                 each update, subscribe to the tickerplant from a process of your own (.u.sub, as elastick q or any q); for what \
+                 is to be done every so often set .z.ts and \\t, and for the end of the day .u.end",
+                symbol::text(*name).escape_ascii()
+            )));
+        }
         Ok(Program { startup, handles, outlet, said })
     }
 }
@@ -121,6 +133,8 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
     let bounds = Bounds {
         time: options.query_time,
         handler_time: Duration::from_nanos(options.limits.handler_time_ns),
+        day_end_time: Duration::from_nanos(options.limits.day_end_time_ns),
+        day_end_memory_bytes: budget_bytes.max(memory_bytes),
         memory_bytes,
         result_bytes: memory_bytes,
         message_depth: options.limits.codec().max_depth,
@@ -131,7 +145,12 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
     };
     let rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
     let Program { startup, handles, outlet, said } = program;
+    let nudge = Arc::clone(&waker);
+    shared.set_nudge(Box::new(move || drop(nudge.wake())));
     outlet.wakes(move || drop(waker.wake()));
+    if startup.globals.iter().any(|(name, _)| symbol::text(*name) == Handler::DayEnd.name()) {
+        shared.day_ends.want(bounds.day_end_time);
+    }
     let scope = NodeScope::new(Arc::clone(&shared), constants, rules, memory_bytes, startup, handles, outlet);
     let scope = Arc::new(scope.map_err(|error| io::Error::other(error.to_string()))?);
     let pool = Pool::start(threads, Arc::clone(&scope), bounds)?;

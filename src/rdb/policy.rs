@@ -133,6 +133,8 @@ pub enum Event {
     Dropped,
     /// `.u.end`.
     DayEnd,
+    /// The owner's `.u.end` has returned: see [`Policy::keep_day`].
+    DaySaved,
     /// Rows in its tables.
     RowsLeft(u64),
     /// Queries that have not been answered yet.
@@ -272,6 +274,10 @@ pub struct Policy {
     report_at_ns: i64,
     leave: Option<leave::Leave>,
     protected: bool,
+    /// The owner's `.u.end` reads the ended day: the node does not end before it has returned, or then.
+    kept_until_ns: Option<i64>,
+    /// It would have gone but for that.
+    left_waits: bool,
 }
 
 impl Policy {
@@ -290,11 +296,22 @@ impl Policy {
             report_at_ns: i64::MIN,
             leave: None,
             protected: false,
+            kept_until_ns: None,
+            left_waits: false,
         }
     }
 
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// The owner's `.u.end` is being called for a day that is about to end. [`Event::DaySaved`] says that it has returned.
+    pub fn keep_day(&mut self, until_ns: i64) {
+        self.kept_until_ns = Some(until_ns);
+    }
+
+    pub fn keeps_day(&self) -> bool {
+        self.kept_until_ns.is_some()
     }
 
     /// Whether it takes updates; a rolled one takes nothing any more, whatever still arrives.
@@ -354,7 +371,9 @@ impl Policy {
             Successor::NotAsked | Successor::Granted => {}
         }
         match self.phase {
-            Phase::Ending { by_ns } if self.rows_left == Some(0) => deadline_ns.min(by_ns),
+            Phase::Ending { by_ns } if self.rows_left == Some(0) => {
+                deadline_ns.min(self.kept_until_ns.map_or(by_ns, |until_ns| until_ns.max(by_ns)))
+            }
             Phase::Leaving { by_ns } | Phase::Released { by_ns } => deadline_ns.min(by_ns),
             _ => deadline_ns,
         }
@@ -377,6 +396,7 @@ impl Policy {
             Event::RebuildDone => {}
             Event::Dropped => self.dropped(&mut out),
             Event::DayEnd => self.day_end(now_ns, &mut out),
+            Event::DaySaved => self.day_saved(now_ns, &mut out),
             Event::RowsLeft(rows) => {
                 self.rows_left = Some(rows);
                 if rows == 0 {
@@ -512,6 +532,7 @@ impl Policy {
         if let Phase::Ending { by_ns } = self.phase
             && self.rows_left == Some(0)
             && (self.queries_in_flight == 0 || now_ns >= by_ns)
+            && self.kept_until_ns.is_none_or(|until_ns| now_ns >= until_ns)
         {
             self.phase = Phase::Terminated;
             out.push(Action::Terminate);

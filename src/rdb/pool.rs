@@ -1,8 +1,10 @@
 //! Threads that answer queries and run handlers, each evaluation on a snapshot. Those that assign run again, one at a time.
 //!
 //! Queries have threads of their own, as many as the node was told. The process's events (logins, connections that come and
-//! go, the timer) have two others, so that no number of long queries keeps anyone from logging in.
+//! go, the timer) have two others, so that no number of long queries keeps anyone from logging in. The owner's `.u.end` has one of
+//! its own: it may take minutes.
 
+use super::day_end::Kept;
 use super::effects::{Effects, Out};
 use super::host::{Asker, QueryHost, asker};
 use super::outlet::Said;
@@ -18,6 +20,7 @@ use crate::q::error::QError;
 use crate::q::handlers::{Event, Outcome, Verdict, evaluate};
 use crate::q::host::NEEDS_OWNER;
 use crate::q::{self, Limits};
+use crate::queue::Date;
 use crate::sys::allocated;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -66,12 +69,19 @@ pub struct Job {
     /// Who waits for the answer to a message.
     pub request: Option<Request>,
     pub answer: Option<Answer>,
+    /// The day that has ended, for the owner's `.u.end`.
+    pub ended: Option<Kept>,
 }
 
 impl Job {
     /// Something that nobody waits for.
     pub fn of(line: Option<Line>, peer: Option<Peer>, event: Event) -> Job {
-        Job { line, peer, event, request: None, answer: None }
+        Job { line, peer, event, request: None, answer: None, ended: None }
+    }
+
+    /// The call of `.u.end` for a day.
+    pub fn of_day(kept: Kept) -> Job {
+        Job { event: Event::DayEnd { date: kept.date }, ended: Some(kept), ..Job::of(None, None, Event::Exit) }
     }
 
     /// Bytes of the message that it is.
@@ -110,6 +120,7 @@ pub enum Ended {
     /// The answer of an HTTP request; none where its handler failed.
     Page(Option<Bytes>),
     Timer,
+    DayEnd,
 }
 
 /// Bounds of one evaluation.
@@ -118,6 +129,9 @@ pub struct Bounds {
     pub time: Duration,
     /// Of `.z.pw`, `.z.po` and their like.
     pub handler_time: Duration,
+    /// Of `.u.end`, and its memory.
+    pub day_end_time: Duration,
+    pub day_end_memory_bytes: u64,
     pub memory_bytes: u64,
     pub result_bytes: u64,
     /// Nesting of a message.
@@ -141,6 +155,7 @@ struct Inner {
     bounds: Bounds,
     queries: Queue,
     events: Queue,
+    day_ends: Queue,
     printer: Printer,
     /// Taken by the evaluation that assigns.
     turn: Turn,
@@ -157,18 +172,22 @@ impl Pool {
     /// # Errors
     /// No thread can be had.
     pub fn start(threads: usize, scope: Arc<NodeScope>, bounds: Bounds) -> std::io::Result<Pool> {
-        let (queries, events, printer) = (Queue::default(), Queue::default(), Printer::start()?);
-        let inner = Inner { scope, bounds, queries, events, printer, turn: Turn::default() };
+        let (queries, events, day_ends) = (Queue::default(), Queue::default(), Queue::default());
+        let printer = Printer::start()?;
+        let inner = Inner { scope, bounds, queries, events, day_ends, printer, turn: Turn::default() };
         let pool = Pool { inner: Arc::new(inner) };
-        let names = (0..threads.max(1)).map(|number| (format!("query {number}"), false));
-        for (name, events) in names.chain((0..EVENT_THREADS).map(|number| (format!("handler {number}"), true))) {
+        type Which = fn(&Inner) -> &Queue;
+        let queries = (0..threads.max(1)).map(|number| (format!("query {number}"), (|all| &all.queries) as Which));
+        let events = (0..EVENT_THREADS).map(|number| (format!("handler {number}"), (|all| &all.events) as Which));
+        let wanted = usize::from(pool.inner.scope.shared.day_ends.is_wanted());
+        let day_ends = (0..wanted).map(|_| ("day end".to_string(), (|all| &all.day_ends) as Which));
+        for (name, which) in queries.chain(events).chain(day_ends) {
             let inner = Arc::clone(&pool.inner);
             std::thread::Builder::new().name(name).spawn(move || {
                 // On Linux this is the thread's own. Without it queries run as well, only less kindly.
                 let _ = rustix::process::nice(NICE);
                 q::adopt(inner.scope.settings);
-                let queue = if events { &inner.events } else { &inner.queries };
-                while let Some(job) = queue.next() {
+                while let Some(job) = which(&inner).next() {
                     let done = inner.run(job);
                     inner.scope.outlet.say(Said::Done(done));
                 }
@@ -178,7 +197,11 @@ impl Pool {
     }
 
     pub fn push(&self, job: Job) {
-        let queue = if job.is_own() { &self.inner.events } else { &self.inner.queries };
+        let queue = match job.event {
+            Event::DayEnd { .. } => &self.inner.day_ends,
+            _ if job.is_own() => &self.inner.events,
+            _ => &self.inner.queries,
+        };
         queue.work.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
         queue.ready.notify_one();
     }
@@ -186,7 +209,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        for queue in [&self.inner.queries, &self.inner.events] {
+        for queue in [&self.inner.queries, &self.inner.events, &self.inner.day_ends] {
             queue.work.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
             queue.ready.notify_all();
         }
@@ -236,9 +259,28 @@ impl Inner {
             (Event::Page(_), Ok(Outcome::Page(page))) => Ended::Page(Some(page.into())),
             (Event::Page(_), _) => Ended::Page(None),
             (Event::Timer, _) => Ended::Timer,
+            (Event::DayEnd { date }, result) => {
+                self.day_ended(*date, result.map(drop), job.ended.take());
+                Ended::DayEnd
+            }
             _ => Ended::Quietly,
         };
         Done { line: job.line, out: effects.out(), ended, closes }
+    }
+
+    /// The owner's `.u.end` has returned: lets the day go.
+    fn day_ended(&self, date: i32, result: Result<(), QError>, kept: Option<Kept>) {
+        let bytes = kept.as_ref().map_or(0, |kept| kept.bytes);
+        drop(kept);
+        let day = Date(date);
+        match &result {
+            Ok(()) => log::info!(".u.end[{day}] has returned"),
+            Err(error) => log::error!(
+                ".u.end[{day}] failed: {error}. The day's rows are dropped here, maybe unsaved; the tickerplant's log has them: \
+                 mend the start-up file and load the log into a node, or replay it with elastick q"
+            ),
+        }
+        self.scope.shared.day_ends.done(date, bytes, result.map_err(|error| error.to_string()));
     }
 
     /// Has whoever waits for the answer to a message get it.
@@ -260,11 +302,15 @@ impl Inner {
     }
 
     fn limits(&self, job: &Job) -> Limits {
-        let is_short = job.is_own() && !matches!(job.event, Event::Timer);
-        let time = if is_short { self.bounds.handler_time } else { self.bounds.time };
+        let bounds = &self.bounds;
+        let (time, memory_bytes) = match job.event {
+            Event::DayEnd { .. } => (bounds.day_end_time, bounds.day_end_memory_bytes),
+            _ if job.is_own() && !matches!(job.event, Event::Timer) => (bounds.handler_time, bounds.memory_bytes),
+            _ => (bounds.time, bounds.memory_bytes),
+        };
         Limits {
             deadline: Instant::now().checked_add(time),
-            memory_bytes: self.bounds.memory_bytes,
+            memory_bytes,
             message_depth: self.bounds.message_depth,
             ..Limits::default()
         }
@@ -273,6 +319,17 @@ impl Inner {
     fn evaluate(&self, job: &Job, asker: &Asker) -> (Result<Outcome, QError>, Effects) {
         let limits = self.limits(job);
         let handle = job.line.map_or(0, Line::handle);
+        if let Some(kept) = &job.ended {
+            let mut host = QueryHost::of_ended_day(&self.scope, asker, limits.deadline, &kept.moment);
+            let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
+            let Some(_alone) = self.turn.take(Instant::now().checked_add(self.bounds.time)) else {
+                return (Err(QError::with("stop", "time limit: a query that assigns went on")), Effects::default());
+            };
+            return match host.merge() {
+                Ok(effects) => (result, effects),
+                Err(error) => (result.and(Err(error)), Effects::default()),
+            };
+        }
         let mut host = QueryHost::reading(&self.scope, asker, limits.deadline);
         let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
         let effects = host.finish();
@@ -317,6 +374,7 @@ impl Inner {
 
     fn note(&self, error: &QError, job: &Job) {
         match error.name.as_ref() {
+            b"stop" if matches!(job.event, Event::DayEnd { .. }) => metrics::refused(Limit::day_end_time_ns),
             b"stop" if job.is_own() && !matches!(job.event, Event::Timer) => {
                 metrics::refused(Limit::handler_time_ns);
             }
@@ -330,6 +388,7 @@ impl Inner {
                 self.scope.shared.query_errors.fetch_add(1, Ordering::Relaxed);
                 log::debug!("a query of {who} failed: {error}");
             }
+            Event::DayEnd { .. } => {}
             _ => log::warn!("a handler failed for {who}: {error}"),
         }
     }

@@ -75,7 +75,7 @@ pub struct Constants {
 }
 
 /// The dictionary `.rdb.stats`. No key is a word of q, so that ``select from enlist .rdb.stats`` can name each.
-pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
+pub fn stats(state: &State, constants: &Constants, queries_open: u64, day_end: &str) -> Value {
     let lag = match (state.tip, state.next) {
         (Some(tip), Some(next)) => Value::Long(long(tip.saturating_sub(next))),
         _ => Value::Long(NULL_LONG),
@@ -118,6 +118,7 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
         ("symbols", Value::Long(long(memory.store.symbol_bytes as u64))),
         ("buffers", Value::Long(long(memory.buffers))),
         ("queries", Value::Long(long(memory.queries))),
+        ("ended", Value::Long(long(memory.ended))),
         ("resident", Value::Long(long(memory.resident))),
         ("systemUsed", Value::Long(long(memory.system_used))),
         ("systemTotal", Value::Long(long(memory.system_total))),
@@ -125,14 +126,15 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64) -> Value {
         ("updates", Value::Long(long(state.updates_taken))),
         ("refused", Value::Long(long(state.updates_refused))),
         ("resyncs", Value::Long(long(state.resyncs))),
+        ("dayEnd", Value::Sym(sym(day_end))),
     ];
     let (names, values): (Vec<Sym>, Vec<Value>) = entries.into_iter().map(|(name, value)| (sym(name), value)).unzip();
     Value::dict(Value::symbols(names), Value::list(values))
 }
 
 /// `.rdb.statsV1`: `.rdb.stats` with the key `next` of the first version.
-pub fn stats_v1(state: &State, constants: &Constants, queries_open: u64) -> Value {
-    match stats(state, constants, queries_open) {
+pub fn stats_v1(state: &State, constants: &Constants, queries_open: u64, day_end: &str) -> Value {
+    match stats(state, constants, queries_open, day_end) {
         Value::Dict(dict) => {
             let renamed = |name: &Sym| if *name == sym("nextI") { sym("next") } else { *name };
             let names = dict.keys.as_symbols().unwrap_or_default().iter().map(renamed).collect();

@@ -52,6 +52,7 @@ pub struct NodeScope {
     pub(super) stats: Sym,
     pub(super) windows_v1: Sym,
     pub(super) stats_v1: Sym,
+    pub(super) day_end: Sym,
     pub outlet: Outlet,
     connections: Mutex<BTreeMap<i32, Link>>,
     /// Who waits for clients' answers, in the order of the questions.
@@ -99,6 +100,7 @@ impl NodeScope {
             stats: name(b".rdb.stats"),
             windows_v1: name(b".rdb.windowsV1"),
             stats_v1: name(b".rdb.statsV1"),
+            day_end: name(Handler::DayEnd.name()),
             outlet,
             connections: Mutex::default(),
             asked: Mutex::default(),

@@ -16,6 +16,7 @@ use crate::net::inbox::{Inbox, Message};
 use crate::net::signals::{self, Asked};
 use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, outbox_refuses};
 use crate::q::handlers::{Event, Handler};
+use crate::queue::Date;
 use bytes::Bytes;
 use proto::{Header, MessageKind};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -178,6 +179,8 @@ impl Queries {
             (Ended::Login(admitted), Some(conn)) => ctl.admit(conn, admitted),
             (Ended::Verdict(verdict), Some(conn)) => ctl.judge(conn, verdict),
             (Ended::Page(page), Some(conn)) => ctl.answer_page(conn, page),
+            // It counts as no query: what a node that ends waits for is known otherwise.
+            (Ended::DayEnd, _) => return,
             (Ended::Timer, _) => {
                 self.timer.runs = false;
                 self.set_timer(ctl.now());
@@ -246,10 +249,27 @@ impl Queries {
                 self.push(Job::of(None, None, Event::Exit));
             }
         }
+        let days = &self.shared.day_ends;
+        if self.waits_for_day_end(ctl.now()) {
+            return;
+        }
         let by = self.drained_by.unwrap_or_else(|| ctl.now());
-        if self.shared.queries_open.load(Ordering::SeqCst) == 0 || ctl.now() >= by {
+        let is_drained = self.shared.queries_open.load(Ordering::SeqCst) == 0 && !days.is_open();
+        if is_drained || ctl.now() >= by {
+            if days.is_open() {
+                log::error!(
+                    "the node ends while .u.end is still running: this node's rows of that day may be unsaved; the tickerplant's \
+                     log has them"
+                );
+            }
             ctl.stop();
         }
+    }
+
+    /// A node that ends with its day, or in good order, waits for the owner's `.u.end`; one that was told to end does so.
+    fn waits_for_day_end(&self, now: Instant) -> bool {
+        let until = self.shared.day_ends.until();
+        until.is_some_and(|until| now < until) && self.shared.ending() != Some(Ending::Asked)
     }
 }
 
@@ -362,6 +382,10 @@ impl Service for Queries {
                 Said::Told(inbox) => self.hear(inbox),
             }
         }
+        while let Some(kept) = self.shared.day_ends.take() {
+            log::info!("calling .u.end[{}] for {} bytes of rows", Date(kept.date), kept.bytes);
+            self.pool.push(Job::of_day(kept));
+        }
         self.look_at_timer(ctl.now());
         while let Ok(request) = self.watched.requests.try_recv() {
             // Whoever asked may have given up.
@@ -377,7 +401,11 @@ impl Service for Queries {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.drained_by, self.timer.next].into_iter().flatten().min()
+        let drained_by = self.drained_by.map(|by| match self.shared.day_ends.until() {
+            Some(until) if self.waits_for_day_end(by) => until.max(by),
+            _ => by,
+        });
+        [drained_by, self.timer.next].into_iter().flatten().min()
     }
 
     fn timer(&mut self, ctl: &mut Control) {

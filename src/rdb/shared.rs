@@ -1,6 +1,7 @@
 //! What the thread that ingests lets the others see, and what they tell it.
 
 use super::capacity::CapacityCounters;
+use super::day_end::DayEnds;
 use super::policy::Phase;
 use super::windows::Window;
 use crate::sys::clock;
@@ -29,6 +30,8 @@ pub struct MemoryState {
     pub store: Usage,
     pub buffers: u64,
     pub queries: u64,
+    /// Rows of ended days that the owner's `.u.end` still reads.
+    pub ended: u64,
     /// The operating system's figures: resident and of this process alone; used by everything on the server (or in the
     /// container), and what there is.
     pub resident: u64,
@@ -126,7 +129,7 @@ pub enum Ending {
 
 /// Tables, how many rows of each there were, and the state, all of one moment: a window that is begun, given away or shown is so in
 /// both. Of one that the state calls open there may be more rows than it says, and it may have been closed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Moment {
     pub tables: Arc<Tables>,
     /// Rows of each table, in order of definition.
@@ -164,6 +167,8 @@ pub struct Shared {
     pub query_bytes: &'static AtomicI64,
     /// Bytes of what clients have assigned, an estimate.
     pub global_bytes: AtomicI64,
+    /// Ended days that the owner's `.u.end` is called for.
+    pub day_ends: DayEnds,
     /// Set by the ingest thread whenever it comes round.
     ingest_came_round: AtomicBool,
     stopping: AtomicBool,
@@ -171,6 +176,7 @@ pub struct Shared {
     leave: AtomicBool,
     ending: Mutex<Option<Ending>>,
     wake: OnceLock<Wake>,
+    nudge: OnceLock<Wake>,
     /// What the fleet was asked, once there is one.
     fleet: OnceLock<Arc<CapacityCounters>>,
 }
@@ -185,11 +191,13 @@ impl Shared {
             query_errors: AtomicU64::new(0),
             query_bytes: Box::leak(Box::default()),
             global_bytes: AtomicI64::new(0),
+            day_ends: DayEnds::default(),
             ingest_came_round: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             leave: AtomicBool::new(false),
             ending: Mutex::new(None),
             wake: OnceLock::new(),
+            nudge: OnceLock::new(),
             fleet: OnceLock::new(),
         }
     }
@@ -249,6 +257,18 @@ impl Shared {
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(wake) = self.wake.get() {
             wake();
+        }
+    }
+
+    /// How to wake that thread without ending the node.
+    pub fn set_nudge(&self, nudge: Wake) {
+        let _ = self.nudge.set(nudge);
+    }
+
+    /// Has the thread that serves connections look at what others have left for it.
+    pub fn nudge(&self) {
+        if let Some(nudge) = self.nudge.get() {
+            nudge();
         }
     }
 

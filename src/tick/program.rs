@@ -44,6 +44,12 @@ pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String>
                 text.escape_ascii()
             ));
         }
+        if text == b"upd" {
+            return Err("the start-up files define upd, which the tickerplant never calls: it checks, logs and publishes \
+                        updates by itself. Subscribe to it from a process of your own (.u.sub) for what is to be done with each \
+                        update; a feed publishes by .u.upd"
+                .to_string());
+        }
         if text.starts_with(b".u.") || tables.find(text).is_some() {
             return Err(format!("{} belongs to the tickerplant", text.escape_ascii()));
         }

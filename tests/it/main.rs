@@ -1,5 +1,6 @@
 //! Real processes of the binary, on ports that the system chooses, in directories that are removed.
 
+mod day_end;
 mod demo_day;
 mod demo_feed;
 mod demo_fleet;

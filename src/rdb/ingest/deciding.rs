@@ -34,7 +34,12 @@ impl Ingest {
         let shared = &self.shared;
         let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
         let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
-        let memory = self.meter.read(usage, buffers, queries, clock::now());
+        let ended = shared.day_ends.bytes();
+        let mut memory = self.meter.read(usage, buffers, queries + ended, clock::now());
+        (memory.queries, memory.ended) = (queries, ended);
+        if self.policy.keeps_day() && !self.shared.day_ends.is_open() {
+            self.step(Event::DaySaved);
+        }
         // Without a queue nobody takes over: there is nothing to decide.
         if self.dialect != Some(Dialect::Stock) {
             if grown > 0 {

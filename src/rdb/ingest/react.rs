@@ -6,11 +6,15 @@ use crate::defect::{Defect, is_planted};
 use crate::log::Proof;
 use crate::net::client::ClientError;
 use crate::points::{self, Point};
+use crate::queue::Date;
 use crate::rdb::capacity::Ask;
+use crate::rdb::day_end::Kept;
 use crate::rdb::messages::{self, Live, Rebuild, Told};
 use crate::rdb::policy::{Event, Phase};
+use crate::rdb::shared::{ShownWindow, State};
 use crate::sys::clock;
 use proto::View;
+use std::sync::Arc;
 
 impl Ingest {
     /// False if something is to be done before the next message.
@@ -214,6 +218,7 @@ impl Ingest {
         points::reach(Point::NodeDayEnds);
         self.count_queries();
         self.ask(Ask::DayEnd);
+        self.keep_day(date, is_live);
         self.step(Event::DayEnd);
         points::reach(Point::NodeDayEnded);
         if !is_live {
@@ -230,6 +235,36 @@ impl Ingest {
         self.full_warned = false;
         if was_replaying.is_some_and(|replay| replay.after == After::Feed) && self.ask_date {
             self.write(|out| messages::from(out, 0));
+        }
+    }
+
+    /// Keeps what this node holds of the day for the owner's `.u.end`, which another thread calls: the rows are dropped here at
+    /// once. What is out of sight is answered for, and saved, by the node that leaves.
+    fn keep_day(&mut self, date: i32, is_live: bool) {
+        let days = &self.shared.day_ends;
+        let holds = is_live || !self.intake.held().is_empty();
+        if !days.is_wanted() || self.intake.is_hidden() || !holds {
+            return;
+        }
+        self.show();
+        let shared = Arc::clone(&self.shared);
+        let mut moment = shared.view();
+        let mut state = State::clone(&moment.state);
+        state.windows = state.windows.iter().map(|shown| ShownWindow { open: false, ..shown.clone() }).collect();
+        moment.state = Arc::new(state);
+        let usage = self.intake.store().usage();
+        let bytes = usage.column_bytes.saturating_add(usage.index_bytes) as u64;
+        match shared.day_ends.keep(Kept { date, bytes, moment }) {
+            Some(most) => {
+                let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
+                self.policy.keep_day(self.now_ns().saturating_add(most_ns));
+                shared.nudge();
+            }
+            None => log::error!(
+                ".u.end[{}] is not called: those of earlier days are still running. This node's rows of that day are dropped \
+                 unsaved; the tickerplant's log has them",
+                Date(date)
+            ),
         }
     }
 

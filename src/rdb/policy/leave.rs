@@ -83,6 +83,10 @@ impl Policy {
     /// Nothing is left that only this node holds.
     pub(super) fn left(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         let (Phase::Leaving { by_ns }, Some(leave)) = (self.phase, self.leave) else { return };
+        if now_ns < by_ns && self.kept_until_ns.is_some_and(|until_ns| now_ns < until_ns) {
+            self.left_waits = true;
+            return;
+        }
         self.phase = Phase::Released { by_ns: by_ns.max(now_ns.saturating_add(RELEASE_WITHIN_NS)) };
         self.unprotect(out);
         out.push(match leave {
@@ -90,6 +94,14 @@ impl Policy {
             Leave { why: Why::Interrupted, handed_on: true } => Action::Terminate,
             _ => Action::Release,
         });
+    }
+
+    /// The owner's `.u.end` has returned.
+    pub(super) fn day_saved(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+        self.kept_until_ns = None;
+        if std::mem::take(&mut self.left_waits) {
+            self.left(now_ns, out);
+        }
     }
 
     /// The fleet has heard, or keeps it and will end it in its own time.

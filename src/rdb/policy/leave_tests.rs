@@ -179,3 +179,18 @@ fn protection_ends_when_the_last_window_has_been_handed_on() {
     assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Protect(false)]);
     assert_eq!(step(&mut policy, Event::Left, S), [Action::Release]);
 }
+
+#[test]
+fn one_that_leaves_saves_the_ended_day_first_within_its_time() {
+    let leaving = || {
+        let mut policy = live();
+        step(&mut policy, leave(Why::Asked), S);
+        policy.keep_day(600 * S);
+        let at_day_end = step(&mut policy, Event::DayEnd, 2 * S);
+        assert!(!at_day_end.contains(&Action::End), "{at_day_end:?}");
+        assert!(!step(&mut policy, Event::Left, 3 * S).contains(&Action::End));
+        policy
+    };
+    assert!(step(&mut leaving(), Event::DaySaved, 4 * S).contains(&Action::End));
+    assert!(step(&mut leaving(), Event::Tick, 90 * S).contains(&Action::End));
+}

@@ -284,6 +284,23 @@ fn a_rolled_node_ends_when_rows_are_gone_and_queries_drained() {
 }
 
 #[test]
+fn a_rolled_node_does_not_end_while_the_ended_day_is_saved_but_not_for_ever() {
+    let ending = || {
+        let mut policy = live(Scale::At(60.0));
+        step(&mut policy, at_percent(85), 0);
+        policy.keep_day(600 * S);
+        assert_eq!(step(&mut policy, Event::DayEnd, S), [Action::Clear]);
+        assert_eq!(step(&mut policy, Event::RowsLeft(0), 2 * S), []);
+        assert_eq!(step(&mut policy, Event::Tick, 100 * S), [], "longer than queries may take");
+        policy
+    };
+    assert_eq!(step(&mut ending(), Event::DaySaved, 101 * S), [Action::Terminate]);
+    let mut hangs = ending();
+    assert_eq!(hangs.next_deadline_ns().max(600 * S), 600 * S);
+    assert_eq!(step(&mut hangs, Event::Tick, 600 * S), [Action::Terminate]);
+}
+
+#[test]
 fn queries_have_their_time_and_no_more() {
     let mut policy = policy(Scale::At(60.0));
     step(&mut policy, Event::QueriesInFlight(1), 0);
