@@ -186,6 +186,7 @@ metrics! {
         .cloudwatch("UpdateCount", Unit::Count);
     UpdatesRefused = counter(Both, "elastick_updates_refused_total", "Updates refused; the tickerplant puts them in quarantine")
         .alarmed("Quarantined", Unit::Count, Tick);
+    UpdatesMissing = gauge(Node, "elastick_updates_missing", "Updates of the windows held that the node refused: no query sees them");
     Queries = counter(Both, "elastick_queries_total", "Messages of clients that were no updates");
     QueryErrors = counter(Both, "elastick_query_errors_total", "Those that ended with an error");
 

@@ -70,6 +70,8 @@ pub struct Status {
     pub scaled: bool,
     /// Measured time from asking for a node until it waits, nanoseconds.
     pub lead_ns: Option<i64>,
+    /// Updates missing in the windows it holds, because it refused them.
+    pub refused: Option<u64>,
 }
 
 /// Everything that can happen to a queue.

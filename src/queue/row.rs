@@ -45,12 +45,14 @@ pub struct Row {
     pub held: Vec<Window>,
     /// When it ends, whether or not it has handed on what it holds.
     pub leaving_ns: Option<i64>,
+    /// Updates missing in its windows, because it refused them.
+    pub refused: Option<u64>,
 }
 
 /// Names of the columns of [`Row`], in order. None is a word of q, so that a select can name each.
-pub const COLUMNS: [&str; 20] = [
+pub const COLUMNS: [&str; 21] = [
     "time", "handle", "tabs", "syms", "ip", "queue", "live", "rolled", "firstI", "lastI", "node", "state", "memory",
-    "rows", "bytes", "nextI", "verified", "port", "held", "leaving",
+    "rows", "bytes", "nextI", "verified", "port", "held", "leaving", "refused",
 ];
 
 impl Subscriber {
@@ -102,6 +104,7 @@ impl Queue {
             port: sub.port,
             held: sub.held.iter().map(|held| held.window).collect(),
             leaving_ns: sub.leaving.map(|leaving| leaving.by_ns),
+            refused: status.refused,
         }
     }
 }

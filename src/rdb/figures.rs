@@ -62,6 +62,7 @@ fn put_state(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
     others.for_each(|name| snapshot.add(Id::NodeState, &[name], false));
     snapshot.set(Id::Updates, state.updates_taken);
     snapshot.set(Id::UpdatesRefused, state.updates_refused);
+    snapshot.set(Id::UpdatesMissing, state.updates_missing);
     snapshot.set(Id::Resyncs, state.resyncs);
     snapshot.set(Id::RowsHeld, state.rows);
     snapshot.set(Id::WindowsHeld, state.windows.len());
@@ -120,7 +121,7 @@ fn put_fleet(snapshot: &mut Snapshot, shared: &Shared) {
     snapshot.set(Id::DesiredAtMax, seen.map(|(desired, max)| max > 0 && desired >= max));
 }
 
-/// Whether the node is at its tickerplant and its ingest thread alive.
+/// Whether the node is at its tickerplant, its ingest thread alive, and what it holds whole.
 ///
 /// # Errors
 /// Why not.
@@ -135,6 +136,11 @@ pub fn health(shared: &Shared) -> Result<String, String> {
         Err(format!("{}: {reason}", state.phase.name()))
     } else if !state.connected {
         Err(format!("{}, not connected to its tickerplant", state.phase.name()))
+    } else if state.updates_missing > 0 {
+        let (phase, missing) = (state.phase.name(), state.updates_missing);
+        Err(format!(
+            "{phase}, {missing} updates of the windows held were refused: queries do not see them, the log has why"
+        ))
     } else {
         // A node whose owner's function has failed does its work: a probe that had it replaced would only lose more.
         Ok(match shared.day_ends.failure() {

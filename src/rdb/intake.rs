@@ -175,6 +175,25 @@ impl Intake {
         }
     }
 
+    /// Passes over the next update, which was refused: the window goes on without it, and counts it as missing.
+    pub fn skip_refused(&mut self) {
+        self.count_refused();
+        self.skip();
+    }
+
+    /// Counts an update that [`Intake::take`] has passed over as refused.
+    pub fn count_refused(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.window.refused = open.window.refused.saturating_add(1);
+        }
+    }
+
+    /// Updates that are missing in the windows held, because they were refused.
+    pub fn refused(&self) -> u64 {
+        let open = self.open.iter().map(|open| &open.window);
+        self.held.iter().chain(open).map(|window| window.refused).sum()
+    }
+
     /// Enters that a subscription to some tables or symbols has got everything before `next`.
     pub fn reach(&mut self, next: u64) {
         if let Some(open) = self.open.as_mut().filter(|open| open.window.next < next) {
@@ -353,6 +372,24 @@ mod tests {
         let error = intake.take(&update, None).expect_err("type").to_string();
         assert_eq!(error, "update 0: table a, column n: type: it is of type float, the schema says long");
         assert_eq!((intake.next(), intake.rows()), (Some(0), 0));
+    }
+
+    #[test]
+    fn a_refused_update_is_missing_as_long_as_its_window_is_held() {
+        let mut intake = intake(true);
+        intake.open(0, None);
+        take(&mut intake, "a", 0, &[1]).expect("taken");
+        intake.skip_refused();
+        intake.close();
+        intake.open(2, None);
+        take(&mut intake, "c", 2, &[1]).expect("passed over");
+        assert!(intake.lacks(b"c"));
+        intake.count_refused();
+        assert_eq!((intake.refused(), intake.next()), (2, Some(3)));
+        assert!(intake.forget(0, 2).expect("address space"));
+        assert_eq!(intake.refused(), 1);
+        intake.abandon().expect("address space");
+        assert_eq!(intake.refused(), 0);
     }
 
     #[test]

@@ -125,6 +125,7 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64, day_end: &
         ("queriesOpen", Value::Long(long(queries_open))),
         ("updates", Value::Long(long(state.updates_taken))),
         ("refused", Value::Long(long(state.updates_refused))),
+        ("missing", Value::Long(long(state.updates_missing))),
         ("resyncs", Value::Long(long(state.resyncs))),
         ("dayEnd", Value::Sym(sym(day_end))),
     ];

@@ -79,6 +79,8 @@ pub struct State {
     pub updates_taken: u64,
     /// Updates refused because of their form.
     pub updates_refused: u64,
+    /// Of the windows held.
+    pub updates_missing: u64,
     /// Times that the connection was made anew because an update did not follow the one before.
     pub resyncs: u64,
 }
@@ -109,6 +111,7 @@ impl Default for State {
             rows: 0,
             updates_taken: 0,
             updates_refused: 0,
+            updates_missing: 0,
             resyncs: 0,
         }
     }

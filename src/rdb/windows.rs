@@ -16,6 +16,8 @@ pub struct Taken {
 pub struct Window {
     pub first: u64,
     pub next: u64,
+    /// Updates of the window that could not be taken: its proof differs, and health says so.
+    pub refused: u64,
     /// One for each table of the store, in its order.
     pub tables: Vec<Taken>,
 }
@@ -24,7 +26,7 @@ impl Window {
     /// An empty window that begins at `first`; `rows` are those that the store's tables have.
     pub fn new(first: u64, rows: &[usize]) -> Window {
         let taken = |rows: &usize| Taken { place: *rows..*rows, ..Taken::default() };
-        Window { first, next: first, tables: rows.iter().map(taken).collect() }
+        Window { first, next: first, refused: 0, tables: rows.iter().map(taken).collect() }
     }
 
     pub fn is_empty(&self) -> bool {

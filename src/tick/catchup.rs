@@ -3,7 +3,7 @@
 
 use super::core::batch::Batch;
 use super::core::call::Call;
-use super::core::schema::Tables;
+use super::core::schema::{Form, Tables};
 use super::core::{Stamp, publish};
 use super::feed::ReadJob;
 use super::lane::LaneSpec;
@@ -11,7 +11,8 @@ use super::worker::Worker;
 use crate::log::{LogError, LogReader, Next, Waker, parts};
 use crate::sys::clock;
 use bytes::Bytes;
-use proto::Limits;
+use proto::log::Record;
+use proto::{Limits, MessageKind, Writer, encode};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
@@ -111,15 +112,33 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Byte
 }
 
 /// Puts one log record into a lane's message, in the form in which updates travel, whoever wrote the log. A record that is no
-/// update of a table of ours is passed over, as it would be refused today.
+/// update of a table of ours is sent as it stands to nodes that take everything, and passed over for others.
 fn append_messages(setup: &Setup, spec: &LaneSpec, record: &[u8], index: u64, out: &mut Vec<u8>) {
     let Some(record) = parts(record, &setup.limits) else { return };
     let call = Call { table: record.table, data: record.columns.raw() };
+    if record.function != b"upd" {
+        return;
+    }
     let mut batch = Batch::default();
-    if record.function == b"upd"
-        && let Ok(update) = publish(&setup.tables, &call, Stamp::default(), &setup.limits, &mut batch)
-        && update.rows > 0
-    {
-        spec.encode(&setup.tables, &batch, &update, index, out);
+    match publish(&setup.tables, &call, Stamp::default(), &setup.limits, &mut batch) {
+        Ok(update) if update.rows > 0 => spec.encode(&setup.tables, &batch, &update, index, out),
+        // A node that takes everything counts what it refuses; without the record it would see a gap in the indices.
+        _ if spec.key.form == Form::Indexed && spec.is_everything() => append_as_logged(&record, index, out),
+        _ => {}
+    }
+}
+
+/// A record as it stands in the log, for a node.
+fn append_as_logged(record: &Record<'_>, index: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    encode::begin_message(MessageKind::Async, out);
+    let mut writer = Writer::new(out);
+    writer.list_head(4);
+    writer.symbol("upd");
+    writer.symbol(record.table);
+    writer.raw(record.columns.raw());
+    writer.atom_long(index.cast_signed());
+    if writer.finish().is_err() || encode::finish_message(out, start).is_err() {
+        out.truncate(start);
     }
 }

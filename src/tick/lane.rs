@@ -42,6 +42,11 @@ impl LaneSpec {
         self.filters.get(table)?.as_ref()
     }
 
+    /// Whether every row of every table is wanted.
+    pub fn is_everything(&self) -> bool {
+        self.filters.iter().all(|filter| matches!(filter, Some(Filter::All)))
+    }
+
     /// Appends the message that tells one update, unless no row of it is wanted.
     pub fn encode(&self, tables: &Tables, batch: &Batch, update: &Update, index: u64, out: &mut Vec<u8>) {
         self.encode_columns(tables, update.table, batch.columns(update), update.rows, index, out);

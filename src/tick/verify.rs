@@ -84,8 +84,26 @@ fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Don
     Done { job, answer }
 }
 
-/// The rows of a record that a lane's subscribers get: none of a record that does not fit the table, which they pass over.
-fn wanted(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
+/// What of a record a node of this lane must hold. A record that does not fit the table counts whole: no node can hold it, so the
+/// proof differs, as it must while rows of the window cannot be queried.
+fn due(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
+    let filter = match tables.find(record.table) {
+        Some((table, _)) => spec.filter(table),
+        // Of a table that is not there any more, only those are due something who take all tables.
+        None => spec.is_everything().then_some(&Filter::All),
+    };
+    match filter {
+        None => Keep::Skip,
+        Some(Filter::All) => Keep::Whole,
+        Some(_) => match sent(tables, spec, record, out) {
+            Keep::Skip if !is_acceptable(tables, record) => Keep::Whole,
+            keep => keep,
+        },
+    }
+}
+
+/// What of a record is sent to a lane's subscribers: nothing of a record that does not fit the table.
+fn sent(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
     let Some((table, own)) = tables.find(record.table) else { return Keep::Skip };
     let Some(filter) = spec.filter(table) else { return Keep::Skip };
     let plain = is_plain(own, record);
@@ -129,7 +147,7 @@ fn proof_of(
     deadline: Instant,
 ) -> Result<Proof, LogError> {
     let range = window.first().0..window.last().0;
-    window_proof(reader, range, deadline, |_, record, out| wanted(tables, spec, record, out))
+    window_proof(reader, range, deadline, |_, record, out| due(tables, spec, record, out))
 }
 
 /// The index behind the update with which a subscriber has got `messages` since `from`, if it got so many.
@@ -148,7 +166,7 @@ fn position_of(
     reader.replay(from..until, 1 << 20, deadline, |chunk| {
         for (index, record) in chunk.records() {
             scratch.clear();
-            let told = record.is_some_and(|record| !matches!(wanted(tables, spec, &record, &mut scratch), Keep::Skip));
+            let told = record.is_some_and(|record| !matches!(sent(tables, spec, &record, &mut scratch), Keep::Skip));
             if told {
                 counted = counted.saturating_add(1);
                 position = index.saturating_add(1);
@@ -197,8 +215,8 @@ mod tests {
     use crate::tick::lane::LaneKey;
     use proto::{Value, encode, log};
 
-    /// Whether a record of `trade`, a table of a time and a symbol, counts for someone who takes all of it.
-    fn counts(columns: Value) -> bool {
+    /// What a node that takes all of `trade`, a table of a time and a symbol, is due of a record of `name`; and whether it is sent.
+    fn due_and_sent(name: &str, columns: Value) -> (bool, bool) {
         let sym = |text: &str| intern(text.as_bytes()).unwrap();
         let columns_of = [("time", 16), ("sym", 11)];
         let column = |(name, ty)| ColumnSchema { name: sym(name), ty, attr: Attr::None };
@@ -206,23 +224,33 @@ mod tests {
         let tables = Tables::new([schema]).unwrap();
         let key = LaneKey { tables: vec![Some(Symbols::All)], form: Form::Indexed, merged: false, compress: false };
         let mut bytes = Vec::new();
-        encode::encode_object(&Value::list([Value::symbol("upd"), Value::symbol("trade"), columns]), &mut bytes)
-            .unwrap();
+        encode::encode_object(&Value::list([Value::symbol("upd"), Value::symbol(name), columns]), &mut bytes).unwrap();
         let (_, view) = log::next_record(&bytes, &Limits::default()).unwrap().unwrap();
         let record = log::record(view).unwrap();
-        !matches!(wanted(&tables, &LaneSpec::new(key), &record, &mut Vec::new()), Keep::Skip)
+        let spec = LaneSpec::new(key);
+        let kept = |of: fn(&Tables, &LaneSpec, &Record<'_>, &mut Vec<u8>) -> Keep| {
+            !matches!(of(&tables, &spec, &record, &mut Vec::new()), Keep::Skip)
+        };
+        (kept(due), kept(sent))
     }
 
     #[test]
     fn records_that_fit_count_in_every_form() {
-        assert!(counts(Value::list([Value::timespans(vec![1, 2]), Value::symbols(["a", "b"])])));
-        assert!(counts(Value::list([Value::Timespan(1), Value::symbol("a")])));
+        let columns = Value::list([Value::timespans(vec![1, 2]), Value::symbols(["a", "b"])]);
+        assert_eq!(due_and_sent("trade", columns), (true, true));
+        assert_eq!(due_and_sent("trade", Value::list([Value::Timespan(1), Value::symbol("a")])), (true, true));
     }
 
     #[test]
-    fn records_of_another_schema_do_not_count() {
-        assert!(!counts(Value::list([Value::timespans(vec![1, 2]), Value::longs(vec![1, 2])])));
-        assert!(!counts(Value::list([Value::timespans(vec![1, 2]), Value::symbols(["a"])])));
-        assert!(!counts(Value::list([Value::timespans(vec![1]), Value::symbols(["a"]), Value::longs(vec![1])])));
+    fn records_that_no_node_can_take_count_so_that_its_proof_differs() {
+        for columns in [
+            Value::list([Value::timespans(vec![1, 2]), Value::longs(vec![1, 2])]),
+            Value::list([Value::timespans(vec![1, 2]), Value::symbols(["a"])]),
+            Value::list([Value::timespans(vec![1]), Value::symbols(["a"]), Value::longs(vec![1])]),
+        ] {
+            assert_eq!(due_and_sent("trade", columns), (true, false));
+        }
+        let of_no_table = Value::list([Value::timespans(vec![1]), Value::symbols(["a"])]);
+        assert_eq!(due_and_sent("gone", of_no_table), (true, false));
     }
 }

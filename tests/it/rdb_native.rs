@@ -2,6 +2,7 @@
 
 use crate::rdb_support::{Asked, Door, Guest, Log, Node, called, entry, long, proof};
 use elastick::log::update_hash;
+use elastick::rdb::figures;
 use elastick::rdb::policy::Phase;
 use elastick::rdb::shared::Ending;
 use proto::{MessageKind, Value, Writer, types};
@@ -331,7 +332,11 @@ fn updates_of_another_schema_are_refused_whole_and_counted() {
     assert_eq!(guest.call(".u.asg.from"), [Value::Long(4)]);
     node.until_values("trade", [1, 3]);
     let state = node.until("the refusals", |state| state.updates_refused == 2);
-    assert_eq!((state.windows[0].window.next, state.resyncs), (4, 0));
+    assert_eq!((state.windows[0].window.next, state.resyncs, state.updates_missing), (4, 0, 2));
+    assert_eq!(
+        figures::health(&node.shared),
+        Err("live, 2 updates of the windows held were refused: queries do not see them, the log has why".to_string())
+    );
 }
 
 #[test]

@@ -25,6 +25,7 @@ impl Ingest {
             next: self.intake.next(),
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
+            refused: self.intake.refused(),
         };
         self.write(|out| messages::status(out, &status));
     }
@@ -59,6 +60,7 @@ impl Ingest {
             rows: self.intake.rows(),
             updates_taken: self.counters.updates_taken,
             updates_refused: self.counters.updates_refused,
+            updates_missing: self.intake.refused(),
             resyncs: self.counters.resyncs,
         });
     }

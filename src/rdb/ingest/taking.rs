@@ -63,6 +63,7 @@ impl Ingest {
         match self.intake.take(update, index) {
             Ok(took) => {
                 if took == Took::Nothing && self.intake.lacks(update.table) {
+                    self.intake.count_refused();
                     self.refuse(&format!("there is no table {}", update.table.escape_ascii()));
                     return Ok(());
                 }
@@ -73,22 +74,25 @@ impl Ingest {
             }
             Err(error @ TakeError::Index { .. }) => Err(Fault::Surprise(error.to_string())),
             Err(TakeError::Full { index, refused }) => self.full(index, &refused.to_string()),
-            // A log of another schema, or a tickerplant in q that checks nothing. The window goes on without the update; under
-            // elastick's tickerplant its proof will tell that something is missing.
+            // A log of another schema, or a tickerplant in q that checks nothing. The window goes on without the update: its proof
+            // differs from the log, and health is not ok while the window is held.
             Err(error) => {
+                self.intake.skip_refused();
                 self.refuse(&error.to_string());
-                self.intake.skip();
                 Ok(())
             }
         }
     }
 
-    /// Counts an update that is not taken; the first ones are told, and then ever fewer.
+    /// Counts a refused update; logs the first ten, then at powers of two.
     fn refuse(&mut self, reason: &str) {
         self.counters.updates_refused = self.counters.updates_refused.saturating_add(1);
         let count = self.counters.updates_refused;
         if count <= 10 || count.is_power_of_two() {
-            log::error!("not taken: {reason} ({count} in all)");
+            let missing = self.intake.refused();
+            log::error!(
+                "update refused, {missing} are missing in the windows held: {reason} ({count} since the start)"
+            );
         }
     }
 

@@ -207,6 +207,8 @@ pub struct Status {
     pub next: Option<u64>,
     pub scaled: bool,
     pub lead_ns: Option<i64>,
+    /// Updates missing in the windows held, because they were refused.
+    pub refused: u64,
 }
 
 /// ``(`.u.asg.status; d)``.
@@ -216,7 +218,7 @@ pub struct Status {
 pub fn status(out: &mut Vec<u8>, status: &Status) -> Result<(), EncodeError> {
     call(out, ".u.asg.status", 1, |w| {
         w.dict_head();
-        let keys = ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead"];
+        let keys = ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead", "refused"];
         w.symbols(keys);
         w.list_head(keys.len());
         w.atom_float(status.memory_percent);
@@ -227,6 +229,7 @@ pub fn status(out: &mut Vec<u8>, status: &Status) -> Result<(), EncodeError> {
         w.atom_long(status.next.map_or(types::NULL_LONG, long));
         w.atom_bool(status.scaled);
         w.atom_timespan(status.lead_ns.unwrap_or(types::NULL_LONG));
+        w.atom_long(long(status.refused));
     })
 }
 

@@ -315,6 +315,7 @@ impl Plant {
             next: count(b"next").map(UpdateIndex),
             scaled: dict.get(b"scaled").and_then(|v| v.atom::<bool>()).unwrap_or(false),
             lead_ns: long(b"lead"),
+            refused: count(b"refused"),
         };
         self.step_queue(Event::Status { handle: handle(conn), status }, None, ctl);
         self.tell_waiting(conn, ctl);

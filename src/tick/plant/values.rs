@@ -166,6 +166,7 @@ fn put_rows(names: &[&str], rows: &[Row], writer: &mut Writer<'_>) {
         writer.vector(types::LONG, types::ATTR_NONE, &held);
     }
     longs(writer, types::TIMESTAMP, rows.iter().map(|row| row.leaving_ns));
+    longs(writer, types::LONG, rows.iter().map(|row| row.refused.map(long)));
 }
 
 /// All symbols are shown as the paper shows them, `` ,` ``.
