@@ -206,6 +206,23 @@ fn the_wall_clock_is_read_for_timestamps_and_the_calendar_only() {
 }
 
 #[test]
+fn every_thread_has_the_stack_that_recursion_counts_on() {
+    let mut wrong = Vec::new();
+    for path in files("src", "rs") {
+        let (name, text) = (name(&path), text(&path));
+        if name == "src/sys/stack.rs" || name.contains("tests") {
+            continue;
+        }
+        let own = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let words = ["thread::spawn(", "thread::Builder", "scope.spawn("];
+        for (line, code) in code_lines(own) {
+            wrong.extend(words.iter().filter(|w| code.contains(*w)).map(|w| format!("{name}:{line}: {w}")));
+        }
+    }
+    assert!(wrong.is_empty(), "threads are started by sys::stack::thread:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn nothing_unfinished_is_left() {
     let words = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "dbg!("];
     let mut wrong = Vec::new();

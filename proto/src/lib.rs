@@ -52,7 +52,7 @@ pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use frame::FrameReader;
 pub use header::{Compression, Endian, HEADER_BYTES, Header, MessageKind};
 pub use item::Item;
-pub use limits::Limits;
+pub use limits::{DEEPEST, Limits};
 pub use value::{Items, Value};
 pub use view::View;
 pub use writer::Writer;

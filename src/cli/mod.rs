@@ -58,6 +58,7 @@ fn command() -> Command {
 
 /// Parses the command line, runs the subcommand, and says on standard error what went wrong.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    crate::sys::stack::fit_first_thread();
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {

@@ -156,7 +156,7 @@ impl Supervisor {
                     let _ = end.send(instance);
                     let _ = waker.wake();
                 };
-                if let Err(error) = std::thread::Builder::new().name(format!("watch {name}")).spawn(watch) {
+                if let Err(error) = crate::sys::stack::thread(format!("watch {name}")).spawn(watch) {
                     log::error!("cannot watch {name}: {error}");
                     self.signal(instance, Signal::KILL);
                     self.failed(instance);

@@ -1,6 +1,7 @@
 //! A symbol as columns hold it.
 
 use crate::sys::region::Pod;
+use crate::sys::shared::Nests;
 
 /// An interned symbol: an index into the process's symbol table. `Sym(0)` is the null symbol. Ordered by id, which is
 /// not the order of the texts.
@@ -11,6 +12,8 @@ pub struct Sym(pub u32);
 impl Sym {
     pub const NULL: Sym = Sym(0);
 }
+
+impl Nests for Sym {}
 
 // SAFETY: transparent over `u32`.
 unsafe impl Pod for Sym {}

@@ -63,7 +63,7 @@ impl Fence {
             return Ok(Fence { shared, look, thread: None });
         }
         let (of_thread, looks) = (Arc::clone(&shared), look.clone());
-        let thread = std::thread::Builder::new().name("log-fence".to_string()).spawn(move || {
+        let thread = crate::sys::stack::thread("log-fence".to_string()).spawn(move || {
             while !of_thread.over.load(Ordering::Relaxed) && !looks.finds_successor(&of_thread) {
                 std::thread::park_timeout(EVERY);
             }

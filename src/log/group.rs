@@ -89,7 +89,7 @@ impl GroupSync {
         } else {
             let (of_thread, file, waker) = (Arc::clone(&shared), Arc::clone(&file), waker.clone());
             let run = move || run(&of_thread, file.as_ref(), interval, waker.as_ref());
-            Some(std::thread::Builder::new().name("log-sync".to_string()).spawn(run)?)
+            Some(crate::sys::stack::thread("log-sync".to_string()).spawn(run)?)
         };
         Ok(GroupSync { shared, file, waker, thread })
     }

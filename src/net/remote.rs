@@ -157,7 +157,7 @@ pub fn connector(tell: Tell) -> Connector {
         let out = Arc::new(Mutex::new(client.outgoing().map_err(|error| reported("hop", &error))?));
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));
-        let reading = std::thread::Builder::new().name("handle".into());
+        let reading = crate::sys::stack::thread("handle".into());
         let reading = reading.spawn(move || read(client, &own, &back, &tell_of));
         reading.map_err(|error| QError::with("conn", error.to_string()))?;
         Ok(Box::new(Remote { inbox, out, tell: Arc::clone(&tell) }) as Box<dyn Peer>)

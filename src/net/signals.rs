@@ -44,7 +44,7 @@ fn register(waker: Arc<Waker>, flags: &[(i32, &Arc<AtomicBool>)]) -> io::Result<
         signal_hook::flag::register(*signal, Arc::clone(asked))?;
         signal_hook::low_level::pipe::register(*signal, to_waker.try_clone()?)?;
     }
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
+    crate::sys::stack::thread("signals".into()).spawn(move || {
         let mut byte = [0; 1];
         while from_handler.read_exact(&mut byte).is_ok() {
             // The flag is set before the byte is written. A loop that is gone needs no waking.

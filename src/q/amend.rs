@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::error::QError;
 use super::{find, index};
+use crate::sys::shared::{Held, Shared, depth_around};
 use crate::table::{Attr, Dict, Items, Table, Value, Vector};
 use std::sync::Arc;
 
@@ -147,7 +148,7 @@ pub(super) fn set(x: Value, key: &Value, new: Value) -> Result<Value, QError> {
     match x {
         Value::Vector(v) => set_item(v, key, new),
         Value::Dict(d) => {
-            let Dict { sorted, keys, values } = Arc::unwrap_or_clone(d);
+            let Dict { sorted, keys, values } = d.into_value();
             if let Value::Table(k) = &keys {
                 let wanted = match key {
                     Value::Dict(d) => d.values.clone(),
@@ -157,7 +158,7 @@ pub(super) fn set(x: Value, key: &Value, new: Value) -> Result<Value, QError> {
                 return match find::row_of(k, &wanted)? {
                     Some(row) => {
                         let values = set(values, &Value::Long(row as i64), new)?;
-                        Ok(Value::Dict(Arc::new(Dict { sorted, keys, values })))
+                        Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
                     }
                     None => Err(QError::named("index")),
                 };
@@ -166,12 +167,12 @@ pub(super) fn set(x: Value, key: &Value, new: Value) -> Result<Value, QError> {
                 Some(at) => {
                     let values =
                         set_item(values.into_vector().ok_or(QError::named("type"))?, &Value::Long(at as i64), new)?;
-                    Ok(Value::Dict(Arc::new(Dict { sorted, keys, values })))
+                    Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
                 }
                 None => {
                     let keys = append(keys, key.clone())?;
                     let values = append(values, new)?;
-                    Ok(Value::Dict(Arc::new(Dict { sorted: false, keys, values })))
+                    Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values })))
                 }
             }
         }
@@ -269,13 +270,15 @@ fn set_item(v: Vector, key: &Value, new: Value) -> Result<Value, QError> {
                     Items::$variant(items.into())
                 })*
                 (Items::List(s), new) => {
+                    // At least as deep as it is: the others are not looked at.
+                    let depth = s.depth().max(depth_around([&new]));
                     let mut items = s.into_vec();
                     if let Some(slot) = items.get_mut(at) {
                         *slot = new;
                     }
                     match Items::collapse(items) {
                         Ok(simple) => simple,
-                        Err(items) => Items::List(items.into()),
+                        Err(items) => Items::List(Shared::of_depth(items, depth)),
                     }
                 }
                 _ => return Err(QError::named("type")),

@@ -260,7 +260,7 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
     match context.host.global(name) {
         Some(Value::Dict(d)) if d.keyed().is_some() => {
             let before = d.keys.count();
-            let new = upsert_value(context, Value::Dict(Arc::clone(&d)), rows, replace)?;
+            let new = upsert_value(context, Value::Dict(d.clone()), rows, replace)?;
             let after = new.count();
             context.set_global(name, new)?;
             Ok(Value::longs((before as i64..after as i64).collect()))

@@ -7,6 +7,7 @@ use super::footprint;
 use super::index;
 use super::iterate;
 use super::lambda;
+use super::limits::made;
 use super::prims::{self, Run};
 use super::process;
 use crate::table::function::{Function, Iterator, Lambda};
@@ -33,15 +34,19 @@ impl Context<'_> {
                 if arguments.len() > valence(f).max(1) && !is_variadic(f) {
                     return Err(QError::named("rank"));
                 }
-                Ok(project(f.clone(), arguments))
+                made(project(f.clone(), arguments))
             }
             _ => self.apply(f, arguments.into_iter().map(|a| a.unwrap_or(Value::Null)).collect()),
         }
     }
 
     /// Applies `f` to these arguments.
-    pub fn apply(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
+    pub fn apply(&mut self, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
         self.enter()?;
+        made(self.applied(f, arguments)?)
+    }
+
+    fn applied(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
         // The name is that of this application alone, whatever it turns out to apply.
         let name = std::mem::take(&mut self.callee);
         let function = match f {

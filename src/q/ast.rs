@@ -7,6 +7,8 @@ use crate::table::{Sym, Value};
 #[derive(Clone, Debug)]
 pub struct Node {
     pub at: u32,
+    /// Levels of syntax, this one among them: what is walked, copied or dropped by recursion.
+    pub height: u16,
     pub kind: Kind,
 }
 
@@ -96,12 +98,43 @@ pub struct Code {
     pub body: Vec<Node>,
 }
 
+/// The height of the highest of some nodes.
+pub fn highest<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> u16 {
+    nodes.into_iter().map(|node| node.height).max().unwrap_or(0)
+}
+
+/// The height of a node of this kind.
+fn height_over(kind: &Kind) -> u16 {
+    let fields = |fields: &[(Option<Sym>, Node)]| highest(fields.iter().map(|(_, node)| node));
+    let below = match kind {
+        Kind::Const(_) | Kind::Name(_) | Kind::Local(_) | Kind::Global(_) | Kind::View(..) => 0,
+        Kind::Column(_, node) | Kind::Derive(_, node) | Kind::Return(node) | Kind::Signal(node) => node.height,
+        Kind::Compose(f, g) => f.height.max(g.height),
+        Kind::Apply(f, arguments) => f.height.max(highest(arguments.iter().flatten())),
+        Kind::Assign(a) => highest(a.indices.iter().flatten().chain([&a.target, &a.value])),
+        Kind::List(nodes)
+        | Kind::Cond(nodes)
+        | Kind::If(nodes)
+        | Kind::While(nodes)
+        | Kind::Do(nodes)
+        | Kind::Seq(nodes)
+        | Kind::Match(nodes) => highest(nodes),
+        Kind::Table { keys, columns, .. } => fields(keys).max(fields(columns)),
+        Kind::Query(q) => {
+            let by = q.by.as_deref().map_or(0, fields);
+            let rest = highest(q.filters.iter().chain(q.limit.as_ref()).chain([&q.from]));
+            fields(&q.columns).max(by).max(rest)
+        }
+    };
+    below.saturating_add(1)
+}
+
 impl Node {
     pub fn new(at: usize, kind: Kind) -> Node {
-        Node { at: u32::try_from(at).unwrap_or(u32::MAX), kind }
+        Node { at: u32::try_from(at).unwrap_or(u32::MAX), height: height_over(&kind), kind }
     }
 
     pub fn constant(value: Value) -> Node {
-        Node { at: 0, kind: Kind::Const(value) }
+        Node { at: 0, height: 1, kind: Kind::Const(value) }
     }
 }

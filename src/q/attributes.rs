@@ -6,6 +6,7 @@ use super::find;
 use super::matches::order;
 use super::prims;
 use super::shape::{Result, type_error};
+use crate::sys::shared::Held;
 use crate::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub(super) fn set_attribute(name: &[u8], x: Value) -> Result {
                 Value::Table(t) => Value::table(Table { sorted: attr == Attr::Sorted, ..(**t).clone() }),
                 other => other.clone(),
             };
-            Ok(Value::Dict(Arc::new(Dict { sorted: attr == Attr::Sorted, keys, values: d.values.clone() })))
+            Ok(Value::Dict(Held::new(Dict { sorted: attr == Attr::Sorted, keys, values: d.values.clone() })))
         }
         Value::Table(t) => {
             let mut t = Arc::unwrap_or_clone(t);

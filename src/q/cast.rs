@@ -100,7 +100,8 @@ pub(super) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
             if x.count() != y.count() && !y.is_scalar() {
                 return Err(QError::named("length"));
             }
-            let mut out = Vec::with_capacity(x.count());
+            context.enter()?;
+            let mut out = super::limits::list(x.count())?;
             for i in 0..x.count() {
                 out.push(dollar(context, x.at(i), y.at(i))?);
             }

@@ -7,6 +7,7 @@ use super::ast::{Assign, Code, Kind, Node};
 use super::cast;
 use super::context::Context;
 use super::error::QError;
+use super::limits::made;
 use super::machine;
 use super::prims;
 use super::query;
@@ -89,6 +90,23 @@ impl Context<'_> {
                 },
             },
             Kind::Apply(f, arguments) => self.application(f, arguments, frame).map_err(|flow| placed(flow, f.at)),
+            Kind::Derive(..) | Kind::Compose(..) | Kind::List(_) | Kind::Table { .. } | Kind::Query(_) => {
+                self.enter()?;
+                Ok(made(self.making(node, frame)?)?)
+            }
+            Kind::Assign(assign) => self.assign(assign, frame).map_err(|flow| placed(flow, node.at)),
+            Kind::Cond(parts) => self.cond(parts, frame),
+            Kind::Match(parts) => self.match_parts(parts, frame),
+            _ => {
+                self.enter()?;
+                self.controlling(node, frame)
+            }
+        }
+    }
+
+    /// Nodes that make something of several: apart from the others, so that what they need takes no room on the stack of those.
+    fn making(&mut self, node: &Node, frame: &mut Frame) -> Walk {
+        match &node.kind {
             Kind::Derive(iterator, f) => {
                 let function = self.eval(f, frame)?;
                 Ok(Value::func(Function::Derived { iterator: *iterator, function }))
@@ -98,9 +116,7 @@ impl Context<'_> {
                 let f = self.eval(f, frame)?;
                 Ok(Value::func(Function::Composition(vec![f, g])))
             }
-            Kind::Assign(assign) => self.assign(assign, frame).map_err(|flow| placed(flow, node.at)),
             Kind::List(nodes) => {
-                self.enter()?;
                 let mut items = Vec::with_capacity(nodes.len());
                 for node in nodes.iter().rev() {
                     items.push(self.eval(node, frame)?);
@@ -109,7 +125,14 @@ impl Context<'_> {
                 Ok(Value::collapse(items))
             }
             Kind::Table { keys, columns, keyed_only } => self.table_literal(keys, columns, *keyed_only, frame),
-            Kind::Cond(parts) => self.cond(parts, frame),
+            Kind::Query(template) => query::template(self, template, frame).map_err(|flow| placed(flow, node.at)),
+            _ => Ok(Value::Null),
+        }
+    }
+
+    /// Nodes that say what is evaluated next.
+    fn controlling(&mut self, node: &Node, frame: &mut Frame) -> Walk {
+        match &node.kind {
             Kind::If(parts) => {
                 if let Some((test, body)) = parts.split_first()
                     && truth(&self.eval(test, frame)?)?
@@ -148,16 +171,12 @@ impl Context<'_> {
                 };
                 Err(QError::signal(name).place(node.at).into())
             }
-            Kind::Match(parts) => self.match_parts(parts, frame),
             Kind::View(name, source) => {
                 let view = super::views::view(Arc::clone(source), self.host.namespace())?;
                 self.set_global(*name, view)?;
                 Ok(Value::Null)
             }
-            Kind::Query(template) => {
-                self.enter()?;
-                query::template(self, template, frame).map_err(|flow| placed(flow, node.at))
-            }
+            _ => Ok(Value::Null),
         }
     }
 
@@ -363,6 +382,7 @@ impl Context<'_> {
         } else {
             amend::deep(self, old, &path, &change)?
         };
+        let new = made(new)?;
         self.store(&assign.target, new.clone(), frame)?;
         Ok(if path.is_empty() { new } else { value })
     }
@@ -495,6 +515,7 @@ pub(super) fn unique_names(given: impl Iterator<Item = Sym>) -> Result<Vec<Sym>,
         let mut unique = name;
         let mut number = 0;
         while out.contains(&unique) {
+            super::limits::step()?;
             number += 1;
             unique = super::parse::symbol(&[text(name), number.to_string().as_bytes()].concat())?;
         }

@@ -334,6 +334,7 @@ fn clean_names(names: &[Sym]) -> std::result::Result<Vec<Sym>, QError> {
         let mut unique = clean;
         let mut number = 0;
         while out.contains(&unique) {
+            super::limits::step()?;
             number += 1;
             unique = super::parse::symbol(&[text(clean), number.to_string().as_bytes()].concat())?;
         }

@@ -93,6 +93,8 @@ pub(super) fn map(
     over: &Value,
     mut f: impl FnMut(&mut Context, Value) -> Result<Value, QError>,
 ) -> Result<Value, QError> {
+    // What maps an item in turn by itself comes back here for each level.
+    context.enter()?;
     if let Value::Dict(d) = over {
         let values = map(context, &d.values, f)?;
         return Ok(Value::dict(d.keys.clone(), values));

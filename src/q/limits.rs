@@ -1,7 +1,9 @@
 //! What one evaluation may use, however many threads work on it.
 
 use super::error::QError;
+use crate::sys::shared::Nests;
 use crate::sys::{allocated, clock, interrupt};
+use crate::table::Value;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,6 +45,22 @@ impl Default for Limits {
             message_depth,
         }
     }
+}
+
+/// A value that an evaluation has made, unless it nests deeper than may be read and sent. The depth stands in the value, so
+/// this costs next to nothing; as everything that is made of values comes through here, recursion over one is bounded.
+///
+/// # Errors
+/// `limit`.
+#[inline]
+pub(super) fn made(value: Value) -> Result<Value, QError> {
+    // An atom counts as a level on the wire.
+    if usize::from(value.depth()) < proto::DEEPEST { Ok(value) } else { Err(too_deep()) }
+}
+
+#[cold]
+fn too_deep() -> QError {
+    QError::with("limit", format!("a value may nest {} levels deep", proto::DEEPEST))
 }
 
 impl Limits {

@@ -8,7 +8,6 @@ use crate::table::function::Function;
 use crate::table::symbol::text;
 use crate::table::{Items, Raw, Value};
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 /// `x~y`: the same type and the same items; floats within the tolerance.
 pub(super) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
@@ -27,7 +26,7 @@ pub(super) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
             }
             true
         }
-        (Value::Func(a), Value::Func(b)) => Arc::ptr_eq(a, b) || same_function(a, b)?,
+        (Value::Func(a), Value::Func(b)) => a.ptr_eq(b) || same_function(a, b)?,
         (Value::Null, Value::Null) => true,
         (Value::Enum(a, x), Value::Enum(b, y)) => a == b && x == y,
         (Value::Link(a, x), Value::Link(b, y)) => a == b && x == y,

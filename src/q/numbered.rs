@@ -68,9 +68,9 @@ fn give_back() -> i64 {
 fn holders(x: &Value) -> i32 {
     let count = match x {
         Value::Vector(v) => v.items.holders(),
-        Value::Dict(d) => Arc::strong_count(d),
+        Value::Dict(d) => d.holders(),
         Value::Table(t) => Arc::strong_count(t),
-        Value::Func(f) => Arc::strong_count(f),
+        Value::Func(f) => f.holders(),
         _ => 0,
     };
     // The argument is one of them.

@@ -28,6 +28,20 @@ pub(super) struct Parser<'a> {
     at: usize,
     namespace: Sym,
     pub(super) stops: Stops,
+    /// Expressions that are open just now.
+    depth: u16,
+}
+
+/// Levels of syntax that a text may have: what walks, copies and drops nodes does so by recursion.
+const LEVELS_MOST: u16 = 1000;
+
+fn too_deep() -> QError {
+    QError::with("limit", format!("an expression may nest {LEVELS_MOST} levels deep"))
+}
+
+/// A node, unless there are too many levels below it.
+fn bounded(node: Node) -> Result<Node, QError> {
+    if node.height <= LEVELS_MOST { Ok(node) } else { Err(too_deep().place(node.at)) }
 }
 
 /// A term, and whether it can stand between two operands.
@@ -92,7 +106,7 @@ pub(super) fn symbol(text: &[u8]) -> Result<Sym, QError> {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
-        Ok(Parser { text, tokens: tokens(text)?, at: 0, namespace, stops: Stops::default() })
+        Ok(Parser { text, tokens: tokens(text)?, at: 0, namespace, stops: Stops::default(), depth: 0 })
     }
 
     fn placed(&self, ahead: usize) -> Option<&Placed> {
@@ -224,9 +238,16 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn expression(&mut self) -> Result<Node, QError> {
-        if stack::is_deep() {
-            return Err(QError::with("limit", "expression nested too deeply"));
+        if stack::is_deep() || self.depth >= LEVELS_MOST {
+            return Err(too_deep().place(u32::try_from(self.position()).unwrap_or(u32::MAX)));
         }
+        self.depth += 1;
+        let node = self.one_expression();
+        self.depth -= 1;
+        bounded(node?)
+    }
+
+    fn one_expression(&mut self) -> Result<Node, QError> {
         let at = self.position();
         match self.peek() {
             Token::Glyph(":") if !matches!(self.peek_after(), Token::Open(b'[') | Token::Iterator(_)) => {

@@ -8,6 +8,7 @@ use super::arith::Op;
 use super::context::Context;
 use super::error::QError;
 use super::footprint;
+use super::limits::made;
 use crate::table::function::Function;
 use crate::table::symbol::intern_name as intern;
 use crate::table::{Sym, Value};
@@ -304,7 +305,7 @@ pub(super) fn run1(context: &mut Context, index: u16, x: Value) -> Answer {
     match get(index) {
         Some(Primitive { name, run: Run::Unary(run), .. }) if !x.is_enumerated() => {
             footprint::ask(name, &[&x])?;
-            run(context, x)
+            made(run(context, x)?)
         }
         _ => context.apply(&of_index(index), vec![x]),
     }
@@ -320,7 +321,7 @@ pub(super) fn run2(context: &mut Context, index: u16, x: Value, y: Value) -> Ans
     match primitive {
         Some(Primitive { name, run: Run::Binary(run), .. }) => {
             footprint::ask(name, &[&x, &y])?;
-            run(context, x, y)
+            made(run(context, x, y)?)
         }
         _ => context.apply(&of_index(index), vec![x, y]),
     }

@@ -156,7 +156,7 @@ impl Scope {
                     None => Kind::Global(qualify(name, self.namespace)?),
                 };
                 node.kind = if self.in_query > 0 {
-                    Kind::Column(name, Box::new(Node { at: node.at, kind: outside }))
+                    Kind::Column(name, Box::new(Node { at: node.at, height: 1, kind: outside }))
                 } else {
                     outside
                 };

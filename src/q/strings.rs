@@ -20,16 +20,19 @@ enum Piece {
 fn pattern(bytes: &[u8]) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut rest = bytes;
+    // Where none closes what is open, none will close what opens behind it.
+    let mut closes = true;
     while let Some((c, after)) = rest.split_first() {
         rest = after;
         out.push(match c {
             b'?' => Piece::Any,
             b'*' => Piece::Many,
-            b'[' => {
+            b'[' if closes => {
                 let negated = rest.first() == Some(&b'^');
                 let body = if negated { rest.get(1..).unwrap_or_default() } else { rest };
                 // A closing bracket that comes first is itself a member.
                 let Some(end) = body.iter().skip(1).position(|c| *c == b']').map(|p| p + 1) else {
+                    closes = false;
                     out.push(Piece::Char(b'['));
                     continue;
                 };

@@ -11,6 +11,8 @@ use crate::table::{Sym, Value};
 use proto::{Endian, View, Writer};
 use std::time::{Duration, Instant};
 
+mod nesting;
+
 fn sym(name: &str) -> Sym {
     intern(name.as_bytes()).expect("room")
 }

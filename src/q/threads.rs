@@ -88,9 +88,7 @@ pub(super) fn run<T: Send, W>(
         let mut helpers = Vec::with_capacity(granted.0);
         for number in 0..granted.0 {
             let job = &job;
-            let builder = std::thread::Builder::new()
-                .name(format!("helper {number}"))
-                .stack_size(inherited.stack_bytes.saturating_mul(2));
+            let builder = stack::thread_that_allows(format!("helper {number}"), inherited.stack_bytes);
             let body = move || inherited.enter(number, || job.take_part());
             // The others do what a thread that cannot be had would have done.
             helpers.extend(builder.spawn_scoped(scope, body));

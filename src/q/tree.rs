@@ -16,8 +16,8 @@ pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
     limits::step()?;
     Ok(match tree {
         Value::Sym(name) => {
-            let outside = Box::new(Node { at: 0, kind: Kind::Global(*name) });
-            Node { at: 0, kind: Kind::Column(*name, outside) }
+            let outside = Box::new(Node::new(0, Kind::Global(*name)));
+            Node::new(0, Kind::Column(*name, outside))
         }
         Value::Vector(Vector { items: Items::Sym(names), .. }) if names.len() == 1 => Node::constant(tree.at(0)),
         Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
@@ -46,7 +46,7 @@ pub(super) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
                     }
                     _ => Kind::Apply(Box::new(to_node(f)?), arguments),
                 };
-                Node { at: 0, kind }
+                Node::new(0, kind)
             }
         },
         constant => Node::constant(constant.clone()),
@@ -63,7 +63,7 @@ fn control(word: &[u8], arguments: &[Value]) -> std::result::Result<Option<Node>
         _ => return Ok(None),
     };
     let parts: std::result::Result<Vec<Node>, QError> = arguments.iter().map(to_node).collect();
-    Ok(Some(Node { at: 0, kind: make(parts?) }))
+    Ok(Some(Node::new(0, make(parts?))))
 }
 
 /// `(:;`name;tree)`, `(:;(`name;index);tree)`.
@@ -80,14 +80,14 @@ fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Resul
         },
     };
     let assign = Assign {
-        target: Node { at: 0, kind: Kind::Global(name) },
+        target: Node::new(0, Kind::Global(name)),
         global,
         indices,
         through: None,
         value: to_node(value)?,
         pattern: false,
     };
-    Ok(Node { at: 0, kind: Kind::Assign(Box::new(assign)) })
+    Ok(Node::new(0, Kind::Assign(Box::new(assign))))
 }
 
 /// `eval x`.

@@ -42,9 +42,9 @@ pub(super) fn identical(x: &Value, y: &Value) -> bool {
             };
             a.items.type_number() == b.items.type_number() && place(a) == place(b)
         }
-        (Value::Dict(a), Value::Dict(b)) => Arc::ptr_eq(a, b),
+        (Value::Dict(a), Value::Dict(b)) => a.ptr_eq(b),
         (Value::Table(a), Value::Table(b)) => Arc::ptr_eq(a, b),
-        (Value::Func(a), Value::Func(b)) => Arc::ptr_eq(a, b),
+        (Value::Func(a), Value::Func(b)) => a.ptr_eq(b),
         _ => x.is_atom() && y.is_atom() && super::matches::same(x, y).unwrap_or(false),
     }
 }

@@ -59,7 +59,7 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
             Value::func(Function::Derived { iterator, function: from_owned(function)? })
         }
         P::List { items, .. } => Value::list(all(items)?),
-        P::Dict { sorted, keys, values } => Value::Dict(std::sync::Arc::new(crate::table::Dict {
+        P::Dict { sorted, keys, values } => Value::Dict(crate::sys::shared::Held::new(crate::table::Dict {
             sorted: *sorted,
             keys: from_owned(keys)?,
             values: from_owned(values)?,
@@ -100,9 +100,6 @@ pub fn to_wire(value: &Value, out: &mut Writer<'_>) -> Result<(), QError> {
     put(value, out, 0)
 }
 
-/// Deepest nesting that is sent; readers refuse more.
-const DEEPEST: usize = 128;
-
 /// Makes room for so many bytes, on the account of what runs here.
 fn room(out: &mut Writer<'_>, bytes: usize) -> Result<(), QError> {
     if out.spare() < bytes {
@@ -117,7 +114,7 @@ fn room(out: &mut Writer<'_>, bytes: usize) -> Result<(), QError> {
 const HEAD_BYTES: usize = 32;
 
 fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
-    if depth > DEEPEST {
+    if depth > proto::DEEPEST {
         return Err(QError::with("limit", "nested too deeply to be sent"));
     }
     limits::step()?;

@@ -84,7 +84,7 @@ pub fn start(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result
     let (answers, answered) = channel();
     let counters = Arc::new(CapacityCounters::default());
     let worker = Worker::new(fleet, answers, Arc::clone(&counters), launch_timeout);
-    std::thread::Builder::new().name("fleet".into()).spawn(move || worker.run(&asked))?;
+    crate::sys::stack::thread("fleet".into()).spawn(move || worker.run(&asked))?;
     Ok(Link { asks, answers: answered, counters })
 }
 

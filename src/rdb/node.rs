@@ -190,7 +190,7 @@ impl Node {
     pub fn run(self, ready: impl FnOnce() + Send + 'static) -> io::Result<Ending> {
         let Node { mut reactor, mut ingest, shared, .. } = self;
         let guard = EndsWithThread(Arc::clone(&shared));
-        let thread = std::thread::Builder::new().name("ingest".into()).spawn(move || {
+        let thread = crate::sys::stack::thread("ingest".into()).spawn(move || {
             let _guard = guard;
             symbol::claim();
             ingest.run(ready);

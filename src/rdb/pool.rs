@@ -183,7 +183,7 @@ impl Pool {
         let day_ends = (0..wanted).map(|_| ("day end".to_string(), (|all| &all.day_ends) as Which));
         for (name, which) in queries.chain(events).chain(day_ends) {
             let inner = Arc::clone(&pool.inner);
-            std::thread::Builder::new().name(name).spawn(move || {
+            crate::sys::stack::thread(name).spawn(move || {
                 // On Linux this is the thread's own. Without it queries run as well, only less kindly.
                 let _ = rustix::process::nice(NICE);
                 q::adopt(inner.scope.settings);

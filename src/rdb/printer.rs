@@ -15,7 +15,7 @@ impl Printer {
     /// No thread can be had.
     pub fn start() -> std::io::Result<Printer> {
         let (texts, printed) = sync_channel::<Vec<u8>>(WAITING_MOST);
-        std::thread::Builder::new().name("printer".into()).spawn(move || {
+        crate::sys::stack::thread("printer".into()).spawn(move || {
             for text in printed {
                 let mut out = std::io::stdout().lock();
                 // Whoever reads may be gone; queries go on.

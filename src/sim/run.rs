@@ -149,8 +149,9 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..options.threads.max(1) {
-            scope.spawn(work);
+        let start = |_: &usize| crate::sys::stack::thread("days".into()).spawn_scoped(scope, work).is_ok();
+        if (0..options.threads.max(1)).filter(start).count() == 0 {
+            work();
         }
     });
     all.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -1,28 +1,36 @@
 //! Growing columns of items that own memory (a list column's values), on the same ground as plain ones.
 
 use super::region::{Full, Range};
-use super::shared::Shared;
+use super::shared::{Nests, Shared, depth_around};
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+
+/// What readers see of a column.
+#[derive(Debug, Default)]
+struct Published {
+    count: AtomicUsize,
+    /// Around the deepest item that was ever written.
+    depth: AtomicU16,
+}
 
 /// A vector of owned items that grows only at its end, in place; see [`super::region::Growing`].
 #[derive(Debug)]
 pub struct GrowingHeld<T: Send + Sync + 'static> {
     range: Arc<Range>,
-    published: Arc<AtomicUsize>,
+    published: Arc<Published>,
     written: usize,
     capacity: usize,
     items: PhantomData<T>,
 }
 
-impl<T: Send + Sync + 'static> GrowingHeld<T> {
+impl<T: Nests + Send + Sync + 'static> GrowingHeld<T> {
     /// Reserves room for `capacity` items. Costs address space only.
     pub fn reserve(capacity: usize) -> io::Result<GrowingHeld<T>> {
         let bytes = capacity.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let range = Arc::new(Range::reserve_held::<T>(bytes)?);
-        Ok(GrowingHeld { range, published: Arc::new(AtomicUsize::new(0)), written: 0, capacity, items: PhantomData })
+        Ok(GrowingHeld { range, published: Arc::default(), written: 0, capacity, items: PhantomData })
     }
 
     /// Items written, published or not.
@@ -43,6 +51,9 @@ impl<T: Send + Sync + 'static> GrowingHeld<T> {
         if self.written >= self.capacity {
             return Err(Full { capacity: self.capacity });
         }
+        if T::MAY_NEST {
+            self.published.depth.fetch_max(depth_around([&item]), Ordering::Relaxed);
+        }
         // SAFETY: the slot lies inside the reservation (checked above), behind everything published and behind every
         // item that lives; this is the only writer. The range's base is page-aligned, so the slot is aligned.
         unsafe { self.range.base().cast_mut().cast::<T>().add(self.written).write(item) };
@@ -53,12 +64,12 @@ impl<T: Send + Sync + 'static> GrowingHeld<T> {
 
     /// Makes all written items visible to readers.
     pub fn publish(&mut self) {
-        self.published.store(self.written, Ordering::Release);
+        self.published.count.store(self.written, Ordering::Release);
     }
 
     /// Takes back what was written but not published.
     pub fn rewind(&mut self) {
-        let kept = self.published.load(Ordering::Relaxed);
+        let kept = self.published.count.load(Ordering::Relaxed);
         // Forgotten first: should a drop panic, items leak rather than drop twice.
         self.range.set_held(kept);
         while self.written > kept {
@@ -79,7 +90,7 @@ impl<T: Send + Sync + 'static> GrowingHeld<T> {
 #[derive(Debug)]
 pub struct HeldReader<T: Send + Sync + 'static> {
     range: Arc<Range>,
-    published: Arc<AtomicUsize>,
+    published: Arc<Published>,
     items: PhantomData<T>,
 }
 
@@ -92,7 +103,8 @@ impl<T: Send + Sync + 'static> Clone for HeldReader<T> {
 impl<T: Send + Sync + 'static> HeldReader<T> {
     /// The first `count` items (or as many as are published), as a slice that outlives the column.
     pub fn first(&self, count: usize) -> Shared<T> {
-        Shared::held(Arc::clone(&self.range), count.min(self.published.load(Ordering::Acquire)))
+        let count = count.min(self.published.count.load(Ordering::Acquire));
+        Shared::held(Arc::clone(&self.range), count, self.published.depth.load(Ordering::Relaxed))
     }
 }
 

@@ -7,6 +7,92 @@ use std::mem::{needs_drop, replace};
 use std::ops::{Deref, Range as Rows};
 use std::sync::Arc;
 
+/// What may hold others of its kind: how deep it nests. 0 for what holds none.
+pub trait Nests {
+    /// Whether any value of the type nests.
+    const MAY_NEST: bool = false;
+
+    fn depth(&self) -> u16 {
+        0
+    }
+}
+
+macro_rules! flat {
+    ($($t:ty)*) => { $(impl Nests for $t {})* };
+}
+flat!(u8 i16 i32 i64 f32 f64 u32 [u8; 16] String);
+
+impl<T: Nests> Nests for Arc<T> {
+    const MAY_NEST: bool = T::MAY_NEST;
+
+    fn depth(&self) -> u16 {
+        self.as_ref().depth()
+    }
+}
+
+/// The depth of what holds these items.
+pub fn depth_around<'a, T: Nests + 'a>(items: impl IntoIterator<Item = &'a T>) -> u16 {
+    if T::MAY_NEST { items.into_iter().map(Nests::depth).max().unwrap_or(0).saturating_add(1) } else { 0 }
+}
+
+/// Something shared that nests, with its depth beside it.
+#[derive(Debug)]
+pub struct Held<T>(Arc<Deep<T>>);
+
+#[derive(Debug)]
+struct Deep<T> {
+    depth: u16,
+    value: T,
+}
+
+impl<T: Nests> Held<T> {
+    pub fn new(value: T) -> Held<T> {
+        Held(Arc::new(Deep { depth: value.depth(), value }))
+    }
+}
+
+impl<T> Held<T> {
+    pub fn depth(&self) -> u16 {
+        self.0.depth
+    }
+
+    /// How many hold it.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Whether both are one.
+    pub fn ptr_eq(&self, other: &Held<T>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T: Nests> From<T> for Held<T> {
+    fn from(value: T) -> Held<T> {
+        Held::new(value)
+    }
+}
+
+impl<T: Clone> Held<T> {
+    /// The value itself if nobody else holds it, else a copy.
+    pub fn into_value(self) -> T {
+        Arc::try_unwrap(self.0).map_or_else(|held| held.value.clone(), |deep| deep.value)
+    }
+}
+
+impl<T> Clone for Held<T> {
+    fn clone(&self) -> Held<T> {
+        Held(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for Held<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0.value
+    }
+}
+
 /// An immutable slice with shared ownership of what it lies in.
 pub struct Shared<T: 'static> {
     owner: Owner<T>,
@@ -14,9 +100,10 @@ pub struct Shared<T: 'static> {
     len: usize,
 }
 
+/// How deep its items nest stands beside what holds them, so that asking for it costs no look at them.
 enum Owner<T> {
-    Vector(Arc<Vec<T>>),
-    Mapped(Arc<Range>),
+    Vector(Arc<Vec<T>>, u16),
+    Mapped(Arc<Range>, u16),
     /// Taken out, on the way to being dropped.
     Gone,
 }
@@ -33,7 +120,7 @@ impl<T: 'static> Drop for Shared<T> {
             return;
         }
         let owner = replace(&mut self.owner, Owner::Gone);
-        let Owner::Vector(items) = owner else { return };
+        let Owner::Vector(items, _) = owner else { return };
         let mut items = Arc::into_inner(items);
         if items.is_none() || stack::nested_drop(|| drop(items.take())) {
             return;
@@ -58,8 +145,8 @@ unsafe impl<T: Send + Sync + 'static> Sync for Shared<T> {}
 impl<T: 'static> Clone for Shared<T> {
     fn clone(&self) -> Shared<T> {
         let owner = match &self.owner {
-            Owner::Vector(v) => Owner::Vector(Arc::clone(v)),
-            Owner::Mapped(r) => Owner::Mapped(Arc::clone(r)),
+            Owner::Vector(v, depth) => Owner::Vector(Arc::clone(v), *depth),
+            Owner::Mapped(r, depth) => Owner::Mapped(Arc::clone(r), *depth),
             Owner::Gone => Owner::Gone,
         };
         Shared { owner, start: self.start, len: self.len }
@@ -74,20 +161,20 @@ impl<T: 'static> Deref for Shared<T> {
     }
 }
 
-impl<T: 'static> From<Vec<T>> for Shared<T> {
+impl<T: Nests + 'static> From<Vec<T>> for Shared<T> {
     fn from(items: Vec<T>) -> Shared<T> {
-        let owner = Arc::new(items);
-        Shared { start: owner.as_ptr(), len: owner.len(), owner: Owner::Vector(owner) }
+        let depth = depth_around(&items);
+        Shared::of_depth(items, depth)
     }
 }
 
-impl<T: 'static> FromIterator<T> for Shared<T> {
+impl<T: Nests + 'static> FromIterator<T> for Shared<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Shared<T> {
         items.into_iter().collect::<Vec<T>>().into()
     }
 }
 
-impl<T: 'static> Default for Shared<T> {
+impl<T: Nests + 'static> Default for Shared<T> {
     fn default() -> Shared<T> {
         Vec::new().into()
     }
@@ -106,11 +193,25 @@ impl<T: PartialEq + 'static> PartialEq for Shared<T> {
 }
 
 impl<T: 'static> Shared<T> {
+    /// Items of which the caller knows how deep they nest.
+    pub fn of_depth(items: Vec<T>, depth: u16) -> Shared<T> {
+        let owner = Arc::new(items);
+        Shared { start: owner.as_ptr(), len: owner.len(), owner: Owner::Vector(owner, depth) }
+    }
+
+    /// How deep this nests, or what it was cut from: 0 for what is made of nothing that nests, else one more than its items.
+    pub fn depth(&self) -> u16 {
+        match &self.owner {
+            Owner::Vector(_, depth) | Owner::Mapped(_, depth) => *depth,
+            Owner::Gone => 0,
+        }
+    }
+
     /// How many hold what this lies in.
     pub fn holders(&self) -> usize {
         match &self.owner {
-            Owner::Vector(items) => Arc::strong_count(items),
-            Owner::Mapped(range) => Arc::strong_count(range),
+            Owner::Vector(items, _) => Arc::strong_count(items),
+            Owner::Mapped(range, _) => Arc::strong_count(range),
             Owner::Gone => 0,
         }
     }
@@ -126,14 +227,15 @@ impl<T: 'static> Shared<T> {
     }
 }
 
-impl<T: 'static> Shared<T> {
+impl<T: Nests + 'static> Shared<T> {
     /// Changes the items where they lie, if nobody else holds them and this is all of them.
     pub fn edit<R>(&mut self, change: impl FnOnce(&mut Vec<T>) -> R) -> Option<R> {
-        let Owner::Vector(items) = &mut self.owner else { return None };
+        let Owner::Vector(items, depth) = &mut self.owner else { return None };
         let items = Arc::get_mut(items).filter(|items| items.len() == self.len)?;
         // Nothing is seen of items that a change leaves half made.
         self.len = 0;
         let result = change(items);
+        *depth = depth_around(items.iter());
         self.start = items.as_ptr();
         self.len = items.len();
         Some(result)
@@ -143,9 +245,9 @@ impl<T: 'static> Shared<T> {
 impl<T: Clone + 'static> Shared<T> {
     /// The items to write to: the vector itself if nobody else holds it and it is whole, else a copy.
     pub fn into_vec(mut self) -> Vec<T> {
-        let whole = matches!(&self.owner, Owner::Vector(items) if items.len() == self.len);
+        let whole = matches!(&self.owner, Owner::Vector(items, _) if items.len() == self.len);
         match replace(&mut self.owner, Owner::Gone) {
-            Owner::Vector(items) if whole => Arc::try_unwrap(items).unwrap_or_else(|held| held.as_ref().clone()),
+            Owner::Vector(items, _) if whole => Arc::try_unwrap(items).unwrap_or_else(|held| held.as_ref().clone()),
             owner => {
                 self.owner = owner;
                 self.to_vec()
@@ -154,17 +256,27 @@ impl<T: Clone + 'static> Shared<T> {
     }
 }
 
+impl<T: Clone + Nests + 'static> Shared<T> {
+    /// These and more behind them, without a look at those that are there.
+    pub fn followed_by(self, more: &[T]) -> Shared<T> {
+        let depth = self.depth().max(depth_around(more));
+        let mut items = self.into_vec();
+        items.extend_from_slice(more);
+        Shared::of_depth(items, depth)
+    }
+}
+
 impl<T: Send + Sync + 'static> Shared<T> {
-    /// The first `len` items of a range of owned items; the caller (`HeldReader`) has seen them published.
-    pub(super) fn held(range: Arc<Range>, len: usize) -> Shared<T> {
-        Shared { start: range.base().cast(), len, owner: Owner::Mapped(range) }
+    /// The first `len` items of a range of owned items, of a depth; the caller (`HeldReader`) has seen them published.
+    pub(super) fn held(range: Arc<Range>, len: usize, depth: u16) -> Shared<T> {
+        Shared { start: range.base().cast(), len, owner: Owner::Mapped(range, depth) }
     }
 }
 
 impl<T: Pod> Shared<T> {
     /// The first `len` items of a mapped range; the caller (`Reader`) has seen them published.
     pub(super) fn mapped(range: Arc<Range>, len: usize) -> Shared<T> {
-        Shared { start: range.base().cast(), len, owner: Owner::Mapped(range) }
+        Shared { start: range.base().cast(), len, owner: Owner::Mapped(range, 0) }
     }
 }
 

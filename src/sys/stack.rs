@@ -2,8 +2,39 @@
 
 use std::cell::Cell;
 
-/// Stack that recursion may use below the shallowest frame that asked: half of what a thread of Rust gets.
+/// Stack that recursion may use below the shallowest frame that asked.
 pub const LIMIT_BYTES: usize = 1 << 20;
+
+/// Stack of every thread of ours, and of the process's first one. Pages that are never touched cost nothing. What it has beyond
+/// [`LIMIT_BYTES`] is for recursion that does not ask, over values and syntax that are only so deep: copying, dropping, printing.
+pub const THREAD_BYTES: usize = 8 << 20;
+
+/// What stands beyond the part of a stack that recursion may use by asking.
+const RESERVE_BYTES: usize = THREAD_BYTES - LIMIT_BYTES;
+
+/// A thread with such a stack. No other way to start one is used.
+pub fn thread(name: String) -> std::thread::Builder {
+    std::thread::Builder::new().name(name).stack_size(THREAD_BYTES)
+}
+
+/// As [`thread`], where recursion may use so many bytes by asking, as [`allow`] then says on the thread itself.
+pub fn thread_that_allows(name: String, bytes: usize) -> std::thread::Builder {
+    std::thread::Builder::new().name(name).stack_size(bytes.saturating_add(RESERVE_BYTES))
+}
+
+/// Gives the process's first thread, which calls this, as much: the system lets it grow as far as a limit that can be raised. Where
+/// that is not allowed, recursion may use less.
+pub fn fit_first_thread() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current: Some(now), maximum } = getrlimit(Resource::Stack) else { return };
+    let wanted = THREAD_BYTES as u64;
+    if now >= wanted {
+        return;
+    }
+    let most = maximum.map_or(wanted, |most| most.min(wanted));
+    let given = if setrlimit(Resource::Stack, Rlimit { current: Some(most), maximum }).is_ok() { most } else { now };
+    allow(usize::try_from(given).unwrap_or(LIMIT_BYTES) / (THREAD_BYTES / LIMIT_BYTES));
+}
 
 thread_local! {
     static BASE: Cell<usize> = const { Cell::new(0) };

@@ -2,7 +2,7 @@
 
 use super::value::Value;
 use crate::kernel::sym::Sym;
-use crate::sys::shared::Shared;
+use crate::sys::shared::{Nests, Shared, depth_around};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -50,6 +50,19 @@ impl Drop for Function {
             _ => return,
         };
         drop(Shared::from(held));
+    }
+}
+
+impl Nests for Function {
+    const MAY_NEST: bool = true;
+
+    fn depth(&self) -> u16 {
+        match self {
+            Function::Projection { function, arguments } => depth_around(arguments.iter().flatten().chain([function])),
+            Function::Composition(parts) => depth_around(parts),
+            Function::Derived { function, .. } => depth_around([function]),
+            _ => 0,
+        }
     }
 }
 

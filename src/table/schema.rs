@@ -58,7 +58,7 @@ impl Schema {
             columns: columns.iter().map(|column| Vector { attr: column.attr, items: empty_items(column.ty) }).collect(),
         };
         match self.columns.split_at_checked(self.keys) {
-            Some((keys, values)) if !keys.is_empty() => Value::Dict(std::sync::Arc::new(Dict {
+            Some((keys, values)) if !keys.is_empty() => Value::Dict(crate::sys::shared::Held::new(Dict {
                 sorted: false,
                 keys: Value::Table(table(keys).into()),
                 values: Value::Table(table(values).into()),

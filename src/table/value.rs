@@ -5,6 +5,7 @@ use super::vector::{Attr, Items, Vector};
 use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
 use crate::sys::budget;
+use crate::sys::shared::{Held, Nests, depth_around};
 use std::sync::Arc;
 
 /// Any q value. Temporal atoms are held as the integer that travels, so `0N` is that type's minimum.
@@ -44,9 +45,9 @@ pub enum Value {
     Link(Sym, i64),
     /// A simple vector or a general list, with its attribute.
     Vector(Vector),
-    Dict(Arc<Dict>),
+    Dict(Held<Dict>),
     Table(Arc<Table>),
-    Func(Arc<Function>),
+    Func(Held<Function>),
 }
 
 /// A dictionary; with tables on both sides, a keyed table.
@@ -64,6 +65,39 @@ pub struct Table {
     pub sorted: bool,
     pub names: Vec<Sym>,
     pub columns: Vec<Vector>,
+}
+
+/// Atoms and simple vectors are 0, everything else one more than the deepest of what it holds. What it costs does not depend
+/// on how much that is.
+impl Nests for Value {
+    const MAY_NEST: bool = true;
+
+    fn depth(&self) -> u16 {
+        match self {
+            Value::Vector(v) => v.depth(),
+            Value::Dict(d) => d.depth(),
+            Value::Table(t) => t.depth(),
+            Value::Func(f) => f.depth(),
+            _ => 0,
+        }
+    }
+}
+
+impl Nests for Dict {
+    const MAY_NEST: bool = true;
+
+    fn depth(&self) -> u16 {
+        depth_around([&self.keys, &self.values])
+    }
+}
+
+/// A table is a list of columns in a dictionary.
+impl Nests for Table {
+    const MAY_NEST: bool = true;
+
+    fn depth(&self) -> u16 {
+        depth_around(&self.columns).saturating_add(1)
+    }
 }
 
 impl Table {
@@ -234,12 +268,12 @@ impl Value {
     /// A dictionary. An atom stands for as many of it as there are keys.
     pub fn dict(keys: Value, values: Value) -> Value {
         let values = if values.is_scalar() { Value::collapse(vec![values; keys.count()]) } else { values };
-        Value::Dict(Arc::new(Dict::new(keys, values)))
+        Value::Dict(Held::new(Dict::new(keys, values)))
     }
 
     /// A dictionary that holds one name in place of its values: flipped, a table on disk.
     pub fn symbols_to(names: &[Sym], place: Sym) -> Value {
-        Value::Dict(Arc::new(Dict::new(Value::symbols(names.to_vec()), Value::Sym(place))))
+        Value::Dict(Held::new(Dict::new(Value::symbols(names.to_vec()), Value::Sym(place))))
     }
 
     pub fn table(table: Table) -> Value {
@@ -247,7 +281,7 @@ impl Value {
     }
 
     pub fn func(function: Function) -> Value {
-        Value::Func(Arc::new(function))
+        Value::Func(Held::new(function))
     }
 
     /// A list of these items: a simple vector if all are atoms of one type, a table if all are dictionaries with the

@@ -3,7 +3,7 @@
 use super::value::Value;
 use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
-use crate::sys::shared::Shared;
+use crate::sys::shared::{Nests, Shared};
 
 /// What is promised of a vector's items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,8 +116,16 @@ macro_rules! map_shared {
     };
 }
 
+impl Nests for Vector {
+    const MAY_NEST: bool = true;
+
+    fn depth(&self) -> u16 {
+        if let Items::List(items) = &self.items { items.depth() } else { 0 }
+    }
+}
+
 /// Types that vectors are made of: how items of a storage class become a vector of a given type number.
-pub trait Element: Clone + Sized + 'static {
+pub trait Element: Clone + Nests + Sized + 'static {
     /// A vector of type `number`; where the number does not fit the class, of the class's plain type.
     fn wrap(number: i8, items: Shared<Self>) -> Items;
     /// What a missing item reads as.
@@ -307,7 +315,7 @@ impl Items {
 
     /// The same items with room for `count` in all.
     pub fn with_room(self, count: usize) -> Items {
-        fn roomy<T: Clone>(items: &Shared<T>, count: usize) -> Shared<T> {
+        fn roomy<T: Clone + Nests>(items: &Shared<T>, count: usize) -> Shared<T> {
             let mut held = Vec::with_capacity(count.max(items.len()));
             held.extend_from_slice(items);
             held.into()
@@ -342,7 +350,7 @@ impl Items {
 
     /// Longs as items of an integer, temporal or float type: nulls stay nulls, infinities saturate.
     pub fn from_longs(number: i8, longs: Vec<i64>) -> Items {
-        fn narrow<T: Int>(longs: &[i64]) -> Shared<T> {
+        fn narrow<T: Int + Nests>(longs: &[i64]) -> Shared<T> {
             longs.iter().map(|l| T::from_long(*l)).collect()
         }
         match number {
@@ -428,10 +436,8 @@ impl Items {
 
     /// These items and then `other`'s. The same type stays simple; otherwise a general list.
     pub fn join(self, other: &Items) -> Items {
-        fn both<T: Clone>(x: Shared<T>, y: &Shared<T>) -> Shared<T> {
-            let mut items = x.into_vec();
-            items.extend_from_slice(y);
-            items.into()
+        fn both<T: Clone + Nests>(x: Shared<T>, y: &Shared<T>) -> Shared<T> {
+            x.followed_by(y)
         }
         macro_rules! same {
             ($($variant:ident)*) => {

@@ -4,7 +4,7 @@ use super::symbol::{self, TooManySymbols};
 use super::value::{Dict, Table, Value};
 use super::vector::{Attr, Items, Vector};
 use crate::kernel::sym::Sym;
-use crate::sys::shared::Shared;
+use crate::sys::shared::{Held, Shared};
 use proto::view::VectorView;
 use proto::{View, types};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Res
         types::DICT | types::SORTED_DICT => {
             let dict = view.dict().ok_or(NoData::Kind)?;
             let (keys, values) = (data_within(&dict.keys, room)?, data_within(&dict.values, room)?);
-            Value::Dict(Arc::new(Dict { sorted: dict.sorted, keys, values }))
+            Value::Dict(Held::new(Dict { sorted: dict.sorted, keys, values }))
         }
         types::UNARY if view.is_null() => Value::Null,
         ty => ty.checked_neg().and_then(|ty| atom(view, ty)).ok_or(NoData::Kind)?,

@@ -34,7 +34,7 @@ impl Space {
             return Ok(Space { seen, _end: end });
         }
         let of_thread = Arc::clone(&seen);
-        std::thread::Builder::new().name("space".into()).spawn(move || look(&directory, &of_thread, &ended))?;
+        crate::sys::stack::thread("space".into()).spawn(move || look(&directory, &of_thread, &ended))?;
         Ok(Space { seen, _end: end })
     }
 

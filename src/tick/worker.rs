@@ -43,7 +43,7 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         let todo = Arc::new(Mutex::new(todo));
         for _ in 0..threads.max(1) {
             let (todo, done, waker, mut work) = (Arc::clone(&todo), done.clone(), Arc::clone(&waker), work());
-            std::thread::Builder::new().name(name.into()).spawn(move || {
+            crate::sys::stack::thread(name.into()).spawn(move || {
                 loop {
                     // Whoever waits holds the lock; a job is worked on without it.
                     let job = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();

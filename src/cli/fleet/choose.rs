@@ -114,7 +114,7 @@ pub fn attend(mut fleet: Box<dyn Fleet>) -> std::io::Result<()> {
             return;
         }
     };
-    std::thread::Builder::new().name("fleet".into()).spawn(attend).map(drop)
+    crate::sys::stack::thread("fleet".into()).spawn(attend).map(drop)
 }
 
 impl Chosen {

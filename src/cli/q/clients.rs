@@ -330,7 +330,7 @@ impl Door for Port {
         };
         let limits = NetLimits::of(&Limits::default());
         let mut reactor = Reactor::new(parts, listeners, Box::new(gate), limits, clients).map_err(|e| words(&e))?;
-        let running = std::thread::Builder::new().name("clients".into()).spawn(move || {
+        let running = crate::sys::stack::thread("clients".into()).spawn(move || {
             if let Err(error) = reactor.run() {
                 log::error!("the port's loop ended: {error}");
             }

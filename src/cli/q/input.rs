@@ -36,7 +36,7 @@ impl Keyboard {
     /// No thread can be had.
     pub fn start(terminal: bool, screen: Screen, tell: impl Fn(Typed) + Send + 'static) -> std::io::Result<Keyboard> {
         let (ask, asked) = channel();
-        std::thread::Builder::new().name("keyboard".into()).spawn(move || {
+        crate::sys::stack::thread("keyboard".into()).spawn(move || {
             if terminal && let Some(mut editing) = Editing::new(&screen) {
                 while let Ok(prompt) = asked.recv() {
                     screen.set_editing(true);

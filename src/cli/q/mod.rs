@@ -79,13 +79,13 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     std::process::exit(code)
 }
 
-/// Stack of the console's thread: functions of a person's own may recurse further than those of a peer.
-const STACK_BYTES: usize = 256 << 20;
+/// Stack that recursion may use on the console's thread: functions of a person's own may go further than those of a peer.
+const STACK_BYTES: usize = 128 << 20;
 
 fn with_room(run: impl FnOnce() -> Result<i32, CliError> + Send + 'static) -> Result<i32, CliError> {
-    let thread = std::thread::Builder::new().name("console".into()).stack_size(STACK_BYTES);
+    let thread = crate::sys::stack::thread_that_allows("console".into(), STACK_BYTES);
     let running = thread.spawn(|| {
-        crate::sys::stack::allow(STACK_BYTES / 2);
+        crate::sys::stack::allow(STACK_BYTES);
         run()
     })?;
     running.join().map_err(|_| CliError::failed("the console's thread ended unexpectedly"))?

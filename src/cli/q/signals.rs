@@ -31,7 +31,7 @@ pub fn watch() -> io::Result<()> {
         let (mut from_handler, to_watcher) = UnixStream::pair()?;
         signal_hook::low_level::pipe::register(signal, to_watcher)?;
         let found = found.clone();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
+        crate::sys::stack::thread("signals".into()).spawn(move || {
             let mut byte = [0; 1];
             while from_handler.read_exact(&mut byte).is_ok() {
                 if signal == SIGINT && RUNNING.load(Ordering::SeqCst) && !interrupt::ask() {

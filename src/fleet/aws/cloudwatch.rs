@@ -61,7 +61,7 @@ pub fn start(tap: Tap, identity: Identity, every: Duration) -> io::Result<Publis
         back_off: BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS),
         not_before: None,
     };
-    std::thread::Builder::new().name("cloudwatch".into()).spawn(move || {
+    crate::sys::stack::thread("cloudwatch".into()).spawn(move || {
         let _going = going;
         if let Err(error) = worker.run(&told) {
             log::error!("metrics are not published: {error}");

@@ -10,7 +10,6 @@ use crate::q::wire;
 use crate::table::symbol::{intern, text};
 use crate::table::{Dict, Items, Sym, Table, Value, Vector};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Whether a path names a directory of columns.
 fn is_splayed(path: &Path) -> bool {
@@ -29,7 +28,7 @@ pub(super) enum Manner {
     Usual,
     All(Option<Packing>),
     /// By column, those that are not named by the null symbol's.
-    ByColumn(Arc<Dict>),
+    ByColumn(crate::sys::shared::Held<Dict>),
 }
 
 impl Manner {

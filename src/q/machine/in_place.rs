@@ -37,7 +37,7 @@ macro_rules! simple {
     };
 }
 
-fn changed<T>(items: &mut Shared<T>, change: impl FnOnce(&mut Vec<T>)) -> Change {
+fn changed<T: crate::sys::shared::Nests>(items: &mut Shared<T>, change: impl FnOnce(&mut Vec<T>)) -> Change {
     if items.edit(change).is_some() { Change::Done } else { Change::Shared }
 }
 

@@ -1,7 +1,7 @@
 //! Terms: literals, names, brackets, lambdas, table literals, and what stands behind them in square brackets.
 
-use super::{Parser, Term, is_open_ended, symbol};
-use crate::q::ast::{Assign, Code, Kind, Node};
+use super::{Parser, Term, bounded, is_open_ended, symbol};
+use crate::q::ast::{Assign, Code, Kind, Node, highest};
 use crate::q::error::QError;
 use crate::q::lambda::Compiled;
 use crate::q::lex::{Token, parse_error};
@@ -19,7 +19,7 @@ impl<'a> Parser<'a> {
                 Token::Iterator(i) if self.touches() => {
                     let i = *i;
                     self.advance();
-                    term = Term::new(Node::new(at, Kind::Derive(i, Box::new(term.node))), true);
+                    term = Term::new(bounded(Node::new(at, Kind::Derive(i, Box::new(term.node))))?, true);
                 }
                 Token::Open(b'[') => {
                     self.advance();
@@ -35,7 +35,7 @@ impl<'a> Parser<'a> {
                         }
                         _ => Kind::Apply(Box::new(term.node), arguments),
                     };
-                    term = Term::new(Node::new(at, node), false);
+                    term = Term::new(bounded(Node::new(at, node))?, false);
                 }
                 _ => return Ok(term),
             }
@@ -104,9 +104,11 @@ impl<'a> Parser<'a> {
             }
             Token::Open(b'{') => {
                 let (code, source) = self.lambda()?;
+                let height = highest(&code.body).saturating_add(1);
                 let lambda =
                     Lambda { source: source.into(), namespace: self.namespace, code: Arc::new(Compiled::ready(code)) };
-                noun(Kind::Const(Value::func(Function::Lambda(lambda))))
+                let node = Node { height, ..Node::new(at, Kind::Const(Value::func(Function::Lambda(lambda)))) };
+                Ok(Term::new(bounded(node)?, false))
             }
             Token::Open(_) => {
                 self.advance();

@@ -162,7 +162,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
     };
     match (&held, from) {
         (Some(Value::Dict(d)), _) if d.keyed().is_none() => {
-            let rest = super::take::drop(context, Value::symbols(names(&query.columns)?), Value::Dict(Arc::clone(d)))?;
+            let rest = super::take::drop(context, Value::symbols(names(&query.columns)?), Value::Dict(d.clone()))?;
             if let Value::Sym(name) = from {
                 context.set_global(*name, rest)?;
                 return Ok(Some(from.clone()));

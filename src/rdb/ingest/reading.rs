@@ -85,7 +85,7 @@ impl Reading {
         let (out, pieces) = sync_channel(1);
         running.fetch_add(1, Ordering::SeqCst);
         let running = Running(Arc::clone(running));
-        std::thread::Builder::new().name("log-read".into()).spawn(move || {
+        crate::sys::stack::thread("log-read".into()).spawn(move || {
             let _running = running;
             if let Err(error) = read(&order, &out) {
                 // Nobody waits for the reason of a reading that was given up.

@@ -343,7 +343,7 @@ fn release(tables: Vec<Filling>) {
         return drop(tables);
     }
     // Without a thread the closure is dropped here, and the tables with it.
-    let _ = std::thread::Builder::new().name("release".into()).spawn(move || drop(tables));
+    let _ = crate::sys::stack::thread("release".into()).spawn(move || drop(tables));
 }
 
 fn text(symbol: Sym) -> String {
@@ -407,7 +407,7 @@ impl TableReader {
                     Value::Table(Arc::new(Table { sorted: false, names: names.to_vec(), columns: columns.to_vec() }))
                 };
                 let (keys, values) = (table(key_names, key_columns), table(names, columns));
-                Value::Dict(Arc::new(super::value::Dict { sorted: false, keys, values }))
+                Value::Dict(crate::sys::shared::Held::new(super::value::Dict { sorted: false, keys, values }))
             }
             _ => Value::Table(Arc::new(Table { sorted: false, names, columns })),
         }
