@@ -74,7 +74,24 @@ pub struct Session {
     handles: Arc<Handles>,
     exit: Option<i32>,
     threads: Threads,
+    waiting: Waiting,
 }
+
+/// Messages whose answer is put off: `-30!`.
+#[derive(Default)]
+struct Waiting {
+    /// Somebody waits for the answer to what is evaluated now.
+    is_asked: bool,
+    /// It has been put off.
+    is_deferred: bool,
+    /// How many are put off, by handle.
+    handles: HashMap<i32, usize>,
+    /// Answers that were given and not yet sent.
+    answers: Vec<Deferred>,
+}
+
+/// An answer to a message that was put off, by the handle that it came from; or the error.
+pub type Deferred = (i32, Result<Value, Vec<u8>>);
 
 impl Session {
     pub fn new() -> Session {
@@ -121,6 +138,42 @@ impl Session {
     /// Another evaluation of the same caller's begins.
     pub fn begin(&self) {
         self.asking.raise();
+    }
+
+    /// The evaluation of a message begins; whether somebody waits for the answer.
+    pub fn asked(&mut self, waits: bool) {
+        (self.waiting.is_asked, self.waiting.is_deferred) = (waits, false);
+    }
+
+    /// It has ended; whether its answer was put off.
+    pub fn has_deferred(&mut self) -> bool {
+        self.waiting.is_asked = false;
+        std::mem::take(&mut self.waiting.is_deferred)
+    }
+
+    /// What put its answer off has failed: whether that was still to come.
+    pub fn undefer(&mut self, handle: i32) -> bool {
+        self.take_deferred(handle)
+    }
+
+    /// Nobody waits at a handle any more.
+    pub fn forget_deferred(&mut self, handle: i32) {
+        self.waiting.handles.remove(&handle);
+        self.waiting.answers.retain(|(to, _)| *to != handle);
+    }
+
+    /// Answers to messages that were put off, in the order in which they were given.
+    pub fn take_answers(&mut self) -> Vec<Deferred> {
+        std::mem::take(&mut self.waiting.answers)
+    }
+
+    fn take_deferred(&mut self, handle: i32) -> bool {
+        let Some(open) = self.waiting.handles.get_mut(&handle) else { return false };
+        *open = open.saturating_sub(1);
+        if *open == 0 {
+            self.waiting.handles.remove(&handle);
+        }
+        true
     }
 
     /// Whether whoever asks may change a global.
@@ -445,6 +498,28 @@ impl Host for Session {
 
     fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
         self.handles.send(handle, message, None)
+    }
+
+    fn defer(&mut self) -> Result<(), QError> {
+        if !self.waiting.is_asked {
+            return Err(QError::with("access", "nobody waits for an answer here"));
+        }
+        // Twice is once.
+        if !self.waiting.is_deferred {
+            self.waiting.is_deferred = true;
+            let handle = self.asking.caller().handle;
+            let open = self.waiting.handles.entry(handle).or_default();
+            *open = open.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
+        if !self.take_deferred(handle) {
+            return Err(QError::signal(format!("Handle {handle} was not expecting a response msg")));
+        }
+        self.waiting.answers.push((handle, result.cloned().map_err(<[u8]>::to_vec)));
+        Ok(())
     }
 
     fn exit(&mut self, code: i32) -> Result<(), QError> {

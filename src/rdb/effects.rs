@@ -45,6 +45,12 @@ pub struct Effects {
     pub printed: Vec<u8>,
     /// The message is answered later.
     pub deferred: bool,
+    /// It has been answered all the same, by this evaluation.
+    pub answered: bool,
+    /// Whom this attempt has answered, of those whose answer was put off.
+    taken: Vec<(i32, Request)>,
+    /// Whom the first attempt has, while the second has not.
+    carried: Vec<(i32, Request)>,
     done: Vec<(Deed, Result<Value, QError>)>,
     /// Deeds of the first attempt that this one has repeated.
     repeated: usize,
@@ -55,7 +61,22 @@ pub struct Effects {
 impl Effects {
     /// For the second attempt.
     pub fn again(self) -> Effects {
-        Effects { done: self.done, left: self.left, held: self.held, ..Effects::default() }
+        Effects { done: self.done, left: self.left, held: self.held, carried: self.taken, ..Effects::default() }
+    }
+
+    /// Whoever waits at a handle for an answer that was put off, and gets it now: once, though the first attempt has answered too.
+    pub fn answer(&mut self, handle: i32, waiting: impl FnOnce() -> Option<Request>) -> Option<Request> {
+        let before = self.carried.iter().position(|(carried, _)| *carried == handle);
+        let request = before.map(|at| self.carried.remove(at).1).or_else(waiting)?;
+        self.taken.push((handle, request));
+        Some(request)
+    }
+
+    /// Whom the first attempt would have answered and the second has not: they wait on. Those whose answer had to leave early do
+    /// not.
+    pub fn unanswered(&mut self) -> Vec<(i32, Request)> {
+        let waiting = std::mem::take(&mut self.carried);
+        if self.left == 0 { waiting } else { Vec::new() }
     }
 
     /// To be sent at the end.
@@ -141,6 +162,21 @@ mod tests {
         assert_eq!(once(&mut again, Deed::Open(b"x".to_vec()), &mut count), Some(1));
         assert_eq!(once(&mut again, Deed::Send(100), &mut count), Some(2));
         assert_eq!(once(&mut again, Deed::Send(100), &mut count), Some(3));
+    }
+
+    #[test]
+    fn who_waits_is_answered_by_the_attempt_that_counts_or_waits_on() {
+        let request = Request::new(ConnId::new(0, 1), 1);
+        let mut first = Effects::default();
+        assert!(first.answer(7, || Some(request)).is_some());
+        assert!(first.answer(7, || None).is_none(), "an answer is given once");
+        let mut again = first.again();
+        assert!(again.answer(7, || None).is_some());
+        assert!(again.answer(7, || None).is_none());
+        assert!(again.unanswered().is_empty());
+        let mut first = Effects::default();
+        first.answer(7, || Some(request));
+        assert_eq!(first.again().unanswered().len(), 1, "the second attempt has gone another way");
     }
 
     #[test]

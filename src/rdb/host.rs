@@ -403,9 +403,8 @@ impl Host for QueryHost<'_> {
     }
 
     fn defer(&mut self) -> Result<(), QError> {
-        let request = self.asker.request.ok_or(QError::with("access", "nobody waits for an answer here"))?;
+        self.asker.request.ok_or(QError::with("access", "nobody waits for an answer here"))?;
         self.effects.deferred = true;
-        self.scope.defer(self.caller().handle, request);
         Ok(())
     }
 
@@ -421,15 +420,15 @@ impl Host for QueryHost<'_> {
             }
         };
         let scope = self.scope;
-        let mut request = None;
-        self.effects.once(Deed::Close(handle.saturating_neg()), || {
-            request = scope.take_deferred(handle);
-            let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
-            request.map(|_| Value::Null).ok_or_else(unexpected)
-        })?;
-        if let Some(request) = request {
-            self.effects.send(Out::Respond { request, answer });
-        }
+        let is_own = self.effects.deferred && !self.effects.answered && handle == self.caller().handle;
+        let request = if is_own {
+            self.effects.answered = true;
+            self.asker.request
+        } else {
+            self.effects.answer(handle, || scope.take_deferred(handle))
+        };
+        let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
+        self.effects.send(Out::Respond { request: request.ok_or_else(unexpected)?, answer });
         Ok(())
     }
 

@@ -252,7 +252,7 @@ impl Inner {
             self.note(error, &job);
         }
         let ended = match (&job.event, result) {
-            (Event::Message { .. }, result) => self.answered(&mut job, result, effects.deferred),
+            (Event::Message { .. }, result) => self.answered(&mut job, result, &effects),
             (Event::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
             (Event::Authorise(_), Ok(Outcome::Verdict(verdict))) => Ended::Verdict(verdict),
             (Event::Authorise(_), _) => Ended::Verdict(Verdict::Refused),
@@ -284,7 +284,7 @@ impl Inner {
     }
 
     /// Has whoever waits for the answer to a message get it.
-    fn answered(&self, job: &mut Job, result: Result<Outcome, QError>, deferred: bool) -> Ended {
+    fn answered(&self, job: &mut Job, result: Result<Outcome, QError>, effects: &Effects) -> Ended {
         if let Some(answer) = job.answer.take() {
             let is_sync = matches!(job.event, Event::Message { is_sync: true, .. });
             let bytes = if is_sync { self.answer(result, None).to_vec() } else { Vec::new() };
@@ -292,11 +292,13 @@ impl Inner {
             return Ended::Quietly;
         }
         let Some(request) = job.request else { return Ended::Quietly };
-        if deferred && result.is_ok() {
+        if effects.answered {
             return Ended::Quietly;
         }
-        if deferred {
-            self.scope.take_deferred(request.conn.handle());
+        // From now on others may answer. What this evaluation has asked of them is held until it has ended, or leaves after this.
+        if effects.deferred && result.is_ok() {
+            self.scope.defer(request.conn.handle(), request);
+            return Ended::Quietly;
         }
         Ended::Answer(request, self.answer(result, job.peer.as_ref()))
     }
@@ -338,13 +340,15 @@ impl Inner {
             result => return (result, effects),
         }
         let Some(_alone) = self.turn.take(limits.deadline) else {
+            self.scope.defer_again(effects.again().unanswered());
             return (Err(QError::with("stop", "time limit: another query that assigns went on")), Effects::default());
         };
         let limits = self.limits(job);
         let before = allocated::thread_bytes();
         let mut host = QueryHost::writing(&self.scope, asker, limits.deadline, effects);
         let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
-        let effects = host.finish();
+        let mut effects = host.finish();
+        self.scope.defer_again(effects.unanswered());
         let result_bytes = match &result {
             Ok(Outcome::Object(object)) => object.capacity() as i64,
             _ => 0,

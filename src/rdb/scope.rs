@@ -155,6 +155,15 @@ impl NodeScope {
         locked(&self.deferred).insert(handle, request);
     }
 
+    /// Puts back what an evaluation took and did not answer, where its connection is still there.
+    pub fn defer_again(&self, waiting: Vec<(i32, Request)>) {
+        for (handle, request) in waiting {
+            if self.connections().contains_key(&handle) {
+                self.defer(handle, request);
+            }
+        }
+    }
+
     pub fn take_deferred(&self, handle: i32) -> Option<Request> {
         locked(&self.deferred).remove(&handle)
     }

@@ -221,6 +221,21 @@ fn an_answer_may_be_put_off() {
     let (mut client, mut other) = (scene.connect(), scene.connect());
     puts_off(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
+    // An evaluation that assigns is begun anew: the answer is given all the same, and once.
+    for release in ["[-30!(waits;0b;42);seen:1]", "[seen:1;-30!(waits;0b;42)]", "[-30!(waits;0b;42);seen::2;seen]"] {
+        ask(&mut other, "{waits::0Ni}[]");
+        let answer = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| client.query("later"));
+            wait_for("the question", || (ask(&mut other, "null waits") == Value::Bool(false)).then_some(()));
+            ask(&mut other, release);
+            waiting.join().expect("no panic")
+        });
+        assert_eq!(answer.ok(), Some(Value::Long(42)), "{release}");
+        assert_eq!(ask(&mut client, "1+1"), Value::Long(2), "{release}");
+    }
+    // Put off and answered by the same message.
+    assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);seen::x;`nobody}7"), Value::Long(7));
+    assert_eq!(ask(&mut client, "1+1"), Value::Long(2));
 }
 
 #[test]

@@ -131,3 +131,54 @@ fn lines_of_a_console_go_through_its_handler() {
     let output = piped(&[], ".z.pi:{0N!value x;}\n([]a:1 2)\n\\\\x .z.pi\n1+1\n".replace("\\\\", "\\").as_str());
     assert_eq!(String::from_utf8_lossy(&output.stdout), "+(,`a)!,1 2\n2\n", "{output:?}");
 }
+
+/// A gateway that puts its clients' questions off, asks two workers, and answers once both have, or one has failed.
+const GATEWAY: &str = "id:0\nwho:()!()\ngot:()!()\nerrs:\"\"\nclosed:0\n.z.pc:{closed+:1}\n\
+    .z.pg:{$[\"work \"~5#x;later value 5_x;value x]}\n\
+    later:{id+:1;who[id]:.z.w;got[id]:();-30!(::);{[i;x;h]neg[h](`work;i;x)}[id;x]each h;`nobody}\n\
+    back:{[i;failed;x]if[failed;:done[i;1b;x]];got[i],:x;if[2=count got i;done[i;0b;sum got i]]}\n\
+    done:{[i;failed;x]errs::@[{-30!x;\"\"};(who i;failed;x);{x}]}\n";
+
+#[test]
+fn a_gateway_in_q_puts_answers_off_and_gives_them_once_its_workers_have() {
+    let work = "held:()\nhold:0b\nwork:{[i;x]held,:enlist(.z.w;i;x);if[not hold;go[]]}\n\
+        go:{w:held;held::();{[h;i;x]neg[h]$[x~`bad;(`back;i;1b;\"broken\");(`back;i;0b;x*x)]}.'w;count w}\n";
+    let (_one_files, _one, one) = serving("worker-1", work);
+    let (_two_files, _two, two) = serving("worker-2", work);
+    let (_files, _process, port) = serving("gateway", &format!("{GATEWAY}h:hopen each`::{one}`::{two}\n"));
+    let (mut client, mut other) = (connect(port), connect(port));
+    assert_eq!(ask(&mut client, "1+1"), Value::Long(2), "what is not put off is answered at once");
+    assert_eq!(ask(&mut client, "work 3"), Value::Long(18));
+    assert_eq!(refused(&mut client, "work `bad"), "broken");
+    // The second worker fails as well, and nobody waits any more.
+    let unexpected = "errs like\"Handle * was not expecting a response msg\"";
+    crate::node_program::until(&mut other, unexpected, &Value::Bool(true));
+    assert_eq!(ask(&mut client, "work 4"), Value::Long(32), "the connection is in step");
+    // A client closes while its answer is worked on.
+    for worker in [one, two] {
+        ask(&mut connect(worker), "hold:1b");
+    }
+    let mut gone = connect(port);
+    let question = proto::encode::message(proto::MessageKind::Sync, &Value::chars("work 5")).expect("a message");
+    gone.send_raw(&question).expect("sent");
+    gone.flush().expect("sent");
+    crate::node_program::until(&mut other, "count who", &Value::Long(4));
+    drop(gone);
+    crate::node_program::until(&mut other, "closed", &Value::Long(1));
+    ask(&mut other, "errs:\"\"");
+    for worker in [one, two] {
+        let mut worker = connect(worker);
+        crate::node_program::until(&mut worker, "count held", &Value::Long(1));
+        ask(&mut worker, "hold:0b");
+        assert_eq!(ask(&mut worker, "go[]"), Value::Long(1));
+    }
+    crate::node_program::until(&mut other, unexpected, &Value::Bool(true));
+    // Who does not wait gets nothing, and a message that nobody waits for puts nothing off.
+    for text in ["-30!(77i;0b;1)", "-30!(.z.w;0b;1)"] {
+        assert!(refused(&mut other, text).contains("was not expecting a response msg"), "{text}");
+    }
+    // Put off and answered by the same message; failed after it was put off.
+    assert_eq!(ask(&mut other, "{-30!(::);-30!(.z.w;0b;x);`nobody}7"), Value::Long(7));
+    assert_eq!(refused(&mut other, "{-30!(::);'`late}7"), "late");
+    assert_eq!(ask(&mut other, "1+1"), Value::Long(2));
+}

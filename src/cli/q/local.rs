@@ -8,7 +8,7 @@ use super::output::Screen;
 use super::peers::{HandlersSet, Happened};
 use super::signals;
 use crate::cli::CliError;
-use crate::net::inbox::{Inbox, Message};
+use crate::net::inbox::{Answer, Inbox, Message};
 use crate::net::remote;
 use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
@@ -18,7 +18,7 @@ use crate::q::{Limits, QError, Rules, apply, from_view};
 use crate::table::{Sym, Value, symbol};
 use proto::{Endian, MessageKind, View};
 use rustix::termios::tcgetwinsize;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -53,6 +53,8 @@ struct Console {
     /// Those of them that speak WebSocket.
     webs: HashSet<i32>,
     trusts_clients: bool,
+    /// How to answer messages whose answer is put off, by handle, the oldest first.
+    put_off: HashMap<i32, VecDeque<Answer>>,
     /// The script of the command line could not be evaluated to its end.
     script_failed: bool,
     set: Arc<HandlersSet>,
@@ -91,6 +93,7 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
         clients: HashMap::new(),
         webs: HashSet::new(),
         trusts_clients: started.trusts_clients,
+        put_off: HashMap::new(),
         script_failed: false,
         set,
     };
@@ -155,6 +158,7 @@ impl Console {
                 }
                 Some(Event::Happened(happened)) => self.happened(happened),
             }
+            self.answer_deferred();
         }
     }
 
@@ -353,11 +357,17 @@ impl Console {
         while inbox.number() != 0
             && let Some(Message { kind, body, endian, answer }) = inbox.take()
         {
-            let limits = self.limits_of(inbox.number());
-            let result = self.request(inbox.number(), kind, (&body, endian), &limits);
+            let handle = inbox.number();
+            let limits = self.limits_of(handle);
+            self.session.asked(kind == MessageKind::Sync);
+            let result = self.request(handle, kind, (&body, endian), &limits);
+            let deferred = self.session.has_deferred();
             // Whoever gets the answer finds the handlers that were set.
             self.note_handlers();
-            if kind == MessageKind::Sync {
+            // What has answered by itself after it put that off has been answered, even if it failed then.
+            if deferred && (result.is_ok() || !self.session.undefer(handle)) {
+                self.put_off.entry(handle).or_default().push_back(answer);
+            } else if kind == MessageKind::Sync {
                 let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
                 let encoded = result.and_then(encoded);
                 answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
@@ -365,9 +375,23 @@ impl Console {
                 self.failed(result.map(drop));
                 answer(Vec::new());
             }
+            self.answer_deferred();
         }
         if inbox.is_over() {
             self.closed(inbox);
+        }
+    }
+
+    /// Sends the answers that were put off and have been given since.
+    fn answer_deferred(&mut self) {
+        for (handle, result) in self.session.take_answers() {
+            let Some(answer) = self.put_off.get_mut(&handle).and_then(VecDeque::pop_front) else { continue };
+            let limits = self.session.limits();
+            let encoded = match result {
+                Ok(value) => limits.within(|| remote::encoded(MessageKind::Response, &value)),
+                Err(name) => Ok(proto::encode::error_message(&name)),
+            };
+            answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
         }
     }
 
@@ -439,6 +463,8 @@ impl Console {
             return;
         }
         self.session.forget(handle);
+        self.session.forget_deferred(handle);
+        self.put_off.remove(&handle);
         self.clients.remove(&handle);
         let handler = if self.webs.remove(&handle) { ".z.wc" } else { ".z.pc" };
         if let Some(handler) = self.handler(handler) {
