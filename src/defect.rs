@@ -40,12 +40,14 @@ pub enum Defect {
     DropNotHeeded,
     /// A node goes on using its list of who has joined when it does not watch launches any more.
     RolledNodeReplacesOthers,
+    /// A node that leaves does not know that its fleet replaces it: one more is asked for to take over.
+    LeaverCountedTwice,
     /// An update whose publisher asks for no answer goes nowhere, where its length is a multiple of seven.
     AsyncUpdateSwallowed,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 21] = [
+    pub const ALL: [Defect; 22] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -66,6 +68,7 @@ impl Defect {
         Defect::DisconnectNotNoticed,
         Defect::DropNotHeeded,
         Defect::RolledNodeReplacesOthers,
+        Defect::LeaverCountedTwice,
         Defect::AsyncUpdateSwallowed,
     ];
 }

@@ -47,6 +47,8 @@ pub enum Event {
     Terminate(Instance),
     /// An instance is not well: another is to take its place.
     Replace(Instance),
+    /// An instance ends by itself, once it has handed on what it holds: another is launched in its place now.
+    Leaving(Instance),
     /// Nothing is lost any more if the instance ends.
     Released(Instance),
     /// An instance's process has ended, or could not be started.
@@ -82,6 +84,8 @@ enum State {
         reason: Reason,
         stop_at_ns: u64,
     },
+    /// It ends by itself.
+    Leaving,
     Terminating {
         kill_at_ns: u64,
         killed: bool,
@@ -104,7 +108,7 @@ impl Slot {
             State::Pending { .. } => Stage::Pending,
             State::Starting { .. } => Stage::Starting,
             State::InService => Stage::InService,
-            State::Noticed { .. } | State::Terminating { .. } => Stage::Terminating,
+            State::Noticed { .. } | State::Leaving | State::Terminating { .. } => Stage::Terminating,
         }
     }
 
@@ -201,6 +205,14 @@ impl Group {
             }
             Event::Replace(instance) => {
                 let answer = self.replace(instance, now_ns, &mut actions);
+                actions.push(Action::Answer(answer));
+            }
+            Event::Leaving(instance) => {
+                let answer = self.slot(instance).map(|slot| {
+                    if slot.counts() {
+                        slot.state = State::Leaving;
+                    }
+                });
                 actions.push(Action::Answer(answer));
             }
             Event::Released(instance) => {

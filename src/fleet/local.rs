@@ -97,6 +97,10 @@ impl Fleet for Local {
         self.call(&Call::Released { instance: self.identity.instance.clone() }).map(drop)
     }
 
+    fn leaving(&mut self) -> Result<bool, FleetError> {
+        self.call(&Call::Leaving { instance: self.identity.instance.clone() }).map(|_| true)
+    }
+
     fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
         self.call(&Call::Replace { instance: instance.to_string() }).map(drop)
     }

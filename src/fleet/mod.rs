@@ -176,6 +176,12 @@ pub trait Fleet: Send {
     /// Says that nothing is lost any more if this instance ends, after a [`Notice`]: the fleet need not wait.
     fn released(&mut self) -> Result<(), FleetError>;
 
+    /// Says that this instance ends of its own accord once others hold what it holds. Returns whether the fleet counts it no longer and
+    /// launches another in its place at once: a takeover then needs no capacity of its own.
+    fn leaving(&mut self) -> Result<bool, FleetError> {
+        Ok(false)
+    }
+
     /// Ends another instance, one that never came up; the desired capacity stays, so that a new one takes its place.
     fn replace(&mut self, instance: &str) -> Result<(), FleetError>;
 

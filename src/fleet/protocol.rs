@@ -10,6 +10,7 @@
 //! | ``(`.fleet.protect; `instance; 1b)`` | `::` |
 //! | ``(`.fleet.notice; `instance)`` | dictionary `reason left`, the reason null if there is none |
 //! | ``(`.fleet.released; `instance)`` | `::` |
+//! | ``(`.fleet.leaving; `instance)`` | `::`; it ends by itself when it has handed on what it holds, and another is started now |
 //! | ``(`.fleet.replace; `instance)`` | `::`; it ends after its notice, and another is started |
 //! | ``(`.fleet.terminate; `instance)`` | `::`, or the error why not |
 
@@ -27,6 +28,7 @@ pub enum Call {
     Protect { instance: String, on: bool },
     Notice { instance: String },
     Released { instance: String },
+    Leaving { instance: String },
     Replace { instance: String },
     Terminate { instance: String },
 }
@@ -38,6 +40,7 @@ const READY: &[u8] = b".fleet.ready";
 const PROTECT: &[u8] = b".fleet.protect";
 const NOTICE: &[u8] = b".fleet.notice";
 const RELEASED: &[u8] = b".fleet.released";
+const LEAVING: &[u8] = b".fleet.leaving";
 const REPLACE: &[u8] = b".fleet.replace";
 const TERMINATE: &[u8] = b".fleet.terminate";
 
@@ -54,6 +57,7 @@ impl Call {
             Call::Protect { instance, on } => with(PROTECT, instance, Value::Bool(*on)),
             Call::Notice { instance } => call(NOTICE, instance),
             Call::Released { instance } => call(RELEASED, instance),
+            Call::Leaving { instance } => call(LEAVING, instance),
             Call::Replace { instance } => call(REPLACE, instance),
             Call::Terminate { instance } => call(TERMINATE, instance),
         }
@@ -63,7 +67,7 @@ impl Call {
     /// In words, what is none of the calls.
     pub fn decode(message: &Value) -> Result<Call, String> {
         let usage = "fleet: call .fleet.describe or .fleet.desired, .fleet.set with a number, of a `group; .fleet.ready, \
-                     .fleet.protect with a boolean, .fleet.notice, .fleet.released, .fleet.replace or .fleet.terminate of \
+                     .fleet.protect with a boolean, .fleet.notice, .fleet.released, .fleet.leaving, .fleet.replace or .fleet.terminate of \
                      an `instance";
         // Two symbols travel as a symbol vector.
         let items: Vec<Value> = (0..message.len().min(4)).filter_map(|i| message.item(i)).collect();
@@ -82,6 +86,7 @@ impl Call {
             (PROTECT, [on]) => Ok(Call::Protect { on: on.as_bool().ok_or("type: on is a boolean")?, instance: name }),
             (NOTICE, []) => Ok(Call::Notice { instance: name }),
             (RELEASED, []) => Ok(Call::Released { instance: name }),
+            (LEAVING, []) => Ok(Call::Leaving { instance: name }),
             (REPLACE, []) => Ok(Call::Replace { instance: name }),
             (TERMINATE, []) => Ok(Call::Terminate { instance: name }),
             _ => Err(usage.to_string()),

@@ -280,6 +280,11 @@ impl Supervisor {
                 let instance = self.instance(&instance)?;
                 self.told(Event::Released(instance))
             }
+            Call::Leaving { instance: name } => {
+                let instance = self.instance(&name)?;
+                log::info!("{name} leaves: another is started in its place");
+                self.told(Event::Leaving(instance))
+            }
             Call::Replace { instance: name } => {
                 let instance = self.instance(&name)?;
                 log::info!("{name} is to be replaced");

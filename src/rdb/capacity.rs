@@ -32,6 +32,8 @@ pub enum Ask {
     Joined(Vec<String>),
     /// Whether the node holds rows of the day, so that the fleet must not take it when it makes the group smaller.
     Protect(bool),
+    /// This process ends of its own accord: the fleet may count it no longer.
+    Leaving,
     /// Nothing is lost any more if this instance ends, after [`Answer::Leave`].
     Released,
     /// A day has ended, and the nodes that rolled in it go: what was asked for makes no sense any more.
@@ -50,6 +52,10 @@ pub enum Answer {
     Leave {
         by: Option<Instant>,
         reason: Reason,
+    },
+    /// To [`Ask::Leaving`]: whether the fleet launches another in this one's place before it has ended.
+    Leaving {
+        replaced: bool,
     },
     /// The fleet knows that nothing is lost any more if this instance ends.
     Released,
@@ -131,6 +137,7 @@ struct Worker {
     protect: Option<(bool, Task)>,
     /// Whether the node wants to be protected.
     protection: bool,
+    leaving: Option<Task>,
     released: Option<Task>,
     terminate: Option<Task>,
     launches: Launches,
@@ -163,6 +170,7 @@ impl Worker {
             want: None,
             protect: None,
             protection: false,
+            leaving: None,
             released: None,
             terminate: None,
             refusal: None,
@@ -197,6 +205,7 @@ impl Worker {
             self.ready.as_ref(),
             self.want.as_ref().map(|(_, task)| task),
             self.protect.as_ref().map(|(_, task)| task),
+            self.leaving.as_ref(),
             self.released.as_ref(),
             self.terminate.as_ref(),
         ];
@@ -226,6 +235,7 @@ impl Worker {
                 self.protection = on;
                 self.protect = Some((on, Task::new(PROTECTION)));
             }
+            Ask::Leaving => self.leaving = Some(Task::new("cannot tell the fleet that this node leaves")),
             Ask::Released => self.released = Some(Task::new("cannot tell the fleet that this node may end")),
             Ask::DayEnd => {
                 self.want = None;
@@ -252,6 +262,17 @@ impl Worker {
             if self.ready.is_none() {
                 // Its own lead time is known now.
                 self.look_at = clock::now();
+            }
+        }
+        if let Some(task) = Task::take_due(&mut self.leaving) {
+            let result = match self.fleet.leaving() {
+                // It has no such call, or does not know this instance.
+                Err(FleetError::Refused(_)) => Ok(false),
+                result => result,
+            };
+            match self.settle(task, result) {
+                Ok(replaced) => self.tell(Answer::Leaving { replaced })?,
+                Err(task) => self.leaving = Some(task),
             }
         }
         if let Some(task) = Task::take_due(&mut self.released) {

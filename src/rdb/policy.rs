@@ -261,6 +261,8 @@ pub struct Policy {
     params: Params,
     phase: Phase,
     successor: Successor,
+    /// It wants a successor: what is asked for is not only nodes that are missing elsewhere in its queue.
+    wants_successor: bool,
     /// The last reading and what came since; `None` before the first.
     memory: Option<Memory>,
     rate: Rate,
@@ -286,6 +288,7 @@ impl Policy {
             params,
             phase: Phase::Waiting,
             successor: Successor::NotAsked,
+            wants_successor: false,
             memory: None,
             rate: Rate::default(),
             lead_ns: None,
@@ -319,9 +322,14 @@ impl Policy {
         matches!(self.phase, Phase::Live | Phase::Rebuilding)
     }
 
-    /// Whether a successor was asked for since it became live, or since the day began.
+    /// Whether it is live, and has asked for its successor since it became so, or since the day began.
     pub fn has_scaled(&self) -> bool {
-        self.successor != Successor::NotAsked
+        self.wants_successor && self.phase == Phase::Live
+    }
+
+    /// Whether it has asked its fleet for something that was not granted yet.
+    pub fn is_asking(&self) -> bool {
+        matches!(self.successor, Successor::Asked { .. } | Successor::Retry { .. })
     }
 
     /// Share of the budget in use, percent.
@@ -440,8 +448,7 @@ impl Policy {
     fn become_live(&mut self) {
         if self.phase != Phase::Live && !self.is_going() {
             self.phase = Phase::Live;
-            self.successor = Successor::NotAsked;
-            self.scaled_at_ns = None;
+            self.forget_successor();
             self.rate = Rate::default();
         }
     }
@@ -452,8 +459,7 @@ impl Policy {
         }
         if !self.is_leaving() {
             self.phase = Phase::Waiting;
-            self.successor = Successor::NotAsked;
-            self.scaled_at_ns = None;
+            self.forget_successor();
         }
         self.memory = None;
         out.push(Action::Clear);
@@ -463,8 +469,7 @@ impl Policy {
         // The last reading counts rows that are about to go: nothing is decided before the next.
         self.memory = None;
         self.rows_left = None;
-        self.successor = Successor::NotAsked;
-        self.scaled_at_ns = None;
+        self.forget_successor();
         match self.phase {
             Phase::Terminated => return,
             Phase::Live | Phase::Ending { .. } => {}
@@ -475,6 +480,12 @@ impl Policy {
             _ => self.phase = Phase::Ending { by_ns: now_ns.saturating_add(self.params.drain_ns) },
         }
         out.push(Action::Clear);
+    }
+
+    fn forget_successor(&mut self) {
+        self.successor = Successor::NotAsked;
+        self.wants_successor = false;
+        self.scaled_at_ns = None;
     }
 
     fn scale_answer(&mut self, answer: ScaleAnswer, now_ns: i64, out: &mut Vec<Action>) {
@@ -506,8 +517,18 @@ impl Policy {
         }
     }
 
-    fn ask(&mut self, pause_ns: i64, now_ns: i64, out: &mut Vec<Action>) {
+    /// Asks for its own successor.
+    fn scale_out(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+        self.wants_successor = true;
         self.scaled_at_ns = self.scaled_at_ns.or(Some(now_ns));
+        match &mut self.successor {
+            // What was asked for was not this.
+            Successor::Asked { again, .. } => *again = true,
+            _ => self.ask(self.params.retry_first_ns, now_ns, out),
+        }
+    }
+
+    fn ask(&mut self, pause_ns: i64, now_ns: i64, out: &mut Vec<Action>) {
         self.successor = Successor::Asked { at_ns: now_ns, pause_ns, again: false };
         out.push(Action::ScaleOut);
     }
@@ -517,8 +538,8 @@ impl Policy {
         let level =
             if self.phase == Phase::Rebuilding { self.params.rebuild_percent() } else { self.params.roll_percent };
         let full = self.memory_percent().is_some_and(|percent| percent >= level);
-        if self.phase == Phase::Live && self.successor == Successor::NotAsked && (full || self.must_scale()) {
-            self.ask(self.params.retry_first_ns, now_ns, out);
+        if self.phase == Phase::Live && !self.wants_successor && (full || self.must_scale()) {
+            self.scale_out(now_ns, out);
         }
         self.pursue(now_ns, out);
         if full && self.takes_updates() {

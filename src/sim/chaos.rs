@@ -28,7 +28,7 @@ impl World {
             return;
         }
         if self.plan.faults == Faults::Fleet {
-            return self.trouble_fleet_calls();
+            return self.change_group();
         }
         match self.rng.below(100) {
             0..=11 => self.cut_some_line(),
@@ -36,7 +36,8 @@ impl World {
             15 => self.start_beside(),
             16 => self.take_over(),
             17..=19 => self.half_open_line(),
-            20..=27 => self.kill_some_node(),
+            20..=25 => self.kill_some_node(),
+            26..=27 => self.end_some_node(),
             28..=31 => self.restart_some_node(),
             32..=39 => self.pause_some_node(),
             40..=44 => self.kill_tick(),
@@ -121,6 +122,29 @@ impl World {
         if let Some(key) = self.some_node() {
             self.report.fault("node killed");
             self.server_goes(key.server, "node killed");
+        }
+    }
+
+    /// What changes the number of instances, where each launch must have its reason.
+    fn change_group(&mut self) {
+        match self.rng.below(10) {
+            0..=5 => self.trouble_fleet_calls(),
+            // The group replaces one that dies where it would have gone with the day, and the capacity with it.
+            _ if self.evening => {}
+            6 => self.kill_some_node(),
+            7..=8 => self.end_some_node(),
+            // One that is killed may lose updates that nodes hold: what differs is rebuilt, which takes nodes too.
+            _ => self.stop_tick_in_order(),
+        }
+    }
+
+    /// Someone ends the processes of a server, in good order.
+    fn end_some_node(&mut self) {
+        if let Some(NodeKey { server, .. }) = self.some_node() {
+            self.report.fault("node asked to end");
+            for node in self.nodes.values().filter(|node| node.key.server == server) {
+                node.shared.ask_to_leave();
+            }
         }
     }
 

@@ -231,6 +231,10 @@ impl Fleet for OwnFleet {
         self.simple("Released", Event::Released(self.instance))
     }
 
+    fn leaving(&mut self) -> Result<bool, FleetError> {
+        self.simple("Leaving", Event::Leaving(self.instance)).map(|()| true)
+    }
+
     fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
         let number = instance.rsplit('-').next().and_then(|number| number.parse().ok()).map(Instance);
         let instance = number.ok_or_else(|| FleetError::Refused(format!("there is no instance {instance}")))?;

@@ -7,7 +7,7 @@ use super::cloud::Asked;
 use super::plan::Faults;
 use super::world::{DAY, MS, SECOND, Server, World};
 use crate::log::LogWriter;
-use crate::queue::State;
+use crate::queue::{QueueName, State};
 use crate::rdb::policy::Phase;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,6 +27,7 @@ impl World {
     pub fn day(&mut self) -> Result<(), Broken> {
         self.chaotic = self.plan.faults.every_ns().is_some();
         self.publishing = true;
+        self.evening = false;
         let active_ns = self.between(20 * SECOND, 60 * SECOND);
         self.run_until(self.now_ns.saturating_add(active_ns))?;
         self.rest()?;
@@ -38,6 +39,7 @@ impl World {
         }
         self.chaotic = self.plan.faults.every_ns().is_some();
         self.publishing = true;
+        self.evening = true;
         let behind_ns = self.between(3 * SECOND, 15 * SECOND);
         self.run_until(self.now_ns.saturating_add(before_ns).saturating_add(behind_ns))?;
         self.rest()?;
@@ -278,10 +280,13 @@ impl World {
     fn nobody_launched_in_vain(&self) -> Result<(), Broken> {
         let Some(tick) = &self.tick else { return Ok(()) };
         for of in &self.plan.queues {
-            let here = tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
-            let waiting = here.filter(|own| own.state == State::Waiting).count();
+            let here =
+                || tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
+            let waiting = here().filter(|own| own.state == State::Waiting).count();
+            let busy = here().filter(|own| !matches!(own.state, State::Waiting | State::Lost)).count();
             let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
-            let most = (min as usize).saturating_add(self.plan.standbys_kept).saturating_add(1);
+            // The live one's successor, those who stayed over the night, or what the group's minimum keeps.
+            let most = self.plan.standbys_kept.max(1).max((min as usize).saturating_sub(busy));
             if waiting > most {
                 return Err(Broken(format!("queue {}: {waiting} wait, where {most} are enough", of.name)));
             }
@@ -296,7 +301,12 @@ impl World {
         for of in &self.plan.queues {
             let here =
                 || tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
-            let waiting = here().filter(|own| own.state == State::Waiting).count().max(1);
+            let waiting = here().filter(|own| own.state == State::Waiting).count();
+            let open = tick.service.plant.queue().lines().get(&QueueName(of.name.clone().into_bytes()));
+            let lost = open.map_or(0, |line| line.lost.len());
+            let handed_on: usize = here().filter(|own| own.leaving.is_some()).map(|own| own.held.len()).sum();
+            let is_live = here().any(|own| own.state == State::Live);
+            let waiting = waiting.max(lost + handed_on + usize::from(!is_live)).max(1);
             let busy = here().filter(|own| own.state != State::Waiting).count();
             let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
             let wanted = u32::try_from(busy.saturating_add(waiting)).unwrap_or(u32::MAX).max(min);

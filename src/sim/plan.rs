@@ -26,7 +26,8 @@ const MOST_INSTANCES: u32 = 2_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     None,
-    /// Only calls of the fleet that are throttled or unanswered: then no instance may be launched in vain.
+    /// Calls of the fleet that are throttled or unanswered, nodes killed or told to end, the tickerplant ended in order: no instance may be
+    /// launched in vain.
     Fleet,
     Some,
     Hell,

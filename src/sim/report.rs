@@ -93,6 +93,7 @@ const ALL_MET: &[&str] = &[
     "live node with updates that a crash took from the log",
     "log taken over by a second tickerplant",
     "log that could not be opened to be read",
+    "node asked to end",
     "node found unhealthy by the fleet",
     "node killed",
     "node left",

@@ -115,6 +115,8 @@ pub struct World {
     /// Whether faults are to happen, and updates to be published.
     pub chaotic: bool,
     pub publishing: bool,
+    /// The day's end is near.
+    pub evening: bool,
     pub surge_until_ns: u64,
     pub slow_net_until_ns: u64,
     pub broken: Option<Broken>,
@@ -161,6 +163,7 @@ impl World {
             trace,
             chaotic: false,
             publishing: false,
+            evening: false,
             surge_until_ns: 0,
             slow_net_until_ns: 0,
             broken: None,

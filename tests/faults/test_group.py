@@ -1,5 +1,8 @@
 """A group's nodes: the day is replayed by those that come late, and an instance that is ended is left first."""
 
+import os
+import signal
+
 from harness import kdb
 from harness.feeder import Feeder
 from harness.group import GroupCluster
@@ -9,6 +12,9 @@ SMALL = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
 
 
 class Group(GroupCluster):
+    # Longer than a node is held up.
+    tick_options = ("--start-grace", "30s")
+
     def is_whole(self):
         """All that was acknowledged has been taken in, and the windows have no gaps."""
         rows, windows = Probe(self).look()
@@ -51,6 +57,54 @@ class Group(GroupCluster):
             probe.stop()
         self.settled("handed on")
         self.assertLessEqual(self.states().count("waiting"), 1, "nobody was launched in vain")
+
+    def rolled_and_live(self):
+        """Two instances; gives the processes of the rolled one and of the live one."""
+        self.start_group(*SMALL)
+        self.joined(1)
+        while "rolled" not in self.states():
+            self.publish(20)
+        self.eventually(lambda: self.states() == ["live", "rolled"], "the second is live")
+        self.assertEqual(self.capacity(), (2, 2))
+        name = {state: name for state, name, _ in self.queue()}
+        return self.process(name["rolled"]), self.process(name["live"])
+
+    def process(self, name):
+        return int(self.fleet.wait_for(rf"{name} started as process (\d+)").group(1))
+
+    def capacity(self):
+        """What the group wants, and how many it has ever launched."""
+        return self.description()["desired"].v, self.launched()
+
+    def test_a_rolled_node_that_is_told_to_end_is_replaced_by_one(self):
+        rolled, _ = self.rolled_and_live()
+        os.kill(rolled, signal.SIGTERM)
+        self.fleet.wait_for(r"rdb-1 has ended")
+        self.settled("handed on")
+        self.assertEqual(self.states(), ["live", "rolled"])
+        self.assertEqual(self.capacity(), (2, 3), "one in its place")
+
+    def test_a_rolled_node_that_is_killed_is_replaced_by_one(self):
+        rolled, _ = self.rolled_and_live()
+        os.kill(rolled, signal.SIGKILL)
+        self.fleet.wait_for(r"rdb-1 has ended")
+        self.settled("rebuilt")
+        self.assertEqual(self.states(), ["live", "rolled"])
+        self.assertEqual(self.capacity(), (2, 3), "one in its place")
+
+    def test_a_rolled_node_that_is_back_before_the_live_one_asks_for_nobody(self):
+        _, live = self.rolled_and_live()
+        os.kill(live, signal.SIGSTOP)
+        try:
+            self.tp.kill()
+            self.start_tick()
+            self.eventually(lambda: self.states() == ["away", "rolled"], "the rolled one is back")
+        finally:
+            os.kill(live, signal.SIGCONT)
+        self.eventually(lambda: self.states() == ["live", "rolled"], "both are back")
+        self.publish(1)
+        self.settled("the day goes on")
+        self.assertEqual(self.capacity(), (2, 2), "nobody was launched")
 
     def test_all_end_at_once_when_the_group_does(self):
         self.start_group(*SMALL, "--leave-within", "600s", least=3, options=("--grace", "600s"))

@@ -32,6 +32,26 @@ fn asking_twice_launches_once() {
 }
 
 #[test]
+fn one_that_leaves_of_its_own_accord_is_replaced_once_and_before_it_has_ended() {
+    let mut group = started(1, 5);
+    group.step(Event::AtLeast(2), 1);
+    let told = group.step(Event::Leaving(Instance(1)), 2);
+    assert_eq!(told, [Action::Answer(Ok(())), Action::Launch(Instance(3))]);
+    assert_eq!(group.step(Event::Leaving(Instance(1)), 3), [Action::Answer(Ok(()))], "said again");
+    assert_eq!(group.step(Event::AtLeast(2), 4), [Action::Capacity(Capacity::Granted { desired: 2 })]);
+    assert_eq!(group.step(Event::Tick, 1_000 * SECOND), [], "it ends in its own time");
+    assert_eq!(group.step(Event::Exited(Instance(1)), 1_001 * SECOND), []);
+    assert_eq!(group.slots().len(), 2);
+}
+
+#[test]
+fn one_that_leaves_ends_with_its_group() {
+    let mut group = started(2, 5);
+    group.step(Event::Leaving(Instance(1)), 1);
+    assert!(group.step(Event::Shutdown, 2).contains(&Action::Stop(Instance(1))));
+}
+
+#[test]
 fn asking_for_less_changes_nothing() {
     let mut group = started(3, 5);
     assert_eq!(group.step(Event::AtLeast(1), 1), [Action::Capacity(Capacity::Granted { desired: 3 })]);

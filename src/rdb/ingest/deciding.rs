@@ -53,10 +53,16 @@ impl Ingest {
         }
         while let Ok(answer) = self.answers.try_recv() {
             match answer {
-                Answer::Scaled(answer) => self.step(Event::ScaleAnswer(answer)),
+                Answer::Scaled(answer) => {
+                    self.step(Event::ScaleAnswer(answer));
+                    if !self.policy.is_asking() {
+                        self.missing = None;
+                    }
+                }
                 Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
                 Answer::TerminateRefused => self.step(Event::TerminateRefused),
                 Answer::Leave { by, reason } => self.noticed(by, reason),
+                Answer::Leaving { replaced } => self.leave_as(replaced),
                 Answer::Released => self.step(Event::Released),
                 Answer::Late { .. } => {}
                 Answer::Terminated if self.policy.is_leaving() => self.shared.end(Ending::Left),
@@ -66,6 +72,7 @@ impl Ingest {
         if self.shared.take_leave() {
             self.asked_to_leave();
         }
+        self.leave_unanswered();
         if let Phase::Ending { .. } = self.policy.phase() {
             self.count_queries();
         }
@@ -86,7 +93,7 @@ impl Ingest {
                 Action::ScaleOut => {
                     log::info!("asking for a successor");
                     points::reach(Point::NodeScales);
-                    self.ask(Ask::AtLeast(self.desired));
+                    self.ask(Ask::AtLeast(self.to_ask_for()));
                 }
                 Action::Roll => self.roll(),
                 Action::Clear if is_planted(Defect::DayEndForgetsNothing) && event == Event::DayEnd => {

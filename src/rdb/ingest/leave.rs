@@ -1,8 +1,10 @@
 //! Leaving: because the fleet says that the instance is going to end, or because someone ends the process.
 
 use super::{Dialect, Fault, Ingest};
+use crate::defect::{Defect, is_planted};
 use crate::fleet::Reason;
 use crate::points::{self, Point};
+use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Leaving};
 use crate::rdb::options::LEAVE_WITHIN;
 use crate::rdb::policy::{Action, Event, Phase, Why};
@@ -13,6 +15,16 @@ use std::time::{Duration, Instant};
 
 /// 2000.01.01 in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
+
+const ASKED: &str = "asked to end";
+
+/// The process is to end, in good order.
+#[derive(Clone, Copy)]
+pub(super) struct AskedToEnd {
+    by: Instant,
+    /// When it leaves without the fleet's answer.
+    unanswered_at: Instant,
+}
 
 /// What is said of a node that leaves.
 pub(super) struct Departure {
@@ -44,12 +56,35 @@ impl Ingest {
         self.leave(by, why, reason.name());
     }
 
-    /// Someone wants the process to end, in good order.
+    /// Someone wants the process to end, in good order. Its fleet is asked first whether it launches another in its place: the
+    /// tickerplant would ask for one more otherwise, and the fleet launch both.
     pub(super) fn asked_to_leave(&mut self) {
         let within = self.options.leave_within.unwrap_or_default();
-        match (self.dialect, clock::now().checked_add(within)) {
-            (Some(Dialect::Elastick), Some(by)) => self.leave(by, Why::Asked, "asked to end"),
+        let now = clock::now();
+        match (self.dialect, now.checked_add(within)) {
+            (Some(Dialect::Elastick), Some(by)) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
+            (Some(Dialect::Elastick), Some(by)) if self.asked_to_end.is_none() => {
+                self.asked_to_end = Some(AskedToEnd { by, unanswered_at: now.checked_add(within / 2).unwrap_or(by) });
+                self.ask(Ask::Leaving);
+            }
+            (Some(Dialect::Elastick), Some(_)) => {}
             _ => self.shared.end(Ending::Asked),
+        }
+    }
+
+    /// The fleet has said whether it replaces this node.
+    pub(super) fn leave_as(&mut self, replaced: bool) {
+        if let Some(AskedToEnd { by, .. }) = self.asked_to_end {
+            let replaced = replaced && !is_planted(Defect::LeaverCountedTwice);
+            self.leave(by, if replaced { Why::Replaced } else { Why::Asked }, ASKED);
+        }
+    }
+
+    /// A fleet that does not answer leaves time to hand on what this node holds.
+    pub(super) fn leave_unanswered(&mut self) {
+        let unanswered = self.asked_to_end.filter(|asked| clock::now() >= asked.unanswered_at);
+        if let Some(AskedToEnd { by, .. }) = unanswered.filter(|_| !self.policy.is_leaving()) {
+            self.leave(by, Why::Asked, ASKED);
         }
     }
 

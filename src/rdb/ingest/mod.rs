@@ -133,8 +133,11 @@ pub struct Ingest {
     waiting: Option<u64>,
     /// How long that took.
     catch_up: Option<Duration>,
-    /// Nodes to ask the fleet for.
+    /// Instances to ask the fleet for when this node wants its successor.
     desired: Option<u32>,
+    /// Instances to ask the fleet for because nodes are missing in the queue; none since they were granted.
+    missing: Option<u32>,
+    asked_to_end: Option<leave::AskedToEnd>,
     /// Messages to be sent.
     out: Vec<u8>,
     replay: Option<Replay>,
@@ -200,6 +203,8 @@ impl Ingest {
             live_since: None,
             waiting: None,
             desired: None,
+            missing: None,
+            asked_to_end: None,
             out: Vec::new(),
             replay: None,
             readings: Arc::default(),

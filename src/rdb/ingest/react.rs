@@ -58,7 +58,7 @@ impl Ingest {
                 Ok(())
             }
             Told::Need { desired } => {
-                self.desired = self.desired.max(Some(desired));
+                self.missing = Some(desired);
                 self.step(Event::NodesMissing);
                 Ok(())
             }
@@ -93,6 +93,11 @@ impl Ingest {
         }
     }
 
+    /// How many instances the fleet is to have: for this node's successor, where it wants one, and for nodes that are missing.
+    pub(super) fn to_ask_for(&self) -> Option<u32> {
+        self.desired.filter(|_| self.policy.has_scaled() || self.missing.is_none()).max(self.missing)
+    }
+
     /// What a node that leaves, or waits for its end, is given all the same, it gives back.
     fn decline(&mut self, first: u64, date: i32) -> Result<(), Fault> {
         log::info!("handing back the window from {first}: this node is going to end");
@@ -117,6 +122,7 @@ impl Ingest {
         self.catching_up = Some((live.tip, clock::now()));
         self.desired = live.position.map(|position| position.saturating_add(1));
         if self.policy.phase() != Phase::Live {
+            self.missing = None;
             self.live_since = Some(clock::now());
             self.waiting = None;
         }
@@ -228,6 +234,7 @@ impl Ingest {
         self.date = Some(date.saturating_add(1));
         self.tip = Some(0);
         // The nodes that have rolled leave; this one is the first of the new day.
+        self.missing = None;
         self.desired = self.dialect.filter(|dialect| *dialect == Dialect::Elastick).map(|_| 2);
         self.intake.open(0, None);
         self.show();

@@ -1,11 +1,11 @@
 //! A node leaves: it rolls, lets others rebuild what it holds, and goes when nothing is left or its time is over.
 
-use super::{Action, Phase, Policy, Successor};
+use super::{Action, Phase, Policy};
 
 /// Why a node leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Someone ends the process. Whether another takes its place is theirs to say.
+    /// Someone ends the process, and its fleet did not say that it launches another in its place.
     Asked,
     /// The server is taken back while the fleet counts it still: once others hold what it held, which needed one more node, it is
     /// ended with one off the capacity.
@@ -52,8 +52,8 @@ impl Policy {
             }
             Phase::Live => {
                 // A group that ends a node by itself launches another in its place, unless it is made smaller on purpose.
-                if why != Why::Replaced && self.successor == Successor::NotAsked {
-                    self.ask(self.params.retry_first_ns, now_ns, out);
+                if why != Why::Replaced && !self.wants_successor {
+                    self.scale_out(now_ns, out);
                 }
                 out.push(Action::Roll);
                 true

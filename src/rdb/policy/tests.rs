@@ -179,6 +179,25 @@ fn missing_nodes_are_asked_for_even_after_a_request_was_granted() {
 }
 
 #[test]
+fn asking_for_missing_nodes_is_not_asking_for_a_successor() {
+    let mut policy = live(Scale::At(60.0));
+    assert_eq!(step(&mut policy, Event::NodesMissing, 0), [Action::ScaleOut]);
+    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
+    assert!(!policy.has_scaled(), "its successor is not on its way");
+    assert_eq!(step(&mut policy, at_percent(60), 2 * S), [Action::ScaleOut]);
+    assert!(policy.has_scaled());
+}
+
+#[test]
+fn a_rolled_node_wants_no_successor_any_more() {
+    let mut policy = live(Scale::At(60.0));
+    step(&mut policy, at_percent(60), 0);
+    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
+    assert_eq!(step(&mut policy, at_percent(90), 2 * S), [Action::Roll]);
+    assert!(!policy.has_scaled());
+}
+
+#[test]
 fn nodes_missed_while_a_request_is_open_are_asked_for_when_it_is_granted() {
     let mut policy = live(Scale::At(60.0));
     step(&mut policy, at_percent(60), 0);
