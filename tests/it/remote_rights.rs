@@ -284,3 +284,48 @@ fn passwords_are_asked_of_a_file() {
         assert_eq!(login("ann:secret").expect("let in").query("1+1").expect("answered"), Value::Long(2));
     }
 }
+
+/// What would end a process whose recursion has no bound.
+const DEEP: [&str; 9] = [
+    "null {enlist x}/[5000;1]",
+    "fills {enlist x}/[5000;1]",
+    "5${enlist x}/[5000;1]",
+    "hclose {enlist x}/[5000;1]",
+    ".h.hu {enlist x}/[5000;1]",
+    "count {(x;x)}/[5000;()]",
+    "f:{x}/[f;5000]",
+    "{('[x;neg])}/[5000;neg]",
+    "{x'}/[5000;neg]",
+];
+
+fn survives(port: u16, answers: bool) {
+    let verbs = ["neg", "+", "f"]
+        .into_iter()
+        .flat_map(|verb| ["'", "/", "\\:", "[1]"].map(|part| format!("\"neg\",{verb}{} 1", part.repeat(30_000))));
+    let nested = ["(", "{", "[", "neg ", "1+", "$[1b;1;", "f["].map(|part| part.repeat(30_000));
+    let texts: Vec<String> = DEEP.iter().map(|text| (*text).to_string()).chain(verbs).chain(nested).collect();
+    let mut client = connect(port);
+    for text in &texts {
+        client.send_async(&Value::chars(&text[..])).expect("sent");
+        assert!(matches!(client.query(text), Ok(_) | Err(ClientError::Server(_))), "{}", &text[..text.len().min(40)]);
+    }
+    match connect(port).query("1+1") {
+        Ok(value) => assert_eq!((value, answers), (Value::Long(2), true)),
+        Err(ClientError::Server(name)) => assert!(!answers, "{}", String::from_utf8_lossy(&name)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn nothing_deep_that_a_client_sends_ends_a_process() {
+    let directory = Directory::new("deep-allowed");
+    let allowed = directory.path().join("allowed");
+    std::fs::write(&allowed, "f\n").expect("written");
+    let allow = ["--allow", allowed.to_str().expect("a path")];
+    for (options, answers) in [(&[][..], true), (&["-b"][..], true), (&allow[..], false)] {
+        let (_tick_files, tick) = crate::tick_program::with("deep", "", options);
+        survives(tick.port, answers);
+        let (_node_files, node) = crate::node_program::with("deep", "", options);
+        survives(node.port, answers);
+    }
+}

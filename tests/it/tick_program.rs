@@ -8,7 +8,7 @@ use elastick::net::client::{Client, ClientError};
 use proto::{Limits, MessageKind, Value, decode};
 use std::time::Duration;
 
-fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Tick) {
+pub fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Tick) {
     let directory = Directory::new(&format!("tick-file-{name}"));
     let file = directory.path().join("program.q");
     std::fs::write(&file, program).expect("written");
