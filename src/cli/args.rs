@@ -38,6 +38,9 @@ fn argument(spec: &'static OptionSpec) -> Arg {
     };
     if spec.value.is_empty() {
         arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else if spec.value.contains(' ') && !spec.value.contains('[') {
+        // kdb+'s `-c 25 80`.
+        arg.num_args(1..=2).value_names(spec.value.split(' '))
     } else {
         arg.value_name(spec.value).allow_negative_numbers(true)
     }
@@ -45,7 +48,10 @@ fn argument(spec: &'static OptionSpec) -> Arg {
 
 /// The settings in force for a program: what was typed, the environment, the file, the defaults.
 pub fn settings_of(program: Program, matches: &ArgMatches) -> Result<Settings, CliError> {
-    let flag = |name: &str| matches.try_get_one::<String>(name).ok().flatten().cloned();
+    let flag = |name: &str| {
+        let words = matches.try_get_many::<String>(name).ok().flatten()?;
+        Some(words.map(String::as_str).collect::<Vec<_>>().join(" "))
+    };
     let variable = |name: &str| std::env::var(name).ok();
     Ok(Settings::resolve(program, &flag, &variable, &|path| std::fs::read_to_string(path))?)
 }

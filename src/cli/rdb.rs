@@ -60,12 +60,17 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let tickerplant = options.tickerplant.to_string();
     let notifier = Notifier::from_environment();
     options.load.extend(startup::files(matches));
+    options.commands = startup::commands(&settings)?;
+    let is_quiet = settings.is_on(&options::QUIET)?;
     let program = startup::loaded(node::Program::load(&options, startup::print))?;
     await_turn(fleet.as_mut(), &notifier);
     let mut node = node::prepare(options, fleet, program, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();
     let ready = move || {
         notifier.ready(&format!("listening on {}", identity.port));
+        if is_quiet {
+            return;
+        }
         let mut out = std::io::stdout();
         let line = format!("{} of queue {}, tickerplant {tickerplant}", identity.node, identity.queue);
         // Whoever reads the line may be gone; the node is not there for that alone.

@@ -1,6 +1,7 @@
 //! q files on the command line of a server.
 
 use super::CliError;
+use crate::config::{Settings, options};
 use crate::q::startup::StartupError;
 use clap::{Arg, ArgMatches};
 use std::io::Write;
@@ -11,6 +12,27 @@ pub const HELP: &str = "Start-up files are q, evaluated with the owner's rights 
 start. They define functions and variables for clients, may set handlers (.z.pg .z.ps .z.bm .z.pw .z.ac .z.po .z.pc .z.ph .z.pp \
 .z.pm .z.ws .z.wo .z.wc .z.ts .z.exit, and .u.end for the end of the day; clients cannot) and the timer (\\t 1000). What clients send, also by way of a handler or a function of the \
 file, runs with the clients' rights: --remote-may, --allow, -b.";
+
+/// `\` commands that do what options of the language say: evaluated before the files, which may say otherwise.
+///
+/// # Errors
+/// Of a setting.
+pub fn commands(settings: &Settings) -> Result<Vec<String>, CliError> {
+    let all = [
+        ('z', &options::DATE_ORDER),
+        ('W', &options::WEEK_START),
+        ('P', &options::PRECISION),
+        ('c', &options::CONSOLE_SIZE),
+        ('C', &options::HTTP_SIZE),
+    ];
+    let mut commands = Vec::new();
+    for (letter, option) in all {
+        if let Some(value) = settings.find(option)? {
+            commands.push(format!("\\{letter} {value}"));
+        }
+    }
+    Ok(commands)
+}
 
 /// The files, as positional arguments from `index` on.
 pub fn argument(index: usize) -> Arg {

@@ -51,9 +51,16 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let tables = Arc::new(tables);
     let mut files: Vec<PathBuf> = settings.get(&options::LOAD)?.into_iter().map(PathBuf::from).collect();
     files.extend(startup::files(matches));
-    let loaded = startup::loaded(crate::q::startup::load(&files, Arc::default(), 0, startup::print))?;
+    let loaded = startup::loaded(crate::q::startup::load(
+        &startup::commands(&settings)?,
+        &files,
+        Arc::default(),
+        0,
+        startup::print,
+    ))?;
     let program = program::defined(loaded, &tables).map_err(CliError::Failed)?;
-    let named = |path: &PathBuf, error: std::io::Error| CliError::Failed(format!("{}: {error}", path.display()));
+    let named =
+        |path: &PathBuf, error: std::io::Error| CliError::Failed(format!("--allow, {}: {error}", path.display()));
     let allowed = match settings.find(&options::ALLOW)? {
         Some(path) => Some(crate::q::allow_list(&path).map_err(|error| named(&path, error))?),
         None => None,
@@ -93,8 +100,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         None => "no log".to_string(),
     };
     let listen = settings.get(&options::PORT)?;
-    let mut listeners = Listeners::tcp(&listen)
-        .map_err(|error| CliError::Failed(format!("cannot listen on port {}: {error}", listen.first)))?;
+    let mut listeners = Listeners::tcp(&listen).map_err(CliError::failed)?;
     let directory = settings.get(&options::UNIX_SOCKETS)?;
     if !directory.is_empty() {
         listeners.unix(Path::new(&directory));
@@ -129,9 +135,11 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     if let Some(fleet) = fleet {
         attend(fleet).map_err(CliError::failed)?;
     }
-    let mut out = std::io::stdout();
-    writeln!(out, "elastick tick is listening on {port}, {logs}")?;
-    out.flush()?;
+    if !settings.is_on(&options::QUIET)? {
+        let mut out = std::io::stdout();
+        writeln!(out, "elastick tick is listening on {port}, {logs}")?;
+        out.flush()?;
+    }
     let _published = publishing.start(Some(tap))?;
     // What clients evaluate on other threads leaves room for what this one answers.
     symbol::claim();
@@ -156,8 +164,8 @@ fn access(settings: &Settings) -> Result<Box<dyn Access>, CliError> {
     match of_users.or(of_access) {
         None => Ok(Box::new(Everyone)),
         Some(path) => {
-            let users =
-                UserFile::read(&path).map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))?;
+            let users = UserFile::read(&path)
+                .map_err(|error| CliError::Failed(format!("users (-u, -U), {}: {error}", path.display())))?;
             Ok(Box::new(users))
         }
     }

@@ -240,6 +240,93 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
+fn number_within(text: &str, range: std::ops::RangeInclusive<i64>) -> Result<String, String> {
+    let number = text.trim().parse::<i64>().ok().filter(|number| range.contains(number));
+    number
+        .map(|n| n.to_string())
+        .ok_or_else(|| format!("{text:?} is no number from {} to {}", range.start(), range.end()))
+}
+
+/// kdb+'s `-z`.
+pub fn date_order(text: &str) -> Result<String, String> {
+    number_within(text, 0..=1)
+}
+
+/// kdb+'s `-W`.
+pub fn week_start(text: &str) -> Result<String, String> {
+    number_within(text, 0..=6)
+}
+
+/// kdb+'s `-P`.
+pub fn precision(text: &str) -> Result<String, String> {
+    number_within(text, 0..=17)
+}
+
+/// kdb+'s `-c` and `-C`: rows and columns.
+pub fn size(text: &str) -> Result<String, String> {
+    let wrong = || format!("{text:?}: rows and columns are two numbers from 10 to 2000, like 25 80");
+    let (rows, columns) = text.trim().split_once(' ').ok_or_else(wrong)?;
+    let number = |text| number_within(text, 10..=2000).map_err(|_| wrong());
+    Ok(format!("{} {}", number(rows)?, number(columns)?))
+}
+
+/// kdb+'s `-g`.
+pub fn collection(text: &str) -> Result<(), String> {
+    number_within(text, 0..=1).map(drop)
+}
+
+/// kdb+'s `-e`.
+pub fn error_trap(text: &str) -> Result<(), String> {
+    match text.trim() {
+        "0" => Ok(()),
+        "1" => Err(
+            "-e 1 suspends kdb+ at an error of a client's query until somebody at its console goes on; a server that \
+                    goes on has none: run the query in `elastick q`, which opens the debugger"
+                .to_string(),
+        ),
+        "2" => Err("-e 2 prints the stack of a client's error; errors of queries are logged with ELASTICK_LOG=debug"
+            .to_string()),
+        _ => Err(format!("{text:?} is not 0")),
+    }
+}
+
+/// kdb+'s `-S`.
+pub fn seed_refused(_: &str) -> Result<(), String> {
+    Err("-S seeds kdb+'s random numbers; queries run here on several threads, each with random numbers of its own, so that no \
+         seed repeats them"
+        .to_string())
+}
+
+/// kdb+'s `-o`.
+pub fn offset_refused(_: &str) -> Result<(), String> {
+    Err("-o sets kdb+'s hours ahead of UTC; set the environment variable TZ (like TZ=Europe/Zurich), and --roll for the day's end"
+        .to_string())
+}
+
+/// kdb+'s `-l` and `-L`.
+pub fn logging_refused(_: &str) -> Result<(), String> {
+    Err("-l and -L log the messages that change kdb+'s data; `elastick tick SRC DIR` logs every update in DIR, and \
+         --durability says when it is on disk"
+        .to_string())
+}
+
+/// kdb+'s `-r`.
+pub fn replicate_refused(_: &str) -> Result<(), String> {
+    Err("-r copies a kdb+ process that logs with -l; `elastick rdb HOST:PORT` takes what a tickerplant at that address publishes"
+        .to_string())
+}
+
+/// kdb+'s `-m`.
+pub fn memory_refused(_: &str) -> Result<(), String> {
+    Err("-m gives kdb+ a second memory domain on a file system; --memory or -w bounds what this process uses"
+        .to_string())
+}
+
+/// kdb+'s `-s` on a tickerplant.
+pub fn threads_refused(_: &str) -> Result<(), String> {
+    Err("-s gives kdb+ threads for peach; a tickerplant's queries use one thread each: query a node, whose -s does that".to_string())
+}
+
 /// kdb+'s `-E`.
 /// kdb+'s `-E`. Whoever asks for TLS must not be given plain connections instead.
 pub fn tls(text: &str) -> Result<(), String> {

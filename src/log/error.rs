@@ -8,7 +8,7 @@ use thiserror::Error;
 
 #[derive(Debug, Error)]
 pub enum LogError {
-    #[error("{path}: cannot {action}: {source}")]
+    #[error("{path}: cannot {action}: {source}{advice}", advice = advice(.source))]
     Io { path: PathBuf, action: &'static str, source: io::Error },
     #[error("{path} is not a tickerplant log: it does not begin with ff 01 and an empty list")]
     NotALog { path: PathBuf },
@@ -41,6 +41,23 @@ pub enum LogError {
     Replaced { path: PathBuf },
     #[error("{path} has {have_index} updates after waiting {waited:?}; {wanted_index} were announced")]
     NotReached { path: PathBuf, wanted_index: u64, have_index: u64, waited: Duration },
+}
+
+/// What an operator can do about an error of the operating system.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; the user that runs this process needs read and write access to it",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; its file system is mounted read-only: mount it for writing, or log elsewhere"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; its file system is full: free space there, or log elsewhere"
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "; the directory of the log has to be a directory"
+        }
+        _ => "",
+    }
 }
 
 impl LogError {

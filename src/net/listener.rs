@@ -41,8 +41,12 @@ impl Listeners {
     /// Binds the first free port of `listen`.
     ///
     /// # Errors
-    /// That no port of the range is free, or the address is none of this machine.
+    /// That no port of the range is free, or the address is none of this machine; in words, with what to do.
     pub fn tcp(listen: &Listen) -> io::Result<Listeners> {
+        Listeners::bound(listen).map_err(|error| io::Error::new(error.kind(), unbound(listen, &error)))
+    }
+
+    fn bound(listen: &Listen) -> io::Result<Listeners> {
         let host = if listen.host.is_empty() { Ipv4Addr::UNSPECIFIED.to_string() } else { listen.host.clone() };
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for port in listen.first..=listen.last {
@@ -130,6 +134,29 @@ impl Drop for Listeners {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Why nothing could be listened on.
+fn unbound(listen: &Listen, error: &io::Error) -> String {
+    let Listen { host, first, last, .. } = listen;
+    let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
+    let (what, which) = match first == last {
+        true => (format!("port {first}{on}"), "another process listens there"),
+        false => (format!("any port from {first} to {last}{on}"), "other processes listen on all of them"),
+    };
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("; {which} (`ss -ltnp` names it): end it, or give another port with -p (0 for any free one)")
+        }
+        io::ErrorKind::AddrNotAvailable => format!("; {host} is no address of this machine (`ip addr` shows them)"),
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need root or CAP_NET_BIND_SERVICE: give a higher one with -p".to_string()
+        }
+        _ if !host.is_empty() => "; is the host before the port right?".to_string(),
+        _ => String::new(),
+    };
+    let text = error.to_string();
+    format!("cannot listen on {what}: {}{advice}", text.split(" (os error").next().unwrap_or_default())
 }
 
 fn bind(address: SocketAddr, reuse: bool) -> io::Result<TcpListener> {

@@ -7,7 +7,7 @@ use super::session::Session;
 
 /// A script's error and the line, from 1, on which its expression starts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {error}")]
+#[error("line {line}:\n{shown}", shown = String::from_utf8_lossy(&.error.shown()).trim_end())]
 pub struct ScriptError {
     pub line: usize,
     pub error: QError,

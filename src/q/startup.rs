@@ -47,17 +47,23 @@ fn shown(error: &QError) -> String {
     String::from_utf8_lossy(&error.shown()).trim_end().to_string()
 }
 
-/// Evaluates files in their order, with the rights of the process's owner. `print` gets what they print.
+/// Evaluates `\` commands, then files in their order, with the rights of the process's owner. `print` gets what they print.
 ///
 /// # Errors
 /// The first file that cannot be read, or the first expression that fails.
 pub fn load(
+    commands: &[String],
     files: &[PathBuf],
     handles: Arc<Handles>,
     threads: usize,
     mut print: impl FnMut(&[u8]),
 ) -> Result<Startup, StartupError> {
     let mut session = Session::of_owner(Start::default(), handles).with_threads(threads);
+    for command in commands {
+        let result = eval_line(&mut session, command.as_bytes(), &Limits::default());
+        let path = PathBuf::from("options of the language");
+        result.map_err(|error| StartupError::Expression { path, line: 1, error })?;
+    }
     for path in files {
         let result = run(path, &mut session, &mut print);
         // A file's namespace is its own.
@@ -113,7 +119,7 @@ mod tests {
 
     fn loaded(files: &[&File]) -> Result<Startup, StartupError> {
         let paths: Vec<PathBuf> = files.iter().map(|file| file.0.clone()).collect();
-        load(&paths, Arc::default(), 4, |_| {})
+        load(&["\\z 1".to_string()], &paths, Arc::default(), 4, |_| {})
     }
 
     #[test]

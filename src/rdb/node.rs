@@ -72,7 +72,8 @@ impl Program {
         let told = outlet.clone();
         let connector = remote::connector(Arc::new(move |inbox| told.say(Said::Told(inbox))));
         let handles = Arc::new(Handles::numbered_once(Some(connector), first));
-        let startup = startup::load(&options.load, Arc::clone(&handles), options.helper_threads, print)?;
+        let startup =
+            startup::load(&options.commands, &options.load, Arc::clone(&handles), options.helper_threads, print)?;
         if let Some((name, _)) = startup.globals.iter().find(|(name, _)| NEVER_CALLED.contains(&symbol::text(*name))) {
             return Err(StartupError::NeverCalled(format!(
                 "the start-up files define {}, which a node never calls: it takes updates in by itself. For what is to be done with \
@@ -92,7 +93,7 @@ impl Program {
 pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, notifier: &Notifier) -> io::Result<Node> {
     let options = Arc::new(options);
     let access: Box<dyn Access> = match &options.users {
-        Some(path) => Box::new(UserFile::read(path).map_err(|error| named(path, &error))?),
+        Some(path) => Box::new(UserFile::read(path).map_err(|error| named("users (-u, -U)", path, &error))?),
         None => Box::new(Everyone),
     };
     let mut listeners = Listeners::tcp(&options.listen)?;
@@ -140,7 +141,7 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
         message_depth: options.limits.codec().max_depth,
     };
     let allowed = match &options.allow {
-        Some(path) => Some(q::allow_list(path).map_err(|error| named(path, &error))?),
+        Some(path) => Some(q::allow_list(path).map_err(|error| named("--allow", path, &error))?),
         None => None,
     };
     let rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
@@ -169,8 +170,8 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
     Ok(Node { reactor, ingest, shared, identity, tap: Some(tap) })
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+fn named(option: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{option}, {}: {error}", path.display()))
 }
 
 impl Node {

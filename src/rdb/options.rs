@@ -44,6 +44,8 @@ pub struct NodeOptions {
     pub allow: Option<PathBuf>,
     /// q files to evaluate at the start, in this order.
     pub load: Vec<PathBuf>,
+    /// `\` commands to evaluate before them.
+    pub commands: Vec<String>,
     /// Threads that one query may use.
     pub helper_threads: usize,
     pub limits: Limits,
@@ -83,6 +85,7 @@ impl NodeOptions {
             kept_inside: false,
             allow: None,
             load: Vec::new(),
+            commands: Vec::new(),
             helper_threads: 0,
             limits: Limits::default(),
         }
@@ -127,6 +130,7 @@ impl NodeOptions {
             kept_inside: settings.find(&options::ACCESS)?.is_some(),
             allow: settings.find(&options::ALLOW)?,
             load: settings.get(&options::LOAD)?.into_iter().map(PathBuf::from).collect(),
+            commands: Vec::new(),
             helper_threads: match settings.find(&options::HELPER_THREADS)? {
                 Some(threads) => usize::try_from(threads).unwrap_or(cores),
                 None => cores,

@@ -89,9 +89,14 @@ pub fn start(
     codec: Limits,
     waker: Waker,
 ) -> io::Result<Worker<Query, Done>> {
+    // Those of the thread that evaluated the start-up files.
+    let settings = q::settings();
     let work = move || {
         let rules = Arc::clone(&rules);
-        move |query: Query| run(query, bounds, &rules, &codec)
+        move |query: Query| {
+            q::adopt(settings);
+            run(query, bounds, &rules, &codec)
+        }
     };
     Worker::start("query", threads, waker, work)
 }

@@ -54,7 +54,10 @@ pub fn find(given: &Path, src: &str) -> Source {
 /// Why a schema file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaFileError {
-    #[error("{origin}: {error}")]
+    #[error(
+        "no schema: {origin} cannot be read: {error}. The tables of SRC are taken from SRC.q in the directory of --schemas, or \
+         from tick/SRC.q; --schemas FILE.q names the file itself"
+    )]
     Read { origin: Source, error: io::Error },
     #[error("{origin}, {error}")]
     Script { origin: Source, error: ScriptError },

@@ -312,7 +312,7 @@ impl Door for Port {
         }
         let words = |e: &dyn std::fmt::Display| QError::signal(format!("{text}: {e}").into_bytes());
         let listen: Listen = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
-        let mut listeners = Listeners::tcp(&listen).map_err(|e| words(&e))?;
+        let mut listeners = Listeners::tcp(&listen).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         if let Some(directory) = socket_directory() {
             listeners.unix(&directory);
         }

@@ -1,0 +1,95 @@
+//! What a process says when it cannot start, and kdb+'s options.
+
+use crate::harness::{Directory, Process, elastick};
+use elastick::net::Client;
+use proto::{Limits, Value};
+use std::time::Duration;
+
+/// What a process that does not start says, on one text.
+fn said(arguments: &[&str]) -> String {
+    let output = elastick(arguments).stdin(std::process::Stdio::null()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {said}");
+    said
+}
+
+fn says(arguments: &[&str], words: &[&str]) {
+    let said = said(arguments);
+    for word in words {
+        assert!(said.contains(word), "{arguments:?} does not say {word:?}: {said}");
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named_with_what_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = format!("127.0.0.1:{}", taken.local_addr().expect("bound").port());
+    let number = port.rsplit(':').next().expect("a number");
+    let words = [number, "on 127.0.0.1", "Address already in use", "ss -ltnp"];
+    says(&["tick", "sym", "-p", &port], &words);
+    says(&["rdb", ":1", "-p", &port], &words);
+    says(&["q", "-p", &port], &words);
+    says(&["fleet", "-p", &port, "--min", "0", "--max", "1", "--", "true"], &words);
+    says(&["tick", "sym", "-p", "192.0.2.1:5010"], &["192.0.2.1 is no address of this machine"]);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_named_with_what_to_do() {
+    let directory = Directory::new("starting-log");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let file = file.to_str().expect("a path");
+    says(&["tick", "sym", file, "-p", "127.0.0.1:0"], &[file, "has to be a directory"]);
+}
+
+#[test]
+fn an_error_in_a_schema_is_shown_where_it_is() {
+    let directory = Directory::new("starting-schema");
+    let file = directory.path().join("bad.q");
+    std::fs::write(&file, "a:1\ntrade:([]time:`timespan$();sym:`symbol$();x:1+`a)\n").expect("written");
+    let file = file.to_str().expect("a path");
+    says(&["tick", "bad", "-p", "127.0.0.1:0", "--schemas", file], &[file, "line 2", "'type", "x:1+`a", "^"]);
+    let nowhere = directory.path().to_str().expect("a path");
+    says(&["tick", "nosuch", "-p", "127.0.0.1:0", "--schemas", nowhere], &["nosuch.q", "tick/SRC.q", "--schemas"]);
+    says(&["rdb", ":1", "-p", "127.0.0.1:0", "-u", "/nonexistent/users"], &["-u, -U", "/nonexistent/users"]);
+    says(&["rdb", ":1", "-p", "127.0.0.1:0", "--allow", "/nonexistent/names"], &["--allow", "/nonexistent/names"]);
+}
+
+#[test]
+fn options_of_kdb_are_taken_or_refused_by_what_they_mean() {
+    for program in [&["tick", "sym"][..], &["rdb", ":1"]] {
+        for (option, word) in [
+            (&["-l"][..], "tick SRC DIR"),
+            (&["-L"], "tick SRC DIR"),
+            (&["-r", ":h:5010"], "elastick rdb"),
+            (&["-o", "2"], "TZ"),
+            (&["-S", "42"], "seed"),
+            (&["-m", "/mnt"], "memory domain"),
+            (&["-e", "1"], "suspends"),
+            (&["-P", "x"], ""),
+            (&["-W", "9"], "0 to 6"),
+        ] {
+            says(&[program, option, &["-p", "127.0.0.1:0"]].concat(), &[word]);
+        }
+    }
+    says(&["tick", "sym", "-s", "4"], &["peach"]);
+    let mut command = elastick(&["rdb", ":1", "-p", "127.0.0.1:0", "--unix-sockets=", "--memory", "64MiB"]);
+    let mut node = Process::start(
+        command
+            .args(["-z", "1", "-W", "0", "-P", "3", "-g", "1", "-e", "0"])
+            .args(["-c", "30", "100", "-C", "40", "200"]),
+    );
+    let port = node.number_after("listening on");
+    let address = format!("127.0.0.1:{port}:test:").parse().expect("an address");
+    let mut client = Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected");
+    let mut answer = |question: &str| client.query(question).expect(question);
+    assert_eq!(answer("\"D\"$\"03/04/2026\""), answer("2026.04.03"));
+    assert_eq!(answer("system\"c\""), Value::ints([30, 100]));
+    assert_eq!(answer("system\"C\""), Value::ints([40, 200]));
+    assert_eq!(answer("string 1%3"), Value::chars("0.333"));
+    let mut tick = Process::start(&mut elastick(&["tick", "sym", "-p", "127.0.0.1:0", "-z", "1", "-g", "0"]));
+    let port = tick.number_after("listening on");
+    let address = format!("127.0.0.1:{port}:test:").parse().expect("an address");
+    let mut client = Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected");
+    assert_eq!(client.query("\"D\"$\"03/04/2026\"").expect("a date"), client.query("2026.04.03").expect("a date"));
+}
