@@ -25,6 +25,11 @@ impl Buffer {
         (self.start, self.end, self.offset_bytes) = (0, 0, offset_bytes);
     }
 
+    /// Bytes read at once.
+    pub fn chunk_bytes(&self) -> usize {
+        self.usual_bytes
+    }
+
     pub fn offset_bytes(&self) -> u64 {
         self.offset_bytes
     }

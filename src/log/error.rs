@@ -37,6 +37,11 @@ pub enum LogError {
     Lost { path: PathBuf, reason: String },
     #[error("{path} has shrunk from {was_bytes} to {now_bytes} bytes while it was read")]
     Shrunk { path: PathBuf, was_bytes: u64, now_bytes: u64 },
+    #[error(
+        "{path} is not the tickerplant's log: bytes {first_byte} to {last_byte} are others than it wrote. Is another volume mounted \
+         at that path here?"
+    )]
+    Other { path: PathBuf, first_byte: u64, last_byte: u64 },
     #[error("{path} was replaced by another file while it was read")]
     Replaced { path: PathBuf },
     #[error("{path} has {have_index} updates after waiting {waited:?}; {wanted_index} were announced")]

@@ -1,7 +1,11 @@
 //! What tells a log from another one at the same path.
 
+use super::error::LogError;
+use super::file::LogFile;
+use super::index::Entry;
 use std::fmt;
 use std::num::ParseIntError;
+use std::path::Path;
 use std::str::FromStr;
 
 /// Identity of the logs in a directory: a random number that its first writer draws and every later one keeps, in the lock file and in
@@ -54,5 +58,91 @@ impl WriterId {
         } else {
             Remembered::Same
         }
+    }
+}
+
+/// Bytes of a log at its begin and its end that are compared.
+const SAMPLE_BYTES: u64 = 64 << 10;
+/// No more is read for one sample: a block is as long as its last update asks for.
+const MAX_SAMPLE_BYTES: u64 = 4 << 20;
+/// Samples that a reader compares.
+pub const MAX_SAMPLES: usize = 8;
+
+/// Bytes of a log, by their checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    pub offset_bytes: u64,
+    pub length_bytes: u64,
+    pub crc: u32,
+}
+
+/// How a file stands to a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    Yes,
+    /// The file ends before it.
+    NotYet,
+    No,
+}
+
+impl Sample {
+    fn entry(&self) -> Entry {
+        Entry {
+            offset_bytes: self.offset_bytes,
+            length_bytes: self.length_bytes,
+            first_index: 0,
+            updates: 0,
+            epoch: 0,
+            synced_index: 0,
+            crc: self.crc,
+            is_damaged: false,
+        }
+    }
+
+    pub(super) fn look(&self, file: &dyn LogFile, path: &Path) -> Result<Holds, LogError> {
+        if self.entry().agrees_with(file, path)? {
+            return Ok(Holds::Yes);
+        }
+        let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
+        Ok(if size < self.offset_bytes.saturating_add(self.length_bytes) { Holds::NotYet } else { Holds::No })
+    }
+}
+
+/// What a writer says of its log, so that a reader on the same path can tell that it reads the same file: bytes from its begin, and the
+/// latest that were written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Samples {
+    first: Option<Sample>,
+    last: Option<Sample>,
+}
+
+impl Samples {
+    /// Of a log between its head and `end`.
+    pub fn of(file: &dyn LogFile, path: &Path, begin: u64, end: u64) -> Result<Samples, LogError> {
+        let sample = |offset_bytes: u64, end: u64| -> Result<Option<Sample>, LogError> {
+            let length_bytes = end.saturating_sub(offset_bytes);
+            let mut bytes = vec![0; usize::try_from(length_bytes).unwrap_or(0)];
+            let read = super::file::read_full(file, &mut bytes, offset_bytes).map_err(LogError::io(path, "read"))?;
+            let crc = crc32c::crc32c(&bytes);
+            Ok((read == bytes.len() && read > 0).then_some(Sample { offset_bytes, length_bytes, crc }))
+        };
+        let first = sample(begin, end.min(begin.saturating_add(SAMPLE_BYTES)))?;
+        Ok(Samples { first, last: sample(end.saturating_sub(SAMPLE_BYTES).max(begin), end)? })
+    }
+
+    /// A block has been closed.
+    pub fn block(&mut self, block: &Entry) {
+        let Entry { offset_bytes, length_bytes, crc, .. } = *block;
+        let sample = Some(Sample { offset_bytes, length_bytes, crc });
+        self.first = self.first.or(sample);
+        self.last = sample;
+    }
+
+    /// With the bytes since the last block.
+    pub fn with(&self, open: Option<Sample>) -> Vec<Sample> {
+        let mut all: Vec<Sample> = [self.first, self.last, open].into_iter().flatten().collect();
+        all.retain(|sample| sample.length_bytes > 0 && sample.length_bytes <= MAX_SAMPLE_BYTES);
+        all.dedup();
+        all
     }
 }

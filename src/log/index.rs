@@ -25,7 +25,7 @@ use super::buffer::Buffer;
 use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
-use super::identity::LogId;
+use super::identity::{LogId, Sample};
 use super::scan::Mark;
 use crate::points::{self, Point};
 use std::io;
@@ -306,6 +306,12 @@ impl BlockBuilder {
         self.length_bytes = self.length_bytes.saturating_add(bytes.len() as u64);
         self.updates = self.updates.saturating_add(updates);
         if self.length_bytes >= BLOCK_BYTES { self.close() } else { None }
+    }
+
+    /// What has been taken since the last block.
+    pub fn sample(&self) -> Option<Sample> {
+        let (offset_bytes, length_bytes, crc) = (self.begin.offset_bytes, self.length_bytes, self.crc);
+        (length_bytes > 0).then_some(Sample { offset_bytes, length_bytes, crc })
     }
 
     /// The block so far, none if it is empty; the next one begins behind it. It says of nothing that it was synced.

@@ -9,6 +9,7 @@ use super::buffer::Buffer;
 use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
+use super::identity::{Holds, MAX_SAMPLES, Sample};
 use super::index::SideFile;
 use super::name::side_path;
 use super::open::FIRST;
@@ -175,6 +176,53 @@ impl LogReader {
                 other => return other,
             }
             pause = wait(pause, deadline);
+        }
+    }
+
+    /// Whether the file is the log that these samples were taken of. False if it ends before one of them, as far as can be seen now, or
+    /// other bytes stand there and may be old ones.
+    ///
+    /// # Errors
+    /// `Other` if it is another log, and no later look can tell otherwise.
+    pub fn is_of(&self, samples: &[Sample]) -> Result<bool, LogError> {
+        for sample in samples.iter().take(MAX_SAMPLES) {
+            match sample.look(&*self.file, &self.path)? {
+                Holds::Yes => {}
+                Holds::No if self.reads == Reads::Cached => return Err(self.is_other(sample)),
+                Holds::NotYet | Holds::No => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_other(&self, sample: &Sample) -> LogError {
+        let last_byte = sample.offset_bytes.saturating_add(sample.length_bytes);
+        LogError::Other { path: self.path.clone(), first_byte: sample.offset_bytes, last_byte }
+    }
+
+    /// Opens the file again until it is the log that these samples were taken of.
+    ///
+    /// # Errors
+    /// `Other` if it is not at the deadline.
+    pub fn wait_for(&mut self, samples: &[Sample], deadline: Instant) -> Result<(), LogError> {
+        let mut pause = PAUSE_LEAST;
+        while !self.is_of(samples)? {
+            if clock::now() >= deadline {
+                return Err(self.missing(samples));
+            }
+            pause = wait(pause, deadline);
+            // By its name: what stands there may be another file by now.
+            *self = LogReader::open_as(&self.path, self.limits, self.buffer.chunk_bytes(), self.reads)?;
+        }
+        Ok(())
+    }
+
+    /// Why this is not the log that these samples were taken of, if it does not become it.
+    pub fn missing(&self, samples: &[Sample]) -> LogError {
+        let differs = |sample: &&Sample| !matches!(sample.look(&*self.file, &self.path), Ok(Holds::Yes));
+        match samples.iter().find(differs) {
+            Some(sample) => self.is_other(sample),
+            None => LogError::Replaced { path: self.path.clone() },
         }
     }
 

@@ -4,11 +4,11 @@ use super::appender::Appender;
 use super::disk;
 use super::error::LogError;
 use super::fence::Fence;
-use super::identity::{LogId, WriterId};
+use super::identity::{LogId, Sample, Samples, WriterId};
 use super::index::{BlockBuilder, Entry, Head, SideWriter};
 use super::lock::WriterLock;
 use super::name::log_path;
-use super::open::{self, How, OpenReport};
+use super::open::{self, FIRST, How, OpenReport};
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::points::{self, Point};
 use crate::sys::mount;
@@ -53,6 +53,7 @@ pub struct LogWriter {
     builder: BlockBuilder,
     side: SideWriter,
     began: Began,
+    samples: Samples,
 }
 
 /// Where this writer's epoch began.
@@ -89,7 +90,7 @@ impl LogWriter {
             unclean: last.as_ref().is_some_and(|holder| !holder.clean && lock.same_boot(holder)),
             unsynced_from: lock.holder().unsynced_from,
         };
-        let (path, appender, side, builder, report) = open_day(&options, date, &how)?;
+        let (path, appender, side, builder, samples, report) = open_day(&options, date, &how)?;
         lock.mark_accepted()?;
         let fence = if lock.is_on_nfs() {
             let started = Fence::start(lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
@@ -98,7 +99,7 @@ impl LogWriter {
             None
         };
         let began = Began { date, index: report.updates, writer: LogId(disk::draw()) };
-        Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began }, report))
+        Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began, samples }, report))
     }
 
     /// Appends whole records, `updates` of them, with one write. After an error nothing is accepted any more, and none
@@ -166,8 +167,9 @@ impl LogWriter {
             unclean: false,
             unsynced_from: None,
         };
-        let (path, appender, side, builder, report) = open_day(&self.options, date, &how)?;
+        let (path, appender, side, builder, samples, report) = open_day(&self.options, date, &how)?;
         (self.date, self.path, self.appender, self.side, self.builder) = (date, path, appender, side, builder);
+        self.samples = samples;
         Ok(report)
     }
 
@@ -254,6 +256,11 @@ impl LogWriter {
         WriterId { log: self.lock.identity(), epoch: self.lock.epoch(), writer: self.began.writer }
     }
 
+    /// Checksums of parts of today's log, up to the tip.
+    pub fn samples(&self) -> Vec<Sample> {
+        self.samples.with(self.builder.sample())
+    }
+
     /// Updates of today that were there when this writer began: whoever has more than these from a writer before has some that the log
     /// does not have any more.
     pub fn began_at(&self) -> u64 {
@@ -295,6 +302,7 @@ impl LogWriter {
     /// Puts a block into the side file, with how far the log was on the disk. Where nothing syncs the log, no more than the block is in
     /// doubt: what a kill leaves there need not be written again from the day's first byte on.
     fn note_block(&mut self, block: Entry) {
+        self.samples.block(&block);
         let synced_index = self.appender.synced_index().unwrap_or(block.first_index);
         self.side.push(&Entry { synced_index, ..block });
     }
@@ -315,13 +323,14 @@ fn check_mount(dir: &Path, required: &RequiredMount) -> Result<(), LogError> {
     if is_there { Ok(()) } else { Err(LogError::Misplaced { path, required, found: mount.to_string() }) }
 }
 
-type Day = (PathBuf, Appender, SideWriter, BlockBuilder, OpenReport);
+type Day = (PathBuf, Appender, SideWriter, BlockBuilder, Samples, OpenReport);
 
 fn open_day(options: &LogOptions, date: Date, how: &How) -> Result<Day, LogError> {
     let path = log_path(&options.dir, &options.src, date);
     let opened = open::open(&path, how)?;
     let is_shared = opened.file.is_shared();
     let (end, waker) = (opened.end, options.waker.clone());
+    let samples = Samples::of(&*opened.file, &path, FIRST.offset_bytes, end.offset_bytes)?;
     let appender = Appender::new(opened.file, &path, end, options.durability, is_shared, options.buffer_bytes, waker)?;
-    Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), opened.report))
+    Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), samples, opened.report))
 }

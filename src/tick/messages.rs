@@ -1,7 +1,7 @@
 //! What the tickerplant tells subscribers, besides updates, and the values of `.u`. `ARCHITECTURE.md` section 4 has the table.
 
 use super::core::schema::{TableSpec, Tables};
-use crate::log::{LogId, WriterId};
+use crate::log::{LogId, Sample, WriterId};
 use crate::net::message;
 use crate::queue::Window;
 use crate::table::schema::ColumnSchema;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use proto::{MessageKind, Writer, types};
 
 /// Where updates of a day are, as a node must know it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Place<'a> {
     /// The log's file handle, `:` and a path; empty without a log.
     pub log: &'a [u8],
@@ -18,9 +18,17 @@ pub struct Place<'a> {
     /// Who writes the log; none without a log.
     pub writer: Option<WriterId>,
     pub tip: u64,
+    /// What the log holds.
+    pub samples: Vec<Sample>,
 }
 
 impl Place<'_> {
+    fn put_samples(&self, writer: &mut Writer<'_>) {
+        let words = |of: &Sample| [long(of.offset_bytes), long(of.length_bytes), i64::from(of.crc)];
+        let words: Vec<i64> = self.samples.iter().flat_map(words).collect();
+        writer.vector(types::LONG, types::ATTR_NONE, &words);
+    }
+
     fn epoch(&self) -> i64 {
         long(self.writer.map_or(0, |of| of.epoch))
     }
@@ -87,7 +95,7 @@ pub fn end(date: i32) -> Bytes {
 pub fn live(tables: &Tables, chosen: &[usize], place: Place<'_>, first: u64, position: usize) -> Bytes {
     call(".u.asg.live", 1, |writer| {
         writer.dict_head();
-        let keys = ["first", "tip", "position", "log", "date", "epoch", "tables"];
+        let keys = ["first", "tip", "position", "log", "date", "epoch", "tables", "samples"];
         writer.symbols(keys);
         writer.list_head(keys.len());
         writer.atom_long(long(first));
@@ -97,6 +105,7 @@ pub fn live(tables: &Tables, chosen: &[usize], place: Place<'_>, first: u64, pos
         writer.atom_date(place.date);
         writer.atom_long(place.epoch());
         put_pairs(writer, tables, chosen);
+        place.put_samples(writer);
     })
 }
 
@@ -104,7 +113,7 @@ pub fn live(tables: &Tables, chosen: &[usize], place: Place<'_>, first: u64, pos
 pub fn rebuild(place: Place<'_>, window: Window, hidden: bool) -> Bytes {
     call(".u.asg.rebuild", 1, |writer| {
         writer.dict_head();
-        let keys = ["first", "last", "log", "date", "hidden"];
+        let keys = ["first", "last", "log", "date", "hidden", "samples"];
         writer.symbols(keys);
         writer.list_head(keys.len());
         writer.atom_long(long(window.first().0));
@@ -112,6 +121,7 @@ pub fn rebuild(place: Place<'_>, window: Window, hidden: bool) -> Bytes {
         writer.symbol(place.log);
         writer.atom_date(place.date);
         writer.atom_bool(hidden);
+        place.put_samples(writer);
     })
 }
 

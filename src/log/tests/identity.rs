@@ -2,8 +2,9 @@
 
 use super::support::*;
 use crate::config::Durability;
-use crate::log::{LogError, LogWriter, Remembered, log_path, side_path};
+use crate::log::{LogError, LogReader, LogWriter, Remembered, log_path, side_path};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 fn lock(folder: &Folder) -> PathBuf {
     folder.0.join("sym.lock")
@@ -127,4 +128,50 @@ fn updates_of_todays_log_before_this_writer_are_counted() {
     assert_eq!(writer.began_at(), 5);
     writer.roll(DAY.tomorrow().unwrap()).unwrap();
     assert_eq!(writer.began_at(), 0);
+}
+
+/// A reader of the log, once it has been found to be that of these samples.
+fn reader_of(path: &Path, samples: &[crate::log::Sample]) -> Result<LogReader, LogError> {
+    let mut reader = reader(path);
+    reader.wait_for(samples, Instant::now())?;
+    Ok(reader)
+}
+
+#[test]
+fn a_log_is_known_by_its_begin_and_its_latest_bytes_whoever_opened_it() {
+    let folder = Folder::new();
+    let (mut writer, _) = folder.open();
+    assert!(writer.samples().is_empty(), "an empty log is like any other");
+    for (at, update) in updates(900).iter().enumerate() {
+        writer.append(update, 1).unwrap();
+        if at % 83 == 0 {
+            assert!(reader_of(&folder.log(), &writer.samples()).is_ok(), "{at}");
+        }
+    }
+    writer.close().unwrap();
+    let (mut writer, _) = folder.open();
+    assert!(reader_of(&folder.log(), &writer.samples()).is_ok(), "opened again");
+    writer.append(&update("trade", 1, 2), 1).unwrap();
+    assert!(reader_of(&folder.log(), &writer.samples()).is_ok());
+}
+
+#[test]
+fn another_log_a_copy_that_went_its_own_way_and_one_that_ends_early_are_not_taken_for_the_log() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    let (mut writer, _) = folder.open();
+    updates(300).iter().for_each(|update| writer.append(update, 1).unwrap());
+    let early = std::fs::read(folder.log()).unwrap();
+    writer.append(&update("trade", 7, 9), 1).unwrap();
+    let samples = writer.samples();
+    let is_other = |bytes: &[u8]| {
+        std::fs::write(other.log(), bytes).unwrap();
+        matches!(reader_of(&other.log(), &samples), Err(LogError::Other { .. }))
+    };
+    assert!(is_other(&early), "it ends early");
+    assert!(is_other(&[early.as_slice(), &update("trade", 8, 9)].concat()), "it went its own way");
+    assert!(
+        is_other(&std::fs::read(Folder::new().with(&updates(600)[300..])).unwrap()),
+        "it was another from the begin"
+    );
+    assert!(!is_other(&std::fs::read(folder.log()).unwrap()), "a copy");
 }

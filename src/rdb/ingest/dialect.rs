@@ -255,7 +255,7 @@ impl Ingest {
         self.intake.open(replay.first, None);
         self.show();
         self.tip = Some(replay.tip);
-        self.begin_replay(replay.log, replay.first, replay.tip);
+        self.begin_replay(replay.log, Vec::new(), replay.first, replay.tip);
         Ok(())
     }
 

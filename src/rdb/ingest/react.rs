@@ -135,7 +135,7 @@ impl Ingest {
         let next = self.intake.next().unwrap_or(live.first);
         log::info!("live from update {}, at {next}, tip {}", live.first, live.tip);
         points::reach(Point::NodeLive);
-        self.begin_replay(live.log, next, live.tip);
+        self.begin_replay(live.log, live.samples, next, live.tip);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl Ingest {
         self.intake.open(rebuild.first, Some(rebuild.last.saturating_sub(short)));
         // Before its first rows are seen.
         self.show();
-        self.begin_replay(rebuild.log, rebuild.first, rebuild.last);
+        self.begin_replay(rebuild.log, rebuild.samples, rebuild.first, rebuild.last);
         Ok(())
     }
 

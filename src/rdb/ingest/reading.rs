@@ -3,7 +3,7 @@
 //! The thread is one piece of the log ahead. It ends when the window has been read, when it cannot be read, or when nobody
 //! wants it any more; one that hangs in the file system is left behind and counted.
 
-use crate::log::{Chunk, LogError, LogReader, Next, Reads, disk};
+use crate::log::{Chunk, LogError, LogReader, Next, Reads, Sample, disk};
 use crate::sys::clock;
 use proto::Limits;
 use std::io;
@@ -23,6 +23,8 @@ pub(super) const PIECES: u64 = 3;
 /// What is to be read.
 pub(super) struct Order {
     pub path: PathBuf,
+    /// What the log holds: another file at its path is not read.
+    pub samples: Vec<Sample>,
     pub limits: Limits,
     pub chunk_bytes: usize,
     pub reads: Reads,
@@ -79,8 +81,8 @@ impl Reading {
     /// The system has no thread left.
     pub fn start(order: Order, running: &Arc<AtomicUsize>) -> io::Result<Reading> {
         if disk::is_virtual() {
-            let by = after(OPEN_WITHIN);
-            return Ok(Reading::Stepped(Box::new(Steps { order, reader: None, by })));
+            let (by, is_log_by) = (after(OPEN_WITHIN), after(REACH_WITHIN));
+            return Ok(Reading::Stepped(Box::new(Steps { order, reader: None, by, is_log_by })));
         }
         let (out, pieces) = sync_channel(1);
         running.fetch_add(1, Ordering::SeqCst);
@@ -128,6 +130,8 @@ pub(super) struct Steps {
     reader: Option<LogReader>,
     /// How long the log may take to show itself, or more of itself.
     by: Instant,
+    /// And to be the one that is to be read.
+    is_log_by: Instant,
 }
 
 impl Steps {
@@ -140,11 +144,14 @@ impl Steps {
     }
 
     fn read(&mut self) -> Result<Option<Piece>, LogError> {
-        let Order { path, limits, chunk_bytes, reads, next, until } = &self.order;
+        let Order { path, samples, limits, chunk_bytes, reads, next, until } = &self.order;
         let reader = match &mut self.reader {
             Some(reader) => reader,
             None => match LogReader::open_until(path, *limits, *chunk_bytes, *reads, clock::now()) {
                 Ok(mut reader) => {
+                    if !reader.is_of(samples)? {
+                        return if clock::now() < self.is_log_by { Ok(None) } else { Err(reader.missing(samples)) };
+                    }
                     reader.seek(*next)?;
                     self.by = after(REACH_WITHIN);
                     self.reader.insert(reader)
@@ -175,8 +182,9 @@ fn after(time: Duration) -> Instant {
 }
 
 fn read(order: &Order, out: &SyncSender<Result<Piece, LogError>>) -> Result<(), LogError> {
-    let Order { path, limits, chunk_bytes, reads, next, until } = order;
+    let Order { path, samples, limits, chunk_bytes, reads, next, until } = order;
     let mut reader = LogReader::open_until(path, *limits, *chunk_bytes, *reads, after(OPEN_WITHIN))?;
+    reader.wait_for(samples, after(REACH_WITHIN))?;
     reader.seek(*next)?;
     let mut by = after(REACH_WITHIN);
     while reader.position() < *until {

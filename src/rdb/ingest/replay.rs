@@ -3,7 +3,7 @@
 use super::reading::{Order, PIECES, Reading};
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
-use crate::log::Reads;
+use crate::log::{Reads, Sample};
 use crate::points::{self, Point};
 use crate::rdb::messages;
 use crate::rdb::update;
@@ -48,8 +48,8 @@ impl Replay {
 }
 
 impl Ingest {
-    /// Replays from `next` until `until`, or asks to be fed where the log cannot be read here.
-    pub(super) fn begin_replay(&mut self, log: Option<PathBuf>, next: u64, until: u64) {
+    /// Replays from `next` until `until`, or asks to be fed where the log cannot be read here, or another log is in its place.
+    pub(super) fn begin_replay(&mut self, log: Option<PathBuf>, samples: Vec<Sample>, next: u64, until: u64) {
         let is_rebuild = self.intake.open_window().is_some_and(|open| open.last.is_some());
         let after = if is_rebuild { After::Rebuilt } else { After::Feed };
         if next >= until {
@@ -57,7 +57,7 @@ impl Ingest {
         }
         // Only the tickerplant can cut an update down to some symbols.
         let log = log.filter(|_| self.options.subscription.symbols.is_empty());
-        match log.map(|path| self.start_reading(path, next, until)) {
+        match log.map(|path| self.start_reading(path, samples, next, until)) {
             Some(Ok(reading)) => self.replay = Some(Replay { reading, until, by: hangs_at(), after }),
             Some(Err(reason)) => self.be_fed(after, &reason),
             None => self.be_fed(after, "there is no log to be read here"),
@@ -76,14 +76,14 @@ impl Ingest {
         (self.chunk_bytes() as u64).saturating_mul(PIECES)
     }
 
-    fn start_reading(&self, path: PathBuf, next: u64, until: u64) -> Result<Reading, String> {
+    fn start_reading(&self, path: PathBuf, samples: Vec<Sample>, next: u64, until: u64) -> Result<Reading, String> {
         if self.readings.load(Ordering::SeqCst) >= HANGING_MOST {
             return Err(format!("{} hangs where it is read here", path.display()));
         }
         // On the writer's own host the page cache is the writer's, and going past it would make its appends wait.
         let reads = if self.beside_tickerplant { Reads::Cached } else { Reads::Fresh };
         let (limits, chunk_bytes) = (self.limits, self.chunk_bytes());
-        let order = Order { path, limits, chunk_bytes, reads, next, until };
+        let order = Order { path, samples, limits, chunk_bytes, reads, next, until };
         Reading::start(order, &self.readings).map_err(|error| format!("no thread to read the log: {error}"))
     }
 

@@ -130,8 +130,8 @@ fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
     let (mut node, _asked, _answers) = node();
     node.step(Event::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
-    let (tables, date, log) = (Vec::new(), 10_957, None);
-    node.react(Told::Live(Live { first: 3, tip: 9, position: None, log, date, tables }));
+    let (tables, date, log, samples) = (Vec::new(), 10_957, None, Vec::new());
+    node.react(Told::Live(Live { first: 3, tip: 9, position: None, log, date, tables, samples }));
     assert!(node.intake.open_window().is_none());
     let mut expected = Vec::new();
     messages::rolling(&mut expected, 3, &Proof::new(), 10_957).expect("it is small");
@@ -159,7 +159,15 @@ fn node_with_a_window() -> Ingest {
     let (mut node, ..) = node_on(10_957, None);
     let column = ColumnSchema { name: symbol("n"), ty: 7, attr: Attr::None };
     let tables = vec![Schema { name: symbol("a"), keys: 0, columns: vec![column] }];
-    node.react(Told::Live(Live { first: 3, tip: 3, position: None, log: None, date: 10_957, tables }));
+    node.react(Told::Live(Live {
+        first: 3,
+        tip: 3,
+        position: None,
+        log: None,
+        date: 10_957,
+        tables,
+        samples: Vec::new(),
+    }));
     node
 }
 
@@ -176,10 +184,10 @@ fn symbol(name: &str) -> Sym {
 #[test]
 fn a_window_of_which_the_log_showed_a_part_is_rebuilt_once_the_rest_was_streamed() {
     let mut node = node_with_a_window();
-    let (log, date, hidden) = (None, 10_957, false);
-    assert!(node.react(Told::Rebuild(Rebuild { first: 3, last: 5, log, date, hidden })));
+    let (log, date, hidden, samples) = (None, 10_957, false, Vec::new());
+    assert!(node.react(Told::Rebuild(Rebuild { first: 3, last: 5, log, date, hidden, samples })));
     assert!(node.feed(&two_longs(3)));
-    node.begin_replay(None, 4, 5);
+    node.begin_replay(None, Vec::new(), 4, 5);
     assert!(node.feed(&two_longs(4)));
     assert!(node.react(Told::Streamed { first: 4, last: 5 }));
     assert!(node.intake.open_window().is_none(), "it is whole");

@@ -1,7 +1,7 @@
 //! What a tickerplant says to a node.
 
 use crate::lease::Epoch;
-use crate::log::{LogId, WriterId};
+use crate::log::{LogId, MAX_SAMPLES, Sample, WriterId};
 use crate::table::{Schema, symbol, wire};
 use proto::View;
 use proto::view::DictView;
@@ -84,6 +84,19 @@ pub fn joined(view: &View<'_>) -> Result<Joined, String> {
     })
 }
 
+/// Samples of the log: offset, length and checksum of each in turn; none from a tickerplant that does not tell them.
+fn samples(dict: &DictView<'_>) -> Result<Vec<Sample>, String> {
+    let Some(words) = dict.get(b"samples") else { return Ok(Vec::new()) };
+    let wrong = || "the samples of the log make no sense".to_string();
+    let words = words.vector().and_then(|words| words.to_vec::<i64>()).ok_or_else(wrong)?;
+    let (samples, []) = words.as_chunks::<3>() else { return Err(wrong()) };
+    let sample = |[offset, length, crc]: &[i64; 3]| {
+        let (offset_bytes, length_bytes) = (u64::try_from(*offset).ok()?, u64::try_from(*length).ok()?);
+        Some(Sample { offset_bytes, length_bytes, crc: u32::try_from(*crc).ok()? })
+    };
+    samples.iter().take(MAX_SAMPLES).map(sample).collect::<Option<_>>().ok_or_else(wrong)
+}
+
 fn date(dict: &DictView<'_>) -> Result<i32, String> {
     dict.get(b"date").and_then(|date| date.atom::<i32>()).ok_or_else(|| "no date".to_string())
 }
@@ -98,6 +111,8 @@ pub struct Live {
     pub log: Option<PathBuf>,
     pub date: i32,
     pub tables: Vec<Schema>,
+    /// What the log holds.
+    pub samples: Vec<Sample>,
 }
 
 /// ``(`.u.asg.rebuild; d)``.
@@ -109,6 +124,8 @@ pub struct Rebuild {
     pub date: i32,
     /// Another holds the window until this one is told to show it.
     pub hidden: bool,
+    /// What the log holds.
+    pub samples: Vec<Sample>,
 }
 
 /// The paper's ``(`.sub.rep; schemas; L; (start; i))``, and stock kdb+tick's answer to the start-up string.
@@ -192,6 +209,7 @@ pub fn told(view: &View<'_>) -> Result<Told, String> {
                 log: dict.get(b"log").and_then(|log| log_path(&log)),
                 date: date(&dict)?,
                 tables: schemas(&dict.get(b"tables").ok_or_else(|| missing("tables"))?)?,
+                samples: samples(&dict)?,
             })
         }
         b".u.asg.rebuild" => {
@@ -202,6 +220,7 @@ pub fn told(view: &View<'_>) -> Result<Told, String> {
                 log: dict.get(b"log").and_then(|log| log_path(&log)),
                 date: date(&dict)?,
                 hidden: dict.get(b"hidden").and_then(|hidden| hidden.atom::<bool>()).unwrap_or(false),
+                samples: samples(&dict)?,
             })
         }
         b".u.asg.streamed" => window().map(|(first, last)| Told::Streamed { first, last })?,

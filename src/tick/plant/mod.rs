@@ -467,6 +467,7 @@ impl Plant {
             log,
             date: self.queue.date().0,
             writer: self.log.as_ref().map(LogWriter::writer_id),
+            samples: self.log.as_ref().map(LogWriter::samples).unwrap_or_default(),
             tip: self.feed.tip().index,
         }
     }
