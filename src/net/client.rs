@@ -7,6 +7,7 @@ use proto::{
     Compression, DecodeError, EncodeError, FrameReader, Header, Limits, MessageKind, Value, View, Writer, compress,
     decode, encode, handshake,
 };
+use rustix::net::{RecvFlags, recv};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -107,6 +108,16 @@ impl Socket {
             Socket::Tcp(stream) => stream.read(buffer),
             Socket::Unix(stream) => stream.read(buffer),
         }
+    }
+
+    /// Reads what is there without waiting.
+    fn poll(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let flags = RecvFlags::DONTWAIT;
+        let (read, _) = match self {
+            Socket::Tcp(stream) => recv(stream, buffer, flags)?,
+            Socket::Unix(stream) => recv(stream, buffer, flags)?,
+        };
+        Ok(read)
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -418,8 +429,15 @@ impl Client {
     /// Reads once. False if nothing came in time.
     fn fill(&mut self, by: Option<Instant>) -> Result<bool, ClientError> {
         loop {
-            self.arm(by)?;
-            match self.socket.read(self.frames.spare()) {
+            // The kernel rounds the shortest receive timeout up to its tick (4 to 8 ms); a poll must not sleep that long.
+            let read = match by.is_some_and(|by| by <= Instant::now()) {
+                true => self.socket.poll(self.frames.spare()),
+                false => {
+                    self.arm(by)?;
+                    self.socket.read(self.frames.spare())
+                }
+            };
+            match read {
                 Ok(0) => return Err(ClientError::Closed),
                 Ok(read) => {
                     self.frames.filled(read);
