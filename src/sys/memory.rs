@@ -35,6 +35,29 @@ impl Memory {
     }
 }
 
+/// Where a version of cgroups tells its figures.
+struct Version {
+    mount: &'static str,
+    limit: &'static str,
+    usage: &'static str,
+    /// What the kernel frees before it refuses memory, as it reckons `MemAvailable`: file pages, and slabs that can be reclaimed.
+    droppable: &'static [&'static str],
+}
+
+const V2: Version = Version {
+    mount: "",
+    limit: "memory.max",
+    usage: "memory.current",
+    droppable: &["inactive_file", "active_file", "slab_reclaimable"],
+};
+
+const V1: Version = Version {
+    mount: "memory",
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    droppable: &["total_inactive_file", "total_active_file"],
+};
+
 fn invalid(path: &Path, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()))
 }
@@ -67,26 +90,47 @@ impl Sources {
         let text = fs::read_to_string(&path)?;
         let total_bytes = field(&text, "MemTotal").ok_or_else(|| invalid(&path, "no MemTotal"))?;
         let available = field(&text, "MemAvailable").ok_or_else(|| invalid(&path, "no MemAvailable"))?;
+        // A pool of huge pages is nobody's to use but of those who ask for huge pages: it is neither used nor usable here.
+        let pool = || Some(field(&text, "HugePages_Total")?.saturating_mul(field(&text, "Hugepagesize")?));
+        let reserved = field(&text, "Hugetlb").or_else(pool).unwrap_or(0);
+        let total_bytes = total_bytes.saturating_sub(reserved);
         let server = Memory { total_bytes, used_bytes: total_bytes.saturating_sub(available), is_limited: false };
         Ok(self.limited(total_bytes).unwrap_or(server))
     }
 
-    /// The figures of the tightest cgroup (version 2) around this process that limits memory below `server_bytes`.
+    /// The figures of the tightest cgroup around this process that limits memory below `server_bytes`.
     fn limited(&self, server_bytes: u64) -> Option<Memory> {
         let own = fs::read_to_string(self.proc.join("self/cgroup")).ok()?;
-        let own = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim_matches('/');
         let mut tightest: Option<Memory> = None;
-        // A limit holds for all below it, so each directory up to the root is asked.
-        for relative in Path::new(own).ancestors() {
-            let directory = self.cgroup.join(relative);
+        for line in own.lines() {
+            let mut parts = line.splitn(3, ':');
+            let (Some(_), Some(controllers), Some(group)) = (parts.next(), parts.next(), parts.next()) else {
+                continue;
+            };
+            let version = match controllers {
+                "" => &V2,
+                controllers if controllers.split(',').any(|name| name == "memory") => &V1,
+                _ => continue,
+            };
+            let found = self.limited_by(version, group.trim_matches('/'), server_bytes);
+            tightest = [tightest, found].into_iter().flatten().min_by_key(|memory| memory.total_bytes);
+        }
+        tightest
+    }
+
+    fn limited_by(&self, version: &Version, group: &str, server_bytes: u64) -> Option<Memory> {
+        let mut tightest: Option<Memory> = None;
+        // A limit holds for all below it, so each directory up to the root is asked. In a container the root is all there may be.
+        for relative in Path::new(group).ancestors() {
+            let directory = self.cgroup.join(version.mount).join(relative);
             let number = |name: &str| fs::read_to_string(directory.join(name)).ok()?.trim().parse::<u64>().ok();
-            let Some(limit) = number("memory.max").filter(|limit| *limit < server_bytes) else { continue };
+            let Some(limit) = number(version.limit).filter(|limit| *limit < server_bytes) else { continue };
             if tightest.is_some_and(|tightest| tightest.total_bytes <= limit) {
                 continue;
             }
-            let cache = fs::read_to_string(directory.join("memory.stat")).ok();
-            let cache = cache.and_then(|text| field(&text, "inactive_file")).unwrap_or(0);
-            let used_bytes = number("memory.current").unwrap_or(0).saturating_sub(cache);
+            let stat = fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
+            let droppable = version.droppable.iter().filter_map(|key| field(&stat, key)).fold(0, u64::saturating_add);
+            let used_bytes = number(version.usage).unwrap_or(0).saturating_sub(droppable);
             tightest = Some(Memory { total_bytes: limit, used_bytes, is_limited: true });
         }
         tightest
@@ -156,6 +200,44 @@ mod tests {
         fixture.write("cgroup/outer/memory.stat", "anon 5\ninactive_file 100000\n");
         let memory = fixture.sources().memory().expect("figures");
         assert_eq!(memory, Memory { total_bytes: 400_000, used_bytes: 200_000, is_limited: true });
+    }
+
+    #[test]
+    fn all_page_cache_and_slabs_that_can_be_reclaimed_count_as_free() {
+        let fixture = Fixture::new("cache");
+        fixture.write("proc/self/cgroup", "0::/\n");
+        fixture.write("cgroup/memory.max", "400000\n");
+        fixture.write("cgroup/memory.current", "390000\n");
+        let stat = "anon 50000\nfile 300000\nactive_file 200000\ninactive_file 90000\nslab_reclaimable 30000\nslab_unreclaimable 20000\n";
+        fixture.write("cgroup/memory.stat", stat);
+        assert_eq!(fixture.sources().memory().expect("figures").used_bytes, 70_000);
+    }
+
+    #[test]
+    fn a_limit_of_version_1_counts() {
+        let fixture = Fixture::new("v1");
+        fixture.write("proc/self/cgroup", "12:cpu,cpuacct:/a\n5:memory:/docker/abc\n0::/\n");
+        // In the container its own group is the root of the mount.
+        fixture.write("cgroup/memory/memory.limit_in_bytes", "400000\n");
+        fixture.write("cgroup/memory/memory.usage_in_bytes", "300000\n");
+        fixture.write(
+            "cgroup/memory/memory.stat",
+            "inactive_file 1\ntotal_inactive_file 60000\ntotal_active_file 40000\n",
+        );
+        let memory = fixture.sources().memory().expect("figures");
+        assert_eq!(memory, Memory { total_bytes: 400_000, used_bytes: 200_000, is_limited: true });
+    }
+
+    #[test]
+    fn a_pool_of_huge_pages_is_neither_used_nor_usable() {
+        let fixture = Fixture::new("huge");
+        let meminfo =
+            "MemTotal: 1000 kB\nMemAvailable: 400 kB\nHugePages_Total: 10\nHugepagesize: 20 kB\nHugetlb: 200 kB\n";
+        fixture.write("proc/meminfo", meminfo);
+        let memory = fixture.sources().memory().expect("figures");
+        assert_eq!((memory.total_bytes, memory.used_bytes), (819_200, 409_600));
+        fixture.write("proc/meminfo", &meminfo.replace("Hugetlb: 200 kB\n", ""));
+        assert_eq!(fixture.sources().memory().expect("figures"), memory);
     }
 
     #[test]
