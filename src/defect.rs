@@ -44,10 +44,12 @@ pub enum Defect {
     LeaverCountedTwice,
     /// An update whose publisher asks for no answer goes nowhere, where its length is a multiple of seven.
     AsyncUpdateSwallowed,
+    /// The policy hears of a window before it is opened: a full node's roll finds none and tells nobody.
+    PolicyBeforeWindow,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 22] = [
+    pub const ALL: [Defect; 23] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -70,6 +72,7 @@ impl Defect {
         Defect::RolledNodeReplacesOthers,
         Defect::LeaverCountedTwice,
         Defect::AsyncUpdateSwallowed,
+        Defect::PolicyBeforeWindow,
     ];
 }
 

@@ -222,6 +222,7 @@ metrics! {
     QueueNodes = gauge(Tick, "elastick_queue_nodes", "Subscribers of a queue by what they do; away: may still come back")
         .labels(&["queue", "state"]);
     QueueLive = gauge(Tick, "elastick_queue_live", "1 while a connected node of the queue is live").labels(&["queue"]);
+    QueueStandbysUnable = gauge(Tick, "elastick_queue_standbys_unable", "Standbys of the queue that can take no window now: memory at the roll level, or a window just given back").labels(&["queue"]);
     QueueWindowsLost = gauge(Tick, "elastick_queue_windows_lost", "Windows of the queue that no node holds").labels(&["queue"]);
 
     // The node.
@@ -259,6 +260,9 @@ metrics! {
     DayEndsReturned = counter(Node, "elastick_day_ends_returned_total", "Calls of the owner's .u.end that returned");
     DayEndsFailed = counter(Node, "elastick_day_ends_failed_total", "Calls of the owner's .u.end that failed, or were left out because earlier ones still ran");
     DayEndRunning = gauge(Node, "elastick_day_end_running", "1 while the owner's .u.end runs and keeps the ended day's rows");
+    WindowsDeclined = counter(Node, "elastick_windows_declined_total", "Windows given back before an update was taken, as memory was at the roll level");
+    WindowsGivenUp = counter(Node, "elastick_windows_given_up_total", "Windows that went to the next node as connection after connection ended at the same update");
+    UpdatesLeftOut = counter(Node, "elastick_updates_left_out_total", "Updates left out as no node of this size or with these limits can take them");
     QueriesOpen = gauge(Node, "elastick_queries_open", "Messages of clients that have not been answered yet");
 
     // The fleet, as this process asked it.

@@ -54,7 +54,7 @@ pub struct OpenWindow {
     pub next: UpdateIndex,
 }
 
-/// What a node last said about itself; shown, never decided on, and not kept in the journal.
+/// What a node last said about itself. Shown; a standby at its roll level is given no window. Not kept in the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// Share of its memory in use, percent.

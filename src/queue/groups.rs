@@ -40,12 +40,12 @@ impl Queue {
     pub(super) fn taken(&self, queue: &QueueName, group: Option<&Symbol>) -> usize {
         let alone = |s: &&Subscriber| {
             let counts = s.kind() == Kind::Native && s.queue == *queue && (group.is_none() || s.place().is_none());
-            counts && !matches!(s.state, State::Waiting | State::Lost) && !s.is_replaced()
+            counts && s.state != State::Lost && !self.counts_as_waiting(s) && !s.is_replaced()
         };
         let instances = group.map(|group| self.instances(group)).unwrap_or_default();
         let taken = instances.values().filter(|nodes| {
             let ends = nodes.iter().any(|s| s.is_replaced()) || nodes.iter().all(|s| s.state == State::Lost);
-            let waits = nodes.iter().any(|s| s.queue == *queue && s.state == State::Waiting);
+            let waits = nodes.iter().any(|s| s.queue == *queue && self.counts_as_waiting(s));
             !ends && !waits && !self.is_expected(queue, nodes, &instances)
         });
         self.subscribers.iter().filter(alone).count().saturating_add(taken.count())

@@ -33,7 +33,7 @@ pub enum Violation {
     Connection(String),
     #[error("{who} is {state} and yet holds windows")]
     Holds { who: String, state: &'static str },
-    #[error("in {queue} someone waits while there is work")]
+    #[error("in {queue} a standby that can take a window waits while there is one")]
     Idle { queue: QueueName },
     #[error("{who} takes over {window}, which nobody who leaves holds")]
     TakesOverNothing { who: String, window: Window },
@@ -43,16 +43,34 @@ pub enum Violation {
     Lingers(String),
 }
 
-/// Checks the whole table.
+/// Checks the whole table after a step.
 ///
 /// # Errors
 /// The first violation found.
 pub fn check(queue: &Queue) -> Result<(), Violation> {
+    check_kept(queue)?;
+    queue.lines().iter().try_for_each(|(name, line)| check_idle(queue, name, line))
+}
+
+/// Checks what the journal keeps. Which standbys can take a window is not kept.
+///
+/// # Errors
+/// The first violation found.
+pub fn check_kept(queue: &Queue) -> Result<(), Violation> {
     check_subscribers(queue)?;
-    for (name, line) in queue.lines() {
-        check_line(queue, name, line)?;
+    queue.lines().iter().try_for_each(|(name, line)| check_line(queue, name, line))
+}
+
+/// No standby that can take a window waits while there is one.
+fn check_idle(queue: &Queue, name: &QueueName, line: &Line) -> Result<(), Violation> {
+    let able = || queue.subscribers().iter().filter(|s| s.is_waiting_here(name) && queue.is_able(s));
+    let has_live = queue.live(name).is_some();
+    let handed_on = !leave::not_taken_over(queue.subscribers(), name).is_empty();
+    let given_out = has_live && line.lost.is_empty();
+    match (!given_out && able().next().is_some()) || (handed_on && able().any(|s| s.kind() == Kind::Native)) {
+        true => Err(Violation::Idle { queue: name.clone() }),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn check_subscribers(queue: &Queue) -> Result<(), Violation> {
@@ -98,13 +116,6 @@ fn check_line(queue: &Queue, name: &QueueName, line: &Line) -> Result<(), Violat
     let live = here().filter(|s| s.state == State::Live).count();
     if live > 1 {
         return Err(Violation::LiveTwice { queue: name.clone(), live });
-    }
-    if (live == 0 || !line.lost.is_empty()) && here().any(|s| s.is_waiting_here(name)) {
-        return Err(Violation::Idle { queue: name.clone() });
-    }
-    let handed_on = !leave::not_taken_over(queue.subscribers(), name).is_empty();
-    if handed_on && here().any(|s| s.is_waiting_here(name) && s.kind() == Kind::Native) {
-        return Err(Violation::Idle { queue: name.clone() });
     }
     let mut taken: Vec<Window> = Vec::new();
     for (sub, window) in here().filter_map(|s| Some((s, s.takes_over()?))) {

@@ -128,7 +128,6 @@ impl Queue {
         window: Window,
         rejections: u8,
         next: UpdateIndex,
-        now: Now,
         out: &mut Vec<Action>,
     ) {
         let date = self.date;
@@ -144,8 +143,8 @@ impl Queue {
             }
             None => {
                 out.push(Action::Note(format!("{} rolled before it took an update", sub.label())));
-                sub.state = State::Rolled;
-                sub.rolled_ns = Some(now.wall_ns);
+                sub.give_back();
+                self.rests(id);
             }
         }
     }

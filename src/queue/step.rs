@@ -1,6 +1,6 @@
 //! One step of the queue: the event itself, then deadlines, then who is next, then the record of what changed.
 
-use super::event::{Action, Event, Refusal, Status, Subscribe, Subscription};
+use super::event::{Action, Event, Refusal, Subscribe, Subscription};
 use super::ids::{Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave;
@@ -17,7 +17,13 @@ impl Queue {
         let mut out = Vec::new();
         self.now_ns = now.steady_ns;
         match event {
-            Event::Status { handle, status } => self.set_status(handle, status),
+            Event::Status { handle, status } => {
+                if self.set_status(handle, status) {
+                    let before = self.parts();
+                    self.tip = self.tip.max(tip);
+                    self.settle(before, now, &mut out);
+                }
+            }
             Event::DayEnd { new_date } => {
                 self.tip = self.tip.max(tip);
                 self.day_end(new_date, &mut out);
@@ -56,19 +62,15 @@ impl Queue {
     fn settle(&mut self, before: Parts, now: Now, out: &mut Vec<Action>) {
         self.give_up_overdue(now, out);
         self.hand_over(now, out);
+        self.end_rests();
         self.assign(now, out);
         self.forget_old_rows();
+        self.alarm_blocked(out);
         self.call_for_nodes(out);
         self.tell_groups(out);
         let changes = self.changes_since(before);
         if !changes.is_empty() {
             out.insert(0, Action::Journal(Record { tip: self.tip, changes }));
-        }
-    }
-
-    fn set_status(&mut self, handle: Handle, status: Status) {
-        if let Some(id) = self.id_by_handle(handle) {
-            self.status.insert(id, status);
         }
     }
 
@@ -202,8 +204,9 @@ impl Queue {
     /// Only a native node can take over what another still holds: one of the paper's kind would show it at once.
     fn assign(&mut self, now: Now, out: &mut Vec<Action>) {
         let tip = self.tip;
-        for (queue, line) in &mut self.lines {
-            loop {
+        let queues: Vec<QueueName> = self.lines.keys().cloned().collect();
+        for queue in &queues {
+            while let Some(line) = self.lines.get(queue) {
                 let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
                 let handed_on = match has_live && line.lost.is_empty() {
                     true => match leave::not_taken_over(&self.subscribers, queue).first() {
@@ -212,9 +215,12 @@ impl Queue {
                     },
                     false => None,
                 };
-                let can_take =
-                    |s: &&mut Subscriber| s.is_waiting_here(queue) && (handed_on.is_none() || s.kind() == Kind::Native);
-                let Some(sub) = self.subscribers.iter_mut().find(can_take) else { break };
+                let Some(id) = self.next_standby(queue, handed_on.is_some()) else { break };
+                let (Some(line), Some(sub)) =
+                    (self.lines.get_mut(queue), self.subscribers.iter_mut().find(|s| s.id == id))
+                else {
+                    break;
+                };
                 let Some(handle) = sub.handle else { break };
                 sub.live_ns = Some(now.wall_ns);
                 sub.rolled_ns = None;
@@ -256,7 +262,7 @@ impl Queue {
         let mut asked = BTreeMap::new();
         for (queue, line) in &self.lines {
             let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
-            let waiting = self.subscribers.iter().filter(|s| s.state == State::Waiting && s.queue == *queue).count();
+            let waiting = self.subscribers.iter().filter(|s| s.queue == *queue && self.counts_as_waiting(s)).count();
             let handed_on = leave::not_taken_over(&self.subscribers, queue).len();
             let work = line.lost.len() + usize::from(!has_live) + handed_on;
             let missing = work.saturating_sub(waiting);

@@ -5,8 +5,9 @@ use super::groups::Told;
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave::Leaving;
+use super::rest::Rest;
 use core::net::IpAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How long to wait, and how much to keep.
@@ -31,6 +32,11 @@ pub struct Params {
     /// Where instances host a node of each of several queues: how long after its first node an instance is expected to bring the
     /// others, nanoseconds.
     pub companions_ns: i64,
+    /// First and longest pause before a node that gave a window back untouched is given one again, nanoseconds; it doubles.
+    pub rest_first_ns: i64,
+    pub rest_most_ns: i64,
+    /// Standbys of a queue that cannot take a window for which another instance is asked for; more of them have one cause.
+    pub unable_replaced_max: usize,
     /// How long nodes are missing until they are asked for once more, nanoseconds: instances that were there when the fleet was
     /// asked, and were enough, may have gone since with their part of its capacity.
     pub need_again_ns: i64,
@@ -48,6 +54,9 @@ impl Default for Params {
             lost_rows_max: 64,
             held_windows_max: 64,
             companions_ns: 30_000_000_000,
+            rest_first_ns: 1_000_000_000,
+            rest_most_ns: 60_000_000_000,
+            unable_replaced_max: 2,
             need_again_ns: 30_000_000_000,
         }
     }
@@ -180,6 +189,12 @@ impl Subscriber {
         self.state == State::Live && self.queue == *queue
     }
 
+    /// It closed its window before it took an update: a standby again.
+    pub(super) fn give_back(&mut self) {
+        self.state = State::Waiting;
+        (self.live_ns, self.rolled_ns, self.span) = (None, None, None);
+    }
+
     pub(super) fn add_held(&mut self, held: Held) {
         self.held.push(held);
         self.held.sort_by_key(|h| h.window);
@@ -241,6 +256,10 @@ pub struct Queue {
     pub(super) told: BTreeMap<SubscriberId, Told>,
     /// When each subscriber came, on the steady clock.
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
+    /// Nodes that gave a window back untouched. Not kept over a restart: offering it once more does no harm.
+    pub(super) rests: BTreeMap<SubscriberId, Rest>,
+    /// Queues with a window that no standby can take, for which the alarm was raised.
+    pub(super) blocked: BTreeSet<QueueName>,
     /// The steady clock at the last step.
     pub(super) now_ns: i64,
 }
@@ -259,6 +278,8 @@ impl Queue {
             asked: BTreeMap::new(),
             told: BTreeMap::new(),
             came_ns: BTreeMap::new(),
+            rests: BTreeMap::new(),
+            blocked: BTreeSet::new(),
             now_ns: i64::MIN,
         }
     }
@@ -301,7 +322,13 @@ impl Queue {
     /// When, on the steady clock, [`super::Event::Tick`] has work to do.
     pub fn next_deadline_ns(&self) -> Option<i64> {
         let needs = self.asked.values().filter_map(|asked| asked.due_ns(&self.params));
-        self.subscribers.iter().filter_map(|s| s.resume_by_ns).chain(self.companions_due_ns()).chain(needs).min()
+        self.subscribers
+            .iter()
+            .filter_map(|s| s.resume_by_ns)
+            .chain(self.companions_due_ns())
+            .chain(needs)
+            .chain(self.rests_due_ns())
+            .min()
     }
 
     /// The whole table as one record: what a new journal starts with.
@@ -326,6 +353,7 @@ impl Queue {
         self.status.remove(&id);
         self.told.remove(&id);
         self.came_ns.remove(&id);
+        self.rests.remove(&id);
     }
 
     pub(super) fn remove(&mut self, id: SubscriberId) {

@@ -31,6 +31,13 @@ impl Queue {
         let line = self.lines.entry(sub.queue.clone()).or_default();
         // A subscriber that says it has rolled has stopped taking updates already. Refusing an index that cannot be would leave a
         // live one that takes nothing, so it is brought into range; a native node's proof then tells whether it holds that.
+        // A node that took nothing of its window holds nothing: it is a standby again. Where the log has lost what it took, it holds rows.
+        let begins = match sub.state {
+            State::Live => line.open,
+            State::Rebuilding { window, .. } | State::TakingOver { window, .. } => window.first(),
+            _ => next,
+        };
+        let gives_back = sub.kind() == Kind::Native && sub.held.is_empty() && next <= begins;
         let (closed, rest) = match sub.state {
             State::Live => {
                 let end = next.min(tip).max(line.open);
@@ -44,7 +51,7 @@ impl Queue {
                 (closed, Window::new(end, window.last()).map(|window| Lost { window, rejections }))
             }
             State::TakingOver { window, rejections, progress: Progress::Replaying } => {
-                return self.roll_of_part(id, window, rejections, next, now, out);
+                return self.roll_of_part(id, window, rejections, next, out);
             }
             State::Rolled | State::TakingOver { .. } => {
                 return out.push(Action::Note(format!("{} has rolled already", sub.label())));
@@ -75,8 +82,16 @@ impl Queue {
             }
             None => out.push(Action::Note(format!("{} rolled before it took an update", sub.label()))),
         }
+        let gives_back = gives_back && sub.held.is_empty();
+        if gives_back {
+            sub.give_back();
+        }
         if let Some(lost) = rest {
             line.add_lost(lost);
+        }
+        match gives_back {
+            true => self.rests(id),
+            false => _ = self.rests.remove(&id),
         }
     }
 
@@ -109,6 +124,7 @@ impl Queue {
                 sub.rolled_ns = Some(now.wall_ns);
                 sub.span = Some(window);
                 sub.add_held(Held { window, verified: None, rejections });
+                self.rests.remove(&sub.id);
                 out.push(Action::Note(format!("{} has rebuilt {window}", sub.label())));
                 if sub.kind() == Kind::Native {
                     out.push(Action::Verify { handle, window, date });
@@ -150,7 +166,16 @@ impl Queue {
         sub.held.retain(|h| h.window != window);
         sub.rejected = sub.rejected.saturating_add(1);
         out.push(Action::Recheck { handle, window });
+        // It holds nothing any more. What it was, or its log, made it differ: others are tried first.
+        let rests = sub.held.is_empty() && sub.state == State::Rolled && sub.kind() == Kind::Native;
+        let id = sub.id;
+        if rests {
+            sub.give_back();
+        }
         self.lines.entry(sub.queue.clone()).or_default().add_lost(lost);
+        if rests {
+            self.rests(id);
+        }
     }
 
     /// Takes everything from a subscriber, which is then waiting.

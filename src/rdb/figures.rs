@@ -1,6 +1,7 @@
 //! What a node tells whoever watches it: its metrics, and whether it does its work. Read from what the ingest thread shows
 //! of itself; nothing here makes it wait.
 
+use super::policy::Phase;
 use super::report::Constants;
 use super::shared::{Shared, State};
 use crate::config::units::Scale;
@@ -64,6 +65,9 @@ fn put_state(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
     snapshot.set(Id::UpdatesRefused, state.updates_refused);
     snapshot.set(Id::UpdatesMissing, state.updates_missing);
     snapshot.set(Id::Resyncs, state.resyncs);
+    snapshot.set(Id::WindowsDeclined, state.windows_declined);
+    snapshot.set(Id::WindowsGivenUp, state.windows_given_up);
+    snapshot.set(Id::UpdatesLeftOut, state.updates_left_out);
     snapshot.set(Id::RowsHeld, state.rows);
     snapshot.set(Id::WindowsHeld, state.windows.len());
     let live = state.live_since.map(|since| since.elapsed().as_secs_f64());
@@ -121,11 +125,11 @@ fn put_fleet(snapshot: &mut Snapshot, shared: &Shared) {
     snapshot.set(Id::DesiredAtMax, seen.map(|(desired, max)| max > 0 && desired >= max));
 }
 
-/// Whether the node is at its tickerplant, its ingest thread alive, and what it holds whole.
+/// Whether the node is at its tickerplant, its ingest thread alive, what it holds whole, and, while it waits, whether it has room.
 ///
 /// # Errors
 /// Why not.
-pub fn health(shared: &Shared) -> Result<String, String> {
+pub fn health(shared: &Shared, roll_percent: f64) -> Result<String, String> {
     let state = shared.state();
     let silent = Instant::now().saturating_duration_since(state.shown_at);
     if shared.is_ending() {
@@ -140,6 +144,12 @@ pub fn health(shared: &Shared) -> Result<String, String> {
         let (phase, missing) = (state.phase.name(), state.updates_missing);
         Err(format!(
             "{phase}, {missing} updates of the windows held were refused: queries do not see them, the log has why"
+        ))
+    } else if let Some(percent) =
+        state.memory_percent.filter(|percent| state.phase == Phase::Waiting && *percent >= roll_percent)
+    {
+        Err(format!(
+            "waiting, but full: memory is at {percent:.0} %, the roll level is {roll_percent:.0} %: no window can be taken"
         ))
     } else {
         // A node whose owner's function has failed does its work: a probe that had it replaced would only lose more.

@@ -7,6 +7,7 @@
 //!     |    BecameRebuilding   |                                |
 //!     +--------------------> Rebuilding -----------------------+
 //!                              RebuildDone, or the roll level
+//!  Rolled with nothing held (the window was empty): Emptied, and it waits again.
 //!  DayEnd: Clear. A live one stays live and may scale again; all others end: Terminate, once no row is left and queries
 //!  have drained or had their time.
 //!  Leave: a live one asks for its successor, unless its fleet replaces it, and rolls. Then Announce, and when others hold what it held (Left), or its time is
@@ -129,6 +130,10 @@ pub enum Event {
     BecameRebuilding,
     /// It has all of that window.
     RebuildDone,
+    /// It takes no more of its window: others may be able to go on where it cannot.
+    NoProgress,
+    /// It has rolled and holds nothing: its window was empty, or was given to another.
+    Emptied,
     /// It was told to forget everything and wait.
     Dropped,
     /// `.u.end`.
@@ -402,6 +407,8 @@ impl Policy {
             Event::BecameRebuilding => {}
             Event::RebuildDone if self.phase == Phase::Rebuilding => self.phase = Phase::Rolled,
             Event::RebuildDone => {}
+            Event::NoProgress => self.no_progress(now_ns, &mut out),
+            Event::Emptied => self.emptied(&mut out),
             Event::Dropped => self.dropped(&mut out),
             Event::DayEnd => self.day_end(now_ns, &mut out),
             Event::DaySaved => self.day_saved(now_ns, &mut out),
@@ -450,6 +457,27 @@ impl Policy {
             self.phase = Phase::Live;
             self.forget_successor();
             self.rate = Rate::default();
+        }
+    }
+
+    fn no_progress(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+        if !self.takes_updates() {
+            return;
+        }
+        if self.phase == Phase::Live && self.successor == Successor::NotAsked {
+            self.ask(self.params.retry_first_ns, now_ns, out);
+        }
+        self.phase = Phase::Rolled;
+        out.push(Action::Roll);
+    }
+
+    /// A node that holds nothing is a standby, whatever it was.
+    fn emptied(&mut self, out: &mut Vec<Action>) {
+        if self.phase == Phase::Rolled {
+            self.phase = Phase::Waiting;
+            self.successor = Successor::NotAsked;
+            self.scaled_at_ns = None;
+            self.unprotect(out);
         }
     }
 

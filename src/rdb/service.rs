@@ -422,7 +422,9 @@ impl Service for Queries {
     fn page(&mut self, path: &str, ctl: &mut Control) -> Option<Page> {
         match path {
             http::METRICS => Some(Page::metrics(&self.snapshot(ctl))),
-            http::HEALTH => Some(Page::health(figures::health(&self.shared))),
+            http::HEALTH => {
+                Some(Page::health(figures::health(&self.shared, self.scope.constants.policy.roll_percent())))
+            }
             _ => None,
         }
     }

@@ -83,6 +83,10 @@ pub struct State {
     pub updates_missing: u64,
     /// Times that the connection was made anew because an update did not follow the one before.
     pub resyncs: u64,
+    /// See `elastick_windows_declined_total` and its neighbours.
+    pub windows_declined: u64,
+    pub windows_given_up: u64,
+    pub updates_left_out: u64,
 }
 
 impl Default for State {
@@ -113,6 +117,9 @@ impl Default for State {
             updates_refused: 0,
             updates_missing: 0,
             resyncs: 0,
+            windows_declined: 0,
+            windows_given_up: 0,
+            updates_left_out: 0,
         }
     }
 }

@@ -7,6 +7,8 @@ use super::plan::Faults;
 use super::world::{Event, MS, NodeKey, SECOND, World};
 use crate::config::Durability;
 use crate::fleet::group::{Event as GroupEvent, Instance};
+use crate::rdb::policy::Phase;
+use std::sync::atomic::Ordering;
 
 /// A fault that is over at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +18,7 @@ pub enum Passing {
     SlowLine(u64),
     StalledLine(u64),
     SetClock(i64),
+    Memory(NodeKey),
 }
 
 impl World {
@@ -317,6 +320,7 @@ impl World {
     /// A fault is over.
     pub fn passes(&mut self, passing: Passing) {
         match passing {
+            Passing::Memory(key) => self.set_other_memory(key, 0),
             Passing::DiskFull => {
                 self.storage.set_faults(DiskFaults { full: false, no_more_files: false, ..self.storage.faults() });
                 self.restart_failed_tick();
@@ -342,6 +346,32 @@ impl World {
         }
     }
 
+    /// A query, a client's variable or another program takes memory of a node, and gives it back later. Standbys are met more often:
+    /// what fills them shows only when they are to take a window.
+    pub fn fill_some_node(&mut self) {
+        let pause_ns = self.fills.from(SECOND, 6 * SECOND);
+        self.after(pause_ns, Event::Fill);
+        if !self.chaotic {
+            return;
+        }
+        let waits = |node: &super::node::NodeProcess| node.shared.state().phase == Phase::Waiting;
+        let only_standbys = self.fills.percent(60);
+        let keys: Vec<NodeKey> =
+            self.nodes.values().filter(|node| !only_standbys || waits(node)).map(|node| node.key).collect();
+        let Some(key) = self.fills.pick(&keys).copied() else { return };
+        self.report.fault("memory of a node filled by others");
+        let bytes = self.plan.budget_bytes / 100 * self.fills.from(50, 130);
+        let for_ns = self.fills.from(500 * MS, 20 * SECOND);
+        self.set_other_memory(key, bytes);
+        self.after(for_ns, Event::Over(Passing::Memory(key)));
+    }
+
+    fn set_other_memory(&mut self, key: NodeKey, bytes: u64) {
+        if let Some(node) = self.nodes.get(&key) {
+            node.shared.global_bytes.store(bytes.cast_signed(), Ordering::Relaxed);
+        }
+    }
+
     /// The operator starts a tickerplant anew that takes no updates any more.
     pub fn restart_failed_tick(&mut self) {
         if self.tick.as_ref().is_some_and(|tick| tick.service.plant.failure().is_some()) {
@@ -361,6 +391,9 @@ impl World {
         }
         for line in self.lines.values_mut() {
             line.slow_bytes = None;
+        }
+        for key in self.nodes.keys().copied().collect::<Vec<_>>() {
+            self.set_other_memory(key, 0);
         }
         if let Some(tick) = self.tick.as_mut() {
             tick.dies_in_turn = None;

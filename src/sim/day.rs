@@ -4,10 +4,11 @@ use super::audit::holdings::tile;
 use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
 use super::cloud::Asked;
+use super::node::NodeProcess;
 use super::plan::Faults;
 use super::world::{DAY, MS, SECOND, Server, World};
 use crate::log::LogWriter;
-use crate::queue::{QueueName, State};
+use crate::queue::{Queue, QueueName, State};
 use crate::rdb::policy::Phase;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -156,6 +157,9 @@ impl World {
             }
             let Some(of) = self.plan.queues.get(node.key.queue) else { continue };
             // One that is fed from the log hears of the day's end behind what it is fed.
+            if let Some(what) = zombie(node, queue) {
+                return Some(what);
+            }
             if state.phase == Phase::Live && state.date != Some(queue.date().0) {
                 return Some(format!("{:?} is live on day {:?} still", node.key, state.date));
             }
@@ -351,6 +355,19 @@ impl World {
             }
         }
     }
+}
+
+/// What a node does that the table knows otherwise, if anything: one that the table calls live takes updates, and no other does.
+fn zombie(node: &NodeProcess, queue: &Queue) -> Option<String> {
+    let state = node.shared.state();
+    let name = node.name.as_bytes();
+    let row = queue.subscribers().iter().find(|row| row.node.as_ref().is_some_and(|node| node.0 == name));
+    let live = row.is_some_and(|row| row.state == State::Live);
+    let takes = state.phase == Phase::Live && state.windows.iter().any(|window| window.open);
+    (live != takes).then(|| {
+        let said = row.map_or("nothing", |row| row.state.name());
+        format!("{:?} is {said} in the table, and {} by its own account", node.key, state.phase.name())
+    })
 }
 
 /// An update's place in the auditor's books.

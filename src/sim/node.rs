@@ -23,6 +23,8 @@ use std::time::Duration;
 /// A node that runs.
 pub struct NodeProcess {
     pub key: NodeKey,
+    /// Its name in the table.
+    pub name: String,
     pub host: u32,
     pub ingest: Ingest,
     pub shared: Arc<Shared>,
@@ -128,7 +130,8 @@ impl World {
         let crate::fleet::Identity { group, instance } = fleet.identity().clone();
         let options = Arc::new(self.plan.node_options(key.queue).map_err(std::io::Error::other)?);
         let queue = self.plan.queues.get(key.queue).map(|queue| queue.name.clone()).unwrap_or_default();
-        let identity = Identity { node: format!("{instance}-{queue}"), queue, port: 6000, group, instance };
+        let name = format!("{instance}-{queue}");
+        let identity = Identity { node: name.clone(), queue, port: 6000, group, instance };
         let budget_bytes = self.plan.budget_bytes;
         let store = Store::of_world(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         let shared = Arc::new(Shared::new(store.shared()));
@@ -138,6 +141,7 @@ impl World {
         let ingest = Ingest::new(options, identity, Arc::clone(&shared), store, meter, (asks, answers))?;
         Ok(NodeProcess {
             key,
+            name,
             host,
             ingest,
             shared,
@@ -223,7 +227,7 @@ impl World {
                         }
                         Ok(None) => break,
                         Err(error) => {
-                            result = Err(Fault::Connection(error.to_string()));
+                            result = Err(Fault::Unreadable(error.to_string()));
                             break;
                         }
                     }
@@ -293,6 +297,7 @@ impl World {
                     self.judge(Err(Broken(format!("{key:?} was surprised: {why}"))));
                 }
                 Fault::Connection(_) => self.report.met("node loses its connection"),
+                Fault::Unreadable(_) => self.report.met("update that a node cannot receive"),
                 Fault::Fatal(why) => {
                     let why = why.clone();
                     self.judge(Err(Broken(format!("{key:?} cannot go on: {why}"))));

@@ -109,6 +109,8 @@ pub struct Plan {
     pub hosts: u64,
     /// What a node may hold.
     pub budget_bytes: u64,
+    /// Whether other programs, queries and variables of clients fill the memory of nodes.
+    pub fills: bool,
 }
 
 impl Plan {
@@ -171,6 +173,8 @@ impl Plan {
             roll: roll_time("00:00 UTC")?,
             hosts: rng.from(2, 4),
             budget_bytes: rng.from(500, 1500) << 10,
+            // The last one drawn: it changes nothing else of a seed.
+            fills: matches!(faults, Faults::Some | Faults::Hell) && rng.percent(50),
         })
     }
 

@@ -391,7 +391,9 @@ impl World {
         if let Some(tick) = self.tick.as_mut() {
             let queue = tick.service.plant.queue();
             tick.seen.look(queue, &mut self.report);
-            let judged = super::audit::queues::check(queue);
+            let plant = &tick.service.plant;
+            let judged = super::audit::queues::check(queue)
+                .and_then(|()| super::audit::queues::check_health(queue, plant.tip(), &plant.health()));
             self.judge(judged);
         }
         self.judge_proofs();

@@ -71,6 +71,8 @@ pub enum Event {
     Cloud(usize),
     Publish(usize),
     Chaos,
+    /// Something else than the node fills the memory of one.
+    Fill,
     /// A fault that was begun is over.
     Over(super::chaos::Passing),
     /// A tickerplant that has lost its log reads who writes.
@@ -81,6 +83,8 @@ pub enum Event {
 
 pub struct World {
     pub rng: Rng,
+    /// Of its own, so that what else happens to a seed is the same without it.
+    pub fills: Rng,
     pub plan: Plan,
     pub now_ns: u64,
     /// What the clock of the tickerplant's host shows more than the world's time from 1970.
@@ -138,6 +142,7 @@ impl World {
         let watchers = plan.watchers.iter().map(|filter| Watcher::new(filter.clone())).collect();
         let mut world = World {
             rng,
+            fills: Rng::new(seed ^ 0x6d65_6d6f_7279),
             now_ns: SECOND,
             wall_ns: i128::from(FIRST_WALL),
             events: BTreeMap::new(),
@@ -183,6 +188,9 @@ impl World {
             world.after(150 * MS, Event::Connect(Client::Watcher(watcher)));
         }
         world.after(SECOND, Event::Chaos);
+        if world.plan.fills {
+            world.after(2 * SECOND, Event::Fill);
+        }
         world
     }
 
@@ -283,6 +291,7 @@ impl World {
             Event::Cloud(group) => self.cloud_ticks(group),
             Event::Publish(publisher) => self.publishes(publisher),
             Event::Chaos => self.chaos(),
+            Event::Fill => self.fill_some_node(),
             Event::Over(passing) => self.passes(passing),
             Event::ServerGoes(server) => self.server_goes(server, "server gone"),
         }

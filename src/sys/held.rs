@@ -49,7 +49,7 @@ impl<T: Nests + Send + Sync + 'static> GrowingHeld<T> {
 
     pub fn push(&mut self, item: T) -> Result<(), Full> {
         if self.written >= self.capacity {
-            return Err(Full { capacity: self.capacity });
+            return Err(Full { capacity: self.capacity, wanted: 1 });
         }
         if T::MAY_NEST {
             self.published.depth.fetch_max(depth_around([&item]), Ordering::Relaxed);

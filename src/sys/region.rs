@@ -88,6 +88,8 @@ impl Drop for Range {
 #[error("wsfull: a column of {capacity} items is full")]
 pub struct Full {
     pub capacity: usize,
+    /// Items that were to be appended at once.
+    pub wanted: usize,
 }
 
 /// A vector that grows only at its end, in place, with one writer and any number of readers.
@@ -128,7 +130,7 @@ impl<T: Pod> Growing<T> {
     /// Writes items behind the last one; invisible to readers until published.
     pub fn extend(&mut self, items: &[T]) -> Result<(), Full> {
         if items.len() > self.capacity - self.written {
-            return Err(Full { capacity: self.capacity });
+            return Err(Full { capacity: self.capacity, wanted: items.len() });
         }
         // SAFETY: the destination lies inside the reservation (checked above) and behind everything published; this is
         // the only writer (`&mut self`, not `Clone`), and readers' slices end at the published length, so nothing
@@ -146,7 +148,7 @@ impl<T: Pod> Growing<T> {
     pub fn extend_from_bytes(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let count = bytes.len() / size_of::<T>();
         if count > self.capacity - self.written {
-            return Err(Full { capacity: self.capacity });
+            return Err(Full { capacity: self.capacity, wanted: count });
         }
         // SAFETY: as in `extend`; `T` is `Pod`, so any bytes are valid items, and the copy is bytewise.
         unsafe {

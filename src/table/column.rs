@@ -21,14 +21,14 @@ pub enum ColumnError {
     #[error("badmsg: its bytes end early or are no object")]
     Malformed,
     #[error("wsfull: it has no room for more than {capacity} rows")]
-    Full { capacity: usize },
+    Full { capacity: usize, wanted: usize },
     #[error("limit: more than {limit} distinct symbols (--limit-symbols)")]
     Symbols { limit: u64 },
 }
 
 impl From<Full> for ColumnError {
     fn from(full: Full) -> ColumnError {
-        ColumnError::Full { capacity: full.capacity }
+        ColumnError::Full { capacity: full.capacity, wanted: full.wanted }
     }
 }
 

@@ -334,7 +334,7 @@ fn updates_of_another_schema_are_refused_whole_and_counted() {
     let state = node.until("the refusals", |state| state.updates_refused == 2);
     assert_eq!((state.windows[0].window.next, state.resyncs, state.updates_missing), (4, 0, 2));
     assert_eq!(
-        figures::health(&node.shared),
+        figures::health(&node.shared, 70.0),
         Err("live, 2 updates of the windows held were refused: queries do not see them, the log has why".to_string())
     );
 }

@@ -7,6 +7,7 @@ mod journal;
 mod leaving;
 mod paper;
 mod random;
+mod rest;
 mod rules;
 
 use super::journal::{Record, read};

@@ -59,7 +59,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         2 => (handle(), any_leaving()).prop_map(|(handle, leaving)| Event::Leaving { handle, leaving }),
         3 => handle().prop_map(|handle| Event::Disconnect { handle }),
         1 => any_date().prop_map(|new_date| Event::DayEnd { new_date }),
-        1 => handle().prop_map(|handle| Event::Status { handle, status: Status::default() }),
+        1 => (handle(), prop::option::of(0..100u8)).prop_map(|(handle, memory)| {
+            let memory_percent = memory.map(f64::from);
+            Event::Status { handle, status: Status { memory_percent, roll_percent: Some(70.0), ..Status::default() } }
+        }),
         2 => Just(Event::Tick),
         1 => Just(Event::Restored),
     ]

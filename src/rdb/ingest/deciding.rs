@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 impl Ingest {
     /// Looks at memory, answers of the fleet and queries, and does what the policy says. Then shows the state.
     pub(super) fn watch(&mut self) {
+        self.agree();
         if let Some((tip, since)) = self.catching_up
             && self.intake.next().is_some_and(|next| next >= tip)
         {
@@ -95,7 +96,10 @@ impl Ingest {
                     points::reach(Point::NodeScales);
                     self.ask(Ask::AtLeast(self.to_ask_for()));
                 }
-                Action::Roll => self.roll(),
+                Action::Roll => {
+                    self.roll();
+                    self.emptied();
+                }
                 Action::Clear if is_planted(Defect::DayEndForgetsNothing) && event == Event::DayEnd => {
                     todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
                 }
@@ -137,7 +141,17 @@ impl Ingest {
         self.replay = None;
         let Some(window) = self.intake.close() else { return };
         let why = if self.policy.is_leaving() { "leaving" } else { "full" };
-        log::info!("{why}: window [{},{}) ends", window.first, window.next);
+        if window.is_empty() && !self.policy.is_leaving() {
+            self.counters.windows_declined = self.counters.windows_declined.saturating_add(1);
+            let percent = self.policy.memory_percent().unwrap_or_default();
+            log::error!(
+                "the window from update {} is given back untouched: memory is at {percent:.0} % before its first row. \
+                 See what else uses memory here: queries, variables of clients, other programs",
+                window.first
+            );
+        } else {
+            log::info!("{why}: window [{},{}) ends", window.first, window.next);
+        }
         points::reach(Point::NodeRolls);
         match self.dialect {
             Some(Dialect::Paper) => self.write(|out| messages::paper_roll(out, window.next)),

@@ -8,7 +8,7 @@ use crate::net::client::ClientError;
 use crate::points::{self, Point};
 use crate::rdb::capacity::Ask;
 use crate::rdb::messages::{self, Join};
-use crate::rdb::policy::{Event, Phase};
+use crate::rdb::policy::Event;
 use proto::View;
 use std::path::Path;
 
@@ -248,13 +248,12 @@ impl Ingest {
             }
             return Ok(());
         }
-        if self.policy.phase() != Phase::Live {
-            self.step(Event::BecameLive);
-        }
         self.define(replay.tables)?;
-        self.intake.open(replay.first, None);
-        self.show();
+        self.intake.close();
         self.tip = Some(replay.tip);
+        if self.begin_window(replay.first, None, Event::BecameLive).is_none() {
+            return Ok(());
+        }
         self.begin_replay(replay.log, Vec::new(), replay.first, replay.tip);
         Ok(())
     }

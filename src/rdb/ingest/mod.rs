@@ -4,6 +4,8 @@
 
 mod deciding;
 mod dialect;
+#[cfg(test)]
+mod full_tests;
 mod leave;
 mod react;
 mod reading;
@@ -11,6 +13,7 @@ mod replay;
 mod session;
 mod shape;
 mod showing;
+mod stuck;
 mod taking;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
+use stuck::Stuck;
 
 /// Longest wait for a message before other things are looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -62,6 +66,8 @@ const WATCH_MOST_BYTES: u64 = 4 << 20;
 pub enum Fault {
     /// It broke, or the tickerplant is going down.
     Connection(String),
+    /// What came cannot be received: it is over a limit, or no message.
+    Unreadable(String),
     /// What came does not follow what came before: resume on a new connection.
     Surprise(String),
     /// The node cannot go on.
@@ -70,7 +76,10 @@ pub enum Fault {
 
 impl From<ClientError> for Fault {
     fn from(error: ClientError) -> Fault {
-        Fault::Connection(error.to_string())
+        match error {
+            ClientError::Decode(error) => Fault::Unreadable(error.to_string()),
+            error => Fault::Connection(error.to_string()),
+        }
     }
 }
 
@@ -92,6 +101,12 @@ struct Counters {
     updates_taken: u64,
     updates_refused: u64,
     resyncs: u64,
+    /// Windows given back before an update was taken, as memory was at the roll level.
+    windows_declined: u64,
+    /// Windows that went to the next node because this one made no progress.
+    windows_given_up: u64,
+    /// Updates left out because no node of this size can hold or receive them.
+    updates_left_out: u64,
 }
 
 /// The log that this node takes updates of.
@@ -155,6 +170,8 @@ pub struct Ingest {
     counters: Counters,
     /// Resumes since an update was taken in.
     resyncs_in_a_row: u32,
+    /// Connections that ended at the same update.
+    stuck: Option<Stuck>,
     /// Bytes of updates since memory was looked at, and what the store held then.
     unwatched_bytes: u64,
     watched: Usage,
@@ -216,6 +233,7 @@ impl Ingest {
             fault: None,
             counters: Counters::default(),
             resyncs_in_a_row: 0,
+            stuck: None,
             unwatched_bytes: 0,
             watched: Usage::default(),
             budget_bytes,
@@ -270,9 +288,14 @@ impl Ingest {
     fn after_session(&mut self, result: Result<(), Fault>) {
         self.replay = None;
         self.out.clear();
+        if let Err(fault) = &result {
+            self.note_progress(fault);
+        }
         match result {
             Ok(()) => return,
-            Err(Fault::Connection(reason)) => log::warn!("the connection to the tickerplant ended: {reason}"),
+            Err(Fault::Connection(reason) | Fault::Unreadable(reason)) => {
+                log::warn!("the connection to the tickerplant ended: {reason}");
+            }
             Err(Fault::Surprise(reason)) => {
                 self.counters.resyncs = self.counters.resyncs.saturating_add(1);
                 self.resyncs_in_a_row = self.resyncs_in_a_row.saturating_add(1);

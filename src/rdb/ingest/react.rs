@@ -33,6 +33,7 @@ impl Ingest {
             Told::Recheck { first, last } => {
                 log::warn!("the proof of window [{first},{last}) differs: it is dropped here and rebuilt");
                 let forgotten = self.intake.forget(first, last);
+                self.emptied();
                 self.show();
                 match forgotten {
                     Ok(_) => Ok(()),
@@ -126,13 +127,9 @@ impl Ingest {
             self.live_since = Some(clock::now());
             self.waiting = None;
         }
-        self.step(Event::BecameLive);
-        if self.intake.open_window().is_none() {
-            self.intake.open(live.first, None);
-        }
-        // Before its first rows are seen.
-        self.show();
-        let next = self.intake.next().unwrap_or(live.first);
+        // It may have given back a window that it was to rebuild out of sight.
+        self.set_hidden(false)?;
+        let Some(next) = self.begin_window(live.first, None, Event::BecameLive) else { return Ok(()) };
         log::info!("live from update {}, at {next}, tip {}", live.first, live.tip);
         points::reach(Point::NodeLive);
         self.begin_replay(live.log, live.samples, next, live.tip);
@@ -152,13 +149,60 @@ impl Ingest {
         let hidden = if rebuild.hidden { ", out of sight" } else { "" };
         log::info!("rebuilding window [{},{}){hidden}", rebuild.first, rebuild.last);
         points::reach(Point::NodeRebuilds);
-        self.step(Event::BecameRebuilding);
         let short = u64::from(is_planted(Defect::RebuildEndsEarly));
-        self.intake.open(rebuild.first, Some(rebuild.last.saturating_sub(short)));
+        let last = rebuild.last.saturating_sub(short);
+        let Some(next) = self.begin_window(rebuild.first, Some(last), Event::BecameRebuilding) else { return Ok(()) };
+        self.begin_replay(rebuild.log, rebuild.samples, next, rebuild.last);
+        Ok(())
+    }
+
+    /// Opens a window unless it is open, and then tells the policy: a node at its roll level closes it again at once, so that its
+    /// roll reaches the tickerplant. Returns the next update, or `None` where the window was given back.
+    pub(super) fn begin_window(&mut self, first: u64, last: Option<u64>, event: Event) -> Option<u64> {
+        let early = is_planted(Defect::PolicyBeforeWindow);
+        if early {
+            self.step(event);
+        }
+        if self.intake.open_window().is_none() {
+            self.intake.open(first, last);
+        }
         // Before its first rows are seen.
         self.show();
-        self.begin_replay(rebuild.log, rebuild.samples, rebuild.first, rebuild.last);
-        Ok(())
+        if !early {
+            self.step(event);
+        }
+        self.intake.next()?;
+        self.skip_unreadable();
+        self.intake.next()
+    }
+
+    /// Takes what the tickerplant gives and the phase of the policy as one: a node that takes updates has an open window, and one
+    /// that has rolled holds something.
+    pub(super) fn agree(&mut self) {
+        let (takes, open) = (self.policy.takes_updates(), self.intake.open_window().is_some());
+        let is_defect = [
+            Defect::PolicyBeforeWindow,
+            Defect::RollInReplayUndone,
+            Defect::DropNotHeeded,
+            Defect::DayEndForgetsNothing,
+        ];
+        if takes != open && !is_defect.into_iter().any(is_planted) {
+            debug_assert!(false, "phase {:?}, window {:?}", self.policy.phase(), self.intake.open_window());
+            log::error!("phase {:?} and an open window ({open}) contradict each other", self.policy.phase());
+            self.step(Event::Dropped);
+            self.fail(Fault::Surprise("this node's phase and its window contradicted each other".to_string()));
+        }
+        if self.policy.phase() == Phase::Rolled && !open && self.intake.held().is_empty() {
+            self.emptied();
+        }
+    }
+
+    /// It has rolled with nothing, or what it held is another's. The paper's tickerplant gives a node one window a day.
+    pub(super) fn emptied(&mut self) {
+        let holds = !self.intake.held().is_empty() || self.intake.open_window().is_some();
+        if !holds && self.dialect == Some(Dialect::Elastick) {
+            self.step(Event::Emptied);
+        }
     }
 
     fn abandon(&mut self) -> Result<(), Fault> {

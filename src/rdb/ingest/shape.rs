@@ -24,7 +24,7 @@ impl Ingest {
         let replay = self.replay.as_ref().map(super::replay::Replay::shape);
         format!(
             "{:?} date {:?} tip {:?} connected {} greeted {} dialect {:?} held {windows:?} open {open:?} rows {} hidden {} \
-             replay {replay:?} session {} fence {:?} asks {} rejoins {} fault {:?} resyncs {} leaves {} unwatched {} unsent {}",
+             replay {replay:?} session {} fence {:?} asks {} rejoins {} fault {:?} resyncs {} stuck {:?} leaves {} unwatched {} unsent {}",
             self.policy.phase(),
             self.date,
             self.tip,
@@ -39,6 +39,7 @@ impl Ingest {
             self.rejoin,
             self.fault,
             self.resyncs_in_a_row,
+            self.stuck,
             self.departure.is_some(),
             self.unwatched_bytes,
             self.out.len(),

@@ -62,6 +62,9 @@ impl Ingest {
             updates_refused: self.counters.updates_refused,
             updates_missing: self.intake.refused(),
             resyncs: self.counters.resyncs,
+            windows_declined: self.counters.windows_declined,
+            windows_given_up: self.counters.windows_given_up,
+            updates_left_out: self.counters.updates_left_out,
         });
     }
 }

@@ -6,6 +6,7 @@ use crate::rdb::intake::{TakeError, Took};
 use crate::rdb::messages;
 use crate::rdb::policy::Event;
 use crate::rdb::update::{self, Update};
+use crate::table::store::Refused;
 use proto::{Header, View};
 
 impl Ingest {
@@ -13,7 +14,7 @@ impl Ingest {
     pub(super) fn object(&mut self, header: &Header, body: &[u8]) -> bool {
         let object = match update::little(body, header.endian, &self.limits) {
             Ok(object) => object,
-            Err(error) => return self.fail(Fault::Connection(error)),
+            Err(error) => return self.fail(Fault::Unreadable(error)),
         };
         if let Some(update) = update::update(&object) {
             return self.feed(&update);
@@ -23,7 +24,7 @@ impl Ingest {
                 Ok(told) => self.react(told),
                 Err(reason) => self.fail(Fault::Surprise(format!("the tickerplant said {reason}"))),
             },
-            Err(error) => self.fail(Fault::Connection(error.to_string())),
+            Err(error) => self.fail(Fault::Unreadable(error.to_string())),
         }
     }
 
@@ -73,7 +74,7 @@ impl Ingest {
                 Ok(())
             }
             Err(error @ TakeError::Index { .. }) => Err(Fault::Surprise(error.to_string())),
-            Err(TakeError::Full { index, refused }) => self.full(index, &refused.to_string()),
+            Err(TakeError::Full { index, refused }) => self.full(index, &refused),
             // A log of another schema, or a tickerplant in q that checks nothing. The window goes on without the update: its proof
             // differs from the log, and health is not ok while the window is held.
             Err(error) => {
@@ -85,7 +86,7 @@ impl Ingest {
     }
 
     /// Counts a refused update; logs the first ten, then at powers of two.
-    fn refuse(&mut self, reason: &str) {
+    pub(super) fn refuse(&mut self, reason: &str) {
         self.counters.updates_refused = self.counters.updates_refused.saturating_add(1);
         let count = self.counters.updates_refused;
         if count <= 10 || count.is_power_of_two() {
@@ -96,16 +97,22 @@ impl Ingest {
         }
     }
 
-    /// A table has no room: whatever the thresholds say, the window ends before this update.
-    fn full(&mut self, index: u64, reason: &str) -> Result<(), Fault> {
-        let has_taken = self.intake.open_window().is_some_and(|open| !open.window.is_empty());
-        if !has_taken && self.intake.rows() == 0 {
-            return Err(Fault::Fatal(format!("update {index} alone is more than this node can hold: {reason}")));
-        }
+    /// A table has no room: whatever the thresholds say, the window ends before this update, unless an empty node has no room for it
+    /// either. Every node after this one would end the same way, so such an update is left out.
+    fn full(&mut self, index: u64, refused: &Refused) -> Result<(), Fault> {
         if self.dialect == Some(Dialect::Stock) {
-            return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {reason}")));
+            return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {refused}")));
         }
-        log::warn!("update {index} is for the successor: {reason}");
+        let is_empty = self.intake.rows() == 0;
+        // Symbols are never forgotten: a process that has taken others before has room for these when it starts anew.
+        if is_empty && refused.is_full_of_symbols() && self.counters.updates_taken > 0 {
+            return Err(Fault::Fatal(format!("update {index} has no room here, which a new process has: {refused}")));
+        }
+        if is_empty || refused.is_too_large() {
+            self.leave_out(index, &format!("it alone is more than this node can hold: {refused}"));
+            return Ok(());
+        }
+        log::warn!("update {index} is for the successor: {refused}");
         self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.budget_bytes.max(1) });
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::table::{Attr, Sym};
 use proto::{FrameReader, HEADER_BYTES, Limits, MessageKind, Writer};
 use std::sync::mpsc::channel;
 
-const BUDGET_BYTES: u64 = 1 << 20;
+pub(super) const BUDGET_BYTES: u64 = 1 << 20;
 
 fn options() -> NodeOptions {
     let policy = Params::new(Scale::At(40.0), 70.0).expect("in order");
@@ -62,7 +62,7 @@ fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
 }
 
 /// A node of elastick's tickerplant on a day, with the day in which it was when it joined.
-fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<Ask>, Sender<Answer>) {
+pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let (mut node, asked, answers) = node();
     node.dialect = Some(Dialect::Elastick);
     (node.date, node.missed_date) = (Some(date), missed_date);
@@ -155,8 +155,8 @@ fn a_node_that_waits_for_its_end_hands_back_what_a_tickerplant_in_q_gives_it() {
 }
 
 /// A node whose window of the table `a`, of longs, begins at 3.
-fn node_with_a_window() -> Ingest {
-    let (mut node, ..) = node_on(10_957, None);
+pub(super) fn node_with_a_window() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
+    let (mut node, asked, answers) = node_on(10_957, None);
     let column = ColumnSchema { name: symbol("n"), ty: 7, attr: Attr::None };
     let tables = vec![Schema { name: symbol("a"), keys: 0, columns: vec![column] }];
     node.react(Told::Live(Live {
@@ -168,11 +168,16 @@ fn node_with_a_window() -> Ingest {
         tables,
         samples: Vec::new(),
     }));
-    node
+    (node, asked, answers)
+}
+
+/// A connection over which it has joined.
+pub(super) fn greeted(node: &mut Ingest) {
+    (node.connected, node.greeted) = (true, true);
 }
 
 /// An update of the table `a` with two rows.
-fn two_longs(index: u64) -> Update<'static> {
+pub(super) fn two_longs(index: u64) -> Update<'static> {
     const OBJECTS: [u8; 22] = [7, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     Update { table: b"a", names: None, count: 1, objects: &OBJECTS, index: Some(index) }
 }
@@ -183,7 +188,7 @@ fn symbol(name: &str) -> Sym {
 
 #[test]
 fn a_window_of_which_the_log_showed_a_part_is_rebuilt_once_the_rest_was_streamed() {
-    let mut node = node_with_a_window();
+    let (mut node, ..) = node_with_a_window();
     let (log, date, hidden, samples) = (None, 10_957, false, Vec::new());
     assert!(node.react(Told::Rebuild(Rebuild { first: 3, last: 5, log, date, hidden, samples })));
     assert!(node.feed(&two_longs(3)));
@@ -195,14 +200,14 @@ fn a_window_of_which_the_log_showed_a_part_is_rebuilt_once_the_rest_was_streamed
 
 #[test]
 fn a_window_is_shown_before_its_first_rows() {
-    let node = node_with_a_window();
+    let (node, ..) = node_with_a_window();
     let shown = node.shared.view().state;
     assert_eq!(shown.windows.iter().map(|shown| (shown.window.first, shown.open)).collect::<Vec<_>>(), [(3, true)]);
 }
 
 #[test]
 fn what_comes_after_a_query_has_begun_is_not_seen_by_it() {
-    let mut node = node_with_a_window();
+    let (mut node, ..) = node_with_a_window();
     let before = node.shared.view();
     assert!(node.feed(&two_longs(3)));
     let rows = |moment: &Moment| moment.table(symbol("a")).map(|table| table.count());
@@ -234,7 +239,7 @@ fn joined(node: &mut Ingest, log: u64, epoch: i64, writer: u64, drop: bool) -> R
 
 #[test]
 fn a_lower_epoch_of_another_log_is_no_old_writer_and_its_rows_are_other_rows() {
-    let mut node = node_with_a_window();
+    let (mut node, ..) = node_with_a_window();
     joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
     assert!(node.feed(&two_longs(3)));
     joined(&mut node, 2, 1, 1, true).expect("an emptied directory");
@@ -244,7 +249,7 @@ fn a_lower_epoch_of_another_log_is_no_old_writer_and_its_rows_are_other_rows() {
 
 #[test]
 fn a_log_that_became_another_while_the_tickerplant_takes_the_rows_for_its_own_is_joined_anew_with_nothing() {
-    let mut node = node_with_a_window();
+    let (mut node, ..) = node_with_a_window();
     joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
     let result = joined(&mut node, 2, 8, 1, false);
     assert!(matches!(result, Err(Fault::Connection(_))), "{result:?}");
@@ -253,9 +258,9 @@ fn a_log_that_became_another_while_the_tickerplant_takes_the_rows_for_its_own_is
 
 #[test]
 fn an_old_writer_of_the_same_log_is_refused_and_health_says_so() {
-    let mut node = node_with_a_window();
+    let (mut node, ..) = node_with_a_window();
     joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
-    let health = |node: &Ingest| crate::rdb::figures::health(&node.shared);
+    let health = |node: &Ingest| crate::rdb::figures::health(&node.shared, 70.0);
     assert!(health(&node).is_ok());
     let result = joined(&mut node, 1, 6, 3, false);
     assert!(matches!(result, Err(Fault::Connection(_))), "{result:?}");

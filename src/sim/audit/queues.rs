@@ -4,6 +4,28 @@ use super::Broken;
 use crate::queue::{Queue, State};
 use std::ops::Range;
 
+/// Whether the tickerplant's health says `ok` only where every logged update is on a connected node, or about to be streamed to it.
+///
+/// # Errors
+/// The queue of which updates cannot be queried while health is ok.
+pub fn check_health(queue: &Queue, tip: u64, health: &Result<String, String>) -> Result<(), Broken> {
+    if !health.as_ref().is_ok_and(|text| text.starts_with("ok")) {
+        return Ok(());
+    }
+    for (name, line) in queue.lines() {
+        let of_line = || queue.subscribers().iter().filter(|subscriber| subscriber.queue == *name);
+        let here = || of_line().filter(|subscriber| subscriber.handle.is_some());
+        let live = here().any(|subscriber| subscriber.state == State::Live);
+        let held: u64 = here().flat_map(|subscriber| &subscriber.held).map(|held| held.window.updates()).sum();
+        if held != line.open.0 || (!live && line.open.0 < tip) {
+            return Err(Broken(format!(
+                "health is ok, and of queue {name} {held} of {tip} updates are on closed nodes, live: {live}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Whether in each queue at most one is live, and held, rebuilt and lost windows lie side by side up to the open one.
 ///
 /// # Errors

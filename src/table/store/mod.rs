@@ -37,6 +37,16 @@ impl Refused {
     pub fn is_full(&self) -> bool {
         matches!(self, Refused::Column { error: ColumnError::Full { .. } | ColumnError::Symbols { .. }, .. })
     }
+
+    /// An empty table has no room for the update either.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Refused::Column { error: ColumnError::Full { capacity, wanted }, .. } if wanted > capacity)
+    }
+
+    /// The process has no room for more symbols.
+    pub fn is_full_of_symbols(&self) -> bool {
+        matches!(self, Refused::Column { error: ColumnError::Symbols { .. }, .. })
+    }
 }
 
 /// One table: the writing end.

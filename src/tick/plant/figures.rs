@@ -17,6 +17,7 @@ const STATES: [&str; 8] = ["waiting", "live", "rebuilding", "taking", "rolled", 
 struct Counted {
     states: BTreeMap<&'static str, usize>,
     live: bool,
+    unable: usize,
     windows_lost: usize,
 }
 
@@ -81,7 +82,7 @@ impl Plant {
 
     fn put_queues(&self, snapshot: &mut Snapshot) {
         let queues = self.count_queues();
-        for id in [Id::QueueNodes, Id::QueueLive, Id::QueueWindowsLost] {
+        for id in [Id::QueueNodes, Id::QueueLive, Id::QueueStandbysUnable, Id::QueueWindowsLost] {
             snapshot.none(id);
         }
         snapshot.set(Id::Queues, queues.len());
@@ -89,6 +90,7 @@ impl Plant {
         snapshot.set(Id::WindowsLost, queues.values().map(|queue| queue.windows_lost).sum::<usize>());
         for (name, queue) in &queues {
             snapshot.add(Id::QueueLive, &[name], queue.live);
+            snapshot.add(Id::QueueStandbysUnable, &[name], queue.unable);
             snapshot.add(Id::QueueWindowsLost, &[name], queue.windows_lost);
             for (state, count) in &queue.states {
                 snapshot.add(Id::QueueNodes, &[name, state], *count);
@@ -105,6 +107,7 @@ impl Plant {
         let mut queues: BTreeMap<String, Counted> = BTreeMap::new();
         for (name, line) in self.queue.lines() {
             let queue = queues.entry(text(&name.0)).or_default();
+            queue.unable = queue.unable.saturating_add(self.queue.unable(name));
             queue.windows_lost = queue.windows_lost.saturating_add(line.lost.len());
             queue.states.extend(STATES.map(|state| (state, 0)));
         }
@@ -117,14 +120,40 @@ impl Plant {
         queues
     }
 
-    /// Whether updates are taken and logged. That anyone is told so shows that the port listens and the loop turns.
+    /// Whether updates are taken and logged. Any answer shows that the port listens and the loop runs. `degraded` where updates of
+    /// today cannot be queried on a node; that is no error, as a supervisor that restarts the tickerplant for it mends nothing.
     ///
     /// # Errors
-    /// Why not.
+    /// Why updates are not taken.
     pub fn health(&self) -> Result<String, String> {
-        match &self.failure {
-            None => Ok(format!("ok: {}", self.status_line())),
-            Some(_) => Err(self.status_line()),
+        match (&self.failure, self.not_queryable()) {
+            (Some(_), _) => Err(self.status_line()),
+            (None, Some(why)) => Ok(format!("degraded: {why}; {}", self.status_line())),
+            (None, None) => Ok(format!("ok: {}", self.status_line())),
         }
+    }
+
+    /// The first queue of which logged updates are on no connected node, in words.
+    fn not_queryable(&self) -> Option<String> {
+        let tip = self.feed.tip().index;
+        self.queue.lines().iter().find_map(|(name, line)| {
+            let here = || self.queue.subscribers().iter().filter(|sub| sub.queue == *name);
+            let away = here().filter(|sub| sub.resume_by_ns.is_some()).find(|sub| !sub.held.is_empty());
+            let rebuilding = here().find(|sub| matches!(sub.state, State::Rebuilding { .. }));
+            let live = here().any(|sub| sub.state == State::Live && sub.resume_by_ns.is_none());
+            let unable = self.queue.unable(name);
+            if let Some(lost) = line.lost.first() {
+                Some(format!("queue {name} waits for a node to rebuild {} ({unable} standbys are full)", lost.window))
+            } else if !live && line.open.0 < tip {
+                Some(format!(
+                    "queue {name} has no live node for updates from {} on ({unable} standbys are full)",
+                    line.open
+                ))
+            } else if let Some(away) = away {
+                Some(format!("node {} of queue {name} is away with windows that it holds", away.label()))
+            } else {
+                rebuilding.map(|sub| format!("node {} of queue {name} rebuilds a window", sub.label()))
+            }
+        })
     }
 }

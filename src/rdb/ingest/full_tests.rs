@@ -1,0 +1,160 @@
+//! Nodes that are full before their first row, and nodes that make no progress.
+
+use super::tests::{BUDGET_BYTES, greeted, node_on, node_with_a_window, two_longs};
+use super::*;
+use crate::log::Proof;
+use crate::rdb::messages::{self, Live, Rebuild, Told};
+use crate::rdb::update::Update;
+
+const DATE: i32 = 10_957;
+
+/// What others use of a node's memory: a query, a client's variable.
+fn fill(node: &mut Ingest, percent: u64) {
+    let bytes = BUDGET_BYTES / 100 * percent;
+    node.shared.global_bytes.store(bytes.cast_signed(), std::sync::atomic::Ordering::Relaxed);
+    node.watch();
+}
+
+fn live(node: &mut Ingest, first: u64, tip: u64) {
+    let tables = node.intake.store().schemas().cloned().collect();
+    node.react(Told::Live(Live { first, tip, position: Some(1), log: None, date: DATE, tables, samples: Vec::new() }));
+}
+
+/// The node's roll at `next`, with nothing taken.
+fn gives_back(node: &mut Ingest, next: u64) -> bool {
+    let mut roll = Vec::new();
+    messages::rolling(&mut roll, next, &Proof::new(), DATE).expect("it is small");
+    let said = node.take_output();
+    said.windows(roll.len()).any(|part| part == roll)
+}
+
+#[test]
+fn a_full_node_that_is_made_live_gives_its_window_back_and_waits() {
+    let (mut node, asked, _answers) = node_on(DATE, None);
+    fill(&mut node, 80);
+    live(&mut node, 3, 9);
+    assert!(gives_back(&mut node, 3), "the tickerplant hears of it");
+    assert_eq!((node.policy.phase(), node.intake.open_window()), (Phase::Waiting, None));
+    assert_eq!(node.counters.windows_declined, 1);
+    assert!(asked.try_iter().any(|ask| matches!(ask, Ask::AtLeast(_))), "another node is asked for");
+    fill(&mut node, 0);
+    live(&mut node, 3, 9);
+    assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(3)), "with room it is live");
+}
+
+#[test]
+fn a_full_node_that_is_to_rebuild_gives_the_window_back_and_waits() {
+    let (mut node, _asked, _answers) = node_on(DATE, None);
+    fill(&mut node, 90);
+    node.react(Told::Rebuild(Rebuild { first: 3, last: 7, log: None, date: DATE, hidden: false, samples: Vec::new() }));
+    assert!(gives_back(&mut node, 3));
+    assert_eq!((node.policy.phase(), node.intake.open_window()), (Phase::Waiting, None));
+}
+
+#[test]
+fn a_node_that_gave_back_what_it_was_to_rebuild_out_of_sight_shows_its_next_window() {
+    let (mut node, ..) = node_with_a_window();
+    node.step(Event::Dropped);
+    fill(&mut node, 90);
+    node.react(Told::Rebuild(Rebuild { first: 3, last: 7, log: None, date: DATE, hidden: true, samples: Vec::new() }));
+    assert_eq!(node.policy.phase(), Phase::Waiting);
+    fill(&mut node, 0);
+    live(&mut node, 7, 7);
+    assert!(node.feed(&two_longs(7)));
+    let shown = node.shared.view().state;
+    assert_eq!(shown.windows.iter().map(|shown| (shown.window.first, shown.open)).collect::<Vec<_>>(), [(7, true)]);
+}
+
+#[test]
+fn a_node_whose_only_window_goes_elsewhere_waits_again() {
+    let (mut node, ..) = node_with_a_window();
+    assert!(node.feed(&two_longs(3)));
+    node.step(Event::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
+    assert_eq!(node.policy.phase(), Phase::Rolled);
+    node.react(Told::Recheck { first: 3, last: 4 });
+    assert_eq!((node.policy.phase(), node.intake.rows()), (Phase::Waiting, 0));
+}
+
+/// Connections that each end at the same update.
+fn fail(node: &mut Ingest, times: u32, fault: impl Fn() -> Fault) {
+    for _ in 0..times {
+        greeted(node);
+        node.ended(Err(fault()));
+    }
+}
+
+fn over_a_limit() -> Fault {
+    Fault::Unreadable("limit".to_string())
+}
+
+#[test]
+fn a_live_node_that_cannot_receive_an_update_hands_its_window_on() {
+    let (mut node, asked, _answers) = node_with_a_window();
+    assert!(node.feed(&two_longs(3)));
+    fail(&mut node, 2, over_a_limit);
+    assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(4)));
+    fail(&mut node, 1, over_a_limit);
+    let held: Vec<_> = node.intake.held().iter().map(|held| (held.first, held.next)).collect();
+    assert_eq!((node.policy.phase(), held), (Phase::Rolled, vec![(3, 4)]), "the next join says where it ends");
+    assert!(asked.try_iter().any(|ask| matches!(ask, Ask::AtLeast(_))));
+}
+
+#[test]
+fn an_update_that_this_node_cannot_receive_either_is_left_out() {
+    let (mut node, ..) = node_with_a_window();
+    fail(&mut node, 3, over_a_limit);
+    live(&mut node, 3, 9);
+    assert_eq!((node.intake.next(), node.counters.updates_left_out), (Some(4), 1));
+    assert!(node.feed(&two_longs(4)), "what comes behind it is taken");
+}
+
+#[test]
+fn a_rebuild_that_always_ends_at_one_update_keeps_what_it_has() {
+    let (mut node, ..) = node_with_a_window();
+    for _ in 0..3 {
+        greeted(&mut node);
+        node.react(Told::Rebuild(Rebuild {
+            first: 3,
+            last: 7,
+            log: None,
+            date: DATE,
+            hidden: false,
+            samples: Vec::new(),
+        }));
+        assert!(node.feed(&two_longs(3)));
+        node.ended(Err(over_a_limit()));
+    }
+    let held: Vec<_> = node.intake.held().iter().map(|held| (held.first, held.next)).collect();
+    assert_eq!((node.policy.phase(), held), (Phase::Rolled, vec![(3, 4)]));
+}
+
+#[test]
+fn connections_that_break_with_nothing_to_take_are_no_lack_of_progress() {
+    let (mut node, ..) = node_with_a_window();
+    fail(&mut node, 20, || Fault::Connection("closed".to_string()));
+    assert_eq!(node.policy.phase(), Phase::Live);
+    node.tip = Some(5);
+    fail(&mut node, 7, || Fault::Connection("closed".to_string()));
+    assert_eq!(node.policy.phase(), Phase::Live);
+    fail(&mut node, 1, || Fault::Connection("closed".to_string()));
+    assert_eq!(
+        (node.policy.phase(), node.counters.windows_given_up),
+        (Phase::Waiting, 1),
+        "with nothing it waits again"
+    );
+}
+
+#[test]
+fn an_update_larger_than_an_empty_node_is_left_out() {
+    let (mut node, ..) = node_with_a_window();
+    let rows = usize::try_from(BUDGET_BYTES).expect("small");
+    let mut objects = vec![7, 0];
+    objects.extend_from_slice(&u32::try_from(rows).expect("small").to_le_bytes());
+    objects.resize(6 + rows * 8, 0);
+    let large = Update { table: b"a", names: None, count: 1, objects: &objects, index: Some(4) };
+    assert!(node.feed(&two_longs(3)));
+    node.feed(&large);
+    assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(5)), "no node would do better");
+    assert_eq!((node.counters.updates_left_out, node.intake.rows()), (1, 2));
+    assert!(node.feed(&two_longs(5)));
+}

@@ -1,0 +1,82 @@
+//! A node that makes no progress: connection after connection ends at the same update. Its window goes to the next node; an update
+//! that two nodes cannot receive is left out, and the proof of its window says so.
+
+use super::{Dialect, Fault, Ingest};
+use crate::rdb::policy::Event;
+
+/// Connections in a row that end at one update because it cannot be received, before the window goes to the next node.
+const UNREADABLE_MOST: u32 = 3;
+/// The same for connections that end for any other reason while there is more to take: those may pass.
+const RESUMES_MOST: u32 = 8;
+
+/// Connections in a row that ended at the same update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stuck {
+    at: u64,
+    times: u32,
+    /// Why every one of them ended, if what came could not be received.
+    unreadable: Option<String>,
+}
+
+impl Stuck {
+    fn is_over(&self) -> bool {
+        self.times >= if self.unreadable.is_some() { UNREADABLE_MOST } else { RESUMES_MOST }
+    }
+}
+
+impl Ingest {
+    /// Counts a connection that ended before the next update, and gives the window up after some in a row.
+    pub(super) fn note_progress(&mut self, fault: &Fault) {
+        let unreadable = match fault {
+            Fault::Unreadable(reason) => Some(reason.clone()),
+            Fault::Connection(_) => None,
+            Fault::Surprise(_) | Fault::Fatal(_) => return,
+        };
+        let Some(open) = self.intake.open_window() else { return };
+        let (at, is_empty) = (open.window.next, open.window.is_empty());
+        // Nothing to take is no lack of progress.
+        let is_behind = open.last.or(self.tip).is_some_and(|end| at < end);
+        let counts = self.greeted && self.dialect == Some(Dialect::Elastick) && self.policy.takes_updates();
+        if !counts || !(is_behind || unreadable.is_some()) {
+            return;
+        }
+        let stuck = match self.stuck.take().filter(|stuck| stuck.at == at) {
+            Some(before) => {
+                Stuck { times: before.times.saturating_add(1), unreadable: unreadable.or(before.unreadable), ..before }
+            }
+            None => Stuck { at, times: 1, unreadable },
+        };
+        let (is_over, skips) = (stuck.is_over(), stuck.unreadable.is_some() && is_empty);
+        let times = stuck.times;
+        self.stuck = Some(stuck);
+        if !is_over || skips {
+            return;
+        }
+        log::error!("no progress at update {at} over {times} connections: the window goes to the next node");
+        if is_empty {
+            self.stuck = None;
+        }
+        self.counters.windows_given_up = self.counters.windows_given_up.saturating_add(1);
+        self.step(Event::NoProgress);
+        // There is no connection for the roll: the next join claims what is held, which says where the window ends.
+        self.out.clear();
+    }
+
+    /// Leaves out the first update of the window if this node could not receive it in several attempts: the node before this one, or
+    /// a node that is to rebuild the window from there, could not either.
+    pub(super) fn skip_unreadable(&mut self) {
+        let Some(stuck) = self.stuck.clone().filter(Stuck::is_over) else { return };
+        let (Some(reason), Some(open)) = (stuck.unreadable, self.intake.open_window()) else { return };
+        if open.window.next == stuck.at && open.window.is_empty() {
+            self.stuck = None;
+            self.leave_out(stuck.at, &reason);
+        }
+    }
+
+    /// Passes over an update that no node of this size or with these limits can take.
+    pub(super) fn leave_out(&mut self, index: u64, reason: &str) {
+        self.counters.updates_left_out = self.counters.updates_left_out.saturating_add(1);
+        self.intake.skip_refused();
+        self.refuse(&format!("update {index} is left out, its rows cannot be queried here: {reason}"));
+    }
+}
