@@ -107,6 +107,23 @@ pub fn write_at_point(file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, point
     write_all(file, rest, offset_bytes.saturating_add(first.len() as u64))
 }
 
+/// All bytes of a small file.
+///
+/// # Errors
+/// The file system's.
+pub fn whole(file: &dyn LogFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.size_bytes()?).unwrap_or(usize::MAX)];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, filled as u64)? {
+            0 => break,
+            read => filled = filled.saturating_add(read),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
 /// Fills the buffer as far as the file goes and answers how many bytes it got.
 pub(crate) fn read_full(file: &dyn LogFile, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
     let mut filled = 0;

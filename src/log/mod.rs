@@ -32,7 +32,7 @@ mod tests;
 
 pub use blocks::damaged_in;
 pub use error::LogError;
-pub use file::{LogFile, write_all, write_at_point};
+pub use file::{LogFile, whole, write_all, write_at_point};
 pub use identity::{LogId, MAX_SAMPLES, Remembered, Sample, WriterId};
 pub use name::{date_of, handle, log_path, logs_between, queue_path, side_path};
 pub use open::{Cut, OpenReport};

@@ -72,8 +72,13 @@ impl Intake {
         &self.store
     }
 
-    /// Defines the tables. Nothing changes where they are as they were; otherwise all rows and windows are forgotten, and
-    /// the answer is true.
+    /// Whether columns missing at an update's end are nulls of columns that were added since: true of elastick's logs alone.
+    pub fn set_fills(&mut self, fills: bool) {
+        self.store.set_fills(fills);
+    }
+
+    /// Defines the tables. Rows and windows are kept where tables are as they were or have columns more at their end; otherwise they
+    /// are forgotten, and the answer is true.
     ///
     /// # Errors
     /// No address space.
@@ -83,8 +88,17 @@ impl Intake {
         if same {
             return Ok(false);
         }
+        let before = std::mem::take(&mut self.table_names);
         self.names = schemas.iter().map(on_the_wire).collect();
         self.table_names = schemas.iter().map(|schema| symbol::text(schema.name).to_vec()).collect();
+        // Where there is no room for the nulls, the rows are dropped and replayed.
+        if !before.is_empty() && self.store.extend(&schemas).unwrap_or(false) {
+            let place = |name: &Vec<u8>| before.iter().position(|before| before == name);
+            let tables: Vec<_> = self.table_names.iter().map(place).zip(self.store.rows()).collect();
+            let open = self.open.iter_mut().map(|open| &mut open.window);
+            self.held.iter_mut().chain(open).for_each(|window| window.reordered(&tables));
+            return Ok(false);
+        }
         self.store.define(schemas)?;
         self.held.clear();
         self.open = None;

@@ -29,6 +29,15 @@ impl Window {
         Window { first, next: first, refused: 0, tables: rows.iter().map(taken).collect() }
     }
 
+    /// The same window where the store's tables stand in another order or have become more: for each the place of before and its rows.
+    pub fn reordered(&mut self, tables: &[(Option<usize>, usize)]) {
+        let taken = |(before, rows): &(Option<usize>, usize)| {
+            let kept = before.and_then(|before| self.tables.get(before).cloned());
+            kept.unwrap_or(Taken { place: *rows..*rows, ..Taken::default() })
+        };
+        self.tables = tables.iter().map(taken).collect();
+    }
+
     pub fn is_empty(&self) -> bool {
         self.first >= self.next
     }

@@ -3,6 +3,7 @@
 pub mod column;
 pub mod function;
 pub mod grouped;
+pub mod nulls;
 pub mod schema;
 pub mod store;
 pub mod symbol;

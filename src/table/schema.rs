@@ -67,6 +67,14 @@ impl Schema {
         }
     }
 
+    /// `newer` has this schema's columns, and perhaps more at the end.
+    pub fn is_extended_by(&self, newer: &Schema) -> bool {
+        let first = newer.columns.get(..self.columns.len()).unwrap_or_default();
+        self.keys == newer.keys
+            && self.columns.len() <= newer.columns.len()
+            && self.columns.iter().zip(first).all(|(a, b)| (a.name, a.ty) == (b.name, b.ty))
+    }
+
     /// Names and types agree with `other`'s; attributes may differ.
     pub fn same_columns(&self, other: &Schema) -> bool {
         self.columns.len() == other.columns.len()

@@ -3,6 +3,7 @@
 
 use super::core::batch::Batch;
 use super::core::call::Call;
+use super::core::older::{Older, older};
 use super::core::schema::{Form, Tables};
 use super::core::{Stamp, publish};
 use super::feed::ReadJob;
@@ -119,6 +120,11 @@ fn append_messages(setup: &Setup, spec: &LaneSpec, record: &[u8], index: u64, ou
     if record.function != b"upd" {
         return;
     }
+    if let Some((table, own)) = setup.tables.find(record.table)
+        && let Some(older) = older(own, &record)
+    {
+        return append_older(setup, spec, table, &older, index, out);
+    }
     let mut batch = Batch::default();
     match publish(&setup.tables, &call, Stamp::default(), &setup.limits, &mut batch) {
         Ok(update) if update.rows > 0 => spec.encode(&setup.tables, &batch, &update, index, out),
@@ -128,15 +134,37 @@ fn append_messages(setup: &Setup, spec: &LaneSpec, record: &[u8], index: u64, ou
     }
 }
 
+/// A record that was logged before columns were added. A node gets the columns that were logged, which its proof is of, and fills the
+/// others itself; anyone else gets them filled with nulls.
+fn append_older(setup: &Setup, spec: &LaneSpec, table: usize, older: &Older<'_>, index: u64, out: &mut Vec<u8>) {
+    let (Some(own), Some(filter)) = (setup.tables.get(table), spec.filter(table)) else { return };
+    if spec.key.form == Form::Table {
+        return spec.encode_columns(&setup.tables, table, &older.filled(own), older.rows, index, out);
+    }
+    let mut columns = Vec::new();
+    if filter.select(own, older.bytes, older.rows, &mut columns) == 0 {
+        return;
+    }
+    append_indexed(&own.name, index, out, |writer| {
+        writer.list_head(older.columns);
+        writer.raw(&columns);
+    });
+}
+
 /// A record as it stands in the log, for a node.
 fn append_as_logged(record: &Record<'_>, index: u64, out: &mut Vec<u8>) {
+    append_indexed(record.table, index, out, |writer| writer.raw(record.columns.raw()));
+}
+
+/// The message `` (`upd; table; data; index) ``.
+fn append_indexed(table: &[u8], index: u64, out: &mut Vec<u8>, data: impl FnOnce(&mut Writer<'_>)) {
     let start = out.len();
     encode::begin_message(MessageKind::Async, out);
     let mut writer = Writer::new(out);
     writer.list_head(4);
     writer.symbol("upd");
-    writer.symbol(record.table);
-    writer.raw(record.columns.raw());
+    writer.symbol(table);
+    data(&mut writer);
     writer.atom_long(index.cast_signed());
     if writer.finish().is_err() || encode::finish_message(out, start).is_err() {
         out.truncate(start);

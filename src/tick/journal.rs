@@ -1,7 +1,7 @@
 //! The queue's journal as a file beside the log.
 
 use crate::defect::{Defect, is_planted};
-use crate::log::{LogFile, disk, write_at_point};
+use crate::log::{self, LogFile, disk, write_at_point};
 use crate::points::{self, Point};
 use crate::queue::journal::{self, Record};
 use crate::queue::{Date, Params, Queue};
@@ -26,7 +26,7 @@ impl JournalFile {
     pub fn open(path: &Path, params: Params, date: Date) -> io::Result<(JournalFile, Queue, bool)> {
         let mut file = disk::open(path, disk::Open::Create)?;
         file.try_lock()?;
-        let bytes = whole(&*file)?;
+        let bytes = log::whole(&*file)?;
         let read = journal::read(&bytes).and_then(|found| {
             let queue = if found.records.is_empty() || is_planted(Defect::StateLostAtRestart) {
                 Queue::new(params.clone(), date)
@@ -70,17 +70,4 @@ impl JournalFile {
         self.end_bytes = self.end_bytes.saturating_add(line.len() as u64);
         Ok(())
     }
-}
-
-fn whole(file: &dyn LogFile) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(file.size_bytes()?).unwrap_or(usize::MAX)];
-    let mut filled = 0;
-    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, filled as u64)? {
-            0 => break,
-            read => filled = filled.saturating_add(read),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }

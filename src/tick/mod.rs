@@ -10,6 +10,7 @@ pub mod globals;
 pub mod host;
 pub mod journal;
 pub mod lane;
+pub mod logged_schema;
 pub mod merge;
 pub mod messages;
 pub mod plant;

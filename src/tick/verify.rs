@@ -3,6 +3,7 @@
 
 use super::core::batch::Batch;
 use super::core::call::Call;
+use super::core::older::older;
 use super::core::schema::{TableSpec, Tables};
 use super::core::{Stamp, publish};
 use super::filter::Filter;
@@ -87,16 +88,15 @@ fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Don
 /// What of a record a node of this lane must hold. A record that does not fit the table counts whole: no node can hold it, so the
 /// proof differs, as it must while rows of the window cannot be queried.
 fn due(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
-    let filter = match tables.find(record.table) {
-        Some((table, _)) => spec.filter(table),
-        // Of a table that is not there any more, only those are due something who take all tables.
-        None => spec.is_everything().then_some(&Filter::All),
+    let Some((table, own)) = tables.find(record.table) else {
+        // Of a table that is not there any more, only a subscriber of all tables is due something.
+        return if spec.is_everything() { Keep::Whole } else { Keep::Skip };
     };
-    match filter {
+    match spec.filter(table) {
         None => Keep::Skip,
         Some(Filter::All) => Keep::Whole,
         Some(_) => match sent(tables, spec, record, out) {
-            Keep::Skip if !is_acceptable(tables, record) => Keep::Whole,
+            Keep::Skip if !is_plain(own, record) && !is_acceptable(tables, record) => Keep::Whole,
             keep => keep,
         },
     }
@@ -123,8 +123,12 @@ fn sent(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>
     }
 }
 
-/// Whether a record is in the form in which the tickerplant writes it: columns of the table's types, all of one length.
+/// Whether a record is in the form in which the tickerplant writes it: columns of the table's types, all of one length. Columns
+/// that were added later may be missing at the end.
 fn is_plain(own: &TableSpec, record: &Record<'_>) -> bool {
+    if older(own, record).is_some() {
+        return true;
+    }
     let Some(list) = record.columns.list().filter(|list| list.count == own.columns.len()) else { return false };
     let mut rows = None;
     list.iter().zip(&own.columns).all(|(column, spec)| {
@@ -134,7 +138,7 @@ fn is_plain(own: &TableSpec, record: &Record<'_>) -> bool {
 }
 
 /// Whether a record that another program wrote in another form (a row, a table) would be accepted today.
-fn is_acceptable(tables: &Tables, record: &Record<'_>) -> bool {
+pub(super) fn is_acceptable(tables: &Tables, record: &Record<'_>) -> bool {
     let call = Call { table: record.table, data: record.columns.raw() };
     publish(tables, &call, Stamp::default(), &Limits::default(), &mut Batch::default()).is_ok()
 }

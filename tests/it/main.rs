@@ -20,6 +20,7 @@ mod rdb_native;
 mod rdb_process;
 mod rdb_support;
 mod remote_rights;
+mod schema_change;
 mod starting;
 mod tick_feed;
 mod tick_nodes;

@@ -54,6 +54,7 @@ impl Ingest {
             log::info!("the tickerplant speaks {}", dialect.name());
         }
         self.dialect = Some(dialect);
+        self.intake.set_fills(dialect == Dialect::Elastick);
     }
 
     fn greeted(&mut self) {

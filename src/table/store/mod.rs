@@ -4,8 +4,9 @@
 //! is raised when all are in. A query takes a [`Tables`] and the counts; what it then reads never changes, moves or
 //! goes away before it is done.
 
-use super::column::{Column, ColumnError, ColumnReader, SymbolCache, rows_of};
+use super::column::{Column, ColumnError, ColumnReader, Rows, SymbolCache, rows_of};
 use super::grouped::{Grouped, GroupedReader};
+use super::nulls::append_nulls;
 use super::schema::{Schema, width};
 use super::symbol;
 use super::value::{Table, Value};
@@ -83,9 +84,35 @@ impl Filling {
         self.rows.load(Ordering::Relaxed)
     }
 
-    fn write(&mut self, cache: &mut SymbolCache, count: usize, objects: &[u8]) -> Result<usize, Refused> {
+    /// The same rows with columns more at the end, which are as long already.
+    fn extended(self, schema: Schema, added: Vec<Column>, column_bytes: usize) -> Filling {
+        let schema = Arc::new(schema);
+        let Filling { mut columns, mut grouped, rows, .. } = self;
+        let before = columns.len();
+        columns.extend(added);
+        for (at, column) in schema.columns.iter().enumerate().skip(before) {
+            if column.attr == Attr::Grouped && column.ty == types::SYMBOL {
+                let mut index = Grouped::new(column_bytes / width(types::SYMBOL).max(1));
+                let reader = columns.get(at).map(Column::reader);
+                if let Some(Items::Sym(symbols)) = reader.map(|reader| reader.items(rows.load(Ordering::Relaxed))) {
+                    index.extend(&symbols);
+                }
+                grouped.push((at, index));
+            }
+        }
+        let reader = Arc::new(TableReader {
+            schema: Arc::clone(&schema),
+            columns: columns.iter().map(Column::reader).collect(),
+            grouped: grouped.iter().map(|(column, index)| (*column, index.reader())).collect(),
+            rows: Arc::clone(&rows),
+        });
+        Filling { schema, columns, grouped, rows, reader }
+    }
+
+    /// `fills`: columns that are missing at the end are filled with nulls.
+    fn write(&mut self, cache: &mut SymbolCache, count: usize, objects: &[u8], fills: bool) -> Result<usize, Refused> {
         let schema = &self.schema;
-        if count != self.columns.len() {
+        if count != self.columns.len() && !(fills && (1..self.columns.len()).contains(&count)) {
             let (table, expected) = (text(schema.name), self.columns.len());
             return Err(Refused::Columns { table, expected, found: count });
         }
@@ -93,12 +120,15 @@ impl Filling {
         let name_of_first = schema.columns.first().map_or(Sym::NULL, |column| column.name);
         let rows = rows_of(objects).map_err(|error| refused(name_of_first, error))?;
         let mut rest = objects;
-        for (column, to) in self.columns.iter_mut().zip(&schema.columns) {
+        for (column, to) in self.columns.iter_mut().zip(&schema.columns).take(count) {
             let used = column.append_wire(cache, rest, rows).map_err(|error| refused(to.name, error))?;
             rest = rest.get(used..).unwrap_or_default();
         }
         if !rest.is_empty() {
             return Err(refused(schema.columns.last().map_or(Sym::NULL, |column| column.name), ColumnError::Malformed));
+        }
+        for (column, to) in self.columns.iter_mut().zip(&schema.columns).skip(count) {
+            append_null_rows(column, cache, to.ty, rows.count()).map_err(|error| refused(to.name, error))?;
         }
         Ok(rows.count())
     }
@@ -164,6 +194,8 @@ pub struct Store {
     cache: SymbolCache,
     /// Whether the process's symbols count.
     counts_symbols: bool,
+    /// Updates with fewer columns are of before columns were added: those are filled with nulls.
+    fills: bool,
     shared: SharedTables,
     /// Queries see empty tables.
     hidden: bool,
@@ -193,6 +225,7 @@ impl Store {
             tables: Vec::new(),
             cache: SymbolCache::default(),
             counts_symbols: true,
+            fills: false,
             shared: SharedTables::default(),
             hidden: false,
             changes: 0,
@@ -221,6 +254,53 @@ impl Store {
         let reserve = |schema| Filling::reserve(Arc::new(schema), self.column_bytes);
         let empty = schemas.into_iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
         self.replace(empty)
+    }
+
+    /// Whether columns missing at an update's end are filled with nulls. Only where every update was checked against the schema of
+    /// its time.
+    pub fn set_fills(&mut self, fills: bool) {
+        self.fills = fills;
+    }
+
+    /// Defines the tables anew and keeps the rows, with nulls in columns added at the end. False, with nothing changed, where a
+    /// table that has rows is gone or other than that.
+    ///
+    /// # Errors
+    /// No address space or no room for the nulls; the store is as before.
+    pub fn extend(&mut self, schemas: &[Schema]) -> io::Result<bool> {
+        let has_rows = |table: &Filling| table.rows() > 0;
+        let fits = |table: &Filling| {
+            schemas.iter().any(|new| new.name == table.schema.name && table.schema.is_extended_by(new))
+        };
+        if !self.tables.iter().filter(|table| has_rows(table)).all(fits) {
+            return Ok(false);
+        }
+        let column_bytes = self.column_bytes;
+        let mut made: Vec<Result<Filling, Vec<Column>>> = Vec::new();
+        for new in schemas {
+            let old = self.tables.iter().find(|table| table.schema.name == new.name && has_rows(table));
+            made.push(match old {
+                None => Ok(Filling::reserve(Arc::new(new.clone()), column_bytes)?),
+                Some(old) => Err(new
+                    .columns
+                    .iter()
+                    .skip(old.columns.len())
+                    .map(|column| null_column(column.ty, old.rows(), column_bytes, &mut self.cache))
+                    .collect::<io::Result<Vec<Column>>>()?),
+            });
+        }
+        let mut old = std::mem::take(&mut self.tables);
+        for (new, made) in schemas.iter().zip(made) {
+            let at = old.iter().position(|table| table.schema.name == new.name);
+            match (made, at.map(|at| old.swap_remove(at))) {
+                (Ok(filling), _) => self.tables.push(filling),
+                (Err(added), Some(table)) => self.tables.push(table.extended(new.clone(), added, column_bytes)),
+                // Each with columns to be added was found above.
+                (Err(_), None) => {}
+            }
+        }
+        self.share()?;
+        Ok(true)
     }
 
     /// Whether queries see the rows, or empty tables. All tables change at once; a query that has begun goes on with what it saw.
@@ -261,7 +341,7 @@ impl Store {
     /// [`Refused`]; the store is as before.
     pub fn append(&mut self, table: usize, count: usize, objects: &[u8]) -> Result<usize, Refused> {
         let filling = self.tables.get_mut(table).ok_or_else(|| Refused::NoTable(table.to_string().into_bytes()))?;
-        match filling.write(&mut self.cache, count, objects) {
+        match filling.write(&mut self.cache, count, objects, self.fills) {
             Ok(rows) => {
                 filling.publish(rows);
                 Ok(rows)
@@ -343,6 +423,28 @@ impl Store {
         *self.shared.current.write().unwrap_or_else(PoisonError::into_inner) = tables;
         Ok(())
     }
+}
+
+/// Rows of nulls that are written in one go.
+const NULLS_AT_ONCE: usize = 1 << 16;
+
+fn append_null_rows(column: &mut Column, cache: &mut SymbolCache, ty: i8, rows: usize) -> Result<(), ColumnError> {
+    let (mut left, mut object) = (rows, Vec::new());
+    while left > 0 {
+        let some = left.min(NULLS_AT_ONCE);
+        object.clear();
+        append_nulls(ty, some, &mut object);
+        column.append_wire(cache, &object, Rows::Many(some))?;
+        left = left.saturating_sub(some);
+    }
+    Ok(())
+}
+
+fn null_column(ty: i8, rows: usize, column_bytes: usize, cache: &mut SymbolCache) -> io::Result<Column> {
+    let mut column = Column::reserve(ty, column_bytes)?;
+    append_null_rows(&mut column, cache, ty, rows).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    column.publish();
+    Ok(column)
 }
 
 /// The kernel takes its time to take large ranges back: whoever fills the tables need not wait for that, nor queries for the state

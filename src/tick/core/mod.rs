@@ -8,6 +8,7 @@
 pub mod batch;
 mod bulk;
 pub mod call;
+pub mod older;
 mod plain;
 pub mod refusal;
 pub mod schema;

@@ -25,6 +25,7 @@ use super::core::schema::{Form, Tables};
 use super::day::Day;
 use super::feed::{Feed, FeedLimits};
 use super::journal::JournalFile;
+use super::logged_schema::{self, LoggedSchemaError, Reading};
 use super::merge::Merge;
 use super::messages::{self, Place};
 use super::quarantine::Quarantine;
@@ -73,6 +74,8 @@ pub struct PlantOptions {
 pub enum StartError {
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error(transparent)]
+    Schema(#[from] LoggedSchemaError),
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
 }
@@ -207,6 +210,11 @@ impl Plant {
             space = Some(Space::watch(of_space)?);
         }
         let tip = log.as_ref().map_or(0, LogWriter::tip);
+        // A day that is over ends at once: its records need not fit what comes after it.
+        if let Some(log) = log.as_ref().filter(|_| !day.is_due(utc_ns)) {
+            let reading = Reading { limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes), tip };
+            logged_schema::adopt(log.path(), &tables, reading)?;
+        }
         let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), None, false);
         if let Some(log) = &log {
             let path = log::queue_path(log.path());

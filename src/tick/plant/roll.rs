@@ -9,6 +9,7 @@ use crate::tick::clock;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
 use crate::tick::day::{Action, Event};
+use crate::tick::logged_schema;
 use crate::tick::messages;
 
 /// Where a day stands when this has been done.
@@ -54,6 +55,12 @@ impl Plant {
                             self.fail(&error, ctl);
                         }
                         return false;
+                    }
+                    if let Err(error) = logged_schema::write(log.path(), &self.tables) {
+                        ::log::error!(
+                            "the schema of {} is not noted, a restart looks at its records: {error}",
+                            log.path().display()
+                        );
                     }
                     let next_day = self.feed.tip().day.saturating_add(1);
                     self.logs.insert(next_day, log.path().to_path_buf());
