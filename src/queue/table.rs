@@ -234,7 +234,8 @@ impl Asked {
     /// When it is to be said again.
     pub fn due_ns(&self, params: &Params) -> Option<i64> {
         let waits = self.missing > 0 && self.via.is_some();
-        self.at_ns.checked_add(params.need_again_ns).filter(|_| waits)
+        // `i64::MAX` is never, also for a steady clock that has just begun at 0.
+        self.at_ns.checked_add(params.need_again_ns).filter(|due_ns| waits && *due_ns < i64::MAX)
     }
 }
 
