@@ -10,6 +10,16 @@ from .limits import COUNT, Limited, figure, over
 
 class AtANode(Evaluations, Limited):
     program = "rdb"
+    script = Evaluations.script + ".u.end:{[date]while[date=date;]}\n"
+
+    @over("limit-day-end-time", "1s")
+    def test_an_owners_end_of_day_too_long(self):
+        """The new day goes on while the function runs and after it was ended."""
+        limit = "limit-day-end-time"
+        self.feed.ask(".u.endofday[]")
+        self.eventually(lambda: self.refusals(limit) > 0, "the function is ended, and counted")
+        self.feed.ask(update("trade", trades(0, 3)))
+        self.eventually(lambda: self.reader.ask("count trade").v == 3, "the node has the new day's rows")
 
     @over("limit-symbols", "3000")
     def test_symbols_of_updates_too_many(self):
