@@ -32,8 +32,8 @@ class Due:
 def message_at(data, at):
     """Where the message at a byte ends; ValueError if none begins there, IndexError or struct.error if the bytes end inside it."""
     if data[at] == kdb.GENERAL:
-        (count,) = struct.unpack_from("<I", data, at + 2)
-        if not count or data[at + 6] not in (256 - kdb.SYMBOL, kdb.CHAR, *range(100, 112)):
+        (count,) = struct.unpack_from("<i", data, at + 2)
+        if count < 1 or data[at + 6] not in (256 - kdb.SYMBOL, kdb.CHAR, *range(100, 112)):
             raise ValueError(f"the list at byte {at} calls nothing")
     elif data[at] not in (kdb.CHAR, kdb.SYMBOL):
         raise ValueError(f"no message begins at byte {at}")

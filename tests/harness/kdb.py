@@ -204,7 +204,7 @@ def decode(data, order="<", offset=0):
     if t in (101, 102, 103):
         return K(t, data[at]), at + 1
     if t in (104, 105):
-        count = struct.unpack_from(order + "I", data, at)[0]
+        count = _count(data, order, at)
         return _decode_items(data, order, t, count, at + 4)
     if 106 <= t <= 111:
         inner, end = decode(data, order, at)
@@ -213,7 +213,7 @@ def decode(data, order="<", offset=0):
 
 
 def _decode_vector(data, order, t, at):
-    attr, count = struct.unpack_from(order + "BI", data, at)
+    attr, count = data[at], _count(data, order, at + 1)
     at += 5
     if t == GENERAL:
         k, end = _decode_items(data, order, t, count, at)
@@ -233,6 +233,13 @@ def _decode_vector(data, order, t, at):
         return K(t, [raw[i : i + 16] for i in range(0, len(raw), 16)], attr), at + 16 * count
     code = struct.Struct(f"{order}{count}{ITEMS[t]}")
     return K(t, list(code.unpack_from(data, at)), attr), at + code.size
+
+
+def _count(data, order, at):
+    (count,) = struct.unpack_from(order + "i", data, at)
+    if count < 0:
+        raise ValueError(f"negative count {count} at byte {at}")
+    return count
 
 
 def _decode_items(data, order, t, count, at):
