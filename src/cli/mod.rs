@@ -20,6 +20,7 @@ pub use args::{command_for, settings_of};
 pub use error::CliError;
 
 use crate::config::Program;
+use crate::config::units::system_zone;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -76,7 +77,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(subcommand) = SUBCOMMANDS.iter().find(|subcommand| subcommand.program.name() == name) else {
         return ExitCode::from(error::USAGE);
     };
-    match (subcommand.run)(own) {
+    match local_time(subcommand.program).and_then(|()| (subcommand.run)(own)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.is_closed_pipe() {
@@ -84,6 +85,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
             error.exit_code()
         }
+    }
+}
+
+/// Checks the zone of local time before a program that uses it starts.
+fn local_time(program: Program) -> Result<(), CliError> {
+    match program {
+        Program::Demo | Program::Feed | Program::Q | Program::Rdb | Program::Tick => {
+            system_zone().map(drop).map_err(CliError::Usage)
+        }
+        Program::Fleet | Program::Log | Program::Model | Program::Sim => Ok(()),
     }
 }
 

@@ -361,6 +361,22 @@ pub fn listen(text: &str) -> Result<Listen, String> {
     text.parse()
 }
 
+/// The zone of local time: that of the environment variable `TZ`, or else the system's, or else UTC.
+///
+/// # Errors
+/// If `TZ` is set to a value that gives no zone: UTC in its place would end every day at the wrong hour.
+pub fn system_zone() -> Result<TimeZone, String> {
+    let set = std::env::var_os("TZ").filter(|value| !value.is_empty());
+    match (TimeZone::try_system(), set) {
+        (Ok(zone), _) => Ok(zone),
+        (Err(_), Some(value)) => Err(format!(
+            "environment variable TZ is {value:?}, which is no time zone known to this system: correct it, unset it for the system's \
+             zone, or install the time zone database (package tzdata) if this machine has none"
+        )),
+        (Err(_), None) => Ok(TimeZone::UTC),
+    }
+}
+
 /// `17:00`, `17:00:30 America/New_York`.
 pub fn roll_time(text: &str) -> Result<RollTime, String> {
     let (time, zone) = match text.trim().split_once(char::is_whitespace) {
@@ -370,7 +386,7 @@ pub fn roll_time(text: &str) -> Result<RollTime, String> {
     let time: Time =
         time.parse().map_err(|_| format!("{time:?} is not a time of day; write it like \"17:00 America/New_York\""))?;
     let zone = match zone {
-        None => TimeZone::system(),
+        None => system_zone()?,
         Some(name) => TimeZone::get(name).map_err(|_| format!("{name:?} is not a time zone known to this system"))?,
     };
     Ok(RollTime { time, zone })

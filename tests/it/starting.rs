@@ -34,6 +34,24 @@ fn a_port_in_use_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_time_zone_that_is_unknown_ends_the_start() {
+    let programs: [&[&str]; 5] =
+        [&["tick", "sym", "-p", "127.0.0.1:0"], &["rdb", ":1"], &["q"], &["feed", ":1"], &["demo"]];
+    for arguments in programs {
+        let mut command = elastick(arguments);
+        let output = command.env("TZ", "Europe/Zurch").stdin(std::process::Stdio::null()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("TZ is \"Europe/Zurch\"") && said.contains("tzdata"), "{arguments:?}: {said}");
+    }
+    // Empty is UTC for every program of a Unix; a rule and a path need no database.
+    for zone in ["", "UTC", "EST5EDT,M3.2.0,M11.1.0", "<+03>-3"] {
+        let output = elastick(&["q"]).env("TZ", zone).stdin(std::process::Stdio::null()).output().expect("it runs");
+        assert!(output.status.success(), "{zone:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn a_log_that_cannot_be_written_is_named_with_what_to_do() {
     let directory = Directory::new("starting-log");
     let file = directory.path().join("file");
