@@ -8,6 +8,7 @@ use super::error::LogError;
 use super::file::{self, LogFile};
 use super::group::GroupSync;
 use super::scan::Mark;
+use super::watch::Watch;
 use super::writer::Waker;
 use crate::config::Durability;
 use crate::defect::{Defect, is_planted};
@@ -16,6 +17,7 @@ use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often a log on a network file system is synced where the durability asks for no sync: another host sees an update, and
@@ -33,6 +35,9 @@ pub(super) struct Appender {
     buffer: Vec<u8>,
     buffer_most_bytes: usize,
     group: Option<GroupSync>,
+    /// Bytes that are in the file: raised after each write.
+    written_bytes: Arc<AtomicU64>,
+    watch: Option<Watch>,
     /// The log is on a network file system.
     is_shared: bool,
     /// The thread that syncs also writes.
@@ -62,7 +67,11 @@ impl Appender {
             Durability::None | Durability::Os => is_shared.then_some(NETWORK_SYNC_EVERY),
             Durability::Each => None,
         };
-        let start = |interval| GroupSync::start(Arc::clone(&file), interval, end.index, waker);
+        let written_bytes = Arc::new(AtomicU64::new(end.offset_bytes));
+        let watch = Watch::start(&*file, path, is_shared, Arc::clone(&written_bytes), waker.clone());
+        let watch = watch.map_err(LogError::io(path, "start a thread to watch"))?;
+        let start =
+            |interval| GroupSync::start(Arc::clone(&file), interval, end.index, Arc::clone(&written_bytes), waker);
         let group = interval.map(start).transpose().map_err(LogError::io(path, "start a thread to sync"))?;
         Ok(Appender {
             file,
@@ -74,6 +83,8 @@ impl Appender {
             buffer: Vec::new(),
             buffer_most_bytes,
             group,
+            written_bytes,
+            watch,
             is_shared,
             writes_behind: is_shared && matches!(durability, Durability::Group(_)),
             poison: None,
@@ -164,6 +175,16 @@ impl Appender {
         }
     }
 
+    /// The file that is written.
+    pub fn file(&self) -> &Arc<dyn LogFile> {
+        &self.file
+    }
+
+    /// Why its path does not lead to the log now, in words.
+    pub fn elsewhere(&self) -> Option<String> {
+        self.watch.as_ref()?.elsewhere()
+    }
+
     /// Bytes held back under durability `none`.
     pub fn held_bytes(&self) -> u64 {
         self.buffer.len() as u64
@@ -194,6 +215,9 @@ impl Appender {
             let failure = self.group.as_ref().and_then(GroupSync::failure);
             self.poison = failure.map(|error| self.poison_of("cannot sync", error));
         }
+        if let Some(reason) = self.watch.as_ref().and_then(Watch::cut) {
+            return Err(LogError::Cut { path: self.path.clone(), reason: reason.to_string() });
+        }
         match &self.poison {
             Some(Poison { reason, is_lost }) => {
                 let (path, reason) = (self.path.clone(), reason.clone());
@@ -218,6 +242,9 @@ impl Appender {
         points::reach(Point::LogWritten);
         self.written =
             Mark { offset_bytes: self.written.offset_bytes.saturating_add(bytes.len() as u64), index: next_index };
+        if !self.writes_behind {
+            self.written_bytes.store(self.written.offset_bytes, Ordering::Release);
+        }
         if let Some(group) = self.group.as_ref().filter(|_| !self.writes_behind) {
             group.written(next_index);
         }

@@ -32,6 +32,9 @@ pub enum LogError {
     /// A write or a sync failed; nothing is accepted any more, because what is on disk is not known.
     #[error("{path}: nothing more is logged after an earlier failure: {reason}")]
     Poisoned { path: PathBuf, reason: String },
+    /// Updates that were acknowledged are not in the file any more; nothing is accepted behind them.
+    #[error("{path}: {reason}")]
+    Cut { path: PathBuf, reason: String },
     /// Another writes the log now, or may: this process must end, and whoever starts it again finds out which.
     #[error("{path} is no longer this tickerplant's to write: {reason}")]
     Lost { path: PathBuf, reason: String },
@@ -69,6 +72,17 @@ impl LogError {
     /// Whether the log may be another's now, so that nothing that was not synced is known to be in it.
     pub fn is_lost(&self) -> bool {
         matches!(self, LogError::Lost { .. })
+    }
+
+    /// What is to be done when nothing is logged any more because of this.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            LogError::Cut { .. } => {
+                "before the tickerplant is started again, put back a copy of the log (`copytruncate` of logrotate makes one), or save the \
+                 rows from the nodes, which hold them until then; and keep other programs from changing the log"
+            }
+            _ => "free the disk and start again",
+        }
     }
 
     /// Wraps an operating system's error with the file and what was tried.

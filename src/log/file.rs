@@ -2,10 +2,18 @@
 //! that a disk that fails can be put in its place.
 
 use crate::points::{self, Point};
-use crate::sys::fs;
+use crate::sys::fs::{self, Place};
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// An open file as the system knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    pub number: i32,
+    pub place: Place,
+}
 
 /// What the log needs of a file. Writes are in order of calls; `sync` makes all that returned before it durable.
 pub trait LogFile: Send + Sync {
@@ -36,6 +44,11 @@ pub trait LogFile: Send + Sync {
     /// Tells a file from one that has taken its name.
     fn identity(&self) -> io::Result<u64> {
         Ok(0)
+    }
+
+    /// None where the file is not the system's.
+    fn descriptor(&self) -> Option<Descriptor> {
+        None
     }
 }
 
@@ -74,6 +87,10 @@ impl LogFile for File {
 
     fn identity(&self) -> io::Result<u64> {
         Ok(self.metadata()?.ino())
+    }
+
+    fn descriptor(&self) -> Option<Descriptor> {
+        Some(Descriptor { number: self.as_raw_fd(), place: fs::place_of(self).ok()? })
     }
 }
 

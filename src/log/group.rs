@@ -23,6 +23,8 @@ struct Shared {
     moved: Condvar,
     /// Updates before this are in the file, where this thread writes it.
     written_index: AtomicU64,
+    /// Bytes that are in the file, as far as this thread writes it.
+    written_bytes: Arc<AtomicU64>,
     /// Updates before this survive a power cut.
     durable_index: AtomicU64,
     /// Why syncing ended.
@@ -63,11 +65,12 @@ pub(super) struct GroupSync {
 }
 
 impl GroupSync {
-    /// Begins at `durable_index`. `waker` is called after every step of the durable tip, and after a failure.
+    /// Begins at `durable_index`; counts in `written_bytes` what it writes itself. `waker` is called after every step of the durable tip, and after a failure.
     pub fn start(
         file: Arc<dyn LogFile>,
         interval: Duration,
         durable_index: u64,
+        written_bytes: Arc<AtomicU64>,
         waker: Option<Waker>,
     ) -> io::Result<GroupSync> {
         let shared = Arc::new(Shared {
@@ -81,6 +84,7 @@ impl GroupSync {
             wake: Condvar::new(),
             moved: Condvar::new(),
             written_index: AtomicU64::new(durable_index),
+            written_bytes,
             durable_index: AtomicU64::new(durable_index),
             failure: OnceLock::new(),
         });
@@ -250,6 +254,7 @@ fn put(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, tar
         // The write's own error is the one that counts.
         let _ = file.truncate(offset_bytes);
     })?;
+    shared.written_bytes.store(offset_bytes.saturating_add(bytes.len() as u64), Ordering::Release);
     shared.written_index.store(target, Ordering::Release);
     Ok(())
 }

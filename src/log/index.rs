@@ -203,6 +203,14 @@ impl SideFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
+        SideFile::of(file)
+    }
+
+    /// As [`SideFile::open_if_there`], of a file that is open.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn of(file: Arc<dyn LogFile>) -> io::Result<Option<SideFile>> {
         let mut first = [0; ENTRY_BYTES];
         if file::read_full(&*file, &mut first, 0)? != ENTRY_BYTES {
             return Ok(None);
@@ -389,6 +397,11 @@ impl SideWriter {
         {
             self.give_up(&error);
         }
+    }
+
+    /// The file that is written, unless that has failed.
+    pub fn file(&self) -> Option<&Arc<dyn LogFile>> {
+        self.file.as_ref()
     }
 
     pub fn push(&mut self, entry: &Entry) {

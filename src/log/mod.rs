@@ -24,7 +24,9 @@ pub mod repair;
 mod scan;
 pub mod show;
 mod slice;
+mod source;
 mod survey;
+mod watch;
 mod writer;
 
 #[cfg(test)]
@@ -42,5 +44,6 @@ pub use rebuild::{Rebuilt, rebuild};
 pub use record::{Fault, FaultKind};
 pub use scan::{DamagedRange, Mark};
 pub use slice::{SliceError, slice};
+pub use source::LogSource;
 pub use survey::{SideState, Survey, TableSummary, survey};
 pub use writer::{LogOptions, LogWriter, Waker};

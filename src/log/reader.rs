@@ -15,12 +15,13 @@ use super::name::side_path;
 use super::open::FIRST;
 use super::record::{self, Step};
 use super::scan::{DamagedRange, Mark};
+use super::source::LogSource;
 use crate::sys::clock;
 use proto::log::{FILE_HEAD, Record, is_log_head};
 use proto::{Endian, Limits, View};
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -111,7 +112,8 @@ pub enum Next<'a> {
 
 /// Reads one log.
 pub struct LogReader {
-    path: PathBuf,
+    /// Where the log was to be read from; a descriptor of the writer's is not opened again.
+    source: LogSource,
     reads: Reads,
     file: Arc<dyn LogFile>,
     inode: u64,
@@ -136,20 +138,33 @@ impl LogReader {
         LogReader::open_as(path, limits, chunk_bytes, Reads::Cached)
     }
 
+    /// As [`LogReader::open`], from where `source` says.
+    ///
+    /// # Errors
+    /// As of [`LogReader::open`].
+    pub fn of(source: &LogSource, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
+        LogReader::open_from(source.clone(), limits, chunk_bytes, Reads::Cached)
+    }
+
     fn open_as(path: &Path, limits: Limits, chunk_bytes: usize, reads: Reads) -> Result<LogReader, LogError> {
-        let file = reads.open(path)?;
+        LogReader::open_from(LogSource::at(path.to_path_buf()), limits, chunk_bytes, reads)
+    }
+
+    fn open_from(source: LogSource, limits: Limits, chunk_bytes: usize, reads: Reads) -> Result<LogReader, LogError> {
+        let path = source.path();
+        let file = open_file(&source, reads)?;
         let inode = file.identity().map_err(LogError::io(path, "read"))?;
         let seen_bytes = file.size_bytes().map_err(LogError::io(path, "read"))?;
         check_head(&*file, path)?;
         let mut buffer = Buffer::new(chunk_bytes);
         buffer.go_to(FIRST.offset_bytes);
         Ok(LogReader {
-            path: path.to_path_buf(),
             reads,
             file,
             inode,
             limits,
-            side: SideFile::open(&side_path(path)),
+            side: side_of(&source),
+            source,
             buffer,
             next_index: FIRST.index,
             wanted_index: FIRST.index,
@@ -186,7 +201,7 @@ impl LogReader {
     /// `Other` if it is another log, and no later look can tell otherwise.
     pub fn is_of(&self, samples: &[Sample]) -> Result<bool, LogError> {
         for sample in samples.iter().take(MAX_SAMPLES) {
-            match sample.look(&*self.file, &self.path)? {
+            match sample.look(&*self.file, self.source.path())? {
                 Holds::Yes => {}
                 Holds::No if self.reads == Reads::Cached => return Err(self.is_other(sample)),
                 Holds::NotYet | Holds::No => return Ok(false),
@@ -197,7 +212,7 @@ impl LogReader {
 
     fn is_other(&self, sample: &Sample) -> LogError {
         let last_byte = sample.offset_bytes.saturating_add(sample.length_bytes);
-        LogError::Other { path: self.path.clone(), first_byte: sample.offset_bytes, last_byte }
+        LogError::Other { path: self.source.path().to_path_buf(), first_byte: sample.offset_bytes, last_byte }
     }
 
     /// Opens the file again until it is the log that these samples were taken of.
@@ -212,22 +227,22 @@ impl LogReader {
             }
             pause = wait(pause, deadline);
             // By its name: what stands there may be another file by now.
-            *self = LogReader::open_as(&self.path, self.limits, self.buffer.chunk_bytes(), self.reads)?;
+            *self = LogReader::open_from(self.source.clone(), self.limits, self.buffer.chunk_bytes(), self.reads)?;
         }
         Ok(())
     }
 
     /// Why this is not the log that these samples were taken of, if it does not become it.
     pub fn missing(&self, samples: &[Sample]) -> LogError {
-        let differs = |sample: &&Sample| !matches!(sample.look(&*self.file, &self.path), Ok(Holds::Yes));
+        let differs = |sample: &&Sample| !matches!(sample.look(&*self.file, self.source.path()), Ok(Holds::Yes));
         match samples.iter().find(differs) {
             Some(sample) => self.is_other(sample),
-            None => LogError::Replaced { path: self.path.clone() },
+            None => LogError::Replaced { path: self.source.path().to_path_buf() },
         }
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.source.path()
     }
 
     /// Index of the first update that the next chunk can have.
@@ -254,18 +269,18 @@ impl LogReader {
     /// The begin of the block that holds an update, if the side file knows it and agrees with the log.
     fn block_before(&mut self, index: u64) -> Result<Option<Mark>, LogError> {
         if self.side.is_none() {
-            self.side = SideFile::open(&side_path(&self.path));
+            self.side = side_of(&self.source);
         }
         let Some(side) = self.side.as_mut() else { return Ok(None) };
         side.refresh();
         let Some((_, entry)) = side.block_of(index) else { return Ok(None) };
         // An update behind the last block: it is enough to know that block's end.
         let mark = if entry.end().index <= index { entry.end() } else { entry.begin() };
-        if entry.agrees_with(&*self.file, &self.path)? {
+        if entry.agrees_with(&*self.file, self.source.path())? {
             return Ok(Some(mark));
         }
-        if self.file.size_bytes().map_err(LogError::io(&self.path, "read"))? >= entry.end().offset_bytes {
-            ::log::warn!("{}: the side file does not agree with the log and is not used", self.path.display());
+        if self.file.size_bytes().map_err(LogError::io(self.source.path(), "read"))? >= entry.end().offset_bytes {
+            ::log::warn!("{}: the side file does not agree with the log and is not used", self.source.path().display());
         }
         Ok(None)
     }
@@ -302,7 +317,7 @@ impl LogReader {
                 }
                 Step::Incomplete if end > 0 => break,
                 Step::Incomplete => {
-                    if self.buffer.refill(&*self.file).map_err(LogError::io(&self.path, "read"))? == 0 {
+                    if self.buffer.refill(&*self.file).map_err(LogError::io(self.source.path(), "read"))? == 0 {
                         self.check_size()?;
                         break;
                     }
@@ -311,7 +326,7 @@ impl LogReader {
                 Step::Bad(fault) => {
                     let first_byte = self.buffer.offset_bytes();
                     return Err(LogError::Damaged {
-                        path: self.path.clone(),
+                        path: self.source.path().to_path_buf(),
                         damage: Box::new(DamagedRange {
                             first_byte,
                             last_byte: self.seen_bytes.max(first_byte),
@@ -333,7 +348,7 @@ impl LogReader {
 
     /// A file that is shorter than what was read of it was cut or overwritten by somebody.
     fn check_size(&mut self) -> Result<(), LogError> {
-        let mut now_bytes = self.file.size_bytes().map_err(LogError::io(&self.path, "read"))?;
+        let mut now_bytes = self.file.size_bytes().map_err(LogError::io(self.source.path(), "read"))?;
         let read_bytes = self.buffer.offset_bytes().saturating_add(self.buffer.available().len() as u64);
         self.seen_bytes = self.seen_bytes.max(read_bytes);
         if now_bytes < read_bytes {
@@ -342,7 +357,11 @@ impl LogReader {
             now_bytes = size_bytes;
         }
         if now_bytes < read_bytes && read_bytes > FIRST.offset_bytes {
-            return Err(LogError::Shrunk { path: self.path.clone(), was_bytes: self.seen_bytes, now_bytes });
+            return Err(LogError::Shrunk {
+                path: self.source.path().to_path_buf(),
+                was_bytes: self.seen_bytes,
+                now_bytes,
+            });
         }
         self.seen_bytes = self.seen_bytes.max(now_bytes);
         Ok(())
@@ -350,11 +369,11 @@ impl LogReader {
 
     /// The file, opened anew, and its size.
     fn open_again(&self) -> Result<(Arc<dyn LogFile>, u64), LogError> {
-        let file = self.reads.open(&self.path)?;
-        if file.identity().map_err(LogError::io(&self.path, "read"))? != self.inode {
-            return Err(LogError::Replaced { path: self.path.clone() });
+        let file = open_file(&self.source, self.reads)?;
+        if file.identity().map_err(LogError::io(self.source.path(), "read"))? != self.inode {
+            return Err(LogError::Replaced { path: self.source.path().to_path_buf() });
         }
-        let size_bytes = file.size_bytes().map_err(LogError::io(&self.path, "read"))?;
+        let size_bytes = file.size_bytes().map_err(LogError::io(self.source.path(), "read"))?;
         Ok((file, size_bytes))
     }
 
@@ -376,7 +395,7 @@ impl LogReader {
             }
             if clock::now() >= deadline {
                 return Err(LogError::NotReached {
-                    path: self.path.clone(),
+                    path: self.source.path().to_path_buf(),
                     wanted_index: tip,
                     have_index: self.next_index,
                     waited: clock::since(begin),
@@ -408,6 +427,19 @@ impl LogReader {
             }
         }
         Ok(self.position())
+    }
+}
+
+fn open_file(source: &LogSource, reads: Reads) -> Result<Arc<dyn LogFile>, LogError> {
+    source.own.clone().map_or_else(|| reads.open(source.path()), Ok)
+}
+
+fn side_of(source: &LogSource) -> Option<SideFile> {
+    match (&source.own, &source.side) {
+        (Some(_), Some(side)) => SideFile::of(Arc::clone(side)).ok().flatten(),
+        // Beside another file at the log's path stands another side file.
+        (Some(_), None) => None,
+        (None, _) => SideFile::open(&side_path(source.path())),
     }
 }
 

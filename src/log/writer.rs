@@ -9,6 +9,7 @@ use super::index::{BlockBuilder, Entry, Head, SideWriter};
 use super::lock::WriterLock;
 use super::name::log_path;
 use super::open::{self, FIRST, How, OpenReport};
+use super::source::LogSource;
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::points::{self, Point};
 use crate::sys::mount;
@@ -280,6 +281,16 @@ impl LogWriter {
         self.builder.set_epoch(self.lock.epoch());
         self.side.set_head(Head { identity: Some(self.lock.identity()), epoch: self.lock.epoch() });
         Ok(())
+    }
+
+    /// Where this process reads the log, whatever its path leads to.
+    pub fn source(&self) -> LogSource {
+        LogSource::of_writer(self.path.clone(), Arc::clone(self.appender.file()), self.side.file().map(Arc::clone))
+    }
+
+    /// Why the log's path does not lead to the file that is written, in words, while that is so.
+    pub fn elsewhere(&self) -> Option<String> {
+        Some(format!("{}: {}", self.path.display(), self.appender.elsewhere()?))
     }
 
     pub fn date(&self) -> Date {

@@ -1,9 +1,9 @@
 //! What is needed of the file system beyond reading and writing.
 
 use rustix::fs::{NFS_SUPER_MAGIC, OFlags, fstatfs};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Whether a file is on NFS, where other hosts write it and this kernel may show its size and its pages late.
@@ -20,6 +20,41 @@ pub fn open_fresh(path: &Path) -> io::Result<File> {
     let direct = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
     // A client that cannot read past its cache is read through it.
     Ok(direct.unwrap_or(file))
+}
+
+/// Tells a file from every other one that is there at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Place {
+    fn of(metadata: &Metadata) -> Place {
+        Place { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// # Errors
+/// The system's.
+pub fn place_of(file: &File) -> io::Result<Place> {
+    Ok(Place::of(&file.metadata()?))
+}
+
+/// Of the file that a path leads to now.
+///
+/// # Errors
+/// The system's; `NotFound` if it leads nowhere.
+pub fn place_at(path: &Path) -> io::Result<Place> {
+    Ok(Place::of(&std::fs::metadata(path)?))
+}
+
+/// Whether an open file has no name any more.
+///
+/// # Errors
+/// The system's.
+pub fn is_removed(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() == 0)
 }
 
 /// Room on a file system.

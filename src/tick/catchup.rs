@@ -9,7 +9,7 @@ use super::core::{Stamp, publish};
 use super::feed::ReadJob;
 use super::lane::LaneSpec;
 use super::worker::Worker;
-use crate::log::{LogError, LogReader, Next, Waker, parts};
+use crate::log::{LogError, LogReader, LogSource, Next, Waker, parts};
 use crate::sys::clock;
 use bytes::Bytes;
 use proto::log::Record;
@@ -17,7 +17,6 @@ use proto::{Limits, MessageKind, Writer, encode};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ pub enum Job<K> {
 /// A read, and the log that it is of.
 pub struct Part<K> {
     pub read: ReadJob<K>,
-    pub log: PathBuf,
+    pub log: LogSource,
     /// How long the log may take to show what is to be read.
     pub patience: Duration,
 }
@@ -74,9 +73,9 @@ fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Option<Do
             return None;
         };
         let (subscriber, serial) = (job.read.subscriber, job.read.serial);
-        let reader = match readers.remove(&subscriber).filter(|reader| reader.path() == job.log) {
+        let reader = match readers.remove(&subscriber).filter(|reader| reader.path() == job.log.path()) {
             Some(reader) => Ok(reader),
-            None => LogReader::open(&job.log, setup.limits, setup.chunk_bytes),
+            None => LogReader::of(&job.log, setup.limits, setup.chunk_bytes),
         };
         let outcome = reader.and_then(|mut reader| {
             let chunk = read(&setup, &mut reader, &job)?;

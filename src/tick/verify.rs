@@ -9,7 +9,7 @@ use super::core::{Stamp, publish};
 use super::filter::Filter;
 use super::lane::LaneSpec;
 use super::worker::Worker;
-use crate::log::{Keep, LogError, LogReader, Proof, Waker, columns_of, window_proof};
+use crate::log::{Keep, LogError, LogReader, LogSource, Proof, Waker, columns_of, window_proof};
 use crate::net::ConnId;
 use crate::queue::{Date, Handle, UpdateIndex, Window};
 use crate::sys::clock;
@@ -17,7 +17,6 @@ use proto::Limits;
 use proto::log::Record;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,7 @@ pub struct Job {
     /// Whose the handle is: it may be another's when the answer is there.
     pub conn: Option<ConnId>,
     pub date: Date,
-    pub log: PathBuf,
+    pub log: LogSource,
     pub spec: Arc<LaneSpec>,
     pub question: Question,
 }
@@ -71,7 +70,7 @@ pub fn start(tables: Arc<Tables>, limits: Limits, chunk_bytes: usize, waker: Wak
 
 fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Done {
     let deadline = clock::now().checked_add(PATIENCE).unwrap_or_else(clock::now);
-    let answer = LogReader::open(&job.log, *limits, chunk_bytes).and_then(|mut reader| match &job.question {
+    let answer = LogReader::of(&job.log, *limits, chunk_bytes).and_then(|mut reader| match &job.question {
         Question::Proof { window, held } => {
             let logged = proof_of(tables, &job.spec, &mut reader, *window, deadline)?;
             Ok(Answer::Proof { window: *window, difference: difference(&logged, held) })

@@ -7,6 +7,7 @@ mod demo_fleet;
 mod fake_tickerplant;
 mod harness;
 mod huge;
+mod log_harmed;
 mod log_tools;
 mod metrics;
 mod names;

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 /// Status and body of a page.
-fn page(port: u16, path: &str) -> (u16, String) {
+pub fn page(port: u16, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("connected");
@@ -21,7 +21,7 @@ fn page(port: u16, path: &str) -> (u16, String) {
 }
 
 /// The values of `/metrics` by name and labels, as they stand there.
-fn scrape(port: u16) -> BTreeMap<String, f64> {
+pub fn scrape(port: u16) -> BTreeMap<String, f64> {
     let (status, text) = page(port, "/metrics");
     assert_eq!(status, 200);
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -13,4 +13,5 @@ mod seek;
 mod shared;
 mod side;
 mod support;
+mod watch;
 mod writers;

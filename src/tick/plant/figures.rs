@@ -53,6 +53,7 @@ impl Plant {
         let stats = &self.stats;
         snapshot.set(Id::TickUp, self.failure.is_none());
         snapshot.set(Id::LogFailed, self.failure.is_some());
+        snapshot.set(Id::LogFileHarmed, self.is_cut || self.log_elsewhere().is_some());
         snapshot.set(Id::Updates, stats.updates);
         snapshot.set(Id::Rows, stats.rows);
         snapshot.set(Id::UpdatesRefused, stats.refused);
@@ -124,13 +125,18 @@ impl Plant {
     /// today cannot be queried on a node; that is no error, as a supervisor that restarts the tickerplant for it mends nothing.
     ///
     /// # Errors
-    /// Why updates are not taken.
+    /// Why updates are not taken, or may not be found in the log by the next start.
     pub fn health(&self) -> Result<String, String> {
-        match (&self.failure, self.not_queryable()) {
-            (Some(_), _) => Err(self.status_line()),
-            (None, Some(why)) => Ok(format!("degraded: {why}; {}", self.status_line())),
-            (None, None) => Ok(format!("ok: {}", self.status_line())),
+        if self.failure.is_some() {
+            return Err(self.status_line());
         }
+        if let Some(harm) = self.log_elsewhere() {
+            return Err(format!("{harm}; {}", self.status_line()));
+        }
+        Ok(match self.not_queryable() {
+            Some(why) => format!("degraded: {why}; {}", self.status_line()),
+            None => format!("ok: {}", self.status_line()),
+        })
     }
 
     /// The first queue of which logged updates are on no connected node, in words.

@@ -7,6 +7,7 @@ mod arguments;
 mod asg;
 pub mod calls;
 mod figures;
+mod log_file;
 mod publish;
 mod queue;
 mod roll;
@@ -35,7 +36,7 @@ use super::verify;
 use super::worker::Worker;
 use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
-use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
+use crate::log::{self, LogError, LogOptions, LogSource, LogWriter, Waker, disk};
 use crate::net::{ConnId, Links};
 use crate::points::{self, Point};
 use crate::queue::{Date, Now, Params, Queue};
@@ -108,6 +109,12 @@ pub struct Plant {
     space: Option<Space>,
     /// Set once nothing can be logged any more.
     failure: Option<String>,
+    /// Because another program has cut the log.
+    is_cut: bool,
+    /// Why the log's path does not lead to the log, as the alarm had it last.
+    elsewhere_told: Option<String>,
+    /// Logs of ended days whose paths did not lead to them: what has no name any more is there as long as it is open.
+    ended_elsewhere: Vec<(Date, LogSource)>,
     feed: Feed<ConnId>,
     subscriptions: Subscriptions<ConnId>,
     queue: Queue,
@@ -125,7 +132,7 @@ pub struct Plant {
     in_turn: bool,
     acks: VecDeque<Ack>,
     /// Logs that someone may still be fed from, by the feed's count of days.
-    logs: BTreeMap<u32, PathBuf>,
+    logs: BTreeMap<u32, LogSource>,
     catchup: Worker<catchup::Job<ConnId>, Option<catchup::Done<ConnId>>>,
     /// The log was read for someone who was behind since nobody was.
     reads_log: bool,
@@ -243,10 +250,13 @@ impl Plant {
             merge: batch.is_some().then(|| Merge::new(&tables)),
             next_flush: batch.and_then(|every| time::now().checked_add(every)),
             batch_every: batch,
-            logs: log.iter().map(|log| (0, log.path().to_path_buf())).collect(),
+            logs: log.iter().map(|log| (0, log.source())).collect(),
             log,
             space,
             failure: None,
+            is_cut: false,
+            elsewhere_told: None,
+            ended_elsewhere: Vec::new(),
             feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
             subscriptions: Subscriptions::new(tables.len()),
             queue,
@@ -347,6 +357,7 @@ impl Plant {
         if let Some(Err(error)) = self.log.as_mut().map(LogWriter::check) {
             self.fail(&error, ctl);
         }
+        self.look_at_log_file();
         self.acknowledge(ctl);
         while let Some(done) = self.catchup.result() {
             if let Some(done) = done {
@@ -438,6 +449,9 @@ impl Plant {
         self.say_bye(reason, ctl);
         points::reach(Point::ByeSaid);
         if let Some(log) = self.log.take() {
+            if let Some(why) = log.elsewhere() {
+                ::log::error!("{why}");
+            }
             match log.close() {
                 Ok(()) => {
                     let all = std::mem::take(&mut self.acks);

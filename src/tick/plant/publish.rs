@@ -187,6 +187,7 @@ impl Plant {
             return;
         }
         self.failure = Some(error.to_string());
+        self.is_cut = matches!(error, LogError::Cut { .. });
         if let Some(log) = self.log.as_mut().filter(|_| !error.is_lost()) {
             log.note_failure();
         }
@@ -201,7 +202,7 @@ impl Plant {
             self.say_bye("the log is another tickerplant's", ctl);
             ctl.stop();
         } else {
-            ::log::error!("{error}. Updates are refused from here on; free the disk and start again");
+            ::log::error!("{error}. Updates are refused from here on; {}", error.remedy());
         }
     }
 

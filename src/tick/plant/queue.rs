@@ -363,7 +363,7 @@ impl Plant {
         if let Some(Err(error)) = self.log.as_mut().map(crate::log::LogWriter::flush) {
             return self.fail(&error, ctl);
         }
-        if let Some(log) = self.log_of(date) {
+        if let Some(log) = self.source_of(date) {
             self.verify.submit(Job { handle: of, conn: ctl.by_handle(of.0), date, log, spec, question });
         }
     }

@@ -47,6 +47,7 @@ impl Plant {
                 self.flush_merged(ctl);
             }
             Action::CreateLog { date } => {
+                self.keep_if_elsewhere();
                 if let Some(log) = &mut self.log {
                     // Closes the old log, durable, before the new one is there.
                     if let Err(error) = log.roll(clock::civil_date(date)) {
@@ -63,7 +64,7 @@ impl Plant {
                         );
                     }
                     let next_day = self.feed.tip().day.saturating_add(1);
-                    self.logs.insert(next_day, log.path().to_path_buf());
+                    self.logs.insert(next_day, log.source());
                 }
                 if self.failure.is_none() {
                     for ack in std::mem::take(&mut self.acks) {

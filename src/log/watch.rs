@@ -1,0 +1,221 @@
+//! Whether the file that is written is still the log at its path, and still has what was written to it.
+//!
+//! Writes and syncs go through a descriptor and succeed whatever happens to the name, and a hole is no error either: a log that
+//! `logrotate` cuts, or that is removed or moved, takes updates as if nothing had happened. A thread compares once a second.
+//!
+//! It keeps no descriptor, so that a log that is closed is free at once, and nobody waits for it, as it may hang with the file system.
+//! On a virtual disk there is no thread.
+
+use super::file::{self, Descriptor, LogFile};
+use super::writer::Waker;
+use crate::sys::fs;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Pause between two looks.
+const EVERY: Duration = Duration::from_secs(1);
+/// Bytes that are remembered of the log's begin, and of those before its written end.
+const SAMPLE_BYTES: u64 = 4096;
+
+/// What is wrong with the log's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// Its path leads nowhere, or to another file; the descriptor still has all updates. In words.
+    Elsewhere(String),
+    /// Updates that were written to it are not in it any more. In words.
+    Cut(String),
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Why the path does not lead to the log, while that is so.
+    elsewhere: Mutex<Option<String>>,
+    /// Set once: what was cut does not come back.
+    cut: OnceLock<String>,
+    over: AtomicBool,
+}
+
+/// The thread that compares; dropping it ends it.
+pub(super) struct Watch {
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+impl Watch {
+    /// Watches a log of which `written_bytes` are in the file, and are only counted when they are. `waker` is called when what is
+    /// seen changes. None where there is no descriptor.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(
+        file: &dyn LogFile,
+        path: &Path,
+        is_shared: bool,
+        written_bytes: Arc<AtomicU64>,
+        waker: Option<Waker>,
+    ) -> io::Result<Option<Watch>> {
+        let Some(mut look) = Look::new(file, path, is_shared) else { return Ok(None) };
+        look.remember(file, written_bytes.load(Ordering::Acquire));
+        let shared = Arc::<Shared>::default();
+        let of_thread = Arc::clone(&shared);
+        let thread = crate::sys::stack::thread("log-watch".to_string()).spawn(move || {
+            while !of_thread.over.load(Ordering::Relaxed) {
+                let harm = look.look(written_bytes.load(Ordering::Acquire));
+                if of_thread.note(harm)
+                    && let Some(waker) = &waker
+                {
+                    waker();
+                }
+                std::thread::park_timeout(EVERY);
+            }
+        })?;
+        Ok(Some(Watch { shared, thread: thread.thread().clone() }))
+    }
+
+    /// Why the path does not lead to the log now, in words.
+    pub fn elsewhere(&self) -> Option<String> {
+        self.shared.elsewhere.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why updates that were acknowledged are not in the log any more, in words.
+    pub fn cut(&self) -> Option<&str> {
+        self.shared.cut.get().map(String::as_str)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.thread.unpark();
+    }
+}
+
+impl Shared {
+    /// True if something has changed.
+    fn note(&self, harm: Option<Harm>) -> bool {
+        let elsewhere = match harm {
+            Some(Harm::Cut(reason)) => return self.cut.set(reason).is_ok(),
+            Some(Harm::Elsewhere(reason)) => Some(reason),
+            None => None,
+        };
+        let mut noted = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = *noted != elsewhere;
+        *noted = elsewhere;
+        changed
+    }
+}
+
+/// Bytes as they stood in the file.
+struct Seen {
+    offset_bytes: u64,
+    bytes: Vec<u8>,
+}
+
+impl Seen {
+    fn of(file: &dyn LogFile, offset_bytes: u64, end_bytes: u64) -> Option<Seen> {
+        let mut bytes = vec![0; usize::try_from(end_bytes.saturating_sub(offset_bytes)).ok()?];
+        let read = file::read_full(file, &mut bytes, offset_bytes).ok()?;
+        (read == bytes.len()).then_some(Seen { offset_bytes, bytes })
+    }
+
+    /// Whether other bytes stand there now. A file that cannot be read says nothing.
+    fn differs(&self, file: &dyn LogFile) -> bool {
+        let mut now = vec![0; self.bytes.len()];
+        file::read_full(file, &mut now, self.offset_bytes).is_ok_and(|read| now.get(..read) != Some(&self.bytes))
+    }
+}
+
+/// What is compared at each look.
+pub(super) struct Look {
+    path: PathBuf,
+    own: Descriptor,
+    /// On a network file system a size may be old: what is cut there is seen twice.
+    is_shared: bool,
+    seems_cut: bool,
+    first: Option<Seen>,
+    /// Bytes before the written end, as of the last look: where the file was cut and written on, the size tells nothing, and zeros stand
+    /// where the records were.
+    last: Option<Seen>,
+}
+
+impl Look {
+    pub fn new(file: &dyn LogFile, path: &Path, is_shared: bool) -> Option<Look> {
+        let own = file.descriptor()?;
+        Some(Look { path: path.to_path_buf(), own, is_shared, seems_cut: false, first: None, last: None })
+    }
+
+    /// Compares; `written_bytes` were in the file before this is called.
+    pub fn look(&mut self, written_bytes: u64) -> Option<Harm> {
+        if let Some(file) = self.open() {
+            let lost = self.what_is_lost(&file, written_bytes);
+            let was_seen = std::mem::replace(&mut self.seems_cut, lost.is_some());
+            match lost {
+                Some(lost) if was_seen || !self.is_shared => return Some(Harm::Cut(lost)),
+                Some(_) => {}
+                None => self.remember(&file, written_bytes),
+            }
+        }
+        self.elsewhere().map(Harm::Elsewhere)
+    }
+
+    fn remember(&mut self, file: &dyn LogFile, written_bytes: u64) {
+        if self.first.as_ref().is_none_or(|first| (first.bytes.len() as u64) < SAMPLE_BYTES) {
+            self.first = Seen::of(file, 0, written_bytes.min(SAMPLE_BYTES)).or(self.first.take());
+        }
+        self.last = Seen::of(file, written_bytes.saturating_sub(SAMPLE_BYTES), written_bytes);
+    }
+
+    /// The file that is written, opened anew whatever its name is by now.
+    fn open(&self) -> Option<File> {
+        let by_number = PathBuf::from(format!("/proc/self/fd/{}", self.own.number));
+        [&by_number, &self.path].into_iter().find_map(|path| {
+            let file = File::open(path).ok()?;
+            (fs::place_of(&file).ok()? == self.own.place).then_some(file)
+        })
+    }
+
+    fn what_is_lost(&self, file: &File, written_bytes: u64) -> Option<String> {
+        let now_bytes = file.size_bytes().ok()?;
+        if now_bytes < written_bytes {
+            return Some(format!(
+                "another program has cut the log: it has {now_bytes} bytes of {written_bytes} that were written"
+            ));
+        }
+        let differs =
+            |seen: &Option<Seen>| seen.as_ref().filter(|seen| seen.differs(file)).map(|seen| seen.offset_bytes);
+        differs(&self.first).or_else(|| differs(&self.last)).map(|at| {
+            format!("another program has cut or overwritten the log: bytes from {at} on are others than were written")
+        })
+    }
+
+    /// Why the path does not lead to the file.
+    fn elsewhere(&self) -> Option<String> {
+        let what = match fs::place_at(&self.path) {
+            Ok(place) if place == self.own.place => return None,
+            Ok(_) => "another file stands at the log's path",
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                "nothing stands at the log's path"
+            }
+            // As with a server that is silent: that tells nothing of the file.
+            Err(_) => return None,
+        };
+        let number = self.own.number;
+        let is_removed = self.open().is_some_and(|file| fs::is_removed(&file).unwrap_or(false));
+        let moved_to = std::fs::read_link(format!("/proc/self/fd/{number}")).ok().filter(|_| !is_removed);
+        Some(match moved_to.filter(|to| *to != self.path) {
+            Some(to) => {
+                format!("{what}: the log has been moved to {}. Move it back before this process ends", to.display())
+            }
+            None => format!(
+                "{what}: the log has been removed, and this process holds its last copy. Copy /proc/{}/fd/{number} before this \
+                 process ends",
+                std::process::id()
+            ),
+        })
+    }
+}
