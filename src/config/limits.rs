@@ -112,6 +112,8 @@ limits! {
         "Longest time that .z.pw, .z.po, .z.pc and their like may take";
     day_end_time_ns, "limit-day-end-time", nanoseconds, 600_000_000_000, "10m", [Rdb],
         "Longest time that .u.end of a start-up file may take; a node that ends with its day waits as long";
+    clock_jump_ns, "limit-clock-jump", nanoseconds, 259_200_000_000_000, "72h", [Tick],
+        "Furthest that the wall clock may jump and still end a day; after a longer jump days end by the steady clock";
     query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
         "Most memory a client's query may take";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],

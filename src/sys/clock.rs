@@ -79,6 +79,14 @@ pub fn wall() -> Duration {
     }
 }
 
+/// Time since the machine started, time in which it slept counted: what the wall clock's advance is compared with.
+pub fn since_boot() -> Duration {
+    match OWN.get() {
+        None => Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or_default(),
+        Some(own) => own.elapsed,
+    }
+}
+
 /// As [`std::thread::sleep`]; virtual time passes at once.
 pub fn sleep(time: Duration) {
     match OWN.get() {

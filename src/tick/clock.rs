@@ -3,7 +3,7 @@
 use super::core::Stamp;
 use super::day::Calendar;
 use crate::config::units::RollTime;
-use crate::queue::Date;
+use crate::queue::{Date, Now};
 use crate::sys::clock;
 use jiff::civil;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
@@ -17,6 +17,12 @@ const NS: i64 = 1_000_000_000;
 pub fn utc_now_ns() -> i64 {
     let ns = i64::try_from(clock::wall().as_nanos()).unwrap_or(i64::MAX);
     ns.saturating_sub(EPOCH_SECONDS.saturating_mul(NS))
+}
+
+/// What the day runs by: the wall clock, and time since the machine started.
+pub fn of_day() -> Now {
+    let steady_ns = i64::try_from(clock::since_boot().as_nanos()).unwrap_or(i64::MAX);
+    Now { wall_ns: utc_now_ns(), steady_ns }
 }
 
 /// The calendar date of a day number.

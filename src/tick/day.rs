@@ -17,18 +17,20 @@
 //! ```text
 //! let mut event = Event::Clock(calendar);
 //! loop {
-//!     let Some(action) = day.step(event, now_ns) else { break };
+//!     let Some(action) = day.step(event, now) else { break };
 //!     event = match carry_out(action) { Ok(()) => Event::Done, Err(error) => Event::Failed };
 //! }
 //! ```
 //!
 //! kdb+tick gives up with "more than one day?" if it wakes more than a day late; here it rolls straight to today, and
-//! [`Action::Flush`] tells how many days were left out.
+//! [`Action::Flush`] tells how many days were left out. A wall clock that jumps by days is not followed: see [`trust`].
 
-use crate::queue::Date;
+use crate::queue::{Date, Now};
+use trust::Trust;
 
 #[cfg(test)]
 mod tests;
+pub mod trust;
 
 /// How long to wait before the new log is tried again.
 pub const RETRY_NS: i64 = 5_000_000_000;
@@ -38,7 +40,7 @@ pub const RETRY_NS: i64 = 5_000_000_000;
 pub struct Calendar {
     /// The day that an update of this moment belongs to.
     pub today: Date,
-    /// When the next day begins, in the shell's nanoseconds.
+    /// When the next day begins, as [`Day::time_ns`] counts.
     pub next_roll_ns: i64,
 }
 
@@ -91,10 +93,12 @@ pub struct Day {
     next_roll_ns: i64,
     /// Set after the new log could not be made.
     retry: Option<Retry>,
+    trust: Trust,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Retry {
+    /// By the steady clock: one that is set back would put it off.
     at_ns: i64,
     to: Date,
 }
@@ -102,11 +106,11 @@ struct Retry {
 impl Day {
     /// At a start. `newest_log`: the date of the newest log found, if there is one. A log of the past is taken up as it is and is
     /// due at once, so that it ends as it should have; one of the future was begun by hand, or by a clock that was wrong, and is
-    /// gone on with.
-    pub fn start(newest_log: Option<Date>, calendar: Calendar) -> Day {
+    /// gone on with. `max_jump_ns`: how far the wall clock may jump and be followed.
+    pub fn start(newest_log: Option<Date>, calendar: Calendar, now: Now, max_jump_ns: i64) -> Day {
         let date = newest_log.unwrap_or(calendar.today);
         let next_roll_ns = if date < calendar.today { i64::MIN } else { calendar.next_roll_ns };
-        Day { date, to: date, stage: Stage::Idle, next_roll_ns, retry: None }
+        Day { date, to: date, stage: Stage::Idle, next_roll_ns, retry: None, trust: Trust::start(now, max_jump_ns) }
     }
 
     /// The day that updates belong to; while a roll is under way, still the old one.
@@ -118,27 +122,59 @@ impl Day {
         self.stage != Stage::Idle
     }
 
-    /// When to look at the calendar again.
-    pub fn next_deadline_ns(&self) -> i64 {
-        self.retry.map_or(self.next_roll_ns, |retry| retry.at_ns)
+    /// The time that the day runs by: the wall clock, or the steady clock while that has jumped.
+    pub fn time_ns(&self, now: Now) -> i64 {
+        self.trust.time_ns(now)
+    }
+
+    /// By how much the wall clock has jumped, while it is not followed.
+    pub fn jump_ns(&self, now: Now) -> Option<i64> {
+        self.trust.jump_ns(now)
+    }
+
+    /// Whether the wall clock has jumped, or is back; said once.
+    pub fn look(&mut self, now: Now) -> Option<trust::Change> {
+        self.trust.look(now)
+    }
+
+    /// By how many days the day is ahead of the calendar's.
+    pub fn days_ahead(&self, calendar: Calendar) -> i64 {
+        i64::from(self.date.0).saturating_sub(i64::from(calendar.today.0)).max(0)
+    }
+
+    /// As [`Day::days_ahead`], if that is more than the clock may jump: a clock that was wrong began the day, and none ends until then.
+    pub fn stuck_ahead(&self, calendar: Calendar) -> Option<i64> {
+        const DAY_NS: i64 = 86_400_000_000_000;
+        let days = self.days_ahead(calendar);
+        // One by hand is as usual, whatever the limit.
+        (days > (self.trust.max_jump_ns() / DAY_NS).max(1)).then_some(days)
+    }
+
+    /// How long until the calendar is to be looked at again; not positive once it is due.
+    pub fn left_ns(&self, now: Now) -> i64 {
+        match self.retry {
+            _ if self.trust.has_changed(now) => 0,
+            Some(retry) => retry.at_ns.saturating_sub(now.steady_ns),
+            None => self.next_roll_ns.saturating_sub(self.time_ns(now)),
+        }
     }
 
     /// Whether [`Event::Clock`] has work to do. Cheap: asked before every update, so that one after the roll is in the new day.
-    pub fn is_due(&self, now_ns: i64) -> bool {
-        now_ns >= self.next_deadline_ns()
+    pub fn is_due(&self, now: Now) -> bool {
+        self.left_ns(now) <= 0
     }
 
     /// Takes an event and says what to do next; `None` when there is nothing to do.
-    pub fn step(&mut self, event: Event, now_ns: i64) -> Option<Action> {
+    pub fn step(&mut self, event: Event, now: Now) -> Option<Action> {
         match (self.stage, event) {
-            (Stage::Idle, Event::Clock(calendar)) => self.clock(calendar, now_ns),
+            (Stage::Idle, Event::Clock(calendar)) => self.clock(calendar, now),
             (Stage::Idle, Event::Manual) => self.begin(Date(self.date.0.checked_add(1)?)),
             (Stage::Idle, Event::Done | Event::Failed) => None,
             // A roll under way is not begun again, whatever the clock or anyone says meanwhile.
             (_, Event::Clock(_) | Event::Manual) => None,
             (Stage::Creating, Event::Failed) => {
                 self.stage = Stage::Idle;
-                self.retry = Some(Retry { at_ns: now_ns.saturating_add(RETRY_NS), to: self.to });
+                self.retry = Some(Retry { at_ns: now.steady_ns.saturating_add(RETRY_NS), to: self.to });
                 None
             }
             // Nothing but the new log can stop a roll: a flush or a sync that failed stops the log's writer by itself.
@@ -146,14 +182,18 @@ impl Day {
         }
     }
 
-    fn clock(&mut self, calendar: Calendar, now_ns: i64) -> Option<Action> {
+    fn clock(&mut self, calendar: Calendar, now: Now) -> Option<Action> {
         self.next_roll_ns = calendar.next_roll_ns;
         let to = match self.retry {
-            Some(retry) if now_ns < retry.at_ns => return None,
+            Some(retry) if now.steady_ns < retry.at_ns => return None,
             Some(retry) => retry.to.max(calendar.today),
             None => calendar.today,
         };
-        if to <= self.date { None } else { self.begin(to) }
+        if to <= self.date {
+            return None;
+        }
+        self.trust.agree(now);
+        self.begin(to)
     }
 
     fn begin(&mut self, to: Date) -> Option<Action> {

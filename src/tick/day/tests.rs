@@ -9,11 +9,20 @@ fn calendar(now_ns: i64) -> Calendar {
     Calendar { today: Date(i32::try_from(today).unwrap()), next_roll_ns: (today + 1) * DAY_NS }
 }
 
+/// Both clocks, which agree.
+fn at(ns: i64) -> Now {
+    Now { wall_ns: ns, steady_ns: ns }
+}
+
+fn start(newest_log: Option<Date>, now_ns: i64) -> Day {
+    Day::start(newest_log, calendar(now_ns), at(now_ns), 3 * DAY_NS)
+}
+
 /// Carries out everything; `fails` says which action does not succeed.
 fn run(day: &mut Day, first: Event, now_ns: i64, fails: impl Fn(Action) -> bool) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut event = first;
-    while let Some(action) = day.step(event, now_ns) {
+    while let Some(action) = day.step(event, at(now_ns)) {
         actions.push(action);
         event = if fails(action) { Event::Failed } else { Event::Done };
     }
@@ -33,48 +42,48 @@ fn roll(from: i32, to: i32) -> Vec<Action> {
 
 #[test]
 fn nothing_happens_before_the_roll_is_due() {
-    let mut day = Day::start(None, calendar(NOON_NS));
-    assert!(!day.is_due(DAY_NS - 1));
-    assert_eq!(day.step(Event::Clock(calendar(DAY_NS - 1)), DAY_NS - 1), None);
+    let mut day = start(None, NOON_NS);
+    assert!(!day.is_due(at(DAY_NS - 1)));
+    assert_eq!(day.step(Event::Clock(calendar(DAY_NS - 1)), at(DAY_NS - 1)), None);
     assert_eq!(day.date(), Date(0));
 }
 
 #[test]
 fn the_day_rolls_at_its_instant_in_order() {
-    let mut day = Day::start(None, calendar(NOON_NS));
-    assert!(day.is_due(DAY_NS));
+    let mut day = start(None, NOON_NS);
+    assert!(day.is_due(at(DAY_NS)));
     assert_eq!(run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |_| false), roll(0, 1));
     assert_eq!(day.date(), Date(1));
-    assert_eq!(day.next_deadline_ns(), 2 * DAY_NS);
+    assert_eq!(day.left_ns(at(DAY_NS)), DAY_NS);
 }
 
 #[test]
 fn the_old_date_holds_until_the_last_step_is_done() {
-    let mut day = Day::start(None, calendar(NOON_NS));
+    let mut day = start(None, NOON_NS);
     let mut event = Event::Clock(calendar(DAY_NS));
     for _ in 0..5 {
-        assert!(day.step(event, DAY_NS).is_some());
+        assert!(day.step(event, at(DAY_NS)).is_some());
         assert_eq!(day.date(), Date(0));
         assert!(day.is_rolling());
         event = Event::Done;
     }
-    assert_eq!(day.step(Event::Done, DAY_NS), None);
+    assert_eq!(day.step(Event::Done, at(DAY_NS)), None);
     assert_eq!(day.date(), Date(1));
     assert!(!day.is_rolling());
 }
 
 #[test]
 fn a_roll_under_way_is_not_begun_again() {
-    let mut day = Day::start(None, calendar(NOON_NS));
-    day.step(Event::Manual, NOON_NS);
-    assert_eq!(day.step(Event::Manual, NOON_NS), None);
-    assert_eq!(day.step(Event::Clock(calendar(DAY_NS)), DAY_NS), None);
-    assert_eq!(day.step(Event::Done, DAY_NS), Some(Action::CreateLog { date: Date(1) }));
+    let mut day = start(None, NOON_NS);
+    day.step(Event::Manual, at(NOON_NS));
+    assert_eq!(day.step(Event::Manual, at(NOON_NS)), None);
+    assert_eq!(day.step(Event::Clock(calendar(DAY_NS)), at(DAY_NS)), None);
+    assert_eq!(day.step(Event::Done, at(DAY_NS)), Some(Action::CreateLog { date: Date(1) }));
 }
 
 #[test]
 fn a_day_ended_by_hand_is_not_ended_again_by_the_clock() {
-    let mut day = Day::start(None, calendar(NOON_NS));
+    let mut day = start(None, NOON_NS);
     assert_eq!(run(&mut day, Event::Manual, NOON_NS, |_| false), roll(0, 1));
     assert_eq!(run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |_| false), vec![]);
     assert_eq!(run(&mut day, Event::Clock(calendar(2 * DAY_NS)), 2 * DAY_NS, |_| false), roll(1, 2));
@@ -82,7 +91,7 @@ fn a_day_ended_by_hand_is_not_ended_again_by_the_clock() {
 
 #[test]
 fn days_that_were_slept_through_are_left_out_and_counted() {
-    let mut day = Day::start(None, calendar(NOON_NS));
+    let mut day = start(None, NOON_NS);
     let late_ns = 5 * DAY_NS + 1;
     let actions = run(&mut day, Event::Clock(calendar(late_ns)), late_ns, |_| false);
     assert_eq!(actions.first(), Some(&Action::Flush { from: Date(0), to: Date(5), days_left_out: 4 }));
@@ -91,20 +100,20 @@ fn days_that_were_slept_through_are_left_out_and_counted() {
 
 #[test]
 fn a_log_that_cannot_be_made_leaves_the_old_day_going_and_is_tried_again() {
-    let mut day = Day::start(None, calendar(NOON_NS));
+    let mut day = start(None, NOON_NS);
     let full = |action| matches!(action, Action::CreateLog { .. });
     let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, full);
     assert_eq!(actions, roll(0, 1)[..2], "nobody is told");
     assert_eq!(day.date(), Date(0));
-    assert!(!day.is_due(DAY_NS + RETRY_NS - 1));
+    assert!(!day.is_due(at(DAY_NS + RETRY_NS - 1)));
     let again_ns = DAY_NS + RETRY_NS;
-    assert!(day.is_due(again_ns));
+    assert!(day.is_due(at(again_ns)));
     assert_eq!(run(&mut day, Event::Clock(calendar(again_ns)), again_ns, |_| false), roll(0, 1));
 }
 
 #[test]
 fn an_end_by_hand_that_failed_is_tried_again_too() {
-    let mut day = Day::start(None, calendar(NOON_NS));
+    let mut day = start(None, NOON_NS);
     run(&mut day, Event::Manual, NOON_NS, |action| matches!(action, Action::CreateLog { .. }));
     let again_ns = NOON_NS + RETRY_NS;
     assert_eq!(run(&mut day, Event::Clock(calendar(again_ns)), again_ns, |_| false), roll(0, 1));
@@ -112,7 +121,7 @@ fn an_end_by_hand_that_failed_is_tried_again_too() {
 
 #[test]
 fn a_failed_sync_of_the_old_log_does_not_stop_the_roll() {
-    let mut day = Day::start(None, calendar(NOON_NS));
+    let mut day = start(None, NOON_NS);
     let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |a| !matches!(a, Action::CreateLog { .. }));
     assert_eq!(actions, roll(0, 1));
     assert_eq!(day.date(), Date(1));
@@ -120,17 +129,17 @@ fn a_failed_sync_of_the_old_log_does_not_stop_the_roll() {
 
 #[test]
 fn a_clock_that_goes_back_rolls_nothing() {
-    let mut day = Day::start(Some(Date(7)), calendar(7 * DAY_NS));
-    assert_eq!(day.step(Event::Clock(calendar(6 * DAY_NS)), 6 * DAY_NS), None);
+    let mut day = start(Some(Date(7)), 7 * DAY_NS);
+    assert_eq!(day.step(Event::Clock(calendar(6 * DAY_NS)), at(6 * DAY_NS)), None);
     assert_eq!(day.date(), Date(7));
 }
 
 #[test]
 fn a_restart_in_an_old_log_ends_that_day_first() {
     let now_ns = 3 * DAY_NS + NOON_NS;
-    let mut day = Day::start(Some(Date(1)), calendar(now_ns));
+    let mut day = start(Some(Date(1)), now_ns);
     assert_eq!(day.date(), Date(1));
-    assert!(day.is_due(now_ns));
+    assert!(day.is_due(at(now_ns)));
     assert_eq!(run(&mut day, Event::Clock(calendar(now_ns)), now_ns, |_| false), roll(1, 3));
 }
 
@@ -138,16 +147,16 @@ fn a_restart_in_an_old_log_ends_that_day_first() {
 #[test]
 fn a_death_in_any_step_is_made_good_at_the_next_start() {
     for steps_done in 0..=5 {
-        let mut day = Day::start(None, calendar(NOON_NS));
+        let mut day = start(None, NOON_NS);
         let mut newest_log = Date(0);
         let mut event = Event::Clock(calendar(DAY_NS));
         for _ in 0..steps_done {
-            if let Some(Action::CreateLog { date }) = day.step(event, DAY_NS) {
+            if let Some(Action::CreateLog { date }) = day.step(event, at(DAY_NS)) {
                 newest_log = date;
             }
             event = Event::Done;
         }
-        let mut day = Day::start(Some(newest_log), calendar(DAY_NS));
+        let mut day = start(Some(newest_log), DAY_NS);
         let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |_| false);
         assert_eq!(day.date(), Date(1), "after {steps_done} steps");
         assert_eq!(actions.is_empty(), newest_log == Date(1), "after {steps_done} steps");
@@ -156,7 +165,70 @@ fn a_death_in_any_step_is_made_good_at_the_next_start() {
 
 #[test]
 fn a_restart_after_an_end_by_hand_stays_in_the_new_day() {
-    let mut day = Day::start(Some(Date(1)), calendar(NOON_NS));
+    let mut day = start(Some(Date(1)), NOON_NS);
     assert_eq!(day.date(), Date(1));
     assert_eq!(run(&mut day, Event::Clock(calendar(NOON_NS)), NOON_NS, |_| false), vec![]);
+}
+
+/// What the shell does when it looks at the clocks.
+fn look(day: &mut Day, now: Now) -> Vec<Action> {
+    if !day.is_due(now) {
+        return Vec::new();
+    }
+    let mut actions = Vec::new();
+    let mut event = Event::Clock(calendar(day.time_ns(now)));
+    while let Some(action) = day.step(event, now) {
+        actions.push(action);
+        event = Event::Done;
+    }
+    actions
+}
+
+#[test]
+fn a_clock_ten_years_ahead_for_two_seconds_ends_no_day() {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let mut day = start(None, NOON_NS);
+    let ahead = |ns| Now { wall_ns: ns + 3652 * DAY_NS, steady_ns: ns };
+    assert_eq!(look(&mut day, ahead(NOON_NS + SECOND_NS)), vec![]);
+    assert_eq!(look(&mut day, ahead(NOON_NS + 2 * SECOND_NS)), vec![]);
+    assert_eq!(look(&mut day, at(NOON_NS + 3 * SECOND_NS)), vec![]);
+    assert_eq!(look(&mut day, at(DAY_NS)), roll(0, 1));
+}
+
+#[test]
+fn days_end_by_the_steady_clock_while_the_wall_clock_is_wrong() {
+    for off in [3652 * DAY_NS, -3652 * DAY_NS] {
+        let mut day = start(None, NOON_NS);
+        let wrong = |ns| Now { wall_ns: ns + off, steady_ns: ns };
+        assert_eq!(look(&mut day, wrong(DAY_NS - 1)), vec![]);
+        assert_eq!(look(&mut day, wrong(DAY_NS)), roll(0, 1));
+        assert_eq!(look(&mut day, wrong(2 * DAY_NS)), roll(1, 2));
+        assert_eq!(look(&mut day, at(2 * DAY_NS + NOON_NS)), vec![]);
+        assert_eq!(look(&mut day, at(3 * DAY_NS)), roll(2, 3));
+    }
+}
+
+#[test]
+fn a_step_within_the_limit_ends_the_day_and_a_pause_of_the_machine_too() {
+    let mut day = start(None, NOON_NS);
+    let ahead = |ns| Now { wall_ns: ns + 2 * DAY_NS, steady_ns: ns };
+    assert_eq!(look(&mut day, ahead(NOON_NS)), roll(0, 2));
+    // Asleep for 30 days: both clocks count that.
+    assert_eq!(look(&mut day, at(30 * DAY_NS)), roll(2, 30));
+}
+
+#[test]
+fn a_clock_set_back_does_not_put_off_a_roll_that_failed() {
+    let mut day = start(None, NOON_NS);
+    let full = |action| matches!(action, Action::CreateLog { .. });
+    run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, full);
+    let back = Now { wall_ns: DAY_NS - NOON_NS, steady_ns: DAY_NS + RETRY_NS };
+    assert_eq!(look(&mut day, back), roll(0, 1));
+}
+
+#[test]
+fn a_day_far_ahead_of_the_clock_is_told() {
+    let ahead = |log, now_ns| start(Some(Date(log)), now_ns).stuck_ahead(calendar(now_ns));
+    assert_eq!((ahead(3652, NOON_NS), ahead(4, NOON_NS)), (Some(3652), Some(4)));
+    assert_eq!((ahead(3, NOON_NS), ahead(0, NOON_NS), ahead(0, 30 * DAY_NS)), (None, None, None));
 }

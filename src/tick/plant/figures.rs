@@ -54,6 +54,9 @@ impl Plant {
         snapshot.set(Id::TickUp, self.failure.is_none());
         snapshot.set(Id::LogFailed, self.failure.is_some());
         snapshot.set(Id::LogFileHarmed, self.is_cut || self.log_elsewhere().is_some());
+        let (jump, ahead) = self.clock_figures();
+        snapshot.set(Id::ClockJump, jump);
+        snapshot.set(Id::DayAhead, ahead);
         snapshot.set(Id::Updates, stats.updates);
         snapshot.set(Id::Rows, stats.rows);
         snapshot.set(Id::UpdatesRefused, stats.refused);
@@ -122,7 +125,8 @@ impl Plant {
     }
 
     /// Whether updates are taken and logged. Any answer shows that the port listens and the loop runs. `degraded` where updates of
-    /// today cannot be queried on a node; that is no error, as a supervisor that restarts the tickerplant for it mends nothing.
+    /// today cannot be queried on a node, or the clock is not followed; that is no error, as a supervisor that restarts the
+    /// tickerplant for it mends nothing, and would confirm a clock that is wrong.
     ///
     /// # Errors
     /// Why updates are not taken, or may not be found in the log by the next start.
@@ -133,7 +137,7 @@ impl Plant {
         if let Some(harm) = self.log_elsewhere() {
             return Err(format!("{harm}; {}", self.status_line()));
         }
-        Ok(match self.not_queryable() {
+        Ok(match self.clock_trouble().or_else(|| self.not_queryable()) {
             Some(why) => format!("degraded: {why}; {}", self.status_line()),
             None => format!("ok: {}", self.status_line()),
         })

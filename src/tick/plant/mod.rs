@@ -192,7 +192,9 @@ impl Plant {
         let clock = Clock::new(roll);
         let utc_ns = clock::utc_now_ns();
         let newest = dir.as_ref().and_then(|dir| newest_log(dir, &src));
-        let day = Day::start(newest, clock.calendar(utc_ns));
+        let (now, calendar) = (clock::of_day(), clock.calendar(utc_ns));
+        let day = Day::start(newest, calendar, now, i64::try_from(limits.clock_jump_ns).unwrap_or(i64::MAX));
+        let due = day.is_due(now);
         let (mut log, mut space) = (None, None);
         if let Some(dir) = &dir {
             let dir = std::path::absolute(dir)?;
@@ -218,7 +220,7 @@ impl Plant {
         }
         let tip = log.as_ref().map_or(0, LogWriter::tip);
         // A day that is over ends at once: its records need not fit what comes after it.
-        if let Some(log) = log.as_ref().filter(|_| !day.is_due(utc_ns)) {
+        if let Some(log) = log.as_ref().filter(|_| !due) {
             let reading = Reading { limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes), tip };
             logged_schema::adopt(log.path(), &tables, reading)?;
         }
@@ -282,6 +284,9 @@ impl Plant {
             plant.restored(tip);
             points::reach(Point::StartRestored);
         }
+        if let Some(trouble) = plant.clock_trouble() {
+            ::log::error!("{trouble}");
+        }
         Ok(plant)
     }
 
@@ -293,10 +298,7 @@ impl Plant {
         self.in_turn = true;
         self.utc_ns = clock::utc_now_ns();
         self.stamp = self.clock.stamp(self.utc_ns);
-        if self.day.is_due(self.utc_ns) {
-            let calendar = self.clock.calendar(self.utc_ns);
-            self.drive_day(super::day::Event::Clock(calendar), ctl);
-        }
+        self.look_at_clock(ctl);
     }
 
     /// The turn is over: its updates are logged and published.
@@ -317,7 +319,7 @@ impl Plant {
     /// When something is to be done without a message: the day's roll, the batch, a node's grace, a question to the log.
     pub fn deadline(&self) -> Option<Instant> {
         // The wall clock may be set forward while nothing happens.
-        let left_ns = self.day.next_deadline_ns().saturating_sub(clock::utc_now_ns()).clamp(0, LOOK_AT_WALL_NS);
+        let left_ns = self.day.left_ns(clock::of_day()).clamp(0, LOOK_AT_WALL_NS);
         let roll = time::now().checked_add(Duration::from_nanos(left_ns.unsigned_abs()));
         let again = self.unanswered.iter().map(|(at, _)| *at).min();
         roll.into_iter().chain(self.queue_deadline()).chain(self.next_flush).chain(again).min()

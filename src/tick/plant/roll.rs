@@ -8,9 +8,11 @@ use crate::queue::{Event as QueueEvent, State, UpdateIndex};
 use crate::tick::clock;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
+use crate::tick::day::trust::Change;
 use crate::tick::day::{Action, Event};
 use crate::tick::logged_schema;
 use crate::tick::messages;
+use std::time::Duration;
 
 /// Where a day stands when this has been done.
 const fn point_behind(action: Action) -> Point {
@@ -23,15 +25,65 @@ const fn point_behind(action: Action) -> Point {
     }
 }
 
+/// A time in days, or in hours below two days.
+fn in_words(ns: i64) -> String {
+    const HOUR: u64 = 3_600_000_000_000;
+    match ns.unsigned_abs().saturating_add(HOUR / 2) / HOUR {
+        hours @ 0..48 => format!("{hours} hours"),
+        hours => format!("{} days", hours.saturating_add(12) / 24),
+    }
+}
+
 impl Plant {
     /// `.u.endofday`: the day ends now.
     pub fn end_of_day(&mut self, ctl: &mut dyn Links) {
         self.drive_day(Event::Manual, ctl);
     }
 
+    /// Says that the wall clock has jumped or is back, and rolls the day if it is due.
+    pub(super) fn look_at_clock(&mut self, ctl: &mut dyn Links) {
+        let now = clock::of_day();
+        match self.day.look(now) {
+            Some(Change::Jumped(_)) => ::log::error!("{}", self.clock_trouble().unwrap_or_default()),
+            Some(Change::Back) => ::log::warn!("the wall clock is right again: days end by it"),
+            None => {}
+        }
+        if self.day.is_due(now) {
+            let calendar = self.clock.calendar(self.day.time_ns(now));
+            self.drive_day(Event::Clock(calendar), ctl);
+        }
+    }
+
+    /// What is wrong with the clock or the day, and what to do.
+    pub(super) fn clock_trouble(&self) -> Option<String> {
+        let now = clock::of_day();
+        if let Some(jump) = self.day.jump_ns(now) {
+            let (by, where_to) = (in_words(jump), if jump < 0 { "back" } else { "ahead" });
+            return Some(format!(
+                "the wall clock jumped {by} {where_to}, more than --limit-clock-jump: days end by the steady clock until it is set \
+                 right; if it is right now, restart the tickerplant"
+            ));
+        }
+        let days = self.day.stuck_ahead(self.clock.calendar(self.day.time_ns(now)))?;
+        let log = self.log.as_ref().map_or_else(String::new, |log| format!(" {}", log.path().display()));
+        Some(format!(
+            "the day {} is {days} days ahead of the clock, so that no day ends until then: set the clock right, or stop the \
+             tickerplant, move its log{log} and the files beside it away, and start it again",
+            self.day.date()
+        ))
+    }
+
+    /// Seconds by which the wall clock jumped, and days by which the day is ahead.
+    pub(super) fn clock_figures(&self) -> (f64, u64) {
+        let now = clock::of_day();
+        let jump = Duration::from_nanos(self.day.jump_ns(now).unwrap_or(0).unsigned_abs());
+        let ahead = self.day.days_ahead(self.clock.calendar(self.day.time_ns(now)));
+        (jump.as_secs_f64(), ahead.unsigned_abs())
+    }
+
     /// Takes the day's machine as far as it goes.
     pub(super) fn drive_day(&mut self, mut event: Event, ctl: &mut dyn Links) {
-        while let Some(action) = self.day.step(event, self.utc_ns) {
+        while let Some(action) = self.day.step(event, clock::of_day()) {
             event = if self.carry_out_day(action, ctl) { Event::Done } else { Event::Failed };
             points::reach(point_behind(action));
         }

@@ -1,0 +1,151 @@
+//! Whether the wall clock is believed. Pure.
+//!
+//! A wall clock that is ten years ahead for two seconds (a bad time server, a typing error) must not end the day: the log of that
+//! day would be the newest one until then, and no day would end for ten years. So the advance of the wall clock is compared with that
+//! of the steady clock since the last moment at which both agreed. While they differ by more than a limit, the day runs by the
+//! steady clock: days go on ending at their time. The wall clock is followed again once it is back within the limit.
+//!
+//! A start takes the wall clock as it is: a pause of any length is legal, and restarting is how an operator confirms a clock that
+//! was wrong before the jump.
+
+use crate::queue::Now;
+
+/// Smallest limit: time servers correct a clock by less.
+const MIN_JUMP_NS: i64 = 60_000_000_000;
+
+/// The wall clock against the steady clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trust {
+    agreed: Now,
+    max_jump_ns: i64,
+    /// Whether the last look found the wall clock within the limit.
+    followed: bool,
+}
+
+/// What a look at the clocks has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The wall clock is off by so many nanoseconds, and no longer followed.
+    Jumped(i64),
+    /// It is followed again.
+    Back,
+}
+
+impl Trust {
+    /// Believes the wall clock at a start. `max_jump_ns` at least a minute.
+    pub fn start(now: Now, max_jump_ns: i64) -> Trust {
+        Trust { agreed: now, max_jump_ns: max_jump_ns.max(MIN_JUMP_NS), followed: true }
+    }
+
+    /// By how much the wall clock has moved more than the steady one.
+    fn off_ns(&self, now: Now) -> i64 {
+        now.wall_ns.saturating_sub(self.steady_wall_ns(now))
+    }
+
+    /// What the wall clock would show without jumps.
+    fn steady_wall_ns(&self, now: Now) -> i64 {
+        let passed = now.steady_ns.saturating_sub(self.agreed.steady_ns);
+        self.agreed.wall_ns.saturating_add(passed)
+    }
+
+    /// The jump, while the wall clock is not followed.
+    pub fn jump_ns(&self, now: Now) -> Option<i64> {
+        let off = self.off_ns(now);
+        (off.unsigned_abs() > self.max_jump_ns.unsigned_abs()).then_some(off)
+    }
+
+    /// The time that days run by.
+    pub fn time_ns(&self, now: Now) -> i64 {
+        if self.jump_ns(now).is_some() { self.steady_wall_ns(now) } else { now.wall_ns }
+    }
+
+    /// The most that a day may be ahead of the calendar, in nanoseconds, before that is an alarm.
+    pub fn max_jump_ns(&self) -> i64 {
+        self.max_jump_ns
+    }
+
+    /// Whether a look would say something.
+    pub fn has_changed(&self, now: Now) -> bool {
+        self.followed != self.jump_ns(now).is_none()
+    }
+
+    /// Says a change once.
+    pub fn look(&mut self, now: Now) -> Option<Change> {
+        let jump = self.jump_ns(now);
+        match (std::mem::replace(&mut self.followed, jump.is_none()), jump) {
+            (true, Some(off)) => Some(Change::Jumped(off)),
+            (false, None) => Some(Change::Back),
+            _ => None,
+        }
+    }
+
+    /// A day has ended by the clock: what it shows within the limit is agreed, so that corrections do not add up over the years.
+    pub fn agree(&mut self, now: Now) {
+        if self.jump_ns(now).is_none() {
+            self.agreed = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+    const DAY: i64 = 86_400 * SECOND;
+    const YEARS: i64 = 3652 * DAY;
+
+    fn trust() -> Trust {
+        Trust::start(Now { wall_ns: 100 * DAY, steady_ns: 7 }, 3 * DAY)
+    }
+
+    /// The clocks this long after the start, the wall clock off by `off`.
+    fn after(passed: i64, off: i64) -> Now {
+        Now { wall_ns: 100 * DAY + passed + off, steady_ns: 7 + passed }
+    }
+
+    #[test]
+    fn steps_within_the_limit_are_followed() {
+        let mut trust = trust();
+        for off in [0, 3 * DAY, -3 * DAY, 3600 * SECOND] {
+            assert_eq!(trust.look(after(DAY, off)), None);
+            assert_eq!(trust.time_ns(after(DAY, off)), 101 * DAY + off);
+        }
+    }
+
+    #[test]
+    fn a_jump_is_not_followed_until_the_clock_is_back() {
+        for off in [YEARS, -YEARS, 3 * DAY + 1] {
+            let mut trust = trust();
+            assert_eq!(trust.look(after(DAY, off)), Some(Change::Jumped(off)));
+            assert_eq!((trust.look(after(2 * DAY, off)), trust.jump_ns(after(2 * DAY, off))), (None, Some(off)));
+            assert_eq!(trust.time_ns(after(2 * DAY, off)), 102 * DAY, "the steady clock goes on");
+            trust.agree(after(2 * DAY, off));
+            assert_eq!(trust.jump_ns(after(2 * DAY, off)), Some(off), "the end of a day does not make it right");
+            assert_eq!(trust.look(after(2 * DAY, SECOND)), Some(Change::Back));
+            assert_eq!(trust.time_ns(after(2 * DAY, SECOND)), 102 * DAY + SECOND);
+        }
+    }
+
+    #[test]
+    fn corrections_of_many_days_do_not_add_up() {
+        let mut trust = trust();
+        for day in 1..10 {
+            assert_eq!(trust.look(after(day * DAY, 2 * day * DAY)), None);
+            trust.agree(after(day * DAY, 2 * day * DAY));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_numbers_are_no_panic() {
+        for first in [i64::MIN, 0, i64::MAX] {
+            for second in [i64::MIN, 0, i64::MAX] {
+                let now = |ns| Now { wall_ns: ns, steady_ns: ns };
+                let mut trust = Trust::start(now(first), i64::MAX);
+                trust.look(Now { wall_ns: second, steady_ns: first });
+                trust.time_ns(now(second));
+                trust.agree(now(second));
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+"""Wall clocks that jump: by years and back, forward while nothing happens, and days that a wrong clock began."""
+
+import datetime
+import urllib.request
+
+from harness.clock import Clock
+from harness.scene import Scene, trades, update
+
+DAY = 86_400
+YEARS = 3652 * DAY
+
+
+class Clocks(Scene):
+    def setUp(self):
+        super().setUp()
+        self.clock = Clock(self.directory)
+
+    def plant(self, *options, name="tick"):
+        arguments = ("-p", 0, "--schemas", self.directory / "sym.q", "--roll", "00:00 UTC")
+        return self.start(name, "tick", "sym", self.logs, *arguments, *options, TZ="UTC", **self.clock.environment)
+
+    def page(self, tp, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{tp.port}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def health(self, tp):
+        return self.page(tp, "/health")
+
+    def metric(self, tp, name):
+        lines = self.page(tp, "/metrics").splitlines()
+        return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+
+    def days(self):
+        """The days that have a log."""
+        names = (path.name[3:] for path in self.logs.iterdir() if path.name.startswith("sym2") and len(path.name) == 13)
+        return sorted(datetime.datetime.strptime(name, "%Y.%m.%d").date() for name in names)
+
+    def noon(self):
+        """The clock shows noon, so that no midnight comes while a test runs."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        noon = now.replace(hour=12, minute=0, second=0, microsecond=0)
+        self.off = (noon - now).total_seconds()
+        self.clock.set(self.off)
+        return noon.date()
+
+    def test_a_clock_that_is_years_off_ends_no_day_and_is_told_until_it_is_back(self):
+        today = self.noon()
+        tp = self.plant()
+        h = self.connect(tp)
+        h.ask(update("trade", trades(0, 2)))
+        for i, years in enumerate((YEARS, -YEARS)):
+            with self.subTest(years=years):
+                self.clock.set(self.off + years)
+                where = "ahead" if years > 0 else "back"
+                self.eventually(lambda: f"jumped 3652 days {where}" in tp.printed(), "the jump is logged")
+                self.assertIn(f"degraded: the wall clock jumped 3652 days {where}", self.health(tp))
+                self.assertAlmostEqual(self.metric(tp, "elastick_clock_jump_seconds"), YEARS, delta=120)
+                h.ask(update("trade", trades(2 + i, 1)))
+                self.assertEqual((h.ask(".u.i").v, self.days()), (2 + i, [today]))
+                self.clock.set(self.off)
+                self.eventually(lambda: self.health(tp).startswith("ok"), "the clock is right again")
+                self.assertEqual(self.metric(tp, "elastick_clock_jump_seconds"), 0)
+        self.assertEqual(self.days(), [today])
+        # And the day ends when the clock that is right says so.
+        self.clock.set(self.off + DAY)
+        self.eventually(lambda: self.days() == [today, today + datetime.timedelta(days=1)], "the day ends")
+
+    def test_a_step_over_midnight_ends_the_day_while_nothing_happens(self):
+        today = self.noon()
+        tp = self.plant()
+        tp.port
+        self.clock.set(self.off + DAY / 2 + 60)
+        tomorrow = today + datetime.timedelta(days=1)
+        self.eventually(lambda: self.days() == [today, tomorrow], "an idle tickerplant ends the day", deadline_s=20)
+
+    def test_a_restart_confirms_the_clock(self):
+        today = self.noon()
+        tp = self.plant()
+        self.connect(tp).ask(update("trade", trades(0, 2)))
+        self.clock.set(self.off + 30 * DAY)
+        self.eventually(lambda: "jumped 30 days ahead" in tp.printed(), "the jump is logged")
+        tp.terminate()
+        again = self.plant(name="again")
+        again.port
+        self.eventually(lambda: self.days() == [today, today + datetime.timedelta(days=30)], "the day ends")
+        self.assertTrue(self.health(again).startswith("ok"))
+
+    def test_a_day_that_a_wrong_clock_began_is_told_with_what_to_do(self):
+        today = self.noon()
+        self.clock.set(self.off + YEARS)
+        self.plant(name="wrong").port
+        self.eventually(lambda: self.days() != [], "a log of the future")
+        (future,) = self.days()
+        self.processes[-1].terminate()
+        self.clock.set(self.off)
+        tp = self.plant()
+        self.assertIn(f"the day {future:%Y.%m.%d} is 3652 days ahead of the clock", self.health(tp))
+        self.assertIn(f"sym{future:%Y.%m.%d} and the files beside it away", tp.printed())
+        self.assertEqual(self.metric(tp, "elastick_day_ahead_days"), 3652)
+        # What it says helps.
+        tp.terminate()
+        for path in self.logs.glob(f"sym{future:%Y.%m.%d}*"):
+            path.unlink()
+        tp = self.plant(name="after")
+        self.assertTrue(self.health(tp).startswith("ok"))
+        self.assertEqual(self.days(), [today])
