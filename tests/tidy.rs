@@ -253,3 +253,49 @@ fn tests_do_not_sleep_to_wait() {
     }
     assert!(wrong.is_empty(), "sleeps in tests:\n{}", wrong.join("\n"));
 }
+
+#[test]
+fn links_between_markdown_files_lead_somewhere() {
+    let mut broken = Vec::new();
+    let mut checked = 0;
+    for folder in ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto"] {
+        for path in markdown(folder) {
+            for target in links(&text(&path)) {
+                checked += 1;
+                let file = target.split('#').next().unwrap_or_default();
+                if !path.parent().unwrap().join(file).exists() {
+                    broken.push(format!("{}: {target}", name(&path)));
+                }
+            }
+        }
+    }
+    assert!(checked > 10, "only {checked} links were found");
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+/// Markdown files of a folder and those below it; of the root its own only, since ignored folders stand there.
+fn markdown(folder: &str) -> Vec<PathBuf> {
+    if !folder.is_empty() {
+        return files(folder, ".md");
+    }
+    let entries = fs::read_dir(root()).unwrap();
+    entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+        .collect()
+}
+
+/// Targets of the links of a Markdown text to files of the repository, without those inside code.
+fn links(text: &str) -> Vec<&str> {
+    let mut targets = Vec::new();
+    let prose = text.lines().filter(|line| !line.starts_with("    "));
+    for line in prose {
+        for part in line.split("](").skip(1) {
+            let target = part.split(')').next().unwrap_or_default();
+            if !target.is_empty() && !target.starts_with('#') && !target.contains("://") {
+                targets.push(target);
+            }
+        }
+    }
+    targets
+}
