@@ -43,6 +43,8 @@ pub struct Join {
     /// The fleet's group that its instance belongs to, and the instance; `None` where no fleet has told it.
     pub group: Option<Symbol>,
     pub instance: Option<Symbol>,
+    /// The process that has the name, where the name was given to it and another may have it as well.
+    pub process: Option<Symbol>,
     /// It is about to leave: it is given nothing any more.
     pub leaving: Option<Leaving>,
 }
@@ -190,6 +192,11 @@ pub enum Refusal {
     TooManySubscribers(usize),
     #[error("more than {0} queues")]
     TooManyQueues(usize),
+    #[error(
+        "a node named {0} is connected already, another process at {1}: give each node a name of its own (--node), or none; \
+         this one is taken in once that has ended"
+    )]
+    NameTaken(NodeName, IpAddr),
     #[error("that roll belongs to {0}, which has ended")]
     OtherDay(Date),
 }

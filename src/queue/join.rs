@@ -19,6 +19,9 @@ impl Queue {
         if let Err(reason) = self.check_connection(&join) {
             return out.push(Action::Refused { handle, reason });
         }
+        if let Some(reason) = self.name_taken(&join) {
+            return out.push(Action::Refused { handle, reason });
+        }
         let known = self.subscribers.iter().find(|s| s.node.as_ref() == Some(&join.node)).cloned();
         let same_queue = known.as_ref().is_some_and(|k| k.queue == join.queue);
         if !same_queue && let Err(reason) = self.check_room(&join.queue) {
@@ -74,6 +77,10 @@ impl Queue {
                 self.add(new, now)
             }
         };
+        match &join.process {
+            Some(process) => self.processes.insert(id, process.clone()),
+            None => self.processes.remove(&id),
+        };
         self.seat(id, &join, known.as_ref(), adopted.unwrap_or_default(), now, out);
         self.explain(id, drop, other_day, out);
     }
@@ -86,6 +93,14 @@ impl Queue {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A name belongs to the process that is connected under it: of two, each would close the other's connection for ever. The same
+    /// process comes again beside a connection of its own that is half open.
+    fn name_taken(&self, join: &Join) -> Option<Refusal> {
+        let holder = self.subscribers.iter().find(|s| s.node.as_ref() == Some(&join.node))?;
+        let (own, other) = (join.process.as_ref()?, self.processes.get(&holder.id)?);
+        (holder.handle.is_some() && own != other).then(|| Refusal::NameTaken(join.node.clone(), holder.ip))
     }
 
     /// Whether this one, beside the others who wait, would have been sent home at the day's end.

@@ -255,6 +255,8 @@ pub struct Queue {
     pub(super) asked: BTreeMap<QueueName, Asked>,
     /// What live nodes were last told of their group. Not kept over a restart either.
     pub(super) told: BTreeMap<SubscriberId, Told>,
+    /// The process that a node's name belongs to while it is connected, where it said. Not kept over a restart: nobody is connected.
+    pub(super) processes: BTreeMap<SubscriberId, Symbol>,
     /// When each subscriber came, on the steady clock.
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
     /// Nodes that gave a window back untouched. Not kept over a restart: offering it once more does no harm.
@@ -278,6 +280,7 @@ impl Queue {
             status: BTreeMap::new(),
             asked: BTreeMap::new(),
             told: BTreeMap::new(),
+            processes: BTreeMap::new(),
             came_ns: BTreeMap::new(),
             rests: BTreeMap::new(),
             blocked: BTreeSet::new(),
@@ -352,6 +355,7 @@ impl Queue {
     /// Drops what is kept of a subscriber beside its row.
     pub(super) fn forget(&mut self, id: SubscriberId) {
         self.status.remove(&id);
+        self.processes.remove(&id);
         self.told.remove(&id);
         self.came_ns.remove(&id);
         self.rests.remove(&id);

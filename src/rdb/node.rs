@@ -101,9 +101,12 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
         listeners.unix(directory);
     }
     let queue = options.queue.clone().unwrap_or_else(|| fleet.identity().group.clone());
-    let node = options.node.clone().unwrap_or_else(own_name);
+    let (node, process) = match &options.node {
+        Some(given) => (given.clone(), own_name()),
+        None => (own_name(), String::new()),
+    };
     let fleet::Identity { group, instance } = fleet.identity().clone();
-    let identity = Identity { node, queue, port: listeners.port(), group, instance };
+    let identity = Identity { node, queue, port: listeners.port(), group, instance, process };
 
     let meter = Meter::new(Sources::default(), options.memory_bytes);
     let budget_bytes = meter.budget_bytes()?;

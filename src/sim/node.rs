@@ -131,7 +131,7 @@ impl World {
         let options = Arc::new(self.plan.node_options(key.queue).map_err(std::io::Error::other)?);
         let queue = self.plan.queues.get(key.queue).map(|queue| queue.name.clone()).unwrap_or_default();
         let name = format!("{instance}-{queue}");
-        let identity = Identity { node: name.clone(), queue, port: 6000, group, instance };
+        let identity = Identity { node: name.clone(), queue, port: 6000, group, instance, process: String::new() };
         let budget_bytes = self.plan.budget_bytes;
         let store = Store::of_world(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         let shared = Arc::new(Shared::new(store.shared()));

@@ -125,6 +125,7 @@ impl Node {
             port: 7001,
             group: identity.group.clone(),
             instance: identity.instance.clone(),
+            process: String::new(),
         };
         let fleet = capacity::start(fleet, options.launch_timeout).expect("thread");
         let fleet = (fleet.asks, fleet.answers);

@@ -230,3 +230,38 @@ fn a_node_without_a_name_is_refused() {
     let mut b = Bench::new();
     assert_eq!(b.join(1, ""), [refused(1, Refusal::NoName)]);
 }
+
+/// A node that was given its name joins from a process.
+fn from_process(handle: i32, node: &str, process: &str) -> Event {
+    Event::Join(Join { process: Some(process.as_bytes().to_vec()), ..joining(handle, node) })
+}
+
+#[test]
+fn of_two_processes_with_one_name_the_second_is_refused_while_the_first_is_connected() {
+    let mut b = Bench::new();
+    b.step(from_process(1, "a", "p1"));
+    b.publish(10);
+    let taken = Refusal::NameTaken(NodeName(b"a".to_vec()), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    for handle in 2..5 {
+        assert_eq!(b.step(from_process(handle, "a", "p2")), [refused(handle, taken.clone())]);
+    }
+    assert_eq!(b.state(1), State::Live);
+    b.disconnect(1);
+    assert_eq!(b.step(from_process(6, "a", "p2")), [joined(6), live(6, 0, 10)]);
+}
+
+#[test]
+fn the_same_process_takes_the_place_of_its_half_open_connection() {
+    let mut b = Bench::new();
+    b.step(from_process(1, "a", "p1"));
+    b.publish(10);
+    let again = Event::Join(Join {
+        process: Some(b"p1".to_vec()),
+        date: Some(TODAY),
+        open: Some(OpenWindow { first: i(0), next: i(10) }),
+        ..joining(2, "a")
+    });
+    assert_eq!(b.step(again), [Action::Close { handle: Handle(1) }, joined(2), resume(2, 10)]);
+    // One that says no process, as those of before do, takes it too.
+    assert_eq!(b.join(3, "a")[0], Action::Close { handle: Handle(2) });
+}

@@ -173,6 +173,7 @@ fn joining(handle: i32, node: &str) -> Join {
         open: None,
         group: None,
         instance: None,
+        process: None,
         leaving: None,
     }
 }

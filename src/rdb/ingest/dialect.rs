@@ -116,6 +116,7 @@ impl Ingest {
             open,
             group: &self.identity.group,
             instance: &self.identity.instance,
+            process: &self.identity.process,
             writer: self.fence.as_ref().and_then(|known| known.writer),
             leaving: self.leaving(),
         };

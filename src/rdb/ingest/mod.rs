@@ -93,6 +93,8 @@ pub struct Identity {
     /// The fleet's group and this instance; empty without a fleet.
     pub group: String,
     pub instance: String,
+    /// This process, where the node's name was given to it and another may have it as well; else empty.
+    pub process: String,
 }
 
 /// Counters since the process started.

@@ -24,8 +24,14 @@ fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let store = Store::new(usize::try_from(BUDGET_BYTES).expect("small"));
     let shared = Arc::new(Shared::new(store.shared()));
     let name = || "n1".to_string();
-    let identity =
-        Identity { node: name(), queue: "rdb".to_string(), port: 1, group: "g".to_string(), instance: name() };
+    let identity = Identity {
+        node: name(),
+        queue: "rdb".to_string(),
+        port: 1,
+        group: "g".to_string(),
+        instance: name(),
+        process: String::new(),
+    };
     let ((asks, asked), (answers, answered)) = (channel(), channel());
     let meter = Meter::of_budget(BUDGET_BYTES);
     let ingest = Ingest::new(Arc::new(options()), identity, shared, store, meter, (asks, answered));

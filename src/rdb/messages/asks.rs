@@ -53,6 +53,8 @@ pub struct Join<'a> {
     /// The fleet's group and this instance; empty where there is no fleet.
     pub group: &'a str,
     pub instance: &'a str,
+    /// This process, where its name was given to it; else empty.
+    pub process: &'a str,
     /// The writer of the log that its rows are from.
     pub writer: Option<WriterId>,
     /// Since it is about to leave.
@@ -86,7 +88,8 @@ pub fn join(out: &mut Vec<u8>, join: &Join<'_>) -> Result<(), EncodeError> {
         let fleet = if join.group.is_empty() { &[][..] } else { &["group", "instance"][..] };
         let leaving = if join.leaving.is_some() { &["by", "replaced"][..] } else { &[][..] };
         let writer = if join.writer.is_some() { &["id", "epoch", "writer"][..] } else { &[][..] };
-        let keys = [&keys, fleet, writer, leaving].concat();
+        let process = if join.process.is_empty() { &[][..] } else { &["process"][..] };
+        let keys = [&keys, fleet, process, writer, leaving].concat();
         w.symbols(&keys);
         w.list_head(keys.len());
         w.atom_long(PROTOCOL);
@@ -104,6 +107,9 @@ pub fn join(out: &mut Vec<u8>, join: &Join<'_>) -> Result<(), EncodeError> {
         if !join.group.is_empty() {
             w.symbol(join.group);
             w.symbol(join.instance);
+        }
+        if !join.process.is_empty() {
+            w.symbol(join.process);
         }
         if let Some(of) = join.writer {
             w.symbol(of.log.to_string());

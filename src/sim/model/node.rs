@@ -126,6 +126,7 @@ impl Node {
             port: 6000,
             group: String::new(),
             instance: String::new(),
+            process: String::new(),
         };
         let meter = Meter::of_budget(BUDGET_BYTES);
         let link = (asks, answered);

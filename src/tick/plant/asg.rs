@@ -228,6 +228,7 @@ impl Plant {
             open,
             group: name(b"group"),
             instance: name(b"instance"),
+            process: name(b"process"),
             leaving: leaving(dict),
         })
     }

@@ -1,0 +1,43 @@
+"""Two nodes that were given one name: the second is refused in words, and the first goes on undisturbed."""
+
+import urllib.error
+import urllib.request
+
+from harness.scene import Scene, trades, update
+
+
+class Names(Scene):
+    def node(self, tp, process):
+        arguments = ("rdb", f"127.0.0.1:{tp.port}", "-p", "0", "--queue", "rdb", "--node", "same")
+        return self.start(process, *arguments)
+
+    def health(self, process):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/health", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def test_the_second_of_a_name_is_refused_and_takes_over_once_the_first_has_ended(self):
+        tp = self.tick()
+        h = self.connect(tp)
+        first = self.node(tp, "first")
+        self.eventually_equal(lambda: h.ask("exec state from .u.asg.tab").v, ["live"], "the first is live")
+        handle = h.ask("exec handle from .u.asg.tab").v
+        second = self.node(tp, "second")
+        words = r"refuses this node.*a node named same is connected already.*--node"
+        # It asks again and again, and nothing changes.
+        self.eventually(lambda: len(second.printed().split("connected already")) > 3, "the second is refused")
+        second.wait_for(words)
+        status, said = self.health(second)
+        self.assertEqual(status, 503)
+        self.assertRegex(said, words)
+        self.assertNotIn("ended", first.printed())
+        self.assertEqual(h.ask("exec handle from .u.asg.tab").v, handle)
+        h.ask(update("trade", trades(0, 4)))
+        asked = self.connect(first)
+        self.eventually_equal(lambda: asked.ask("count trade").v, 4, "the first takes updates")
+        first.kill()
+        asked = self.connect(second)
+        self.eventually_equal(lambda: asked.ask("count trade").v, 4, "the second takes over")
+        self.assertEqual(h.ask("exec state from .u.asg.tab where state<>`lost").v, ["live"])
