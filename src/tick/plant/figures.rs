@@ -5,7 +5,7 @@ use crate::config::{Limit, Program};
 use crate::log::LogWriter;
 use crate::metrics::{Id, Process, Snapshot, counts, process};
 use crate::net::Links;
-use crate::queue::State;
+use crate::queue::{State, Subscriber};
 use crate::table::symbol;
 use std::collections::BTreeMap;
 
@@ -161,8 +161,12 @@ impl Plant {
                 ))
             } else if let Some(away) = away {
                 Some(format!("node {} of queue {name} is away with windows that it holds", away.label()))
+            } else if let Some(sub) = rebuilding {
+                Some(format!("node {} of queue {name} rebuilds a window", sub.label()))
             } else {
-                rebuilding.map(|sub| format!("node {} of queue {name} rebuilds a window", sub.label()))
+                let refused = |sub: &Subscriber| self.queue.status(sub.id)?.refused.filter(|count| *count > 0);
+                let (sub, count) = here().find_map(|sub| Some((sub, refused(sub)?)))?;
+                Some(format!("node {} of queue {name} could not take {count} updates of its windows", sub.label()))
             }
         })
     }
