@@ -9,6 +9,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The journal of a tickerplant's queue.
+pub enum Journal {
+    /// Without a log.
+    None,
+    Open(JournalFile),
+    /// The last record could not be written; what comes next begins with all that the queue holds.
+    Failed,
+    /// Another tickerplant's by now.
+    GivenUp,
+}
+
 /// Appends one line for each change of the queue.
 pub struct JournalFile {
     file: Arc<dyn LogFile>,
@@ -60,12 +71,11 @@ impl JournalFile {
     /// Writes a record; a restart of this process finds it.
     ///
     /// # Errors
-    /// The file system's, with the file's name.
+    /// The file system's.
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
         let line = record.encode();
         points::reach(Point::JournalBeforeWrite);
-        write_at_point(&*self.file, &line, self.end_bytes, Point::JournalHalfWritten).map_err(named)?;
+        write_at_point(&*self.file, &line, self.end_bytes, Point::JournalHalfWritten)?;
         points::reach(Point::JournalWritten);
         self.end_bytes = self.end_bytes.saturating_add(line.len() as u64);
         Ok(())

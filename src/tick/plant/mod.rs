@@ -25,7 +25,7 @@ use super::core::batch::Batch;
 use super::core::schema::{Form, Tables};
 use super::day::Day;
 use super::feed::{Feed, FeedLimits};
-use super::journal::JournalFile;
+use super::journal::{Journal, JournalFile};
 use super::logged_schema::{self, LoggedSchemaError, Reading};
 use super::merge::Merge;
 use super::messages::{self, Place};
@@ -118,7 +118,7 @@ pub struct Plant {
     feed: Feed<ConnId>,
     subscriptions: Subscriptions<ConnId>,
     queue: Queue,
-    journal: Option<JournalFile>,
+    journal: Journal,
     members: BTreeMap<ConnId, queue::Member>,
     proofs: queue::Proofs,
     /// How many wait behind a live node, as it was last told.
@@ -224,12 +224,12 @@ impl Plant {
             let reading = Reading { limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes), tip };
             logged_schema::adopt(log.path(), &tables, reading)?;
         }
-        let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), None, false);
+        let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), Journal::None, false);
         if let Some(log) = &log {
             let path = log::queue_path(log.path());
             let (file, found, any) = JournalFile::open(&path, params, day.date())?;
             points::reach(Point::StartJournalRead);
-            (queue, journal, restored) = (found, Some(file), any);
+            (queue, journal, restored) = (found, Journal::Open(file), any);
         }
         let setup = catchup::Setup {
             tables: Arc::clone(&tables),

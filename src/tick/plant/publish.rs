@@ -12,6 +12,7 @@ use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
 use crate::tick::core::{self, Reason, Refusal};
 use crate::tick::feed::Demotions;
+use crate::tick::journal::Journal;
 use crate::tick::quarantine::Refused;
 use bytes::Bytes;
 use proto::View;
@@ -198,7 +199,7 @@ impl Plant {
         if error.is_lost() {
             // Whatever this process would go on saying may be said by another by now, and differently.
             ::log::error!("{error}. This tickerplant ends");
-            self.journal = None;
+            self.journal = Journal::GivenUp;
             self.say_bye("the log is another tickerplant's", ctl);
             ctl.stop();
         } else {

@@ -13,13 +13,14 @@ use crate::queue::journal::Record;
 use crate::queue::{Action, Date, Event, Handle, Kind, Params, Refusal, Subscription, UpdateIndex, Window};
 use crate::sys::clock as time;
 use crate::tick::core::schema::Form;
-use crate::tick::journal::JournalFile;
+use crate::tick::journal::{Journal, JournalFile};
 use crate::tick::lane::{LaneKey, LaneSpec};
 use crate::tick::messages;
 use crate::tick::subscriptions::{Subscriptions, Wanted};
 use crate::tick::verify::{Answer, Done, Job, Question};
 use proto::MessageKind;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -311,29 +312,36 @@ impl Plant {
     }
 
     fn write_journal(&mut self, record: &Record) {
-        let written = if record.is_snapshot() { self.new_journal(record) } else { Ok(()) };
-        let written = written.and_then(|()| match &mut self.journal {
-            Some(journal) => journal.append(record),
-            None => Ok(()),
-        });
-        if let Err(error) = written {
-            ::log::error!("the queue's journal cannot be written, a restart will not know of this: {error}");
+        let Some(path) = self.log.as_ref().map(|log| log::queue_path(log.path())) else { return };
+        let failed_before = matches!(self.journal, Journal::Failed);
+        // What is written behind a record that is missing would be read as another state.
+        let journal = match std::mem::replace(&mut self.journal, Journal::Failed) {
+            Journal::Open(mut journal) if journal.path() == path => journal.append(record).map(|()| journal),
+            Journal::Open(_) | Journal::Failed => self.new_journal(&path),
+            Journal::GivenUp => return self.journal = Journal::GivenUp,
+            Journal::None => return self.journal = Journal::None,
+        };
+        match journal {
+            Ok(journal) => {
+                self.journal = Journal::Open(journal);
+                if failed_before {
+                    ::log::info!("{} is written again, with all that the queue holds", path.display());
+                }
+            }
+            Err(error) if !failed_before => ::log::error!(
+                "the queue's journal {} cannot be written: {error}. A restart will not know of this and of what follows until it can be; \
+                 nodes then bring along what they hold",
+                path.display()
+            ),
+            Err(_) => {}
         }
     }
 
-    /// A new day has a new journal.
-    fn new_journal(&mut self, record: &Record) -> std::io::Result<()> {
-        let (Some(log), Some(crate::queue::journal::Change::Reset { date, .. })) = (&self.log, record.changes.first())
-        else {
-            return Ok(());
-        };
-        let path = log::queue_path(log.path());
-        if self.journal.as_ref().is_some_and(|journal| journal.path() == path) {
-            return Ok(());
-        }
-        let (file, ..) = JournalFile::open(&path, Params::default(), *date)?;
-        self.journal = Some(file);
-        Ok(())
+    /// A journal that begins with all that the queue holds: of a new day, or after it could not be written.
+    fn new_journal(&self, path: &Path) -> std::io::Result<JournalFile> {
+        let (mut journal, ..) = JournalFile::open(path, Params::default(), self.queue.date())?;
+        journal.append(&self.queue.snapshot())?;
+        Ok(journal)
     }
 
     pub(super) fn check_proof(&mut self, key: &ProofKey, ctl: &mut dyn Links) {
