@@ -17,6 +17,13 @@ pub enum LogError {
          day's log does not end up on the wrong disk"
     )]
     Misplaced { path: PathBuf, required: String, found: String },
+    #[error(
+        "{path} is there already and is another tickerplant's: {reason}. Move it away with the files beside it; until then the day \
+         before goes on"
+    )]
+    Foreign { path: PathBuf, reason: String },
+    #[error("{path} is there already and cannot be gone on with: {reason}")]
+    Unfit { path: PathBuf, reason: String },
     #[error("{path} is in use by another tickerplant ({holder}); a log has one writer")]
     Held { path: PathBuf, holder: String },
     #[error("epoch {given} is not above epoch {stored}, which has written to {path}: another tickerplant took over")]

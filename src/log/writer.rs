@@ -5,9 +5,9 @@ use super::disk;
 use super::error::LogError;
 use super::fence::Fence;
 use super::identity::{LogId, Sample, Samples, WriterId};
-use super::index::{BlockBuilder, Entry, Head, SideWriter};
+use super::index::{BlockBuilder, Entry, Head, SideFile, SideWriter};
 use super::lock::WriterLock;
-use super::name::log_path;
+use super::name::{log_path, side_path};
 use super::open::{self, FIRST, How, OpenReport};
 use super::source::LogSource;
 use crate::config::{Damage, Durability, RequiredMount};
@@ -149,13 +149,20 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Closes the day's log, durable, and opens that of `date`. The epoch stays.
+    /// Closes the day's log, durable, and opens that of `date`. The epoch stays. A log of that date that is there already is gone on
+    /// with behind its last update, as at a start.
     ///
     /// # Errors
-    /// As of [`LogWriter::open`]; if the directory is not where it must be, the day's log goes on.
-    pub fn roll(&mut self, date: Date) -> Result<OpenReport, LogError> {
+    /// As of [`LogWriter::open`], `Foreign` if another tickerplant has written that log, `Unfit` if `accept` finds something in it; the
+    /// day's log goes on then.
+    pub fn roll(
+        &mut self,
+        date: Date,
+        accept: impl FnOnce(&OpenReport) -> Result<(), String>,
+    ) -> Result<OpenReport, LogError> {
         check_mount(&self.options.dir, &self.options.mount)?;
         self.finish_day()?;
+        self.check_owner(date)?;
         let epoch = self.lock.epoch();
         let how = How {
             damage: self.options.damage,
@@ -164,11 +171,14 @@ impl LogWriter {
             identity: self.lock.identity(),
             epoch,
             last_epoch: epoch,
-            suspicious: false,
-            unclean: false,
+            // How the writer of a log that is there already ended is not known.
+            suspicious: true,
+            unclean: true,
             unsynced_from: None,
         };
         let (path, appender, side, builder, samples, report) = open_day(&self.options, date, &how)?;
+        accept(&report).map_err(|reason| LogError::Unfit { path: path.clone(), reason })?;
+        (self.began.date, self.began.index) = (date, report.updates);
         (self.date, self.path, self.appender, self.side, self.builder) = (date, path, appender, side, builder);
         self.samples = samples;
         Ok(report)
@@ -299,6 +309,27 @@ impl LogWriter {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Refuses a log of `date` that another tickerplant has written, or a later epoch of this directory.
+    fn check_owner(&self, date: Date) -> Result<(), LogError> {
+        let path = log_path(&self.options.dir, &self.options.src, date);
+        let is_there = match disk::open(&path, disk::Open::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            opened => opened.map(|_| true).map_err(LogError::io(&path, "open"))?,
+        };
+        let side = side_path(&path);
+        let found = if is_there { SideFile::open_if_there(&side).map_err(LogError::io(&side, "read"))? } else { None };
+        let Some(Head { identity: Some(identity), epoch }) = found.map(|side| side.head()) else { return Ok(()) };
+        let (own_identity, own_epoch) = (self.lock.identity(), self.lock.epoch());
+        let reason = if identity != own_identity {
+            format!("its identity is {identity}, and this tickerplant's is {own_identity}")
+        } else if epoch > own_epoch {
+            format!("its epoch is {epoch}, and this tickerplant's is {own_epoch}")
+        } else {
+            return Ok(());
+        };
+        Err(LogError::Foreign { path, reason })
     }
 
     fn finish_day(&mut self) -> Result<(), LogError> {

@@ -180,8 +180,8 @@ fn a_log_whose_making_failed_is_on_the_disk_before_anything_is_written_to_it() {
     bench.process(1, || {
         let mut log = Bench::open_log(Durability::Each);
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
-        assert!(log.roll(next_day).is_err(), "the day goes on");
-        log.roll(next_day).expect("the day ends");
+        assert!(log.roll(next_day, |_| Ok(())).is_err(), "the day goes on");
+        log.roll(next_day, |_| Ok(())).expect("the day ends");
         log.append(&record(), 1).expect("there is room");
     });
     let written = bench.0.read(path, 0).map(|bytes| bytes.len());
@@ -273,7 +273,7 @@ fn look_up_behind_the_days_end(seed: u64) -> (Ledger, Result<(), String>) {
     ledger.sends(Update { table: b"trade".to_vec(), rows: 2, hash, message: Vec::new() });
     bench.process(1, || {
         log.append(&in_doubt, 1).expect("there is room");
-        log.roll(jiff::civil::date(2030, 1, 2)).expect("the day ends");
+        log.roll(jiff::civil::date(2030, 1, 2), |_| Ok(())).expect("the day ends");
     });
     elsewhere();
     let settled = ledger.settle(Place { tip: 0, log: next_path.into() }, limits, chunk_bytes);
@@ -308,9 +308,9 @@ fn a_feed_finds_what_was_logged_on_a_day_between() {
     ledger.sends(Update { table: b"trade".to_vec(), rows: 2, hash, message: Vec::new() });
     let settled = bench.process(1, || {
         let mut log = Bench::open_log(Durability::Each);
-        log.roll(jiff::civil::date(2030, 1, 4)).expect("the day ends");
+        log.roll(jiff::civil::date(2030, 1, 4), |_| Ok(())).expect("the day ends");
         log.append(&in_doubt, 1).expect("there is room");
-        log.roll(jiff::civil::date(2030, 1, 5)).expect("the day ends");
+        log.roll(jiff::civil::date(2030, 1, 5), |_| Ok(())).expect("the day ends");
         ledger.settle(Place { tip: 0, log: "/logs/sym2030.01.05".into() }, limits, chunk_bytes)
     });
     assert_eq!((settled, ledger.unconfirmed()), (Ok(()), &[][..]));

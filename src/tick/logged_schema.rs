@@ -198,7 +198,7 @@ fn read(path: &Path, limits: &Limits) -> io::Result<Option<Vec<Schema>>> {
 ///
 /// # Errors
 /// The file system's.
-pub fn write(log: &Path, tables: &Tables) -> io::Result<()> {
+fn write(log: &Path, tables: &Tables) -> io::Result<()> {
     let path = schema_path(log);
     let bytes = encode(tables).map_err(io::Error::other)?;
     let is_written =

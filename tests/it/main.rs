@@ -8,6 +8,7 @@ mod fake_tickerplant;
 mod harness;
 mod huge;
 mod log_harmed;
+mod log_there;
 mod log_tools;
 mod metrics;
 mod names;

@@ -52,7 +52,7 @@ fn an_older_lock_file_does_not_bring_back_its_epoch() {
 fn the_epoch_of_another_days_side_file_counts() {
     let folder = Folder::new();
     let (mut writer, _) = folder.open();
-    writer.roll(DAY.tomorrow().unwrap()).unwrap();
+    writer.roll(DAY.tomorrow().unwrap(), |_| Ok(())).unwrap();
     writer.close().unwrap();
     std::fs::remove_file(lock(&folder)).unwrap();
     let today = log_path(&folder.0, "sym", DAY);
@@ -126,7 +126,7 @@ fn updates_of_todays_log_before_this_writer_are_counted() {
     let (mut writer, _) = folder.open();
     writer.append(&update("trade", 0, 3), 1).unwrap();
     assert_eq!(writer.began_at(), 5);
-    writer.roll(DAY.tomorrow().unwrap()).unwrap();
+    writer.roll(DAY.tomorrow().unwrap(), |_| Ok(())).unwrap();
     assert_eq!(writer.began_at(), 0);
 }
 

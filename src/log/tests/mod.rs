@@ -9,6 +9,7 @@ mod grow;
 mod holes;
 mod identity;
 mod model;
+mod rolls;
 mod seek;
 mod shared;
 mod side;

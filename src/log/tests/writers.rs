@@ -100,7 +100,7 @@ fn the_day_rolls_to_a_new_log_and_counts_from_zero() {
     let (mut writer, _) = folder.open();
     writer.append(&updates[..3].concat(), 3).unwrap();
     let next = DAY.tomorrow().unwrap();
-    let report = writer.roll(next).unwrap();
+    let report = writer.roll(next, |_| Ok(())).unwrap();
     assert!(report.created);
     assert_eq!((writer.tip(), writer.date()), (0, next));
     writer.append(&updates[3], 1).unwrap();
@@ -171,7 +171,7 @@ fn a_volume_that_is_gone_when_the_day_rolls_leaves_the_days_log_going() {
     let (mut writer, _) = LogWriter::open(options, DAY).unwrap();
     std::fs::remove_file(&dir).unwrap();
     symlink(&below, &dir).unwrap();
-    let rolled = writer.roll(DAY.tomorrow().unwrap());
+    let rolled = writer.roll(DAY.tomorrow().unwrap(), |_| Ok(()));
     std::fs::remove_dir_all(&volume).unwrap();
     assert!(matches!(rolled, Err(LogError::Misplaced { .. })));
     assert_eq!((writer.date(), std::fs::read_dir(&below).unwrap().count()), (DAY, 0));

@@ -301,20 +301,31 @@ impl<K: Copy + Ord> Feed<K> {
         self.fall_behind(subscriber, from);
     }
 
-    /// The day has ended: everyone gets `message` behind the last update, and the next update has index 0.
-    pub fn end_day(&mut self, message: &Bytes, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
+    /// The day has ended: everyone gets `message` behind the last update, and the next update has index `tip`, that of the new day's
+    /// log. What is in that log already everyone is given from its begin on, so that nobody has a part of a day.
+    pub fn end_day(&mut self, message: &Bytes, tip: u64, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let end = self.tip();
+        let mut live = Vec::new();
         for (name, subscriber) in &mut self.subscribers {
             match &mut subscriber.behind {
-                None => outboxes.send(*name, message.clone()),
+                None => {
+                    outboxes.send(*name, message.clone());
+                    live.push(*name);
+                }
                 Some(behind) => behind.end_day(end, &subscriber.spec, message),
             }
         }
         self.day = self.day.saturating_add(1);
-        self.tip = 0;
-        self.merged_tip = 0;
+        self.tip = tip;
+        self.merged_tip = tip;
         self.recent.clear();
         self.recent_bytes = 0;
+        if tip > 0 {
+            for subscriber in live {
+                self.fall_behind(subscriber, Position { day: self.day, index: 0 });
+                outboxes.notify_below(subscriber, self.limits.low_bytes);
+            }
+        }
     }
 
     /// The oldest day that someone still has to be fed from.

@@ -48,7 +48,8 @@ enum Op {
     /// A read of the log that is under way comes back, having read about so many bytes.
     Read(usize, usize),
     Flush,
-    EndDay,
+    /// The log of the new day has these updates already.
+    EndDay(Vec<(usize, Vec<u8>)>),
     /// A subscriber that is fed update by update asks for the day from a fraction of the tip on.
     StartFrom(usize, u8),
     Remove(usize),
@@ -245,14 +246,18 @@ impl World {
                 self.pump(job.subscriber);
             }
             Op::Flush => self.flush(),
-            Op::EndDay => {
+            Op::EndDay(there) => {
                 self.flush();
+                self.log.push(Vec::new());
+                drop(self.batch(there));
+                let there: Vec<Row> = self.log.last().unwrap().iter().flat_map(|(rows, ..)| rows.clone()).collect();
+                let tip = self.log.last().unwrap().len() as u64;
                 let end = encode::message(proto::MessageKind::Async, &Value::symbol("end")).unwrap().into();
-                self.feed.end_day(&end, &mut self.boxes);
+                self.feed.end_day(&end, tip, &mut self.boxes);
                 for expected in self.expected.iter_mut().filter(|expected| expected.key.is_some()) {
                     expected.seen.iter_mut().for_each(|seen| seen.push(Seen::End));
+                    expected.rows(&there);
                 }
-                self.log.push(Vec::new());
             }
             Op::StartFrom(subscriber, part) => {
                 let Some(key) = self.expected[*subscriber].key.clone() else { return };
@@ -316,12 +321,12 @@ fn op() -> impl Strategy<Value = Op> {
     let update = (0usize..2, prop::collection::vec(symbol.clone(), 0..6));
     let wanted = prop::option::of(prop::option::of(symbol));
     prop_oneof![
-        8 => prop::collection::vec(update, 0..6).prop_map(Op::Turn),
+        8 => prop::collection::vec(update.clone(), 0..6).prop_map(Op::Turn),
         2 => (sub.clone(), prop::collection::vec(wanted, 2)).prop_map(|(s, w)| Op::Subscribe(s, w)),
         6 => (sub.clone(), 0usize..1500).prop_map(|(s, n)| Op::Drain(s, n)),
         4 => (0usize..8, 0usize..1500).prop_map(|(w, n)| Op::Read(w, n)),
         2 => Just(Op::Flush),
-        1 => Just(Op::EndDay),
+        1 => prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(update, 0..6)].prop_map(Op::EndDay),
         1 => (0..SUBSCRIBERS / 2, any::<u8>()).prop_map(|(s, p)| Op::StartFrom(s, p)),
         1 => sub.prop_map(Op::Remove),
     ]

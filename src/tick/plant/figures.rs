@@ -125,7 +125,7 @@ impl Plant {
     }
 
     /// Whether updates are taken and logged. Any answer shows that the port listens and the loop runs. `degraded` where updates of
-    /// today cannot be queried on a node, or the clock is not followed; that is no error, as a supervisor that restarts the
+    /// today cannot be queried on a node, a day cannot end, or the clock is not followed; that is no error, as a supervisor that restarts the
     /// tickerplant for it mends nothing, and would confirm a clock that is wrong.
     ///
     /// # Errors
@@ -137,7 +137,8 @@ impl Plant {
         if let Some(harm) = self.log_elsewhere() {
             return Err(format!("{harm}; {}", self.status_line()));
         }
-        Ok(match self.clock_trouble().or_else(|| self.not_queryable()) {
+        let trouble = self.clock_trouble().or_else(|| self.roll_held.clone());
+        Ok(match trouble.or_else(|| self.not_queryable()) {
             Some(why) => format!("degraded: {why}; {}", self.status_line()),
             None => format!("ok: {}", self.status_line()),
         })

@@ -111,6 +111,8 @@ pub struct Plant {
     failure: Option<String>,
     /// Because another program has cut the log.
     is_cut: bool,
+    /// Why the day has not ended though its time has come.
+    roll_held: Option<String>,
     /// Why the log's path does not lead to the log, as the alarm had it last.
     elsewhere_told: Option<String>,
     /// Logs of ended days whose paths did not lead to them: what has no name any more is there as long as it is open.
@@ -257,6 +259,7 @@ impl Plant {
             space,
             failure: None,
             is_cut: false,
+            roll_held: None,
             elsewhere_told: None,
             ended_elsewhere: Vec::new(),
             feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),

@@ -1,16 +1,16 @@
 //! The end of a day.
 
 use super::Plant;
-use crate::log;
+use crate::log::{self, LogError, LogWriter};
 use crate::net::Links;
 use crate::points::{self, Point};
-use crate::queue::{Event as QueueEvent, State, UpdateIndex};
+use crate::queue::{Date, Event as QueueEvent, State, UpdateIndex};
 use crate::tick::clock;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
 use crate::tick::day::trust::Change;
-use crate::tick::day::{Action, Event};
-use crate::tick::logged_schema;
+use crate::tick::day::{Action, Event, RETRY_NS};
+use crate::tick::logged_schema::{self, Reading};
 use crate::tick::messages;
 use std::time::Duration;
 
@@ -102,19 +102,27 @@ impl Plant {
                 self.keep_if_elsewhere();
                 if let Some(log) = &mut self.log {
                     // Closes the old log, durable, before the new one is there.
-                    if let Err(error) = log.roll(clock::civil_date(date)) {
-                        ::log::error!("the day goes on: {error}");
-                        if let Err(error) = log.check() {
-                            self.fail(&error, ctl);
+                    let (tables, limits, chunk_bytes) =
+                        (&self.tables, self.codec, super::size(self.limits.log_read_chunk_bytes));
+                    let rolled = log.roll(clock::civil_date(date), |report| {
+                        let reading = Reading { limits, chunk_bytes, tip: report.updates };
+                        logged_schema::adopt(&report.path, tables, reading).map_err(|error| error.to_string())
+                    });
+                    match rolled {
+                        Ok(report) if report.updates > 0 => ::log::warn!(
+                            "a log of {date} was there already: {report}. The day goes on behind that, and subscribers are sent all of it"
+                        ),
+                        Ok(_) => {}
+                        Err(error) => {
+                            let failure = log.check().err();
+                            self.hold_roll(date, &error);
+                            if let Some(error) = failure {
+                                self.fail(&error, ctl);
+                            }
+                            return false;
                         }
-                        return false;
                     }
-                    if let Err(error) = logged_schema::write(log.path(), &self.tables) {
-                        ::log::error!(
-                            "the schema of {} is not noted, a restart looks at its records: {error}",
-                            log.path().display()
-                        );
-                    }
+                    self.roll_held = None;
                     let next_day = self.feed.tip().day.saturating_add(1);
                     self.logs.insert(next_day, log.source());
                 }
@@ -127,7 +135,7 @@ impl Plant {
             Action::SendEnd { date } => {
                 let end = messages::end(date.0);
                 let replaying: Vec<_> = self.live_but_not_fed(ctl);
-                self.feed.end_day(&end, ctl);
+                self.feed.end_day(&end, self.first_of_day(), ctl);
                 for conn in replaying {
                     ctl.send(conn, end.clone());
                     // Where it will ask to be fed from may be said of the old day still.
@@ -142,7 +150,7 @@ impl Plant {
                     member.counted_from = 0;
                     member.carried = member.carried.saturating_add(ended_tip.0);
                 }
-                self.batch = Batch::new(0);
+                self.batch = Batch::new(self.first_of_day());
                 self.step_queue_at(QueueEvent::DayEnd { new_date }, ended_tip, None, ctl);
             }
             Action::CloseLog { .. } => {
@@ -151,6 +159,20 @@ impl Plant {
             }
         }
         true
+    }
+
+    /// Index of the day's first update of this process: a log that was there before has some.
+    fn first_of_day(&self) -> u64 {
+        self.log.as_ref().map_or(0, LogWriter::tip)
+    }
+
+    /// The new day's log cannot be had: the day goes on. Tried again every few seconds, and logged once for each reason.
+    fn hold_roll(&mut self, to: Date, error: &LogError) {
+        let reason = format!("the day {} goes on, as the log of {to} cannot be written: {error}", self.day.date());
+        if self.roll_held.as_ref() != Some(&reason) {
+            ::log::error!("{reason}. This is tried again every {} s", RETRY_NS / 1_000_000_000);
+            self.roll_held = Some(reason);
+        }
     }
 
     /// Live nodes that have not said yet where to feed them from.
@@ -174,7 +196,7 @@ impl Plant {
     }
 
     /// The log of a date, whether it is there or not.
-    pub(super) fn log_of(&self, date: crate::queue::Date) -> Option<std::path::PathBuf> {
+    pub(super) fn log_of(&self, date: Date) -> Option<std::path::PathBuf> {
         let dir = std::path::absolute(self.dir.as_ref()?).ok()?;
         Some(log::log_path(&dir, &self.src, clock::civil_date(date)))
     }
