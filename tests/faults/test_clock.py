@@ -6,11 +6,15 @@ import urllib.request
 from harness.clock import Clock
 from harness.scene import Scene, trades, update
 
+from .limits import over
+
 DAY = 86_400
 YEARS = 3652 * DAY
 
 
 class Clocks(Scene):
+    program = "tick"
+
     def setUp(self):
         super().setUp()
         self.clock = Clock(self.directory)
@@ -72,6 +76,16 @@ class Clocks(Scene):
         self.clock.set(self.off + DAY / 2 + 60)
         tomorrow = today + datetime.timedelta(days=1)
         self.eventually(lambda: self.days() == [today, tomorrow], "an idle tickerplant ends the day", deadline_s=20)
+
+    @over("limit-clock-jump", "24h")
+    def test_a_jump_beyond_the_limit_ends_no_day(self):
+        today = self.noon()
+        tp = self.plant(*self.test_a_jump_beyond_the_limit_ends_no_day.limit_options)
+        tp.port
+        self.clock.set(self.off + 2 * DAY)
+        self.eventually(lambda: "jumped 2 days ahead" in tp.printed(), "the jump is logged")
+        self.assertAlmostEqual(self.metric(tp, "elastick_clock_jump_seconds"), 2 * DAY, delta=120)
+        self.assertEqual(self.days(), [today])
 
     def test_a_restart_confirms_the_clock(self):
         today = self.noon()
