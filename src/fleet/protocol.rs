@@ -121,8 +121,13 @@ pub fn encode_description(description: &Description) -> Value {
         Value::Long(i64::from(description.max)),
         Value::Timespan(timespan(description.lead_time)),
         table,
+        Value::symbol(&description.group),
+        Value::Long(i64::from(description.min)),
+        Value::Long(i64::from(description.max)),
     ]);
-    Value::dict(Value::symbols(["group", "min", "desired", "max", "lead", "members"]), values)
+    // `group`, `min` and `max` are words of q, which no select can name as columns: they stay for nodes and tools of before.
+    let keys = ["group", "min", "desired", "max", "lead", "members", "groupName", "minSize", "maxSize"];
+    Value::dict(Value::symbols(keys), values)
 }
 
 /// `None` where the answer is not what [`encode_description`] makes.

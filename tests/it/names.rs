@@ -74,6 +74,36 @@ fn every_column_that_we_make_can_be_named_in_a_select() {
     let words = texts(&answer(&mut node, ".Q.res,1_key .q"));
     let taken = names.iter().find(|name| words.iter().any(|word| word.as_bytes() == name.as_slice()));
     assert_eq!(taken, None, "members of a fleet");
+    for (word, name) in [("group", "groupName"), ("min", "minSize"), ("max", "maxSize")] {
+        assert!(description.lookup(name).is_some_and(|value| Some(value) == description.lookup(word)), "{name}");
+    }
+    let Value::Dict { keys, .. } = &description else { panic!("{description:?}") };
+    let mut keys = texts(keys);
+    keys.retain(|key| words.contains(key));
+    assert_eq!(keys, ["group", "min", "max"], "words of q among the keys of a description");
+}
+
+/// Whatever a name of ours stands for, now and with a table or a key more: no column and no key is a word of q.
+#[test]
+fn no_table_or_dictionary_of_a_namespace_has_a_word_of_q() {
+    let tick = Tick::start("names-all", &[]);
+    let (_node, port) = node(&tick, &[]);
+    let mut tickerplant = tick.client();
+    tickerplant.request(&trades(0..3)).expect("published");
+    let mut node = client(port);
+    wait_for("the rows", || (answer(&mut node, "exec sum rows from .rdb.windows") == Value::Long(3)).then_some(()));
+    let words = texts(&answer(&mut node, ".Q.res,1_key .q"));
+    for (client, spaces) in [(&mut tickerplant, &["u", "u.asg"][..]), (&mut node, &["rdb"])] {
+        for space in spaces {
+            let names = texts(&answer(client, &format!("key`.{space}")));
+            for name in names.iter().filter(|name| !name.is_empty() && !name.ends_with("V1")) {
+                let held = "{$[98h=type x;cols x;99h<>type x;`symbol$();11h=type key x;key x;`symbol$()]}";
+                let mut keys = texts(&answer(client, &format!("{held} .{space}.{name}")));
+                keys.retain(|key| words.contains(key));
+                assert_eq!(keys, Vec::<String>::new(), "words of q in .{space}.{name}");
+            }
+        }
+    }
 }
 
 #[test]
