@@ -94,6 +94,8 @@ pub struct Day {
     /// Set after the new log could not be made.
     retry: Option<Retry>,
     trust: Trust,
+    /// The wall clock was so far behind the newest log at the start that one of the two is wrong.
+    is_doubtful: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +112,10 @@ impl Day {
     pub fn start(newest_log: Option<Date>, calendar: Calendar, now: Now, max_jump_ns: i64) -> Day {
         let date = newest_log.unwrap_or(calendar.today);
         let next_roll_ns = if date < calendar.today { i64::MIN } else { calendar.next_roll_ns };
-        Day { date, to: date, stage: Stage::Idle, next_roll_ns, retry: None, trust: Trust::start(now, max_jump_ns) }
+        let trust = Trust::start(now, max_jump_ns);
+        let mut day = Day { date, to: date, stage: Stage::Idle, next_roll_ns, retry: None, trust, is_doubtful: false };
+        day.is_doubtful = day.stuck_ahead(calendar).is_some();
+        day
     }
 
     /// The day that updates belong to; while a roll is under way, still the old one.
@@ -132,8 +137,23 @@ impl Day {
         self.trust.jump_ns(now)
     }
 
-    /// Whether the wall clock has jumped, or is back; said once.
-    pub fn look(&mut self, now: Now) -> Option<trust::Change> {
+    /// Whether [`Day::look`] has something to say.
+    pub fn has_changed(&self, now: Now) -> bool {
+        self.trust.has_changed(now)
+    }
+
+    /// Whether the wall clock has jumped, or is back; said once. The calendar is that of the wall clock.
+    pub fn look(&mut self, now: Now, calendar: Calendar) -> Option<trust::Change> {
+        if self.is_doubtful && self.trust.jump_ns(now).is_some() && self.stuck_ahead(calendar).is_none() {
+            self.is_doubtful = false;
+            self.trust.begin_anew(now);
+            // What the calendar of before said of the next roll does not count.
+            self.next_roll_ns = calendar.next_roll_ns;
+            if self.date < calendar.today {
+                self.next_roll_ns = i64::MIN;
+            }
+            return Some(trust::Change::SetRight);
+        }
         self.trust.look(now)
     }
 

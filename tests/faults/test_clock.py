@@ -99,6 +99,20 @@ class Clocks(Scene):
         self.eventually(lambda: self.days() == [today, today + datetime.timedelta(days=30)], "the day ends")
         self.assertTrue(self.health(again).startswith("ok"))
 
+    def test_a_machine_that_boots_years_behind_goes_on_once_its_clock_is_set(self):
+        today = self.noon()
+        first = self.plant(name="first")
+        self.connect(first).ask(update("trade", trades(0, 2)))
+        first.terminate()
+        self.clock.set(self.off - YEARS)
+        tp = self.plant()
+        self.assertIn("is 3652 days ahead of the clock", self.health(tp))
+        self.clock.set(self.off)
+        self.eventually(lambda: self.health(tp).startswith("ok"), "the clock is right")
+        self.assertEqual(self.days(), [today])
+        self.clock.set(self.off + DAY)
+        self.eventually(lambda: self.days() == [today, today + datetime.timedelta(days=1)], "the day ends")
+
     def test_a_day_that_a_wrong_clock_began_is_told_with_what_to_do(self):
         today = self.noon()
         self.clock.set(self.off + YEARS)

@@ -172,6 +172,9 @@ fn a_restart_after_an_end_by_hand_stays_in_the_new_day() {
 
 /// What the shell does when it looks at the clocks.
 fn look(day: &mut Day, now: Now) -> Vec<Action> {
+    if day.has_changed(now) {
+        day.look(now, calendar(now.wall_ns));
+    }
     if !day.is_due(now) {
         return Vec::new();
     }
@@ -231,4 +234,22 @@ fn a_day_far_ahead_of_the_clock_is_told() {
     let ahead = |log, now_ns| start(Some(Date(log)), now_ns).stuck_ahead(calendar(now_ns));
     assert_eq!((ahead(3652, NOON_NS), ahead(4, NOON_NS)), (Some(3652), Some(4)));
     assert_eq!((ahead(3, NOON_NS), ahead(0, NOON_NS), ahead(0, 30 * DAY_NS)), (None, None, None));
+}
+
+#[test]
+fn a_machine_that_boots_with_a_clock_far_behind_is_set_right_later() {
+    const YEARS_NS: i64 = 20_000 * DAY_NS;
+    let booted = NOON_NS;
+    for (log, rolls) in [(20_000, vec![]), (19_999, roll(19_999, 20_000))] {
+        let mut day = start(Some(Date(log)), booted);
+        assert!(day.stuck_ahead(calendar(booted)).is_some());
+        assert_eq!(look(&mut day, at(booted + 1)), vec![]);
+        let right = |ns| Now { wall_ns: YEARS_NS + ns, steady_ns: ns };
+        assert_eq!(look(&mut day, right(booted + 2)), rolls);
+        assert_eq!((day.jump_ns(right(booted + 3)), day.stuck_ahead(calendar(YEARS_NS + booted))), (None, None));
+        assert_eq!(look(&mut day, right(DAY_NS)), roll(20_000, 20_001));
+        // From now on it is believed no more than any other.
+        let ahead = Now { wall_ns: 2 * YEARS_NS, steady_ns: DAY_NS + 1 };
+        assert_eq!((look(&mut day, ahead), day.jump_ns(ahead).is_some()), (vec![], true));
+    }
 }

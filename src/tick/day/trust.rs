@@ -6,7 +6,7 @@
 //! steady clock: days go on ending at their time. The wall clock is followed again once it is back within the limit.
 //!
 //! A start takes the wall clock as it is: a pause of any length is legal, and restarting is how an operator confirms a clock that
-//! was wrong before the jump.
+//! was wrong before the jump. Only one that is far behind the newest log is doubted: a machine that boots in 1970 is set right later.
 
 use crate::queue::Now;
 
@@ -29,6 +29,8 @@ pub enum Change {
     Jumped(i64),
     /// It is followed again.
     Back,
+    /// It was far behind the day at the start, and has been set right.
+    SetRight,
 }
 
 impl Trust {
@@ -77,6 +79,11 @@ impl Trust {
             (false, None) => Some(Change::Back),
             _ => None,
         }
+    }
+
+    /// What the wall clock shows now is right, however far it has jumped.
+    pub fn begin_anew(&mut self, now: Now) {
+        *self = Trust::start(now, self.max_jump_ns);
     }
 
     /// A day has ended by the clock: what it shows within the limit is agreed, so that corrections do not add up over the years.

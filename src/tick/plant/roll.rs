@@ -43,9 +43,13 @@ impl Plant {
     /// Says that the wall clock has jumped or is back, and rolls the day if it is due.
     pub(super) fn look_at_clock(&mut self, ctl: &mut dyn Links) {
         let now = clock::of_day();
-        match self.day.look(now) {
+        let changed = self.day.has_changed(now).then(|| self.clock.calendar(now.wall_ns));
+        match changed.and_then(|calendar| self.day.look(now, calendar)) {
             Some(Change::Jumped(_)) => ::log::error!("{}", self.clock_trouble().unwrap_or_default()),
             Some(Change::Back) => ::log::warn!("the wall clock is right again: days end by it"),
+            Some(Change::SetRight) => {
+                ::log::warn!("the wall clock was far behind the day {} and is set right", self.day.date())
+            }
             None => {}
         }
         if self.day.is_due(now) {
