@@ -485,3 +485,41 @@ fn tcp(address: &Address, timeout: Duration) -> io::Result<TcpStream> {
     }
     Err(last)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Client, Socket};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    /// A receive timeout, however short, sleeps until the kernel's next tick: a replay that polls between pieces would sleep after each.
+    #[test]
+    fn a_poll_whose_deadline_has_passed_takes_what_is_there_and_arms_no_timeout() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut byte = [1];
+            while byte != [0] {
+                stream.read_exact(&mut byte).unwrap();
+            }
+            stream.write_all(&[3]).unwrap();
+            stream
+        });
+        let mut client = Client::connect(&address, Duration::from_secs(60), proto::Limits::default()).unwrap();
+        let mut stream = server.join().unwrap();
+        client.arm(None).unwrap();
+        let passed = Some(Instant::now());
+        assert_eq!(client.next_messages(passed, |_, _| true).unwrap(), 0);
+        let Socket::Tcp(socket) = &client.socket else { panic!("not TCP") };
+        assert_eq!((socket.read_timeout().unwrap(), client.armed), (None, None));
+
+        stream.write_all(&[1, 0, 0, 0, 10, 0, 0, 0, 0xff, 1]).unwrap();
+        let mut came = 0;
+        while came == 0 {
+            came = client.next_messages(passed, |_, body| body == [0xff, 1]).unwrap();
+        }
+        assert_eq!(came, 1);
+    }
+}
