@@ -7,6 +7,7 @@ pub mod access;
 pub mod client;
 mod connection;
 pub mod control;
+mod deferred;
 mod digest;
 mod ebb;
 pub mod http;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use client::Client;
 pub use control::{Control, Request};
+pub use deferred::Deferred;
 pub use links::Links;
 pub use listener::{Listeners, socket_directory};
 pub use notify::{Heart, Notifier};

@@ -421,12 +421,11 @@ impl Host for QueryHost<'_> {
         };
         let scope = self.scope;
         let is_own = self.effects.deferred && !self.effects.answered && handle == self.caller().handle;
-        let request = if is_own {
-            self.effects.answered = true;
-            self.asker.request
-        } else {
-            self.effects.answer(handle, || scope.take_deferred(handle))
-        };
+        // A message that this client has sent before, and that waits as well, is answered first.
+        let request = self.effects.answer(handle, || scope.take_deferred(handle)).or_else(|| {
+            self.effects.answered |= is_own;
+            self.asker.request.filter(|_| is_own)
+        });
         let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
         self.effects.send(Out::Respond { request: request.ok_or_else(unexpected)?, answer });
         Ok(())

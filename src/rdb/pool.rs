@@ -297,7 +297,7 @@ impl Inner {
         }
         // From now on others may answer. What this evaluation has asked of them is held until it has ended, or leaves after this.
         if effects.deferred && result.is_ok() {
-            self.scope.defer(request.conn.handle(), request);
+            self.scope.defer(request);
             return Ended::Quietly;
         }
         Ended::Answer(request, self.answer(result, job.peer.as_ref()))

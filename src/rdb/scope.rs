@@ -7,7 +7,7 @@ use super::pool::Line;
 use super::report::Constants;
 use super::shared::Shared;
 use crate::net::client::Incoming;
-use crate::net::{ConnId, Request};
+use crate::net::{ConnId, Deferred, Request};
 use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
 use crate::q::startup::Startup;
@@ -58,7 +58,7 @@ pub struct NodeScope {
     /// Who waits for clients' answers, in the order of the questions.
     asked: Mutex<HashMap<ConnId, VecDeque<Sender<Incoming>>>>,
     /// Messages whose answer was put off, by their connection's handle.
-    deferred: Mutex<HashMap<i32, Request>>,
+    deferred: Mutex<Deferred>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -151,28 +151,28 @@ impl NodeScope {
         locked(&self.asked).remove(&conn);
     }
 
-    pub fn defer(&self, handle: i32, request: Request) {
-        locked(&self.deferred).insert(handle, request);
+    pub fn defer(&self, request: Request) {
+        locked(&self.deferred).insert(request);
     }
 
     /// Puts back what an evaluation took and did not answer, where its connection is still there.
     pub fn defer_again(&self, waiting: Vec<(i32, Request)>) {
         for (handle, request) in waiting {
             if self.connections().contains_key(&handle) {
-                self.defer(handle, request);
+                self.defer(request);
             }
         }
     }
 
     pub fn take_deferred(&self, handle: i32) -> Option<Request> {
-        locked(&self.deferred).remove(&handle)
+        locked(&self.deferred).take(handle)
     }
 
     /// Forgets what hangs on a connection that is gone: handles that its evaluations have opened, answers that it waits for.
     pub fn forget(&self, line: Line) {
         self.handles.close_those_of(line.owner());
         if let Line::Client(conn) = line {
-            locked(&self.deferred).retain(|_, request| request.conn != conn);
+            locked(&self.deferred).forget(conn);
         }
     }
 }

@@ -8,13 +8,12 @@ use super::plant::Plant;
 use super::plant::calls::{self, Called};
 use super::plant::values::VARIABLES;
 use super::sends::{self, Connections, Sends};
-use crate::net::{ConnId, Links, Request};
+use crate::net::{ConnId, Deferred, Links};
 use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
 use crate::sys::clock;
 use crate::table::{Function, Sym, Value, symbol};
 use proto::{Endian, Limits, View, Writer};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What needs no connection: the timer may call it.
@@ -131,7 +130,7 @@ pub struct OwnerHost<'a> {
     pub is_sync: bool,
     pub connections: &'a Connections,
     /// Messages whose answer was put off, by handle.
-    pub deferred: &'a mut HashMap<i32, Request>,
+    pub deferred: &'a mut Deferred,
     pub sends: Sends,
     pub caller: Caller,
     pub globals: &'a mut Arc<Globals>,
@@ -304,7 +303,7 @@ impl Host for OwnerHost<'_> {
     fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
         let answer = sends::answer(result)?;
         let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
-        let request = self.deferred.remove(&handle).ok_or_else(unexpected)?;
+        let request = self.deferred.take(handle).ok_or_else(unexpected)?;
         self.sends.answers.push((request, answer));
         Ok(())
     }

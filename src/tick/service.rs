@@ -15,13 +15,12 @@ use crate::log::Waker;
 use crate::metrics;
 use crate::net::http::{self, Page};
 use crate::net::{
-    CloseReason, ConnId, Control, Links, Login, Peer, Request, Service, message, outbox_refuses, signals,
+    CloseReason, ConnId, Control, Deferred, Links, Login, Peer, Request, Service, message, outbox_refuses, signals,
 };
 use crate::q::{self, QError, Rules};
 use crate::table::Value;
 use bytes::Bytes;
 use proto::{DecodeError, Endian, Header, Limits, MessageKind, View, Writer, types};
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -38,7 +37,7 @@ pub struct TickService {
     rules: Arc<Rules>,
     connections: Arc<Connections>,
     /// Messages whose answer was put off, by handle.
-    deferred: HashMap<i32, Request>,
+    deferred: Deferred,
     timer: Option<Timer>,
     /// Where `.z.pw` is set.
     logins: Option<Logins>,
@@ -102,7 +101,7 @@ impl TickService {
             own_bounds: own_query,
             rules,
             connections: Arc::default(),
-            deferred: HashMap::new(),
+            deferred: Deferred::default(),
             timer,
             logins,
             end,
@@ -342,7 +341,7 @@ impl TickService {
             return;
         };
         if let Some(request) = request.filter(|_| deferred && error.is_none()) {
-            self.deferred.insert(conn.handle(), request);
+            self.deferred.insert(request);
             return;
         }
         match request {
@@ -463,7 +462,7 @@ impl Service for TickService {
 
     fn closed(&mut self, conn: ConnId, _: &CloseReason, ctl: &mut Control) {
         self.connections.closed(conn);
-        self.deferred.remove(&conn.handle());
+        self.deferred.forget(conn);
         self.plant.closed(conn, ctl);
     }
 

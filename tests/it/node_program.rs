@@ -50,6 +50,39 @@ pub fn puts_off(client: &mut Client, other: &mut Client) {
     }
 }
 
+/// A client that pipelines has several questions put off: each is answered, in the order in which they were sent. Answers are
+/// text, so that a session's program can make them.
+pub fn puts_off_several(client: &mut Client, other: &mut Client) {
+    ask(other, "{held::0#0i}[]");
+    let question = |text: &str| proto::encode::message(MessageKind::Sync, &Value::chars(text)).expect("a message");
+    for text in [
+        "{-30!(::);held::held,.z.w;`nobody}1",
+        "{-30!(::);held::held,.z.w;`nobody}2",
+        "{-30!(::);held::held,.z.w;`nobody}3",
+        "`last",
+    ] {
+        client.send_raw(&question(text)).expect("sent");
+    }
+    client.flush().expect("sent");
+    until(other, "count held", &Value::Long(3));
+    ask(other, "-30!(held 0;0b;`first)");
+    ask(other, "-30!(held 1;1b;\"second\")");
+    ask(other, "-30!(held 2;0b;`third)");
+    assert!(refused(other, "-30!(held 2;0b;`fourth)").contains("not expecting a response"));
+    let by = Some(Instant::now() + Duration::from_secs(60));
+    let mut answer = || {
+        let message = client.next_message(by).expect("the connection lives").expect("an answer");
+        assert_eq!(message.header.kind, MessageKind::Response);
+        message
+            .view(&Limits::default())
+            .map(|_| message.body.get(1..message.body.len() - 1).unwrap_or_default().to_vec())
+    };
+    assert_eq!(answer().ok().as_deref(), Some(&b"first"[..]));
+    assert!(matches!(answer(), Err(ClientError::Server(name)) if name == b"second"));
+    assert_eq!(answer().ok().as_deref(), Some(&b"third"[..]));
+    assert_eq!(answer().ok().as_deref(), Some(&b"last"[..]));
+}
+
 /// The next async message.
 pub fn pushed(client: &mut Client) -> Value {
     let by = Instant::now() + Duration::from_secs(60);
@@ -233,6 +266,7 @@ fn an_answer_may_be_put_off() {
         assert_eq!(answer.ok(), Some(Value::Long(42)), "{release}");
         assert_eq!(ask(&mut client, "1+1"), Value::Long(2), "{release}");
     }
+    puts_off_several(&mut client, &mut other);
     // Put off and answered by the same message.
     assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);seen::x;`nobody}7"), Value::Long(7));
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2));

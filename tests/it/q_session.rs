@@ -1,7 +1,7 @@
 //! `elastick q` as a process that others connect to, and how it ends.
 
 use crate::harness::{Directory, Process, elastick};
-use crate::node_program::{pushed, sym};
+use crate::node_program::{pushed, puts_off_several, sym};
 use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
@@ -124,6 +124,12 @@ fn the_exit_code_is_the_scripts() {
         let output = piped(&[script.to_str().expect("a path")], input);
         assert_eq!(output.status.code(), Some(code), "{text} {input}: {output:?}");
     }
+}
+
+#[test]
+fn a_client_of_a_session_may_have_several_answers_put_off() {
+    let (_files, _process, port) = serving("several", "held:0#0i\n");
+    puts_off_several(&mut connect(port), &mut connect(port));
 }
 
 #[test]

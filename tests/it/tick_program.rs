@@ -1,7 +1,7 @@
 //! q files given to the tickerplant.
 
 use crate::harness::{Directory, elastick, wait_for};
-use crate::node_program::puts_off;
+use crate::node_program::{puts_off, puts_off_several};
 use crate::rdb_process::refused;
 use crate::tick_support::{Tick, all, call, ids, told, trades};
 use elastick::net::client::{Client, ClientError};
@@ -109,6 +109,7 @@ fn an_answer_may_be_put_off() {
     let (_files, tick) = with("deferred", program, &[]);
     let (mut client, mut other) = (tick.client(), tick.client());
     puts_off(&mut client, &mut other);
+    puts_off_several(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
 }
 

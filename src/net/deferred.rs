@@ -1,0 +1,68 @@
+//! Sync messages whose answer was put off (`-30!(::)`), until `-30!(handle;failed;result)` answers them.
+
+use super::{ConnId, Request};
+use std::collections::{BTreeMap, HashMap};
+
+/// Requests that wait, by handle and in the order in which they were sent: a client that pipelines has several open, and the protocol
+/// numbers neither questions nor answers. [`super::NetLimits::open_requests`] bounds how many one connection has.
+#[derive(Debug, Default)]
+pub struct Deferred(HashMap<i32, BTreeMap<u64, Request>>);
+
+impl Deferred {
+    pub fn insert(&mut self, request: Request) {
+        self.0.entry(request.conn.handle()).or_default().insert(request.number(), request);
+    }
+
+    /// The request of this handle that was sent first.
+    pub fn take(&mut self, handle: i32) -> Option<Request> {
+        let waiting = self.0.get_mut(&handle)?;
+        let (_, request) = waiting.pop_first()?;
+        if waiting.is_empty() {
+            self.0.remove(&handle);
+        }
+        Some(request)
+    }
+
+    /// Drops the requests of a connection that is gone; its handle may be another's by now.
+    pub fn forget(&mut self, conn: ConnId) {
+        if let Some(waiting) = self.0.get_mut(&conn.handle()) {
+            waiting.retain(|_, request| request.conn != conn);
+            if waiting.is_empty() {
+                self.0.remove(&conn.handle());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_taken_in_the_order_in_which_they_were_sent() {
+        let (one, two) = (ConnId::new(0, 1), ConnId::new(1, 1));
+        let mut deferred = Deferred::default();
+        for request in [Request::new(one, 2), Request::new(two, 1), Request::new(one, 1), Request::new(one, 3)] {
+            deferred.insert(request);
+        }
+        assert_eq!(deferred.take(one.handle()), Some(Request::new(one, 1)));
+        assert_eq!(deferred.take(one.handle()), Some(Request::new(one, 2)));
+        deferred.insert(Request::new(one, 2));
+        assert_eq!(deferred.take(one.handle()), Some(Request::new(one, 2)), "one that was put back");
+        deferred.forget(one);
+        assert_eq!((deferred.take(one.handle()), deferred.take(two.handle())), (None, Some(Request::new(two, 1))));
+        assert!(deferred.0.is_empty());
+    }
+
+    #[test]
+    fn a_handle_that_was_given_again_keeps_the_requests_of_its_new_connection() {
+        let (before, after) = (ConnId::new(0, 1), ConnId::new(0, 2));
+        assert_eq!(before.handle(), after.handle());
+        let mut deferred = Deferred::default();
+        deferred.insert(Request::new(before, 9));
+        deferred.forget(before);
+        deferred.insert(Request::new(after, 1));
+        deferred.forget(before);
+        assert_eq!(deferred.take(after.handle()), Some(Request::new(after, 1)));
+    }
+}
