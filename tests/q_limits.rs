@@ -78,3 +78,49 @@ fn what_is_huge_ends_in_an_error_before_it_is_there() {
     assert!(expressions.len() >= 80, "{}", expressions.len());
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
 }
+
+#[test]
+fn what_goes_through_many_names_or_much_text_is_stopped() {
+    const NAMES: usize = 200_000;
+    let mut session = named("wide:flip(`$\"c\",/:string til 200000)!200000#enlist 1 2\nnames:cols wide");
+    let many = |before: &str, part: &dyn Fn(usize) -> String, behind: &str| {
+        let all: Vec<String> = (0..NAMES).map(part).collect();
+        format!("{before}{}{behind}", all.join(";"))
+    };
+    let expressions = [
+        "wide,wide",
+        "wide lj `c0 xkey wide",
+        "wide uj wide",
+        "(reverse names)xcols wide",
+        "names xasc wide",
+        "wide reverse names",
+        "?[wide;();0b;names!names]",
+        "![wide;();0b;names!names]",
+        "![wide;();0b;reverse names]",
+        "wide upsert wide",
+        ".Q.id wide",
+        "(reverse names)_wide",
+        "(names!reverse names)xcol wide",
+    ]
+    .map(str::to_owned);
+    let texts = [
+        many("", &|i| format!("g{i}:1"), ""),
+        many("{", &|i| format!("g{i}::1"), "}"),
+        many("", &|_| "1+1".to_owned(), ""),
+        many("(", &|_| "1+1".to_owned(), ")"),
+        many("{", &|_| "x+1".to_owned(), "}"),
+    ];
+    let mut wrong = Vec::new();
+    for text in expressions.iter().chain(&texts) {
+        let limits = Limits { deadline: Some(Instant::now() + Duration::from_millis(5)), ..Limits::default() };
+        let ended = eval_text(&mut session, text.as_bytes(), &limits).map_err(|error| error.name);
+        if !matches!(&ended, Err(name) if name.as_ref() == b"stop") {
+            wrong.push(text.chars().take(60).collect::<String>());
+        }
+    }
+    assert!(wrong.is_empty(), "not stopped: {wrong:?}");
+    // However long they may take: such functions are refused once it is known.
+    let locals = many("{", &|i| format!("l{i}:1"), "}");
+    let ended = eval_text(&mut session, locals.as_bytes(), &Limits::default()).map_err(|error| error.name);
+    assert_eq!(String::from_utf8_lossy(&ended.unwrap_err()), "locals");
+}

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::error::QError;
+use super::limits;
 use super::{find, index};
 use crate::sys::shared::{Held, Shared, depth_around};
 use crate::table::{Attr, Dict, Items, Table, Value, Vector};
@@ -204,7 +205,7 @@ fn set_in_table(mut t: Table, key: &Value, new: Value) -> Result<Value, QError> 
             if column.len() != rows && !t.columns.is_empty() {
                 return Err(QError::named("length"));
             }
-            match t.names.iter().position(|n| n == name).and_then(|at| t.columns.get_mut(at)) {
+            match limits::place(&t.names, *name)?.and_then(|at| t.columns.get_mut(at)) {
                 Some(old) => *old = column,
                 None => {
                     t.names.push(*name);

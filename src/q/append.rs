@@ -58,7 +58,7 @@ pub(super) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
             let names = d.keys.as_symbols().ok_or_else(type_error)?;
             let mut out = Vec::with_capacity(t.names.len());
             for name in &t.names {
-                let at = names.iter().position(|n| n == name).ok_or(QError::named("mismatch"))?;
+                let at = super::limits::place(names, *name)?.ok_or(QError::named("mismatch"))?;
                 out.push(d.values.at(at));
             }
             if names.len() != t.names.len() {
@@ -204,8 +204,10 @@ fn widened(t: &Table, rows: &Value) -> std::result::Result<Option<Value>, QError
         }
         _ => return Ok(None),
     };
-    if given.names.iter().any(|n| !t.names.contains(n)) {
-        return Err(QError::named("mismatch"));
+    for name in &given.names {
+        if super::limits::place(&t.names, *name)?.is_none() {
+            return Err(QError::named("mismatch"));
+        }
     }
     if given.names.len() == t.names.len() {
         return Ok(None);

@@ -5,7 +5,7 @@ use super::error::QError;
 use super::find;
 use super::index;
 use super::joins::overlay;
-use super::limits::Allowance;
+use super::limits::{self, Allowance};
 use super::matches::{order, partition_point};
 use super::sections;
 use super::shape::{Result, type_error};
@@ -205,9 +205,12 @@ pub(super) fn asof(context: &mut Context, x: Value, y: Value) -> Result {
         Value::Table(wanted) => {
             let rows = as_of(context, &wanted.names, wanted, &t)?;
             let mut rest = t.rows(&rows);
-            let keep: Vec<usize> = (0..rest.names.len())
-                .filter(|i| rest.names.get(*i).is_some_and(|n| !wanted.names.contains(n)))
-                .collect();
+            let mut keep = Vec::new();
+            for (i, name) in rest.names.iter().enumerate() {
+                if limits::place(&wanted.names, *name)?.is_none() {
+                    keep.push(i);
+                }
+            }
             rest.columns = keep.iter().filter_map(|i| rest.columns.get(*i).cloned()).collect();
             rest.names = keep.iter().filter_map(|i| rest.names.get(*i).copied()).collect();
             Ok(Value::table(rest))

@@ -514,7 +514,7 @@ pub(super) fn unique_names(given: impl Iterator<Item = Sym>) -> Result<Vec<Sym>,
     for name in given {
         let mut unique = name;
         let mut number = 0;
-        while out.contains(&unique) {
+        while super::limits::place(&out, unique)?.is_some() {
             super::limits::step()?;
             number += 1;
             unique = super::parse::symbol(&[text(name), number.to_string().as_bytes()].concat())?;

@@ -333,7 +333,7 @@ fn clean_names(names: &[Sym]) -> std::result::Result<Vec<Sym>, QError> {
         let clean = clean_name(*name)?;
         let mut unique = clean;
         let mut number = 0;
-        while out.contains(&unique) {
+        while super::limits::place(&out, unique)?.is_some() {
             super::limits::step()?;
             number += 1;
             unique = super::parse::symbol(&[text(clean), number.to_string().as_bytes()].concat())?;

@@ -5,6 +5,7 @@ use super::error::QError;
 use super::find;
 use super::format::is_blank;
 use super::gather;
+use super::limits;
 use super::shape::{Result, type_error};
 use super::tables::{flat, key_by};
 use crate::table::{Items, Table, Value, Vector};
@@ -33,7 +34,7 @@ pub(super) fn overlay(
     let count = other.count() as u32;
     for (name, column) in other.names.iter().zip(&other.columns) {
         let new = gather::items(&context.allowance, &column.items, rows)?;
-        match out.names.iter().position(|n| n == name).and_then(|at| out.columns.get_mut(at)) {
+        match limits::place(&out.names, *name)?.and_then(|at| out.columns.get_mut(at)) {
             Some(old) => {
                 let nulls =
                     if fill { (0..new.len()).map(|i| is_blank(&new.get(i))).collect() } else { vec![false; new.len()] };
@@ -112,7 +113,7 @@ pub(super) fn pj(context: &mut Context, x: Value, y: Value) -> Result {
         let new: Value = column.items.gather(&rows).into();
         let zero = Value::from_long(column.items.type_number(), 0);
         let new = atomic(context, Op::Fill, &zero, &new)?;
-        match out.names.iter().position(|n| n == name).and_then(|at| out.columns.get_mut(at)) {
+        match limits::place(&out.names, *name)?.and_then(|at| out.columns.get_mut(at)) {
             Some(old) => {
                 let sum = atomic(context, Op::Arithmetic(Arithmetic::Add), &old.clone().into(), &new)?;
                 *old = sum.into_vector().ok_or_else(type_error)?;
@@ -150,12 +151,18 @@ fn union_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result
     let (b, _) = flat(context, y)?;
     let mut out = Table::new(Vec::new(), Vec::new());
     let mut names = a.names.clone();
-    names.extend(b.names.iter().filter(|n| !a.names.contains(n)));
+    for name in &b.names {
+        if limits::place(&a.names, *name)?.is_none() {
+            names.push(*name);
+        }
+    }
     for name in names {
         let side = |t: &Table, other: &Table| match t.column(name) {
             Some(column) => column.items.clone(),
             None => other.column(name).map_or(Items::empty_of(0), |c| c.items.gather(&vec![-1i64; t.count()])),
         };
+        // A search that was given up has answered that there is no such column.
+        limits::settle()?;
         let joined = side(&a, &b).join(&side(&b, &a));
         out.names.push(name);
         out.columns.push(joined.into());

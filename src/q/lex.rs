@@ -1,6 +1,7 @@
 //! Text to tokens. What a minus or a slash means depends on what stands before it; that is settled here.
 
 use super::error::QError;
+use super::limits;
 use super::literal;
 use super::time::is_digit;
 use crate::table::function::Iterator;
@@ -48,7 +49,9 @@ struct Lexer<'a> {
 /// The tokens of `text`, with an end token. Errors carry the position in their detail.
 pub fn tokens(text: &[u8]) -> Result<Vec<Placed>, QError> {
     let mut lexer = Lexer { text, at: 0, out: Vec::new() };
-    while lexer.step()? {}
+    while lexer.step()? {
+        limits::pace()?;
+    }
     let end = text.len();
     lexer.out.push(Placed { token: Token::End, start: end, end, spaced: true });
     Ok(lexer.out)

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 mod watch;
 
-pub(super) use watch::{Watch, check, collected, items, list, room, room_for, settle, step};
+pub(super) use watch::{Watch, check, collected, items, list, pace, place, room, room_for, settle, step};
 
 /// Bounds of one evaluation. The stack is bounded for every thread by [`crate::sys::stack`].
 #[derive(Clone, Debug)]

@@ -153,11 +153,10 @@ pub fn apply(host: &mut dyn Host, f: &Value, arguments: &[Value], limits: &Limit
     settled(Context::new(host, limits).apply(f, arguments.to_vec()))
 }
 
-/// A result, unless something of it was given up.
+/// A result, unless something of it was given up; then an error may come from that, and this one is its cause.
 fn settled<T>(result: Result<T, QError>) -> Result<T, QError> {
-    let value = result?;
     limits::settle()?;
-    Ok(value)
+    result
 }
 
 /// The globals that text refers to, also in its lambdas: from them a host can tell early where to run it. Empty for what

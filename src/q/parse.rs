@@ -39,8 +39,9 @@ fn too_deep() -> QError {
     QError::with("limit", format!("an expression may nest {LEVELS_MOST} levels deep"))
 }
 
-/// A node, unless there are too many levels below it.
+/// A node, unless there are too many levels below it, or the text takes longer than it may.
 fn bounded(node: Node) -> Result<Node, QError> {
+    super::limits::pace()?;
     if node.height <= LEVELS_MOST { Ok(node) } else { Err(too_deep().place(node.at)) }
 }
 

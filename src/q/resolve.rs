@@ -6,6 +6,10 @@ use super::parse::symbol;
 use super::pattern;
 use crate::table::symbol::text;
 use crate::table::{Sym, Value};
+use std::collections::HashSet;
+
+/// Locals of a function. A name is looked for among all of them wherever it stands; kdb+ takes 110.
+const LOCALS_MOST: usize = 1024;
 
 struct Scope {
     locals: Vec<Sym>,
@@ -35,16 +39,20 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     }
     let mut locals = parameters.clone();
     // Names that were assigned as globals before any assignment made them locals.
-    let mut as_globals: Vec<Sym> = Vec::new();
+    let mut as_globals: HashSet<Sym> = HashSet::new();
     let mut confused = None;
     for node in body.iter() {
+        super::limits::pace()?;
         walk(node, &mut |n| {
+            if locals.len() > LOCALS_MOST {
+                return;
+            }
             if let Kind::Assign(assign) = &n.kind
                 && assign.global
                 && let Kind::Name(name) = assign.target.kind
                 && !locals.contains(&name)
             {
-                as_globals.push(name);
+                as_globals.insert(name);
             }
             let at = if let Kind::Assign(assign) = &n.kind { assign.target.at } else { n.at };
             let mut add = |name: Sym| {
@@ -74,8 +82,8 @@ pub(super) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     if let Some((name, at)) = confused {
         return Err(QError::signal(text(name)).place(at));
     }
-    if locals.len() > usize::from(u16::MAX) {
-        return Err(QError::with("locals", "too many locals"));
+    if locals.len() > LOCALS_MOST {
+        return Err(QError::with("locals", format!("a function may have {LOCALS_MOST} locals")));
     }
     let mut scope = Scope { locals, namespace, in_query: 0 };
     for node in body.iter_mut() {
@@ -147,6 +155,7 @@ pub fn qualify(name: Sym, namespace: Sym) -> Result<Sym, QError> {
 
 impl Scope {
     fn resolve(&mut self, node: &mut Node) -> Result<(), QError> {
+        super::limits::pace()?;
         match &mut node.kind {
             Kind::Name(name) => {
                 let name = *name;

@@ -230,7 +230,7 @@ fn by_names(context: &mut Context, x: Value, y: Value, descending: bool) -> Resu
     let mut sorted: Table = t.rows(&rows);
     if !descending
         && let Some(first) = names.first()
-        && let Some(at) = sorted.names.iter().position(|n| n == first)
+        && let Some(at) = limits::place(&sorted.names, *first)?
         && let Some(column) = sorted.columns.get_mut(at)
     {
         column.attr = Attr::Sorted;

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::error::QError;
 use super::find;
 use super::index;
+use super::limits;
 use super::prims;
 use super::rowwise::RowWise;
 use super::shape::{Result, type_error};
@@ -276,7 +277,7 @@ pub(super) fn first_columns(t: &Table, names: &[Sym]) -> std::result::Result<Tab
         out.names.push(*name);
     }
     for (name, column) in t.names.iter().zip(&t.columns) {
-        if !names.contains(name) {
+        if limits::place(names, *name)?.is_none() {
             out.names.push(*name);
             out.columns.push(column.clone());
         }
@@ -299,7 +300,7 @@ pub(super) fn xcol(context: &mut Context, x: Value, y: Value) -> Result {
             let (old, new) =
                 (d.keys.as_symbols().ok_or_else(type_error)?, d.values.as_symbols().ok_or_else(type_error)?);
             for (old, new) in old.iter().zip(new) {
-                let at = out.names.iter().position(|n| n == old).ok_or(QError::named("length"))?;
+                let at = limits::place(&out.names, *old)?.ok_or(QError::named("length"))?;
                 if let Some(name) = out.names.get_mut(at) {
                     *name = *new;
                 }

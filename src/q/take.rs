@@ -151,7 +151,7 @@ pub(super) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             let gone = x.as_symbols().unwrap_or_default();
             let mut out = Table::new(Vec::new(), Vec::new());
             for (name, column) in t.names.iter().zip(&t.columns) {
-                if !gone.contains(name) {
+                if limits::place(gone, *name)?.is_none() {
                     out.names.push(*name);
                     out.columns.push(column.clone());
                 }

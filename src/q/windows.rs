@@ -5,6 +5,7 @@ use super::asof::{ByKey, in_place};
 use super::context::Context;
 use super::error::QError;
 use super::index;
+use super::limits;
 use super::matches::{order, partition_point};
 use super::shape::{Result, type_error};
 use super::tables::flat;
@@ -127,7 +128,7 @@ fn window_join(context: &mut Context, arguments: Vec<Value>, prevailing: bool) -
             });
         }
         let result = Value::collapse(results).into_vector().ok_or_else(type_error)?;
-        match out.names.iter().position(|n| *n == column_name).and_then(|at| out.columns.get_mut(at)) {
+        match limits::place(&out.names, column_name)?.and_then(|at| out.columns.get_mut(at)) {
             Some(old) => *old = result,
             None => {
                 out.names.push(column_name);

@@ -100,6 +100,30 @@ impl Nests for Table {
     }
 }
 
+/// Names among which one is looked for without a look at what the evaluation may use.
+const NAMES_FEW: usize = 64;
+/// Names between two such looks, where there are more.
+const NAMES_AT_ONCE: usize = 1024;
+
+/// Where a name stands among those of columns. A search for each of a million names takes a million times a million steps, so
+/// one among many ends at the limits of this thread's evaluation: it answers none, and [`budget::take`] gives the reason.
+pub fn place(names: &[Sym], name: Sym) -> Option<usize> {
+    if names.len() <= NAMES_FEW {
+        return names.iter().position(|n| *n == name);
+    }
+    let mut before = 0;
+    for part in names.chunks(NAMES_AT_ONCE) {
+        if budget::is_over() {
+            return None;
+        }
+        if let Some(at) = part.iter().position(|n| *n == name) {
+            return Some(before + at);
+        }
+        before += part.len();
+    }
+    None
+}
+
 impl Table {
     pub fn new(names: Vec<Sym>, columns: Vec<Vector>) -> Table {
         Table { sorted: false, names, columns }
@@ -111,8 +135,7 @@ impl Table {
     }
 
     pub fn column(&self, name: Sym) -> Option<&Vector> {
-        let at = self.names.iter().position(|n| *n == name)?;
-        self.columns.get(at)
+        self.columns.get(place(&self.names, name)?)
     }
 
     /// A row as a dictionary; past the end, of nulls.

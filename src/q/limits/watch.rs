@@ -6,7 +6,7 @@
 use super::{Allowance, Limits};
 use crate::q::error::QError;
 use crate::sys::{budget, stack};
-use crate::table::Value;
+use crate::table::{Sym, Value, value};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
@@ -56,12 +56,21 @@ pub(in crate::q) fn step() -> Result<(), QError> {
     if stack::is_deep() {
         return Err(QError::named("stack"));
     }
+    pace()
+}
+
+/// As [`step`], of work that does not nest.
+///
+/// # Errors
+/// `stop` and `wsfull` at the limits.
+#[inline]
+pub(in crate::q) fn pace() -> Result<(), QError> {
     let steps = STEPS.get().wrapping_add(1);
     STEPS.set(steps);
     if steps & STEPS_MASK == 0 { check() } else { Ok(()) }
 }
 
-/// As [`step`] of something that does not nest, at once.
+/// As [`pace`], at once.
 ///
 /// # Errors
 /// `stop` and `wsfull` at the limits.
@@ -110,6 +119,18 @@ pub(in crate::q) fn items(x: &Value) -> Result<Vec<Value>, QError> {
 pub(in crate::q) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, QError> {
     room_for::<T>(items.len())?;
     Ok(items.collect())
+}
+
+/// Where a name stands among those of columns.
+///
+/// # Errors
+/// `stop` and `wsfull` at the limits, which a search among many names may meet.
+pub(in crate::q) fn place(names: &[Sym], name: Sym) -> Result<Option<usize>, QError> {
+    let at = value::place(names, name);
+    if at.is_none() {
+        settle()?;
+    }
+    Ok(at)
 }
 
 /// Whether something was given up that could not answer with an error: then it is one now.

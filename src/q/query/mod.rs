@@ -16,7 +16,7 @@ use super::error::QError;
 use super::eval::{Flow, Frame};
 use super::resolve::column_name;
 use super::rowwise::RowWise;
-use super::{find, gather, prims, sort, tables};
+use super::{find, gather, limits, prims, sort, tables};
 
 use crate::table::symbol::text;
 use crate::table::{Sym, Table, Value, Vector};
@@ -257,7 +257,7 @@ fn grouped_select(
         let mut names = Vec::new();
         let mut columns = Vec::new();
         for (name, column) in selected.table.names.iter().zip(&selected.table.columns) {
-            if !key_names.contains(name) {
+            if limits::place(&key_names, *name)?.is_none() {
                 names.push(*name);
                 columns.push(column.items.gather(&lasts).into());
             }
@@ -331,7 +331,7 @@ fn delete(query: &Query, selected: &Selected) -> Walk<Table> {
         super::index::column(table, *name)?;
     }
     for (name, column) in table.names.iter().zip(&table.columns) {
-        if !gone.contains(name) {
+        if limits::place(&gone, *name)?.is_none() {
             out.names.push(*name);
             out.columns.push(column.clone());
         }

@@ -141,7 +141,7 @@ pub(super) fn update(context: &mut Context, query: &Query, selected: &Selected, 
         }
     }
     for (name, (value, rows)) in column_names.iter().zip(results) {
-        let at = out.names.iter().position(|n| n == name);
+        let at = crate::q::limits::place(&out.names, *name)?;
         let whole = rows.as_ref().is_some_and(|r| r.len() == count);
         let old = at.and_then(|a| out.columns.get(a));
         let new = scatter(if whole && query.by.is_some() { None } else { old }, value, rows.as_deref(), count)?;
