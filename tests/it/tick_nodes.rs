@@ -227,3 +227,28 @@ fn what_a_live_node_holds_at_the_end_of_the_day_is_checked() {
     first.flush().unwrap();
     eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([1, 1]));
 }
+
+/// As u.q does, `.u.end` tells subscribers of an end of the day without ending it. A node holds windows of the log, whose day goes on; and
+/// if the feed is quiet, nothing would show it that it has dropped them too early.
+#[test]
+fn an_end_of_day_that_a_client_announces_is_not_sent_to_nodes() {
+    let tick = Tick::start("tick-end-announced", &[]);
+    let (mut feed, mut node, mut subscriber) = (tick.client(), node(&tick, "n"), tick.client());
+    assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
+    feed.request(&trades(0..3)).unwrap();
+    node.send_async(&call(".u.asg.from", [Value::Long(0)])).unwrap();
+    node.flush().unwrap();
+    assert_eq!(ids(&told(&mut node)), [0, 1, 2]);
+    subscriber.request(&all("trade")).unwrap();
+    let Value::Date(today) = feed.query(".u.d").unwrap() else { panic!("a date") };
+    feed.query(".u.end .u.d").unwrap();
+    feed.request(&trades(3..5)).unwrap();
+    assert_eq!(told(&mut subscriber), call(".u.end", [Value::Date(today)]));
+    assert_eq!(ids(&told(&mut subscriber)), [3, 4]);
+    let update = told(&mut node);
+    assert_eq!((name_of(&update).as_str(), index(&update), ids(&update)), ("upd", 1, vec![3, 4]));
+    feed.query(".u.endofday[]").unwrap();
+    assert_eq!(told(&mut node), call(".u.end", [Value::Date(today)]));
+    assert_eq!(feed.query("exec firstI from .u.asg.tab").unwrap(), Value::longs([0]));
+    assert_eq!(feed.query(".u.i").unwrap(), Value::Long(0));
+}

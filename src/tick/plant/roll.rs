@@ -191,11 +191,19 @@ impl Plant {
             .collect()
     }
 
-    /// `.u.end[date]` called by a client: tells everyone who is subscribed, as u.q does; the day does not roll.
+    /// `.u.end[date]` called by a client: tells everyone who is subscribed, as u.q does; the day does not roll. Nodes are left out: they
+    /// would drop windows of a day that goes on, and with a quiet feed nothing would show them that it does.
     pub fn send_end(&mut self, date: i32, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
         let end = messages::end(date);
-        let subscribers: Vec<_> = self.feed.subscribers().collect();
+        let is_node =
+            |conn: &crate::net::ConnId| self.members.get(conn).is_some_and(|member| member.form == Form::Indexed);
+        let (nodes, subscribers): (Vec<_>, Vec<_>) = self.feed.subscribers().partition(|conn| is_node(conn));
+        if !nodes.is_empty() {
+            ::log::warn!(
+                "a client has called .u.end, which ends no day: nodes keep their rows; .u.endofday ends the day"
+            );
+        }
         subscribers.into_iter().for_each(|conn| ctl.send(conn, end.clone()));
     }
 
