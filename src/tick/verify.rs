@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 /// How long a log on a network file system may take to show what was written to it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Before a log that could not be read is asked for the first time again; the pause doubles from then on.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(600);
+
 /// Something to find out from a log.
 pub struct Job {
     pub handle: Handle,
@@ -32,6 +36,18 @@ pub struct Job {
     pub log: LogSource,
     pub spec: Arc<LaneSpec>,
     pub question: Question,
+    /// How often the log could not be read for it.
+    pub failures: u32,
+}
+
+impl Job {
+    /// Counts that the log could not be read, and gives the pause before it is asked again: a log that has been moved away may never
+    /// come back.
+    pub fn put_off(&mut self) -> Duration {
+        let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.failures)).min(MAX_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        pause
+    }
 }
 
 pub enum Question {
@@ -218,13 +234,16 @@ mod tests {
     use crate::tick::lane::LaneKey;
     use proto::{Value, encode, log};
 
-    /// What a node that takes all of `trade`, a table of a time and a symbol, is due of a record of `name`; and whether it is sent.
-    fn due_and_sent(name: &str, columns: Value) -> (bool, bool) {
+    fn tables() -> Tables {
         let sym = |text: &str| intern(text.as_bytes()).unwrap();
         let columns_of = [("time", 16), ("sym", 11)];
         let column = |(name, ty)| ColumnSchema { name: sym(name), ty, attr: Attr::None };
-        let schema = Schema { name: sym("trade"), columns: columns_of.map(column).to_vec(), keys: 0 };
-        let tables = Tables::new([schema]).unwrap();
+        Tables::new([Schema { name: sym("trade"), columns: columns_of.map(column).to_vec(), keys: 0 }]).unwrap()
+    }
+
+    /// What a node that takes all of `trade`, a table of a time and a symbol, is due of a record of `name`; and whether it is sent.
+    fn due_and_sent(name: &str, columns: Value) -> (bool, bool) {
+        let tables = tables();
         let key = LaneKey { tables: vec![Some(Symbols::All)], form: Form::Indexed, merged: false, compress: false };
         let mut bytes = Vec::new();
         encode::encode_object(&Value::list([Value::symbol("upd"), Value::symbol(name), columns]), &mut bytes).unwrap();
@@ -235,6 +254,22 @@ mod tests {
             !matches!(of(&tables, &spec, &record, &mut Vec::new()), Keep::Skip)
         };
         (kept(due), kept(sent))
+    }
+
+    #[test]
+    fn a_log_that_has_been_moved_away_is_asked_for_more_and_more_rarely() {
+        let spec = LaneSpec::new(LaneKey { tables: Vec::new(), form: Form::Indexed, merged: false, compress: false });
+        let question = Question::Position { from: 0, until: 1, messages: 1 };
+        let (log, handle) = (LogSource::at("/no/such/log".into()), Handle(5));
+        let mut job = Job { handle, conn: None, date: Date(1), log, spec, question, failures: 0 };
+        let mut pauses = Vec::new();
+        while pauses.iter().sum::<Duration>() < Duration::from_secs(86_400) {
+            let done = answer(&tables(), &Limits::default(), 4096, job);
+            assert!(done.answer.is_err());
+            job = done.job;
+            pauses.push(job.put_off());
+        }
+        assert!(pauses.is_sorted() && pauses.first() == Some(&FIRST_PAUSE) && pauses.len() < 200, "{pauses:?}");
     }
 
     #[test]

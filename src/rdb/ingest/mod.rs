@@ -52,6 +52,8 @@ const SILENCE_MOST: Duration = Duration::from_secs(20);
 /// First and longest pause between attempts to connect; it doubles in between.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MOST: Duration = Duration::from_secs(5);
+/// Longest pause while the tickerplant answers and its log cannot be read; it may have been moved away for good.
+const PAUSE_WITHOUT_LOG: Duration = Duration::from_secs(60);
 /// Longest pause while the tickerplant answers; a connection that lasts longer is worth another at once.
 const PAUSE_GREETED: Duration = Duration::from_millis(500);
 /// Resumes in a row without an update taken in before the node starts anew, with nothing.
@@ -68,6 +70,8 @@ pub enum Fault {
     Connection(String),
     /// What came cannot be received: it is over a limit, or no message.
     Unreadable(String),
+    /// The log of a tickerplant that streams none cannot be read.
+    NoLog(String),
     /// What came does not follow what came before: resume on a new connection.
     Surprise(String),
     /// The node cannot go on.
@@ -297,6 +301,14 @@ impl Ingest {
             Ok(()) => return,
             Err(Fault::Connection(reason) | Fault::Unreadable(reason)) => {
                 log::warn!("the connection to the tickerplant ended: {reason}");
+            }
+            Err(Fault::NoLog(reason)) => {
+                if self.session.without_log == 0 {
+                    log::error!(
+                        "{reason}. It is tried again, more and more rarely: put the log back where the tickerplant says it is"
+                    );
+                }
+                self.session.without_log = self.session.without_log.saturating_add(1);
             }
             Err(Fault::Surprise(reason)) => {
                 self.counters.resyncs = self.counters.resyncs.saturating_add(1);

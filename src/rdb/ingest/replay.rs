@@ -102,11 +102,12 @@ impl Ingest {
             }
             // A stock tickerplant without a log has nothing before the feed.
             (Some(Dialect::Stock), _) if self.tip == Some(0) => self.replayed(after),
-            _ => self.fault = Some(Fault::Connection(format!("cannot replay from {next}: {reason}"))),
+            _ => self.fault = Some(Fault::NoLog(format!("cannot replay from {next}: {reason}"))),
         }
     }
 
     fn replayed(&mut self, after: After) {
+        self.session.without_log = 0;
         match (after, self.dialect, self.intake.next()) {
             (After::Rebuilt, ..) => self.rebuilt(),
             (After::Feed, Some(Dialect::Elastick), Some(next)) => self.write(|out| messages::from(out, next)),
@@ -160,7 +161,9 @@ impl Ingest {
     }
 
     fn unreadable(&mut self, replay: Replay, reason: &str) -> Result<(), Fault> {
-        log::warn!("cannot go on replaying: {reason}");
+        if self.session.without_log == 0 {
+            log::warn!("cannot go on replaying: {reason}");
+        }
         self.be_fed(replay.after, reason);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A connection to the tickerplant, step by step: what is asked, what is answered, and what is done between two messages. Bytes
 //! come in and go out; the socket is the caller's.
 
-use super::{ANSWER_WITHIN, Dialect, Fault, Ingest, PAUSE_FIRST, PAUSE_GREETED, PAUSE_MOST};
+use super::{ANSWER_WITHIN, Dialect, Fault, Ingest, PAUSE_FIRST, PAUSE_GREETED, PAUSE_MOST, PAUSE_WITHOUT_LOG};
 use crate::net::client::{self, ClientError};
 use crate::net::message;
 use crate::rdb::capacity::Ask;
@@ -48,6 +48,8 @@ pub(super) struct Session {
     began: Option<Instant>,
     /// Before the next attempt to connect.
     pause: Option<Duration>,
+    /// Connections in a row that ended because the log cannot be read.
+    pub(super) without_log: u32,
 }
 
 impl Session {
@@ -159,7 +161,12 @@ impl Ingest {
         self.ask(Ask::Joined(Vec::new()));
         self.session.question = None;
         self.session.earlier.clear();
+        let is_without_log = matches!(result, Err(Fault::NoLog(_)));
         self.after_session(result);
+        if is_without_log {
+            self.next_pause();
+            return PAUSE_FIRST.saturating_mul(2u32.saturating_pow(self.session.without_log)).min(PAUSE_WITHOUT_LOG);
+        }
         // A connection that ends at once, again and again, is no reason to hurry; nor may the grace run out.
         if self.greeted {
             let lasted = self.session.began.map(clock::since).unwrap_or_default();

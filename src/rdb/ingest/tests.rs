@@ -275,3 +275,17 @@ fn an_old_writer_of_the_same_log_is_refused_and_health_says_so() {
     joined(&mut node, 1, 8, 4, false).expect("the next writer");
     assert!(health(&node).is_ok());
 }
+
+#[test]
+fn a_log_that_has_been_moved_away_is_asked_for_more_and_more_rarely() {
+    let (mut node, ..) = node_with_a_window();
+    let mut asks = |times: u32| -> Vec<Duration> {
+        (0..times).map(|_| node.ended(Err(Fault::NoLog("nothing is there".to_string())))).collect()
+    };
+    let pauses = asks(20);
+    assert!(pauses.is_sorted() && pauses.iter().skip(10).all(|pause| *pause == PAUSE_WITHOUT_LOG), "{pauses:?}");
+    assert!(
+        pauses.iter().take(3).sum::<Duration>() < PAUSE_MOST,
+        "a log that comes soon is not waited for long: {pauses:?}"
+    );
+}

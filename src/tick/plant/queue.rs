@@ -22,7 +22,6 @@ use proto::MessageKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A connection that is in a queue.
 #[derive(Clone, Debug)]
@@ -50,9 +49,6 @@ pub struct Proofs {
 
 /// Proofs kept for windows that are not closed yet: enough for every node to send one too early.
 const PROOFS_KEPT: usize = 4096;
-
-/// Before a log that could not be read is asked once more.
-const ASKS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 impl Proofs {
     pub(super) fn came(&mut self, key: ProofKey, proof: Proof) {
@@ -372,7 +368,7 @@ impl Plant {
             return self.fail(&error, ctl);
         }
         if let Some(log) = self.source_of(date) {
-            self.verify.submit(Job { handle: of, conn: ctl.by_handle(of.0), date, log, spec, question });
+            self.verify.submit(Job { handle: of, conn: ctl.by_handle(of.0), date, log, spec, question, failures: 0 });
         }
     }
 
@@ -385,11 +381,14 @@ impl Plant {
     }
 
     pub(super) fn verified(&mut self, done: Done, ctl: &mut dyn Links) {
-        let Done { job, answer } = done;
+        let Done { mut job, answer } = done;
         let (handle, date) = (job.handle, job.date);
         if ctl.by_handle(handle.0) != job.conn {
             // Whoever asked has gone, and is asked anew when it is back. The handle may be another's by now.
             return;
+        }
+        if job.failures > 0 && answer.is_ok() {
+            ::log::info!("handle {handle}: the log of {date} can be read again");
         }
         match answer {
             Ok(Answer::Proof { window, difference }) => {
@@ -412,9 +411,15 @@ impl Plant {
                 self.step_queue(Event::Roll { handle, next, date }, None, ctl);
             }
             Err(error) => {
-                ::log::error!("handle {handle}: cannot look into the log of {date}, trying again: {error}");
+                if job.failures == 0 {
+                    ::log::error!(
+                        "handle {handle}: the log of {date} cannot be read to verify what the node holds: {error}. It is tried again, more \
+                         and more rarely; put the log back where it was"
+                    );
+                }
+                let pause = job.put_off();
                 if self.unanswered.len() < PROOFS_KEPT {
-                    self.unanswered.push((time::now().checked_add(ASKS_AGAIN_AFTER).unwrap_or_else(time::now), job));
+                    self.unanswered.push((time::now().checked_add(pause).unwrap_or_else(time::now), job));
                 }
             }
         }
