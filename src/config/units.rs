@@ -5,6 +5,7 @@ use super::durability::{ChangedBlocks, Damage, Durability};
 use super::mount::RequiredMount;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -361,6 +362,40 @@ pub fn listen(text: &str) -> Result<Listen, String> {
     text.parse()
 }
 
+/// Names of UTC: they need no time zone database, which small containers lack.
+const UTC_NAMES: [&str; 13] = [
+    "UTC",
+    "Etc/UTC",
+    "UCT",
+    "Etc/UCT",
+    "Zulu",
+    "Etc/Zulu",
+    "Universal",
+    "Etc/Universal",
+    "GMT",
+    "Etc/GMT",
+    "GMT0",
+    "Etc/GMT0",
+    "Greenwich",
+];
+
+fn is_utc(name: &OsStr) -> bool {
+    // A colon before it says that it is no rule.
+    let name = name.to_str().map(|name| name.strip_prefix(':').unwrap_or(name));
+    name.is_some_and(|name| UTC_NAMES.contains(&name))
+}
+
+fn zone_named(name: &str) -> Result<TimeZone, String> {
+    match TimeZone::get(name) {
+        Ok(zone) => Ok(zone),
+        Err(_) if is_utc(OsStr::new(name)) => Ok(TimeZone::UTC),
+        Err(_) => Err(format!(
+            "{name:?} is not a time zone known to this system: write it like Europe/Zurich, or install the time zone database \
+             (package tzdata) if this machine has none"
+        )),
+    }
+}
+
 /// The zone of local time: that of the environment variable `TZ`, or else the system's, or else UTC.
 ///
 /// # Errors
@@ -369,6 +404,7 @@ pub fn system_zone() -> Result<TimeZone, String> {
     let set = std::env::var_os("TZ").filter(|value| !value.is_empty());
     match (TimeZone::try_system(), set) {
         (Ok(zone), _) => Ok(zone),
+        (Err(_), Some(value)) if is_utc(&value) => Ok(TimeZone::UTC),
         (Err(_), Some(value)) => Err(format!(
             "environment variable TZ is {value:?}, which is no time zone known to this system: correct it, unset it for the system's \
              zone, or install the time zone database (package tzdata) if this machine has none"
@@ -387,7 +423,7 @@ pub fn roll_time(text: &str) -> Result<RollTime, String> {
         time.parse().map_err(|_| format!("{time:?} is not a time of day; write it like \"17:00 America/New_York\""))?;
     let zone = match zone {
         None => system_zone()?,
-        Some(name) => TimeZone::get(name).map_err(|_| format!("{name:?} is not a time zone known to this system"))?,
+        Some(name) => zone_named(name)?,
     };
     Ok(RollTime { time, zone })
 }
@@ -437,6 +473,16 @@ mod tests {
         assert!(positive("0").is_err());
         for text in ["-1", "inf", "NaN", "x"] {
             assert!(number(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn utc_needs_no_time_zone_database() {
+        for name in UTC_NAMES {
+            assert!(is_utc(OsStr::new(name)) && is_utc(OsStr::new(&format!(":{name}"))), "{name}");
+        }
+        for name in ["", ":", "Etc/GMT-1", "utc+1", "Europe/London"] {
+            assert!(!is_utc(OsStr::new(name)), "{name}");
         }
     }
 
