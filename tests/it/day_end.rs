@@ -84,10 +84,16 @@ fn two_nodes_save_their_windows_and_the_parts_become_one_partition() {
     let join = example("join.q");
     let join = join.to_str().expect("a path");
     let tip = tip.as_long().expect("an index");
-    let wrong = elastick(&["q", join, parts, hdb, &date, &(tip + 1).to_string()]).stdin(Stdio::null()).output();
-    let wrong = wrong.expect("it runs");
-    assert_eq!(wrong.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("do not make up the day"), "{wrong:?}");
+    let refused = |tip: Option<&str>, words: &str| {
+        let wrong = elastick(&["q", join, parts, hdb, &date]).args(tip).stdin(Stdio::null()).output();
+        let wrong = wrong.expect("it runs");
+        assert_eq!(wrong.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&wrong.stderr).contains(words), "{wrong:?}");
+    };
+    refused(Some(&(tip + 1).to_string()), "do not make up the day");
+    // What the last node has not saved is missed only by its number.
+    refused(None, "usage");
+    refused(Some("all"), "no number of updates");
     console(&[join, parts, hdb, &date, &tip.to_string()]);
 
     let script = files.path().join("count.q");
@@ -95,7 +101,8 @@ fn two_nodes_save_their_windows_and_the_parts_become_one_partition() {
         "\\l {hdb}\n-1\" \"sv string raze value exec count i,sum id,min id,max id from select from trade where date={date};\n\
          -1 string exec count i from select from trade where date={date},sym=`B;\n\
          n:select sym,text from note where date={date}\n-1 raze(string n`sym),n`text;\n\
-         -1 string attr exec sym from select from trade where date={date};\nexit 0\n"
+         -1 string attr exec sym from select from trade where date={date};\n\
+         -1 string count select id from idle where date={date};\nexit 0\n"
     );
     std::fs::write(&script, question).expect("written");
     let seen = console(&[script.to_str().expect("a path")]);
@@ -104,6 +111,7 @@ fn two_nodes_save_their_windows_and_the_parts_become_one_partition() {
     assert_eq!(lines[0], format!("{fed} {sum} 0 {}", fed - 1), "{seen}");
     assert_eq!(lines[1], ((fed + 1) / 3).to_string(), "{seen}");
     assert_eq!((lines[2], lines[3]), ("AZonetwo", "p"), "{seen}");
+    assert_eq!(lines[4], "0", "a table without rows is in the partition: {seen}");
 }
 
 #[test]

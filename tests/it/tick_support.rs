@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const SCHEMA: &str = "trade:([]time:`timespan$();sym:`symbol$();id:`long$())\n\
-                      note:([]time:`timestamp$();sym:`symbol$();text:())\n";
+                      note:([]time:`timestamp$();sym:`symbol$();text:())\n\
+                      idle:([]time:`timespan$();sym:`symbol$();id:`long$())\n";
 
 /// A running tickerplant with its own directory.
 pub struct Tick {

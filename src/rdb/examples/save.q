@@ -7,7 +7,9 @@ PARTS:hsym`$$[count p:getenv`PARTS;p;"parts"]
 
 .u.end:{[date]
   dir:` sv PARTS,(`$string date),.rdb.stats`node;
-  held:exec distinct tab from .rdb.windows where not null tab;
+  t:tables[];
+  / What holds rows of the day, and what has none: the partition is to have every table.
+  held:distinct(exec tab from .rdb.windows where not null tab),t where 0=count each get each t;
   {[dir;t](` sv dir,t,`)set .Q.en[dir]0!get t}[dir]each held;
   / Last: a part without its windows is not whole, and join.q says so.
   (` sv dir,`windows)set .rdb.windows;
