@@ -6,6 +6,7 @@
 use crate::compress;
 use crate::cursor::Cursor;
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::head::Head;
 use crate::header::{Compression, Endian, HEADER_BYTES, Header};
 use crate::item::Item;
 use crate::limits::Limits;
@@ -72,13 +73,12 @@ pub(crate) fn build_object(cursor: &mut Cursor<'_>) -> Result<Value, DecodeError
         types::ERROR => Value::Error(cursor.text()?.to_vec()),
         -19..=-1 => atom(cursor, ty)?,
         types::LIST => {
-            let attr = cursor.byte()?;
-            Value::List { attr, items: objects(cursor)? }
+            let head = Head::after_type(ty, cursor)?;
+            Value::List { attr: head.attr, items: objects(cursor, head.count())? }
         }
         1..=19 => {
-            let attr = cursor.byte()?;
-            let count = cursor.count()?;
-            Value::Vector { attr, items: items(cursor, ty, count)? }
+            let head = Head::after_type(ty, cursor)?;
+            Value::Vector { attr: head.attr, items: items(cursor, ty, head.count())? }
         }
         types::TABLE => table(cursor)?,
         types::DICT | types::SORTED_DICT => {
@@ -88,15 +88,14 @@ pub(crate) fn build_object(cursor: &mut Cursor<'_>) -> Result<Value, DecodeError
         }
         types::LAMBDA => {
             let namespace = cursor.text()?.to_vec();
-            cursor.take(2)?;
-            let length = cursor.count()?;
-            Value::Lambda { namespace, source: cursor.take(length)?.to_vec() }
+            let source = inner_head(cursor)?;
+            Value::Lambda { namespace, source: cursor.take(source.count())?.to_vec() }
         }
         types::UNARY => Value::Unary(cursor.byte()?),
         types::BINARY => Value::Binary(cursor.byte()?),
         types::ITERATOR => Value::Iterator(cursor.byte()?),
-        types::PROJECTION => Value::Projection(objects(cursor)?),
-        types::COMPOSITION => Value::Composition(objects(cursor)?),
+        types::PROJECTION => Value::Projection(counted(cursor)?),
+        types::COMPOSITION => Value::Composition(counted(cursor)?),
         types::EACH..=types::EACH_LEFT => Value::Derived(ty, Box::new(build_object(cursor)?)),
         _ => return Err(start.error(DecodeErrorKind::UnknownType(ty))),
     })
@@ -163,9 +162,19 @@ fn symbols(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Vec<u8>>, Decode
     Ok(symbols)
 }
 
+/// The head of a vector or list inside a lambda or table, whose type the walk has checked.
+fn inner_head(cursor: &mut Cursor<'_>) -> Result<Head, DecodeError> {
+    let ty = cursor.ty()?;
+    Head::after_type(ty, cursor)
+}
+
 /// A count and that many objects.
-fn objects(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, DecodeError> {
+fn counted(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, DecodeError> {
     let count = cursor.count()?;
+    objects(cursor, count)
+}
+
+fn objects(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Value>, DecodeError> {
     let mut objects = Vec::with_capacity(count.min(cursor.rest().len() / 2));
     for _ in 0..count {
         objects.push(build_object(cursor)?);
@@ -177,11 +186,10 @@ fn objects(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, DecodeError> {
 /// themselves) has no meaning for a table and is dropped.
 fn table(cursor: &mut Cursor<'_>) -> Result<Value, DecodeError> {
     let attr = cursor.byte()?;
-    // Types of dictionary and names, attribute of the names.
-    cursor.take(3)?;
-    let count = cursor.count()?;
+    // The type of the dictionary.
+    cursor.ty()?;
+    let count = inner_head(cursor)?.count();
     let names = symbols(cursor, count)?;
-    // Type and attribute of the list of columns.
-    cursor.take(2)?;
-    Ok(Value::Table { attr, names, columns: objects(cursor)? })
+    let count = inner_head(cursor)?.count();
+    Ok(Value::Table { attr, names, columns: objects(cursor, count)? })
 }

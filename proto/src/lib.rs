@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`types`] | type codes, widths, nulls and infinities |
 //! | [`header`] | the eight bytes before a message |
+//! | [`head`] | the six bytes before the items of a vector or list |
 //! | [`walk`] | step over an object and check its structure, without decoding |
 //! | [`view`] | borrowed reading of one object, either byte order |
 //! | [`value`], [`decode`], [`encode`] | owned objects, from and to bytes |
@@ -38,6 +39,7 @@ pub mod encode;
 pub mod error;
 pub mod frame;
 pub mod handshake;
+pub mod head;
 pub mod header;
 mod item;
 pub mod limits;
@@ -50,6 +52,7 @@ mod writer;
 
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use frame::FrameReader;
+pub use head::{HEAD_BYTES, Head};
 pub use header::{Compression, Endian, HEADER_BYTES, Header, MessageKind};
 pub use item::Item;
 pub use limits::{DEEPEST, Limits};

@@ -12,6 +12,7 @@
 //! | `00 00 08000000 …` | eight columns (or a table, or a row of atoms) |
 
 use crate::error::DecodeError;
+use crate::head::Head;
 use crate::header::Endian;
 use crate::limits::Limits;
 use crate::types;
@@ -65,12 +66,12 @@ pub fn record(view: View<'_>) -> Option<Record<'_>> {
 /// Appends what stands before the columns of `` (`upd;`table;columns) ``; `column_count` objects are to follow. A table
 /// name ends at its first NUL, a count is at most `i32::MAX`.
 pub fn write_record_head(table: &[u8], column_count: usize, out: &mut Vec<u8>) {
-    let list = types::LIST.cast_unsigned();
     let symbol = types::SYMBOL_ATOM.cast_unsigned();
-    out.extend_from_slice(&[list, 0, 3, 0, 0, 0, symbol]);
+    Head::saturating(types::LIST, 3).write(out);
+    out.push(symbol);
     out.extend_from_slice(b"upd\0");
     out.push(symbol);
     out.extend(table.iter().take_while(|byte| **byte != 0));
-    out.extend_from_slice(&[0, list, 0]);
-    out.extend_from_slice(&i32::try_from(column_count).unwrap_or(i32::MAX).to_le_bytes());
+    out.push(0);
+    Head::saturating(types::LIST, column_count).write(out);
 }

@@ -13,6 +13,7 @@ use crate::cursor::Cursor;
 use crate::decode;
 use crate::encode;
 use crate::error::{DecodeError, EncodeError};
+use crate::head::Head;
 use crate::header::Endian;
 use crate::item::Item;
 use crate::limits::Limits;
@@ -139,9 +140,8 @@ impl<'a> View<'a> {
             return None;
         }
         let mut cursor = self.body();
-        let attr = cursor.byte().ok()?;
-        let count = cursor.count().ok()?;
-        Some(VectorView { ty, attr, count, items: cursor.rest(), endian: self.endian })
+        let head = Head::after_type(ty, &mut cursor).ok()?;
+        Some(VectorView { ty, attr: head.attr, count: head.count(), items: cursor.rest(), endian: self.endian })
     }
 
     /// The object as a general list.
@@ -150,9 +150,8 @@ impl<'a> View<'a> {
             return None;
         }
         let mut cursor = self.body();
-        let attr = cursor.byte().ok()?;
-        let count = cursor.count().ok()?;
-        Some(ListView { attr, count, body: cursor.rest(), endian: self.endian })
+        let head = Head::after_type(types::LIST, &mut cursor).ok()?;
+        Some(ListView { attr: head.attr, count: head.count(), body: cursor.rest(), endian: self.endian })
     }
 
     /// The object as a dictionary; a keyed table is one.

@@ -6,6 +6,7 @@
 
 use crate::cursor::Cursor;
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::head::Head;
 use crate::header::Endian;
 use crate::limits::{DEEPEST, Limits};
 use crate::types;
@@ -43,8 +44,7 @@ fn step(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<
             cursor.take(width)?;
             return Ok(1);
         }
-        cursor.byte()?;
-        let count = cursor.count()?;
+        let count = Head::after_type(ty, cursor)?.count();
         let Some(bytes) = count.checked_mul(width) else {
             return Err(cursor.error(DecodeErrorKind::Incomplete));
         };
@@ -53,16 +53,14 @@ fn step(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<
     }
     match ty {
         types::LIST => {
-            cursor.byte()?;
-            let count = cursor.count()?;
+            let count = Head::after_type(ty, cursor)?.count();
             for _ in 0..count {
                 step(cursor, max_depth, inner)?;
             }
             Ok(count)
         }
         types::SYMBOL => {
-            cursor.byte()?;
-            let count = cursor.count()?;
+            let count = Head::after_type(ty, cursor)?.count();
             let run = symbol_run(cursor.rest(), count).ok_or(cursor.error(DecodeErrorKind::Incomplete))?;
             cursor.take(run)?;
             Ok(count)
@@ -122,8 +120,8 @@ fn table(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result
     let names = step(cursor, max_depth, inner)?;
     expect_type(cursor, |ty| ty == types::LIST, DecodeErrorKind::NotATable)?;
     let columns_at = *cursor;
-    cursor.take(2)?;
-    let columns = cursor.count()?;
+    let ty = cursor.ty()?;
+    let columns = Head::after_type(ty, cursor)?.count();
     if names != columns {
         return Err(columns_at.error(DecodeErrorKind::Length { expected: names, found: columns }));
     }

@@ -1,6 +1,7 @@
 //! Appending objects to a buffer, little-endian, from whatever storage the caller has.
 
 use crate::error::EncodeError;
+use crate::head::Head;
 use crate::item::Item;
 use crate::types;
 
@@ -158,9 +159,10 @@ impl<'a> Writer<'a> {
 
     /// The head of a vector; `count` items follow.
     pub fn vector_head(&mut self, ty: i8, attr: u8, count: usize) {
-        self.ty(ty);
-        self.out.push(attr);
-        self.count(count);
+        match Head::with_attr(ty, attr, count) {
+            Ok(head) => head.write(self.out),
+            Err(error) => self.fail(error),
+        }
     }
 
     /// A vector of a fixed-width type.

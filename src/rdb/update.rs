@@ -3,7 +3,7 @@
 //! `(upd; table; data)` and `(upd; table; data; index)` are recognised on the bytes; columns are not looked at: the
 //! store checks them while it takes them.
 
-use proto::{Endian, Limits, View, types};
+use proto::{Endian, Head, Limits, View, types};
 use std::borrow::Cow;
 
 /// One update: bytes little-endian.
@@ -53,10 +53,11 @@ impl<'a> Bytes<'a> {
         (self.byte()? == ty.cast_unsigned()).then_some(())
     }
 
-    /// Attribute and count of a vector whose type byte is taken.
-    fn count(&mut self) -> Option<usize> {
-        let [_attribute, count @ ..] = *self.take(5)?.first_chunk::<5>()?;
-        usize::try_from(i32::from_le_bytes(count)).ok()
+    /// Number of items of the vector or list of that type whose head comes next.
+    fn head(&mut self, ty: i8) -> Option<usize> {
+        let (head, rest) = Head::split(self.0)?;
+        self.0 = rest;
+        (head.ty == ty).then_some(head.count())
     }
 
     fn text(&mut self) -> Option<&'a [u8]> {
@@ -73,8 +74,7 @@ const INDEX_BYTES: usize = 9;
 /// Reads a call of `upd`; `None` if the object is anything else. `object` is little-endian.
 pub fn update(object: &[u8]) -> Option<Update<'_>> {
     let mut rest = Bytes(object);
-    rest.expect(types::LIST)?;
-    let items = rest.count()?;
+    let items = rest.head(types::LIST)?;
     rest.expect(types::SYMBOL_ATOM)?;
     if rest.text()? != b"upd" {
         return None;
@@ -94,22 +94,19 @@ pub fn update(object: &[u8]) -> Option<Update<'_>> {
         }
         _ => return None,
     };
-    let names = match rest.byte()?.cast_signed() {
+    let names = match rest.0.first()?.cast_signed() {
         types::TABLE => {
-            rest.byte()?;
+            // Type and attribute.
+            rest.take(2)?;
             rest.expect(types::DICT)?;
-            rest.expect(types::SYMBOL)?;
-            let names = rest.count()?;
+            let names = rest.head(types::SYMBOL)?;
             let start = rest;
             (0..names).try_for_each(|_| rest.text().map(drop))?;
-            let names = start.0.get(..start.0.len().checked_sub(rest.0.len())?)?;
-            rest.expect(types::LIST)?;
-            Some(names)
+            Some(start.0.get(..start.0.len().checked_sub(rest.0.len())?)?)
         }
-        types::LIST => None,
-        _ => return None,
+        _ => None,
     };
-    let count = rest.count()?;
+    let count = rest.head(types::LIST)?;
     Some(Update { table, names, count, objects: rest.0, index })
 }
 

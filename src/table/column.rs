@@ -8,6 +8,7 @@ use crate::kernel::sym::Sym;
 use crate::sys::held::{GrowingHeld, HeldReader};
 use crate::sys::region::{Full, Growing, Pod, Reader};
 use crate::sys::shared::Shared;
+use proto::head::has_head;
 use proto::{Endian, Limits, View, types};
 use std::io;
 
@@ -66,19 +67,17 @@ struct Head<'a> {
 fn head(object: &[u8]) -> Result<Head<'_>, ColumnError> {
     let (&ty, rest) = object.split_first().ok_or(ColumnError::Malformed)?;
     let ty = ty.cast_signed();
-    if !(types::LIST..=types::TIME).contains(&ty) {
+    if !has_head(ty) {
         return Ok(Head { ty, count: 1, rest });
     }
-    let (head, rest) = rest.split_first_chunk::<5>().ok_or(ColumnError::Malformed)?;
-    let [_attribute, count @ ..] = *head;
-    let count = usize::try_from(i32::from_le_bytes(count)).map_err(|_| ColumnError::Malformed)?;
-    Ok(Head { ty, count, rest })
+    let (head, rest) = proto::Head::split(object).ok_or(ColumnError::Malformed)?;
+    Ok(Head { ty, count: head.count(), rest })
 }
 
 /// What the first column of an update says of its rows.
 pub fn rows_of(first_column: &[u8]) -> Result<Rows, ColumnError> {
     let head = head(first_column)?;
-    Ok(if (types::LIST..=types::TIME).contains(&head.ty) { Rows::Many(head.count) } else { Rows::Single })
+    Ok(if has_head(head.ty) { Rows::Many(head.count) } else { Rows::Single })
 }
 
 /// Symbols seen lately, by their text: saves the process-wide table most look-ups. Texts of up to 15 bytes fit a slot.
@@ -202,8 +201,7 @@ impl ListCells {
     fn append(&mut self, object: &[u8], rows: Rows) -> Result<usize, ColumnError> {
         let Rows::Many(expected) = rows else { return self.push_object(object) };
         let head = head(object)?;
-        let is_vector = (types::LIST..=types::TIME).contains(&head.ty);
-        if !is_vector || head.count != expected {
+        if !has_head(head.ty) || head.count != expected {
             return Err(ColumnError::Length { expected, found: head.count });
         }
         if head.ty != types::LIST {

@@ -1,12 +1,11 @@
 //! Columns of typed nulls: what a table has in a column that was added after a row was logged.
 
-use proto::types;
+use proto::{Head, types};
 
 /// Appends a vector of `rows` nulls of a column's type as it travels. A general list is filled with empty lists.
 pub fn append_nulls(ty: i8, rows: usize, out: &mut Vec<u8>) {
-    let rows = i32::try_from(rows).unwrap_or(i32::MAX);
-    out.extend_from_slice(&[ty.cast_unsigned(), 0]);
-    out.extend_from_slice(&rows.to_le_bytes());
+    let head = Head::saturating(ty, rows);
+    head.write(out);
     let item: &[u8] = match ty {
         types::BOOL | types::BYTE | types::SYMBOL => &[0],
         types::GUID => &types::NULL_GUID,
@@ -18,9 +17,9 @@ pub fn append_nulls(ty: i8, rows: usize, out: &mut Vec<u8>) {
         types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME | types::INT => {
             &types::NULL_INT.to_le_bytes()
         }
-        _ => &[types::LIST.cast_unsigned(), 0, 0, 0, 0, 0],
+        _ => &Head::saturating(types::LIST, 0).to_bytes(),
     };
-    (0..rows).for_each(|_| out.extend_from_slice(item));
+    (0..head.count()).for_each(|_| out.extend_from_slice(item));
 }
 
 #[cfg(test)]

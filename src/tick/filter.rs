@@ -5,7 +5,7 @@
 use super::core::schema::{ColumnSpec, TableSpec};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use proto::{Endian, Limits, types, walk};
+use proto::{Endian, HEAD_BYTES, Head, Limits, types, walk};
 use std::collections::BTreeSet;
 
 /// The symbols of one table that are wanted.
@@ -57,19 +57,12 @@ impl Filter {
 /// Objects inside updates were walked when they were accepted.
 const WALKED: Limits = Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth: usize::MAX };
 
-const HEAD_BYTES: usize = 6;
-
 /// Bytes of the column at the start of `columns`.
 fn column_bytes(column: &ColumnSpec, columns: &[u8]) -> Option<usize> {
     match column.width {
-        Some(width) => count(columns)?.checked_mul(width)?.checked_add(HEAD_BYTES),
+        Some(width) => Head::split(columns)?.0.count().checked_mul(width)?.checked_add(HEAD_BYTES),
         None => walk::object(columns, Endian::Little, &WALKED).ok(),
     }
-}
-
-fn count(column: &[u8]) -> Option<usize> {
-    let (_, rest) = column.split_first_chunk::<2>()?;
-    usize::try_from(i32::from_le_bytes(*rest.first_chunk()?)).ok()
 }
 
 /// The items of each column, without the column's head.
@@ -89,10 +82,8 @@ fn sym_items<'a>(spec: &TableSpec, bytes: &'a [u8]) -> Option<&'a [u8]> {
 
 /// Appends the chosen rows (in rising order) of every column.
 fn pick(spec: &TableSpec, bytes: &[u8], chosen: &[usize], out: &mut Vec<u8>) -> Option<()> {
-    let total = i32::try_from(chosen.len()).ok()?.to_le_bytes();
     for (column, items) in spec.columns.iter().zip(columns(spec, bytes)) {
-        out.extend_from_slice(&[column.ty.cast_unsigned(), 0]);
-        out.extend_from_slice(&total);
+        Head::new(column.ty, chosen.len()).ok()?.write(out);
         match column.width {
             Some(width) => {
                 for row in chosen {

@@ -5,6 +5,7 @@
 use super::core::batch::{Batch, Update};
 use super::core::schema::Tables;
 use super::filter;
+use proto::Head;
 
 /// Rows of one table that wait.
 #[derive(Clone, Debug, Default)]
@@ -54,11 +55,9 @@ impl Merge {
             if waiting.rows == 0 {
                 continue;
             }
-            let count = i32::try_from(waiting.rows).unwrap_or(i32::MAX).to_le_bytes();
             let mut columns = Vec::new();
             for (items, column) in waiting.items.iter_mut().zip(&spec.columns) {
-                columns.extend_from_slice(&[column.ty.cast_unsigned(), 0]);
-                columns.extend_from_slice(&count);
+                Head::saturating(column.ty, waiting.rows).write(&mut columns);
                 columns.append(items);
             }
             merged.push(at, &spec.record_head, &columns, waiting.rows);

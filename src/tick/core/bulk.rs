@@ -4,7 +4,7 @@ use super::Stamp;
 use super::refusal::Reason;
 use super::schema::{ColumnSpec, TableSpec};
 use proto::view::VectorView;
-use proto::{Endian, Limits, View, types};
+use proto::{Endian, Head, Limits, View, types};
 
 /// Appends the columns and answers how many rows they have. `out` ends with the record's head.
 pub(super) fn columns(
@@ -157,10 +157,9 @@ impl<'a> Given<'a> {
     }
 }
 
+/// The head of a column; its count was read from a message, so it fits.
 fn head(ty: i8, count: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[ty.cast_unsigned(), 0]);
-    // A count that was read from a message fits.
-    out.extend_from_slice(&i32::try_from(count).unwrap_or(i32::MAX).to_le_bytes());
+    Head::saturating(ty, count).write(out);
 }
 
 /// One item of a row as a column.

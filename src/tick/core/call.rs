@@ -1,6 +1,6 @@
 //! Recognising `(".u.upd";"trade";data)` in the bytes of a message.
 
-use proto::types;
+use proto::{Head, types};
 
 /// A publisher's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,6 @@ pub struct Call<'a> {
     pub data: &'a [u8],
 }
 
-const LIST_OF_THREE: [u8; 6] = [0, 0, 3, 0, 0, 0];
 const SYMBOL: u8 = types::SYMBOL_ATOM.cast_unsigned();
 const CHARS: u8 = types::CHAR.cast_unsigned();
 const CHAR: u8 = types::CHAR_ATOM.cast_unsigned();
@@ -18,17 +17,23 @@ const CHAR: u8 = types::CHAR_ATOM.cast_unsigned();
 /// The call in a little-endian message body, `None` if it is anything else. Both names may be a symbol or a string; a table
 /// whose name has one character may come as that character.
 pub fn recognise(body: &[u8]) -> Option<Call<'_>> {
-    let (head, rest) = body.split_first_chunk::<6>()?;
+    let (head, rest) = Head::split(body)?;
     // An attribute on a general list means nothing.
-    if (head[0], &head[2..]) != (0, &LIST_OF_THREE[2..]) {
+    if (head.ty, head.count()) != (types::LIST, 3) {
         return None;
     }
-    let rest = rest.strip_prefix(b"\xf5.u.upd\0").or_else(|| {
-        let rest = rest.strip_prefix(&[CHARS])?.get(1..)?;
-        rest.strip_prefix(b"\x06\0\0\0.u.upd")
+    let rest = rest.strip_prefix(b"\xf5.u.upd\0").or_else(|| match chars(rest)? {
+        (b".u.upd", rest) => Some(rest),
+        _ => None,
     })?;
     let (table, data) = name(rest)?;
     Some(Call { table, data })
+}
+
+/// The text of the character vector at the start of `bytes`, and what follows it.
+fn chars(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = Head::split(bytes)?;
+    if head.ty == types::CHAR { rest.split_at_checked(head.count()) } else { None }
 }
 
 /// A name at the start of `bytes`, and what follows it.
@@ -38,10 +43,7 @@ fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
             let end = rest.iter().position(|byte| *byte == 0)?;
             Some((rest.get(..end)?, rest.get(end.checked_add(1)?..)?))
         }
-        (&CHARS, rest) => {
-            let (length, rest) = rest.get(1..)?.split_first_chunk::<4>()?;
-            rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
-        }
+        (&CHARS, _) => chars(bytes),
         (&CHAR, rest) => rest.split_at_checked(1),
         _ => None,
     }

@@ -5,7 +5,7 @@ use crate::table::schema::Schema;
 use crate::table::symbol;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use proto::{EncodeError, Writer, encode, types};
+use proto::{EncodeError, HEAD_BYTES, Head, Writer, encode, types};
 
 /// How an update is told to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub struct ColumnSpec {
     /// Bytes of an item; `None` for symbols and general lists.
     pub width: Option<usize>,
     /// A vector of one item begins with this.
-    pub one: [u8; 6],
+    pub one: [u8; HEAD_BYTES],
 }
 
 /// A table, compiled.
@@ -71,7 +71,7 @@ impl TableSpec {
             .map(|column| ColumnSpec {
                 ty: column.ty,
                 width: types::width(column.ty),
-                one: [column.ty.cast_unsigned(), 0, 1, 0, 0, 0],
+                one: Head::saturating(column.ty, 1).to_bytes(),
             })
             .collect();
         let wrong = |error| SchemaError::Encode(shown.clone(), error);
