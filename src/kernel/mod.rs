@@ -2,6 +2,7 @@
 
 pub mod asof;
 pub mod codes;
+pub mod digest;
 pub mod keys;
 pub mod merge;
 pub mod num;

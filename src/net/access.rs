@@ -1,6 +1,6 @@
 //! Who may connect.
 
-use super::digest::{md5_hex, sha1_hex};
+use crate::kernel::digest::{hex, md5, sha1};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -55,8 +55,8 @@ impl Access for UserFile {
         let is_hex = |digits: usize| kept.len() == digits && kept.iter().all(u8::is_ascii_hexdigit);
         let kept_hex = || kept.to_ascii_lowercase();
         same(kept, password)
-            || (is_hex(32) && same(&kept_hex(), md5_hex(password).as_bytes()))
-            || (is_hex(40) && same(&kept_hex(), sha1_hex(password).as_bytes()))
+            || (is_hex(32) && same(&kept_hex(), hex(&md5(password)).as_bytes()))
+            || (is_hex(40) && same(&kept_hex(), hex(&sha1(password)).as_bytes()))
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn passwords_may_be_plain_or_hashed() {
-        let file = format!("ann:secret\r\nbob:{}\n\ncy:{}\n", md5_hex(b"b:b"), sha1_hex(b"c").to_uppercase());
+        let file = format!("ann:secret\r\nbob:{}\n\ncy:{}\n", hex(&md5(b"b:b")), hex(&sha1(b"c")).to_uppercase());
         let users = UserFile::parse(file.as_bytes()).unwrap();
         for (user, password, allowed) in [
             ("ann", "secret", true),

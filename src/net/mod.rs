@@ -8,7 +8,6 @@ pub mod client;
 mod connection;
 pub mod control;
 mod deferred;
-mod digest;
 mod ebb;
 pub mod http;
 pub mod inbox;

@@ -1,6 +1,6 @@
 //! WebSocket (RFC 6455) on the kdb+ port: the upgrade's answer, frames in and out. Pure; the loop's part is in `reactor::web`.
 
-use super::digest::sha1;
+use crate::kernel::digest::{sha1, to_base64};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// What every server appends to a client's key before it proves that it has read it.
@@ -190,25 +190,10 @@ pub fn close(code: u16) -> Bytes {
 
 /// The answer that turns a request with this key into a WebSocket.
 pub fn accepted(key: &[u8]) -> Bytes {
-    let proof = base64(&sha1(&[key, KEY_SUFFIX].concat()));
+    let proof = to_base64(&sha1(&[key, KEY_SUFFIX].concat()));
     let head =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ";
     format!("{head}{proof}\r\n\r\n").into()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let mut four = [0u8; 4];
-        four.iter_mut().skip(1).zip(group).for_each(|(to, from)| *to = *from);
-        let bits = u32::from_be_bytes(four);
-        for place in 0..4usize {
-            let digit = DIGITS.get((bits >> (18 - 6 * place)) as usize & 63).copied().unwrap_or(b'=');
-            out.push(if place <= group.len() { char::from(digit) } else { '=' });
-        }
-    }
-    out
 }
 
 #[cfg(test)]
