@@ -7,6 +7,7 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | [`time`] | the epoch and the length of a day |
 //! | [`types`] | type codes, widths, nulls and infinities |
 //! | [`header`] | the eight bytes before a message |
 //! | [`head`] | the six bytes before the items of a vector or list |
@@ -44,6 +45,7 @@ pub mod header;
 mod item;
 pub mod limits;
 pub mod log;
+pub mod time;
 pub mod types;
 pub mod value;
 pub mod view;

@@ -2,7 +2,7 @@
 //! middle, a surge at the close, a quiet evening.
 
 /// Nanoseconds of a day.
-pub const DAY_NS: u64 = 86_400_000_000_000;
+pub const DAY_NS: u64 = proto::time::DAY_NS.unsigned_abs();
 
 /// Hour of the day and how busy it is there; straight lines between.
 const POINTS: [(f64, f64); 14] = [

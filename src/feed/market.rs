@@ -3,6 +3,7 @@
 use super::shape::{Column, Role, Shape};
 use super::universe::{Universe, cents};
 use fastrand::Rng;
+use proto::time::DAY_NS;
 use proto::{EncodeError, Writer, types};
 
 /// Exchanges and conditions as US consolidated tapes letter them.
@@ -180,7 +181,6 @@ fn number(role: Role, row: &Row) -> f64 {
 }
 
 fn put_time(ty: i8, time_ns: i64, date: i32, writer: &mut Writer<'_>) {
-    const DAY_NS: i64 = 86_400_000_000_000;
     let whole = |unit_ns: i64| (time_ns / unit_ns) as i32;
     match ty {
         types::TIMESPAN => writer.raw(&time_ns.to_le_bytes()),

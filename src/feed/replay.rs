@@ -2,11 +2,10 @@
 
 use super::update::Columns;
 use crate::log::{LogError, LogReader, Next, parts};
+use proto::time::DAY_NS;
 use proto::{Limits, View, types};
 use std::collections::VecDeque;
 use std::path::Path;
-
-const DAY_NS: f64 = 86_400e9;
 
 /// One logged update.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +72,7 @@ fn time_of(data: &View<'_>) -> Option<i64> {
         types::TIME => scaled(1_000_000),
         types::SECOND => scaled(1_000_000_000),
         types::MINUTE => scaled(60_000_000_000),
-        types::DATETIME => float.filter(|days| days.is_finite()).map(|days| (days * DAY_NS) as i64),
+        types::DATETIME => float.filter(|days| days.is_finite()).map(|days| (days * DAY_NS as f64) as i64),
         _ => None,
     }
 }

@@ -4,14 +4,13 @@
 
 use jiff::Span;
 use jiff::civil::Date;
+use proto::time::{DAY_MS, DAY_NS};
 use proto::{View, types};
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
 
-const NS_PER_DAY: i64 = 86_400_000_000_000;
 /// Of strings, so many characters are shown as if they were one item.
 const CHARS_PER_ITEM: usize = 8;
-const MS_PER_DAY: f64 = 86_400_000.0;
 
 /// Appends a value in q's notation; of vectors and lists no more than `most_items`, then `..`.
 pub fn text(view: &View<'_>, most_items: usize, out: &mut String) {
@@ -247,9 +246,9 @@ fn timestamp(ns: i64, out: &mut String) -> Written {
         i64::MAX => out.write_str("0Wp"),
         _ if ns == -i64::MAX => out.write_str("-0Wp"),
         _ => {
-            date(ns.div_euclid(NS_PER_DAY), out)?;
+            date(ns.div_euclid(DAY_NS), out)?;
             out.push('D');
-            clock(ns.rem_euclid(NS_PER_DAY), out)
+            clock(ns.rem_euclid(DAY_NS), out)
         }
     }
 }
@@ -264,8 +263,8 @@ fn timespan(ns: i64, out: &mut String) -> Written {
                 out.push('-');
             }
             let ns = ns.abs();
-            write!(out, "{}D", ns / NS_PER_DAY)?;
-            clock(ns % NS_PER_DAY, out)
+            write!(out, "{}D", ns / DAY_NS)?;
+            clock(ns % DAY_NS, out)
         }
     }
 }
@@ -274,7 +273,7 @@ fn datetime(days: f64, out: &mut String) -> Written {
     if !days.is_finite() {
         return out.write_str(if days.is_nan() { "0Nz" } else { "0Wz" });
     }
-    let ms = ((days - days.floor()) * MS_PER_DAY).round() as i64;
+    let ms = ((days - days.floor()) * DAY_MS as f64).round() as i64;
     date(days.floor() as i64, out)?;
     write!(out, "T{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000)
 }

@@ -44,7 +44,7 @@ impl Style {
 /// The whole screen, at most `columns` wide.
 pub fn screen(view: &ClusterView, columns: usize, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
-    let day = view.day_ns as f64 / 86_400e9;
+    let day = view.day_ns as f64 / proto::time::DAY_NS as f64;
     lines.push(format!(
         "{}  {}  {}  {}",
         style.bold(&view.title),

@@ -2,8 +2,8 @@
 
 use crate::kernel::num::Num;
 
-/// Nanoseconds in a day.
-pub const DAY_NS: i64 = 86_400_000_000_000;
+pub use proto::time::DAY_NS;
+use proto::time::EPOCH_UNIX_S;
 
 pub fn is_digit(c: u8) -> bool {
     c.is_ascii_digit()
@@ -93,9 +93,8 @@ pub fn parse_clock_ns(text: &[u8]) -> Option<i64> {
 
 /// Nanoseconds from 2000.01.01 UTC to now.
 pub fn now_utc_ns() -> i64 {
-    const UNIX_TO_2000_NS: i128 = 946_684_800_000_000_000;
     let unix = jiff::Timestamp::now().as_nanosecond();
-    i64::try_from(unix - UNIX_TO_2000_NS).unwrap_or(i64::NULL)
+    i64::try_from(unix - i128::from(EPOCH_UNIX_S) * 1_000_000_000).unwrap_or(i64::NULL)
 }
 
 /// Nanoseconds from 2000.01.01 to now on the local clock.

@@ -7,6 +7,7 @@ use super::time::{self, DAY_NS};
 use crate::kernel::num::Num;
 use crate::table::symbol::intern;
 use crate::table::{Items, Value, Vector};
+use proto::time::EPOCH_UNIX_S;
 
 /// Reads text as type `t`; a list of texts item by item.
 pub(super) fn parse(context: &mut Context, t: i8, y: &Value) -> Result<Value, QError> {
@@ -82,7 +83,6 @@ pub(super) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
 
 /// Seconds from 1970 with nine digits or more, and a fraction, in nanoseconds from 2000.01.01.
 fn unix_seconds(text: &[u8]) -> Option<i64> {
-    const UNIX_TO_2000_S: i64 = 946_684_800;
     let (whole, fraction) = match text.iter().position(|c| *c == b'.') {
         Some(dot) => (text.get(..dot)?, text.get(dot + 1..)?),
         None => (text, &b""[..]),
@@ -94,7 +94,7 @@ fn unix_seconds(text: &[u8]) -> Option<i64> {
     let number = |t: &[u8]| std::str::from_utf8(t).ok()?.parse::<i64>().ok();
     let mut padded = fraction.to_vec();
     padded.resize(9, b'0');
-    (number(whole)? - UNIX_TO_2000_S).checked_mul(1_000_000_000)?.checked_add(number(&padded)?)
+    (number(whole)? - EPOCH_UNIX_S).checked_mul(1_000_000_000)?.checked_add(number(&padded)?)
 }
 
 /// A month by its English name or its first three letters.

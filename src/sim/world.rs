@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
-pub const DAY: u64 = 86_400 * SECOND;
+pub const DAY: u64 = proto::time::DAY_NS.unsigned_abs();
 /// The beginning of the first day of every world, 2030.01.01.
 const FIRST_WALL: u64 = 1_893_456_000 * SECOND;
 

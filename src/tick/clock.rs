@@ -7,16 +7,15 @@ use crate::queue::{Date, Now};
 use crate::sys::clock;
 use jiff::civil;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
+use proto::time::EPOCH_UNIX_S;
 use std::time::{Duration, Instant};
 
-/// 2000.01.01 in seconds from 1970.01.01.
-const EPOCH_SECONDS: i64 = 946_684_800;
 const NS: i64 = 1_000_000_000;
 
 /// Nanoseconds from 2000.01.01 UTC.
 pub fn utc_now_ns() -> i64 {
     let ns = i64::try_from(clock::wall().as_nanos()).unwrap_or(i64::MAX);
-    ns.saturating_sub(EPOCH_SECONDS.saturating_mul(NS))
+    ns.saturating_sub(EPOCH_UNIX_S.saturating_mul(NS))
 }
 
 /// What the day runs by: the wall clock, and time since the machine started.
@@ -106,13 +105,13 @@ impl Clock {
 }
 
 fn timestamp(utc_ns: i64) -> Timestamp {
-    let from_1970 = SignedDuration::from_secs(EPOCH_SECONDS).saturating_add(SignedDuration::from_nanos(utc_ns));
+    let from_1970 = SignedDuration::from_secs(EPOCH_UNIX_S).saturating_add(SignedDuration::from_nanos(utc_ns));
     Timestamp::from_duration(from_1970).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 fn from_2000_ns(at: Timestamp) -> i64 {
     let ns = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
-    ns.saturating_sub(EPOCH_SECONDS.saturating_mul(NS))
+    ns.saturating_sub(EPOCH_UNIX_S.saturating_mul(NS))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@
 //! [`Action::Flush`] tells how many days were left out. A wall clock that jumps by days is not followed: see [`trust`].
 
 use crate::queue::{Date, Now};
+use proto::time::DAY_NS;
 use trust::Trust;
 
 #[cfg(test)]
@@ -164,7 +165,6 @@ impl Day {
 
     /// As [`Day::days_ahead`], if that is more than the clock may jump: a clock that was wrong began the day, and none ends until then.
     pub fn stuck_ahead(&self, calendar: Calendar) -> Option<i64> {
-        const DAY_NS: i64 = 86_400_000_000_000;
         let days = self.days_ahead(calendar);
         // One by hand is as usual, whatever the limit.
         (days > (self.trust.max_jump_ns() / DAY_NS).max(1)).then_some(days)

@@ -18,6 +18,7 @@ use crate::monitor::text;
 use crate::monitor::view::{ClusterView, NodeState, NodeView};
 use crate::tick::schema_file;
 use proto::Limits;
+use proto::time::EPOCH_UNIX_S;
 use serde_json::Value as Json;
 use std::ffi::OsString;
 use std::io::Write;
@@ -32,8 +33,6 @@ const SETTLE: Duration = Duration::from_secs(60);
 const MIN_NODES: u32 = 1;
 /// Rates are means over this many looks.
 const RATE_LOOKS: usize = 20;
-/// Seconds from 1970.01.01 to 2000.01.01.
-const EPOCH_2000: i64 = 946_684_800;
 
 /// Runs the day. An error means that it could not be run or that it was not proved; nothing is left running either way.
 pub fn run(options: &DemoOptions, stop: &AtomicBool) -> Result<(), CliError> {
@@ -239,7 +238,7 @@ impl Day {
         self.tickerplant.must_run()?;
         self.fleet.must_run()?;
         let answer = self.cluster.ask()?;
-        let now = jiff::Timestamp::now().as_nanosecond().saturating_sub(i128::from(EPOCH_2000) * 1_000_000_000);
+        let now = jiff::Timestamp::now().as_nanosecond().saturating_sub(i128::from(EPOCH_UNIX_S) * 1_000_000_000);
         self.history.look(&Look {
             day_share: share,
             now_ns: i64::try_from(now).unwrap_or(i64::MAX),

@@ -2,6 +2,7 @@
 
 use crate::monitor::text;
 use crate::monitor::view::NodeState;
+use proto::time::DAY_NS;
 use proto::{Items, Value, types};
 
 /// Columns that are shown: the paper's, then ours that fit.
@@ -87,7 +88,6 @@ pub fn shown(table: &Value) -> (Vec<String>, Vec<Vec<String>>) {
 
 /// A value as q's console shows it, abbreviated: times without their day, symbols without their backtick.
 fn cell(value: &Value) -> String {
-    const DAY_NS: i64 = 86_400_000_000_000;
     match value {
         Value::Timestamp(types::NULL_LONG) | Value::Long(types::NULL_LONG) | Value::Int(types::NULL_INT) => {
             String::new()

@@ -10,11 +10,9 @@ use crate::rdb::options::LEAVE_WITHIN;
 use crate::rdb::policy::{Action, Event, Phase, Why};
 use crate::rdb::shared::Ending;
 use crate::sys::clock;
+use proto::time::EPOCH_UNIX_S;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// 2000.01.01 in seconds of Unix time.
-const EPOCH_S: u64 = 946_684_800;
 
 const ASKED: &str = "asked to end";
 
@@ -35,7 +33,7 @@ pub(super) struct Departure {
 
 fn utc_ns(by: Instant) -> i64 {
     let left = by.saturating_duration_since(clock::now());
-    let by = clock::wall().saturating_add(left).saturating_sub(Duration::from_secs(EPOCH_S));
+    let by = clock::wall().saturating_add(left).saturating_sub(Duration::from_secs(EPOCH_UNIX_S.unsigned_abs()));
     i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)
 }
 

@@ -20,6 +20,7 @@ pub use batch::{Batch, Update};
 pub use refusal::{Reason, Refusal};
 pub use schema::{TableSpec, Tables};
 
+use proto::time::DAY_NS;
 use proto::types;
 
 /// The time that updates of a turn are given, where they bring none. Local time of the configured zone, as kdb+tick has it.
@@ -30,11 +31,9 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    const DAY_NS: i64 = 86_400_000_000_000;
-
     /// The value of a time column of this type, as the bytes of one item; none for types that hold no moment.
     fn item(self, ty: i8) -> Option<([u8; 8], usize)> {
-        let of_day_ns = self.timestamp_ns.rem_euclid(Stamp::DAY_NS);
+        let of_day_ns = self.timestamp_ns.rem_euclid(DAY_NS);
         match ty {
             types::TIMESTAMP => Some((self.timestamp_ns.to_le_bytes(), 8)),
             types::TIMESPAN => Some((of_day_ns.to_le_bytes(), 8)),

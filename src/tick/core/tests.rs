@@ -59,7 +59,7 @@ fn record(table: &str, columns: impl IntoIterator<Item = Value>) -> Result<Value
 }
 
 fn of_day() -> i64 {
-    NOW.timestamp_ns.rem_euclid(86_400_000_000_000)
+    NOW.timestamp_ns.rem_euclid(DAY_NS)
 }
 
 fn row(price: f64) -> Vec<Value> {

@@ -1,7 +1,6 @@
 use super::*;
 
 const NOON_NS: i64 = 43_200_000_000_000;
-const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Days roll at midnight.
 fn calendar(now_ns: i64) -> Calendar {

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
-    const DAY: i64 = 86_400 * SECOND;
+    const DAY: i64 = proto::time::DAY_NS;
     const YEARS: i64 = 3652 * DAY;
 
     fn trust() -> Trust {
