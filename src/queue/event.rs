@@ -107,7 +107,7 @@ pub enum Event {
         status: Status,
     },
     /// A native node's instance is going to end: what it holds goes to others, and then it is told [`Action::Left`]. A live one
-    /// has rolled before it says so, or rolls yet: only itself knows what it took in. Said again, it may change the time.
+    /// rolls after it has said so, as only itself knows what it took in. Said again, it may change the time.
     Leaving {
         handle: Handle,
         leaving: Leaving,

@@ -161,6 +161,22 @@ fn an_instance_that_the_fleet_replaces_is_not_counted() {
 }
 
 #[test]
+fn a_live_node_that_the_fleet_replaces_says_so_and_its_successor_does_not_count_it() {
+    for taken in [0, 10] {
+        let mut b = Bench::new();
+        b.step(at(1, "rdb", "i1"));
+        b.step(at(2, "rdb", "i2"));
+        b.publish(taken);
+        b.step(Event::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 0, replaced: true } });
+        assert_eq!(b.queue.by_handle(Handle(1)).unwrap().state, State::Live, "it has not said yet what it took");
+        let made_live = b.roll(1, taken);
+        assert!(made_live.contains(&live(2, taken, taken)), "{made_live:?}");
+        assert_eq!(b.queue.position(b.queue.by_handle(Handle(2)).unwrap()), 1);
+        assert_eq!(made_live.contains(&Action::Left { handle: Handle(1) }), taken == 0, "{made_live:?}");
+    }
+}
+
+#[test]
 fn live_nodes_learn_which_instances_have_joined() {
     let mut b = Bench::new();
     let mut fleet = Fleet::default();

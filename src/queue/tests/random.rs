@@ -205,11 +205,11 @@ impl Node {
     fn leave(&mut self) {
         let Some(handle) = self.handle else { return };
         self.leaving = true;
+        self.outbox.push_back(Event::Leaving { handle, leaving: LEAVING });
         if self.open.is_some() {
             self.roll();
         }
         self.rebuilding = None;
-        self.outbox.push_back(Event::Leaving { handle, leaving: LEAVING });
     }
 
     /// Closed windows, seen or not.

@@ -99,6 +99,7 @@ impl Ingest {
                 Action::Roll => {
                     self.roll();
                     self.emptied();
+                    todo.extend(self.left_untold());
                 }
                 Action::Clear if is_planted(Defect::DayEndForgetsNothing) && event == Event::DayEnd => {
                     todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));

@@ -106,16 +106,25 @@ impl Ingest {
         Some(Leaving { by_ns: departure.by_ns, replaced, reason: departure.reason })
     }
 
-    /// Tells the tickerplant; where it cannot be told, it is told with the next join. Who holds nothing need not wait for that.
+    /// Tells the tickerplant; where it cannot be told, it is told with the next join.
     pub(super) fn announce(&mut self) -> VecDeque<Action> {
-        let told = self.connected && self.dialect == Some(Dialect::Elastick);
-        if let Some(leaving) = self.leaving().filter(|_| told) {
+        if let Some(leaving) = self.leaving().filter(|_| self.can_announce()) {
             self.write(|out| messages::leaving(out, &leaving));
         }
-        match !told && self.intake.held().is_empty() && self.intake.open_window().is_none() {
+        self.left_untold()
+    }
+
+    /// A node that holds nothing need not wait until the tickerplant can be told.
+    pub(super) fn left_untold(&mut self) -> VecDeque<Action> {
+        let holds = !self.intake.held().is_empty() || self.intake.open_window().is_some();
+        match self.policy.is_leaving() && !self.can_announce() && !holds {
             true => self.policy.step(Event::Left, self.now_ns()).into(),
             false => VecDeque::new(),
         }
+    }
+
+    fn can_announce(&self) -> bool {
+        self.connected && self.dialect == Some(Dialect::Elastick)
     }
 
     /// The time is over.

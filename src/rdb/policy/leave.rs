@@ -1,4 +1,4 @@
-//! A node leaves: it rolls, lets others rebuild what it holds, and goes when nothing is left or its time is over.
+//! A node leaves: it says so, rolls, lets others rebuild what it holds, and goes when nothing is left or its time is over.
 
 use super::{Action, Phase, Policy};
 
@@ -37,6 +37,7 @@ impl Policy {
     }
 
     pub(super) fn leave(&mut self, by_ns: i64, why: Why, now_ns: i64, out: &mut Vec<Action>) {
+        let rolls = self.phase == Phase::Live;
         let handed_on = match self.phase {
             Phase::Ending { .. } | Phase::Terminated | Phase::Released { .. } => return self.hurry(why, out),
             Phase::Leaving { by_ns: before_ns } => {
@@ -55,7 +56,6 @@ impl Policy {
                 if why != Why::Replaced && !self.wants_successor {
                     self.scale_out(now_ns, out);
                 }
-                out.push(Action::Roll);
                 true
             }
             Phase::Rolled => true,
@@ -68,6 +68,10 @@ impl Policy {
         self.phase = Phase::Leaving { by_ns };
         self.leave = Some(Leave { why, handed_on });
         out.push(Action::Announce);
+        if rolls {
+            // After the announcement: the number that its successor asks the fleet for does not count this node.
+            out.push(Action::Roll);
+        }
     }
 
     /// It is going already.

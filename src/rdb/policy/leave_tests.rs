@@ -26,9 +26,9 @@ fn leave(why: Why) -> Event {
 }
 
 #[test]
-fn a_live_node_asks_for_its_successor_rolls_and_says_that_it_leaves() {
+fn a_live_node_asks_for_its_successor_says_that_it_leaves_and_rolls() {
     let mut policy = live();
-    assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::ScaleOut, Action::Roll, Action::Announce]);
+    assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::ScaleOut, Action::Announce, Action::Roll]);
     assert!(!policy.takes_updates());
     assert!(policy.is_leaving());
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
@@ -38,7 +38,7 @@ fn a_live_node_asks_for_its_successor_rolls_and_says_that_it_leaves() {
 #[test]
 fn one_that_its_fleet_takes_asks_for_nothing_or_it_would_undo_that_the_group_is_switched_off() {
     let mut policy = live();
-    assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Roll, Action::Announce]);
+    assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Announce, Action::Roll]);
     assert_eq!(step(&mut policy, Event::NodesMissing, 2 * S), []);
     assert_eq!(step(&mut policy, Event::Left, 3 * S), [Action::Release]);
     assert_eq!(step(&mut policy, Event::Released, 4 * S), [Action::End]);
@@ -49,7 +49,7 @@ fn one_that_has_scaled_does_not_ask_again() {
     let mut policy = live();
     step(&mut policy, Event::Memory { used_bytes: 70, budget_bytes: 100 }, 0);
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
-    assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Roll, Action::Announce]);
+    assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Announce, Action::Roll]);
 }
 
 #[test]
