@@ -236,7 +236,7 @@ options! {
         "Threads for peach and for operations on many rows within a query (\\s); by default one a core on a node, none at the \
          console";
     NODE: String = units::name, "node" value "NAME", programs &[Rdb];
-        "This node's name, the same after a restart; by default host and process";
+        "This node's name, which no other node has, the same after a restart; by default host and process";
     TABLES: Vec<String> = units::names, "tables" value "T1,T2", default Some(""), programs &[Rdb, Log, Feed];
         "Tables to take, all if empty";
     SYMBOLS: Vec<String> = units::names, "symbols" value "S1,S2", default Some(""), programs &[Rdb];
