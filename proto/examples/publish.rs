@@ -13,24 +13,32 @@ fn main() -> io::Result<()> {
     socket.write_all(&handshake::hello(b"feed", b"", handshake::CAPABILITY))?;
     socket.read_exact(&mut [0])?;
 
-    // (".u.upd"; `trade; columns): one row per trade; the tickerplant adds the time.
+    // (".u.upd"; `trade; columns): one row per trade, in the columns of elastick's default schema; the tickerplant adds
+    // the time.
     let update = Value::list([
         Value::chars(".u.upd"),
         Value::symbol("trade"),
-        Value::list([Value::symbols(["AAPL", "MSFT"]), Value::floats([231.5, 412.25]), Value::longs([100, 200])]),
+        Value::list([
+            Value::symbols(["AAPL", "MSFT"]),
+            Value::floats([231.5, 412.25]),
+            Value::longs([100, 200]),
+            Value::chars("BS"),
+            Value::symbols(["Q", "Q"]),
+        ]),
     ]);
-    socket.write_all(&encode::message(MessageKind::Async, &update).map_err(io::Error::other)?)?;
-
-    // An empty sync request is answered when the update before it has been processed.
-    socket.write_all(&encode::message(MessageKind::Sync, &Value::chars("")).map_err(io::Error::other)?)?;
+    // A sync request: the response says whether the update was accepted. A feed sends async messages, and one sync
+    // request now and then.
+    socket.write_all(&encode::message(MessageKind::Sync, &update).map_err(io::Error::other)?)?;
     let mut message = vec![0; elastick_proto::HEADER_BYTES];
     socket.read_exact(&mut message)?;
     let header = elastick_proto::Header::parse(&message).map_err(io::Error::other)?;
     socket.take(header.total_bytes - message.len() as u64).read_to_end(&mut message)?;
     let (_, answer) = decode::message(&message, &Limits::default()).map_err(io::Error::other)?;
     match answer.as_error() {
-        Some(error) => println!("the tickerplant answered '{}", error.escape_ascii()),
-        None => println!("published"),
+        Some(error) => Err(io::Error::other(format!("the tickerplant rejected it: '{}", error.escape_ascii()))),
+        None => {
+            println!("published");
+            Ok(())
+        }
     }
-    Ok(())
 }

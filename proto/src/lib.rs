@@ -32,6 +32,7 @@
     )
 )]
 #![warn(missing_docs)]
+#![deny(rustdoc::broken_intra_doc_links, rustdoc::private_intra_doc_links)]
 
 pub mod compress;
 mod cursor;
@@ -61,3 +62,8 @@ pub use limits::{DEEPEST, Limits};
 pub use value::{Items, Value};
 pub use view::View;
 pub use writer::Writer;
+
+/// The example of the README runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
