@@ -248,8 +248,16 @@ fn shell(context: &mut Context, line: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
     super::process::check_system(context, "this command is not available here")?;
     context.host.alters()?;
-    let output = std::process::Command::new("sh").arg("-c").arg(std::ffi::OsStr::from_bytes(line)).output();
-    let output = output.map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+    let mut command = std::process::Command::new("sh");
+    command.arg("-c").arg(std::ffi::OsStr::from_bytes(line));
+    let mut over = Ok(());
+    let output = crate::sys::child::output(&mut command, |held| {
+        // The lines are made of it while it is still there.
+        over = super::limits::check().and_then(|()| super::limits::room(held));
+        over.is_ok()
+    });
+    over?;
+    let output = output.map_err(|e| QError::signal(e.to_string().into_bytes()))?.ok_or(QError::named("os"))?;
     context.host.print_error(&output.stderr)?;
     if !output.status.success() {
         return Err(QError::named("os"));

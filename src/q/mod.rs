@@ -153,6 +153,11 @@ pub fn apply(host: &mut dyn Host, f: &Value, arguments: &[Value], limits: &Limit
     settled(Context::new(host, limits).apply(f, arguments.to_vec()))
 }
 
+/// Whether a value is a function that so many arguments are enough for.
+pub fn takes(f: &Value, arguments: usize) -> bool {
+    matches!(f, Value::Func(_)) && apply::valence(f) <= arguments
+}
+
 /// A result, unless something of it was given up; then an error may come from that, and this one is its cause.
 fn settled<T>(result: Result<T, QError>) -> Result<T, QError> {
     limits::settle()?;

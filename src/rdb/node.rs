@@ -82,6 +82,16 @@ impl Program {
                 symbol::text(*name).escape_ascii()
             )));
         }
+        let end_of_day = startup.globals.iter().find(|(name, _)| symbol::text(*name) == b".u.end");
+        if let Some((_, f)) = end_of_day
+            && !q::takes(f, 1)
+        {
+            return Err(StartupError::NeverCalled(
+                "the start-up files define .u.end, which is no function of one argument: a node calls .u.end[date] when its day \
+                 has ended, and what it calls has to save the day"
+                    .to_owned(),
+            ));
+        }
         Ok(Program { startup, handles, outlet, said })
     }
 }

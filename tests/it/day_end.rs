@@ -151,7 +151,9 @@ fn the_function_sees_the_ended_day_with_the_owners_rights_while_the_new_day_goes
 
 #[test]
 fn a_function_that_fails_or_takes_too_long_is_told_and_the_day_ends_all_the_same() {
-    for (name, body, reason) in [("fails", "'`disk", "disk"), ("hangs", "while[1b;]", "stop")] {
+    for (name, body, reason) in
+        [("fails", "'`disk", "disk"), ("hangs", "while[1b;]", "stop"), ("waits", "system\"sleep 1000\"", "stop")]
+    {
         let files = Directory::new(&format!("day-end-{name}"));
         let file = files.path().join("end.q");
         std::fs::write(&file, format!(".u.end:{{[d]{body}}}\n")).expect("written");
@@ -196,5 +198,13 @@ fn what_a_process_never_calls_is_refused_at_its_start() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("define upd") && said.contains("never calls") && said.contains(".u.sub"), "{said}");
+    }
+    // With a second argument it would wait for that one, and the day be called saved.
+    for body in ["{[date;more]date}", "5", "\"save\""] {
+        std::fs::write(file, format!(".u.end:{body}\n")).expect("written");
+        let output = elastick(&["rdb", ":1", file]).args(["-p", "127.0.0.1:0"]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(".u.end, which is no function of one argument"), "{said}");
     }
 }
