@@ -48,6 +48,8 @@ pub struct OpenReport {
     pub damage: Vec<DamagedRange>,
     /// Blocks that were kept, as the operator had said, though their checksums differ; the side file marks them.
     pub kept: Vec<DamagedRange>,
+    /// Updates behind the end that the side file knows of: a power cut took them, or another program cut or replaced the log.
+    pub missing: u64,
     /// The damaged log, if it was replaced by one without the damage. Updates behind the damage have new indices.
     pub replaced: Option<PathBuf>,
 }
@@ -75,6 +77,14 @@ impl fmt::Display for OpenReport {
                 Some(path) => write!(f, ", kept in {}", path.display())?,
                 None => write!(f, " of an unfinished record")?,
             }
+        }
+        if self.missing > 0 {
+            write!(
+                f,
+                "; {} updates that were logged behind that are not there any more: lost in a power cut, or another program has cut, \
+                 removed or replaced the log. If there is a copy with them, stop, and put that in its place",
+                self.missing
+            )?;
         }
         if let Some(path) = &self.replaced {
             write!(f, "; the damaged log is kept as {}", path.display())?;
@@ -126,6 +136,7 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         cut: None,
         damage: Vec::new(),
         kept: Vec::new(),
+        missing: 0,
         replaced: None,
     };
     loop {
@@ -299,6 +310,9 @@ fn walk(
     }
     // What a writer before us left in the page cache counts as durable from here on.
     file.sync().map_err(LogError::io(path, "sync"))?;
+    let own = side.filter(|side| side.head().identity == Some(how.identity) && report.damage.is_empty());
+    let known_index = own.and_then(SideFile::end).map_or(0, |known| known.index);
+    report.missing = known_index.saturating_sub(end.index);
     entries.extend(builder.close());
     entries.iter_mut().for_each(|entry| entry.synced_index = end.index);
     // Before anything is appended: what it says of the part that was cut off must not come back when the log has grown over it.

@@ -170,3 +170,41 @@ fn a_log_without_a_path_is_read_through_its_writer() {
         writer.check().unwrap();
     }
 }
+
+#[test]
+fn a_start_says_how_many_updates_the_log_has_lost() {
+    let cut: fn(&Path, u64) = |log, bytes| OpenOptions::new().write(true).open(log).unwrap().set_len(bytes).unwrap();
+    let remove: fn(&Path, u64) = |log, _| fs::remove_file(log).unwrap();
+    for (spoil, bytes) in [(cut, 0), (cut, 8), (cut, 2000), (remove, 0)] {
+        let folder = Folder::new();
+        let log = folder.with(&updates(40));
+        spoil(&log, bytes);
+        let (writer, report) = folder.open();
+        assert_eq!((report.updates + report.missing, writer.tip()), (40, report.updates));
+        assert!(report.missing > 0 && report.to_string().contains("not there any more"), "{report}");
+        writer.close().unwrap();
+        let (_, report) = folder.open();
+        assert_eq!(report.missing, 0, "it is said once");
+    }
+}
+
+#[test]
+fn a_torn_end_and_another_logs_side_file_miss_nothing() {
+    let folder = Folder::new();
+    let (mut writer, _) = folder.open();
+    write(&mut writer, 5);
+    drop(writer);
+    let log = folder.log();
+    OpenOptions::new()
+        .append(true)
+        .open(&log)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, &[0, 0, 3, 0]))
+        .unwrap();
+    assert_eq!(folder.open().1.missing, 0);
+    let other = Folder::new();
+    let foreign = other.with(&updates(40));
+    fs::remove_file(&log).unwrap();
+    fs::copy(crate::log::side_path(&foreign), crate::log::side_path(&log)).unwrap();
+    let (_, report) = folder.open();
+    assert_eq!((report.updates, report.missing), (0, 0));
+}

@@ -215,7 +215,7 @@ impl Plant {
                 waker: Some(Arc::clone(&waker)),
             };
             let (writer, report) = LogWriter::open(options, clock::civil_date(day.date()))?;
-            ::log::info!("{report}");
+            ::log::log!(if report.missing > 0 { ::log::Level::Error } else { ::log::Level::Info }, "{report}");
             points::reach(Point::StartLogOpened);
             log = Some(writer);
             space = Some(Space::watch(of_space)?);
