@@ -42,7 +42,9 @@ impl World {
         self.publishing = true;
         self.evening = true;
         let behind_ns = self.between(3 * SECOND, 15 * SECOND);
-        self.run_until(self.now_ns.saturating_add(before_ns).saturating_add(behind_ns))?;
+        self.run_until(self.now_ns.saturating_add(before_ns).saturating_sub(MS))?;
+        self.log_is_put_back();
+        self.run_until(self.now_ns.saturating_add(MS).saturating_add(behind_ns))?;
         self.rest()?;
         let hours = self.rng.from(2, 10);
         self.skip(hours * 3_600 * SECOND);

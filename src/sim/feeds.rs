@@ -41,7 +41,7 @@ impl Feed {
 }
 
 /// The columns of an update, one behind the other.
-fn columns(time_ns: i64, syms: &[u8], id: u64) -> Option<Columns> {
+pub fn columns(time_ns: i64, syms: &[u8], id: u64) -> Option<Columns> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
     writer.vector(proto::types::TIMESPAN, 0, &vec![time_ns; syms.len()]);

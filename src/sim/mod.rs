@@ -1,6 +1,7 @@
 //! Simulated days: the production code in a world of virtual time, with a disk, a network, a fleet and clocks that fail as real
 //! ones do, and an auditor who keeps books of his own. How it is built, and how to go on: `src/sim/README.md`.
 
+mod ahead;
 mod audit;
 mod chaos;
 mod clients;

@@ -78,6 +78,7 @@ const ALL_MET: &[&str] = &[
     "clock that jumps",
     "clock that jumps hours ahead",
     "clock that jumps hours back",
+    "log of tomorrow that is there already",
     "connection closed by the tickerplant",
     "connection cut",
     "connection half open",

@@ -83,6 +83,8 @@ pub enum Event {
 
 pub struct World {
     pub rng: Rng,
+    /// Of logs of tomorrow that are there already; of its own, as `fills`.
+    pub put_back: Rng,
     /// Of its own, so that what else happens to a seed is the same without it.
     pub fills: Rng,
     pub plan: Plan,
@@ -143,6 +145,7 @@ impl World {
         let mut world = World {
             rng,
             fills: Rng::new(seed ^ 0x6d65_6d6f_7279),
+            put_back: Rng::new(seed ^ 0x6168_6561_64),
             now_ns: SECOND,
             wall_ns: i128::from(FIRST_WALL),
             events: BTreeMap::new(),
