@@ -145,7 +145,7 @@ impl World {
         let mut world = World {
             rng,
             fills: Rng::new(seed ^ 0x6d65_6d6f_7279),
-            put_back: Rng::new(seed ^ 0x6168_6561_64),
+            put_back: Rng::new(seed ^ 0x0061_6865_6164),
             now_ns: SECOND,
             wall_ns: i128::from(FIRST_WALL),
             events: BTreeMap::new(),
