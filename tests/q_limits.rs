@@ -80,7 +80,7 @@ fn what_is_huge_ends_in_an_error_before_it_is_there() {
 }
 
 #[test]
-fn what_goes_through_many_names_or_much_text_is_stopped() {
+fn what_goes_through_many_names_much_text_or_a_long_deal_is_stopped() {
     const NAMES: usize = 200_000;
     let mut session = named("wide:flip(`$\"c\",/:string til 200000)!200000#enlist 1 2\nnames:cols wide");
     let many = |before: &str, part: &dyn Fn(usize) -> String, behind: &str| {
@@ -101,6 +101,7 @@ fn what_goes_through_many_names_or_much_text_is_stopped() {
         ".Q.id wide",
         "(reverse names)_wide",
         "(names!reverse names)xcol wide",
+        "-2000000?2000000",
     ]
     .map(str::to_owned);
     let texts = [

@@ -123,6 +123,7 @@ fn indices(rng: &mut fastrand::Rng, deal: bool, size: usize, count: usize) -> st
     let mut moved: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
     let mut out = Vec::with_capacity(size);
     for i in 0..size {
+        super::limits::pace()?;
         let j = rng.usize(i..count);
         let at = |m: &std::collections::HashMap<usize, usize>, k: usize| m.get(&k).copied().unwrap_or(k);
         let (a, b) = (at(&moved, i), at(&moved, j));
