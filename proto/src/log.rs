@@ -26,6 +26,9 @@ pub fn is_log_head(bytes: &[u8]) -> bool {
     matches!(bytes, [0xff, 0x01, 0, _, _, _, _, _, ..])
 }
 
+/// The function of a record that changes a table: `` (`.u.schema;`table;empty table) ``. It counts as an update, and is in no proof.
+pub const SCHEMA: &[u8] = b".u.schema";
+
 /// An update as tickerplants write it.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
@@ -37,6 +40,13 @@ pub struct Record<'a> {
     pub columns: View<'a>,
     /// The whole record.
     pub bytes: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Whether the record changes its table, and holds no rows.
+    pub fn is_schema(&self) -> bool {
+        self.function == SCHEMA
+    }
 }
 
 /// The object at the start of `bytes`, which follow the head or another record, and its length; `None` at the end.

@@ -94,7 +94,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let of_loop = parts.waker();
     // A loop that is gone needs no waking.
     let wake: crate::log::Waker = Arc::new(move || drop(of_loop.wake()));
-    let plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
+    let mut plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
+    plant.operators = settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect();
     let logs = match plant.log_path() {
         Some(path) => format!("log {}, durability {durability}", path.display()),
         None => "no log".to_string(),
@@ -107,12 +108,13 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     }
     let port = listeners.port();
     let end = signals::on_termination(parts.waker()).map_err(CliError::failed)?;
+    let globals_bytes = usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX);
+    let mut globals = Globals::new([schema.globals, program.globals].concat(), globals_bytes);
+    // The day's log may know of columns that the schema file lacks.
+    globals.show_tables(&plant.tables);
     let service_options = ServiceOptions {
         codec,
-        globals: Globals::new(
-            [schema.globals, program.globals].concat(),
-            usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX),
-        ),
+        globals,
         query: Bounds { time: query_time(&settings, &limits)?, memory_bytes: limits.query_memory_bytes },
         own_query: Bounds {
             time: Duration::from_nanos(limits.core_query_time_ns),

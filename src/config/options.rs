@@ -202,6 +202,8 @@ options! {
     REMOTE_MAY: Vec<String> = units::grants, "remote-may" value "files,sockets,system", default Some(""), programs &[Rdb];
         "What clients' queries may touch: files (with -u, below the working directory), sockets (hopen, other handles), system \
          (commands, environment; never with -u)";
+    OPERATORS: Vec<String> = units::names, "operators" value "USER,...", default Some(""), programs &[Tick];
+        "Users who may add columns to a table while the tickerplant runs (.u.schema); nobody if empty. Names count where -u or -U checks passwords";
     UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), variables &["QUDSPATH"],
         programs &[Tick, Rdb];
         "Directory of the Unix socket kx.PORT, by path and by abstract name; empty for none";

@@ -158,7 +158,7 @@ pub fn window_proof(
     let mut encoded = Vec::new();
     reader.replay(window, 1 << 20, deadline, |chunk| {
         for (index, record) in chunk.records() {
-            let Some(record) = record else { continue };
+            let Some(record) = record.filter(|record| !record.is_schema()) else { continue };
             encoded.clear();
             match keep(index, &record, &mut encoded) {
                 Keep::Whole => {

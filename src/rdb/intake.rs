@@ -105,6 +105,33 @@ impl Intake {
         Ok(true)
     }
 
+    /// The tables with one of them as a change has it; `None` where that adds nothing to what is there.
+    pub fn changed_by(&self, change: &Schema) -> Option<Vec<Schema>> {
+        let mut schemas: Vec<Schema> = self.store.schemas().map(Schema::clone).collect();
+        let own = schemas.iter_mut().find(|schema| schema.name == change.name)?;
+        if !own.is_extended_by(change) || own.same_columns(change) {
+            return None;
+        }
+        *own = change.clone();
+        Some(schemas)
+    }
+
+    /// Passes over an update that holds no rows.
+    ///
+    /// # Errors
+    /// A gap or a duplicate.
+    pub fn pass(&mut self, index: u64) -> Result<(), TakeError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let expected = open.window.next;
+        if index < expected || (self.gapless && index > expected) {
+            return Err(TakeError::Index { expected, found: index });
+        }
+        if open.last.is_none_or(|last| index < last) {
+            open.window.next = index.saturating_add(1);
+        }
+        Ok(())
+    }
+
     /// Begins a window at `first`; up to `last` if it is a closed one to be rebuilt.
     pub fn open(&mut self, first: u64, last: Option<u64>) {
         self.close();

@@ -4,7 +4,7 @@
 use super::core::batch::Batch;
 use super::core::call::Call;
 use super::core::older::{Older, older};
-use super::core::schema::{Form, Tables};
+use super::core::schema::{Current, Form, Tables};
 use super::core::{Stamp, publish};
 use super::feed::ReadJob;
 use super::lane::LaneSpec;
@@ -17,7 +17,6 @@ use proto::{Limits, MessageKind, Writer, encode};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Logs held open for subscribers that will ask for more.
@@ -49,7 +48,7 @@ pub struct Done<K> {
 /// What reading takes.
 #[derive(Clone)]
 pub struct Setup {
-    pub tables: Arc<Tables>,
+    pub tables: Current,
     pub limits: Limits,
     pub chunk_bytes: usize,
 }
@@ -94,6 +93,7 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Byte
     if reader.position() != read.from.index {
         reader.seek(read.from.index)?;
     }
+    let tables = setup.tables.get();
     let mut frames = Vec::new();
     let now = clock::now();
     let by = now.checked_add(job.patience).unwrap_or(now);
@@ -101,7 +101,7 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Byte
         match reader.next_chunk(read.bytes, read.until)? {
             Next::Chunk(chunk) => {
                 for (index, record) in chunk.iter() {
-                    append_messages(setup, &read.spec, record, index, &mut frames);
+                    append_messages(setup, &tables, &read.spec, record, index, &mut frames);
                 }
                 return Ok((frames.into(), chunk.last_index()));
             }
@@ -113,32 +113,49 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Byte
 
 /// Puts one log record into a lane's message, in the form in which updates travel, whoever wrote the log. A record that is no
 /// update of a table of ours is sent as it stands to nodes that take everything, and passed over for others.
-fn append_messages(setup: &Setup, spec: &LaneSpec, record: &[u8], index: u64, out: &mut Vec<u8>) {
-    let Some(record) = parts(record, &setup.limits) else { return };
-    let call = Call { table: record.table, data: record.columns.raw() };
-    if record.function != b"upd" {
+fn append_messages(setup: &Setup, tables: &Tables, spec: &LaneSpec, record: &[u8], index: u64, out: &mut Vec<u8>) {
+    // A node that takes everything counts what it refuses; without a message it would see a gap in the indices.
+    let is_whole_node = spec.key.form == Form::Indexed && spec.is_everything();
+    let Some(record) = parts(record, &setup.limits) else {
+        if is_whole_node {
+            append_indexed(b"", index, out, |writer| writer.list_head(0));
+        }
+        return;
+    };
+    if record.is_schema() {
+        let wants = tables.find(record.table).is_some_and(|(table, _)| spec.filter(table).is_some());
+        if spec.key.form == Form::Indexed && (wants || is_whole_node) {
+            append_call(proto::log::SCHEMA, record.table, index, out, |writer| writer.raw(record.columns.raw()));
+        }
         return;
     }
-    if let Some((table, own)) = setup.tables.find(record.table)
+    if record.function != b"upd" {
+        // Its function is another's: no node has it, and its columns are not to be taken for an update's.
+        if is_whole_node {
+            append_indexed(record.table, index, out, |writer| writer.list_head(0));
+        }
+        return;
+    }
+    let call = Call { table: record.table, data: record.columns.raw() };
+    if let Some((table, own)) = tables.find(record.table)
         && let Some(older) = older(own, &record)
     {
-        return append_older(setup, spec, table, &older, index, out);
+        return append_older(tables, spec, table, &older, index, out);
     }
     let mut batch = Batch::default();
-    match publish(&setup.tables, &call, Stamp::default(), &setup.limits, &mut batch) {
-        Ok(update) if update.rows > 0 => spec.encode(&setup.tables, &batch, &update, index, out),
-        // A node that takes everything counts what it refuses; without the record it would see a gap in the indices.
-        _ if spec.key.form == Form::Indexed && spec.is_everything() => append_as_logged(&record, index, out),
+    match publish(tables, &call, Stamp::default(), &setup.limits, &mut batch) {
+        Ok(update) if update.rows > 0 => spec.encode(tables, &batch, &update, index, out),
+        _ if is_whole_node => append_as_logged(&record, index, out),
         _ => {}
     }
 }
 
 /// A record that was logged before columns were added. A node gets the columns that were logged, which its proof is of, and fills the
 /// others itself; anyone else gets them filled with nulls.
-fn append_older(setup: &Setup, spec: &LaneSpec, table: usize, older: &Older<'_>, index: u64, out: &mut Vec<u8>) {
-    let (Some(own), Some(filter)) = (setup.tables.get(table), spec.filter(table)) else { return };
+fn append_older(tables: &Tables, spec: &LaneSpec, table: usize, older: &Older<'_>, index: u64, out: &mut Vec<u8>) {
+    let (Some(own), Some(filter)) = (tables.get(table), spec.filter(table)) else { return };
     if spec.key.form == Form::Table {
-        return spec.encode_columns(&setup.tables, table, &older.filled(own), older.rows, index, out);
+        return spec.encode_columns(tables, table, &older.filled(own), older.rows, index, out);
     }
     let mut columns = Vec::new();
     if filter.select(own, older.bytes, older.rows, &mut columns) == 0 {
@@ -157,15 +174,108 @@ fn append_as_logged(record: &Record<'_>, index: u64, out: &mut Vec<u8>) {
 
 /// The message `` (`upd; table; data; index) ``.
 fn append_indexed(table: &[u8], index: u64, out: &mut Vec<u8>, data: impl FnOnce(&mut Writer<'_>)) {
+    append_call(b"upd", table, index, out, data);
+}
+
+/// The message `` (function; table; data; index) ``.
+fn append_call(function: &[u8], table: &[u8], index: u64, out: &mut Vec<u8>, data: impl FnOnce(&mut Writer<'_>)) {
     let start = out.len();
     encode::begin_message(MessageKind::Async, out);
     let mut writer = Writer::new(out);
     writer.list_head(4);
-    writer.symbol("upd");
+    writer.symbol(function);
     writer.symbol(table);
     data(&mut writer);
     writer.atom_long(index.cast_signed());
     if writer.finish().is_err() || encode::finish_message(out, start).is_err() {
         out.truncate(start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Attr;
+    use crate::table::schema::{ColumnSchema, Schema};
+    use crate::table::symbol::intern;
+    use crate::tick::filter::Symbols;
+    use crate::tick::lane::LaneKey;
+    use proto::{Value, View};
+
+    fn tables() -> Tables {
+        let sym = |text: &str| intern(text.as_bytes()).unwrap();
+        let column = |(name, ty)| ColumnSchema { name: sym(name), ty, attr: Attr::None };
+        let columns = [("time", 16), ("sym", 11), ("cond", 10)].map(column).to_vec();
+        Tables::new([Schema { name: sym("trade"), columns, keys: 0 }]).unwrap()
+    }
+
+    /// What a lane of all of `trade` is sent of a log over a change of its schema, as functions with the items behind them.
+    fn sent(form: Form) -> Vec<(String, Vec<Value>)> {
+        let tables = tables();
+        let call = |items: [Value; 3]| Value::list(items);
+        let (upd, trade) = (|| Value::symbol("upd"), || Value::symbol("trade"));
+        let old = || [Value::timespans(vec![1]), Value::symbols(["a"])];
+        let new = || Value::list(old().into_iter().chain([Value::chars("x")]));
+        let mut change = messages_schema(&tables);
+        let mut records: Vec<Vec<u8>> = [
+            call([upd(), trade(), Value::list(old())]),
+            call([upd(), trade(), new()]),
+            call([Value::symbol("insert"), trade(), new()]),
+            Value::list([Value::symbol("f"), Value::Long(1)]),
+        ]
+        .iter()
+        .map(|record| {
+            let mut bytes = Vec::new();
+            encode::encode_object(record, &mut bytes).unwrap();
+            bytes
+        })
+        .collect();
+        records.insert(1, std::mem::take(&mut change));
+        let setup = Setup {
+            tables: Current::new(std::sync::Arc::new(tables.clone())),
+            limits: Limits::default(),
+            chunk_bytes: 1 << 16,
+        };
+        let key = LaneKey { tables: vec![Some(Symbols::All)], form, merged: false, compress: false };
+        let spec = LaneSpec::new(key);
+        let mut sent = Vec::new();
+        for (record, index) in records.iter().zip(0..) {
+            let mut out = Vec::new();
+            append_messages(&setup, &tables, &spec, record, index, &mut out);
+            let Some(body) = out.get(8..).filter(|body| !body.is_empty()) else { continue };
+            let (view, _) = View::parse(body, proto::Endian::Little, &Limits::default()).unwrap();
+            let items: Vec<View<'_>> = view.list().unwrap().iter().collect();
+            let name = String::from_utf8_lossy(items[0].symbol().unwrap()).into_owned();
+            sent.push((name, items[1..].iter().map(|item| item.to_value()).collect()));
+        }
+        sent
+    }
+
+    fn messages_schema(tables: &Tables) -> Vec<u8> {
+        crate::tick::messages::schema_record(tables.get(0).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_stock_subscriber_is_sent_all_columns_of_every_update_and_nothing_of_the_change() {
+        let sent = sent(Form::Table);
+        assert_eq!(sent.len(), 2);
+        for ((name, items), cond) in sent.iter().zip([" ", "x"]) {
+            let (time, sym) = (Value::timespans(vec![1]), Value::symbols(["a"]));
+            let table = Value::table([("time", time), ("sym", sym), ("cond", Value::chars(cond))]);
+            assert_eq!((name.as_str(), items), ("upd", &vec![Value::symbol("trade"), table]));
+        }
+    }
+
+    #[test]
+    fn a_node_is_sent_a_message_for_every_record_so_that_it_sees_no_gap() {
+        let sent = sent(Form::Indexed);
+        let names: Vec<&str> = sent.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["upd", ".u.schema", "upd", "upd", "upd"]);
+        let indices: Vec<&Value> = sent.iter().map(|(_, items)| &items[2]).collect();
+        assert_eq!(indices, (0..5).map(Value::Long).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+        // What is no call of upd has no columns that could be taken.
+        let empty = Value::list([]);
+        assert_eq!(sent[3].1[..2], [Value::symbol("trade"), empty.clone()]);
+        assert_eq!(sent[4].1[..2], [Value::symbol(""), empty]);
     }
 }

@@ -1,10 +1,11 @@
 //! What clients and the schema file have defined, besides what belongs to the tickerplant. Read by queries on other threads,
 //! changed by the owner alone.
 
+use super::core::schema::Tables;
 use crate::config::Limit;
 use crate::metrics;
 use crate::q::{QError, to_wire};
-use crate::table::{Sym, Value, symbol};
+use crate::table::{Schema, Sym, Value, symbol};
 use proto::Writer;
 use std::collections::HashMap;
 
@@ -32,6 +33,17 @@ impl Globals {
     /// Bytes of what clients have defined, as it would travel.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Shows the tables as they are.
+    pub fn show_tables(&mut self, tables: &Tables) {
+        for spec in tables.iter() {
+            let name = spec.schema.name;
+            let is_other = |value: &Value| Schema::of(name, value).is_some_and(|own| !own.same_columns(&spec.schema));
+            if let Some((value, _)) = self.values.get_mut(&name).filter(|(value, _)| is_other(value)) {
+                *value = spec.schema.empty();
+            }
+        }
     }
 
     /// # Errors

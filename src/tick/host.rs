@@ -275,6 +275,9 @@ impl Host for OwnerHost<'_> {
         let name = symbol::text(name);
         let called =
             charged(name, &mut self.day_ended, || self.plant.call(name, &args, caller, &mut writer, self.ctl))?;
+        if name == proto::log::SCHEMA {
+            Arc::make_mut(self.globals).show_tables(&self.plant.tables);
+        }
         writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
         self.published |= called == Called::PutWhenDurable;
         Ok(self.value(&object).unwrap_or(Value::Null))

@@ -1,5 +1,8 @@
 //! The schema that a day's log was written with: `DIR/SRCdate.schema`, and the check of the tickerplant's schema against it.
 //!
+//! A change without a restart (`.u.schema`) is noted before it is logged, and the names of the tables so changed with it: what a start
+//! finds there counts more than the schema file, which knows nothing of it.
+//!
 //! A log has no column names, and its records keep the columns they were logged with. During a day a table may only grow columns
 //! at its end: its older records are filled with nulls wherever they are read. Any other change of a table that has records today
 //! is refused, because those records could be queried nowhere.
@@ -14,10 +17,11 @@ use crate::table::schema::Schema;
 use crate::table::{symbol, wire};
 use proto::log::Record;
 use proto::{Endian, Limits, View, Writer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A kdb+ file: `get` reads it as a dictionary of empty tables.
 const FILE_HEAD: &[u8] = &[0xff, 0x01];
@@ -37,6 +41,25 @@ pub enum LoggedSchemaError {
     Log(#[from] LogError),
 }
 
+/// Names of tables that `.u.schema` has changed, as a schema file notes them.
+const CHANGED: &[u8] = b".u.schema";
+
+/// Tables that `.u.schema` has changed, and the schema file has not the columns of.
+pub type Changed = BTreeSet<Vec<u8>>;
+
+/// The tables of a day.
+#[derive(Clone, Debug)]
+pub struct Adopted {
+    pub tables: Arc<Tables>,
+    pub changed: Changed,
+}
+
+/// What a file notes.
+struct Noted {
+    schemas: Vec<Schema>,
+    changed: Changed,
+}
+
 /// How a log is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
@@ -53,40 +76,116 @@ pub fn schema_path(log: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Checks the tables against what the log was written with, and notes them as the log's. A schema file that is missing or damaged
-/// is replaced by what the last record of each table says: names of columns are not known then, only types.
+/// Checks the tables against what the log was written with, and notes them as the log's. Columns that `.u.schema` added during the
+/// day count, whatever the schema file says. What was noted and is missing or damaged is replaced by what the log's records
+/// say: names of columns are not known then, only types, but for those that `.u.schema` added.
 ///
 /// # Errors
 /// A change that the log's records do not allow, in words; the log cannot be read.
-pub fn adopt(log: &Path, tables: &Tables, reading: Reading) -> Result<(), LoggedSchemaError> {
+pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted, LoggedSchemaError> {
     let path = schema_path(log);
-    let change = match read(&path, &reading.limits) {
-        Ok(Some(before)) => {
-            let changes: BTreeMap<Vec<u8>, String> = before
-                .iter()
-                .filter_map(|before| Some((symbol::text(before.name).to_vec(), change_of(before, tables)?)))
-                .collect();
-            if changes.is_empty() { None } else { first_recorded(log, reading, &changes)? }
+    let noted = read(&path, &reading.limits).unwrap_or_else(|error| {
+        ::log::warn!("{}: {error}; the log's records are looked at instead", path.display());
+        None
+    });
+    let is_noted = noted.is_some();
+    let noted = match noted {
+        Some(noted) => noted,
+        None => Noted { schemas: Vec::new(), changed: Changed::new() },
+    };
+    let changes: Vec<Schema> = match is_noted {
+        true => {
+            noted.schemas.iter().filter(|schema| noted.changed.contains(symbol::text(schema.name))).cloned().collect()
         }
-        Ok(None) => unfit_record(log, tables, reading)?,
-        Err(error) => {
-            ::log::warn!("{}: {error}; the log's records are looked at instead", path.display());
-            unfit_record(log, tables, reading)?
-        }
+        false => logged_changes(log, reading)?,
+    };
+    let adopted = with_changes(adopted, &changes);
+    let tables = &adopted.tables;
+    let change = if is_noted {
+        let changes: BTreeMap<Vec<u8>, String> = noted
+            .schemas
+            .iter()
+            .filter_map(|before| Some((symbol::text(before.name).to_vec(), change_of(before, tables)?)))
+            .collect();
+        if changes.is_empty() { None } else { first_recorded(log, reading, &changes)? }
+    } else {
+        unfit_record(log, tables, reading)?
     };
     let written = match change {
         Some(change) => return Err(LoggedSchemaError::Refused { log: log.to_path_buf(), change }),
-        None => write(log, tables),
+        None => write(log, &adopted),
     };
     // The records tell nearly as much at the next start.
     if let Err(error) = written {
         ::log::error!("{} cannot be written: {error}", path.display());
     }
-    Ok(())
+    Ok(adopted)
+}
+
+/// The tables with what `.u.schema` added to them during a day that is over: its log is not gone on with, so nothing is refused.
+pub fn go_on_from(log: &Path, adopted: &Adopted, limits: &Limits) -> Adopted {
+    match read(&schema_path(log), limits) {
+        Ok(Some(Noted { schemas, changed })) => {
+            let changes: Vec<Schema> =
+                schemas.into_iter().filter(|schema| changed.contains(symbol::text(schema.name))).collect();
+            with_changes(adopted, &changes)
+        }
+        Ok(None) => adopted.clone(),
+        Err(error) => {
+            ::log::warn!("{}: {error}; the tables are those of the schema file", schema_path(log).display());
+            adopted.clone()
+        }
+    }
+}
+
+/// The tables with columns that `.u.schema` added. A schema file that has them, or others in their place, stands.
+fn with_changes(adopted: &Adopted, changes: &[Schema]) -> Adopted {
+    let mut adopted = adopted.clone();
+    for change in changes {
+        let name = symbol::text(change.name);
+        let Some((_, own)) = adopted.tables.find(name) else { continue };
+        if !own.schema.is_extended_by(change) || change.is_extended_by(&own.schema) {
+            continue;
+        }
+        let (added, table) = (names_after(change, own.columns.len()), name.escape_ascii());
+        match adopted.tables.with(change) {
+            Ok(Some(tables)) => {
+                ::log::warn!(
+                    "table {table} has columns that .u.schema added during the day and the schema file lacks: {added}. \
+                     They stay; write them into the schema file"
+                );
+                adopted.tables = Arc::new(tables);
+                adopted.changed.insert(name.to_vec());
+            }
+            Ok(None) => {}
+            Err(error) => ::log::error!("table {table} stays as the schema file has it: {error}"),
+        }
+    }
+    adopted
+}
+
+/// Names of the columns behind the first ones, for people.
+fn names_after(schema: &Schema, columns: usize) -> String {
+    let names = schema.columns.iter().skip(columns).map(|column| symbol::text(column.name).escape_ascii().to_string());
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// What `.u.schema` made of tables, by the records of a log, in their order.
+fn logged_changes(log: &Path, reading: Reading) -> Result<Vec<Schema>, LogError> {
+    let mut changes = Vec::new();
+    each_record(log, reading, |_, record| {
+        if record.is_schema() {
+            let name = symbol::intern(record.table).ok();
+            let schema = name.and_then(|name| Schema::of(name, &wire::data(&record.columns).ok()?));
+            changes.extend(schema);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(changes)
 }
 
 /// What of a table is other than before, and more than columns added at its end.
-fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
+pub(super) fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
     let name = symbol::text(before.name);
     let table = name.escape_ascii();
     let Some((_, now)) = tables.find(name) else { return Some(format!("table {table} is not there any more")) };
@@ -131,7 +230,7 @@ fn first_recorded(
 ) -> Result<Option<String>, LogError> {
     let mut found = None;
     each_record(log, reading, |_, record| {
-        found = changes.get(record.table).cloned();
+        found = changes.get(record.table).filter(|_| !record.is_schema()).cloned();
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(found)
@@ -141,6 +240,9 @@ fn first_recorded(
 fn unfit_record(log: &Path, tables: &Tables, reading: Reading) -> Result<Option<String>, LogError> {
     let mut unfit: BTreeMap<Vec<u8>, Option<u64>> = BTreeMap::new();
     each_record(log, reading, |index, record| {
+        if record.is_schema() {
+            return ControlFlow::Continue(());
+        }
         let fits = fits(tables, record);
         match unfit.get_mut(record.table) {
             Some(last) => *last = (!fits).then_some(index),
@@ -160,31 +262,40 @@ fn fits(tables: &Tables, record: &Record<'_>) -> bool {
     tables.find(record.table).is_some_and(|(_, spec)| is_older(spec)) || is_acceptable(tables, record)
 }
 
-fn encode(tables: &Tables) -> Result<Vec<u8>, proto::EncodeError> {
+fn encode(adopted: &Adopted) -> Result<Vec<u8>, proto::EncodeError> {
+    let Adopted { tables, changed } = adopted;
     let mut bytes = FILE_HEAD.to_vec();
     let mut writer = Writer::new(&mut bytes);
+    let of_changes = (!changed.is_empty()).then_some(CHANGED);
     writer.dict_head();
-    writer.symbols(tables.iter().map(|spec| &spec.name));
-    writer.list_head(tables.len());
+    let names: Vec<&[u8]> = tables.iter().map(|spec| spec.name.as_slice()).chain(of_changes).collect();
+    writer.symbols(&names);
+    writer.list_head(names.len());
     tables.iter().for_each(|spec| put_empty_table(&mut writer, spec));
+    if of_changes.is_some() {
+        writer.symbols(changed);
+    }
     writer.finish()?;
     Ok(bytes)
 }
 
-fn decode(bytes: &[u8], limits: &Limits) -> Option<Vec<Schema>> {
+fn decode(bytes: &[u8], limits: &Limits) -> Option<Noted> {
     let (view, _) = View::parse(bytes.strip_prefix(FILE_HEAD)?, Endian::Little, limits).ok()?;
     let dict = view.dict()?;
     let names = dict.keys.vector()?;
-    let tables = dict.values.list()?;
-    names
-        .symbols()
-        .zip(tables.iter())
-        .map(|(name, table)| Schema::of(symbol::intern(name).ok()?, &wire::data(&table).ok()?))
-        .collect()
+    let mut noted = Noted { schemas: Vec::new(), changed: Changed::new() };
+    for (name, value) in names.symbols().zip(dict.values.list()?.iter()) {
+        if name == CHANGED {
+            noted.changed = value.vector()?.symbols().map(<[u8]>::to_vec).collect();
+        } else {
+            noted.schemas.push(Schema::of(symbol::intern(name).ok()?, &wire::data(&value).ok()?)?);
+        }
+    }
+    Some(noted)
 }
 
-/// The schemas in a file; `None` where there is none.
-fn read(path: &Path, limits: &Limits) -> io::Result<Option<Vec<Schema>>> {
+/// What a file notes; `None` where there is none.
+fn read(path: &Path, limits: &Limits) -> io::Result<Option<Noted>> {
     let file = match disk::open(path, disk::Open::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -198,9 +309,9 @@ fn read(path: &Path, limits: &Limits) -> io::Result<Option<Vec<Schema>>> {
 ///
 /// # Errors
 /// The file system's.
-fn write(log: &Path, tables: &Tables) -> io::Result<()> {
+pub(super) fn write(log: &Path, adopted: &Adopted) -> io::Result<()> {
     let path = schema_path(log);
-    let bytes = encode(tables).map_err(io::Error::other)?;
+    let bytes = encode(adopted).map_err(io::Error::other)?;
     let is_written =
         disk::open(&path, disk::Open::Read).and_then(|file| log::whole(&*file)).is_ok_and(|old| old == bytes);
     if is_written {

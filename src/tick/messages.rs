@@ -67,6 +67,30 @@ pub fn put_pair(writer: &mut Writer<'_>, spec: &TableSpec) {
     put_empty_table(writer, spec);
 }
 
+/// The log's record of a table that has changed: `` (`.u.schema;`t;empty table) ``.
+///
+/// # Errors
+/// Names that cannot travel.
+pub fn schema_record(spec: &TableSpec) -> Result<Vec<u8>, proto::EncodeError> {
+    let mut record = Vec::new();
+    let mut writer = Writer::new(&mut record);
+    writer.list_head(3);
+    writer.symbol(proto::log::SCHEMA);
+    writer.symbol(&spec.name);
+    put_empty_table(&mut writer, spec);
+    writer.finish()?;
+    Ok(record)
+}
+
+/// ``(`.u.schema; t; empty table; index)``, the index null to a node that is not fed.
+pub fn schema(spec: &TableSpec, index: Option<u64>) -> Bytes {
+    call(".u.schema", 3, |writer| {
+        writer.symbol(&spec.name);
+        put_empty_table(writer, spec);
+        writer.atom_long(index.map_or(i64::MIN, long));
+    })
+}
+
 /// Pairs for the tables given.
 pub fn put_pairs(writer: &mut Writer<'_>, tables: &Tables, chosen: &[usize]) {
     writer.list_head(chosen.len());

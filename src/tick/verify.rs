@@ -4,7 +4,7 @@
 use super::core::batch::Batch;
 use super::core::call::Call;
 use super::core::older::older;
-use super::core::schema::{TableSpec, Tables};
+use super::core::schema::{Current, TableSpec, Tables};
 use super::core::{Stamp, publish};
 use super::filter::Filter;
 use super::lane::LaneSpec;
@@ -77,10 +77,10 @@ pub enum Answer {
 ///
 /// # Errors
 /// The system's.
-pub fn start(tables: Arc<Tables>, limits: Limits, chunk_bytes: usize, waker: Waker) -> io::Result<Worker<Job, Done>> {
+pub fn start(tables: Current, limits: Limits, chunk_bytes: usize, waker: Waker) -> io::Result<Worker<Job, Done>> {
     Worker::start("verify", 1, waker, move || {
-        let tables = Arc::clone(&tables);
-        move |job: Job| answer(&tables, &limits, chunk_bytes, job)
+        let tables = tables.clone();
+        move |job: Job| answer(&tables.get(), &limits, chunk_bytes, job)
     })
 }
 
@@ -119,6 +119,9 @@ fn due(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>)
 
 /// What of a record is sent to a lane's subscribers: nothing of a record that does not fit the table.
 fn sent(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
+    if record.is_schema() {
+        return Keep::Skip;
+    }
     let Some((table, own)) = tables.find(record.table) else { return Keep::Skip };
     let Some(filter) = spec.filter(table) else { return Keep::Skip };
     let plain = is_plain(own, record);

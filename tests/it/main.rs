@@ -23,6 +23,7 @@ mod rdb_process;
 mod rdb_support;
 mod remote_rights;
 mod schema_change;
+mod schema_live;
 mod starting;
 mod tick_feed;
 mod tick_nodes;

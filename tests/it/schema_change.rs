@@ -6,34 +6,36 @@ use elastick::net::Client;
 use proto::{Limits, Value};
 use std::process::Stdio;
 
-const BEFORE: &str = "trade:([]time:`timespan$();sym:`symbol$();id:`long$())\n";
-const AFTER: &str = "trade:([]time:`timespan$();sym:`symbol$();id:`long$();cond:`char$();who:`symbol$();note:())\n";
+pub const BEFORE: &str = "trade:([]time:`timespan$();sym:`symbol$();id:`long$())\n";
+pub const AFTER: &str = "trade:([]time:`timespan$();sym:`symbol$();id:`long$();cond:`char$();who:`symbol$();note:())\n";
 
-struct Day {
-    directory: Directory,
+pub struct Day {
+    pub directory: Directory,
     tick: Option<Process>,
     port: u16,
 }
 
 impl Day {
-    fn new(name: &str) -> Day {
+    pub fn new(name: &str) -> Day {
         let mut day = Day { directory: Directory::new(name), tick: None, port: 0 };
         day.start(BEFORE);
         day
     }
 
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         self.directory.path().to_string_lossy().into_owned()
     }
 
     fn arguments(&self, schema: &str) -> Vec<String> {
         std::fs::write(self.directory.path().join("sym.q"), schema).expect("a schema can be written");
         let (path, port) = (self.path(), format!("127.0.0.1:{}", self.port));
-        ["tick", "sym", &path, "-p", &port, "--schemas", &path, "--unix-sockets="].map(String::from).to_vec()
+        ["tick", "sym", &path, "-p", &port, "--schemas", &path, "--unix-sockets=", "--operators", "test"]
+            .map(String::from)
+            .to_vec()
     }
 
     /// Starts the tickerplant, on the same port again.
-    fn start(&mut self, schema: &str) {
+    pub fn start(&mut self, schema: &str) {
         self.tick = None;
         let arguments = self.arguments(schema);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -43,7 +45,7 @@ impl Day {
     }
 
     /// What a start with another schema says instead of starting.
-    fn refuses(&mut self, schema: &str) -> String {
+    pub fn refuses(&mut self, schema: &str) -> String {
         self.tick = None;
         let arguments = self.arguments(schema);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -52,7 +54,7 @@ impl Day {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    fn node(&self, name: &str, options: &[&str]) -> (Process, Client) {
+    pub fn node(&self, name: &str, options: &[&str]) -> (Process, Client) {
         let address = format!("127.0.0.1:{}", self.port);
         let mut arguments =
             vec!["rdb", &address, "-p", "127.0.0.1:0", "--node", name, "--unix-sockets=", "--memory", "64MiB"];
@@ -62,11 +64,15 @@ impl Day {
         (process, connect(port))
     }
 
-    fn client(&self) -> Client {
+    pub fn client_of(&self, user: &str) -> Client {
+        connect_as(user, self.port)
+    }
+
+    pub fn client(&self) -> Client {
         connect(self.port)
     }
 
-    fn log_file(&self, ending: &str) -> std::path::PathBuf {
+    pub fn log_file(&self, ending: &str) -> std::path::PathBuf {
         let mut files =
             std::fs::read_dir(self.directory.path()).expect("a directory").flatten().map(|entry| entry.path());
         let found = files.find(|path| path.to_string_lossy().ends_with(ending));
@@ -75,12 +81,16 @@ impl Day {
 }
 
 fn connect(port: u16) -> Client {
-    let address = format!("127.0.0.1:{port}:test:").parse().expect("an address");
+    connect_as("test", port)
+}
+
+fn connect_as(user: &str, port: u16) -> Client {
+    let address = format!("127.0.0.1:{port}:{user}:").parse().expect("an address");
     Client::connect(&address, PATIENCE, Limits::default()).expect("it answers")
 }
 
 /// An update of the schema before, or with the columns that were added.
-fn trade(id: i64, added: bool) -> Value {
+pub fn trade(id: i64, added: bool) -> Value {
     let mut columns = vec![Value::symbols([if id % 2 == 0 { "A" } else { "B" }]), Value::longs([id])];
     if added {
         columns.extend([Value::chars("x"), Value::symbols(["w"]), Value::list([Value::chars("text")])]);
@@ -91,11 +101,11 @@ fn trade(id: i64, added: bool) -> Value {
 const FILLED: &str = "exec (id; cond; who; count each note) from trade";
 
 /// Waits until a node has these trades. It may not know of the columns yet.
-fn holds(node: &mut Client, wanted: &Value) {
+pub fn holds(node: &mut Client, wanted: &Value) {
     wait_for("the trades to be held", || (node.query(FILLED).ok().as_ref() == Some(wanted)).then_some(()));
 }
 
-fn filled(ids: &[i64]) -> Value {
+pub fn filled(ids: &[i64]) -> Value {
     let is_new = |id: &&i64| **id >= 10;
     let cond: String = ids.iter().map(|id| if is_new(&id) { 'x' } else { ' ' }).collect();
     let who: Vec<&str> = ids.iter().map(|id| if is_new(&id) { "w" } else { "" }).collect();

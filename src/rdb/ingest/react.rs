@@ -68,6 +68,7 @@ impl Ingest {
                 Ok(())
             }
             Told::Replay(replay) => self.begin(replay),
+            Told::Schema { schema, index } => self.schema_told(schema, index),
             Told::End { date } => {
                 self.end_day(date);
                 Ok(())

@@ -3,7 +3,7 @@
 use super::reading::{Order, PIECES, Reading};
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
-use crate::log::{Reads, Sample};
+use crate::log::{Reads, Sample, parts};
 use crate::points::{self, Point};
 use crate::rdb::messages;
 use crate::rdb::update;
@@ -137,10 +137,7 @@ impl Ingest {
             }
             match update::update(record) {
                 Some(update) => self.take(&update, Some(index))?,
-                None => {
-                    log::warn!("record {index} of the log is no update");
-                    self.intake.skip();
-                }
+                None => self.no_update(index, record)?,
             }
             // A roll ends the window in the middle of the piece, as exactly as in the feed.
             if self.unwatched_bytes >= self.watch_bytes {
@@ -156,6 +153,26 @@ impl Ingest {
         } else {
             replay.by = hangs_at();
             self.replay = Some(replay);
+        }
+        Ok(())
+    }
+
+    /// A record of the log that does not call `upd`.
+    fn no_update(&mut self, index: u64, record: &[u8]) -> Result<(), Fault> {
+        if let Some(schema) = messages::logged_schema(record, &self.limits) {
+            return self.schema_told(schema, Some(index));
+        }
+        match parts(record, &self.limits) {
+            // Its rows are in no table, and the log's side of the proof counts them.
+            Some(other) => {
+                self.intake.skip_refused();
+                let (function, table) = (other.function.escape_ascii(), other.table.escape_ascii());
+                self.refuse(&format!("record {index} of the log calls {function} for table {table}, not upd"));
+            }
+            None => {
+                log::warn!("record {index} of the log is no update");
+                self.intake.skip();
+            }
         }
         Ok(())
     }

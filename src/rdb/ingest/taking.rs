@@ -7,6 +7,7 @@ use crate::rdb::messages;
 use crate::rdb::policy::Event;
 use crate::rdb::update::{self, Update};
 use crate::table::store::Refused;
+use crate::table::{Schema, symbol};
 use proto::{Header, View};
 
 impl Ingest {
@@ -61,6 +62,11 @@ impl Ingest {
 
     /// Takes an update, or says why the connection cannot go on. A full store rolls the node.
     pub(super) fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<(), Fault> {
+        if update.table.is_empty() && update.count == 0 {
+            // A record that names no table counts for nobody.
+            let passed = index.map_or(Ok(()), |index| self.intake.pass(index));
+            return passed.map_err(|error| Fault::Surprise(error.to_string()));
+        }
         match self.intake.take(update, index) {
             Ok(took) => {
                 if took == Took::Nothing && self.intake.lacks(update.table) {
@@ -82,6 +88,27 @@ impl Ingest {
                 self.refuse(&error.to_string());
                 Ok(())
             }
+        }
+    }
+
+    /// A table has changed: by an update of the feed or of the log, or by one that is not this node's to take.
+    pub(super) fn schema_told(&mut self, schema: Schema, index: Option<u64>) -> Result<(), Fault> {
+        let name = symbol::text(schema.name).escape_ascii();
+        let takes = self.policy.takes_updates();
+        if index.is_some() && takes && self.replay.is_some() {
+            return Err(Fault::Surprise("a table changed by an update that was not asked for yet".to_string()));
+        }
+        if let Some(schemas) = self.intake.changed_by(&schema) {
+            log::info!("table {name} has {} columns from now on", schema.columns.len());
+            if self.define(schemas)? {
+                // No room for the nulls: what it holds is gone, and is rebuilt by those who have room.
+                self.step(Event::Dropped);
+                return Err(Fault::Surprise(format!("no room for the columns added to table {name}")));
+            }
+        }
+        match index.filter(|_| takes) {
+            Some(index) => self.intake.pass(index).map_err(|error| Fault::Surprise(error.to_string())),
+            None => Ok(()),
         }
     }
 

@@ -1,10 +1,10 @@
 //! What a tickerplant says to a node.
 
 use crate::lease::Epoch;
-use crate::log::{LogId, MAX_SAMPLES, Sample, WriterId};
+use crate::log::{LogId, MAX_SAMPLES, Sample, WriterId, parts};
 use crate::table::{Schema, symbol, wire};
-use proto::View;
 use proto::view::DictView;
+use proto::{Limits, View};
 use std::path::PathBuf;
 
 /// Reads the answer to [`super::SCHEMAS`].
@@ -176,6 +176,11 @@ pub enum Told {
         joined: Vec<String>,
     },
     Replay(Replay),
+    /// A table has changed, by update `index`, or by one that is not this node's to take.
+    Schema {
+        schema: Schema,
+        index: Option<u64>,
+    },
     End {
         date: i32,
     },
@@ -184,6 +189,12 @@ pub enum Told {
     },
     /// A call that a node has no function for, by its name.
     Unknown(String),
+}
+
+/// The table of a log's record `` (`.u.schema;`t;empty table) ``; `None` for other records.
+pub fn logged_schema(record: &[u8], limits: &Limits) -> Option<Schema> {
+    let record = parts(record, limits).filter(proto::log::Record::is_schema)?;
+    Schema::of(symbol::intern(record.table).ok()?, &wire::data(&record.columns).ok()?)
 }
 
 /// Reads a message that is no update.
@@ -244,6 +255,11 @@ pub fn told(view: &View<'_>) -> Result<Told, String> {
             let reason = next().and_then(|reason| reason.text()).unwrap_or_default();
             Told::Bye { reason: String::from_utf8_lossy(reason).into_owned() }
         }
+        proto::log::SCHEMA => {
+            let name = next().and_then(|name| symbol::intern(name.symbol()?).ok());
+            let schema = name.zip(next()).and_then(|(name, table)| Schema::of(name, &wire::data(&table).ok()?));
+            Told::Schema { schema: schema.ok_or_else(|| missing("table"))?, index: index(next()) }
+        }
         b".u.end" => Told::End { date: next().and_then(|d| d.atom::<i32>()).ok_or_else(|| missing("date"))? },
         b".sub.rep" => {
             let tables = schemas(&next().ok_or_else(|| missing("schemas"))?)?;
@@ -272,7 +288,7 @@ pub fn stock_answer(view: &View<'_>) -> Result<Replay, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::{Endian, Limits, Writer, types};
+    use proto::{Endian, Writer, types};
 
     fn object(put: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let mut out = Vec::new();

@@ -6,6 +6,7 @@ use crate::table::symbol;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use proto::{EncodeError, HEAD_BYTES, Head, Writer, encode, types};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// How an update is told to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -139,6 +140,17 @@ impl Tables {
         Ok(Tables { specs, by_name })
     }
 
+    /// These tables with one of them as `schema` has it; `None` where there is no such table.
+    ///
+    /// # Errors
+    /// As [`TableSpec::new`].
+    pub fn with(&self, schema: &Schema) -> Result<Option<Tables>, SchemaError> {
+        let spec = TableSpec::new(schema)?;
+        let mut tables = self.clone();
+        let place = self.by_name.get(&spec.name).and_then(|index| tables.specs.get_mut(*index));
+        Ok(place.map(|place| *place = spec).map(|()| tables))
+    }
+
     pub fn find(&self, name: &[u8]) -> Option<(usize, &TableSpec)> {
         let index = *self.by_name.get(name)?;
         Some((index, self.specs.get(index)?))
@@ -158,5 +170,23 @@ impl Tables {
 
     pub fn is_empty(&self) -> bool {
         self.specs.is_empty()
+    }
+}
+
+/// The tables as they are now, for the threads beside the loop.
+#[derive(Clone, Debug)]
+pub struct Current(Arc<RwLock<Arc<Tables>>>);
+
+impl Current {
+    pub fn new(tables: Arc<Tables>) -> Current {
+        Current(Arc::new(RwLock::new(tables)))
+    }
+
+    pub fn get(&self) -> Arc<Tables> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn set(&self, tables: Arc<Tables>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = tables;
     }
 }

@@ -66,6 +66,11 @@ impl Behind {
         if due { self.marks.pop_front().map(|(_, mark)| mark) } else { None }
     }
 
+    /// Whether it is given a part of the log and nothing behind it.
+    pub fn stops(&self) -> bool {
+        self.marks.iter().any(|(_, mark)| matches!(mark, Mark::Stop))
+    }
+
     pub fn next_mark(&self) -> Option<Position> {
         self.marks.front().map(|(at, _)| *at)
     }

@@ -15,7 +15,7 @@ mod behind;
 mod tests;
 
 use super::core::batch::Batch;
-use super::core::schema::Tables;
+use super::core::schema::{Form, Tables};
 use super::lane::{LaneKey, LaneSpec};
 use crate::defect::{Defect, is_planted};
 use behind::{Behind, Mark};
@@ -178,6 +178,11 @@ impl<K: Copy + Ord> Feed<K> {
         self.subscribers.contains_key(&subscriber)
     }
 
+    /// Whether a subscriber is given whatever comes, now or when it has caught up.
+    pub fn is_fed_on(&self, subscriber: K) -> bool {
+        self.subscribers.get(&subscriber).is_some_and(|found| !found.behind.as_ref().is_some_and(Behind::stops))
+    }
+
     /// Everyone who is subscribed to anything.
     pub fn subscribers(&self) -> impl Iterator<Item = K> {
         self.subscribers.keys().copied()
@@ -196,6 +201,27 @@ impl<K: Copy + Ord> Feed<K> {
         self.recent.push_back(batch);
         self.trim_recent();
         Batch::new(next)
+    }
+
+    /// The next update changes a table, whose place stays: nodes that take it are told at once, others see its next update. Call
+    /// this when merged lanes have been told everything.
+    pub fn change_table(
+        &mut self,
+        tables: Arc<Tables>,
+        table: usize,
+        message: &Bytes,
+        outboxes: &mut (impl Outboxes<K> + ?Sized),
+    ) {
+        let nodes = self.lanes.values().filter(|lane| lane.spec.key.form == Form::Indexed);
+        for lane in nodes.filter(|lane| lane.spec.filter(table).is_some()) {
+            lane.members.iter().for_each(|member| outboxes.send(*member, message.clone()));
+        }
+        self.tables = tables;
+        self.tip = self.tip.saturating_add(1);
+        self.merged_tip = self.tip;
+        // They are of the table as it was: who is behind reads them from the log.
+        self.recent.clear();
+        self.recent_bytes = 0;
     }
 
     /// Tells merged lanes what `merged` holds: the rows of all updates up to the tip that they were not told yet.

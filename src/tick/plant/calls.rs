@@ -27,13 +27,14 @@ pub enum Called {
 }
 
 /// Names and numbers of parameters, in the order in which `.u` shows them.
-pub const FUNCTIONS: [(&str, u8); 17] = [
+pub const FUNCTIONS: [(&str, u8); 18] = [
     (".u.sub", 2),
     (".u.add", 2),
     (".u.del", 2),
     (".u.upd", 2),
     (".u.end", 1),
     (".u.endofday", 1),
+    (".u.schema", 2),
     (".z.ts", 1),
     (".u.asg.sub", 3),
     (".u.asg.roll", 2),
@@ -101,6 +102,11 @@ impl Plant {
                 self.send_end(date, ctl);
             }
             b".u.endofday" => self.end_of_day(ctl),
+            b".u.schema" => {
+                self.change_schema(args, conn, ctl)?;
+                writer.null();
+                return Ok(Called::PutWhenDurable);
+            }
             b".u.asg.sub" => self.asg_sub(args, conn, ctl)?,
             b".u.asg.roll" => {
                 let of = args.first().and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;

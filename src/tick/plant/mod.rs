@@ -11,6 +11,7 @@ mod log_file;
 mod publish;
 mod queue;
 mod roll;
+mod schema;
 pub mod shape;
 mod stats;
 mod subscribe;
@@ -22,11 +23,11 @@ use super::catchup;
 use super::clock::{self, Clock, Steady};
 use super::core::Stamp;
 use super::core::batch::Batch;
-use super::core::schema::{Form, Tables};
+use super::core::schema::{Current, Form, Tables};
 use super::day::Day;
 use super::feed::{Feed, FeedLimits};
 use super::journal::{Journal, JournalFile};
-use super::logged_schema::{self, LoggedSchemaError, Reading};
+use super::logged_schema::{self, Adopted, Changed, LoggedSchemaError, Reading};
 use super::merge::Merge;
 use super::messages::{self, Place};
 use super::quarantine::Quarantine;
@@ -92,6 +93,12 @@ struct Ack {
 /// The tickerplant.
 pub struct Plant {
     pub tables: Arc<Tables>,
+    /// The same, for the threads beside the loop.
+    current: Current,
+    /// Tables that `.u.schema` has changed.
+    changed: Changed,
+    /// Users who may call `.u.schema`.
+    pub operators: Vec<Vec<u8>>,
     /// `.u.t`: tables by name.
     pub sorted: Vec<usize>,
     pub stats: Stats,
@@ -221,11 +228,17 @@ impl Plant {
             space = Some(Space::watch(of_space)?);
         }
         let tip = log.as_ref().map_or(0, LogWriter::tip);
-        // A day that is over ends at once: its records need not fit what comes after it.
-        if let Some(log) = log.as_ref().filter(|_| !due) {
+        let mut adopted = Adopted { tables, changed: Changed::new() };
+        if let Some(log) = &log {
             let reading = Reading { limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes), tip };
-            logged_schema::adopt(log.path(), &tables, reading)?;
+            // A day that is over ends at once: its records need not fit what comes after it.
+            adopted = match due {
+                true => logged_schema::go_on_from(log.path(), &adopted, &codec),
+                false => logged_schema::adopt(log.path(), &adopted, reading)?,
+            };
         }
+        let Adopted { tables, changed } = adopted;
+        let current = Current::new(Arc::clone(&tables));
         let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), Journal::None, false);
         if let Some(log) = &log {
             let path = log::queue_path(log.path());
@@ -233,14 +246,11 @@ impl Plant {
             points::reach(Point::StartJournalRead);
             (queue, journal, restored) = (found, Journal::Open(file), any);
         }
-        let setup = catchup::Setup {
-            tables: Arc::clone(&tables),
-            limits: codec,
-            chunk_bytes: size(limits.log_read_chunk_bytes),
-        };
+        let setup =
+            catchup::Setup { tables: current.clone(), limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes) };
         let catchup = catchup::start(setup, Arc::clone(&waker))?;
         let chunk_bytes = size(limits.log_read_chunk_bytes);
-        let verify = verify::start(Arc::clone(&tables), codec, chunk_bytes, waker)?;
+        let verify = verify::start(current.clone(), codec, chunk_bytes, waker)?;
         let mut sorted: Vec<usize> = (0..tables.len()).collect();
         sorted.sort_by_key(|table| tables.get(*table).map(|spec| spec.name.clone()));
         let mut plant = Plant {
@@ -281,6 +291,9 @@ impl Plant {
             verify,
             unanswered: Vec::new(),
             tables,
+            current,
+            changed,
+            operators: Vec::new(),
             limits,
         };
         if restored {

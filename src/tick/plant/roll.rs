@@ -10,8 +10,9 @@ use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
 use crate::tick::day::trust::Change;
 use crate::tick::day::{Action, Event, RETRY_NS};
-use crate::tick::logged_schema::{self, Reading};
+use crate::tick::logged_schema::{self, Adopted, Reading};
 use crate::tick::messages;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a day stands when this has been done.
@@ -106,11 +107,14 @@ impl Plant {
                 self.keep_if_elsewhere();
                 if let Some(log) = &mut self.log {
                     // Closes the old log, durable, before the new one is there.
-                    let (tables, limits, chunk_bytes) =
-                        (&self.tables, self.codec, super::size(self.limits.log_read_chunk_bytes));
+                    let adopted = Adopted { tables: Arc::clone(&self.tables), changed: self.changed.clone() };
+                    let (limits, chunk_bytes) = (self.codec, super::size(self.limits.log_read_chunk_bytes));
                     let rolled = log.roll(clock::civil_date(date), |report| {
                         let reading = Reading { limits, chunk_bytes, tip: report.updates };
-                        logged_schema::adopt(&report.path, tables, reading).map_err(|error| error.to_string())
+                        let found = logged_schema::adopt(&report.path, &adopted, reading);
+                        let found = found.map_err(|error| error.to_string())?;
+                        let same = Arc::ptr_eq(&found.tables, &adopted.tables);
+                        same.then_some(()).ok_or("it has columns that .u.schema added: start anew on it".to_string())
                     });
                     match rolled {
                         Ok(report) if report.updates > 0 => ::log::warn!(

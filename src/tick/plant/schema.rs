@@ -1,0 +1,104 @@
+//! `.u.schema`: a table gets columns at its end without a restart.
+
+use super::Plant;
+use crate::log::LogWriter;
+use crate::net::{ConnId, Links};
+use crate::q::QError;
+use crate::table::schema::Schema;
+use crate::table::wire;
+use crate::tick::core::batch::Batch;
+use crate::tick::core::schema::Form;
+use crate::tick::logged_schema::{self, Adopted, change_of};
+use crate::tick::merge::Merge;
+use crate::tick::messages;
+use proto::View;
+use std::sync::Arc;
+
+/// A refusal in kdb+'s term and in words, also where an expression calls.
+fn refused(term: &str, words: impl std::fmt::Display) -> QError {
+    QError::signal(format!("{term}: {words}"))
+}
+
+impl Plant {
+    /// `.u.schema[t;empty table]`. The change is an update of the log: every node that takes the table changes there. A table that has
+    /// these columns already stays as it is, so that a call may be repeated.
+    ///
+    /// # Errors
+    /// Why the table stays as it is.
+    pub fn change_schema(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+        let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
+        if !self.operators.contains(&user) {
+            let reason = ".u.schema is for the users whom the tickerplant was started with: --operators NAME,...";
+            return Err(refused("access", reason));
+        }
+        let [name, table] = args else {
+            return Err(refused("rank", ".u.schema takes a table's name and an empty table"));
+        };
+        let name = name.symbol().ok_or(refused("type", "a table's name is a symbol"))?;
+        let Some((place, spec)) = self.tables.find(name) else {
+            // kdb+tick signals the name of an unknown table.
+            let reason = "there is no such table; a new one goes into the schema file, and needs a restart";
+            return Err(refused(&name.escape_ascii().to_string(), reason));
+        };
+        let is_table = || refused("type", "an empty table with all columns of the table is missing");
+        let mut schema =
+            wire::data(table).ok().and_then(|value| Schema::of(spec.schema.name, &value)).ok_or_else(is_table)?;
+        if table.table().is_none_or(|table| table.columns.iter().any(|column| column.count() > 0)) && schema.keys == 0 {
+            return Err(refused("length", "the table must have no rows: 0#t"));
+        }
+        if schema.same_columns(&spec.schema) && schema.keys == spec.schema.keys {
+            return Ok(());
+        }
+        schema.columns.iter_mut().zip(&spec.schema.columns).for_each(|(new, own)| new.attr = own.attr);
+        let changed = self.tables.with(&schema).map_err(|error| refused("type", error.to_string()))?;
+        let Some(tables) = changed.map(Arc::new) else { return Err(QError::named("type")) };
+        if let Some(change) = change_of(&spec.schema, &tables) {
+            let reason = "a table may only grow columns at its end; anything else needs a new day, and a restart";
+            return Err(refused("mismatch", format!("{change}: {reason}")));
+        }
+        let names: std::collections::BTreeSet<_> = schema.columns.iter().map(|column| column.name).collect();
+        if names.len() < schema.columns.len() {
+            return Err(refused("dup", "two columns have one name"));
+        }
+        self.flush_merged(ctl);
+        if let Some(failure) = &self.failure {
+            return Err(refused("io", failure));
+        }
+        let wrong = |error: proto::EncodeError| refused("type", error.to_string());
+        let spec = tables.get(place).ok_or_else(is_table)?;
+        let index = self.batch.tip();
+        let record = messages::schema_record(spec).map_err(wrong)?;
+        let mut changed = self.changed.clone();
+        changed.insert(spec.name.clone());
+        let adopted = Adopted { tables: Arc::clone(&tables), changed };
+        // Before the record: a start that finds the record without the columns' names could not go on.
+        if let Some(log) = &self.log {
+            logged_schema::write(log.path(), &adopted)
+                .map_err(|error| refused("io", format!("the schema of the log cannot be written: {error}")))?;
+        }
+        if let Err(error) = self.log.as_mut().map_or(Ok(()), |log: &mut LogWriter| log.append(&record, 1)) {
+            self.fail(&error, ctl);
+            return Err(refused("io", error.to_string()));
+        }
+        let user = user.escape_ascii();
+        ::log::warn!(
+            "update {index}: {user} has changed table {} to {} columns",
+            spec.name.escape_ascii(),
+            spec.columns.len()
+        );
+        self.changed = adopted.changed;
+        self.tables = Arc::clone(&tables);
+        self.current.set(Arc::clone(&tables));
+        self.merge = self.merge.take().map(|_| Merge::new(&tables));
+        self.feed.change_table(tables.clone(), place, &messages::schema(spec, Some(index)), ctl);
+        self.batch = Batch::new(self.feed.tip().index);
+        // Those who are not fed: one that waits, has rolled, rebuilds a window, or replays from the log.
+        let told = messages::schema(spec, None);
+        let wants = |tabs: &[Vec<u8>]| tabs.iter().any(|tab| tab.is_empty() || *tab == spec.name);
+        let others = self.members.iter().filter(|(conn, member)| {
+            member.form == Form::Indexed && !self.feed.is_fed_on(**conn) && wants(&member.subscription.tabs)
+        });
+        others.for_each(|(conn, _)| ctl.send(*conn, told.clone()));
+        Ok(())
+    }
+}
