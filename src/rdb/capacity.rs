@@ -27,6 +27,8 @@ pub enum Ask {
     Ready,
     /// At least so many nodes; without a number, one more than there were when this node was asked for.
     AtLeast(Option<u32>),
+    /// Fewer nodes are enough by now: a request that the fleet has not granted yet is for no more than these.
+    AtMost(u32),
     /// The instances of the group from which a node has joined, this one among them, as the tickerplant says; empty as soon
     /// as it cannot be asked, or where it is another node that watches the launches.
     Joined(Vec<String>),
@@ -222,6 +224,11 @@ impl Worker {
                 match &mut self.want {
                     Some((wanted, _)) => *wanted = desired.or(*wanted),
                     None => self.want = Some((desired, Task::new("cannot ask the fleet for a successor"))),
+                }
+            }
+            Ask::AtMost(desired) => {
+                if let Some((Some(wanted), _)) = &mut self.want {
+                    *wanted = desired.min(*wanted);
                 }
             }
             Ask::Joined(instances) => {

@@ -388,6 +388,7 @@ impl World {
     }
 
     fn note_transitions(&mut self) {
+        self.note_wanted();
         if let Some(tick) = self.tick.as_mut() {
             let queue = tick.service.plant.queue();
             tick.seen.look(queue, &mut self.report);

@@ -241,6 +241,20 @@ fn a_request_that_fails_is_refused_to_the_node_at_once_and_granted_later() {
 }
 
 #[test]
+fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
+    let (fleet, _heard) = Telling::boxed(None, 1);
+    let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
+    asks.send(Ask::AtLeast(Some(5))).expect("held");
+    steps.step();
+    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
+    for desired in [4, 6] {
+        asks.send(Ask::AtMost(desired)).expect("held");
+    }
+    steps.step();
+    assert_eq!(steps.worker.want.as_ref().map(|(wanted, _)| *wanted), Some(Some(4)));
+}
+
+#[test]
 fn an_instance_that_never_joins_is_replaced_once() {
     let (fleet, heard) = Telling::boxed(None, 1);
     let Link { asks, answers, counters } = start(fleet, Duration::ZERO).expect("thread");

@@ -86,11 +86,16 @@ impl Ingest {
         }
     }
 
-    /// How many instances to ask for. Where another queue's node took the instance that this one had asked for, it asks again.
+    /// How many instances to ask for. Where another queue's node took the instance that this one had asked for, it asks again. Where a
+    /// node has left meanwhile, a request under way would be for one too many: leaving took it off the capacity.
     fn wanted(&mut self, desired: u32) {
-        let more = self.policy.has_scaled() && self.desired.is_some_and(|before| desired > before);
-        self.desired = Some(desired);
-        if more {
+        let before = self.desired.replace(desired);
+        let has_scaled = self.policy.has_scaled();
+        if before.is_some_and(|before| desired < before)
+            && let Some(most) = self.to_ask_for()
+        {
+            self.ask(Ask::AtMost(most));
+        } else if has_scaled && before.is_some_and(|before| desired > before) {
             self.step(Event::NodesMissing);
         }
     }

@@ -61,6 +61,17 @@ fn a_node_that_has_rolled_watches_launches_while_its_tickerplant_says_so() {
 }
 
 #[test]
+fn a_request_under_way_is_for_fewer_nodes_once_fewer_are_needed() {
+    let (mut node, asked, _answers) = node();
+    node.step(Event::BecameLive);
+    for desired in [3, 2, 2] {
+        node.react(Told::Group { desired, joined: vec!["n1".to_string()] });
+    }
+    let fewer: Vec<Ask> = asked.try_iter().filter(|ask| matches!(ask, Ask::AtMost(_))).collect();
+    assert_eq!(fewer, [Ask::AtMost(2)]);
+}
+
+#[test]
 fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
     let (mut node, asked, _answers) = node();
     node.react(Told::End { date: 10_957 });
