@@ -125,8 +125,9 @@ impl Plant {
     }
 
     /// Whether updates are taken and logged. Any answer shows that the port listens and the loop runs. `degraded` where updates of
-    /// today cannot be queried on a node, a day cannot end, or the clock is not followed; that is no error, as a supervisor that restarts the
-    /// tickerplant for it mends nothing, and would confirm a clock that is wrong.
+    /// today cannot be queried on a node, the log's path does not lead to the log, a day cannot end, or the clock is not followed; that is no
+    /// error: a supervisor that restarts the tickerplant for it mends nothing, ends the process that holds the last copy of a removed log, and
+    /// confirms a clock that is wrong.
     ///
     /// # Errors
     /// Why updates are not taken, or may not be found in the log by the next start.
@@ -134,10 +135,7 @@ impl Plant {
         if self.failure.is_some() {
             return Err(self.status_line());
         }
-        if let Some(harm) = self.log_elsewhere() {
-            return Err(format!("{harm}; {}", self.status_line()));
-        }
-        let trouble = self.clock_trouble().or_else(|| self.roll_held.clone());
+        let trouble = self.log_elsewhere().or_else(|| self.clock_trouble()).or_else(|| self.roll_held.clone());
         Ok(match trouble.or_else(|| self.not_queryable()) {
             Some(why) => format!("degraded: {why}; {}", self.status_line()),
             None => format!("ok: {}", self.status_line()),
