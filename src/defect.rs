@@ -46,10 +46,12 @@ pub enum Defect {
     AsyncUpdateSwallowed,
     /// The policy hears of a window before it is opened: a full node's roll finds none and tells nobody.
     PolicyBeforeWindow,
+    /// A node reads whatever file is at the path of the log.
+    AnyLogIsRead,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 23] = [
+    pub const ALL: [Defect; 24] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -73,6 +75,7 @@ impl Defect {
         Defect::LeaverCountedTwice,
         Defect::AsyncUpdateSwallowed,
         Defect::PolicyBeforeWindow,
+        Defect::AnyLogIsRead,
     ];
 }
 

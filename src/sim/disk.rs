@@ -4,8 +4,10 @@
 //! A *local* disk is seen by its own host alone. A *shared* one is a server: it has what was synced; the writer's host sees its
 //! own cache, other hosts see the server, and some time an old size or a name that is missing still.
 
+use super::mounts::Mounts;
 use super::rng::Rng;
 use crate::log::LogFile;
+use crate::log::date_of;
 use crate::log::disk::{Disk, Open, Who};
 use std::collections::BTreeMap;
 use std::fs::TryLockError;
@@ -89,6 +91,8 @@ struct State {
     /// Processes whose locks the server has taken away, and what they see of each file since.
     given_up: BTreeMap<u32, BTreeMap<u64, Vec<u8>>>,
     counts: DiskCounts,
+    /// Hosts that have another volume in its place.
+    mounts: Mounts,
 }
 
 /// What a disk has met.
@@ -101,6 +105,7 @@ pub struct DiskCounts {
     pub torn: u64,
     pub holes: u64,
     pub stale: u64,
+    pub other_logs: u64,
 }
 
 /// One disk of a world.
@@ -124,6 +129,7 @@ impl Storage {
             writer_host: TICK_HOST,
             given_up: BTreeMap::new(),
             counts: DiskCounts::default(),
+            mounts: Mounts::default(),
         })))
     }
 
@@ -164,6 +170,11 @@ impl Storage {
         self.lock().hangs.insert(host, until_ns);
     }
 
+    /// A host has another volume in the place of this disk until then.
+    pub fn mount(&self, host: u32, until_ns: u64, rng: &mut Rng) {
+        self.lock().mounts.mount(host, until_ns, rng);
+    }
+
     pub fn hangs_until_ns(&self, host: u32) -> u64 {
         self.lock().hangs.get(&host).copied().unwrap_or(0)
     }
@@ -174,7 +185,8 @@ impl Storage {
     }
 
     pub fn counts(&self) -> DiskCounts {
-        self.lock().counts
+        let state = self.lock();
+        DiskCounts { other_logs: state.mounts.opened, ..state.counts }
     }
 
     /// The disk as a process on a host uses it.
@@ -279,6 +291,17 @@ impl Disk for HostDisk {
         let mut guard = self.storage.lock();
         let state = &mut *guard;
         let is_writer = state.is_writer(self.host);
+        if !is_writer && matches!(how, Open::Read | Open::Fresh) {
+            let State { names, inodes, mounts, .. } = state;
+            let bytes = |inode| inodes.get(inode).map(|inode: &Inode| inode.durable.as_slice());
+            let logs = || {
+                let before = names.range(..path.to_path_buf()).rev().find(|(name, _)| date_of(name).is_some());
+                (names.get(path).and_then(bytes), before.and_then(|(_, inode)| bytes(inode)))
+            };
+            if let Some(opened) = mounts.open((self.host, path), state.now_ns, logs) {
+                return opened;
+            }
+        }
         if !is_writer && !state.shared {
             return Err(io::ErrorKind::NotFound.into());
         }

@@ -12,7 +12,9 @@ mod feeds;
 mod hosts;
 mod line;
 mod links;
+mod mistakes;
 pub mod model;
+mod mounts;
 mod node;
 mod plan;
 #[cfg(test)]

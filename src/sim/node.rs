@@ -105,6 +105,7 @@ impl World {
             0 => super::disk::TICK_HOST,
             _ => u32::try_from(instance).unwrap_or(1).saturating_mul(8).saturating_add(1 + group as u32),
         };
+        self.host_comes_up(host);
         let files = self.storage.of(host, process);
         self.enter(&files);
         match self.make_node(key, host, &cloud, files) {

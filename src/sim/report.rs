@@ -73,6 +73,8 @@ const MOVES: &[(&str, &str)] = &[
 /// Faults and turns of a day that it must have met too. A node's surprise at what it is told is not among them: only a defect
 /// of somebody makes it.
 const ALL_MET: &[&str] = &[
+    "another log at the path of a node's log",
+    "another volume where a host should have the log",
     "async update confirmed to a feed",
     "bytes lost at power cuts",
     "clock that jumps",

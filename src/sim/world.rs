@@ -5,8 +5,9 @@ use super::clients::{Publisher, Watcher};
 use super::cloud::SharedCloud;
 use super::disk::{Storage, TICK_HOST};
 use super::line::Line;
+use super::mistakes::{Mistake, Mistakes};
 use super::node::NodeProcess;
-use super::plan::Plan;
+use super::plan::{Faults, Plan};
 use super::report::Report;
 use super::rng::Rng;
 use super::takeover::OldTick;
@@ -73,6 +74,7 @@ pub enum Event {
     Chaos,
     /// Something else than the node fills the memory of one.
     Fill,
+    Mistake(Mistake),
     /// A fault that was begun is over.
     Over(super::chaos::Passing),
     /// A tickerplant that has lost its log reads who writes.
@@ -87,6 +89,7 @@ pub struct World {
     pub put_back: Rng,
     /// Of its own, so that what else happens to a seed is the same without it.
     pub fills: Rng,
+    pub mistakes: Mistakes,
     pub plan: Plan,
     pub now_ns: u64,
     /// What the clock of the tickerplant's host shows more than the world's time from 1970.
@@ -146,6 +149,7 @@ impl World {
             rng,
             fills: Rng::new(seed ^ 0x6d65_6d6f_7279),
             put_back: Rng::new(seed ^ 0x0061_6865_6164),
+            mistakes: Mistakes::of(seed, matches!(plan.faults, Faults::Some | Faults::Hell)),
             now_ns: SECOND,
             wall_ns: i128::from(FIRST_WALL),
             events: BTreeMap::new(),
@@ -193,6 +197,9 @@ impl World {
         world.after(SECOND, Event::Chaos);
         if world.plan.fills {
             world.after(2 * SECOND, Event::Fill);
+        }
+        for kind in world.mistakes.kinds() {
+            world.after(2 * SECOND, Event::Mistake(kind));
         }
         world
     }
@@ -295,6 +302,7 @@ impl World {
             Event::Publish(publisher) => self.publishes(publisher),
             Event::Chaos => self.chaos(),
             Event::Fill => self.fill_some_node(),
+            Event::Mistake(kind) => self.mistake(kind),
             Event::Over(passing) => self.passes(passing),
             Event::ServerGoes(server) => self.server_goes(server, "server gone"),
         }
@@ -312,6 +320,7 @@ impl World {
         self.report.fault_times("hole in what was not synced", disk.holes);
         self.report.fault_times("bytes lost at power cuts", disk.lost_bytes);
         self.report.fault_times("old size or missing name on another host", disk.stale);
+        self.report.fault_times("another log at the path of a node's log", disk.other_logs);
         for cloud in &self.clouds {
             let counts = cloud.lock().counts;
             self.report.fault_times("fleet call throttled", counts.busy);
