@@ -114,7 +114,7 @@ fn room(out: &mut Writer<'_>, bytes: usize) -> Result<(), QError> {
 const HEAD_BYTES: usize = 32;
 
 fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
-    if depth > proto::DEEPEST {
+    if depth >= proto::DEEPEST {
         return Err(QError::with("limit", "nested too deeply to be sent"));
     }
     limits::step()?;
@@ -126,7 +126,7 @@ fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> 
             let attr = if t.sorted { types::ATTR_SORTED } else { types::ATTR_NONE };
             out.table_head_attr(attr, t.names.iter().map(|n| text(*n)));
             for column in &t.columns {
-                put_vector(column, out, depth + 2)?;
+                put_vector(column, out, depth + 3)?;
             }
         }
         // Keys without values: a keyed table all of whose columns are keys. Readers refuse it.

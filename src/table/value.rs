@@ -91,12 +91,12 @@ impl Nests for Dict {
     }
 }
 
-/// A table is a list of columns in a dictionary.
+/// A table holds a dictionary that holds the list of its columns, as it travels.
 impl Nests for Table {
     const MAY_NEST: bool = true;
 
     fn depth(&self) -> u16 {
-        depth_around(&self.columns).saturating_add(1)
+        depth_around(&self.columns).saturating_add(2)
     }
 }
 

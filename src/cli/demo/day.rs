@@ -161,7 +161,7 @@ impl Day {
         let output = dir.join("feed.json");
         self.feed = Some(Process::start("feed", dir, Some(&output), &feed_arguments(options, self.port))?);
         let began = Instant::now();
-        let length = Duration::from_secs_f64(options.minutes * 60.0);
+        let length = Duration::try_from_secs_f64(options.minutes * 60.0).unwrap_or(Duration::MAX);
         loop {
             stopped(stop)?;
             let share = (began.elapsed().as_secs_f64() / length.as_secs_f64()).min(1.0);

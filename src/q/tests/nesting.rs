@@ -442,3 +442,19 @@ fn what_is_made_nests_no_deeper_than_what_is_read() {
     // What may be made may be sent and read.
     assert_eq!(run("x~-9!-8!x:{enlist x}/[150;1]"), Ok("1b".into()));
 }
+
+/// With one level more it is refused where it is made, not by who receives it.
+#[test]
+fn what_may_be_made_can_be_sent_and_read() {
+    let run = || {
+        for (next, first) in DEEP {
+            for levels in [100, 126, 127, 128, 129, 169, 170, 171, 254, 255, 256, 509, 510, 511, 512, 513] {
+                let text = format!("v:({next})/[{levels};{first}];count -9!-8!v");
+                let result = eval_text(&mut Session::new(), text.as_bytes(), &limits());
+                let is_read = result.as_ref().err().is_none_or(|error| *error.name != *b"badmsg");
+                assert!(is_read, "{text}: {result:?}");
+            }
+        }
+    };
+    stack::thread("nesting".into()).spawn(run).expect("a thread").join().expect("no panic");
+}
