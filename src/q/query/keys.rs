@@ -178,12 +178,14 @@ impl Key {
         let sample = expression.block(0..0)?;
         match &sample {
             Items::Sym(_) => {
+                // Space for every symbol of the process: an evaluation that may not use as much groups by hash.
                 let limit = symbol::usage().0 as usize + 1;
-                if alone && limit as u64 <= FEW_CODES {
+                let fits = |bytes_each: usize| allowance.reserve(limit.saturating_mul(bytes_each)).is_ok();
+                if alone && limit as u64 <= FEW_CODES && fits(size_of::<u64>()) {
                     let (coding, meaning) = (Coding::Number, Meaning::Numbered);
                     return Ok(Key { expression, coding, meaning, digits: limit as u32 });
                 }
-                if limit as u64 <= most_digits(rows).saturating_mul(2) {
+                if limit as u64 <= most_digits(rows).saturating_mul(2) && fits(size_of::<u64>()) {
                     let mut listed = present(allowance, rows, &expression, limit)?;
                     listed.sort_by_key(|id| text(Sym(*id)));
                     let meaning = Meaning::Listed(Items::Sym(listed.iter().map(|id| Sym(*id)).collect()));
