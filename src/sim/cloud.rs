@@ -46,6 +46,8 @@ pub struct Cloud {
     /// Interruptions that were announced, and when the server goes.
     interrupted: BTreeMap<u64, u64>,
     asked: Vec<Asked>,
+    /// Instances that leave and were told that they are replaced.
+    replaced: Vec<Instance>,
     pub counts: CloudCounts,
 }
 
@@ -71,6 +73,7 @@ impl SharedCloud {
             faults: CloudFaults::default(),
             interrupted: BTreeMap::new(),
             asked: Vec::new(),
+            replaced: Vec::new(),
             counts: CloudCounts::default(),
         })))
     }
@@ -114,6 +117,11 @@ impl Cloud {
 
     pub fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
+    }
+
+    /// Whether an instance knows from the fleet that another takes its place.
+    pub fn has_said_that_it_replaces(&self, instance: &[u8]) -> bool {
+        self.replaced.iter().any(|own| format!("{}-{}", self.name, own.0).as_bytes() == instance)
     }
 
     pub fn take_asked(&mut self) -> Vec<Asked> {
@@ -232,7 +240,9 @@ impl Fleet for OwnFleet {
     }
 
     fn leaving(&mut self) -> Result<bool, FleetError> {
-        self.simple("Leaving", Event::Leaving(self.instance)).map(|()| true)
+        self.simple("Leaving", Event::Leaving(self.instance))?;
+        self.cloud.lock().replaced.push(self.instance);
+        Ok(true)
     }
 
     fn replace(&mut self, instance: &str) -> Result<(), FleetError> {

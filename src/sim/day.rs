@@ -3,10 +3,10 @@
 use super::audit::holdings::tile;
 use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
-use super::cloud::Asked;
+use super::cloud::{Asked, SharedCloud};
 use super::node::NodeProcess;
 use super::plan::Faults;
-use super::world::{DAY, MS, SECOND, Server, World};
+use super::world::{DAY, Event, MS, SECOND, Server, World};
 use crate::log::LogWriter;
 use crate::queue::{Queue, QueueName, State};
 use crate::rdb::policy::Phase;
@@ -174,6 +174,11 @@ impl World {
                 return Some(format!("{:?} is live at {:?}, the tip is {tip}", node.key, state.next));
             }
         }
+        // What follows is hours later: those who watch its launch would take an instance that comes up then for one that never does.
+        let judges_launches = matches!(self.plan.faults, Faults::None | Faults::Fleet);
+        if judges_launches && self.events.values().any(|event| matches!(event, Event::NodeStarts(_))) {
+            return Some("an instance is being launched".to_string());
+        }
         if let Some(publisher) = self.publishers.iter().find(|publisher| !publisher.is_answered()) {
             return Some(format!("publisher {} has no connection, or waits for an answer", publisher.number));
         }
@@ -293,6 +298,7 @@ impl World {
             let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
             // The live one's successor, those who stayed over the night, or what the group's minimum keeps.
             let most = self.plan.standbys_kept.max(1).max((min as usize).saturating_sub(busy));
+            let most = most.saturating_add(self.left_unanswered.len());
             if waiting > most {
                 return Err(Broken(format!("queue {}: {waiting} wait, where {most} are enough", of.name)));
             }
@@ -317,6 +323,14 @@ impl World {
             let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
             let wanted = u32::try_from(busy.saturating_add(waiting)).unwrap_or(u32::MAX).max(min);
             self.wanted.note(of.group, wanted, self.now_ns);
+            let unaware = here().filter(|own| own.leaving.is_some_and(|leaving| !leaving.replaced));
+            for instance in unaware.filter_map(|own| own.instance.as_ref()) {
+                let cloud = self.clouds.get(of.group).map(SharedCloud::lock);
+                let unanswered = cloud.is_some_and(|cloud| !cloud.has_said_that_it_replaces(instance));
+                if unanswered && self.left_unanswered.insert(instance.clone()) {
+                    self.report.met("node that left without an answer of its fleet");
+                }
+            }
         }
     }
 
@@ -346,6 +360,7 @@ impl World {
     fn clean_up(&mut self) {
         let Some(date) = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0) else { return };
         self.auditor.forget_before(date.saturating_sub(1));
+        self.left_unanswered.clear();
         let keep = [date, date.saturating_sub(1)].map(|date| {
             let date = crate::tick::clock::civil_date(crate::queue::Date(date));
             format!("sym{:04}.{:02}.{:02}", date.year(), date.month(), date.day())

@@ -133,6 +133,8 @@ pub struct World {
     pub next_process: u32,
     /// How many instances each group had use for lately.
     pub wanted: super::audit::wanted::Wanted,
+    /// Instances that left today while their fleet did not answer whether it replaces them: one more was asked for.
+    pub left_unanswered: std::collections::BTreeSet<Vec<u8>>,
 }
 
 impl World {
@@ -181,6 +183,7 @@ impl World {
             broken: None,
             next_process: 1,
             wanted: super::audit::wanted::Wanted::default(),
+            left_unanswered: std::collections::BTreeSet::new(),
             plan,
         };
         world.after(0, Event::TickStarts);
