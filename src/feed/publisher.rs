@@ -243,6 +243,9 @@ impl Publisher {
     }
 }
 
+/// So many refusals in a row are believed: a tickerplant that dies while it is connected to looks like one that refuses.
+const MAX_REFUSALS: u32 = 3;
+
 /// Whether another connection may do better. A server that goes down closes connections as one does that refuses the user: where
 /// it has let the user in before (`known`), that is no reason to give up, and nor are bytes that make no sense.
 fn may_pass(error: &ClientError, known: bool) -> bool {
@@ -257,11 +260,15 @@ fn may_pass(error: &ClientError, known: bool) -> bool {
 /// Tries until it is time to give up; `known` as in [`may_pass`].
 fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), FeedError> {
     let by = Instant::now().checked_add(options.patience);
-    let mut pause = Duration::from_millis(10);
+    let (mut pause, mut refusals) = (Duration::from_millis(10), 0);
     loop {
         let placed = Client::connect(&options.address, ANSWER, options.limits).map_err(FeedError::from);
         let placed = placed.and_then(|mut client| place(&mut client).map(|place| (client, place)));
         let may_pass = match &placed {
+            Err(FeedError::Client(ClientError::Refused(_))) if !known => {
+                refusals += 1;
+                refusals < MAX_REFUSALS
+            }
             Err(FeedError::Client(error)) => may_pass(error, known),
             _ => false,
         };
@@ -295,6 +302,7 @@ fn place(client: &mut Client) -> Result<Place, FeedError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     fn decode(kind: DecodeErrorKind) -> ClientError {
         ClientError::Decode(DecodeError { offset: 0, kind })
@@ -312,5 +320,24 @@ mod tests {
     fn bytes_that_make_no_sense_are_tried_again_only_where_they_made_sense_before() {
         assert!(!may_pass(&decode(DecodeErrorKind::ByteOrder(b'H')), false));
         assert!(may_pass(&decode(DecodeErrorKind::ByteOrder(b'H')), true));
+    }
+
+    #[test]
+    fn a_refusal_is_believed_once_it_is_repeated() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("{}:ann:secret", server.local_addr().expect("an address")).parse().expect("parsed");
+        // Closes each connection without a byte, as a server does that refuses, and one that dies.
+        let closing = std::thread::spawn(move || (0..MAX_REFUSALS).for_each(|_| drop(server.accept())));
+        let options = PublisherOptions {
+            address,
+            sync: false,
+            confirm_every: 1,
+            patience: Duration::from_secs(60),
+            limits: Limits::default(),
+            chunk_bytes: 1024,
+        };
+        let refused = connect(&options, false).err();
+        assert!(matches!(refused, Some(FeedError::Client(ClientError::Refused(_)))), "{refused:?}");
+        closing.join().expect("as many connections as refusals that are believed");
     }
 }
