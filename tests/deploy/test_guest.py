@@ -12,6 +12,8 @@ import subprocess
 import tomllib
 import unittest
 
+from harness.guest import no_guest_runs
+
 ROOT = pathlib.Path(__file__).parents[2]
 GUEST = ROOT / ".cache" / "guest"
 MODULES = pathlib.Path("/usr/lib/uml/modules")
@@ -42,7 +44,7 @@ def missing():
         return f"not here and not to be installed: {', '.join(lacking)}"
     if not binary().exists():
         return f"{binary()} is not built"
-    return None
+    return no_guest_runs()
 
 
 def bare_system():

@@ -19,6 +19,8 @@ import tempfile
 import time
 import unittest
 
+from harness.guest import no_guest_runs
+
 HERE = pathlib.Path(__file__).parent
 PACKAGES = "nfs-ganesha nfs-ganesha-vfs user-mode-linux kmod busybox-static nfs-common ethtool iproute2".split()
 TOOLS = "ganesha.nfsd linux.uml modprobe busybox mount.nfs4 ethtool ip".split()
@@ -52,26 +54,7 @@ def missing():
     absent = _absent()
     if absent:
         return f"missing: {', '.join(absent)} (packages {' '.join(PACKAGES)})"
-    return _no_guest_runs()
-
-
-def _no_guest_runs():
-    """Why no guest kernel can run a process on this processor, or None.
-
-    User-Mode Linux 6.1 cannot restore the floating-point registers of processors whose state is larger than it knows (AMX): it
-    kills its first process for that.
-    """
-    command = "linux.uml mem=384M root=/dev/root rootfstype=hostfs rootflags=/ ro init=/bin/true con=null con0=null,fd:1"
-    with tempfile.TemporaryDirectory() as home:
-        environment = {**os.environ, "TMPDIR": "/dev/shm", "HOME": home, "PATH": os.environ["PATH"] + ":/usr/bin"}
-        try:
-            tried = subprocess.run(
-                command.split(), env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
-            )
-        except subprocess.TimeoutExpired:
-            return None
-    failed = b"set fp regs failed" in tried.stdout + tried.stderr
-    return "User-Mode Linux cannot set the floating-point registers of this processor" if failed else None
+    return no_guest_runs()
 
 
 def _absent():
