@@ -171,7 +171,7 @@ fn data_of_a_client_leaves_the_owners_events_their_rights() {
     let file = directory.path().join("log");
     let program = format!(
         "seen:();done:0\n.z.pg:{{seen::seen,enlist x;value x}}\n\
-         .z.ts:{{if[count seen;(`$\":{}\")0:seen;done::1]}}\n\\t 5\n",
+         .z.ts:{{if[(count seen)&not done;(`$\":{}\")0:seen;done::1]}}\n\\t 5\n",
         file.display()
     );
     let (_files, scene) = with("data", &program, &[]);
