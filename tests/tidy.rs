@@ -5,21 +5,31 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules from left to right; a module imports only from those that stand in an earlier group, or its own group's own
-/// files. Modules in one group do not know one another.
-const LAYERS: &[&[&str]] = &[
-    &["sys", "config"],
-    &["metrics"],
-    &["kernel"],
-    &["table"],
-    &["q"],
-    &["queue", "lease", "log"],
-    &["net"],
-    &["fleet"],
-    &["tick", "rdb", "feed"],
-    &["monitor", "sim"],
-    &["cli"],
+/// The crates, each with its modules from left to right; a module imports only from those that stand in an earlier group, or its
+/// own group's own files. Modules in one group do not know one another. That a crate imports none that stands behind it here,
+/// Cargo sees to.
+const CRATES: &[(&str, &[&[&str]])] = &[
+    ("columns/src/", &[&["sys"], &["kernel"], &["table"]]),
+    (
+        "src/",
+        &[
+            &["config"],
+            &["metrics"],
+            &["queue", "lease", "log"],
+            &["net"],
+            &["fleet"],
+            &["tick", "rdb", "feed"],
+            &["monitor", "sim"],
+            &["cli"],
+        ],
+    ),
 ];
+
+/// Folders with the source of every crate.
+const SOURCES: [&str; 4] = ["proto/src", "columns/src", "q/src", "src"];
+
+/// The only folders in which `unsafe` may stand.
+const UNSAFE: [&str; 2] = ["columns/src/sys/", "columns/src/kernel/"];
 
 /// The pure cores: no clock, no I/O, no threads, no randomness.
 const PURE: &[&str] = &[
@@ -50,12 +60,12 @@ const IMPURE_WORDS: &[&str] = &[
 
 /// Where the wall clock is read, and what for. Whatever waits runs on a clock that cannot be set.
 const WALL: &[(&str, &str)] = &[
-    ("src/sys/clock.rs", "the one place that asks the system"),
+    ("columns/src/sys/clock.rs", "the one place that asks the system"),
     ("src/tick/clock.rs", "the calendar and the time columns"),
     ("src/rdb/ingest/leave.rs", "the timestamp in `.u.asg.leaving`"),
     ("src/rdb/node.rs", "a name that was not used before"),
     ("src/net/reactor/pages.rs", "the date of an HTTP answer"),
-    ("src/q/time.rs", "`.z.p` and its like"),
+    ("q/src/time.rs", "`.z.p` and its like"),
     ("src/fleet/aws/cloudwatch.rs", "the timestamp of a metric"),
     ("src/fleet/aws/notices.rs", "Spot notices carry a wall time"),
     ("src/fleet/aws/mod.rs", "EC2 says when an instance was launched as wall time"),
@@ -89,7 +99,12 @@ fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
 }
 
 fn rust_files() -> Vec<PathBuf> {
-    ["src", "proto/src", "proto/tests", "tests", "benches"].iter().flat_map(|f| files(f, "rs")).collect()
+    SOURCES.iter().chain(&["proto/tests", "q/tests", "tests", "benches"]).flat_map(|f| files(f, "rs")).collect()
+}
+
+/// Source of the crates, without their tests' own folders.
+fn sources() -> Vec<PathBuf> {
+    SOURCES.iter().flat_map(|folder| files(folder, "rs")).collect()
 }
 
 fn name(path: &Path) -> String {
@@ -118,21 +133,24 @@ fn no_file_is_too_long() {
 
 #[test]
 fn modules_import_in_one_direction() {
-    let rank: BTreeMap<&str, usize> =
-        LAYERS.iter().enumerate().flat_map(|(rank, group)| group.iter().map(move |module| (*module, rank))).collect();
     let mut wrong = Vec::new();
-    for path in files("src", "rs") {
-        let name = name(&path);
-        let Some((module, _)) = name.strip_prefix("src/").and_then(|rest| rest.split_once('/')) else { continue };
-        let Some(own) = rank.get(module) else {
-            wrong.push(format!("{name}: module `{module}` has no place in the order"));
-            continue;
-        };
-        for (line, code) in code_lines(&text(&path)) {
-            for used in code.split("crate::").skip(1) {
-                let used: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                if used != module && rank.get(used.as_str()).is_some_and(|other| other >= own) {
-                    wrong.push(format!("{name}:{line}: {module} imports {used}"));
+    for (folder, layers) in CRATES {
+        let places =
+            layers.iter().enumerate().flat_map(|(rank, group)| group.iter().map(move |module| (*module, rank)));
+        let rank: BTreeMap<&str, usize> = places.collect();
+        for path in files(folder, "rs") {
+            let name = name(&path);
+            let Some((module, _)) = name.strip_prefix(folder).and_then(|rest| rest.split_once('/')) else { continue };
+            let Some(own) = rank.get(module) else {
+                wrong.push(format!("{name}: module `{module}` has no place in the order"));
+                continue;
+            };
+            for (line, code) in code_lines(&text(&path)) {
+                for used in code.split("crate::").skip(1) {
+                    let used: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                    if used != module && rank.get(used.as_str()).is_some_and(|other| other >= own) {
+                        wrong.push(format!("{name}:{line}: {module} imports {used}"));
+                    }
                 }
             }
         }
@@ -155,7 +173,7 @@ fn unsafe_stands_in_sys_and_kernel_only_and_gives_its_reason() {
             if !code.contains("unsafe ") || code.contains("unsafe_") || code.contains("unsafe fn(") {
                 continue;
             }
-            if !name.starts_with("src/sys/") && !name.starts_with("src/kernel/") {
+            if !UNSAFE.iter().any(|folder| name.starts_with(folder)) {
                 wrong.push(format!("{name}:{line}: unsafe outside sys and kernel"));
             }
             let above = lines.get(line.saturating_sub(8)..line).unwrap_or_default();
@@ -186,7 +204,7 @@ fn pure_cores_do_no_io() {
 fn the_wall_clock_is_read_for_timestamps_and_the_calendar_only() {
     let mut found = std::collections::BTreeSet::new();
     let mut wrong = Vec::new();
-    for path in files("src", "rs") {
+    for path in sources() {
         let name = name(&path);
         for (line, code) in code_lines(&text(&path)) {
             if WALL_WORDS.iter().any(|word| code.contains(word)) {
@@ -208,9 +226,9 @@ fn the_wall_clock_is_read_for_timestamps_and_the_calendar_only() {
 #[test]
 fn every_thread_has_the_stack_that_recursion_counts_on() {
     let mut wrong = Vec::new();
-    for path in files("src", "rs") {
+    for path in sources() {
         let (name, text) = (name(&path), text(&path));
-        if name == "src/sys/stack.rs" || name.contains("tests") {
+        if name == "columns/src/sys/stack.rs" || name.contains("tests") {
             continue;
         }
         let own = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
@@ -258,7 +276,7 @@ fn tests_do_not_sleep_to_wait() {
 fn links_between_markdown_files_lead_somewhere() {
     let mut broken = Vec::new();
     let mut checked = 0;
-    for folder in ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto"] {
+    for folder in ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto", "columns", "q"] {
         for path in markdown(folder) {
             for target in links(&text(&path)) {
                 checked += 1;

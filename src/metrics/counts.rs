@@ -4,6 +4,8 @@
 use super::snapshot::Snapshot;
 use super::table::Id;
 use crate::config::{Limit, Limits, Program};
+use crate::q::refused;
+use crate::table::symbol;
 use proto::{DecodeError, DecodeErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,7 +56,14 @@ pub fn refused_by(error: &DecodeError, length: Limit) {
 
 /// How often a limit has refused something in this process.
 pub fn refusals(limit: Limit) -> u64 {
-    REFUSALS.get(limit as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
+    let counted = REFUSALS.get(limit as usize).map_or(0, |counter| counter.load(Ordering::Relaxed));
+    // The libraries know no metrics and count for themselves.
+    counted
+        + match limit {
+            Limit::symbols => symbol::refusals(),
+            Limit::depth => refused::too_deep(),
+            _ => 0,
+        }
 }
 
 /// What was counted here.

@@ -46,8 +46,9 @@ type Cases = (Vec<String>, Vec<Globals>);
 
 /// The expressions of the case files, and what was defined when each ran.
 fn cases() -> Vec<Cases> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/q");
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).expect("tests/q").map(|e| e.expect("an entry").path()).collect();
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("q/tests/cases");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).expect("q/tests/cases").map(|e| e.expect("an entry").path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "test"));
     files.sort();
     let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };

@@ -10,8 +10,8 @@ use std::thread;
 
 /// Definitions, and expressions.
 fn huge() -> (String, Vec<String>) {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/q/huge.txt");
-    let text = std::fs::read_to_string(file).expect("tests/q/huge.txt");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/q/tests/huge.txt");
+    let text = std::fs::read_to_string(file).expect("q/tests/huge.txt");
     let (mut definitions, mut expressions) = (String::new(), Vec::new());
     for line in text.lines().filter(|l| !l.is_empty() && !l.starts_with('#')) {
         match line.split_once(' ').expect("a word and an expression") {

@@ -1,0 +1,127 @@
+//! What expressions may use: whatever they ask for, the account is asked first.
+
+use columns::sys::allocated;
+use columns::table::Value;
+use elastick_q::session::Session;
+use elastick_q::{Console, Limits, eval_text, show, to_wire};
+use std::time::{Duration, Instant};
+
+/// What is made of a result that was asked for, as a list of its items in their own type, is not asked for again.
+const SLACK_BYTES: i64 = 1 << 19;
+
+/// What the names in `huge.txt` stand for.
+fn named(definitions: &str) -> Session {
+    let mut session = Session::new();
+    for line in definitions.lines() {
+        eval_text(&mut session, line.as_bytes(), &Limits::default()).expect("a definition");
+    }
+    session
+}
+
+/// What an expression comes to with its answer sent and shown, and the most bytes that were held meanwhile.
+fn outcome(session: &mut Session, text: &str, limits: &Limits) -> (String, i64) {
+    let before = allocated::start_peak();
+    let sent = |value: Value| {
+        limits.within(|| {
+            show(&value, &Console::default());
+            let mut bytes = Vec::new();
+            let mut writer = proto::Writer::new(&mut bytes);
+            let put = to_wire(&value, &mut writer);
+            writer.finish().ok();
+            put
+        })
+    };
+    let ended = match eval_text(session, text.as_bytes(), limits).and_then(sent) {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => String::from_utf8_lossy(&error.name).into_owned(),
+    };
+    (ended, allocated::peak_bytes() - before)
+}
+
+/// Definitions, and expressions with what may become of them.
+fn huge() -> (String, Vec<(String, String)>) {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/huge.txt");
+    let text = std::fs::read_to_string(file).expect("tests/huge.txt");
+    let lines = || text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let definitions: Vec<&str> = lines().filter_map(|l| l.strip_prefix("define ")).collect();
+    let told =
+        lines().filter(|l| !l.starts_with("define ")).map(|l| l.split_once(' ').expect("a name and an expression"));
+    (definitions.join("\n"), told.map(|(name, text)| (name.to_owned(), text.to_owned())).collect())
+}
+
+#[test]
+fn what_never_ends_is_stopped_wherever_the_looks_at_the_limits_fall() {
+    // Every so many steps there is a look; these move it to each place of a round.
+    for steps in 0..64 {
+        let text = format!("raze {steps}#enlist 0 0;{{x%2}}/[{{5n>1}};100]");
+        let limits = Limits { deadline: Some(Instant::now() + Duration::from_millis(20)), ..Limits::default() };
+        let ended = eval_text(&mut Session::new(), text.as_bytes(), &limits).map_err(|error| error.name);
+        assert_eq!(String::from_utf8_lossy(&ended.unwrap_err()), "stop", "{text}");
+    }
+}
+
+#[test]
+fn what_is_huge_ends_in_an_error_before_it_is_there() {
+    const MEMORY_BYTES: u64 = 1 << 20;
+    let (definitions, expressions) = huge();
+    let mut session = named(&definitions);
+    let mut wrong = Vec::new();
+    for (wanted, text) in &expressions {
+        // Only what never ends is ended soon: everything else has the time for it, on a busy machine too.
+        let time = if wanted.starts_with("stop") { Duration::from_millis(100) } else { Duration::from_secs(60) };
+        let limits = Limits { deadline: Some(Instant::now() + time), memory_bytes: MEMORY_BYTES, ..Limits::default() };
+        let (ended, held) = outcome(&mut session, text, &limits);
+        if !wanted.split('|').any(|name| name == ended) || held > MEMORY_BYTES as i64 + SLACK_BYTES {
+            wrong.push(format!("{text}: {ended}, not {wanted}; {held} bytes"));
+        }
+    }
+    assert!(expressions.len() >= 80, "{}", expressions.len());
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_goes_through_many_names_much_text_or_a_long_deal_is_stopped() {
+    const NAMES: usize = 200_000;
+    let mut session = named("wide:flip(`$\"c\",/:string til 200000)!200000#enlist 1 2\nnames:cols wide");
+    let many = |before: &str, part: &dyn Fn(usize) -> String, behind: &str| {
+        let all: Vec<String> = (0..NAMES).map(part).collect();
+        format!("{before}{}{behind}", all.join(";"))
+    };
+    let expressions = [
+        "wide,wide",
+        "wide lj `c0 xkey wide",
+        "wide uj wide",
+        "(reverse names)xcols wide",
+        "names xasc wide",
+        "wide reverse names",
+        "?[wide;();0b;names!names]",
+        "![wide;();0b;names!names]",
+        "![wide;();0b;reverse names]",
+        "wide upsert wide",
+        ".Q.id wide",
+        "(reverse names)_wide",
+        "(names!reverse names)xcol wide",
+        "-2000000?2000000",
+    ]
+    .map(str::to_owned);
+    let texts = [
+        many("", &|i| format!("g{i}:1"), ""),
+        many("{", &|i| format!("g{i}::1"), "}"),
+        many("", &|_| "1+1".to_owned(), ""),
+        many("(", &|_| "1+1".to_owned(), ")"),
+        many("{", &|_| "x+1".to_owned(), "}"),
+    ];
+    let mut wrong = Vec::new();
+    for text in expressions.iter().chain(&texts) {
+        let limits = Limits { deadline: Some(Instant::now() + Duration::from_millis(5)), ..Limits::default() };
+        let ended = eval_text(&mut session, text.as_bytes(), &limits).map_err(|error| error.name);
+        if !matches!(&ended, Err(name) if name.as_ref() == b"stop") {
+            wrong.push(text.chars().take(60).collect::<String>());
+        }
+    }
+    assert!(wrong.is_empty(), "not stopped: {wrong:?}");
+    // However long they may take: such functions are refused once it is known.
+    let locals = many("{", &|i| format!("l{i}:1"), "}");
+    let ended = eval_text(&mut session, locals.as_bytes(), &Limits::default()).map_err(|error| error.name);
+    assert_eq!(String::from_utf8_lossy(&ended.unwrap_err()), "locals");
+}
