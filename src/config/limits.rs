@@ -113,7 +113,7 @@ limits! {
     day_end_time_ns, "limit-day-end-time", nanoseconds, 600_000_000_000, "10m", [Rdb],
         "Longest time that .u.end of a start-up file may take; a node that ends with its day waits as long";
     clock_jump_ns, "limit-clock-jump", nanoseconds, 259_200_000_000_000, "72h", [Tick],
-        "Furthest that the wall clock may jump and still end a day; after a longer jump days end by the steady clock";
+        "Furthest that the wall clock may jump and still end a day; after a longer jump days end by the steady clock. By hand no day is begun further ahead";
     query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
         "Most memory a client's query may take";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],

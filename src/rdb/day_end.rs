@@ -30,6 +30,8 @@ struct Inner {
     waiting: VecDeque<Kept>,
     /// When the function counts as hanging.
     until: Option<Instant>,
+    /// The day that the function is called for now, and since when.
+    running: Option<(i32, Instant)>,
     /// The last day that was given to the function, and how that failed.
     last: Option<(i32, Result<(), String>)>,
 }
@@ -74,8 +76,7 @@ impl DayEnds {
         let days = self.open.fetch_add(1, Ordering::SeqCst).saturating_add(1);
         self.bytes.fetch_add(kept.bytes, Ordering::SeqCst);
         inner.waiting.push_back(kept);
-        let time = Duration::from_nanos(self.time_ns.load(Ordering::Relaxed));
-        let most = time.saturating_mul(u32::try_from(days).unwrap_or(u32::MAX)).saturating_add(HANGS_AFTER);
+        let most = self.time().saturating_mul(u32::try_from(days).unwrap_or(u32::MAX)).saturating_add(HANGS_AFTER);
         inner.until = clock::now().checked_add(most);
         Some(most)
     }
@@ -85,11 +86,29 @@ impl DayEnds {
         self.inner().waiting.pop_front()
     }
 
+    /// The function is called for a day.
+    pub fn begun(&self, date: i32) {
+        self.inner().running = Some((date, clock::now()));
+    }
+
+    /// The day that the function is called for, and for how long it has run.
+    pub fn running(&self) -> Option<(i32, Duration)> {
+        let (date, since) = self.inner().running?;
+        Some((date, clock::now().saturating_duration_since(since)))
+    }
+
+    /// How long a call may take.
+    pub fn time(&self) -> Duration {
+        Duration::from_nanos(self.time_ns.load(Ordering::Relaxed))
+    }
+
     /// The function has returned, and its day is let go.
     pub fn done(&self, date: i32, bytes: u64, result: Result<(), String>) {
         let counter = if result.is_ok() { &self.succeeded } else { &self.failed };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.inner().last = Some((date, result));
+        let mut inner = self.inner();
+        (inner.last, inner.running) = (Some((date, result)), None);
+        drop(inner);
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
@@ -153,7 +172,11 @@ mod tests {
         assert_eq!(days.keep(kept(3)), None);
         assert_eq!(days.failure().map(|(date, _)| date), Some(3));
         assert_eq!(days.take().map(|kept| kept.date), Some(1));
+        assert_eq!(days.running(), None);
+        days.begun(1);
+        assert_eq!(days.running().map(|(date, _)| date), Some(1));
         days.done(1, 100, Ok(()));
+        assert_eq!(days.running(), None);
         assert_eq!((days.bytes(), days.failure()), (100, None));
         assert_eq!(days.take().map(|kept| kept.date), Some(2));
         days.done(2, 100, Err("type".to_string()));

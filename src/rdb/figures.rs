@@ -1,6 +1,7 @@
 //! What a node tells whoever watches it: its metrics, and whether it does its work. Read from what the ingest thread shows
 //! of itself; nothing here makes it wait.
 
+use super::day_end::DayEnds;
 use super::policy::Phase;
 use super::report::Constants;
 use super::shared::{Shared, State};
@@ -152,12 +153,24 @@ pub fn health(shared: &Shared, roll_percent: f64) -> Result<String, String> {
             "waiting, but full: memory is at {percent:.0} %, the roll level is {roll_percent:.0} %: no window can be taken"
         ))
     } else {
-        // A node whose owner's function has failed does its work: a probe that had it replaced would only lose more.
-        Ok(match shared.day_ends.failure() {
-            Some((date, reason)) => {
-                format!("warning: {}, but .u.end[{}] failed: {reason}", state.phase.name(), Date(date))
-            }
-            None => format!("ok: {}", state.phase.name()),
-        })
+        Ok(served(&shared.day_ends, state.phase))
     }
+}
+
+/// What a node says that does its work. One whose owner's `.u.end` has failed does: a probe that had it replaced would only lose
+/// more.
+fn served(days: &DayEnds, phase: Phase) -> String {
+    let phase = phase.name();
+    let mut text = match days.failure() {
+        Some((date, reason)) => format!("warning: {phase}, but .u.end[{}] failed: {reason}", Date(date)),
+        None => format!("ok: {phase}"),
+    };
+    if let Some((date, time)) = days.running() {
+        let (date, time, most, bytes) = (Date(date), time.as_secs(), days.time().as_secs_f64(), days.bytes());
+        let running = format!(
+            "; .u.end[{date}] has been running for {time} s (--limit-day-end-time: {most} s), {bytes} bytes of ended days are kept"
+        );
+        text.push_str(&running);
+    }
+    text
 }

@@ -322,6 +322,7 @@ impl Inner {
         let limits = self.limits(job);
         let handle = job.line.map_or(0, Line::handle);
         if let Some(kept) = &job.ended {
+            self.scope.shared.day_ends.begun(kept.date);
             let mut host = QueryHost::of_ended_day(&self.scope, asker, limits.deadline, &kept.moment);
             let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
             let Some(_alone) = self.turn.take(Instant::now().checked_add(self.bounds.time)) else {

@@ -166,8 +166,18 @@ impl Day {
     /// As [`Day::days_ahead`], if that is more than the clock may jump: a clock that was wrong began the day, and none ends until then.
     pub fn stuck_ahead(&self, calendar: Calendar) -> Option<i64> {
         let days = self.days_ahead(calendar);
-        // One by hand is as usual, whatever the limit.
-        (days > (self.trust.max_jump_ns() / DAY_NS).max(1)).then_some(days)
+        (days > self.max_days_ahead()).then_some(days)
+    }
+
+    /// How many days the day may be ahead of the calendar's. One by hand is as usual, whatever the limit.
+    pub fn max_days_ahead(&self) -> i64 {
+        (self.trust.max_jump_ns() / DAY_NS).max(1)
+    }
+
+    /// Whether the day may be ended by hand: the next one is not further ahead of the calendar than a day may be. Code that answers
+    /// each end of a day by ending the next would make logs of years to come, and no day would end until then.
+    pub fn may_end_by_hand(&self, calendar: Calendar) -> bool {
+        self.days_ahead(calendar) < self.max_days_ahead()
     }
 
     /// How long until the calendar is to be looked at again; not positive once it is due.

@@ -8,7 +8,7 @@ use super::plant::Plant;
 use super::plant::calls::{self, Called};
 use super::plant::values::VARIABLES;
 use super::sends::{self, Connections, Sends};
-use crate::net::{ConnId, Deferred, Links};
+use crate::net::{ConnId, Deferred, Links, Request};
 use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
 use crate::sys::clock;
 use crate::table::{Function, Sym, Value, symbol};
@@ -127,7 +127,8 @@ pub struct OwnerHost<'a> {
     pub ctl: &'a mut dyn Links,
     /// Who asks; none for the timer.
     pub conn: Option<ConnId>,
-    pub is_sync: bool,
+    /// The sync message that is evaluated, `None` for an async one.
+    pub request: Option<Request>,
     pub connections: &'a Connections,
     /// Messages whose answer was put off, by handle.
     pub deferred: &'a mut Deferred,
@@ -174,6 +175,14 @@ impl OwnerHost<'_> {
 }
 
 impl OwnerHost<'_> {
+    /// The message that is evaluated, if its answer was put off and is still due.
+    fn own_deferred(&mut self, handle: i32) -> Option<Request> {
+        let is_due = self.sends.deferred && !self.sends.answered && handle == self.caller.handle;
+        let request = self.request.filter(|_| is_due)?;
+        self.sends.answered = true;
+        Some(request)
+    }
+
     /// A namespace inside `.u`, as a dictionary.
     fn space(&self, space: &[u8]) -> Option<Value> {
         let mut keys = vec![Sym::NULL];
@@ -300,14 +309,15 @@ impl Host for OwnerHost<'_> {
     }
 
     fn defer(&mut self) -> Result<(), QError> {
-        defer(self.is_sync, &mut self.sends)
+        defer(self.request.is_some(), &mut self.sends)
     }
 
     fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
         let answer = sends::answer(result)?;
+        // An earlier message of the same client whose answer is still due is answered first.
+        let request = self.deferred.take(handle).or_else(|| self.own_deferred(handle));
         let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
-        let request = self.deferred.take(handle).ok_or_else(unexpected)?;
-        self.sends.answers.push((request, answer));
+        self.sends.answers.push((request.ok_or_else(unexpected)?, answer));
         Ok(())
     }
 }

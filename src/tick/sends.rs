@@ -37,8 +37,10 @@ pub struct Sends {
     pub messages: Vec<(ConnId, Bytes)>,
     /// Answers to messages whose answer was put off.
     pub answers: Vec<(Request, Bytes)>,
-    /// The message that is evaluated is answered later.
+    /// The message that is evaluated is answered by `-30!`, here or later.
     pub deferred: bool,
+    /// This evaluation has given the answer that it put off.
+    pub answered: bool,
 }
 
 impl Sends {

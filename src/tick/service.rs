@@ -294,7 +294,7 @@ impl TickService {
             plant: &mut self.plant,
             ctl,
             conn: from.as_ref().map(|from| from.conn),
-            is_sync,
+            request: from.as_ref().and_then(|from| from.request),
             connections: &self.connections,
             deferred: &mut self.deferred,
             sends: Sends::default(),
@@ -327,7 +327,7 @@ impl TickService {
         published: bool,
         ctl: &mut dyn Links,
     ) {
-        let Sends { messages, answers, deferred } = sends;
+        let Sends { messages, answers, deferred, answered } = sends;
         for (conn, message) in messages {
             self.send(conn, message, ctl);
         }
@@ -343,6 +343,10 @@ impl TickService {
             }
             return;
         };
+        if answered {
+            // What fails after the answer was given has nobody left to send it to.
+            return self.answered(conn, None, answer, error, ctl);
+        }
         if let Some(request) = request.filter(|_| deferred && error.is_none()) {
             self.deferred.insert(request);
             return;

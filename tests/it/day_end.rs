@@ -138,6 +138,10 @@ fn the_function_sees_the_ended_day_with_the_owners_rights_while_the_new_day_goes
     // It is still running: neither the feed, nor queries, nor those that assign wait for it.
     assert_eq!(answer(&mut client, ".rdb.stats`dayEnd"), Value::symbol("running"));
     assert_eq!(answer(&mut client, "0<.rdb.stats`ended"), Value::Bool(true));
+    let running = || page(port, "/health");
+    let health = wait_for("health to say what runs", || Some(running()).filter(|text| text.contains(".u.end[")));
+    assert!(health.starts_with("HTTP/1.1 200") && health.contains("ok: live; .u.end["), "{health}");
+    assert!(health.contains("] has been running for ") && health.contains("--limit-day-end-time: 600 s"), "{health}");
     assert_eq!(answer(&mut client, "mine:5;mine+1"), Value::Long(6));
     assert!(client.query(".u.end:{x}").is_err(), "it is the owner's");
     std::fs::write(&gate, "").expect("written");
@@ -146,6 +150,7 @@ fn the_function_sees_the_ended_day_with_the_owners_rights_while_the_new_day_goes
     assert_eq!(answer(&mut client, "seen"), seen);
     assert_eq!(answer(&mut client, "mine"), Value::Long(5));
     until(&mut client, "0=.rdb.stats`ended");
+    assert!(page(port, "/health").ends_with("ok: live\n"));
     assert!(files.path().join("gate.out").exists());
 }
 
@@ -174,6 +179,34 @@ fn a_function_that_fails_or_takes_too_long_is_told_and_the_day_ends_all_the_same
         assert!(health.contains("failed") && health.contains(reason), "{health}");
         assert!(page(port, "/metrics").contains("elastick_day_ends_failed_total 1"));
     }
+}
+
+#[test]
+fn a_function_that_ends_the_next_day_comes_to_an_end() {
+    let tick = Tick::start("day-end-again-tick", &[]);
+    let files = Directory::new("day-end-again");
+    let file = files.path().join("end.q");
+    let program = format!("ended:()\n.u.end:{{[d]ended::ended,d;h:hopen {};h\".u.endofday[]\";hclose h}}\n", tick.port);
+    std::fs::write(&file, program).expect("written");
+    let (_node, port) = node(&tick, "n1", &file, &["--memory", "256MiB"], files.path());
+    let (mut feed, mut client) = (tick.client(), connect(port));
+    until(&mut client, ".rdb.stats`live");
+    feed.request(&trades(0..7)).expect("published");
+    until(&mut client, "7=count trade");
+    let date = answer(&mut feed, ".u.d");
+    answer(&mut feed, ".u.endofday[]");
+    until(&mut client, "`failed=.rdb.stats`dayEnd");
+    let Value::Date(date) = date else { panic!("a date: {date:?}") };
+    let ended: Vec<i32> = (date..date + 3).collect();
+    until(&mut client, "3=count ended");
+    assert_eq!(answer(&mut client, "`int$ended"), Value::ints(ended));
+    assert_eq!(answer(&mut feed, "`int$.u.d"), Value::Int(date + 3));
+    assert!(page(port, "/health").contains("] failed: 'limit: the day "), "{}", page(port, "/health"));
+    let refused = feed.query(".u.endofday[]").expect_err("the day is far ahead").to_string();
+    assert!(refused.contains("3 days ahead of the clock") && refused.contains("--limit-clock-jump"), "{refused}");
+    // The day that has come goes on.
+    feed.request(&trades(0..5)).expect("published");
+    until(&mut client, "5=count trade");
 }
 
 /// A page of a process.

@@ -84,7 +84,8 @@ fn a_day_does_not_end_into_another_tickerplants_log() {
     let side = elastick::log::side_path(&tomorrow);
     std::fs::copy(&log, &tomorrow).expect("copied");
     std::fs::copy(elastick::log::side_path(&log), &side).expect("copied");
-    feed.query(".u.endofday[]").expect("an answer");
+    let refused = feed.query(".u.endofday[]").expect_err("the day goes on").to_string();
+    assert!(refused.contains("goes on, as the log of") && refused.contains("Move it away"), "{refused}");
     let (status, health) = page(tick.port, "/health");
     assert!(status == 200 && health.starts_with("degraded") && health.contains("Move it away"), "{health}");
     publish(&mut feed, 3..5);

@@ -111,6 +111,19 @@ fn an_answer_may_be_put_off() {
     puts_off(&mut client, &mut other);
     puts_off_several(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
+    // Put off and answered by the same message.
+    let ask = |client: &mut Client, text: &str| client.query(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);`nobody}7"), Value::Long(7));
+    assert_eq!(ask(&mut client, "{-30!(::);kept::x;-30!(.z.w;0b;.u.t);kept}8"), ask(&mut other, ".u.t"));
+    assert_eq!(refused(&mut client, "{-30!(::);-30!(.z.w;1b;\"no\");`nobody}9"), "no");
+    // It is answered once, and a failure after that is no second answer.
+    assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);'`late}1"), Value::Long(1));
+    assert!(refused(&mut client, "{-30!(.z.w;0b;x)}1").contains("not expecting a response"));
+    assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);@[{-30!(.z.w;0b;x)};x;{kept::x}]}1"), Value::Long(1));
+    assert!(ask(&mut client, "kept").as_text().is_some_and(|text| text.ends_with(b"not expecting a response msg")));
+    // One that is still due, of another client, is not this one's.
+    assert!(refused(&mut client, "{-30!(::);-30!(1000+.z.w;0b;x)}1").contains("not expecting a response"));
+    assert_eq!(ask(&mut client, "1+1"), Value::Long(2));
 }
 
 #[test]

@@ -240,7 +240,8 @@ impl Tick {
             Input::DayEnds => {
                 if let Some(service) = &mut self.service {
                     service.plant.begin_turn(&mut self.links);
-                    service.plant.end_of_day(&mut self.links);
+                    // Refused only far ahead of the clock; the model ends fewer days.
+                    service.plant.end_of_day(&mut self.links).map_err(|error| error.to_string())?;
                 }
             }
             Input::TimePasses => {

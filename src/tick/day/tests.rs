@@ -89,6 +89,23 @@ fn a_day_ended_by_hand_is_not_ended_again_by_the_clock() {
 }
 
 #[test]
+fn days_are_ended_by_hand_no_further_ahead_than_the_clock_may_jump() {
+    let mut day = start(None, NOON_NS);
+    for from in 0..3 {
+        assert!(day.may_end_by_hand(calendar(NOON_NS)));
+        assert_eq!(run(&mut day, Event::Manual, NOON_NS, |_| false), roll(from, from + 1));
+        assert_eq!(day.stuck_ahead(calendar(NOON_NS)), None);
+    }
+    assert!(!day.may_end_by_hand(calendar(NOON_NS)));
+    // A day of the calendar later there is room for one more.
+    assert!(day.may_end_by_hand(calendar(NOON_NS + DAY_NS)));
+    let mut day = Day::start(None, calendar(NOON_NS), at(NOON_NS), 0);
+    assert!(day.may_end_by_hand(calendar(NOON_NS)), "once, whatever the limit");
+    run(&mut day, Event::Manual, NOON_NS, |_| false);
+    assert!(!day.may_end_by_hand(calendar(NOON_NS)));
+}
+
+#[test]
 fn days_that_were_slept_through_are_left_out_and_counted() {
     let mut day = start(None, NOON_NS);
     let late_ns = 5 * DAY_NS + 1;

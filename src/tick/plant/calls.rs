@@ -101,7 +101,7 @@ impl Plant {
                 let date = args.first().and_then(View::atom::<i32>).ok_or(QError::with("type", "a date is missing"))?;
                 self.send_end(date, ctl);
             }
-            b".u.endofday" => self.end_of_day(ctl),
+            b".u.endofday" => self.end_of_day(ctl)?,
             b".u.schema" => {
                 self.change_schema(args, conn, ctl)?;
                 writer.null();

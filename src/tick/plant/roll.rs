@@ -4,6 +4,7 @@ use super::Plant;
 use crate::log::{self, LogError, LogWriter};
 use crate::net::Links;
 use crate::points::{self, Point};
+use crate::q::QError;
 use crate::queue::{Date, Event as QueueEvent, State, UpdateIndex};
 use crate::tick::clock;
 use crate::tick::core::batch::Batch;
@@ -37,8 +38,25 @@ fn in_words(ns: i64) -> String {
 
 impl Plant {
     /// `.u.endofday`: the day ends now.
-    pub fn end_of_day(&mut self, ctl: &mut dyn Links) {
+    ///
+    /// # Errors
+    /// `limit` where the next day would be too far ahead of the clock; `os` where its log cannot be made.
+    pub fn end_of_day(&mut self, ctl: &mut dyn Links) -> Result<(), QError> {
+        let calendar = self.clock.calendar(self.day.time_ns(clock::of_day()));
+        if !self.day.may_end_by_hand(calendar) {
+            let reason = format!(
+                "the day {} is {} days ahead of the clock already: wait, or start the tickerplant with a longer --limit-clock-jump",
+                self.day.date(),
+                self.day.days_ahead(calendar)
+            );
+            ::log::warn!(".u.endofday is refused: {reason}");
+            return Err(QError::signal(format!("limit: {reason}")));
+        }
         self.drive_day(Event::Manual, ctl);
+        match &self.roll_held {
+            Some(reason) => Err(QError::signal(format!("os: {reason}"))),
+            None => Ok(()),
+        }
     }
 
     /// Says that the wall clock has jumped or is back, and rolls the day if it is due.
