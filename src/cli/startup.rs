@@ -26,6 +26,9 @@ pub fn commands(settings: &Settings) -> Result<Vec<String>, CliError> {
         ('C', &options::HTTP_SIZE),
     ];
     let mut commands = Vec::new();
+    if let Some(every) = settings.find(&options::HANDLER_TIMER)? {
+        commands.push(format!("\\t {}", every.as_millis()));
+    }
     for (letter, option) in all {
         if let Some(value) = settings.find(option)? {
             commands.push(format!("\\{letter} {value}"));

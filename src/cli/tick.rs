@@ -110,6 +110,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let end = signals::on_termination(parts.waker()).map_err(CliError::failed)?;
     let globals_bytes = usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX);
     let mut globals = Globals::new([schema.globals, program.globals].concat(), globals_bytes);
+    globals.console = program.console;
     // The day's log may know of columns that the schema file lacks.
     globals.show_tables(&plant.tables);
     let service_options = ServiceOptions {

@@ -65,6 +65,8 @@ pub struct OptionSpec {
     pub value: &'static str,
     pub default: Option<&'static str>,
     pub help: &'static str,
+    /// Whether an empty text is a value: where it is not, one is refused. It is what an unset variable of a shell leaves.
+    pub empty: bool,
     /// Variables other than `ELASTICK_*` that are read as well.
     pub variables: &'static [&'static str],
     pub programs: &'static [Program],
@@ -124,6 +126,7 @@ const BLANK: OptionSpec = OptionSpec {
     value: "",
     default: None,
     help: "",
+    empty: false,
     variables: &[],
     programs: &[],
     check: |_| Ok(()),
@@ -149,6 +152,8 @@ options! {
         "Port to answer queries on: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
     TIMER: Duration = units::millis, "timer" letter Some('t'), value "MS", default Some("0"), programs &[Tick];
         "Batch mode: publish every MS milliseconds; 0 publishes at once";
+    HANDLER_TIMER: Duration = units::whole_millis, "handler-timer" letter Some('t'), value "MS", programs &[Rdb];
+        "Call .z.ts of the start-up files every MS milliseconds, 0 for never (\\t)";
     ACCESS: String = units::name, "access" letter Some('u'), value "1|FILE", programs &[Tick, Rdb];
         "1: remote callers cannot run system commands or leave the directory; FILE: that, and user:password lines";
     USERS: PathBuf = units::path, "users" letter Some('U'), value "FILE", programs &[Tick, Rdb];
@@ -165,12 +170,14 @@ options! {
         "How \"D\"$ reads a date: 0 as mm/dd/yyyy, 1 as dd/mm/yyyy (\\z)";
     WEEK_START: String = units::week_start, "week-start" letter Some('W'), value "0..6", programs &[Tick, Rdb];
         "First day of the week, 0 for Saturday (\\W)";
-    PRECISION: String = units::precision, "precision" letter Some('P'), value "DIGITS", programs &[Rdb];
+    PRECISION: String = units::precision, "precision" letter Some('P'), value "DIGITS", programs &[Tick, Rdb];
         "Digits of floats as text, 0 for all (\\P)";
-    CONSOLE_SIZE: String = units::size, "console-size" letter Some('c'), value "ROWS COLUMNS", programs &[Rdb];
+    CONSOLE_SIZE: String = units::size, "console-size" letter Some('c'), value "ROWS COLUMNS", programs &[Tick, Rdb];
         "Rows and columns of .Q.s and of what start-up files print (\\c)";
     HTTP_SIZE: String = units::size, "http-size" letter Some('C'), value "ROWS COLUMNS", programs &[Rdb];
         "Rows and columns of tables in a page (\\C)";
+    HTTP_SIZE_REFUSED: () = units::pages_refused, "http-size" letter Some('C'), value "ROWS COLUMNS", programs &[Tick];
+        "Refused: kdb+'s size of tables in a page; a tickerplant has no pages of tables, a node with .z.ph has";
     QUIET: bool = units::switch, "quiet" letter Some('q'), programs &[Tick, Rdb];
         "Do not print the line at the start";
     COLLECTION: () = units::collection, "collection" letter Some('g'), value "0|1", programs &[Tick, Rdb];
@@ -204,8 +211,8 @@ options! {
          (commands, environment; never with -u)";
     OPERATORS: Vec<String> = units::names, "operators" value "USER,...", default Some(""), programs &[Tick];
         "Users who may add columns to a table while the tickerplant runs (.u.schema); nobody if empty. Names count where -u or -U checks passwords";
-    UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), variables &["QUDSPATH"],
-        programs &[Tick, Rdb];
+    UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), empty true,
+        variables &["QUDSPATH"], programs &[Tick, Rdb];
         "Directory of the Unix socket kx.PORT, by path and by abstract name; empty for none";
     SCHEMAS: PathBuf = units::path, "schemas" value "DIR|FILE", default Some("schemas"), programs &[Tick];
         "Directory that holds SRC.q, or the schema file itself";

@@ -83,7 +83,7 @@ impl Settings {
         let mut settings = Settings::defaults(program);
         for spec in options::of(program) {
             let Some((text, source)) = given(spec).or_else(|| file.get(spec.name).cloned()) else { continue };
-            (spec.check)(&text).map_err(|reason| ConfigError::Value {
+            checked(spec, &text).map_err(|reason| ConfigError::Value {
                 name: spec.name,
                 source_name: source.to_string(),
                 reason,
@@ -143,6 +143,14 @@ impl Settings {
     pub fn source<T>(&self, option: &Opt<T>) -> Option<&Source> {
         self.values.get(option.spec.name).map(|(_, source)| source)
     }
+}
+
+/// Checks a value that was given.
+fn checked(spec: &OptionSpec, text: &str) -> Result<(), String> {
+    if text.trim().is_empty() && !spec.empty {
+        return Err("it is empty; give it a value, or leave it out (unset the variable)".to_string());
+    }
+    (spec.check)(text)
 }
 
 type FileValues = HashMap<&'static str, (String, Source)>;
@@ -253,6 +261,28 @@ mod tests {
     fn a_wrong_value_names_where_it_was_set() {
         let error = resolve(Program::Rdb, &[], &[("ROLLTHRESHOLD", "lots")], "").unwrap_err();
         assert!(error.to_string().starts_with("roll-threshold (from ROLLTHRESHOLD): "), "{error}");
+    }
+
+    #[test]
+    fn an_empty_value_is_refused_wherever_it_was_given() {
+        for program in Program::ALL {
+            for spec in options::of(program).filter(|spec| !spec.empty) {
+                let file = format!("{} = \" \"", spec.name);
+                let variable = spec.variable();
+                let given = [
+                    resolve(program, &[(spec.name, "")], &[], ""),
+                    resolve(program, &[], &[(variable.as_str(), "")], ""),
+                    resolve(program, &[("config", "f")], &[], &file),
+                ];
+                // A file cannot name the file.
+                for result in given.into_iter().take(if spec.name == "config" { 1 } else { 3 }) {
+                    let error = result.expect_err(spec.name).to_string();
+                    assert!(error.starts_with(&format!("{} (from ", spec.name)) && error.contains("empty"), "{error}");
+                }
+            }
+        }
+        let off = resolve(Program::Rdb, &[("unix-sockets", "")], &[], "").unwrap();
+        assert_eq!(off.get(&options::UNIX_SOCKETS).as_deref(), Ok(""));
     }
 
     #[test]

@@ -145,6 +145,15 @@ pub fn millis(text: &str) -> Result<Duration, String> {
     duration_with(text, Some(1_000_000))
 }
 
+/// As [`millis`], in whole ones.
+pub fn whole_millis(text: &str) -> Result<Duration, String> {
+    let time = millis(text)?;
+    match time.subsec_nanos() % 1_000_000 {
+        0 if time.as_millis() <= i32::MAX.unsigned_abs().into() => Ok(time),
+        _ => Err(format!("{text:?} is no whole number of milliseconds up to {}", i32::MAX)),
+    }
+}
+
 /// A time where a bare number means seconds, as in kdb+'s `-T`.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     duration_with(text, Some(1_000_000_000))
@@ -328,7 +337,11 @@ pub fn threads_refused(_: &str) -> Result<(), String> {
     Err("-s gives kdb+ threads for peach; a tickerplant's queries use one thread each: query a node, whose -s does that".to_string())
 }
 
-/// kdb+'s `-E`.
+/// kdb+'s `-C` on a tickerplant.
+pub fn pages_refused(_: &str) -> Result<(), String> {
+    Err("-C sizes the tables of kdb+'s web pages; a tickerplant has no such pages: query a node whose start-up file sets .z.ph".to_string())
+}
+
 /// kdb+'s `-E`. Whoever asks for TLS must not be given plain connections instead.
 pub fn tls(text: &str) -> Result<(), String> {
     match text.trim() {

@@ -4,7 +4,7 @@
 use super::core::schema::Tables;
 use crate::config::Limit;
 use crate::metrics;
-use crate::q::{QError, to_wire};
+use crate::q::{Console, QError, to_wire};
 use crate::table::{Schema, Sym, Value, symbol};
 use proto::Writer;
 use std::collections::HashMap;
@@ -16,6 +16,8 @@ pub struct Globals {
     order: Vec<Sym>,
     bytes: usize,
     bytes_most: usize,
+    /// How values become text.
+    pub console: Console,
 }
 
 impl Globals {
@@ -23,7 +25,7 @@ impl Globals {
     pub fn new(defined: Vec<(Sym, Value)>, bytes_most: usize) -> Globals {
         let order = defined.iter().map(|(name, _)| *name).collect();
         let values = defined.into_iter().map(|(name, value)| (name, (value, 0))).collect();
-        Globals { values, order, bytes: 0, bytes_most }
+        Globals { values, order, bytes: 0, bytes_most, console: Console::default() }
     }
 
     pub fn get(&self, name: Sym) -> Option<&Value> {

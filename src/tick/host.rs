@@ -9,7 +9,7 @@ use super::plant::calls::{self, Called};
 use super::plant::values::VARIABLES;
 use super::sends::{self, Connections, Sends};
 use crate::net::{ConnId, Deferred, Links, Request};
-use crate::q::{Caller, Host, NEEDS_OWNER, QError, from_view, to_wire};
+use crate::q::{Caller, Console, Host, NEEDS_OWNER, QError, from_view, to_wire};
 use crate::sys::clock;
 use crate::table::{Function, Sym, Value, symbol};
 use proto::{Endian, Limits, View, Writer};
@@ -97,6 +97,10 @@ impl Host for SnapshotHost {
 
     fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    fn console(&self) -> Console {
+        self.globals.console
     }
 
     fn open_handles(&self) -> Vec<i32> {
@@ -298,6 +302,10 @@ impl Host for OwnerHost<'_> {
 
     fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    fn console(&self) -> Console {
+        self.globals.console
     }
 
     fn open_handles(&self) -> Vec<i32> {

@@ -12,7 +12,7 @@ use crate::config::Limit;
 use crate::log::Waker;
 use crate::net::ConnId;
 use crate::q::startup::Startup;
-use crate::q::{self, Caller, Host, QError};
+use crate::q::{self, Caller, Console, Host, QError};
 use crate::table::{Sym, Value, symbol};
 use std::io;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct Program {
     pub globals: Vec<(Sym, Value)>,
     /// The timer's function, and every how many milliseconds it is called.
     pub timer: Option<(Value, u64)>,
+    /// `\c` and `\P`.
+    pub console: Console,
 }
 
 /// What the files have defined, if the tickerplant can have it.
@@ -54,7 +56,8 @@ pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String>
             return Err(format!("{} belongs to the tickerplant", text.escape_ascii()));
         }
     }
-    Ok(Program { globals: startup.globals, timer: timer.filter(|(_, every_ms)| *every_ms > 0) })
+    let timer = timer.filter(|(_, every_ms)| *every_ms > 0);
+    Ok(Program { globals: startup.globals, timer, console: startup.console })
 }
 
 /// What `.z.pg` or `.z.ps` is, if one is set.

@@ -1,6 +1,6 @@
 //! What a process says when it cannot start, and kdb+'s options.
 
-use crate::harness::{Directory, Process, elastick};
+use crate::harness::{Directory, Process, elastick, wait_for};
 use elastick::net::Client;
 use proto::{Limits, Value};
 use std::time::Duration;
@@ -91,9 +91,17 @@ fn options_of_kdb_are_taken_or_refused_by_what_they_mean() {
         }
     }
     says(&["tick", "sym", "-s", "4"], &["peach"]);
+    says(&["tick", "sym", "-C", "40", "200"], &["pages", ".z.ph"]);
+    says(&["rdb", ":1", "-t", "0.5ms"], &["whole number of milliseconds"]);
+    says(&["rdb", ":1", "-c", "25"], &["rows and columns"]);
     let mut command = elastick(&["rdb", ":1", "-p", "127.0.0.1:0", "--unix-sockets=", "--memory", "64MiB"]);
+    let files = Directory::new("starting-options");
+    let file = files.path().join("timer.q");
+    std::fs::write(&file, "called:0\n.z.ts:{called+:1}\n").expect("written");
     let mut node = Process::start(
         command
+            .arg(&file)
+            .args(["-t", "5"])
             .args(["-z", "1", "-W", "0", "-P", "3", "-g", "1", "-e", "0"])
             .args(["-c", "30", "100", "-C", "40", "200"]),
     );
@@ -105,9 +113,29 @@ fn options_of_kdb_are_taken_or_refused_by_what_they_mean() {
     assert_eq!(answer("system\"c\""), Value::ints([30, 100]));
     assert_eq!(answer("system\"C\""), Value::ints([40, 200]));
     assert_eq!(answer("string 1%3"), Value::chars("0.333"));
-    let mut tick = Process::start(&mut elastick(&["tick", "sym", "-p", "127.0.0.1:0", "-z", "1", "-g", "0"]));
+    assert_eq!(answer("system\"t\""), Value::Int(5));
+    wait_for("the timer", || (answer("called>2") == Value::Bool(true)).then_some(()));
+    let mut tick = elastick(&["tick", "sym", "-p", "127.0.0.1:0", "-z", "1", "-g", "0"]);
+    let mut tick = Process::start(tick.args(["-P", "3", "-c", "30", "100"]));
     let port = tick.number_after("listening on");
     let address = format!("127.0.0.1:{port}:test:").parse().expect("an address");
     let mut client = Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected");
-    assert_eq!(client.query("\"D\"$\"03/04/2026\"").expect("a date"), client.query("2026.04.03").expect("a date"));
+    let mut answer = |question: &str| client.query(question).expect(question);
+    assert_eq!(answer("\"D\"$\"03/04/2026\""), answer("2026.04.03"));
+    // Beside the loop, and on it.
+    for question in ["string 1%3", "{.u.t;string x}1%3"] {
+        assert_eq!(answer(question), Value::chars("0.333"));
+    }
+    assert_eq!(answer("system\"c\""), Value::ints([30, 100]));
+}
+
+#[test]
+fn an_empty_value_is_refused_in_words() {
+    for option in ["--load=", "--tables=", "--symbols=", "--remote-may=", "--node=", "-p="] {
+        says(&["rdb", ":1", option, "-p", "127.0.0.1:0"][..if option == "-p=" { 3 } else { 5 }], &["empty"]);
+    }
+    says(&["tick", "sym", "--operators="], &["operators (from command line)", "empty", "leave it out"]);
+    let mut command = elastick(&["rdb", ":1"]);
+    let output = command.env("ELASTICK_LOAD", "").stdin(std::process::Stdio::null()).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("load (from ELASTICK_LOAD): it is empty"), "{output:?}");
 }
