@@ -48,6 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         sync: settings.is_on(&options::SYNC)?,
         confirm_every: usize::try_from(confirm_every).unwrap_or(usize::MAX),
         patience: PATIENCE,
+        stop: Arc::clone(&stop),
         limits: codec,
         chunk_bytes,
     })

@@ -12,5 +12,6 @@ pub mod publisher;
 pub mod replay;
 pub mod run;
 pub mod shape;
+pub mod trouble;
 pub mod universe;
 pub mod update;

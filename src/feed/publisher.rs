@@ -9,11 +9,14 @@
 //! what it will read of the broken connection by the time it answers a second question on the new one.
 
 use super::ledger::{Account, Ledger, Place, WHERE};
+use super::trouble::Trouble;
 use super::update::{Columns, Update};
 use crate::config::Address;
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
 use proto::{DecodeError, DecodeErrorKind, EncodeError, Limits, MessageKind, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -24,6 +27,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// How often a question is asked again that the tickerplant had no time for, and the pause before.
 const STOPS_MOST: usize = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(100);
+/// How long a feed that is told to end tries to connect again, to learn what became of updates in doubt.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Error)]
 pub enum FeedError {
@@ -73,6 +78,8 @@ pub struct PublisherOptions {
     pub confirm_every: usize,
     /// How long to try to connect, at the start and after a break.
     pub patience: Duration,
+    /// Set once the feed is told to end: it then tries no longer than a moment.
+    pub stop: Arc<AtomicBool>,
     pub limits: Limits,
     /// Bytes of the log read at once.
     pub chunk_bytes: usize,
@@ -259,8 +266,9 @@ fn may_pass(error: &ClientError, known: bool) -> bool {
 
 /// Tries until it is time to give up; `known` as in [`may_pass`].
 fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), FeedError> {
-    let by = Instant::now().checked_add(options.patience);
+    let mut by = Instant::now().checked_add(options.patience);
     let (mut pause, mut refusals) = (Duration::from_millis(10), 0);
+    let mut trouble = Trouble::default();
     loop {
         let placed = Client::connect(&options.address, ANSWER, options.limits).map_err(FeedError::from);
         let placed = placed.and_then(|mut client| place(&mut client).map(|place| (client, place)));
@@ -272,8 +280,29 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
             Err(FeedError::Client(error)) => may_pass(error, known),
             _ => false,
         };
-        if !may_pass || by.is_none_or(|by| Instant::now() >= by) {
+        let now = Instant::now();
+        if !may_pass || by.is_none_or(|by| now >= by) {
+            if let Some(time) = trouble.over(now).filter(|_| placed.is_ok()) {
+                log::warn!("connected to the tickerplant at {} after {} s", options.address, time.as_secs());
+            }
             return placed;
+        }
+        if let Err(error) = &placed
+            && trouble.failed(now).is_some()
+        {
+            let left = by.map_or(0, |by| by.saturating_duration_since(now).as_secs());
+            let reason = match error {
+                FeedError::Client(ClientError::Connect { .. }) => error.to_string(),
+                error => format!("no answer of a tickerplant at {}: {error}", options.address),
+            };
+            log::warn!("{reason}; trying for {left} s more");
+        }
+        if options.stop.load(Ordering::Relaxed) {
+            // Where updates are in doubt a tickerplant that is just restarting is waited for.
+            if !known {
+                return placed;
+            }
+            by = by.min(now.checked_add(STOP_PATIENCE));
         }
         std::thread::sleep(pause);
         pause = pause.saturating_mul(2).min(Duration::from_secs(1));
@@ -333,11 +362,28 @@ mod tests {
             sync: false,
             confirm_every: 1,
             patience: Duration::from_secs(60),
+            stop: Arc::default(),
             limits: Limits::default(),
             chunk_bytes: 1024,
         };
         let refused = connect(&options, false).err();
         assert!(matches!(refused, Some(FeedError::Client(ClientError::Refused(_)))), "{refused:?}");
         closing.join().expect("as many connections as refusals that are believed");
+    }
+
+    #[test]
+    fn a_feed_that_is_told_to_end_tries_no_longer() {
+        let nobody = TcpListener::bind("127.0.0.1:0").and_then(|server| server.local_addr()).expect("a port");
+        let stop = Arc::new(AtomicBool::new(true));
+        let options = PublisherOptions {
+            address: nobody.to_string().parse().expect("parsed"),
+            sync: false,
+            confirm_every: 1,
+            patience: Duration::from_secs(86_400),
+            stop,
+            limits: Limits::default(),
+            chunk_bytes: 1024,
+        };
+        assert!(matches!(connect(&options, false), Err(FeedError::Client(ClientError::Connect { .. }))));
     }
 }

@@ -1,6 +1,6 @@
 //! What a process says when it cannot start, and kdb+'s options.
 
-use crate::harness::{Directory, Process, elastick, wait_for};
+use crate::harness::{Directory, Process, elastick, signal, wait_for};
 use elastick::net::Client;
 use proto::{Limits, Value};
 use std::time::Duration;
@@ -138,4 +138,19 @@ fn an_empty_value_is_refused_in_words() {
     let mut command = elastick(&["rdb", ":1"]);
     let output = command.env("ELASTICK_LOAD", "").stdin(std::process::Stdio::null()).output().expect("it runs");
     assert!(String::from_utf8_lossy(&output.stderr).contains("load (from ELASTICK_LOAD): it is empty"), "{output:?}");
+}
+
+#[test]
+fn a_feed_says_that_its_tickerplant_cannot_be_reached_and_ends_when_told() {
+    use std::io::BufRead;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|server| server.local_addr()).expect("a port");
+    let mut command = elastick(&["feed", &nobody.to_string()]);
+    let mut feed = command.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
+    let mut lines = std::io::BufReader::new(feed.stderr.take().expect("piped")).lines();
+    let line = lines.next().expect("a line").expect("text");
+    assert!(line.contains(&format!("cannot connect to {nobody}")) && line.contains("; trying for "), "{line}");
+    signal(feed.id(), "TERM");
+    assert_eq!(feed.wait().expect("it ends").code(), Some(1));
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(rest.last().is_some_and(|line| line.starts_with("elastick feed: cannot connect to")), "{rest:?}");
 }
