@@ -48,10 +48,12 @@ pub enum Defect {
     PolicyBeforeWindow,
     /// A node reads whatever file is at the path of the log.
     AnyLogIsRead,
+    /// A table that gets a column is told to those nodes only that are given every update as it comes.
+    ChangeToldAtTipOnly,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 24] = [
+    pub const ALL: [Defect; 25] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -76,6 +78,7 @@ impl Defect {
         Defect::AsyncUpdateSwallowed,
         Defect::PolicyBeforeWindow,
         Defect::AnyLogIsRead,
+        Defect::ChangeToldAtTipOnly,
     ];
 }
 

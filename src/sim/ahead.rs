@@ -43,11 +43,11 @@ impl World {
             let table = usize::try_from(self.put_back.below(TABLES.len() as u64)).unwrap_or(0);
             let rows = self.put_back.from(1, 40);
             let syms: Vec<u8> = (0..rows).map(|_| u8::try_from(self.put_back.below(10)).unwrap_or(0)).collect();
-            let Some(columns) = columns(0, &syms, id) else { return };
+            let Some(columns) = columns(0, &syms, id, 0) else { return };
             let name = TABLES.get(table).copied().unwrap_or_default();
             proto::log::write_record_head(name.as_bytes(), columns.count, &mut bytes);
             bytes.extend_from_slice(&columns.bytes);
-            self.auditor.sends(id, table, syms);
+            self.auditor.sends(id, table, syms, 0);
         }
         let files = self.storage.of(self.tick_host, u32::MAX);
         self.enter(&files);

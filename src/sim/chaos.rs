@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    fn stop_tick_in_order(&mut self) {
+    pub fn stop_tick_in_order(&mut self) {
         if self.tick.is_none() {
             return;
         }

@@ -195,6 +195,7 @@ impl World {
         let rows = if self.rng.one_in(20) { self.rng.from(100, 400) } else { self.rng.from(1, 40) };
         let syms: Vec<u8> = (0..rows).map(|_| u8::try_from(self.rng.below(10)).unwrap_or(0)).collect();
         let sync = self.rng.one_in(3);
+        let extras = self.extras().get(table).copied().unwrap_or(0);
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         if publisher.feed.is_some() {
             return self.feed_publishes(at, table, TABLES.get(table).copied().unwrap_or_default(), syms);
@@ -208,10 +209,11 @@ impl World {
             writer.list_head(3);
             writer.symbol(".u.upd");
             writer.symbol(TABLES.get(table).copied().unwrap_or_default());
-            writer.list_head(3);
+            writer.list_head(extras.saturating_add(3));
             writer.symbols(syms.iter().map(|sym| format!("s{sym}")).collect::<Vec<_>>());
             writer.vector(proto::types::LONG, 0, &own);
             writer.vector(proto::types::LONG, 0, &places);
+            (0..extras).for_each(|_| writer.vector(proto::types::LONG, 0, &own));
         });
         let (Ok(bytes), Some(line)) = (encoded, publisher.line) else { return };
         if sync {
@@ -219,7 +221,7 @@ impl World {
         } else {
             publisher.unconfirmed.push(id);
         }
-        self.auditor.sends(id, table, syms);
+        self.auditor.sends(id, table, syms, extras);
         self.send_up(line, bytes);
     }
 

@@ -1,6 +1,7 @@
 //! A day of a world: faults, rest, faults over the day's end, rest. At rest everything must have come right.
 
 use super::audit::holdings::tile;
+use super::audit::record::COLUMNS;
 use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
 use super::cloud::{Asked, SharedCloud};
@@ -208,7 +209,7 @@ impl World {
     fn audit(&mut self) -> Result<(), Broken> {
         self.report.audits = self.report.audits.saturating_add(1);
         self.run_until(self.now_ns.saturating_add(100 * MS))?;
-        self.auditor.at_rest(self.tick_runs)?;
+        self.auditor.at_rest(self.tick_runs, self.extras())?;
         for at in 0..self.watchers.len() {
             self.check_watcher(at, true);
         }
@@ -223,11 +224,19 @@ impl World {
         if logged != tip {
             return Err(Broken(format!("the tickerplant's tip is {tip}, the log has {logged} updates")));
         }
-        let queue = plant.queue();
+        let (queue, extras) = (plant.queue(), self.extras());
         let mut tiles: Vec<Vec<_>> = vec![Vec::new(); self.plan.queues.len()];
         for node in self.nodes.values() {
             let (state, holdings) = node.shown();
             let filter = self.plan.queues.get(node.key.queue).map(|of| of.filter.clone()).unwrap_or_default();
+            if let Some((table, columns)) = node.columns().into_iter().find(|(table, columns)| {
+                extras.get(*table).map(|extras| extras.saturating_add(COLUMNS.len())) != Some(*columns)
+            }) {
+                let key = node.key;
+                return Err(Broken(format!(
+                    "{key:?} has {columns} columns of table {table}, the tickerplant's added {extras:?}"
+                )));
+            }
             if holdings.is_empty() {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Publishers that keep their books as `elastick feed` does: what was in doubt when a connection broke is looked up in the log, and
 //! sent again if it is not there.
 
+use super::audit::record::COLUMNS;
 use super::audit::{Broken, PUBLISHER_BITS};
 use super::clients::Publisher;
 use super::tick::plain;
@@ -40,16 +41,19 @@ impl Feed {
     }
 }
 
-/// The columns of an update, one behind the other.
-pub fn columns(time_ns: i64, syms: &[u8], id: u64) -> Option<Columns> {
+/// The columns of an update, one behind the other; `extras` of them beyond the first ones.
+pub fn columns(time_ns: i64, syms: &[u8], id: u64, extras: usize) -> Option<Columns> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
     writer.vector(proto::types::TIMESPAN, 0, &vec![time_ns; syms.len()]);
     writer.symbols(syms.iter().map(|sym| format!("s{sym}")).collect::<Vec<_>>());
     writer.vector(proto::types::LONG, 0, &vec![id.cast_signed(); syms.len()]);
     writer.vector(proto::types::LONG, 0, &(0..).take(syms.len()).collect::<Vec<i64>>());
+    for _ in 0..extras {
+        writer.vector(proto::types::LONG, 0, &vec![id.cast_signed(); syms.len()]);
+    }
     writer.finish().ok()?;
-    Some(Columns { count: 4, rows: syms.len() as u64, bytes })
+    Some(Columns { count: COLUMNS.len().saturating_add(extras), rows: syms.len() as u64, bytes })
 }
 
 impl World {
@@ -75,16 +79,17 @@ impl World {
 
     pub fn feed_publishes(&mut self, at: usize, table: usize, name: &str, syms: Vec<u8>) {
         let time_ns = i64::try_from(self.now_ns % super::world::DAY).unwrap_or(0);
+        let extras = self.extras().get(table).copied().unwrap_or(0);
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         let id = publisher.next_id();
         let (Some(line), Some(feed)) = (publisher.line, &mut publisher.feed) else { return };
-        let update = columns(time_ns, &syms, id)
+        let update = columns(time_ns, &syms, id, extras)
             .and_then(|columns| Update::new(name.as_bytes(), &columns, MessageKind::Async).ok());
         let (Some(update), Some(ledger)) = (update, &mut feed.ledger) else { return };
         feed.ids.insert(update.hash, id);
         let message = Bytes::from(update.message.clone());
         ledger.sends(update);
-        self.auditor.sends(id, table, syms);
+        self.auditor.sends(id, table, syms, extras);
         self.send_up(line, message);
     }
 

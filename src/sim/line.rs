@@ -121,7 +121,7 @@ impl World {
         let local = self.nodes.values().any(|node| client == Client::Node(node.key) && node.host == self.tick_host);
         let octet = u8::try_from(number % 200).unwrap_or(0);
         let peer = Peer {
-            user: Vec::new(),
+            user: World::user_of(client),
             ip: std::net::Ipv4Addr::new(10, 0, 0, octet).into(),
             capability: if number.is_multiple_of(3) { 3 } else { 0 },
             local,

@@ -63,7 +63,8 @@ impl World {
     /// It need not be noticed while the node lives: nobody puts it right before its time, at rest neither.
     fn mount_at(&mut self, host: u32) {
         let Some(rng) = self.mistakes.other_logs.as_mut() else { return };
-        if host == self.tick_host {
+        // What a tickerplant that writes, or wrote, has open stays where it is.
+        if host == self.tick_host || self.old.as_ref().is_some_and(|old| old.host == host) {
             return;
         }
         let for_ns = if rng.percent(30) { u64::MAX } else { rng.from(SECOND, 60 * SECOND) };

@@ -23,6 +23,7 @@ mod proofs;
 mod report;
 mod rng;
 mod run;
+mod schemas;
 mod servers;
 mod takeover;
 #[cfg(test)]

@@ -70,24 +70,57 @@ impl NodeProcess {
     }
 }
 
+impl NodeProcess {
+    /// The tables that it takes, by number, each with how many columns it has.
+    pub fn columns(&self) -> Vec<(usize, usize)> {
+        let view = self.shared.view();
+        let of = |name: &Sym| {
+            let number = TABLES.iter().position(|known| known.as_bytes() == symbol::text(*name))?;
+            let Value::Table(table) = view.table(*name)? else { return None };
+            Some((number, table.columns.len()))
+        };
+        view.state.tables.iter().filter_map(of).collect()
+    }
+}
+
 /// The rows of a table, by its columns `time`, `sym`, `id` and `row`.
 fn rows_of(table: &Value) -> Vec<Row> {
     let Value::Table(table) = table else { return Vec::new() };
-    let [times, syms, ids, places] = table.columns.as_slice() else { return Vec::new() };
+    let [times, syms, ids, places, added @ ..] = table.columns.as_slice() else { return Vec::new() };
     let (Items::Timespan(times), Items::Sym(syms)) = (&times.items, &syms.items) else { return Vec::new() };
     let (Items::Long(ids), Items::Long(places)) = (&ids.items, &places.items) else { return Vec::new() };
     let number = |sym| {
         let text = std::str::from_utf8(symbol::text(sym)).ok()?;
         text.strip_prefix('s')?.parse().ok()
     };
-    let rows = ids.iter().zip(syms.iter()).zip(places.iter()).zip(times.iter());
-    let row = |(((id, sym), place), time_ns): (((&i64, &Sym), &i64), &i64)| Row {
-        id: id.cast_unsigned(),
-        place: *place,
-        sym: number(*sym).unwrap_or(u8::MAX),
-        time_ns: *time_ns,
+    let added: Vec<&[i64]> = added.iter().filter_map(|column| longs(&column.items)).collect();
+    // Its number up to some column, nulls from there on; anything else is no row of a publisher's.
+    let extras = |at: usize, id: i64| {
+        let mut values = added.iter().filter_map(|column| column.get(at));
+        let filled = values.by_ref().take_while(|value| **value == id).count();
+        let nulls = added.iter().skip(filled).all(|column| column.get(at) == Some(&i64::MIN));
+        if nulls { filled } else { usize::MAX }
     };
-    rows.map(row).collect()
+    let mut rows = Vec::with_capacity(ids.len());
+    for (at, (((id, sym), place), time_ns)) in
+        ids.iter().zip(syms.iter()).zip(places.iter()).zip(times.iter()).enumerate()
+    {
+        rows.push(Row {
+            id: id.cast_unsigned(),
+            place: *place,
+            sym: number(*sym).unwrap_or(u8::MAX),
+            time_ns: *time_ns,
+            extras: extras(at, *id),
+        });
+    }
+    rows
+}
+
+fn longs(items: &Items) -> Option<&[i64]> {
+    match items {
+        Items::Long(longs) => Some(longs),
+        _ => None,
+    }
 }
 
 impl World {

@@ -12,10 +12,6 @@ use crate::fleet::group::Rules;
 use crate::rdb::messages::Subscription;
 use crate::rdb::options::NodeOptions;
 use crate::rdb::policy;
-use crate::table::schema::{ColumnSchema, Schema};
-use crate::table::{Attr, symbol};
-use crate::tick::core::Tables;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// More than any world's day fills. At its maximum a group grows no more and a lost window has nobody who rebuilds it: then a world
@@ -206,15 +202,6 @@ impl Plan {
             log_buffer_bytes: 64 << 10,
             ..Limits::default()
         }
-    }
-
-    pub fn tables(&self) -> Arc<Tables> {
-        let sym = |text: &str| symbol::intern(text.as_bytes()).unwrap_or(crate::table::Sym::NULL);
-        let column = |(name, ty): &(&str, i8)| ColumnSchema { name: sym(name), ty: *ty, attr: Attr::None };
-        let columns = [("time", 16), ("sym", 11), ("id", 7), ("row", 7)];
-        let schemas =
-            TABLES.map(|name| Schema { name: sym(name), columns: columns.iter().map(column).collect(), keys: 0 });
-        Arc::new(Tables::new(schemas).unwrap_or_default())
     }
 
     /// # Errors

@@ -21,6 +21,7 @@ pub struct OldTick {
     tick: TickProcess,
     run: u32,
     paused_until_ns: u64,
+    pub host: u32,
 }
 
 impl World {
@@ -31,6 +32,7 @@ impl World {
         }
         let Some(tick) = self.tick.take() else { return };
         self.report.fault("log taken over by a second tickerplant");
+        let host = self.tick_host;
         self.tick_host = FIRST_OTHER_HOST.saturating_add(self.next_process);
         self.storage.give_up(tick.process, self.tick_host);
         // It need not have been unreachable itself, only its way to the server.
@@ -39,7 +41,7 @@ impl World {
             false => self.tick_paused_until_ns,
         };
         let run = self.tick_runs;
-        self.old = Some(OldTick { tick, run, paused_until_ns });
+        self.old = Some(OldTick { tick, run, paused_until_ns, host });
         self.tick_paused_until_ns = 0;
         self.tick_runs = run.saturating_add(1);
         self.crash = Some(Promise::Power);
@@ -72,6 +74,7 @@ impl World {
             return act(self);
         }
         let Some(old) = self.old.take_if(|old| old.run == run) else { return };
+        let host = old.host;
         let tick = self.tick.replace(old.tick);
         let runs = std::mem::replace(&mut self.tick_runs, old.run);
         let paused_until_ns = std::mem::replace(&mut self.tick_paused_until_ns, old.paused_until_ns);
@@ -81,7 +84,8 @@ impl World {
         self.is_old = false;
         self.crash = crash;
         let (run, paused) = (self.tick_runs, self.tick_paused_until_ns);
-        self.old = std::mem::replace(&mut self.tick, tick).map(|tick| OldTick { tick, run, paused_until_ns: paused });
+        self.old =
+            std::mem::replace(&mut self.tick, tick).map(|tick| OldTick { tick, run, paused_until_ns: paused, host });
         (self.tick_runs, self.tick_paused_until_ns) = (runs, paused_until_ns);
         if self.old.is_none() {
             self.report.met("tickerplant that had lost its log ended");

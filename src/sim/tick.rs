@@ -67,6 +67,8 @@ impl World {
             Ok(service) => service,
             Err(_) => return self.after(SECOND, Event::TickStarts),
         };
+        let mut service = service;
+        service.plant.operators = vec![super::schemas::OPERATOR.to_vec()];
         let proofs = super::proofs::Seen::of(&service.plant);
         self.tick = Some(TickProcess {
             service,
@@ -116,7 +118,7 @@ impl World {
             limits: self.plan.tick_limits(),
             queue: Params { standbys_kept: self.plan.standbys_kept, ..Params::default() },
         };
-        let tables = self.plan.tables();
+        let tables = super::schemas::tables(self.schemas.file);
         let started = Plant::start(options(Damage::Stop), Arc::clone(&tables), Arc::clone(waker));
         let Err(error) = started else { return started };
         self.trace.say(|| format!("the tickerplant does not start: {error}"));

@@ -10,6 +10,7 @@ use super::node::NodeProcess;
 use super::plan::{Faults, Plan};
 use super::report::Report;
 use super::rng::Rng;
+use super::schemas::Schemas;
 use super::takeover::OldTick;
 use super::tick::TickProcess;
 use super::trace::Trace;
@@ -75,6 +76,8 @@ pub enum Event {
     /// Something else than the node fills the memory of one.
     Fill,
     Mistake(Mistake),
+    /// A table gets a column.
+    Schema,
     /// A fault that was begun is over.
     Over(super::chaos::Passing),
     /// A tickerplant that has lost its log reads who writes.
@@ -90,6 +93,7 @@ pub struct World {
     /// Of its own, so that what else happens to a seed is the same without it.
     pub fills: Rng,
     pub mistakes: Mistakes,
+    pub schemas: Schemas,
     pub plan: Plan,
     pub now_ns: u64,
     /// What the clock of the tickerplant's host shows more than the world's time from 1970.
@@ -152,6 +156,7 @@ impl World {
             fills: Rng::new(seed ^ 0x6d65_6d6f_7279),
             put_back: Rng::new(seed ^ 0x0061_6865_6164),
             mistakes: Mistakes::of(seed, matches!(plan.faults, Faults::Some | Faults::Hell)),
+            schemas: Schemas::of(seed, matches!(plan.faults, Faults::Some | Faults::Hell)),
             now_ns: SECOND,
             wall_ns: i128::from(FIRST_WALL),
             events: BTreeMap::new(),
@@ -200,6 +205,9 @@ impl World {
         world.after(SECOND, Event::Chaos);
         if world.plan.fills {
             world.after(2 * SECOND, Event::Fill);
+        }
+        if world.schemas.change() {
+            world.after(2 * SECOND, Event::Schema);
         }
         for kind in world.mistakes.kinds() {
             world.after(2 * SECOND, Event::Mistake(kind));
@@ -306,6 +314,7 @@ impl World {
             Event::Chaos => self.chaos(),
             Event::Fill => self.fill_some_node(),
             Event::Mistake(kind) => self.mistake(kind),
+            Event::Schema => self.column_is_added(),
             Event::Over(passing) => self.passes(passing),
             Event::ServerGoes(server) => self.server_goes(server, "server gone"),
         }

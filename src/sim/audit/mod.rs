@@ -8,7 +8,7 @@ pub mod wanted;
 
 use super::disk::Storage;
 use holdings::{Filter, Row};
-use record::{HEAD_BYTES, Record, Unread};
+use record::{Extras, HEAD_BYTES, Record, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,8 @@ pub struct Broken(pub String);
 struct Sent {
     table: usize,
     syms: Vec<u8>,
+    /// Columns beyond the first ones.
+    extras: usize,
     /// How often: a feed sends again what it does not find in the log.
     times: usize,
     acknowledged: bool,
@@ -52,6 +54,8 @@ pub struct DayLog {
     pub lost_from: Option<usize>,
     /// What crashes took, whether it was sent and logged again or not.
     taken: BTreeSet<u64>,
+    /// How many of those were changes of a table.
+    taken_changes: usize,
     /// Others may hold what was told and never read here: told before it was in the file, or by a tickerplant that had lost the log.
     unread: bool,
 }
@@ -63,6 +67,8 @@ pub struct Auditor {
     ahead: bool,
     sent: BTreeMap<u64, Sent>,
     days: BTreeMap<i32, DayLog>,
+    /// Tables with so many columns added as the operator has called for.
+    called_for: BTreeSet<(usize, usize)>,
     /// Of each publisher, the last number that was logged.
     last_of: BTreeMap<u64, u64>,
     pub acknowledged: u64,
@@ -81,6 +87,7 @@ impl Auditor {
             ahead,
             sent: BTreeMap::new(),
             days: BTreeMap::new(),
+            called_for: BTreeSet::new(),
             last_of: BTreeMap::new(),
             acknowledged: 0,
             allowed_losses: 0,
@@ -98,9 +105,15 @@ impl Auditor {
     }
 
     /// A publisher sends.
-    pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>) {
-        let sent = Sent { table, syms, times: 1, acknowledged: false, refused: false, handled_by: None, logged: None };
+    pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>, extras: usize) {
+        let (acknowledged, refused) = (false, false);
+        let sent = Sent { table, syms, extras, times: 1, acknowledged, refused, handled_by: None, logged: None };
         self.sent.insert(id, sent);
+    }
+
+    /// The operator calls for a table with so many columns beyond the first ones.
+    pub fn calls_for_columns(&mut self, table: usize, extras: usize) {
+        self.called_for.insert((table, extras));
     }
 
     /// A feed did not find them in the log, and sends them once more.
@@ -184,6 +197,23 @@ impl Auditor {
             at = record.end;
             record.end = record.end.saturating_add(begin);
             let place = day.records.len();
+            let before = day.records.iter().rev().find(|before| before.table == record.table);
+            if before.is_some_and(|before| before.extras > record.extras) {
+                let (table, extras) = (record.table, record.extras);
+                return Err(Broken(format!(
+                    "table {table} has {extras} columns added at {place} of {date}, fewer than before"
+                )));
+            }
+            if record.is_change {
+                if !self.called_for.contains(&(record.table, record.extras)) {
+                    let (table, extras) = (record.table, record.extras);
+                    return Err(Broken(format!(
+                        "table {table} gets column {extras} in the log, which nobody called for"
+                    )));
+                }
+                day.records.push(record);
+                continue;
+            }
             let Some(sent) = self.sent.get_mut(&record.id) else {
                 return Err(Broken(format!("the log has update {}, which nobody sent", record.id)));
             };
@@ -193,7 +223,7 @@ impl Auditor {
                     "update {id} is in the log twice: {before} at {at}, and {date} at {place}"
                 )));
             }
-            if (sent.table, &sent.syms) != (record.table, &record.syms) {
+            if (sent.table, &sent.syms, sent.extras) != (record.table, &record.syms, record.extras) {
                 return Err(Broken(format!("the log has update {} with other rows", record.id)));
             }
             let publisher = record.id >> PUBLISHER_BITS;
@@ -240,7 +270,9 @@ impl Auditor {
                 day.lost_from = Some(day.lost_from.map_or(kept, |before| before.min(kept)));
             }
             day.unread |= self.ahead || taken_over;
-            day.taken.extend(gone.iter().map(|record| record.id));
+            day.taken.extend(gone.iter().filter(|record| !record.is_change).map(|record| record.id));
+            let changes = gone.iter().filter(|record| record.is_change).count();
+            day.taken_changes = day.taken_changes.saturating_add(changes);
             for record in gone {
                 let Some(sent) = self.sent.get_mut(&record.id) else { continue };
                 sent.logged = None;
@@ -263,7 +295,7 @@ impl Auditor {
             }
         }
         self.last_of.clear();
-        for record in self.days.values().flat_map(|day| &day.records) {
+        for record in self.days.values().flat_map(|day| &day.records).filter(|record| !record.is_change) {
             let last = self.last_of.entry(record.id >> PUBLISHER_BITS).or_insert(record.id);
             *last = (*last).max(record.id);
         }
@@ -278,17 +310,18 @@ impl Auditor {
         Ok(())
     }
 
-    /// Everything has come to rest: what was acknowledged is in a log, and what this run of the tickerplant, which refuses nothing,
-    /// has handled.
+    /// Everything has come to rest: what was acknowledged is in a log, and what this run of the tickerplant has handled. It refuses
+    /// nothing but what was under way while its table changed to the columns that it has now.
     ///
     /// # Errors
     /// What is not.
-    pub fn at_rest(&self, run: u32) -> Result<(), Broken> {
+    pub fn at_rest(&self, run: u32, extras: Extras) -> Result<(), Broken> {
         for (id, sent) in self.sent.iter().filter(|(_, sent)| sent.logged.is_none()) {
             if sent.acknowledged {
                 return Err(Broken(format!("update {id} was acknowledged, but is in no log")));
             }
-            if sent.handled_by == Some(run) {
+            let table_changed = extras.get(sent.table) != Some(&sent.extras);
+            if sent.handled_by == Some(run) && !table_changed {
                 return Err(Broken(format!("update {id} came before what was answered, but is in no log")));
             }
         }
@@ -306,7 +339,13 @@ impl Auditor {
         let records = self.days.get(&date)?.records.get(window)?;
         Some(records.iter().filter(move |record| record.table == table).flat_map(move |record| {
             let wanted = (0..).zip(&record.syms).filter(move |(_, sym)| filter.wants(record.table, **sym));
-            wanted.map(move |(place, sym)| Row { id: record.id, place, sym: *sym, time_ns: record.time_ns })
+            wanted.map(move |(place, sym)| Row {
+                id: record.id,
+                place,
+                sym: *sym,
+                time_ns: record.time_ns,
+                extras: record.extras,
+            })
         }))
     }
 

@@ -6,6 +6,15 @@ pub const HEAD_BYTES: usize = 8;
 /// The tables of a simulated day.
 pub const TABLES: [&str; 2] = ["trade", "quote"];
 
+/// The first columns of each table, with their types.
+pub const COLUMNS: [(&str, i8); 4] = [("time", 16), ("sym", 11), ("id", 7), ("row", 7)];
+
+/// How many columns may be added to a table: `x1`, `x2`, … of longs, in each row the number of its update.
+pub const MOST_EXTRAS: usize = 3;
+
+/// Of each table, how many columns were added.
+pub type Extras = [usize; TABLES.len()];
+
 /// One update as the log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -17,6 +26,10 @@ pub struct Record {
     pub syms: Vec<u8>,
     /// What stands in the time column of each row.
     pub time_ns: i64,
+    /// How many columns it has beyond the first ones.
+    pub extras: usize,
+    /// It adds columns to its table, up to `extras`, and has no rows.
+    pub is_change: bool,
     /// First byte behind it in the file.
     pub end: usize,
 }
@@ -83,15 +96,24 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
         }
         Ok(from.text().ok_or(Unread::Short)?.to_vec())
     };
-    if name()? != b"upd" {
-        return Err(strange("another function than upd"));
-    }
+    let function = name()?;
     let table = name()?;
     let table = TABLES.iter().position(|known| known.as_bytes() == table).ok_or_else(|| strange("another table"))?;
-    let list = from.take(6).ok_or(Unread::Short)?;
-    if list != [0, 0, 4, 0, 0, 0] {
-        return Err(strange("no list of four columns"));
+    match function.as_slice() {
+        b"upd" => {}
+        b".u.schema" => {
+            let extras = change(&mut from).ok_or(Unread::Short)?.map_err(|what| strange(&what))?;
+            let end = from.at;
+            return Ok(Record { id: 0, table, syms: Vec::new(), time_ns: 0, extras, is_change: true, end });
+        }
+        _ => return Err(strange("another function than upd and .u.schema")),
     }
+    if from.take(2).ok_or(Unread::Short)? != [0, 0] {
+        return Err(strange("no list of columns"));
+    }
+    let columns = from.int().ok_or(Unread::Short)?;
+    let extras = columns.checked_sub(COLUMNS.len()).filter(|extras| *extras <= MOST_EXTRAS);
+    let extras = extras.ok_or_else(|| strange("a list of so many columns"))?;
     let column = |ty: u8, from: &mut Bytes<'_>| -> Result<usize, Unread> {
         let found = from.byte().ok_or(Unread::Short)?;
         from.byte().ok_or(Unread::Short)?;
@@ -134,8 +156,49 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
             return Err(strange("rows in another order"));
         }
     }
-    let id = id.and_then(|id| u64::try_from(id).ok()).ok_or_else(|| strange("no rows"))?;
-    Ok(Record { id, table, syms, time_ns: time_ns.unwrap_or_default(), end: from.at })
+    let id = id.ok_or_else(|| strange("no rows"))?;
+    for _ in 0..extras {
+        if column(7, &mut from)? != rows {
+            return Err(strange("columns of other lengths"));
+        }
+        for _ in 0..rows {
+            if from.long().ok_or(Unread::Short)? != id {
+                return Err(strange("another number in a column that was added"));
+            }
+        }
+    }
+    let id = u64::try_from(id).map_err(|_| strange("no rows"))?;
+    let time_ns = time_ns.unwrap_or_default();
+    Ok(Record { id, table, syms, time_ns, extras, is_change: false, end: from.at })
+}
+
+/// The empty table of a change: how many columns it has beyond the first ones. `None` where the bytes end inside it.
+fn change(from: &mut Bytes<'_>) -> Option<Result<usize, String>> {
+    if from.take(5)? != [98, 0, 99, 11, 0] {
+        return Some(Err("no table".to_string()));
+    }
+    let count = from.int()?;
+    let Some(extras) = count.checked_sub(COLUMNS.len()).filter(|extras| *extras <= MOST_EXTRAS) else {
+        return Some(Err("a table of so many columns".to_string()));
+    };
+    let added = (1..=extras).map(|number| (format!("x{number}"), 7));
+    let columns: Vec<(String, i8)> = COLUMNS.iter().map(|(name, ty)| ((*name).to_string(), *ty)).chain(added).collect();
+    for (name, _) in &columns {
+        if from.text()? != name.as_bytes() {
+            return Some(Err("a column of another name".to_string()));
+        }
+    }
+    if from.take(2)? != [0, 0] || from.int()? != count {
+        return Some(Err("no columns".to_string()));
+    }
+    for (_, ty) in &columns {
+        let found = from.byte()?;
+        from.byte()?;
+        if i8::from_le_bytes([found]) != *ty || from.int()? != 0 {
+            return Some(Err("a column of another type, or with rows".to_string()));
+        }
+    }
+    Some(Ok(extras))
 }
 
 #[cfg(test)]

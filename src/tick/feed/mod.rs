@@ -183,6 +183,11 @@ impl<K: Copy + Ord> Feed<K> {
         self.subscribers.get(&subscriber).is_some_and(|found| !found.behind.as_ref().is_some_and(Behind::stops))
     }
 
+    /// Whether a subscriber has been given all there is, and is given the next update as it comes.
+    pub fn is_at_tip(&self, subscriber: K) -> bool {
+        self.subscribers.get(&subscriber).is_some_and(|found| found.behind.is_none())
+    }
+
     /// Everyone who is subscribed to anything.
     pub fn subscribers(&self) -> impl Iterator<Item = K> {
         self.subscribers.keys().copied()

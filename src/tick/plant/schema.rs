@@ -1,6 +1,7 @@
 //! `.u.schema`: a table gets columns at its end without a restart.
 
 use super::Plant;
+use crate::defect::{Defect, is_planted};
 use crate::log::LogWriter;
 use crate::net::{ConnId, Links};
 use crate::q::QError;
@@ -92,13 +93,16 @@ impl Plant {
         self.merge = self.merge.take().map(|_| Merge::new(&tables));
         self.feed.change_table(tables.clone(), place, &messages::schema(spec, Some(index)), ctl);
         self.batch = Batch::new(self.feed.tip().index);
-        // Those who are not fed: one that waits, has rolled, rebuilds a window, or replays from the log.
+        // The others are not given that update now: one that waits, has rolled, rebuilds a window, replays, or is behind. Who is behind
+        // may roll before it gets there.
         let told = messages::schema(spec, None);
         let wants = |tabs: &[Vec<u8>]| tabs.iter().any(|tab| tab.is_empty() || *tab == spec.name);
         let others = self.members.iter().filter(|(conn, member)| {
-            member.form == Form::Indexed && !self.feed.is_fed_on(**conn) && wants(&member.subscription.tabs)
+            member.form == Form::Indexed && !self.feed.is_at_tip(**conn) && wants(&member.subscription.tabs)
         });
-        others.for_each(|(conn, _)| ctl.send(*conn, told.clone()));
+        if !is_planted(Defect::ChangeToldAtTipOnly) {
+            others.for_each(|(conn, _)| ctl.send(*conn, told.clone()));
+        }
         Ok(())
     }
 }

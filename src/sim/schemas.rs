@@ -1,0 +1,112 @@
+//! Tables that get columns at their end: through the schema file and a restart, or by `.u.schema` while the tickerplant runs.
+
+use super::audit::record::{COLUMNS, Extras, MOST_EXTRAS, TABLES};
+use super::rng::Rng;
+use super::world::{Client, Event, SECOND, World};
+use crate::net::message;
+use crate::table::schema::{ColumnSchema, Schema};
+use crate::table::{Attr, Sym, symbol};
+use crate::tick::core::Tables;
+use crate::tick::messages;
+use proto::MessageKind;
+use std::sync::Arc;
+
+/// The user who may call `.u.schema`.
+pub const OPERATOR: &[u8] = b"operator";
+
+/// One seed in so many has tables that change.
+const ONE_IN: u64 = 3;
+
+/// What the operator changes, drawn from a stream of its own.
+pub struct Schemas {
+    /// None where nothing changes.
+    rng: Option<Rng>,
+    /// The columns that the schema file adds to each table.
+    pub file: Extras,
+}
+
+impl Schemas {
+    pub fn of(seed: u64, some: bool) -> Schemas {
+        let mut rng = Rng::new(seed ^ 0x0000_7363_6865_6d61);
+        let changes = some && rng.one_in(ONE_IN);
+        Schemas { rng: changes.then_some(rng), file: Extras::default() }
+    }
+
+    pub fn change(&self) -> bool {
+        self.rng.is_some()
+    }
+}
+
+/// The tables with so many columns more than they have at first: `x1`, `x2`, … of longs.
+pub fn tables(extras: Extras) -> Arc<Tables> {
+    let sym = |text: &str| symbol::intern(text.as_bytes()).unwrap_or(Sym::NULL);
+    let schemas = TABLES.iter().zip(extras).map(|(name, extras)| {
+        let added = (1..=extras).map(|number| (format!("x{number}"), proto::types::LONG));
+        let columns = COLUMNS.iter().map(|(name, ty)| ((*name).to_string(), *ty)).chain(added);
+        let columns = columns.map(|(name, ty)| ColumnSchema { name: sym(&name), ty, attr: Attr::None }).collect();
+        Schema { name: sym(name), columns, keys: 0 }
+    });
+    Arc::new(Tables::new(schemas).unwrap_or_default())
+}
+
+impl World {
+    /// The columns that the tickerplant's tables have beyond the first ones: publishers follow at once.
+    pub fn extras(&self) -> Extras {
+        let Some(tick) = &self.tick else { return self.schemas.file };
+        let tables = &tick.service.plant.tables;
+        let columns = |name: &str| tables.find(name.as_bytes()).map_or(0, |(_, spec)| spec.columns.len());
+        TABLES.map(|name| columns(name).saturating_sub(COLUMNS.len()))
+    }
+
+    /// The operator adds a column to a table, and the next change is looked forward to.
+    pub fn column_is_added(&mut self) {
+        let now = self.extras();
+        let Some(rng) = self.schemas.rng.as_mut() else { return };
+        let pause_ns = rng.from(3 * SECOND, 15 * SECOND);
+        let table = usize::try_from(rng.below(TABLES.len() as u64)).unwrap_or(0);
+        let (live, both, restarts) = (rng.percent(60), rng.percent(50), rng.percent(60));
+        self.after(pause_ns, Event::Schema);
+        let (Some(extras), Some(file)) = (now.get(table).copied(), self.schemas.file.get(table).copied()) else {
+            return;
+        };
+        let wanted = extras.max(file).saturating_add(1);
+        if !self.chaotic || self.tick.is_none() || wanted > MOST_EXTRAS {
+            return;
+        }
+        if live {
+            return self.call_for_columns(table, extras.saturating_add(1), both);
+        }
+        self.report.fault("table with a column more in the schema file");
+        if let Some(file) = self.schemas.file.get_mut(table) {
+            *file = wanted;
+        }
+        if restarts {
+            self.stop_tick_in_order();
+        }
+    }
+
+    /// A client of the operator's calls `.u.schema`, and notes the column in the schema file, or forgets to.
+    fn call_for_columns(&mut self, table: usize, extras: usize, both: bool) {
+        let Some(line) = self.watchers.first().and_then(|watcher| watcher.line) else { return };
+        let mut wanted = self.extras();
+        let Some(own) = wanted.get_mut(table) else { return };
+        *own = extras;
+        let tables = tables(wanted);
+        let Some(record) = tables.get(table).and_then(|spec| messages::schema_record(spec).ok()) else { return };
+        let Ok(call) = message::message(MessageKind::Async, |writer| writer.raw(&record)) else { return };
+        self.report.fault("column added while the tickerplant runs");
+        self.auditor.calls_for_columns(table, extras);
+        if let (true, Some(file)) = (both, self.schemas.file.get_mut(table)) {
+            *file = extras.max(*file);
+        }
+        self.send_up(line, call);
+    }
+
+    /// Who is at the client's end of a connection.
+    pub fn user_of(client: Client) -> Vec<u8> {
+        match client {
+            Client::Watcher(0) => OPERATOR.to_vec(),
+            _ => Vec::new(),
+        }
+    }
+}
