@@ -114,6 +114,11 @@ fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
     }
 }
 
+/// Whether `@[f;x;handler]` calls its first item: a function, or a handle. Anything else is amended.
+fn is_called(f: &Value) -> bool {
+    matches!(f, Value::Func(_) | Value::Int(_) | Value::Long(_))
+}
+
 /// `@[…]` with 1 to 4 arguments.
 pub(super) fn at(context: &mut Context, mut a: Vec<Value>) -> Result {
     match a.len() {
@@ -121,7 +126,7 @@ pub(super) fn at(context: &mut Context, mut a: Vec<Value>) -> Result {
             let y = a.remove(1);
             apply_one(context, &a.remove(0), y)
         }
-        3 if matches!(a.first(), Some(Value::Func(_))) => {
+        3 if a.first().is_some_and(is_called) => {
             let (handler, x) = (a.remove(2), a.remove(1));
             let f = a.remove(0);
             context.call1(&f, x).or_else(|error| rescue(context, &handler, error))
@@ -162,7 +167,7 @@ pub(super) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
             }
             context.apply(&f, path(&arguments))
         }
-        3 if matches!(a.first(), Some(Value::Func(_))) => {
+        3 if a.first().is_some_and(is_called) => {
             let (handler, arguments) = (a.remove(2), a.remove(1));
             let f = a.remove(0);
             context.apply(&f, path(&arguments)).or_else(|error| rescue(context, &handler, error))
