@@ -6,7 +6,7 @@ use crate::sys::fs::{self, Place};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 
 /// An open file as the system knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +41,10 @@ pub trait LogFile: Send + Sync {
         false
     }
 
-    /// Tells a file from one that has taken its name.
-    fn identity(&self) -> io::Result<u64> {
-        Ok(0)
+    /// Tells a file from one that has taken its name. The inode number alone does not: a volume mounted over the directory may have one
+    /// with the same number, as copied volumes do.
+    fn identity(&self) -> io::Result<Place> {
+        Ok(Place::default())
     }
 
     /// None where the file is not the system's.
@@ -85,8 +86,8 @@ impl LogFile for File {
         fs::is_nfs(self)
     }
 
-    fn identity(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.ino())
+    fn identity(&self) -> io::Result<Place> {
+        fs::place_of(self)
     }
 
     fn descriptor(&self) -> Option<Descriptor> {

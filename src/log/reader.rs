@@ -18,6 +18,7 @@ use super::scan::{DamagedRange, Mark};
 use super::source::LogSource;
 use crate::defect::{Defect, is_planted};
 use crate::sys::clock;
+use crate::sys::fs::Place;
 use proto::log::{FILE_HEAD, Record, is_log_head};
 use proto::{Endian, Limits, View};
 use std::io;
@@ -117,7 +118,7 @@ pub struct LogReader {
     source: LogSource,
     reads: Reads,
     file: Arc<dyn LogFile>,
-    inode: u64,
+    place: Place,
     limits: Limits,
     side: Option<SideFile>,
     buffer: Buffer,
@@ -154,7 +155,7 @@ impl LogReader {
     fn open_from(source: LogSource, limits: Limits, chunk_bytes: usize, reads: Reads) -> Result<LogReader, LogError> {
         let path = source.path();
         let file = open_file(&source, reads)?;
-        let inode = file.identity().map_err(LogError::io(path, "read"))?;
+        let place = file.identity().map_err(LogError::io(path, "read"))?;
         let seen_bytes = file.size_bytes().map_err(LogError::io(path, "read"))?;
         check_head(&*file, path)?;
         let mut buffer = Buffer::new(chunk_bytes);
@@ -162,7 +163,7 @@ impl LogReader {
         Ok(LogReader {
             reads,
             file,
-            inode,
+            place,
             limits,
             side: side_of(&source),
             source,
@@ -374,7 +375,7 @@ impl LogReader {
     /// The file, opened anew, and its size.
     fn open_again(&self) -> Result<(Arc<dyn LogFile>, u64), LogError> {
         let file = open_file(&self.source, self.reads)?;
-        if file.identity().map_err(LogError::io(self.source.path(), "read"))? != self.inode {
+        if file.identity().map_err(LogError::io(self.source.path(), "read"))? != self.place {
             return Err(LogError::Replaced { path: self.source.path().to_path_buf() });
         }
         let size_bytes = file.size_bytes().map_err(LogError::io(self.source.path(), "read"))?;

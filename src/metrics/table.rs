@@ -205,7 +205,8 @@ metrics! {
         .alarmed("LogFreeBytes", Unit::Bytes, Tick);
     LogFileSystemBytes = gauge(Tick, "elastick_log_filesystem_bytes", "Bytes of the log's file system, used and free");
     LogFailed = gauge(Tick, "elastick_log_failed", "1 once nothing can be logged any more");
-    LogFileHarmed = gauge(Tick, "elastick_log_file_harmed", "1 while the log's path does not lead to the file that is written, or once another program has cut it");
+    LogFileHarmed = gauge(Tick, "elastick_log_file_harmed", "1 while the log's path does not lead to the file that is written, or once another program has cut it")
+        .alarmed("LogFileHarmed", Unit::Count, Tick);
     ClockJump = gauge(Tick, "elastick_clock_jump_seconds", "Seconds by which the wall clock jumped, while days end by the steady clock for that; 0 while it is followed");
     DayAhead = gauge(Tick, "elastick_day_ahead_days", "Days by which the day that updates are logged in is ahead of the calendar");
     Quarantined = gauge(Tick, "elastick_quarantined_updates", "Refused updates that are kept to be looked at");
@@ -332,6 +333,7 @@ mod tests {
             "WindowsLost",
             "LogBytes",
             "LogFreeBytes",
+            "LogFileHarmed",
             "UpdateCount",
             "Connections",
             "Quarantined",

@@ -9,6 +9,7 @@ use super::rng::Rng;
 use crate::log::LogFile;
 use crate::log::date_of;
 use crate::log::disk::{Disk, Open, Who};
+use crate::sys::fs::Place;
 use std::collections::BTreeMap;
 use std::fs::TryLockError;
 use std::io;
@@ -549,8 +550,8 @@ impl LogFile for SimFile {
         self.storage.lock().shared
     }
 
-    fn identity(&self) -> io::Result<u64> {
-        Ok(self.inode)
+    fn identity(&self) -> io::Result<Place> {
+        Ok(Place { device: 0, inode: self.inode })
     }
 }
 

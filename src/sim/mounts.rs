@@ -3,13 +3,14 @@
 use super::audit::record;
 use super::rng::Rng;
 use crate::log::LogFile;
+use crate::sys::fs::Place;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Numbers of files on other volumes, from here on; a storage counts its own from 1.
-const FIRST_IDENTITY: u64 = 1 << 60;
+/// Device number of other volumes. They count their inodes from 1 as the storage does, so that numbers occur on both.
+const DEVICE: u64 = 1;
 
 /// What the other volume has at the path of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl Mounts {
                 _ => return None,
             };
             self.next = self.next.saturating_add(1);
-            Some(Arc::new(OtherFile { identity: FIRST_IDENTITY.saturating_add(self.next), bytes }))
+            Some(Arc::new(OtherFile { place: Place { device: DEVICE, inode: self.next }, bytes }))
         });
         Some(match file {
             Some(file) => {
@@ -100,7 +101,7 @@ fn of_another_log(other: Other, own: &[u8], before: Option<&[u8]>) -> Option<Vec
 /// A file of another volume; nobody of this world writes it.
 #[derive(Debug)]
 struct OtherFile {
-    identity: u64,
+    place: Place,
     bytes: Vec<u8>,
 }
 
@@ -135,7 +136,7 @@ impl LogFile for OtherFile {
         true
     }
 
-    fn identity(&self) -> io::Result<u64> {
-        Ok(self.identity)
+    fn identity(&self) -> io::Result<Place> {
+        Ok(self.place)
     }
 }

@@ -105,7 +105,7 @@ class Tickerplant(Published, CloudScene):
 
     def test_a_tickerplant_of_a_group_publishes_what_its_alarms_look_at(self):
         group = self.group(1, 1, tags={"APP": "tick-asg"})
-        alarmed = {"TickerplantUp", "QueuesWithoutLive", "WindowsLost", "LogBytes", "LogFreeBytes", "Quarantined"}
+        alarmed = {"TickerplantUp", "QueuesWithoutLive", "WindowsLost", "LogBytes", "LogFreeBytes", "LogFileHarmed", "Quarantined"}
         self.eventually(lambda: self.published(group=group) == alarmed, "what alarms look at is published", 60)
         instance = self.machines.all(app="tick-asg")[0].id
         own = alarmed | {"UpdateCount", "Connections"}

@@ -23,7 +23,7 @@ pub fn open_fresh(path: &Path) -> io::Result<File> {
 }
 
 /// Tells a file from every other one that is there at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub device: u64,
     pub inode: u64,

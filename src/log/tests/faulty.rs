@@ -2,6 +2,7 @@
 
 use crate::log::LogFile;
 use crate::log::disk::{Disk, Open, Who};
+use crate::sys::fs::Place;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,7 @@ struct Inside {
     most_bytes: Option<usize>,
     /// Bytes until the disk is full.
     room_bytes: Option<usize>,
+    device: u64,
 }
 
 #[derive(Default)]
@@ -41,6 +43,11 @@ impl Faulty {
 
     pub fn full_after(room_bytes: usize) -> Faulty {
         Faulty(Mutex::new(Inside { room_bytes: Some(room_bytes), most_bytes: Some(7), ..Inside::default() }))
+    }
+
+    /// A file whose inode number those of every other device have as well.
+    pub fn on_device(device: u64, bytes: Vec<u8>) -> Faulty {
+        Faulty(Mutex::new(Inside { device, bytes, ..Inside::default() }))
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -104,6 +111,10 @@ impl LogFile for Faulty {
 
     fn size_bytes(&self) -> io::Result<u64> {
         Ok(self.0.lock().unwrap().bytes.len() as u64)
+    }
+
+    fn identity(&self) -> io::Result<Place> {
+        Ok(Place { device: self.0.lock().unwrap().device, inode: 1 })
     }
 }
 

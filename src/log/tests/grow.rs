@@ -1,11 +1,15 @@
 //! Reading a log that grows, shrinks, is replaced, or is not there yet.
 
+use super::faulty::{Faulty, OneFile};
 use super::support::*;
+use crate::log::disk::{self, Disk};
 use crate::log::{LogError, LogReader, Next, Reads};
+use crate::sys::clock;
 use proto::Limits;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -140,6 +144,24 @@ fn a_log_that_is_replaced_is_an_error() {
     std::fs::copy(&path, &copy).unwrap();
     std::fs::rename(&copy, &path).unwrap();
     assert!(matches!(reader.reopen_until(6, soon()), Err(LogError::Replaced { .. })));
+}
+
+#[test]
+fn a_log_of_the_same_inode_number_on_another_device_is_an_error() {
+    let folder = Folder::new();
+    let bytes = std::fs::read(folder.with(&updates(5))).unwrap();
+    let volume = |device| Some(Arc::new(OneFile(Arc::new(Faulty::on_device(device, bytes.clone())))) as Arc<dyn Disk>);
+    disk::set_virtual(volume(1));
+    let mut reader = reader(&folder.log());
+    rest(&mut reader);
+    let ended = clock::now();
+    disk::set_virtual(volume(1));
+    let same = reader.reopen_until(6, ended);
+    disk::set_virtual(volume(2));
+    let other = reader.reopen_until(6, ended);
+    disk::set_virtual(None);
+    assert!(matches!(same, Err(LogError::NotReached { .. })), "{same:?}");
+    assert!(matches!(other, Err(LogError::Replaced { .. })), "{other:?}");
 }
 
 #[test]
