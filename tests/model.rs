@@ -4,7 +4,8 @@ use elastick::sim::model::{Bounds, check};
 use std::process::Command;
 
 /// Two nodes of one queue, one update, and nothing goes wrong.
-const LEAST: Bounds = Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0 };
+const LEAST: Bounds =
+    Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0, fills: 0, twins: 0 };
 
 fn holds(bounds: Bounds) {
     log::set_max_level(log::LevelFilter::Off);
@@ -74,4 +75,14 @@ fn bounds_that_are_too_large_are_all_that_is_wrong() {
         assert!(words.contains("a model has") && !words.contains("rule"), "{words}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{bound}");
     }
+}
+
+#[test]
+fn every_order_of_a_full_node_comes_right() {
+    holds(Bounds { nodes: [1, 0], fills: 1, ..LEAST });
+}
+
+#[test]
+fn every_order_of_a_second_process_of_one_name_comes_right() {
+    holds(Bounds { nodes: [1, 0], twins: 1, ..LEAST });
 }

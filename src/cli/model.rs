@@ -19,6 +19,8 @@ pub fn command() -> Command {
         .arg(count("cuts", "0", "Connections that break with both ends alive"))
         .arg(count("rolls", "1", "Nodes that are full"))
         .arg(count("day-ends", "0", "Ends of a day"))
+        .arg(count("fills", "0", "Nodes whose memory others fill"))
+        .arg(count("twins", "0", "Processes that come under the first node's name"))
         .arg(
             Arg::new("seconds")
                 .long("seconds")
@@ -38,6 +40,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         cuts: count("cuts"),
         rolls: count("rolls"),
         day_ends: count("day-ends"),
+        fills: count("fills"),
+        twins: count("twins"),
     };
     let time = matches.get_one::<u64>("seconds").copied().map(Duration::from_secs);
     // What the code under test says of each step is nobody's news.

@@ -177,6 +177,8 @@ impl Ingest {
         if !early {
             self.step(event);
         }
+        // Window and phase are shown as one, also while a replay has not begun.
+        self.show();
         self.intake.next()?;
         self.skip_unreadable();
         self.intake.next()

@@ -61,7 +61,7 @@ impl Healer {
 fn next(model: &Model, state: &State) -> Result<Option<Act>, String> {
     let acts = model.acts(state)?;
     let rank = |act: &Act| match act {
-        Act::TickStarts => 0,
+        Act::TickStarts | Act::Drain(_) | Act::TwinEnds => 0,
         Act::TickSeesEnd(..) => 1,
         Act::NodeSeesEnd(..) => 2,
         Act::Down(..) => 3,

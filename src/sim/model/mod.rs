@@ -21,7 +21,7 @@ use std::sync::Arc;
 use updates::Logs;
 
 /// How much of everything there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Nodes of each queue; at most three in all.
     pub nodes: [u8; 2],
@@ -33,6 +33,10 @@ pub struct Bounds {
     /// Nodes that are full.
     pub rolls: u8,
     pub day_ends: u8,
+    /// Nodes whose memory others fill (a query, a client's variable, another program), for as long as they like.
+    pub fills: u8,
+    /// Processes that come under the name of the first node.
+    pub twins: u8,
 }
 
 impl Bounds {
@@ -52,6 +56,8 @@ impl Bounds {
             ("broken connections", self.cuts, MOST),
             ("rolls", self.rolls, MOST),
             ("ends of a day", self.day_ends, DAY_ENDS_MOST),
+            ("filled nodes", self.fills, MOST),
+            ("processes of another's name", self.twins, MOST),
         ];
         match counts.iter().find(|(_, count, most)| count > most) {
             Some((what, count, most)) => Err(format!("{count} {what}: a model has at most {most}")),
@@ -60,8 +66,10 @@ impl Bounds {
     }
 }
 
-/// Places for nodes: those of the bounds, and one of each queue that is launched only where one is missing in the end.
-pub const PLACES: usize = 5;
+/// Places for nodes: those of the bounds, one of each queue that is launched only where one is missing in the end, and the one of
+/// processes under the first node's name.
+pub const PLACES: usize = 6;
+pub const TWIN: u8 = 5;
 pub const NODES_MOST: u8 = 3;
 /// The most of anything that is counted.
 pub const MOST: u8 = 15;
@@ -82,7 +90,7 @@ impl Context {
     /// The queue of a node's place.
     fn queue_of(&self, place: u8) -> String {
         let [first, second] = self.bounds.nodes;
-        let is_first = place < first || place == first.saturating_add(second);
+        let is_first = place < first || place == first.saturating_add(second) || place == TWIN;
         if is_first { "a" } else { "b" }.to_string()
     }
 

@@ -1,8 +1,8 @@
 //! A node of a model: production's ingest with its store, over the lives of one place in the model.
 
-use super::Context;
 use super::parts::Part;
 use super::updates::{FIRST_DATE, ROWS, Rom, Tips, number};
+use super::{Context, TWIN};
 use crate::config::Limits;
 use crate::config::options::Protocol;
 use crate::config::units::Scale;
@@ -39,6 +39,8 @@ pub enum Input {
     Turn(Tips),
     /// As a turn, and its memory is full.
     Full(Tips),
+    /// Others fill its memory, or free it again.
+    Filled(bool, Tips),
     /// The connection is gone.
     Lost,
 }
@@ -69,6 +71,10 @@ pub struct Facts {
     pub takes: bool,
     /// It replays.
     pub replays: bool,
+    /// What the process says of itself.
+    pub phase: Option<Phase>,
+    /// Its memory is full of what others hold.
+    pub filled: bool,
     /// It must come round before the next message.
     pub comes_round: bool,
     pub day: Option<usize>,
@@ -87,12 +93,16 @@ struct Process {
     answers: Sender<Answer>,
     connected: bool,
     comes_round: bool,
+    filled: bool,
 }
 
 pub struct Node {
     rom: Arc<Rom>,
     place: u8,
     life: u8,
+    starts: u8,
+    /// Processes are told from others of their name only where there are some: each start is a process of its own then.
+    has_twin: bool,
     queue: String,
     process: Option<Process>,
     broken: Option<String>,
@@ -112,10 +122,13 @@ impl Node {
     }
 
     fn name(&self) -> String {
-        format!("{}{}{}", self.queue, self.place, "'".repeat(usize::from(self.life)))
+        // Whoever comes under another's name has that of its first life.
+        let (place, life) = if self.place == TWIN { (0, 0) } else { (self.place, self.life) };
+        format!("{}{place}{}", self.queue, "'".repeat(usize::from(life)))
     }
 
     fn start(&mut self) -> Result<(), String> {
+        self.starts = self.starts.saturating_add(u8::from(self.has_twin));
         let store = Store::of_world(usize::try_from(BUDGET_BYTES).unwrap_or(usize::MAX));
         let shared = Arc::new(Shared::new(store.shared()));
         let (asks, asked) = channel();
@@ -126,13 +139,18 @@ impl Node {
             port: 6000,
             group: String::new(),
             instance: String::new(),
-            process: String::new(),
+            process: if self.has_twin {
+                format!("{}-{}-{}", self.place, self.life, self.starts)
+            } else {
+                String::new()
+            },
         };
         let meter = Meter::of_budget(BUDGET_BYTES);
         let link = (asks, answered);
         let ingest = Ingest::new(Arc::new(options()?), identity, Arc::clone(&shared), store, meter, link);
         let ingest = ingest.map_err(|error| error.to_string())?;
-        self.process = Some(Process { ingest, shared, asked, answers, connected: false, comes_round: false });
+        self.process =
+            Some(Process { ingest, shared, asked, answers, connected: false, comes_round: false, filled: false });
         Ok(())
     }
 
@@ -163,6 +181,13 @@ impl Node {
                 process.comes_round = !goes_on && process.ingest.is_busy();
                 let result = if process.ingest.is_busy() { Ok(()) } else { process.ingest.turn() };
                 return Ok(self.after(result, context));
+            }
+            Input::Filled(is, tips) => {
+                let Some(process) = &mut self.process else { return Ok(Output::default()) };
+                process.filled = *is;
+                let bytes = if *is { BUDGET_BYTES.cast_signed() } else { 0 };
+                process.shared.global_bytes.store(bytes, Ordering::Relaxed);
+                return Ok(self.turn(tips, 0, context));
             }
             Input::Turn(tips) => return Ok(self.turn(tips, 0, context)),
             Input::Full(tips) => return Ok(self.turn(tips, BUDGET_BYTES, context)),
@@ -286,6 +311,8 @@ impl Part for Node {
             rom: Arc::new(Rom::new(Arc::clone(&context.logs))),
             place: 0,
             life: 0,
+            starts: 0,
+            has_twin: context.bounds.twins > 0,
             queue: String::new(),
             process: None,
             broken: None,
@@ -305,7 +332,7 @@ impl Part for Node {
     fn look(&mut self, _: &Context) -> (String, Facts) {
         self.enter();
         let mut facts = Facts { name: self.name(), queue: self.queue.clone(), ..Facts::default() };
-        let mut text = format!("{} ", facts.name);
+        let mut text = format!("{} {} of {} ", facts.name, self.starts, self.place);
         if let Some(process) = &self.process {
             let state = process.shared.view().state;
             let held = |shown: &crate::rdb::shared::ShownWindow| Held {
@@ -316,10 +343,15 @@ impl Part for Node {
             facts.takes = matches!(state.phase, Phase::Live | Phase::Rebuilding);
             facts.replays = process.ingest.is_busy();
             facts.comes_round = process.comes_round;
+            facts.filled = process.filled;
+            facts.phase = Some(state.phase);
             facts.day = state.date.and_then(|date| usize::try_from(date.checked_sub(FIRST_DATE)?).ok());
             facts.windows = state.windows.iter().map(held).collect();
             text.push_str(&process.ingest.shape());
-            text.push_str(&format!(" shows {:?} {:?} {}", state.phase, facts.windows, facts.comes_round));
+            text.push_str(&format!(
+                " shows {:?} {:?} {} {}",
+                state.phase, facts.windows, facts.comes_round, facts.filled
+            ));
         }
         self.check(&facts);
         facts.broken.clone_from(&self.broken);

@@ -4,7 +4,8 @@ use super::{Bounds, Failure, check};
 use crate::defect::{Defect, plant};
 
 /// Two nodes of one queue, one update, and nothing goes wrong.
-const LEAST: Bounds = Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0 };
+const LEAST: Bounds =
+    Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0, fills: 0, twins: 0 };
 
 fn finds(defect: Defect, bounds: Bounds) {
     plant(Some(defect));
@@ -70,4 +71,9 @@ fn an_end_of_a_connection_that_is_not_noticed() {
 #[test]
 fn a_drop_that_is_not_heeded() {
     finds(Defect::DropNotHeeded, Bounds { cuts: 1, ..LEAST });
+}
+
+#[test]
+fn a_policy_that_hears_of_a_window_before_it_is_open() {
+    finds(Defect::PolicyBeforeWindow, Bounds { fills: 1, ..LEAST });
 }

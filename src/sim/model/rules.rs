@@ -4,8 +4,9 @@
 use super::node;
 use super::state::{State as Whole, Wire};
 use super::steps::Model;
-use super::tick::{self, Row};
+use super::tick::{self, Row, Said};
 use crate::queue::State;
+use crate::rdb::policy::Phase;
 use crate::sim::audit::holdings;
 use std::ops::Range;
 
@@ -75,6 +76,50 @@ pub fn may_end(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> {
     }
 }
 
+/// What a node says of itself is what it does: one that takes updates has an open window, one that has rolled holds something.
+fn phase_agrees(node: &node::Facts) -> Result<(), String> {
+    let Some(phase) = node.phase else { return Ok(()) };
+    let open = node.windows.iter().any(|held| held.open);
+    let takes = matches!(phase, Phase::Live | Phase::Rebuilding);
+    // What it takes over is out of sight until it is all there.
+    if open != takes && !(phase == Phase::Rebuilding && node.windows.is_empty()) {
+        return Err(format!("{} is {} and has {:?}", node.name, phase.name(), node.windows));
+    }
+    Ok(())
+}
+
+/// With nothing under way, the table and the node call its state by one name.
+fn state_agrees(row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
+    let (Some(row), Some(phase)) = (row, node.phase) else { return Ok(()) };
+    let agrees = match row.state {
+        State::Live => phase == Phase::Live,
+        State::Rebuilding { .. } => phase == Phase::Rebuilding,
+        State::TakingOver { .. } => matches!(phase, Phase::Rebuilding | Phase::Rolled),
+        State::Rolled => phase == Phase::Rolled,
+        State::Waiting => phase == Phase::Waiting,
+        State::Lost => true,
+    };
+    match agrees {
+        true => Ok(()),
+        false => Err(format!("{} is {}, the table says {}", node.name, phase.name(), row.state.name())),
+    }
+}
+
+/// A process that comes ends no connection but its own earlier one: two of one name would end each other's for ever.
+///
+/// # Errors
+/// Which connection is ended.
+pub fn closes_own_only(from: u8, said: &[Said]) -> Result<(), String> {
+    let other = said.iter().find_map(|said| match said {
+        Said::Closes(place) if place / 2 != from / 2 => Some(place / 2),
+        _ => None,
+    });
+    match other {
+        Some(other) => Err(format!("what node {} says ends the connection of node {other}", from / 2)),
+        None => Ok(()),
+    }
+}
+
 /// Nothing is under way, and both ends have it.
 fn is_quiet(wire: &Wire) -> bool {
     wire.node && wire.tick && wire.up.is_empty() && wire.down.is_empty()
@@ -91,12 +136,15 @@ impl Model {
         processes(&tick, &nodes)?;
         for (number, (node, place)) in (0u8..).zip(nodes.iter().zip(&state.places)) {
             behind_the_log(&tick, node)?;
+            phase_agrees(node)?;
             let wires = self.wires.get(place.wires);
             for (side, wire) in (0u8..).zip(&wires) {
                 let at = number.saturating_mul(2).saturating_add(side);
                 let quiet = wire.as_ref().is_some_and(is_quiet) && tick.up && !node.comes_round && !node.replays;
                 if quiet {
-                    as_told(&tick, tick.rows.iter().find(|row| row.place == Some(at)), node)?;
+                    let row = tick.rows.iter().find(|row| row.place == Some(at));
+                    as_told(&tick, row, node)?;
+                    state_agrees(row, node)?;
                 }
             }
         }

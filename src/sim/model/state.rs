@@ -14,11 +14,14 @@ pub enum Kind {
     Cut,
     Roll,
     DayEnd,
+    Fill,
+    Twin,
 }
 
 impl Left {
     pub fn of(bounds: &Bounds) -> Left {
-        let all = [bounds.updates, bounds.crashes, bounds.cuts, bounds.rolls, bounds.day_ends];
+        let Bounds { updates, crashes, cuts, rolls, day_ends, fills, twins, .. } = *bounds;
+        let all = [updates, crashes, cuts, rolls, day_ends, fills, twins];
         Left(all.iter().rev().fold(0, |left, count| left << 4 | u32::from(*count & 15)))
     }
 

@@ -5,7 +5,7 @@ use super::parts::Parts;
 use super::rules;
 use super::state::{AllWires, Kind, Left, Place, State, Wire, Wires};
 use super::tick::{self, Said, Tick};
-use super::{Bounds, Context};
+use super::{Bounds, Context, TWIN};
 use std::rc::Rc;
 
 /// Something that can happen. Places of nodes come with the connection's side, 0 or 1.
@@ -31,6 +31,12 @@ pub enum Act {
     NodeSeesEnd(u8, u8),
     Turn(u8),
     Full(u8),
+    /// Others fill the node's memory, or free it.
+    Fill(u8),
+    Drain(u8),
+    /// A process comes under the first node's name; and ends.
+    TwinComes,
+    TwinEnds,
     Restart(u8),
     /// The server goes, and another may come.
     Go(u8),
@@ -98,18 +104,27 @@ impl Model {
         may(tick.up && left.has(Kind::Crash), Act::TickDies);
         may(tick.up && tick.waits, Act::TimePasses);
         let (nodes, all) = self.context.places();
-        for (number, place) in (0..all).zip(&state.places) {
+        for (number, place) in (0..).zip(&state.places).filter(|(number, _)| *number < all || *number == TWIN) {
             let node = self.node_of(place)?;
             let wires = self.wires.get(place.wires);
             let connected = wires.iter().flatten().any(|wire| wire.node);
-            may(!node.runs && (number < nodes || place.node != 0), Act::Launch(number));
+            match number {
+                TWIN => {
+                    may(!node.runs && left.has(Kind::Twin), Act::TwinComes);
+                    may(node.runs, Act::TwinEnds);
+                }
+                _ => may(!node.runs && (number < nodes || place.node != 0), Act::Launch(number)),
+            }
             may(tick.up && node.runs && !connected && wires.iter().any(Option::is_none), Act::Connect(number));
             may(connected && (node.replays || node.comes_round), Act::Turn(number));
             may((node.takes || node.replays) && left.has(Kind::Roll), Act::Full(number));
             // One that has never done anything loses nothing.
             let matters = connected || !node.windows.is_empty();
-            may(matters && left.has(Kind::Crash), Act::Restart(number));
-            may(matters && left.has(Kind::Crash), Act::Go(number));
+            let crashes = matters && left.has(Kind::Crash) && number != TWIN;
+            may(crashes, Act::Restart(number));
+            may(crashes, Act::Go(number));
+            may(node.runs && !node.filled && left.has(Kind::Fill), Act::Fill(number));
+            may(node.filled, Act::Drain(number));
             for (side, wire) in (0u8..).zip(&wires) {
                 let Some(wire) = wire else { continue };
                 may(wire.tick && tick.up && !wire.up.is_empty(), Act::Up(number, side));
@@ -133,6 +148,8 @@ impl Model {
             Act::Publish | Act::PublishAndDie => Some(Kind::Update),
             Act::DayEnds => Some(Kind::DayEnd),
             Act::Full(_) => Some(Kind::Roll),
+            Act::Fill(_) => Some(Kind::Fill),
+            Act::TwinComes => Some(Kind::Twin),
             Act::CutAtNode(..) | Act::CutAtTick(..) => Some(Kind::Cut),
             Act::TickDies | Act::UpAndDie(..) | Act::Restart(_) | Act::Go(_) => Some(Kind::Crash),
             _ => None,
@@ -192,6 +209,16 @@ impl Model {
                 let tips = self.tick_of(&next)?.tips;
                 self.node(&mut next, number, &node::Input::Full(tips))?;
             }
+            Act::Fill(number) | Act::Drain(number) => {
+                let (tips, is) = (self.tick_of(&next)?.tips, matches!(act, Act::Fill(_)));
+                self.node(&mut next, number, &node::Input::Filled(is, tips))?;
+            }
+            Act::TwinComes => {
+                let known = state.places.get(usize::from(TWIN)).is_some_and(|place| place.node != 0);
+                let input = if known { node::Input::Follows } else { node::Input::Begins(TWIN) };
+                self.node(&mut next, TWIN, &input)?;
+            }
+            Act::TwinEnds => self.node_dies(&mut next, TWIN, &node::Input::Goes)?,
             Act::Restart(number) => self.node_dies(&mut next, number, &node::Input::Restarts)?,
             Act::Go(number) => self.node_dies(&mut next, number, &node::Input::Goes)?,
         }
@@ -232,6 +259,9 @@ impl Model {
 
     fn tick(&mut self, state: &mut State, input: &tick::Input) -> Result<(), String> {
         let (to, said) = self.ticks.step(state.tick, input, &mut self.context)?;
+        if let tick::Input::Message(from, _) = input {
+            rules::closes_own_only(*from, &said)?;
+        }
         state.tick = to;
         for said in said.iter() {
             match said {
@@ -334,6 +364,10 @@ impl Model {
             Act::NodeSeesEnd(number, _) => format!("{} sees the end of its connection", name(number)),
             Act::Turn(number) => format!("{} reads on in the log", name(number)),
             Act::Full(number) => format!("{} is full", name(number)),
+            Act::Fill(number) => format!("others fill the memory of {}", name(number)),
+            Act::Drain(number) => format!("the memory of {} is free again", name(number)),
+            Act::TwinComes => "another process starts under the name of a0".to_string(),
+            Act::TwinEnds => "the other process of that name ends".to_string(),
             Act::Restart(number) => format!("{} is killed, and starts with nothing", name(number)),
             Act::Go(number) => format!("the server of {} is gone", name(number)),
             Act::CutAtNode(number, _) => format!("the connection of {} breaks, which it sees first", name(number)),

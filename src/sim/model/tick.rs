@@ -303,7 +303,10 @@ impl Tick {
             Ok(Some(kept)) if kept.snapshot().changes != queue.snapshot().changes => {
                 Some("the journal does not hold the table".to_string())
             }
-            _ => queues::check(queue).err().map(|broken| broken.0),
+            _ => {
+                let health = queues::check_health(queue, service.plant.tip(), &service.plant.health());
+                queues::check(queue).and(health).err().map(|broken| broken.0)
+            }
         };
         if let Some(text) = broken {
             self.broken.get_or_insert(text);
