@@ -1,9 +1,10 @@
 //! A schema that changes during a day, with real processes.
 
 use crate::harness::{Directory, Process, elastick, wait_for};
+use crate::metrics::page;
 use crate::tick_support::{PATIENCE, call, eventually};
 use elastick::net::Client;
-use proto::{Limits, Value};
+use proto::{Limits, Value, encode};
 use std::process::Stdio;
 
 pub const BEFORE: &str = "trade:([]time:`timespan$();sym:`symbol$();id:`long$())\n";
@@ -182,4 +183,31 @@ fn other_changes_of_a_table_with_records_are_refused_at_the_start() {
     day.start(&format!("{AFTER}quote:([]time:`timespan$();sym:`symbol$();bid:`long$())\n"));
     assert_eq!(day.client().query(".u.i").expect("an answer"), Value::Long(1));
     wait_for("the file to be there", || Some(day.log_file(".schema")));
+}
+
+/// A record that is no update: rows that another program has put into the log by a function of its own.
+#[test]
+fn a_record_of_another_function_is_counted_as_missing() {
+    let mut day = Day::new("schema-other-function");
+    let mut feed = day.client();
+    (0..3).for_each(|id| drop(feed.request(&trade(id, false)).expect("taken")));
+    drop(feed);
+    if let Some(mut tick) = day.tick.take() {
+        tick.stop();
+    }
+    let log = day.log_file(".schema").with_extension("");
+    let mut bytes = std::fs::read(&log).expect("the log");
+    let rows = Value::list([Value::Timespan(1), Value::symbol("A"), Value::Long(7)]);
+    encode::encode_object(&Value::list([Value::symbol("ins"), Value::symbol("trade"), rows]), &mut bytes)
+        .expect("a record");
+    std::fs::write(&log, bytes).expect("written");
+    day.start(BEFORE);
+    let (_node, mut asks) = day.node("n", &[]);
+    eventually(&mut asks, "count trade", &Value::Long(3));
+    let mut client = day.client();
+    eventually(&mut client, "exec first refused from .u.asg.tab", &Value::Long(1));
+    wait_for("health to say so", || {
+        let (status, body) = page(day.port, "/health");
+        (status == 200 && body.starts_with("degraded: ") && body.contains("1 update")).then_some(())
+    });
 }

@@ -252,3 +252,17 @@ fn an_end_of_day_that_a_client_announces_is_not_sent_to_nodes() {
     assert_eq!(feed.query("exec firstI from .u.asg.tab").unwrap(), Value::longs([0]));
     assert_eq!(feed.query(".u.i").unwrap(), Value::Long(0));
 }
+
+#[test]
+fn a_day_that_is_no_date_ends_for_nobody() {
+    let tick = Tick::start("tick-end-argument", &[]);
+    let mut client = tick.client();
+    for argument in [Value::Date(i32::MIN), Value::Int(0), Value::Int(i32::MIN), Value::Long(0), Value::symbol("x")] {
+        let error = client.request(&call(".u.end", [argument.clone()])).expect_err("refused").to_string();
+        assert!(error.contains("type: .u.end takes a date that is not null"), "{argument:?}: {error}");
+    }
+    client.request(&call(".u.end", [Value::Date(9_000)])).expect("sent to whom it concerns");
+    let nameless = call(".u.upd", [Value::symbol(""), Value::list([])]);
+    let error = client.request(&nameless).expect_err("refused").to_string();
+    assert!(error.contains("type: the name of the table is missing"), "{error}");
+}

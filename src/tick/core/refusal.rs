@@ -53,6 +53,7 @@ impl Refusal {
     /// alone, as u.q does.
     pub fn signal(&self) -> Vec<u8> {
         match self.reason {
+            Reason::UnknownTable if self.table.is_empty() => b"type: the name of the table is missing".to_vec(),
             Reason::UnknownTable => self.table.clone(),
             _ => self.to_string().into_bytes(),
         }

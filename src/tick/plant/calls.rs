@@ -98,7 +98,9 @@ impl Plant {
             }
             b".u.del" => self.del(args, ctl)?,
             b".u.end" => {
-                let date = args.first().and_then(View::atom::<i32>).ok_or(QError::with("type", "a date is missing"))?;
+                let date = args.first().filter(|date| date.type_code() == -proto::types::DATE);
+                let date = date.and_then(View::atom::<i32>).filter(|date| *date != i32::MIN);
+                let date = date.ok_or(QError::with("type", ".u.end takes a date that is not null"))?;
                 self.send_end(date, ctl);
             }
             b".u.endofday" => self.end_of_day(ctl)?,
