@@ -60,6 +60,7 @@ pub(super) fn made(value: Value) -> Result<Value, QError> {
 
 #[cold]
 fn too_deep() -> QError {
+    crate::refused::count_too_deep();
     QError::with("limit", format!("a value may nest {} levels deep", proto::DEEPEST))
 }
 

@@ -36,6 +36,7 @@ pub(super) struct Parser<'a> {
 const LEVELS_MOST: u16 = 1000;
 
 fn too_deep() -> QError {
+    crate::refused::count_too_deep();
     QError::with("limit", format!("an expression may nest {LEVELS_MOST} levels deep"))
 }
 

@@ -12,6 +12,15 @@ fn error(text: &str, limits: &Limits) -> String {
 }
 
 #[test]
+fn what_nests_too_deep_is_counted() {
+    for text in ["{enlist x}/[5000;1]", &format!("{}1{}", "(".repeat(2_000), ")".repeat(2_000))] {
+        let before = crate::refused::too_deep();
+        assert_eq!(error(text, &Limits::default()), "limit", "{text:.40}");
+        assert!(crate::refused::too_deep() > before, "{text:.40}");
+    }
+}
+
+#[test]
 fn long_operations_look_at_the_clock() {
     for text in [
         "(100000#\"a\") ss \"b\"",
