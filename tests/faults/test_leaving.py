@@ -43,6 +43,7 @@ class Leaving(Cluster):
         feeder.start()
         probe.start()
         try:
+            self.eventually(lambda: probe.failure or probe.whole > 0, "an account with all nodes")
             self.tell_to_leave(first)
             self.has_left(first)
             self.assertEqual(self.node_in("rolled"), heir)
