@@ -1,4 +1,4 @@
-/ Trades and quotes of equities. The time is the time of the day; timestamps.q has moments instead.
+/ Trades and quotes of equities. The time column is the time of day; timestamps.q has timestamps instead.
 / Load another file of this folder with: elastick tick NAME DIR
 
 trade:([]

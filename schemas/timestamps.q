@@ -1,5 +1,5 @@
-/ Trades and quotes whose first column is a moment, as TorQ's tickerplants have it. Rows are cleared by their date at the
-/ end of the day, whatever zone it ends in.
+/ Trades and quotes whose first column is a timestamp, as in TorQ's tickerplants. The end of the day clears rows by their date,
+/ whatever its time zone.
 
 trade:([]
   time:`timestamp$();

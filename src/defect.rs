@@ -1,59 +1,71 @@
-//! Defects that can be planted, to show that the simulator finds them. Outside of unit tests and without the feature `defects` there
-//! is none, and the compiler leaves out what asks for them.
+//! Mutants (`Defect`): seeded bugs that show whether the simulator and the model find them. Outside of unit tests and without the feature
+//! `defects` there are none, and the compiler removes the checks.
 
-/// What can be planted: first what the paper's code does, then more of that kind.
+/// A mutant: first the known bugs of the paper's code, then more of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A replay passes over the second update of its window.
+    /// A replay skips the second update of its window.
     SkipsOneAtReplay,
-    /// A rolled node that disconnects rolls the live one.
+    /// The disconnect of a rolled node rolls the live node.
     RolledDisconnectPromotes,
-    /// A node that rolls while it replays goes on replaying.
+    /// A node that rolls during a replay continues to replay.
     RollInReplayUndone,
-    /// A repeated request for a node asks for one more.
+    /// A repeated request for a node requests one more.
     ScalesTwiceOnRetry,
-    /// After a restart of the tickerplant nobody knows who holds what.
+    /// After a restart the tickerplant has lost which node holds which window.
     StateLostAtRestart,
     PublishBeforeLog,
     WindowOffByOne,
-    /// Updates that a node has already are taken again.
+    /// A node applies updates again that it already has.
     NoDedupOnResume,
     SyncErrorIgnored,
     AckBeforeDurable,
-    /// A proof that differs counts as right.
+    /// A differing proof counts as correct.
     ProofNotChecked,
-    /// A subscriber that was fed from the log goes on one update late.
+    /// A subscriber leaves catch-up one update late.
     RejoinsOneLate,
-    /// Messages that do not fit the outbox are left out.
+    /// Messages that do not fit into the send buffer are dropped.
     SlowSubscriberLosesUpdates,
-    /// A node keeps its closed windows over the day's end.
+    /// A node keeps its closed windows after the end of the day.
     DayEndForgetsNothing,
-    /// What a rolled node held is not rebuilt when it is lost.
+    /// The window of a lost rolled node is not rebuilt.
     LostWindowForgotten,
     /// A rebuilt window ends one update early.
     RebuildEndsEarly,
     /// The successor begins one update late.
     SuccessorStartsLate,
-    /// A connection that ends is not told to the queue.
+    /// The queue is not notified of a closed connection.
     DisconnectNotNoticed,
-    /// A node that was told to forget everything keeps it.
+    /// A node keeps its rows in spite of `Drop`.
     DropNotHeeded,
-    /// A node goes on using its list of who has joined when it does not watch launches any more.
+    /// A node continues to use its list of joined instances when it no longer watches launches.
     RolledNodeReplacesOthers,
-    /// A node that leaves does not know that its fleet replaces it: one more is asked for to take over.
+    /// A leaving node does not know that its fleet replaces it, and requests one more node as its replacement.
     LeaverCountedTwice,
-    /// An update whose publisher asks for no answer goes nowhere, where its length is a multiple of seven.
+    /// An async update is lost if its length is a multiple of seven.
     AsyncUpdateSwallowed,
-    /// The policy hears of a window before it is opened: a full node's roll finds none and tells nobody.
+    /// The policy gets a window before it is opened: the roll of a full node finds none and sends nothing.
     PolicyBeforeWindow,
-    /// A node reads whatever file is at the path of the log.
+    /// A node reads any file at the path of the log.
     AnyLogIsRead,
-    /// A table that gets a column is told to those nodes only that are given every update as it comes.
+    /// A schema change is sent only to nodes at the tip, not to those in catch-up.
     ChangeToldAtTipOnly,
+    /// A second process with the name of a connected node replaces it, and the first connection is closed.
+    NameGivenTwice,
+    /// The tickerplant's health counts a disconnected live node as connected.
+    HealthCountsAbsent,
+    /// A node's count of connections lost at the same update restarts at every join.
+    StuckForgottenAtJoin,
+    /// After a restart of the tickerplant, nodes have no grace period to reconnect.
+    NoGraceAfterRestart,
+    /// A node receives nothing for 80 of every 100 seconds.
+    NodeDozes,
+    /// A node does not report that it skipped an update.
+    LeftOutUntold,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 25] = [
+    pub const ALL: [Defect; 31] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -79,6 +91,12 @@ impl Defect {
         Defect::PolicyBeforeWindow,
         Defect::AnyLogIsRead,
         Defect::ChangeToldAtTipOnly,
+        Defect::NameGivenTwice,
+        Defect::HealthCountsAbsent,
+        Defect::StuckForgottenAtJoin,
+        Defect::NoGraceAfterRestart,
+        Defect::NodeDozes,
+        Defect::LeftOutUntold,
     ];
 }
 
@@ -91,7 +109,7 @@ mod planted {
         static PLANTED: Cell<Option<Defect>> = const { Cell::new(None) };
     }
 
-    /// Plants one on this thread, or none.
+    /// Activates one mutant on this thread, or none.
     pub fn plant(defect: Option<Defect>) {
         PLANTED.set(defect);
     }
@@ -104,7 +122,7 @@ mod planted {
 #[cfg(any(test, feature = "defects"))]
 pub use planted::{is_planted, plant};
 
-/// Whether this defect is planted: never, in a release.
+/// Whether this mutant is active: never in a release.
 #[cfg(not(any(test, feature = "defects")))]
 #[inline(always)]
 pub const fn is_planted(_: Defect) -> bool {

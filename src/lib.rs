@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod monitor;
 pub mod net;
 pub mod points;
+pub mod protocol;
 pub mod queue;
 pub mod rdb;
 pub mod sim;

@@ -1,18 +1,20 @@
-//! Named points of the protocol at which a test has a process stop or die: after an update is logged and before it is published,
-//! in the middle of a handover, and so on. Without the feature `points`, which no release has, there are none, and the compiler
-//! leaves out what asks for them. With it, `elastick points` lists them, and `ELASTICK_POINT="NAME[ NTH[ kill|pause]]"`, read once,
-//! arms one: the process ends as by `kill -9`, or pauses until SIGCONT, when it comes there for the NTH time.
+//! Failpoints (`Point`): named places of the protocol where a test kills or pauses a process, such as after an update is logged and
+//! before it is published, or in the middle of a handover.
+//!
+//! Without the feature `points`, which no release has, there are none, and the compiler removes the checks. With it, `elastick points`
+//! lists them, and `ELASTICK_POINT="NAME[ NTH[ kill|pause]]"`, read once, arms one: the process ends as by `kill -9`, or pauses until
+//! SIGCONT, when it reaches the failpoint for the NTH time.
 
 macro_rules! points {
     ($($variant:ident $program:literal $name:literal,)*) => {
-        /// A point, named after what has just happened there, or after what comes next.
+        /// A failpoint, named after the step just done, or after the next one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Point {
             $(#[doc = concat!("`", $name, "` of `elastick ", $program, "`.")] $variant,)*
         }
 
         impl Point {
-            /// Every point with the program that comes there and its name.
+            /// Every failpoint with the program that reaches it and its name.
             pub const ALL: &[(Point, &str, &str)] = &[$((Point::$variant, $program, $name),)*];
         }
     };
@@ -85,7 +87,7 @@ mod armed {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A point at which this process does something to itself.
+    /// The failpoint armed in this process, and its action.
     struct Armed {
         point: Point,
         name: &'static str,
@@ -122,17 +124,17 @@ mod armed {
         words.next().is_none().then_some(Armed { point, name, nth, signal })
     }
 
-    /// The process has come to this point.
+    /// Reaches a failpoint; kills or pauses the process if it is armed.
     pub fn reach(point: Point) {
         let Some(armed) = armed().filter(|armed| armed.point == point) else { return };
         if COME.fetch_add(1, Ordering::SeqCst).wrapping_add(1) == armed.nth {
             eprintln!("at the point {}", armed.name);
-            // Nothing is left to do where a process may not end itself.
+            // If the signal cannot be sent, there is nothing else to do.
             let _ = kill_process(getpid(), armed.signal);
         }
     }
 
-    /// Where something is written in two parts, to have the point between them: how long the first one is.
+    /// Returns the length of the first part of a write that is split at a failpoint; 0 if it is not armed.
     pub fn half(point: Point, bytes: usize) -> usize {
         if armed().is_some_and(|armed| armed.point == point) { bytes / 2 } else { 0 }
     }
@@ -141,12 +143,12 @@ mod armed {
 #[cfg(feature = "points")]
 pub use armed::{half, reach};
 
-/// The process has come to this point: nothing happens, without the feature.
+/// Reaches a failpoint: no effect without the feature.
 #[cfg(not(feature = "points"))]
 #[inline(always)]
 pub const fn reach(_: Point) {}
 
-/// How long the first of two parts of what is written is: without the feature, everything is one part.
+/// Returns the length of the first part of a split write: 0 without the feature.
 #[cfg(not(feature = "points"))]
 #[inline(always)]
 pub const fn half(_: Point, _: usize) -> usize {

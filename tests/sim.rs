@@ -1,4 +1,4 @@
-//! Simulated days: a smoke of a few seeds, and seeds that once found something.
+//! Simulated days: a few seeds as a smoke test, and seeds that once found a bug (the comments say which).
 
 use elastick::sim::{Faults, Options, run, run_seed};
 
@@ -12,47 +12,47 @@ fn holds(seed: u64, seeds: u64, faults: Faults) {
 
 #[test]
 fn days_without_faults_come_right() {
-    // Once, nodes that had rolled replaced those that came after them.
+    // Sealed nodes replaced their successors.
     holds(0, 3, Faults::None);
 }
 
 #[test]
 fn days_with_faults_come_right() {
-    // Once, in seed 20, a node that rolled behind the end of its day was never told of it.
+    // Seed 20: a node that rolled after the end of its day never received the day's end.
     holds(20, 2, Faults::Some);
 }
 
 #[test]
 fn days_with_all_faults_come_right() {
     holds(8, 4, Faults::Hell);
-    // Once, a node that waited for its end was made live, and its fleet kept it: it took nothing.
+    // A node that awaited its termination was made live while its fleet kept it: it ingested nothing.
     holds(400_279, 1, Faults::Hell);
-    // Once, the auditor looked for what a subscriber was told before it was in the file, by a tickerplant whose host then lost its
-    // power, at its place in the log of the next one, to which it was sent again.
+    // The auditor was wrong: a subscriber got an update before it was in the file, and the host lost power. The auditor looked for the update
+    // at the same index in the next tickerplant's log, which had it elsewhere because it was published again.
     holds(600_035, 1, Faults::Hell);
-    // Once, a start that was refused for what a power cut had done was the last writer of its boot to the next start, which trusted
-    // the side file and went on behind a hole.
+    // After a power failure a start rejected the log. The next start took that process for the last writer since the boot, trusted the side
+    // file, and appended after a hole.
     holds(600_110, 1, Faults::Hell);
-    // Once, a node that waited for its end kept the window that it was given until its fleet had answered.
+    // A node that awaited its termination kept a newly assigned window until its fleet had replied.
     holds(600_008, 1, Faults::Hell);
-    // Once, a node was asked for while one of the day before still counted, and was never asked for again.
+    // A node was requested while one of the day before still counted, and the request was never repeated.
     holds(600_021, 1, Faults::Hell);
-    // Once, what the side file had said of an end that was cut off came back in the next power cut, and what the log had there by then
-    // was taken for damage.
+    // Side file entries of a truncated tail came back in the next power failure, so the new bytes of the log at that place counted as
+    // damage.
     holds(700_300, 1, Faults::Hell);
-    // Once, a record that was synced was given up with the hole that a power cut had left behind it.
+    // A synced record was dropped together with the hole that a power failure had left after it.
     holds(700_410, 1, Faults::Hell);
-    // Once, a log that could not be made as a sync failed was not made again: its first bytes, and its name, were not on the disk.
+    // A sync failed while a log was created. The log was not rewritten, so its first bytes and its directory entry were not on the disk.
     holds(700_322, 1, Faults::Hell);
-    // Once, the world was looked at while a node that was paused over the day's end had not come round yet.
+    // The final check ran before a node that was paused over the day's end had recovered.
     holds(700_340, 1, Faults::Hell);
-    // Once, a feed on another host did not see all of a log that had ended meanwhile, and sent again what was in it.
+    // A feed on another host did not see the end of a log whose day had ended, and resent updates that were in it.
     holds(800_445, 1, Faults::Hell);
-    // Once, zeros that a power cut had left made an update whole of which some columns had never reached the disk.
+    // Zeros left by a power failure completed an update some of whose columns had never reached the disk.
     holds(841_170, 1, Faults::Hell);
-    // Once, what was left of a window that was rebuilt over the day's end was sent into the next day.
+    // The rest of a window that was being rebuilt over the day's end was sent in the next day.
     holds(842_481, 1, Faults::Hell);
-    // Once, the world was looked at while the log waited for a file system that had hung.
+    // The final check ran while the log waited for a file system that had hung.
     holds(800_520, 1, Faults::Hell);
 }
 
@@ -66,7 +66,7 @@ fn trace() -> String {
 
 #[test]
 fn one_seed_is_one_run() {
-    // The second one has a process that knows the first one's symbols, and another world beside it.
+    // The second run has the first run's symbols in its process, and another simulation in parallel.
     let (one, beside) = (trace(), std::thread::spawn(|| drop(run_seed(10, 1, Faults::Hell, false, false, None))));
     let other = trace();
     let differs = one.lines().zip(other.lines()).find(|(one, other)| one != other);

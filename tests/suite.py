@@ -24,7 +24,7 @@ SKIPPED = re.compile(r"^.* \.\.\. skipped .*$", re.MULTILINE)
 
 
 def classes(suite, patterns):
-    """Names of the suite's test classes that have a test to run, as unittest takes them; files with the most lines first."""
+    """unittest names of the suite's test classes with a selected test; longest files first."""
     sys.path.insert(0, str(TESTS))
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns] or None
@@ -46,7 +46,7 @@ def classes(suite, patterns):
 
 
 def run(name, patterns):
-    """Runs one class; its name, whether it passed, the seconds it took, and what it printed."""
+    """Runs one class. Returns its name, whether it passed, its duration in seconds, and its output."""
     began = time.monotonic()
     chosen = [argument for pattern in patterns for argument in ("-k", pattern)]
     done = subprocess.run(

@@ -1,5 +1,5 @@
-//! What a column store is made of, without a language or a server on top: memory that columns grow in (`sys`), loops
-//! over vectors (`kernel`), and symbols, vectors, values, schemas and tables (`table`).
+//! Building blocks of an in-memory column store, without a language or a server: memory that columns grow in (`sys`),
+//! loops over slices (`kernel`), and symbols, vectors, values, schemas and tables (`table`).
 
 #![deny(unsafe_code)]
 
@@ -9,7 +9,7 @@ pub mod kernel;
 pub mod sys;
 pub mod table;
 
-/// The example of the README runs as a test.
+/// Runs the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

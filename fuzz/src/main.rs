@@ -1,4 +1,4 @@
-//! The fuzzer's entry: `ELASTICK_FUZZ_TARGET` names what is fuzzed, the rest of the command line is libFuzzer's.
+//! Entry point of the fuzzer: `ELASTICK_FUZZ_TARGET` names the target; libFuzzer takes the command line.
 #![no_main]
 
 #[allow(dead_code, reason = "the tests use all of it")]
@@ -18,6 +18,7 @@ static TARGET: OnceLock<Check> = OnceLock::new();
 
 libfuzzer_sys::fuzz_target!(
     init: {
+        elastick::metrics::bugs::make_fatal();
         let name = std::env::var("ELASTICK_FUZZ_TARGET").unwrap_or_default();
         let Some((_, check)) = ALL.iter().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();

@@ -9,12 +9,11 @@ fn main() -> io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or("localhost:5010".into());
     let mut socket = TcpStream::connect(address)?;
 
-    // Login: the server answers one byte, or closes.
+    // Login: the server replies with one byte, or closes the connection.
     socket.write_all(&handshake::hello(b"feed", b"", handshake::CAPABILITY))?;
     socket.read_exact(&mut [0])?;
 
-    // (".u.upd"; `trade; columns): one row per trade, in the columns of elastick's default schema; the tickerplant adds
-    // the time.
+    // (".u.upd"; `trade; columns): one row per trade, in the columns of elastick's default schema; the tickerplant adds the time.
     let update = Value::list([
         Value::chars(".u.upd"),
         Value::symbol("trade"),
@@ -26,8 +25,7 @@ fn main() -> io::Result<()> {
             Value::symbols(["Q", "Q"]),
         ]),
     ]);
-    // A sync request: the response says whether the update was accepted. A feed sends async messages, and one sync
-    // request now and then.
+    // A sync request: the response shows whether the update was accepted. A feed sends async messages, and a sync request now and then.
     socket.write_all(&encode::message(MessageKind::Sync, &update).map_err(io::Error::other)?)?;
     let mut message = vec![0; elastick_proto::HEADER_BYTES];
     socket.read_exact(&mut message)?;

@@ -12,7 +12,7 @@ fn main() -> io::Result<()> {
     socket.write_all(&handshake::hello(b"", b"", handshake::CAPABILITY))?;
     socket.read_exact(&mut [0])?;
 
-    // .u.sub[`;`]: every table, every symbol. The answer is a list of (name; empty table).
+    // .u.sub[`;`]: every table, every symbol. The response is a list of (name; empty table).
     let request = Value::list([Value::chars(".u.sub"), Value::symbol(""), Value::symbol("")]);
     socket.write_all(&encode::message(MessageKind::Sync, &request).map_err(io::Error::other)?)?;
 
@@ -34,7 +34,7 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Prints one line per update `(upd; table; rows)`, read in place; other messages as values.
+/// Prints an update `(upd; table; rows)` as one line, read in place; other messages as values.
 fn print(message: &[u8], endian: Endian) -> io::Result<()> {
     let body = message.get(HEADER_BYTES..).unwrap_or_default();
     let (view, _) = View::parse(body, endian, &Limits::default()).map_err(io::Error::other)?;

@@ -1,10 +1,10 @@
-//! A place in a run of bytes that knows its byte order and its offset.
+//! A read position in a byte slice.
 
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::header::Endian;
 use crate::item::Item;
 
-/// Reads forward; every failure names the offset of the field that could not be read.
+/// Forward reader that knows its byte order and offset. Every error carries the offset of the field that could not be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A type byte.
+    /// Reads a type byte.
     pub(crate) fn ty(&mut self) -> Result<i8, DecodeError> {
         self.byte().map(u8::cast_signed)
     }
@@ -61,14 +61,14 @@ impl<'a> Cursor<'a> {
         Ok(item)
     }
 
-    /// A 32-bit count of items.
+    /// Reads a 32-bit count of items.
     pub(crate) fn count(&mut self) -> Result<usize, DecodeError> {
         let error_at = *self;
         let count: i32 = self.item()?;
         usize::try_from(count).map_err(|_| error_at.error(DecodeErrorKind::NegativeCount(count)))
     }
 
-    /// Bytes up to a NUL, which is passed over.
+    /// Reads the bytes up to a NUL, and skips the NUL.
     pub(crate) fn text(&mut self) -> Result<&'a [u8], DecodeError> {
         match first_nul(self.rest) {
             Some(length) => {
@@ -81,8 +81,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Place of the first NUL, eight bytes at a time: most symbols are that short, and a loop over single bytes would
-/// mispredict its end at each.
+/// Returns the position of the first NUL. Scans eight bytes at a time: most symbols are that short, and a loop over
+/// single bytes would mispredict its end at each.
 pub(crate) fn first_nul(bytes: &[u8]) -> Option<usize> {
     const LOW: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
@@ -90,7 +90,7 @@ pub(crate) fn first_nul(bytes: &[u8]) -> Option<usize> {
     let (words, tail) = bytes.as_chunks::<8>();
     for word in words {
         let word = u64::from_le_bytes(*word);
-        // The lowest bit set stands in the first zero byte; higher ones may be borrows.
+        // The lowest set bit is in the first zero byte; higher ones may be borrows.
         let nuls = word.wrapping_sub(LOW) & !word & HIGH;
         if nuls != 0 {
             return passed.checked_add((nuls.trailing_zeros() / 8) as usize);

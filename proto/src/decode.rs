@@ -1,7 +1,7 @@
-//! Owned values from bytes.
+//! Decodes bytes to owned values.
 //!
-//! An object is walked before it is built, so a count that its bytes cannot hold never reaches an allocation. What is
-//! built takes at most some forty times the bytes it was read from (a list of booleans is the worst).
+//! An object is walked before it is built, so a count that its bytes cannot hold never reaches an allocation. The value
+//! takes at most about forty times the bytes it was read from (worst case: a list of booleans).
 
 use crate::compress;
 use crate::cursor::Cursor;
@@ -14,7 +14,7 @@ use crate::types;
 use crate::value::{Items, Value};
 use crate::walk;
 
-/// The object at the start of `bytes` and its length in bytes. An error object is [`Value::Error`].
+/// Decodes the object at the start of `bytes`. Returns it with its length in bytes. An error object becomes [`Value::Error`].
 ///
 /// # Errors
 /// Those of [`walk::object`].
@@ -24,11 +24,11 @@ pub fn object(bytes: &[u8], endian: Endian, limits: &Limits) -> Result<(Value, u
     Ok((value, used))
 }
 
-/// A whole message: its header as sent, and its object, decompressed if need be.
+/// Decodes a whole message. Returns its header as sent, and its object, decompressed if necessary.
 ///
 /// # Errors
-/// What is wrong with header, compression or object; `Trailing` if bytes are left over. Offsets count from the start
-/// of the message, in a compressed one from the start of the decompressed message.
+/// Those of header, compression or object; `Trailing` if bytes are left over. Offsets count from the start of the
+/// message; in a compressed one, from the start of the decompressed message.
 pub fn message(bytes: &[u8], limits: &Limits) -> Result<(Header, Value), DecodeError> {
     let header = whole_header(bytes, limits)?;
     let decompressed;
@@ -50,7 +50,7 @@ pub fn message(bytes: &[u8], limits: &Limits) -> Result<(Header, Value), DecodeE
     }
 }
 
-/// The header of `bytes`, which are one whole message within the limit.
+/// Returns the header of `bytes`, which must be exactly one message within the limit.
 pub(crate) fn whole_header(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
     let header = Header::parse(bytes)?;
     let total_bytes = header.total_bytes;
@@ -65,7 +65,7 @@ pub(crate) fn whole_header(bytes: &[u8], limits: &Limits) -> Result<Header, Deco
     }
 }
 
-/// Builds the object at the cursor, which was walked.
+/// Builds the object at the cursor, which has been walked.
 pub(crate) fn build_object(cursor: &mut Cursor<'_>) -> Result<Value, DecodeError> {
     let start = *cursor;
     let ty = cursor.ty()?;
@@ -162,13 +162,13 @@ fn symbols(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Vec<u8>>, Decode
     Ok(symbols)
 }
 
-/// The head of a vector or list inside a lambda or table, whose type the walk has checked.
+/// Reads the head of a vector or list inside a lambda or table; the walk has checked its type.
 fn inner_head(cursor: &mut Cursor<'_>) -> Result<Head, DecodeError> {
     let ty = cursor.ty()?;
     Head::after_type(ty, cursor)
 }
 
-/// A count and that many objects.
+/// Reads a count and that many objects.
 fn counted(cursor: &mut Cursor<'_>) -> Result<Vec<Value>, DecodeError> {
     let count = cursor.count()?;
     objects(cursor, count)
@@ -182,11 +182,10 @@ fn objects(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Value>, DecodeEr
     Ok(objects)
 }
 
-/// A table after its type byte. What the dictionary inside says beyond names and columns (an attribute on the names
-/// themselves) has no meaning for a table and is dropped.
+/// Reads a table after its type byte. Drops an attribute on the list of names or of columns: it has no meaning for a table.
 fn table(cursor: &mut Cursor<'_>) -> Result<Value, DecodeError> {
     let attr = cursor.byte()?;
-    // The type of the dictionary.
+    // Type byte of the dictionary.
     cursor.ty()?;
     let count = inner_head(cursor)?.count();
     let names = symbols(cursor, count)?;

@@ -1,4 +1,4 @@
-//! Bytes from owned values, and the making of messages. All is little-endian.
+//! Encodes owned values and frames messages. All output is little-endian.
 
 use crate::error::EncodeError;
 use crate::header::{Compression, Endian, HEADER_BYTES, Header, MessageKind};
@@ -11,7 +11,7 @@ pub use crate::writer::Writer;
 /// Appends the serialised form of a value.
 ///
 /// # Errors
-/// What has no form on the wire; `out` is then as it was.
+/// The value, or a part of it, cannot be serialised; `out` is unchanged.
 pub fn encode_object(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
     let result = try_object(value, out);
@@ -30,10 +30,10 @@ fn try_object(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     writer.finish()
 }
 
-/// A whole message, uncompressed.
+/// Encodes a whole uncompressed message.
 ///
 /// # Errors
-/// What has no form on the wire.
+/// The value, or a part of it, cannot be serialised.
 pub fn message(kind: MessageKind, value: &Value) -> Result<Vec<u8>, EncodeError> {
     let mut out = Vec::new();
     let start = begin_message(kind, &mut out);
@@ -42,7 +42,7 @@ pub fn message(kind: MessageKind, value: &Value) -> Result<Vec<u8>, EncodeError>
     Ok(out)
 }
 
-/// Appends room for a header and answers where it starts. One object is to follow, then [`finish_message`].
+/// Appends space for a header and returns its position. The caller then writes one object and calls [`finish_message`].
 pub fn begin_message(kind: MessageKind, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     let kind = match kind {
@@ -54,10 +54,10 @@ pub fn begin_message(kind: MessageKind, out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Writes the length of the message that [`begin_message`] opened at `start` and that ends with the buffer.
+/// Writes the length of the message that [`begin_message`] began at `start` and that ends with the buffer.
 ///
 /// # Errors
-/// `MessageTooLong` above the 40 bits of a header, `NoMessage` if none was begun at `start`.
+/// `MessageTooLong` if the length exceeds the header's 40 bits, `NoMessage` if no message was begun at `start`.
 pub fn finish_message(out: &mut [u8], start: usize) -> Result<(), EncodeError> {
     let message = out.get_mut(start..).ok_or(EncodeError::NoMessage)?;
     let total_bytes = message.len() as u64;
@@ -72,7 +72,7 @@ pub fn finish_message(out: &mut [u8], start: usize) -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// An error response: text without the quote, cut at its first NUL.
+/// Encodes an error response. `text` comes without the quote and is cut at its first NUL.
 pub fn error_message(text: impl AsRef<[u8]>) -> Vec<u8> {
     let text = text.as_ref().split(|byte| *byte == 0).next().unwrap_or_default();
     let mut out = Vec::new();
@@ -80,7 +80,7 @@ pub fn error_message(text: impl AsRef<[u8]>) -> Vec<u8> {
     out.push(types::ERROR.cast_unsigned());
     out.extend_from_slice(text);
     out.push(0);
-    // Only a text of a terabyte has no header.
+    // Fails only for a text of a terabyte.
     let _ = finish_message(&mut out, start);
     out
 }

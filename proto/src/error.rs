@@ -1,23 +1,23 @@
-//! What can be wrong with bytes that are read, and with values that are to be sent.
+//! Errors of decoding and encoding.
 
 use core::fmt;
 
-/// Bytes that are no kdb+ message, object or record.
+/// Error for bytes that are not a valid kdb+ message, object or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// What is wrong.
     pub kind: DecodeErrorKind,
-    /// Where: bytes from the start of what was handed in.
+    /// Offset of the error in bytes from the start of the input.
     pub offset: u64,
 }
 
-/// What is wrong with the bytes.
+/// Reason why bytes are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// The input ends inside an object. In a log this is a torn tail, on a stream more bytes may come.
+    /// The input ends inside an object. In a log this is a torn tail; on a stream, more bytes may follow.
     Incomplete,
-    /// A type code that does not travel, or not at this place.
+    /// A type code that is never serialised, or not allowed at this position.
     UnknownType(i8),
     /// A count with its sign bit set.
     NegativeCount(i32),
@@ -35,22 +35,22 @@ pub enum DecodeErrorKind {
     },
     /// A dictionary whose keys or values are an atom or a function.
     NotADict,
-    /// A table whose body is no dictionary from column names to a list of vectors.
+    /// A table whose body is not a dictionary from column names to a list of vectors.
     NotATable,
-    /// A lambda whose source is no character vector.
+    /// A lambda whose source is not a character vector.
     NotASource,
-    /// Bytes are left after the object.
+    /// Bytes after the end of the object.
     Trailing {
-        /// How many.
+        /// Their number.
         extra_bytes: u64,
     },
     /// The first byte of a header is neither 0 (big-endian) nor 1 (little-endian).
     ByteOrder(u8),
     /// The second byte of a header is none of 0 (async), 1 (sync), 2 (response).
     MessageKind(u8),
-    /// The third byte of a header is none of 0, 1 and 2.
+    /// The third byte of a header is none of 0, 1 and 2 (none, short or long compression).
     Compression(u8),
-    /// A header's length cannot be: shorter than the header itself, or not that of the message at hand.
+    /// A header's length is impossible: shorter than the header itself, or not that of the given message.
     MessageLength {
         /// The length in the header.
         total_bytes: u64,
@@ -64,13 +64,13 @@ pub enum DecodeErrorKind {
     },
     /// Longer when decompressed than [`Limits::max_decompressed_bytes`](crate::Limits::max_decompressed_bytes).
     ExpandsTooFar {
-        /// The uncompressed length the message declares.
+        /// The uncompressed length that the message declares.
         total_bytes: u64,
         /// The limit in force.
         max_bytes: u64,
     },
-    /// The compressed stream cannot have come from a compressor: it refers to nothing, runs over its declared length,
-    /// or declares more than its bytes can expand to.
+    /// No compressor writes such a stream: it refers to an empty slot, overruns its declared length, or declares more
+    /// than its bytes can expand to.
     BadCompression,
 }
 
@@ -79,18 +79,18 @@ impl DecodeError {
         DecodeError { kind, offset }
     }
 
-    /// The same error, seen from `bytes` earlier.
+    /// Returns the same error with its offset increased by `bytes`, for an input that starts that much earlier.
     #[must_use]
     pub const fn shifted(self, bytes: u64) -> DecodeError {
         DecodeError { kind: self.kind, offset: self.offset.saturating_add(bytes) }
     }
 
-    /// Whether more input could make it right: the bytes end too early and nothing else is wrong.
+    /// Returns whether more input could complete the object: the bytes end early and are otherwise valid.
     pub const fn is_incomplete(&self) -> bool {
         matches!(self.kind, DecodeErrorKind::Incomplete)
     }
 
-    /// The word q would signal: `badmsg`, `limit` or `length`.
+    /// Returns q's error name: `badmsg`, `limit` or `length`.
     pub const fn term(&self) -> &'static str {
         match self.kind {
             DecodeErrorKind::TooDeep { .. }
@@ -138,29 +138,29 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// A value that has no form on the wire.
+/// Error for a value that cannot be serialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// More items than the 32-bit count of a vector, list or table can tell.
+    /// More items than the 32-bit count of a vector, list or table can express.
     Count(usize),
-    /// A message longer than the 40 bits of a header can tell.
+    /// A message longer than the 40-bit length of a header can express.
     MessageTooLong(u64),
-    /// A symbol, column name or error text that holds a NUL would end early on the wire.
+    /// A NUL in a symbol, column name or error text, which would end the text early.
     Nul,
-    /// Keys and values of a dictionary, names and columns of a table, or two columns, differ in length.
+    /// Keys and values of a dictionary, names and columns of a table, or two columns differ in length.
     Length {
         /// Items in the keys, or names, or rows in the first column.
         expected: usize,
         /// Items in the values, or columns, or rows in the other column.
         found: usize,
     },
-    /// A type that cannot stand at its place: an error inside another object, a column that is no vector, a derived
-    /// function with a code outside 106 to 111.
+    /// A type that is not allowed at its position: an error inside another object, a column that is not a vector, a
+    /// derived function with a code outside 106 to 111.
     Type(i8),
-    /// Nested deeper than any receiver should have to follow.
+    /// Nested deeper than [`DEEPEST`](crate::DEEPEST).
     TooDeep,
-    /// There is no message at the place where one was to end.
+    /// No message was begun at the given position.
     NoMessage,
 }
 

@@ -1,67 +1,67 @@
-//! A byte stream cut into messages.
+//! Splits a byte stream into messages.
 
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::header::Header;
 use crate::limits::Limits;
 
-/// Size of a fresh buffer, in bytes.
+/// Initial size of a buffer, in bytes.
 const INITIAL_BYTES: usize = 8 * 1024;
-/// Largest buffer that is kept when it is empty, and up to which a busy stream lets it grow, in bytes.
+/// Largest buffer that is kept when it is empty, and maximum to which a busy stream lets it grow, in bytes.
 const KEEP_BYTES: usize = 256 * 1024;
-/// Least room that a read is given, in bytes.
+/// Minimum space for a read, in bytes.
 const SPARE_BYTES: usize = 4 * 1024;
 
-/// Collects what a socket delivers and hands out whole messages, in place.
+/// Buffer that collects the bytes of a socket and lends out whole messages, in place.
 ///
-/// The buffer grows as bytes arrive: at most to twice what has arrived, whatever length a header declares, and is let
-/// go when a large message is done. The caller reads into [`FrameReader::spare`], tells
-/// [`FrameReader::filled`], and calls [`FrameReader::next`] until it answers `None`.
+/// The buffer grows with the bytes that arrive: at most to twice their number, whatever length a header declares. It is
+/// released after a large message. The caller reads into [`FrameReader::spare`], reports the count to
+/// [`FrameReader::filled`], and calls [`FrameReader::next`] until it returns `None`.
 #[derive(Debug)]
 pub struct FrameReader {
     limits: Limits,
     buffer: Vec<u8>,
-    /// The bytes held are `buffer[start..end]`.
+    /// The buffered bytes are `buffer[start..end]`.
     start: usize,
     end: usize,
-    /// The last read took all the room it was given.
+    /// Whether the last read filled all of its space.
     busy: bool,
 }
 
 impl FrameReader {
-    /// An empty reader; it allocates with the first [`FrameReader::spare`].
+    /// Makes an empty reader, which allocates in the first [`FrameReader::spare`].
     pub fn new(limits: Limits) -> FrameReader {
         FrameReader { limits, buffer: Vec::new(), start: 0, end: 0, busy: false }
     }
 
-    /// Memory the reader holds, in bytes.
+    /// Allocated memory in bytes.
     pub fn capacity_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Bytes received and not handed out yet.
+    /// Bytes received and not yet returned by [`FrameReader::next`].
     pub fn held_bytes(&self) -> usize {
         self.end.saturating_sub(self.start)
     }
 
-    /// The header of the message that comes next, whatever its length: who asked a question that is too long can be told so.
+    /// Returns the header of the next message, even if the message is too long: the caller can still reply to a sync request.
     pub fn pending_header(&self) -> Option<Header> {
         Header::parse(self.buffer.get(self.start..self.end)?).ok()
     }
 
-    /// Room to read into, never empty.
+    /// Returns space to read into, never empty.
     pub fn spare(&mut self) -> &mut [u8] {
         self.make_room(SPARE_BYTES);
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Tells that the first `bytes` of [`FrameReader::spare`] were filled.
+    /// Records that the first `bytes` of [`FrameReader::spare`] were filled.
     pub fn filled(&mut self, bytes: usize) {
         let room = self.buffer.len().saturating_sub(self.end);
         self.busy = bytes >= room;
         self.end = self.end.saturating_add(bytes.min(room));
     }
 
-    /// Takes bytes that were received otherwise, such as those that came with a login.
+    /// Appends bytes that were received elsewhere, for example together with a login.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.make_room(bytes.len());
         let end = self.end.saturating_add(bytes.len());
@@ -71,11 +71,10 @@ impl FrameReader {
         }
     }
 
-    /// The next whole message, header included, or `None` until more bytes come.
+    /// Returns the next whole message, header included, or `None` if more bytes are needed.
     ///
     /// # Errors
-    /// A header that cannot be, or a length over [`Limits::max_message_bytes`]. The stream has no further message then:
-    /// close the connection.
+    /// An invalid header, or a length over [`Limits::max_message_bytes`]. No further message can be read: close the connection.
     #[expect(clippy::should_implement_trait, reason = "it lends from the reader, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(Header, &[u8])>, DecodeError> {
         self.release();
@@ -89,8 +88,7 @@ impl FrameReader {
         Ok(self.buffer.get(start..self.start).map(|message| (header, message)))
     }
 
-    /// Starts over at the front of the buffer when all is handed out, and lets a large one go when little of it is
-    /// needed.
+    /// Restarts at the front of the buffer if it is empty, and replaces a large buffer of which little is used.
     fn release(&mut self) {
         let held = self.held_bytes();
         if held == 0 {
@@ -102,7 +100,7 @@ impl FrameReader {
         }
     }
 
-    /// Sees to `least` bytes of room after the bytes held.
+    /// Makes space for at least `least` bytes after the buffered ones.
     fn make_room(&mut self, least: usize) {
         self.release();
         let held = self.held_bytes();
@@ -112,7 +110,7 @@ impl FrameReader {
         }
         let needed = held.saturating_add(least);
         if !busy && self.start >= held && self.buffer.len() >= needed {
-            // Moving fewer bytes than were handed out since the last move: cheap on average.
+            // This moves fewer bytes than were returned since the last move: constant cost per byte on average.
             self.buffer.copy_within(self.start..self.end, 0);
             self.start = 0;
             self.end = held;
@@ -121,7 +119,7 @@ impl FrameReader {
         }
     }
 
-    /// Moves the bytes held to the front of another buffer, which has room for them.
+    /// Moves the buffered bytes to the front of another buffer, which is large enough.
     fn move_to(&mut self, mut buffer: Vec<u8>) {
         let held = self.held_bytes();
         if let (Some(to), Some(from)) = (buffer.get_mut(..held), self.buffer.get(self.start..self.end)) {
@@ -134,7 +132,7 @@ impl FrameReader {
 
     fn next_size(&self, held: usize, needed: usize, busy: bool) -> usize {
         let doubled = held.saturating_mul(2);
-        // A message that will be whole before the buffer has doubled needs no more than its own length.
+        // A message that is complete before the buffer has doubled needs no more than its own length.
         let bytes = self.buffer.get(self.start..self.end).unwrap_or_default();
         let declared = pending(bytes, &self.limits).ok().flatten();
         let declared = declared.and_then(|header| usize::try_from(header.total_bytes).ok());
@@ -144,7 +142,11 @@ impl FrameReader {
     }
 }
 
-/// The header of the message that `held` starts with, once it is whole and within limits.
+/// Returns the header of the message at the start of `held`; `None` while the header is incomplete. The message itself may still be
+/// incomplete.
+///
+/// # Errors
+/// An invalid header, or a length over the limit.
 fn pending(held: &[u8], limits: &Limits) -> Result<Option<Header>, DecodeError> {
     match Header::parse(held) {
         Ok(header) if header.total_bytes > limits.max_message_bytes => {

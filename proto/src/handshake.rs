@@ -1,7 +1,7 @@
-//! What both sides say before the first message.
+//! Login: the bytes exchanged before the first message.
 //!
-//! The client sends `user:password`, one byte of capability, and a NUL. The server answers one byte, the capability
-//! both have, or closes without an answer.
+//! The client sends `user:password`, one capability byte, and a NUL. The server replies with one byte, the common
+//! capability, or closes the connection without a reply.
 //!
 //! | capability | adds |
 //! |---|---|
@@ -13,28 +13,28 @@
 
 use core::fmt;
 
-/// Largest capability that is offered or accepted.
+/// Highest capability that is offered or accepted.
 pub const CAPABILITY: u8 = 6;
 
-/// Longest login that is waited for, NUL included. Tokens are sent as passwords, and they are long.
+/// Maximum length of a login, NUL included. Large, because access tokens are sent as passwords.
 pub const MAX_LOGIN_BYTES: usize = 16 * 1024;
 
-/// Bytes below this one are capabilities; from it on, a byte before the NUL belongs to the password.
+/// Lower bytes are capabilities; from this one on, the byte before the NUL belongs to the password.
 const FIRST_PRINTABLE: u8 = 0x20;
 
-/// Who a client says it is.
+/// Login of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// What stands before the first colon; may be empty.
+    /// Text before the first colon; may be empty.
     pub user: Vec<u8>,
-    /// What stands after the first colon; may be empty.
+    /// Text after the first colon; may be empty.
     pub password: Vec<u8>,
-    /// What the client can do; 0 for one that sends no such byte.
+    /// Capability of the client; 0 if it sends none.
     pub capability: u8,
 }
 
 impl fmt::Debug for Credentials {
-    /// Leaves the password out, so that it never reaches a log.
+    /// Omits the password, so that it never reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
             .field("user", &self.user.escape_ascii().to_string())
@@ -43,7 +43,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why a login cannot be one.
+/// Reason why a login is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandshakeError {
@@ -64,11 +64,11 @@ impl fmt::Display for HandshakeError {
 
 impl core::error::Error for HandshakeError {}
 
-/// Server side: the login at the start of `bytes` and its length, or `None` while more is to come. What follows it are
-/// messages already.
+/// Server side: parses the login at the start of `bytes`. Returns it with its length, or `None` if more bytes are
+/// needed. Messages follow directly.
 ///
 /// # Errors
-/// [`HandshakeError`] for bytes that no client sends; close the connection.
+/// [`HandshakeError`] for bytes that are not a login; close the connection.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Credentials, usize)>, HandshakeError> {
     const METHODS: [&[u8]; 7] = [b"GET ", b"POST ", b"HEAD ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH "];
     if METHODS.iter().any(|method| bytes.starts_with(method)) {
@@ -90,14 +90,14 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Credentials, usize)>, HandshakeErro
     Ok(Some((Credentials { user, password, capability }, used)))
 }
 
-/// Server side: the byte that accepts a client of that capability.
+/// Server side: returns the byte that accepts a client of this capability.
 pub fn answer(capability: u8) -> u8 {
     capability.min(CAPABILITY)
 }
 
-/// Client side: what to send first. A name or password is cut at its first NUL, and a name at its first colon, since
-/// neither can be told. A client that can do nothing sends no capability: that byte would be the NUL, and the NUL the beginning of
-/// a message.
+/// Client side: returns the login to send. A name or password is cut at its first NUL, and a name at its first colon, because the
+/// format cannot carry them. Capability 0 sends no capability byte: it would read as the NUL that ends the login, and the
+/// NUL after it as the start of a message.
 pub fn hello(user: &[u8], password: &[u8], capability: u8) -> Vec<u8> {
     let upto = |text: &[u8], ends: &[u8]| -> Vec<u8> {
         text.iter().copied().take_while(|byte| !ends.contains(byte)).collect()
@@ -110,8 +110,8 @@ pub fn hello(user: &[u8], password: &[u8], capability: u8) -> Vec<u8> {
     out
 }
 
-/// Client side: the common capability from the server's answer, `None` while there is none. A server that refuses
-/// closes the connection instead (`'access`).
+/// Client side: returns the common capability from the server's reply, `None` before the reply. A server that rejects
+/// the login closes the connection instead (`'access`).
 pub fn accepted(bytes: &[u8]) -> Option<u8> {
     bytes.first().copied()
 }

@@ -1,4 +1,4 @@
-//! The six bytes before the items of a vector or a general list: the one place that reads and writes them.
+//! The six bytes before the items of a vector or general list: the only code that reads and writes them.
 //!
 //! | byte | meaning |
 //! |---|---|
@@ -14,15 +14,15 @@ use crate::error::{DecodeError, EncodeError};
 use crate::header::Endian;
 use crate::types;
 
-/// Length of a head.
+/// Bytes of a head.
 pub const HEAD_BYTES: usize = 6;
 
-/// Whether objects of this type begin with a head: simple vectors and general lists.
+/// Returns whether objects of this type begin with a head: simple vectors and general lists.
 pub const fn has_head(ty: i8) -> bool {
     matches!(ty, types::LIST..=types::TIME)
 }
 
-/// The head of a vector or a general list. Its count always fits the wire.
+/// The head of a vector or general list. Its count always fits the wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Type code.
@@ -33,7 +33,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// A head without attribute.
+    /// Makes a head without attribute.
     ///
     /// # Errors
     /// [`EncodeError::Count`] above `i32::MAX` items.
@@ -41,7 +41,7 @@ impl Head {
         Head::with_attr(ty, types::ATTR_NONE, count)
     }
 
-    /// A head with an attribute byte.
+    /// Makes a head with an attribute byte.
     ///
     /// # Errors
     /// [`EncodeError::Count`] above `i32::MAX` items.
@@ -52,8 +52,8 @@ impl Head {
         Ok(Head { ty, attr, count })
     }
 
-    /// A head without attribute for a count that the caller knows to fit: that of something that was parsed, or of
-    /// columns in memory. A count above `i32::MAX` is cut to that.
+    /// Makes a head without attribute for a count that the caller knows to fit: that of a parsed object, or of columns
+    /// in memory. A count above `i32::MAX` becomes `i32::MAX`.
     pub const fn saturating(ty: i8, count: usize) -> Head {
         const MOST: usize = i32::MAX as usize;
         Head { ty, attr: types::ATTR_NONE, count: if count > MOST { MOST } else { count } }
@@ -65,9 +65,8 @@ impl Head {
         self.count
     }
 
-    /// The head at the start of little-endian `bytes`, and the bytes after it. `None` if the bytes end inside it or the
-    /// count is negative. The type is read as it stands, so compare it, or ask [`has_head`]; nothing says that the
-    /// items are there.
+    /// Splits `bytes` into the little-endian head at their start and the rest. Returns `None` if the bytes end inside the head
+    /// or the count is negative. Checks neither the type (compare it, or call [`has_head`]) nor that the items are present.
     #[inline]
     pub fn split(bytes: &[u8]) -> Option<(Head, &[u8])> {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
@@ -76,7 +75,7 @@ impl Head {
         Some((Head { ty: ty.cast_signed(), attr, count }, rest))
     }
 
-    /// The head at the start of `bytes` in either byte order, and the bytes after it; otherwise as [`Head::split`].
+    /// Splits `bytes` into the head at their start, in either byte order, and the rest. Checks no more than [`Head::split`].
     ///
     /// # Errors
     /// `Incomplete` and `NegativeCount`, with the offset of the field.
@@ -87,7 +86,7 @@ impl Head {
         Ok((head, cursor.rest()))
     }
 
-    /// The rest of a head whose type byte was read.
+    /// Reads the rest of a head after its type byte.
     #[inline]
     pub(crate) fn after_type(ty: i8, cursor: &mut Cursor<'_>) -> Result<Head, DecodeError> {
         let attr = cursor.byte()?;
@@ -95,7 +94,7 @@ impl Head {
         Ok(Head { ty, attr, count })
     }
 
-    /// The head, little-endian.
+    /// Returns the little-endian head.
     #[inline]
     pub const fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let [a, b, c, d] = (self.count as u32).to_le_bytes();

@@ -1,4 +1,4 @@
-//! The eight bytes before every message.
+//! The eight-byte header of every message.
 //!
 //! | byte | meaning |
 //! |---|---|
@@ -13,7 +13,7 @@ use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 /// Bytes of a message header.
 pub const HEADER_BYTES: usize = 8;
 
-/// Largest length a header can tell.
+/// Largest length that a header can express.
 const MAX_TOTAL_BYTES: u64 = (1 << 40) - 1;
 
 /// Byte order of a message.
@@ -25,21 +25,21 @@ pub enum Endian {
     Little,
 }
 
-/// What a message asks for.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageKind {
-    /// No answer expected.
+    /// Expects no response.
     Async,
-    /// An answer is expected.
+    /// Expects a response.
     Sync,
-    /// The answer.
+    /// Response to a sync message.
     Response,
 }
 
-/// How a message's body is written.
+/// Compression of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Plain.
+    /// Not compressed.
     None,
     /// Compressed, with a 4-byte uncompressed length.
     Short,
@@ -64,7 +64,7 @@ impl Header {
     /// Reads the header at the start of `bytes`.
     ///
     /// # Errors
-    /// `Incomplete` for fewer than eight bytes; otherwise the field that cannot be. No limit is applied to the length.
+    /// `Incomplete` for fewer than eight bytes, else the invalid field. The length is not checked against any limit.
     pub fn parse(bytes: &[u8]) -> Result<Header, DecodeError> {
         let Some(&[order, kind, compression, high, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(DecodeError::new(DecodeErrorKind::Incomplete, bytes.len() as u64));
@@ -94,16 +94,16 @@ impl Header {
         Ok(Header { endian, kind, compression, total_bytes })
     }
 
-    /// The header as bytes.
+    /// Returns the header as bytes.
     ///
     /// # Errors
-    /// `MessageTooLong` above 40 bits of length.
+    /// `MessageTooLong` if the length exceeds 40 bits.
     pub fn write(&self) -> Result<[u8; HEADER_BYTES], EncodeError> {
         if self.total_bytes > MAX_TOTAL_BYTES {
             return Err(EncodeError::MessageTooLong(self.total_bytes));
         }
         let [.., high, _, _, _, _] = self.total_bytes.to_be_bytes();
-        // The low 32 bits alone: the high byte stands in byte 3.
+        // Truncates to the low 32 bits: the high byte goes to byte 3.
         let low = self.total_bytes as u32;
         let (order, [a, b, c, d]) = match self.endian {
             Endian::Big => (0, low.to_be_bytes()),

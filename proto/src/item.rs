@@ -1,4 +1,4 @@
-//! Fixed-width items between memory and the wire.
+//! Fixed-width items of the wire format.
 
 use crate::header::Endian;
 use crate::types;
@@ -7,24 +7,24 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that is one item of some fixed-width kdb+ types.
+/// A Rust type that represents one item of some fixed-width kdb+ types.
 pub trait Item: Copy + sealed::Sealed {
     /// Bytes of one item.
     const WIDTH: usize;
 
-    /// Whether vectors and atoms of this type code hold such items.
+    /// Returns whether vectors and atoms of this type code hold such items.
     fn holds(ty: i8) -> bool;
 
-    /// The first item of `bytes`, `None` if they are too few.
+    /// Reads the first item of `bytes`; `None` if they are too short.
     fn read(bytes: &[u8], endian: Endian) -> Option<Self>;
 
     /// Appends the item to `out`, little-endian.
     fn write(self, out: &mut Vec<u8>);
 
-    /// Decodes a run of items; an incomplete last item is left out.
+    /// Reads consecutive items; ignores an incomplete last one.
     fn read_all(bytes: &[u8], endian: Endian) -> Vec<Self>;
 
-    /// Appends a run of items to `out`, little-endian.
+    /// Appends consecutive items to `out`, little-endian.
     fn write_all(items: &[Self], out: &mut Vec<u8>);
 }
 

@@ -1,25 +1,23 @@
-//! The kdb+ inter-process format: messages, serialised objects, compression, login, and the records of a tickerplant
-//! log.
+//! The kdb+ IPC format: messages, serialised objects, compression, login, and the records of a tickerplant log.
 //!
-//! The crate does no I/O, starts no thread, and holds no `unsafe`. Everything that reads takes bytes from an untrusted
-//! peer or file: it answers with a typed error that names the byte offset, never panics, and allocates no more than
-//! the input and [`Limits`] justify.
+//! The crate does no I/O, starts no thread and contains no `unsafe`. All decoders accept untrusted bytes: they return a
+//! typed error with the byte offset, never panic, and allocate no more than the input and [`Limits`] justify.
 //!
-//! | module | job |
+//! | module | content |
 //! |---|---|
-//! | [`time`] | the epoch and the length of a day |
+//! | [`time`] | q's epoch and the length of a day |
 //! | [`types`] | type codes, widths, nulls and infinities |
 //! | [`header`] | the eight bytes before a message |
-//! | [`head`] | the six bytes before the items of a vector or list |
-//! | [`walk`] | step over an object and check its structure, without decoding |
-//! | [`view`] | borrowed reading of one object, either byte order |
-//! | [`value`], [`decode`], [`encode`] | owned objects, from and to bytes |
-//! | [`compress`] | kdb+'s message compression, bit for bit |
-//! | [`handshake`] | what both sides say before the first message |
-//! | [`frame`] | a byte stream cut into messages, with bounded memory |
-//! | [`log`] | a tickerplant log cut into records |
+//! | [`head`] | the six bytes before the items of a vector or general list |
+//! | [`walk`] | steps over an object and checks its structure, without decoding |
+//! | [`view`] | zero-copy reading of one object, in either byte order |
+//! | [`value`], [`decode`], [`encode`] | owned objects, and their conversion from and to bytes |
+//! | [`compress`] | kdb+'s message compression, byte for byte |
+//! | [`handshake`] | login: the bytes exchanged before the first message |
+//! | [`frame`] | splits a byte stream into messages, with bounded memory |
+//! | [`log`] | splits a tickerplant log into records |
 //!
-//! Symbols and strings are bytes throughout; nothing here assumes UTF-8.
+//! Symbols and strings are bytes throughout, not necessarily UTF-8.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -63,7 +61,7 @@ pub use value::{Items, Value};
 pub use view::View;
 pub use writer::Writer;
 
-/// The example of the README runs as a test.
+/// Runs the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,18 +1,17 @@
-//! What a peer or a file may make the codec do.
+//! Limits on the input of the decoders.
 
-/// Deepest nesting that is read or written under any limits, and that q makes values of: what is made can be sent, and read
-/// again. Every thread's stack can hold so many levels of a recursion.
+/// Maximum nesting that is read or written under any limits, and that q creates, so that every value of q can be sent
+/// and read again. The stack of every thread holds this many levels of recursion.
 pub const DEEPEST: usize = 512;
 
-/// Bounds on one message or log record. Exceeding one is a `limit` error, not an allocation.
+/// Limits on one message or log record. Exceeding one is a `limit` error, not an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest message on the wire, header included, in bytes.
     pub max_message_bytes: u64,
     /// Largest message after decompression, header included, in bytes.
     pub max_decompressed_bytes: u64,
-    /// Deepest nesting of lists, dictionaries, tables and functions; an atom has depth 1. Reading recurses, so more
-    /// than [`DEEPEST`] counts as that.
+    /// Maximum nesting of lists, dictionaries, tables and functions; an atom has depth 1. Capped at [`DEEPEST`], because reading recurses.
     pub max_depth: usize,
 }
 

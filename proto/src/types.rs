@@ -1,7 +1,7 @@
 //! Type codes, item widths, nulls and infinities.
 //!
-//! An atom carries the negative of its vector's code. Types 20 to 97 (enumerations, mapped lists) never travel: q
-//! turns them into plain symbols and lists first.
+//! The code of an atom is the negative of its vector's. Types 20 to 97 (enumerations, mapped lists) are never
+//! serialised: q converts them to plain symbols and lists first.
 
 /// General list.
 pub const LIST: i8 = 0;
@@ -17,15 +17,15 @@ pub const SHORT: i8 = 5;
 pub const INT: i8 = 6;
 /// 64-bit integer.
 pub const LONG: i8 = 7;
-/// 32-bit IEEE number.
+/// 32-bit IEEE float.
 pub const REAL: i8 = 8;
-/// 64-bit IEEE number.
+/// 64-bit IEEE float.
 pub const FLOAT: i8 = 9;
 /// Character: one byte.
 pub const CHAR: i8 = 10;
 /// Symbol: bytes ended by NUL.
 pub const SYMBOL: i8 = 11;
-/// A character atom, which is how some clients send a text of one character.
+/// Character atom: how some clients send a text of one character.
 pub const CHAR_ATOM: i8 = -CHAR;
 /// A symbol atom: the only simple atom without a fixed width.
 pub const SYMBOL_ATOM: i8 = -SYMBOL;
@@ -107,7 +107,7 @@ pub const INF_INT: i32 = i32::MAX;
 /// Infinite long. Its negative is minus infinity.
 pub const INF_LONG: i64 = i64::MAX;
 
-/// Bytes of one item of a fixed-width type, vector or atom; `None` for symbols, lists and everything else.
+/// Returns the bytes of one item of a fixed-width type, vector or atom; `None` for symbols, lists and all other types.
 pub const fn width(ty: i8) -> Option<usize> {
     match ty.unsigned_abs() {
         1 | 4 | 10 => Some(1),
@@ -119,7 +119,7 @@ pub const fn width(ty: i8) -> Option<usize> {
     }
 }
 
-/// Name of a type, of the vector or its atom, in the words of the kdb+ reference.
+/// Returns the name of a vector's or atom's type, as in the kdb+ reference.
 pub const fn name(ty: i8) -> &'static str {
     match ty.unsigned_abs() {
         0 => "list",
@@ -155,7 +155,7 @@ pub const fn name(ty: i8) -> &'static str {
     }
 }
 
-/// Letter of a simple type, as `meta` shows it and casts take it; `None` where there is none.
+/// Returns the letter of a simple type, as in `meta` and casts; `None` if it has none.
 pub const fn letter(ty: i8) -> Option<u8> {
     Some(match ty.unsigned_abs() {
         1 => b'b',

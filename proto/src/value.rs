@@ -8,7 +8,7 @@ use crate::types;
 
 /// A kdb+ object.
 ///
-/// Two values are equal if their types, attributes and items are, where a NaN equals a NaN: a null is a null.
+/// Two values are equal if their types, attributes and items are. A NaN equals a NaN, because both are the null.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Boolean atom.
@@ -37,7 +37,7 @@ pub enum Value {
     Month(i32),
     /// Days from 2000.01.01.
     Date(i32),
-    /// Days from 2000.01.01 and the fraction of a day.
+    /// Days from 2000.01.01, with the fraction of a day.
     Datetime(f64),
     /// Nanoseconds.
     Timespan(i64),
@@ -76,7 +76,7 @@ pub enum Value {
         attr: u8,
         /// Column names.
         names: Vec<Vec<u8>>,
-        /// Columns of one length.
+        /// Columns of equal length.
         columns: Vec<Value>,
     },
     /// Lambda.
@@ -86,11 +86,11 @@ pub enum Value {
         /// Source, braces included.
         source: Vec<u8>,
     },
-    /// Primitive of one argument by its code; 0 is `::`, 255 an elided argument.
+    /// Primitive of one argument, by its code; 0 is `::`, 255 an elided argument.
     Unary(u8),
-    /// Primitive of two arguments by its code.
+    /// Primitive of two arguments, by its code.
     Binary(u8),
-    /// Iterator by its code.
+    /// Iterator, by its code.
     Iterator(u8),
     /// A function and its arguments.
     Projection(Vec<Value>),
@@ -144,7 +144,7 @@ pub enum Items {
 }
 
 impl Value {
-    /// Type code as on the wire.
+    /// Returns the type code of the wire format.
     pub fn type_code(&self) -> i8 {
         match self {
             Value::Bool(_) => -types::BOOL,
@@ -181,7 +181,7 @@ impl Value {
         }
     }
 
-    /// What `count` says: items, pairs or rows; 1 for atoms and functions.
+    /// Returns q's `count`: items, pairs or rows; 1 for atoms and functions.
     pub fn len(&self) -> usize {
         match self {
             Value::Vector { items, .. } => items.len(),
@@ -192,14 +192,14 @@ impl Value {
         }
     }
 
-    /// Whether [`Value::len`] is 0.
+    /// Returns whether [`Value::len`] is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Items {
-    /// Type code of the vector.
+    /// Returns the type code of the vector.
     pub fn type_code(&self) -> i8 {
         match self {
             Items::Bool(_) => types::BOOL,
@@ -223,7 +223,7 @@ impl Items {
         }
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         match self {
             Items::Bool(items) => items.len(),
@@ -243,7 +243,7 @@ impl Items {
         }
     }
 
-    /// Whether there are no items.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

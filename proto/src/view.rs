@@ -1,7 +1,7 @@
-//! Borrowed reading of an object, in either byte order.
+//! Zero-copy reading of an object, in either byte order.
 //!
-//! [`View::parse`] walks the object once; what is read from it afterwards cannot run out of bytes. A view is two words
-//! and a byte order, copies freely, and allocates nothing.
+//! [`View::parse`] walks the object once; reads from the view cannot run out of bytes. A view is two words and a byte
+//! order; it is `Copy` and allocates nothing.
 
 mod nested;
 mod vector;
@@ -21,7 +21,7 @@ use crate::types;
 use crate::value::Value;
 use crate::walk;
 
-/// One object in somebody else's bytes.
+/// One object in borrowed bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     raw: &'a [u8],
@@ -32,7 +32,7 @@ pub struct View<'a> {
 const NULL: &[u8] = &[types::UNARY.cast_unsigned(), types::UNARY_NULL];
 
 impl<'a> View<'a> {
-    /// Checks the object at the start of `bytes` and answers it with its length in bytes.
+    /// Checks the object at the start of `bytes`. Returns its view and its length in bytes.
     ///
     /// # Errors
     /// Those of [`walk::object`].
@@ -41,7 +41,7 @@ impl<'a> View<'a> {
         Ok((View { raw: bytes.get(..used).unwrap_or(NULL), endian }, used))
     }
 
-    /// The object at the cursor, which was walked as part of another one.
+    /// Reads the object at the cursor, which was walked as part of another one.
     fn next(cursor: &mut Cursor<'a>) -> Option<View<'a>> {
         let bytes = cursor.rest();
         let start = cursor.offset();
@@ -50,40 +50,40 @@ impl<'a> View<'a> {
         Some(View { raw: bytes.get(..used)?, endian: cursor.endian })
     }
 
-    /// Bytes that [`walk::object`] has passed as one whole object, not walked again. Other bytes give an object that
-    /// reads as shorter than it says, never a panic.
+    /// Makes a view of bytes that [`walk::object`] has accepted as one whole object, without a second walk. Other bytes
+    /// give a view that reads as shorter than it declares, never a panic.
     pub const fn walked(raw: &'a [u8], endian: Endian) -> View<'a> {
         View { raw, endian }
     }
 
-    /// The last object inside another one: it takes all that is left.
+    /// Reads the last object inside another one, which takes all remaining bytes.
     fn to_end(cursor: &Cursor<'a>) -> View<'a> {
         View { raw: cursor.rest(), endian: cursor.endian }
     }
 
-    /// The object's exact bytes.
+    /// Returns the exact bytes of the object.
     pub fn raw(&self) -> &'a [u8] {
         self.raw
     }
 
-    /// Byte order of [`View::raw`].
+    /// Returns the byte order of [`View::raw`].
     pub fn endian(&self) -> Endian {
         self.endian
     }
 
-    /// Type code: negative for atoms, -128 for an error.
+    /// Returns the type code: negative for atoms, -128 for an error.
     pub fn type_code(&self) -> i8 {
         self.raw.first().map_or(types::UNARY, |ty| ty.cast_signed())
     }
 
     fn body(&self) -> Cursor<'a> {
         let mut cursor = Cursor::new(self.raw, self.endian);
-        // The type byte is there: a view holds a whole object.
+        // A view holds a whole object, so the type byte exists.
         let _ = cursor.byte();
         cursor
     }
 
-    /// What `count` says: items, pairs or rows; 1 for atoms and functions.
+    /// Returns q's `count`: items, pairs or rows; 1 for atoms and functions.
     pub fn count(&self) -> usize {
         if let Some(vector) = self.vector() {
             vector.count
@@ -98,18 +98,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The value of a fixed-width atom that holds such items, for example `atom::<i64>()` of a long or a timestamp.
+    /// Returns the value of a fixed-width atom if its type holds `T`, for example `atom::<i64>()` of a long or a timestamp.
     pub fn atom<T: Item>(&self) -> Option<T> {
         let ty = self.type_code();
         if ty < 0 && T::holds(ty) { self.body().item().ok() } else { None }
     }
 
-    /// The bytes of a symbol atom.
+    /// Returns the bytes of a symbol atom.
     pub fn symbol(&self) -> Option<&'a [u8]> {
         if self.type_code() == types::SYMBOL_ATOM { self.body().text().ok() } else { None }
     }
 
-    /// The bytes of a character vector, or of a character atom.
+    /// Returns the bytes of a character vector or atom.
     pub fn chars(&self) -> Option<&'a [u8]> {
         match self.type_code() {
             types::CHAR => self.vector().map(|vector| vector.items),
@@ -118,22 +118,22 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The bytes of a symbol, a character vector or a character: the ways in which clients spell a name.
+    /// Returns the bytes of a symbol, character vector or character atom, as clients send a name in any of these forms.
     pub fn text(&self) -> Option<&'a [u8]> {
         self.symbol().or_else(|| self.chars())
     }
 
-    /// The text of an error object.
+    /// Returns the text of an error object.
     pub fn error(&self) -> Option<&'a [u8]> {
         if self.type_code() == types::ERROR { self.body().text().ok() } else { None }
     }
 
-    /// Whether this is the generic null `::`.
+    /// Returns whether this is the generic null `::`.
     pub fn is_null(&self) -> bool {
         self.raw == NULL
     }
 
-    /// The object as a vector of a simple type, symbols included.
+    /// Returns the object as a vector of a simple type, symbols included.
     pub fn vector(&self) -> Option<VectorView<'a>> {
         let ty = self.type_code();
         if !(types::BOOL..=types::TIME).contains(&ty) {
@@ -144,7 +144,7 @@ impl<'a> View<'a> {
         Some(VectorView { ty, attr: head.attr, count: head.count(), items: cursor.rest(), endian: self.endian })
     }
 
-    /// The object as a general list.
+    /// Returns the object as a general list.
     pub fn list(&self) -> Option<ListView<'a>> {
         if self.type_code() != types::LIST {
             return None;
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
         Some(ListView { attr: head.attr, count: head.count(), body: cursor.rest(), endian: self.endian })
     }
 
-    /// The object as a dictionary; a keyed table is one.
+    /// Returns the object as a dictionary; a keyed table is one.
     pub fn dict(&self) -> Option<DictView<'a>> {
         let ty = self.type_code();
         if !matches!(ty, types::DICT | types::SORTED_DICT) {
@@ -166,7 +166,7 @@ impl<'a> View<'a> {
         Some(DictView { sorted: ty == types::SORTED_DICT, keys, values })
     }
 
-    /// The object as a table.
+    /// Returns the object as a table.
     pub fn table(&self) -> Option<TableView<'a>> {
         if self.type_code() != types::TABLE {
             return None;
@@ -177,7 +177,7 @@ impl<'a> View<'a> {
         Some(TableView { attr, names: body.keys.vector()?, columns: body.values.list()? })
     }
 
-    /// Namespace and source of a lambda.
+    /// Returns namespace and source of a lambda.
     pub fn lambda(&self) -> Option<(&'a [u8], &'a [u8])> {
         if self.type_code() != types::LAMBDA {
             return None;
@@ -187,16 +187,16 @@ impl<'a> View<'a> {
         Some((namespace, View::to_end(&cursor).chars()?))
     }
 
-    /// The object as an owned value.
+    /// Returns the object as an owned value.
     pub fn to_value(&self) -> Value {
-        // A view was walked, and what was walked can be built.
+        // Cannot fail: the object has been walked.
         decode::build_object(&mut Cursor::new(self.raw, self.endian)).unwrap_or(Value::NULL)
     }
 
-    /// Appends the object to `out` in little-endian order: a copy where it is so already.
+    /// Appends the object to `out` in little-endian order; a plain copy if it is little-endian already.
     ///
     /// # Errors
-    /// `TooDeep` for an object that a limit far above the default let in.
+    /// Those of [`encode::encode_object`].
     pub fn append_little(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match self.endian {
             Endian::Little => out.extend_from_slice(self.raw),

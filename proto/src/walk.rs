@@ -1,8 +1,8 @@
-//! Stepping over an object without decoding it.
+//! Steps over an object without decoding it.
 //!
-//! A walk checks everything that later reading relies on: known types, counts that the bytes can hold, NUL after every
-//! symbol, as many values as keys, columns of one length, and the depth. It allocates nothing. A vector of fixed-width
-//! items costs one bounds check, a symbol vector one pass over its bytes.
+//! A walk checks everything that later reading relies on: known types, counts that the bytes can hold, a NUL after
+//! every symbol, as many values as keys, columns of equal length, and the depth. It allocates nothing. A vector of
+//! fixed-width items costs one bounds check, a symbol vector one pass over its bytes.
 
 use crate::cursor::Cursor;
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -11,10 +11,10 @@ use crate::header::Endian;
 use crate::limits::{DEEPEST, Limits};
 use crate::types;
 
-/// Bytes of the object at the start of `bytes`.
+/// Returns the length in bytes of the object at the start of `bytes`.
 ///
 /// # Errors
-/// `Incomplete` if the bytes end inside the object and all before is right; otherwise what is wrong, with the offset.
+/// `Incomplete` if the bytes end inside the object and are otherwise valid; else the error, with its offset.
 pub fn object(bytes: &[u8], endian: Endian, limits: &Limits) -> Result<usize, DecodeError> {
     let mut cursor = Cursor::new(bytes, endian);
     if bytes.first() == Some(&types::ERROR.cast_unsigned()) {
@@ -26,13 +26,12 @@ pub fn object(bytes: &[u8], endian: Endian, limits: &Limits) -> Result<usize, De
     Ok(cursor.offset())
 }
 
-/// Steps over an object that stands inside another one and was walked before.
+/// Steps over an object that was walked as part of another one.
 pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DecodeError> {
     step(cursor, DEEPEST, DEEPEST).map(drop)
 }
 
-/// Steps over one object and answers how many items `count` would say it has. `depth_left` of `max_depth` levels
-/// may still open.
+/// Steps over one object and returns its q `count`. `depth_left` of `max_depth` levels may still be opened.
 fn step(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<usize, DecodeError> {
     let Some(inner) = depth_left.checked_sub(1) else {
         return Err(cursor.error(DecodeErrorKind::TooDeep { max_depth }));
@@ -109,7 +108,7 @@ fn step(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<
     }
 }
 
-/// The dictionary of a table: symbol vector against a general list of columns. Answers the number of rows.
+/// Steps over the dictionary of a table: a symbol vector as keys, a general list of columns as values. Returns the number of rows.
 fn table(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<usize, DecodeError> {
     let Some(inner) = depth_left.checked_sub(1) else {
         return Err(cursor.error(DecodeErrorKind::TooDeep { max_depth }));
@@ -138,12 +137,12 @@ fn table(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result
     Ok(rows.unwrap_or(0))
 }
 
-/// Whether an object of this type has items that can stand as keys or values of a dictionary.
+/// Returns whether an object of this type can be the keys or values of a dictionary.
 pub(crate) const fn is_countable(ty: i8) -> bool {
     matches!(ty, types::LIST..=types::TIME | types::TABLE | types::DICT | types::SORTED_DICT)
 }
 
-/// Whether an object of this type can be a column.
+/// Returns whether an object of this type can be a column.
 pub(crate) const fn is_column(ty: i8) -> bool {
     matches!(ty, types::LIST..=types::TIME | types::TABLE)
 }
@@ -156,9 +155,9 @@ fn expect_type(cursor: &Cursor<'_>, allowed: fn(i8) -> bool, wrong: DecodeErrorK
     }
 }
 
-/// Bytes of `count` NUL-terminated symbols at the start of `bytes`, `None` if they end earlier.
+/// Returns the bytes of `count` NUL-terminated symbols at the start of `bytes`; `None` if `bytes` ends earlier.
 fn symbol_run(bytes: &[u8], count: usize) -> Option<usize> {
-    /// Counting NULs in a block of this size compiles to vector instructions; symbols are mostly shorter than that.
+    /// Counting NULs in blocks of this size compiles to vector instructions; most symbols are shorter.
     const BLOCK: usize = 64;
     // Every symbol takes at least its NUL.
     if count > bytes.len() {

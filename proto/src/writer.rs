@@ -1,12 +1,12 @@
-//! Appending objects to a buffer, little-endian, from whatever storage the caller has.
+//! Serialises objects into a buffer, little-endian, from any storage of the caller.
 
 use crate::error::EncodeError;
 use crate::head::Head;
 use crate::item::Item;
 use crate::types;
 
-/// Puts objects one after the other. Heads (`list_head`, `vector_head`, `table_head`, `dict_head`) announce what the
-/// caller puts next. Puts do not fail one by one: what cannot travel is remembered, and [`Writer::finish`] tells.
+/// Writes objects one after the other. A head (`list_head`, `vector_head`, `table_head`, `dict_head`) announces the objects
+/// or items that the caller writes next. Single writes do not fail: the first error is kept for [`Writer::finish`].
 #[must_use = "finish tells whether all could be written"]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
@@ -14,7 +14,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer that appends to `out`.
+    /// Makes a writer that appends to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Writer<'a> {
         Writer { out, error: None }
     }
@@ -22,7 +22,7 @@ impl<'a> Writer<'a> {
     /// Ends the writing.
     ///
     /// # Errors
-    /// The first thing that could not be written; the buffer then holds no whole object.
+    /// The first error of a write; the buffer then does not hold a whole object.
     pub fn finish(self) -> Result<(), EncodeError> {
         match self.error {
             None => Ok(()),
@@ -30,17 +30,17 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Bytes that fit before the buffer has to grow.
+    /// Bytes that fit before the buffer must grow.
     pub fn spare(&self) -> usize {
         self.out.capacity().saturating_sub(self.out.len())
     }
 
-    /// Bytes that the buffer holds, and those that fit before it has to grow.
+    /// Capacity of the buffer: bytes it holds, and bytes that fit before it must grow.
     pub fn capacity(&self) -> usize {
         self.out.capacity()
     }
 
-    /// Makes room for as many bytes more, and no more than that.
+    /// Reserves space for exactly `bytes` more bytes.
     pub fn reserve_exact(&mut self, bytes: usize) {
         self.out.reserve_exact(bytes);
     }
@@ -68,12 +68,12 @@ impl<'a> Writer<'a> {
         self.out.push(0);
     }
 
-    /// Bytes that are serialised already, as they are.
+    /// Writes bytes that are already serialised.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A fixed-width atom: `ty` is the vector's code, for example [`types::TIMESTAMP`].
+    /// Writes a fixed-width atom; `ty` is the code of the vector type, for example [`types::TIMESTAMP`].
     pub fn atom<T: Item>(&mut self, ty: i8, value: T) {
         if ty <= 0 || !T::holds(ty) {
             self.fail(EncodeError::Type(ty));
@@ -82,63 +82,63 @@ impl<'a> Writer<'a> {
         value.write(self.out);
     }
 
-    /// A boolean atom.
+    /// Writes a boolean atom.
     pub fn atom_bool(&mut self, value: bool) {
         self.atom(types::BOOL, value);
     }
 
-    /// A byte atom.
+    /// Writes a byte atom.
     pub fn atom_byte(&mut self, value: u8) {
         self.atom(types::BYTE, value);
     }
 
-    /// A short atom.
+    /// Writes a short atom.
     pub fn atom_short(&mut self, value: i16) {
         self.atom(types::SHORT, value);
     }
 
-    /// An int atom.
+    /// Writes an int atom.
     pub fn atom_int(&mut self, value: i32) {
         self.atom(types::INT, value);
     }
 
-    /// A long atom.
+    /// Writes a long atom.
     pub fn atom_long(&mut self, value: i64) {
         self.atom(types::LONG, value);
     }
 
-    /// A float atom.
+    /// Writes a float atom.
     pub fn atom_float(&mut self, value: f64) {
         self.atom(types::FLOAT, value);
     }
 
-    /// A character atom.
+    /// Writes a character atom.
     pub fn atom_char(&mut self, value: u8) {
         self.atom(types::CHAR, value);
     }
 
-    /// A timestamp atom: nanoseconds from 2000.01.01.
+    /// Writes a timestamp atom: nanoseconds from 2000.01.01.
     pub fn atom_timestamp(&mut self, value: i64) {
         self.atom(types::TIMESTAMP, value);
     }
 
-    /// A timespan atom: nanoseconds.
+    /// Writes a timespan atom: nanoseconds.
     pub fn atom_timespan(&mut self, value: i64) {
         self.atom(types::TIMESPAN, value);
     }
 
-    /// A date atom: days from 2000.01.01.
+    /// Writes a date atom: days from 2000.01.01.
     pub fn atom_date(&mut self, value: i32) {
         self.atom(types::DATE, value);
     }
 
-    /// A symbol atom.
+    /// Writes a symbol atom.
     pub fn symbol(&mut self, text: impl AsRef<[u8]>) {
         self.ty(types::SYMBOL_ATOM);
         self.text(text.as_ref());
     }
 
-    /// A symbol vector without attribute.
+    /// Writes a symbol vector without attribute.
     pub fn symbols<T: AsRef<[u8]>>(&mut self, texts: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>) {
         let texts = texts.into_iter();
         self.vector_head(types::SYMBOL, types::ATTR_NONE, texts.len());
@@ -147,17 +147,17 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// One item of a symbol vector whose head was put.
+    /// Writes one item of a symbol vector, after its head.
     pub fn symbol_item(&mut self, text: impl AsRef<[u8]>) {
         self.text(text.as_ref());
     }
 
-    /// A character vector.
+    /// Writes a character vector.
     pub fn chars(&mut self, text: impl AsRef<[u8]>) {
         self.vector(types::CHAR, types::ATTR_NONE, text.as_ref());
     }
 
-    /// The head of a vector; `count` items follow.
+    /// Writes the head of a vector; `count` items must follow.
     pub fn vector_head(&mut self, ty: i8, attr: u8, count: usize) {
         match Head::with_attr(ty, attr, count) {
             Ok(head) => head.write(self.out),
@@ -165,13 +165,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A vector of a fixed-width type.
+    /// Writes a vector of a fixed-width type.
     pub fn vector<T: Item>(&mut self, ty: i8, attr: u8, items: &[T]) {
         self.vector_head(ty, attr, items.len());
         self.items(ty, items);
     }
 
-    /// Items of a fixed-width vector whose head was put.
+    /// Writes items of a fixed-width vector, after its head.
     pub fn items<T: Item>(&mut self, ty: i8, items: &[T]) {
         if !T::holds(ty) {
             self.fail(EncodeError::Type(ty));
@@ -179,27 +179,27 @@ impl<'a> Writer<'a> {
         T::write_all(items, self.out);
     }
 
-    /// The head of a general list; `count` objects follow.
+    /// Writes the head of a general list; `count` objects must follow.
     pub fn list_head(&mut self, count: usize) {
         self.vector_head(types::LIST, types::ATTR_NONE, count);
     }
 
-    /// The head of a dictionary; a key object and a value object follow.
+    /// Writes the head of a dictionary; a key object and a value object must follow.
     pub fn dict_head(&mut self) {
         self.ty(types::DICT);
     }
 
-    /// The head of a sorted dictionary; a key object, with the sorted attribute, and a value object follow.
+    /// Writes the head of a sorted dictionary; a key object with the sorted attribute and a value object must follow.
     pub fn sorted_dict_head(&mut self) {
         self.ty(types::SORTED_DICT);
     }
 
-    /// The head of a table; one column per name follows.
+    /// Writes the head of a table; one column per name must follow.
     pub fn table_head<T: AsRef<[u8]>>(&mut self, names: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>) {
         self.table_head_attr(types::ATTR_NONE, names);
     }
 
-    /// The head of a table with an attribute; one column per name follows.
+    /// Writes the head of a table with an attribute; one column per name must follow.
     pub fn table_head_attr<T: AsRef<[u8]>>(
         &mut self,
         attr: u8,
@@ -214,31 +214,31 @@ impl<'a> Writer<'a> {
         self.list_head(columns);
     }
 
-    /// The generic null `::`.
+    /// Writes the generic null `::`.
     pub fn null(&mut self) {
         self.primitive(types::UNARY, types::UNARY_NULL);
     }
 
-    /// A primitive or iterator: type code 101, 102 or 103 and its code.
+    /// Writes a primitive or iterator: type code 101, 102 or 103, and its code.
     pub fn primitive(&mut self, ty: i8, code: u8) {
         self.ty(ty);
         self.out.push(code);
     }
 
-    /// A lambda: namespace without the dot, source with its braces.
+    /// Writes a lambda: namespace without the dot, source with its braces.
     pub fn lambda(&mut self, namespace: &[u8], source: &[u8]) {
         self.ty(types::LAMBDA);
         self.text(namespace);
         self.chars(source);
     }
 
-    /// The head of a projection or composition (104, 105); `count` objects follow.
+    /// Writes the head of a projection or composition (104, 105); `count` objects must follow.
     pub fn function_head(&mut self, ty: i8, count: usize) {
         self.ty(ty);
         self.count(count);
     }
 
-    /// The head of a function derived by an iterator (106 to 111); the function follows.
+    /// Writes the head of a function derived by an iterator (106 to 111); the function must follow.
     pub fn derived_head(&mut self, ty: i8) {
         if !(types::EACH..=types::EACH_LEFT).contains(&ty) {
             self.fail(EncodeError::Type(ty));
@@ -246,7 +246,7 @@ impl<'a> Writer<'a> {
         self.ty(ty);
     }
 
-    /// An error object: text without the quote, only as the whole body of a response.
+    /// Writes an error object, allowed only as the whole body of a response: text without the quote.
     pub fn error(&mut self, text: &[u8]) {
         self.ty(types::ERROR);
         self.text(text);

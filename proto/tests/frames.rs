@@ -1,4 +1,4 @@
-//! A stream of messages comes out whole however it is cut.
+//! Any split of a stream yields the same whole messages.
 
 mod support;
 
@@ -9,7 +9,7 @@ fn message(bytes: usize) -> Vec<u8> {
     encode::message(MessageKind::Async, &Value::bytes(vec![7; bytes])).expect("short")
 }
 
-/// Feeds a part of a stream in steps of at most `step` bytes and collects what comes out.
+/// Feeds bytes in steps of at most `step` and collects the messages.
 fn feed(reader: &mut FrameReader, mut stream: &[u8], step: usize, out: &mut Vec<Vec<u8>>) {
     while !stream.is_empty() {
         let room = reader.spare();
@@ -66,7 +66,7 @@ fn bytes_that_came_with_the_login_are_messages() {
 fn a_declared_length_alone_takes_no_memory() {
     let limits = Limits { max_message_bytes: u64::MAX, ..Limits::default() };
     let mut reader = FrameReader::new(limits);
-    // 1 TiB less a byte, and twelve bytes of it.
+    // Declares 1 TiB less a byte, and sends twelve bytes of it.
     feed(
         &mut reader,
         &[1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 10, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10],

@@ -1,4 +1,4 @@
-//! Bytes that real q processes wrote decode, and encode to the same bytes again.
+//! Bytes recorded from real q processes decode, and encode to the same bytes again.
 
 mod support;
 
@@ -8,7 +8,7 @@ use elastick_proto::{Compression, Endian, HEADER_BYTES, Header, Limits, MessageK
 use elastick_proto::{compress, decode, encode, log, walk};
 use support::{golden, hex, json_lines, text, unhex};
 
-/// Decodes a serialised object in every way, and encodes it again.
+/// Decodes a serialised object with every reader, and encodes it again.
 fn object_round_trip(bytes: &[u8], what: &str) -> Value {
     let limits = Limits::default();
     let (value, used) =
@@ -44,7 +44,7 @@ fn compressed_round_trip(bytes: &[u8], what: &str) {
     object_round_trip(&plain[HEADER_BYTES..], what);
 }
 
-/// The header that was cut off a compressed payload.
+/// Restores the header that the recording omits from a compressed payload.
 fn with_compressed_header(payload: &[u8]) -> Vec<u8> {
     let total_bytes = (payload.len() + HEADER_BYTES) as u64;
     let compression = Compression::Short;
@@ -73,12 +73,12 @@ fn messages_compressed_elsewhere_keep_their_bytes() {
         let bytes = unhex(text(&record, "hex"));
         let plain = compress::decompress(&bytes, &Limits::default()).expect("decompresses");
         assert_eq!(Some(plain.len() as u64), record["ulen"].as_u64(), "{}", text(&record, "id"));
-        // Only the shorter ones are recorded in full; of the others the compressed bytes must come out the same.
+        // Only the shorter messages are recorded uncompressed; for the others, the compressed bytes must match.
         if let Some(recorded) = record["uhex"].as_str() {
             assert!(plain == unhex(recorded), "{}", text(&record, "id"));
         }
         message_round_trip(&bytes, text(&record, "id"));
-        // The sender left the short ones, and those that stay over half, as they are.
+        // The sender did not compress messages that are short or would stay over half.
         let sent = compress::compress(&plain).unwrap_or(plain);
         assert!(sent == bytes, "{}", text(&record, "id"));
     }

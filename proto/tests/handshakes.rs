@@ -1,4 +1,4 @@
-//! Logins as clients send them.
+//! Logins, as clients send them.
 
 use elastick_proto::handshake::{self, Credentials, HandshakeError, MAX_LOGIN_BYTES};
 

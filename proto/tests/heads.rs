@@ -1,10 +1,10 @@
-//! Heads of vectors and lists: every writer and reader of the crate means the same six bytes.
+//! Heads of vectors and lists: every writer and reader of the crate agrees on the same six bytes.
 
 use elastick_proto::head::has_head;
 use elastick_proto::{DecodeErrorKind, EncodeError, Endian, HEAD_BYTES, Head, Limits, View, Writer, types};
 use proptest::prelude::*;
 
-/// The bytes of a head by the table of the format, written without the crate.
+/// The bytes of a head, written from the format's table without the crate.
 fn by_hand(ty: i8, attr: u8, count: i32, endian: Endian) -> Vec<u8> {
     let count = if endian == Endian::Little { count.to_le_bytes() } else { count.to_be_bytes() };
     [&[ty as u8, attr][..], &count].concat()
@@ -14,7 +14,7 @@ fn endian() -> impl Strategy<Value = Endian> {
     prop_oneof![Just(Endian::Little), Just(Endian::Big)]
 }
 
-/// Types of vectors and lists; there is no type 3.
+/// Type codes of vectors and lists; there is no type 3.
 fn travelling() -> impl Strategy<Value = i8> {
     (types::LIST..=types::TIME).prop_filter("a known type", |ty| *ty != 3)
 }
@@ -63,7 +63,7 @@ proptest! {
     fn a_view_says_what_the_head_says(ty in travelling(), attr: u8, count in 0usize..50, endian in endian()) {
         let width = types::width(ty).unwrap_or(1);
         let mut bytes = by_hand(ty, attr, count as i32, endian);
-        // Empty symbols are NULs; of a general list each object is the boolean 0b.
+        // An empty symbol is a NUL; each object of a general list is the boolean 0b.
         let item = if ty == types::LIST { vec![types::BOOL.wrapping_neg() as u8, 0] } else { vec![0; width] };
         bytes.extend(item.repeat(count));
         let (head, _) = Head::parse(&bytes, endian).expect("a head");

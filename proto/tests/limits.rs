@@ -1,4 +1,4 @@
-//! Input that asks for more than it may have.
+//! Input that exceeds a limit.
 
 use elastick_proto::{Compression, DecodeErrorKind, EncodeError, Endian, Header, Limits, MessageKind, Value};
 use elastick_proto::{compress, decode, encode, walk};
@@ -6,7 +6,7 @@ use elastick_proto::{compress, decode, encode, walk};
 const NO_LIMITS: Limits =
     Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth: usize::MAX };
 
-/// A compressed message with that stream, which declares that length.
+/// A compressed message with this stream, which declares this length.
 fn compressed(total_bytes: u64, stream: &[u8]) -> Vec<u8> {
     let header = Header {
         endian: Endian::Little,
@@ -32,7 +32,7 @@ fn a_message_that_would_expand_over_the_limit_is_refused() {
 
 #[test]
 fn a_length_that_the_stream_cannot_expand_to_is_refused_unread() {
-    // One group expands to eight times 257 bytes at most.
+    // One group expands to at most eight times 257 bytes.
     assert_eq!(refusal(8 + 2056, &[0; 8]), DecodeErrorKind::Incomplete);
     assert_eq!(refusal(8 + 2057, &[0; 8]), DecodeErrorKind::BadCompression);
     assert_eq!(refusal(7, &[0; 8]), DecodeErrorKind::BadCompression);

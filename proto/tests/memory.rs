@@ -1,5 +1,5 @@
-//! Claims of size are not believed: memory follows what has arrived. One test alone, so that nothing else takes memory
-//! meanwhile.
+//! Memory follows the bytes that have arrived, not the sizes that they declare. A test program of one test, so that no
+//! other test allocates at the same time.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use elastick_proto::{compress, decode};
 const NO_LIMITS: Limits =
     Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth: usize::MAX };
 
-/// The most address space this process ever had, in bytes: shows even a reservation that was never touched.
+/// Peak address space of this process in bytes, which shows even a reservation that was never touched.
 fn peak_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmPeak:")).expect("VmPeak");
     line.split_whitespace().nth(1).expect("a number").parse::<u64>().expect("a number") * 1024
 }
 
-/// A compressed message of eight bytes of stream that declares that length.
+/// A compressed message with eight bytes of stream that declares this length.
 fn bomb(total_bytes: u64) -> Vec<u8> {
     let stream = [0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0];
     let header = Header {
@@ -28,7 +28,7 @@ fn bomb(total_bytes: u64) -> Vec<u8> {
     [&header.write().expect("short")[..], &total_bytes.to_le_bytes(), &stream].concat()
 }
 
-/// Objects that claim far more items than they have bytes.
+/// Objects that declare far more items than they have bytes.
 fn claims() -> Vec<Vec<u8>> {
     let count = i32::MAX.to_le_bytes();
     let mut claims: Vec<Vec<u8>> = (0..=19).map(|ty| [&[ty, 0][..], &count, &[0; 20]].concat()).collect();
@@ -50,7 +50,7 @@ fn claims_reserve_nothing() {
         let error = compress::decompress(&bomb(total_bytes), &NO_LIMITS).expect_err("cannot expand so far");
         assert_eq!(error.kind, DecodeErrorKind::BadCompression);
     }
-    // 1 GiB in the header, 20 bytes in hand.
+    // 1 GiB in the header, 20 bytes present.
     let short = [&[1, 0, 0, 0, 0, 0, 0, 0x40][..], &[0; 12]].concat();
     assert_eq!(decode::message(&short, &NO_LIMITS).expect_err("short").kind, DecodeErrorKind::Incomplete);
     let grown = peak_bytes() - before;

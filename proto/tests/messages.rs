@@ -1,4 +1,4 @@
-//! Headers, errors, and what is refused on either side.
+//! Headers, errors, and rejected input of decoder and encoder.
 
 use elastick_proto::{
     Compression, DecodeErrorKind, EncodeError, Endian, Header, Items, Limits, MessageKind, Value, View, Writer,

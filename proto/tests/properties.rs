@@ -1,4 +1,4 @@
-//! What holds for any value and any bytes.
+//! Properties that hold for any value and any bytes.
 
 mod support;
 
@@ -43,7 +43,7 @@ fn visit(view: View<'_>) -> usize {
     seen
 }
 
-/// Every way of reading agrees on these bytes; answers what they hold, if anything.
+/// Checks that all readers agree on these bytes. Returns the value, if there is one.
 fn read(bytes: &[u8], endian: Endian) -> Option<Value> {
     let walked = walk::object(bytes, endian, &limits());
     let decoded = decode::object(bytes, endian, &limits());
@@ -77,11 +77,11 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4)
 }
 
-/// Runs of bytes, some random, some repeating, some copied: what a compressor meets.
+/// Runs of bytes, random, repeated or copied, as input of the compressor.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let random = prop::collection::vec(any::<u8>(), 0..200);
     let constant = (any::<u8>(), 0..3000usize).prop_map(|(byte, count)| vec![byte; count]);
-    // Few distinct bytes, so that hashes meet without the bytes being the same.
+    // Few distinct bytes, so that hashes collide for different bytes.
     let random = prop_oneof![random, prop::collection::vec(0..3u8, 0..600)];
     let period = (prop::collection::vec(0..4u8, 1..40), 0..80usize).prop_map(|(unit, count)| unit.repeat(count));
     prop::collection::vec(prop_oneof![random, constant, period], 0..6).prop_map(|runs| runs.concat())
@@ -107,7 +107,7 @@ proptest! {
             let bytes = second::encode(&value, endian);
             let (found, used) = decode::object(&bytes, endian, &limits()).expect("decodes");
             prop_assert_eq!(used, bytes.len());
-            // The encoded bytes, not equality, tell apart the bits of a NaN.
+            // The encoded bytes differ for different bits of a NaN; equality does not.
             prop_assert_eq!(encoded(&found), encoded(&value));
             prop_assert_eq!(&found, &value);
         }
@@ -214,7 +214,7 @@ proptest! {
         if let Some(compressed) = compress::compress_always(&message) {
             let mut short = compressed[..cut.index(compressed.len())].to_vec();
             prop_assert!(compress::decompress(&short, &limits()).is_err());
-            // The same with a header that agrees, so that the stream itself ends early.
+            // A header that declares the shorter length, so that the stream itself ends early.
             if short.len() >= 12 {
                 let total = short.len() as u32;
                 short[4..8].copy_from_slice(&total.to_le_bytes());
@@ -231,8 +231,7 @@ proptest! {
 
 #[test]
 fn the_compressor_gives_up_exactly_where_it_should() {
-    // Bytes that do not compress, then bytes that do: among the lengths are those where half the message is reached at
-    // the start of the last group.
+    // Bytes that do not compress, then bytes that do: for some lengths the output reaches half the message at the start of the last group.
     let noise: Vec<u8> = (0..120u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for noisy in 80..noise.len() {
         for zeros in 0..300 {

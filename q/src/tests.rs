@@ -1,17 +1,21 @@
 //! What peers send and hosts answer: messages of every shape, calls of native functions, functions on the wire.
 
-use super::error::QError;
-use super::host::{Caller, Host, NEEDS_OWNER};
-use super::lambda::lambda;
-use super::limits::Limits;
-use super::session::Session;
-use super::{apply, eval_message, eval_text, from_view, one_line, parse_names, to_wire};
+use crate::apply;
+use crate::process::session::Session;
+use crate::runtime::error::QError;
+use crate::runtime::host::{Caller, Host, NEEDS_OWNER};
+use crate::runtime::limits::Limits;
+use crate::syntax::lambda::lambda;
+use crate::{eval_message, eval_text, from_view, one_line, parse_names, to_wire};
 use columns::table::symbol::{intern, text};
 use columns::table::{Sym, Value};
 use proto::{Endian, View, Writer};
 use std::time::{Duration, Instant};
 
+mod limits;
 mod nesting;
+mod peach;
+mod qsql;
 
 fn sym(name: &str) -> Sym {
     intern(name.as_bytes()).expect("room")

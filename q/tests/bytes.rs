@@ -1,5 +1,5 @@
-//! Expressions whose bytes a real q process wrote: evaluated here, they give the same bytes; and what q wrote, read and
-//! written again, is the same. Skipped where the recorded bytes are not at hand.
+//! Compares serialised values with bytes recorded from a real q process: expressions evaluated here serialise to the same bytes,
+//! and recorded bytes survive a round trip. Skipped if the recording is not present.
 
 use columns::table::Value;
 use elastick_q::session::Session;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 struct Recorded {
     expression: String,
     bytes: Vec<u8>,
-    /// The expression stands as it was given to q 3; elsewhere it is a comment, or q 2 with its ints.
+    /// The expression was evaluated by q 3. Others are comments, or output of q 2, whose integers are ints.
     evaluates: bool,
 }
 
@@ -61,7 +61,7 @@ fn what_q_wrote_is_read_and_written_again() {
 #[test]
 fn expressions_give_the_bytes_that_q_gave() {
     let (mut told, mut wrong) = (0, Vec::new());
-    // Keywords that kdb+ has as text in k or as compositions travel as lambdas here; one page is from before q 3.
+    // Keywords that are k text or compositions in kdb+ are sent as lambdas here; one page predates q 3.
     let others = ["xbar", "any", "save", "-8!1 2 3"];
     for r in recorded().iter().filter(|r| r.evaluates && !others.contains(&r.expression.as_str())) {
         let expression = r.expression.strip_prefix("-8!").unwrap_or(&r.expression);

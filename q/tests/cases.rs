@@ -1,8 +1,8 @@
-//! q as data: `cases/*.q.test` hold expressions, each followed by what the console shows (`-> line`) or by the name of
-//! its error (`!! name`). Lines that start with `#` are comments. A file is one session.
+//! Data-driven q tests: `cases/*.q.test` hold expressions, each followed by the console output (`-> line`) or the name of the
+//! error (`!! name`). Lines that start with `#` are comments. Each file runs in one session.
 //!
-//! Every way there is to evaluate shows the same: without the machine, in partitions of one and of few rows, on two
-//! threads, as messages, on columns that lie at odd places.
+//! All evaluation paths must show the same: without the VM, in sections of one and of few rows, on two threads, as messages, and
+//! on unaligned columns.
 
 use columns::table::{Table, Value, Vector};
 use elastick_q::session::{Session, Start};
@@ -72,7 +72,7 @@ fn run(path: &Path, session: &mut Session, evaluate: &impl Fn(&mut Session, &Cas
 /// Runs the cases of all files, each in a session of its own.
 ///
 /// # Panics
-/// Where one of them shows something else than its file says.
+/// If a case shows something other than its file says.
 fn differences(files: &[PathBuf], session: impl Fn() -> Session, evaluate: impl Fn(&mut Session, &Case) -> Outcome) {
     let wrong: Vec<String> = files.iter().flat_map(|f| run(f, &mut session(), &evaluate)).collect();
     assert!(wrong.is_empty(), "{} cases differ\n{}", wrong.len(), wrong.join("\n"));
@@ -83,10 +83,11 @@ fn every_expression_shows_what_its_file_says() {
     differences(&files(), || Session::console(Start::default(), None), by_line(Limits::default()));
 }
 
-/// Files whose expressions ask for the process rather than for data.
+/// Prefixes of files whose expressions depend on the process rather than on data.
 const OF_THE_PROCESS: [&str; 8] = ["console", "files", "views", "web", "errors", "commands", "database", "start"];
 
-/// Cases that tell how they are evaluated, or have an effect beyond their session, are left to the plain run.
+/// Returns the files that do not observe how they are evaluated and have no effect outside their session. The others are evaluated in
+/// the plain run only.
 fn of_data() -> Vec<PathBuf> {
     let name = |file: &Path| file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     files().into_iter().filter(|f| !OF_THE_PROCESS.iter().any(|start| name(f).starts_with(start))).collect()
@@ -114,7 +115,7 @@ fn in_partitions_of_two_rows_on_two_threads() {
     differences(&of_data(), || Session::console(Start::default(), None).with_threads(2), by_line(limits));
 }
 
-/// The same table with columns that are parts of longer ones, at odd places.
+/// Returns the same table with columns that are slices of longer ones, at unaligned positions.
 fn shifted(table: &Table) -> Table {
     let count = table.count();
     if count == 0 {

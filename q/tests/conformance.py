@@ -20,10 +20,10 @@ CORPUS = os.path.join(os.path.dirname(ROOT), "shared", "kdb")
 PAGE = os.path.join(ROOT, "q", "CONFORMANCE.md")
 REASONS = os.path.join(HERE, "conformance.jsonl")
 TRUSTED = ("high", "medium")
-# Lines of the page that begin so hold what --check does not count.
+# Prefixes of the page's lines that --check ignores, because it does not count them.
 COUNTED = ("Run whole", "Low trust")
 
-# Inputs that never end, or make more than a small machine holds: they are not sent, so that no machine's speed decides an answer.
+# Inputs that never end or exceed the memory of a small machine: skipped, so that the result does not depend on the machine's speed.
 NOT_SENT = {
     "basics/funsql.md": ["ereptest:{ //"],
     "basics/handles.md": ["s:{1 x;read0 0}"],
@@ -35,7 +35,7 @@ NOT_SENT = {
     "ref/dotq.md": ["v:{(10#\"a\";10000#\"b\")}each"],
 }
 
-# In the order of the page. Only the first is elastick's to answer for.
+# In the order of the page. Only the first kind is a defect of elastick.
 KINDS = {
     "gap": ("elastick differs", "Not built, or built otherwise than kdb+ has it."),
     "k": ("kdb+'s own k source is shown", "Keywords that kdb+ writes in k show that text there; elastick has no k."),

@@ -1,4 +1,4 @@
-//! What expressions may use: whatever they ask for, the account is asked first.
+//! Resource limits of expressions: memory is charged to the budget before it is allocated.
 
 use columns::sys::allocated;
 use columns::table::Value;
@@ -6,10 +6,10 @@ use elastick_q::session::Session;
 use elastick_q::{Console, Limits, eval_text, show, to_wire};
 use std::time::{Duration, Instant};
 
-/// What is made of a result that was asked for, as a list of its items in their own type, is not asked for again.
+/// Tolerance: unpacking a charged result into a list of typed items is not charged again.
 const SLACK_BYTES: i64 = 1 << 19;
 
-/// What the names in `huge.txt` stand for.
+/// Returns a session with the definitions of `huge.txt`.
 fn named(definitions: &str) -> Session {
     let mut session = Session::new();
     for line in definitions.lines() {
@@ -18,7 +18,7 @@ fn named(definitions: &str) -> Session {
     session
 }
 
-/// What an expression comes to with its answer sent and shown, and the most bytes that were held meanwhile.
+/// Returns the outcome of an expression whose result is also sent and shown, and the peak memory in bytes.
 fn outcome(session: &mut Session, text: &str, limits: &Limits) -> (String, i64) {
     let before = allocated::start_peak();
     let sent = |value: Value| {
@@ -38,7 +38,7 @@ fn outcome(session: &mut Session, text: &str, limits: &Limits) -> (String, i64) 
     (ended, allocated::peak_bytes() - before)
 }
 
-/// Definitions, and expressions with what may become of them.
+/// Returns the definitions, and the expressions with their permitted outcomes.
 fn huge() -> (String, Vec<(String, String)>) {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/huge.txt");
     let text = std::fs::read_to_string(file).expect("tests/huge.txt");
@@ -51,7 +51,7 @@ fn huge() -> (String, Vec<(String, String)>) {
 
 #[test]
 fn what_never_ends_is_stopped_wherever_the_looks_at_the_limits_fall() {
-    // Every so many steps there is a look; these move it to each place of a round.
+    // Limits are checked every so many steps; the prefix shifts the checks to each position in an iteration.
     for steps in 0..64 {
         let text = format!("raze {steps}#enlist 0 0;{{x%2}}/[{{5n>1}};100]");
         let limits = Limits { deadline: Some(Instant::now() + Duration::from_millis(20)), ..Limits::default() };
@@ -67,7 +67,7 @@ fn what_is_huge_ends_in_an_error_before_it_is_there() {
     let mut session = named(&definitions);
     let mut wrong = Vec::new();
     for (wanted, text) in &expressions {
-        // Only what never ends is ended soon: everything else has the time for it, on a busy machine too.
+        // Only endless expressions get a short deadline: all others must finish, also on a busy machine.
         let time = if wanted.starts_with("stop") { Duration::from_millis(100) } else { Duration::from_secs(60) };
         let limits = Limits { deadline: Some(Instant::now() + time), memory_bytes: MEMORY_BYTES, ..Limits::default() };
         let (ended, held) = outcome(&mut session, text, &limits);
@@ -120,7 +120,7 @@ fn what_goes_through_many_names_much_text_or_a_long_deal_is_stopped() {
         }
     }
     assert!(wrong.is_empty(), "not stopped: {wrong:?}");
-    // However long they may take: such functions are refused once it is known.
+    // Too many locals: rejected when parsed, whatever the limits.
     let locals = many("{", &|i| format!("l{i}:1"), "}");
     let ended = eval_text(&mut session, locals.as_bytes(), &Limits::default()).map_err(|error| error.name);
     assert_eq!(String::from_utf8_lossy(&ended.unwrap_err()), "locals");

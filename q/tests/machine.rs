@@ -1,4 +1,4 @@
-//! Lambdas that the machine runs give what the evaluator gives: the same values, the same errors with the same way.
+//! Differential tests of the register VM: lambdas that it runs give the evaluator's values, and its errors with the same backtrace.
 
 use columns::table::Value;
 use elastick_q::session::Session;
@@ -33,7 +33,7 @@ const ATOMS: [&str; 26] = [
     "`s",
     "2026.11.21",
 ];
-/// Numbers alone: what programs are mostly about.
+/// Numeric operands only, the most common case in programs.
 const NUMBERS: [&str; 12] = ["0", "1", "2", "3", "-1", "10", "0N", "1.5", "0.1", "1b", "3i", "0W"];
 const VERBS: [&str; 22] = [
     "+", "-", "*", "%", "&", "|", "=", "<", ">", "<=", ">=", "<>", "^", "~", "and", "or", "div", "mod", "xbar", "xexp",
@@ -66,7 +66,7 @@ impl Maker {
             13 | 14 => format!("$[{};{};{}]", sub(self), sub(self), sub(self)),
             15 => format!("$[{};{};{};{};{}]", sub(self), sub(self), sub(self), sub(self), sub(self)),
             16 => format!("({}:{})", self.pick(&LOCALS), sub(self)),
-            // Only signs: a name before a word would be another name.
+            // Glyphs only: a name before a keyword would merge with it.
             17 => format!("({}{}:{})", self.pick(&LOCALS), self.pick(&VERBS[..14]), sub(self)),
             18 => format!("v[{}]", sub(self)),
             19 => format!("n+{}", sub(self)),
@@ -131,7 +131,7 @@ impl Maker {
         format!("{{[x;y]l:til 5;m:x;s:0;i:0;while[i<{rounds};{};i+:1];{result}}}", changes.join(";"))
     }
 
-    /// Two functions that call one another, and a condition that ends both at once.
+    /// Two mutually recursive functions, and a condition that ends both.
     fn mutual(&mut self) -> (String, String) {
         let test = self.pick(&["x<1", "x=0", "x<=0", "1>x", "not x>0", "x<>x|1"]);
         let end = self.pick(&["x", "y", "0b", "7", "y+1", "y-3", "`end", "1.5", "()", "x+y"]);
@@ -141,7 +141,7 @@ impl Maker {
         (first, format!("{second};f[{};{}]", self.0.u8(0..7), self.atom()))
     }
 
-    /// A recursion that ends.
+    /// A recursion that terminates.
     fn recursion(&mut self) -> String {
         let (end, step) = (self.expression(1), self.expression(1));
         let call = ["f[x-1;y]", ".z.s[x-1;y]", "f[x-1;y]+.z.s[x-2;x]"];
@@ -149,7 +149,7 @@ impl Maker {
     }
 }
 
-/// Changes a copy of what it is given.
+/// Modifies a copy of its argument.
 const H: &str = "h:{[v;i;a]do[1;v[i]:a];v}";
 
 fn session(f: &str) -> Session {
@@ -165,7 +165,7 @@ type Told = Result<Vec<u8>, (QError, Vec<u8>)>;
 fn told(result: Result<Value, QError>) -> Told {
     let wide = Console { precision: 0, ..Console::default() };
     result.map(|value| show(&value, &wide)).map_err(|error| match &error.name[..] {
-        // How deep a recursion may go is not the same in both.
+        // The recursion limit differs between VM and evaluator.
         b"stack" => (QError::named("stack"), Vec::new()),
         _ => (error.clone(), error.shown()),
     })
@@ -176,7 +176,7 @@ fn run(f: &str, text: &str, machine: bool) -> Told {
     told(eval_text(&mut session(f), text.as_bytes(), &limits))
 }
 
-/// Both ways, twice in one session: the second call finds the code compiled.
+/// Evaluates both ways, twice in one session: the second call uses compiled code.
 fn check(f: &str, text: &str) -> Option<String> {
     let (walked, run_by_machine) = (run(f, text, false), run(f, text, true));
     (walked != run_by_machine).then(|| format!("{f}\n  {text}\n  {walked:?}\n  {run_by_machine:?}"))

@@ -1,5 +1,5 @@
-//! Primitives over vectors against the obvious way of doing the same: all types, nulls and infinities, nothing and one
-//! item, vectors that are parts of longer ones.
+//! Property tests of primitives over vectors against naive implementations: all types, nulls and infinities, zero and one items,
+//! and vectors that are slices of longer ones.
 
 mod support;
 
@@ -7,7 +7,7 @@ use columns::table::{Items, Value};
 use proptest::prelude::*;
 use support::{ALL, INFINITY, NULL, NULLABLE, canon, float_of, longs, part, q, shown, typed};
 
-/// Small numbers that repeat, nulls, infinities.
+/// Small numbers with repetitions, nulls, infinities.
 fn item() -> impl Strategy<Value = i64> {
     prop_oneof![8 => -9i64..9, 1 => Just(NULL), 1 => Just(INFINITY), 1 => Just(-INFINITY)]
 }
@@ -41,7 +41,7 @@ fn find(x: &[i64], y: i64) -> i64 {
     x.iter().position(|i| *i == y).unwrap_or(x.len()) as i64
 }
 
-/// Windows of the last `n` items at each item.
+/// Windows of the last `n` items ending at each item.
 fn windows(x: &[i64], n: usize) -> Vec<&[i64]> {
     (0..x.len()).map(|i| &x[(i + 1).saturating_sub(n)..=i]).collect()
 }
@@ -154,7 +154,7 @@ proptest! {
     fn what_takes_extremes(x in vector(item()), n in 1usize..6) {
         for t in ALL.into_iter().filter(|t| !matches!(t, 2 | 11)) {
             let x = canon(t, &x);
-            // A null is least; where there is nothing else, the largest is the least of all.
+            // A null is the minimum; the maximum of nulls alone is negative infinity, or the minimum of a type without one.
             let least_of_all = if matches!(t, 1 | 4 | 10) { NULL } else { -INFINITY };
             let largest = |w: &[i64]| w.iter().copied().max().filter(|i| *i != NULL).unwrap_or(least_of_all);
             let most: Vec<i64> = windows(&x, n).iter().map(|w| largest(w)).collect();
@@ -168,7 +168,7 @@ proptest! {
     #[test]
     fn what_takes_running_extremes(x in vector(item())) {
         for t in [5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19] {
-            // Nulls are left out; of nothing else it is the infinity at the other end.
+            // Nulls are ignored; of nulls alone the result is the opposite infinity.
             let rising = |end: usize| known(&x[..end]).into_iter().max().unwrap_or(-INFINITY);
             let falling = |end: usize| known(&x[..end]).into_iter().min().unwrap_or(INFINITY);
             let all = |f: &dyn Fn(usize) -> i64| (1..=x.len()).map(f).collect::<Vec<i64>>();

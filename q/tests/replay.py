@@ -6,9 +6,9 @@ run too, so that what follows has the values that it speaks of; an input that ne
 """
 import collections, concurrent.futures, importlib.util, json, os, re
 
-# Steps that only `whole` runs.
+# Steps run only by `whole`.
 FOR_THE_STATE = ("context", "nondet", "fs", "annotated", "debug")
-# What reaches out of the session's own folder or ends it is run in neither way.
+# Inputs that leave the session's folder or end the session: never run.
 OUTWARD = re.compile(r"`:/|`:\.\.|`:~|/tmp|/home|hopen|^\s*\\\\|^exit|\bexit ?\[|\bexit\b \d|^\\(cd|x|r|p|1|2|ls|rm|mkdir|cat|wget|curl)\b|"
                      r"^\\[a-z]{3,}|^!|system ?\"(?![a-zA-Z_0-9]( |\"))|\\p |\"p |setenv|\.z\.p[gsioch]|\.z\.ts|\\t \d|0x\d+ set|[Hh]ttp")
 

@@ -1,5 +1,5 @@
-//! Statistics against their definitions: every numeric type, nulls, nothing and one item, vectors that are parts of longer
-//! ones, in sections of two rows.
+//! Property tests of statistics against their definitions: every numeric type, nulls, zero and one items, and vectors that are
+//! slices of longer ones, in sections of two rows.
 
 mod support;
 
@@ -7,7 +7,7 @@ use columns::table::Value;
 use proptest::prelude::*;
 use support::{NULL, float_of, floats, number, q, shown, typed, whole};
 
-/// The types whose items are numbers.
+/// Numeric types.
 const NUMBERS: [i8; 5] = [5, 6, 7, 8, 9];
 
 /// Small numbers and nulls.
@@ -15,7 +15,7 @@ fn numbers() -> impl Strategy<Value = Vec<i64>> {
     prop::collection::vec(prop_oneof![8 => -9i64..9, 2 => Just(NULL)], 0..24)
 }
 
-/// What the numbers are as items of a type: floats are quarters.
+/// The numbers as items of a type: floats are quarters.
 fn values(t: i8, x: &[i64]) -> Vec<f64> {
     x.iter().map(|i| if t >= 8 || *i == NULL { float_of(*i) } else { *i as f64 }).collect()
 }
@@ -28,7 +28,7 @@ fn mean(x: &[f64]) -> f64 {
     known(x).iter().sum::<f64>() / known(x).len() as f64
 }
 
-/// The mean of products of what is left of the means.
+/// The mean of the products of deviations from the means.
 fn covariance(x: &[f64], y: &[f64]) -> f64 {
     let both: Vec<(f64, f64)> = x.iter().copied().zip(y.iter().copied()).filter(|(a, b)| !(a + b).is_nan()).collect();
     let (a, b): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
@@ -43,7 +43,7 @@ fn all_near(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b))
 }
 
-/// Windows of the last `n` items at each item.
+/// Windows of the last `n` items ending at each item.
 fn windows(x: &[f64], n: usize) -> Vec<&[f64]> {
     (0..x.len()).map(|i| &x[(i + 1).saturating_sub(n)..=i]).collect()
 }
@@ -108,11 +108,11 @@ proptest! {
             prop_assert_eq!(q("deltas x", typed(t, &x), Value::Null), shown(&typed(t, &steps)), "type {}", t);
             let v = values(t, &x);
             let ratios: Vec<f64> = (0..v.len()).map(|i| if i == 0 { v[0] } else { v[i] / v[i - 1] }).collect();
-            // Of integers 0 over 0 is a null too.
+            // `0%0` of integers is a null too.
             prop_assert!(x.is_empty() || all_near(&floats("ratios x", typed(t, &x), Value::Null), &ratios), "{:?}", x);
         }
         if !x.is_empty() {
-            // Between moments lie timespans.
+            // The difference of timestamps is a timespan.
             prop_assert_eq!(q("deltas x", whole(12, &x), Value::Null), shown(&whole(16, &steps)));
         }
     }
@@ -133,7 +133,7 @@ proptest! {
 
     #[test]
     fn what_moves_keeps_large_numbers(x in prop::collection::vec(1i64 << 60..(1 << 60) + 9, 1..20), n in 1usize..5) {
-        // More digits than a float has.
+        // Numbers with more digits than a float holds.
         for t in [7, 12, 16] {
             let best: Vec<i64> = (0..x.len()).map(|i| *x[(i + 1).saturating_sub(n)..=i].iter().max().expect("one")).collect();
             prop_assert_eq!(q("y mmax x", whole(t, &x), Value::Long(n as i64)), shown(&whole(t, &best)), "type {}", t);

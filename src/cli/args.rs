@@ -1,16 +1,16 @@
-//! From the table of options to a command line, and back to settings.
+//! Builds command lines from the option table, and settings from parsed arguments.
 
 use super::error::CliError;
 use crate::config::options::{self, OptionSpec};
 use crate::config::{Program, Settings};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// A subcommand with every option of the table that belongs to the program; the caller adds what it is about.
+/// Returns a subcommand with every option of the program; the caller adds its description and arguments.
 pub fn command_for(program: Program) -> Command {
     command_with(program, program.name(), &|_| true)
 }
 
-/// A command with those of a program's options that `takes` names.
+/// Returns a command with the program's options that `takes` accepts.
 pub fn command_with(program: Program, name: &'static str, takes: &dyn Fn(&str) -> bool) -> Command {
     let mut command = Command::new(name);
     for (order, spec) in options::of(program).filter(|spec| takes(spec.name)).enumerate() {
@@ -46,7 +46,7 @@ fn argument(spec: &'static OptionSpec) -> Arg {
     }
 }
 
-/// The settings in force for a program: what was typed, the environment, the file, the defaults.
+/// Returns the effective settings of a program: command line, then environment, then file, then defaults.
 pub fn settings_of(program: Program, matches: &ArgMatches) -> Result<Settings, CliError> {
     let flag = |name: &str| {
         let words = matches.try_get_many::<String>(name).ok().flatten()?;

@@ -1,21 +1,22 @@
-//! What a subcommand can end with.
+//! Errors of a subcommand.
 
 use crate::config::ConfigError;
 use std::io;
 use std::process::ExitCode;
 use thiserror::Error;
 
-/// Exit code for a command line or configuration that is wrong.
+/// Exit code for an invalid command line or configuration.
 pub const USAGE: u8 = 2;
 
+/// Why a subcommand failed.
 #[derive(Debug, Error)]
 pub enum CliError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The command line asks for something that makes no sense.
+    /// The combination of arguments is invalid.
     #[error("{0}")]
     Usage(String),
-    /// The work failed, in words for the operator.
+    /// The work failed; the text is for the operator.
     #[error("{0}")]
     Failed(String),
     #[error("cannot write the output: {0}")]
@@ -23,12 +24,12 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// An operating error of any module, by its own words.
+    /// Wraps an operating error of any module.
     pub fn failed(error: impl std::fmt::Display) -> CliError {
         CliError::Failed(error.to_string())
     }
 
-    /// Whether the reader of our output went away, which is no error of ours.
+    /// Whether the reader of standard output closed it, which is not an error.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

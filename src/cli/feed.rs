@@ -1,6 +1,6 @@
-//! `elastick feed`: the simulated market, or a log played back, into a tickerplant.
+//! `elastick feed`: publishes a simulated market, or a recorded log, to a tickerplant.
 
-use super::{CliError, command_for, settings_of};
+use super::{CliError, command_for, logging, settings_of};
 use crate::config::{Limits, Program, Settings, options};
 use crate::feed::curve::Curve;
 use crate::feed::ledger::Account;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// How long to try to reach the tickerplant.
+/// How long to retry the connection to the tickerplant.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn command() -> Command {
@@ -34,6 +34,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Feed, matches)?;
+    logging::start(&settings)?;
     let limits = Limits::resolve(&settings)?;
     let codec = proto::Limits { max_message_bytes: limits.message_bytes, ..proto::Limits::default() };
     let chunk_bytes = usize::try_from(limits.log_read_chunk_bytes).unwrap_or(usize::MAX);
@@ -76,7 +77,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     }
 }
 
-/// The market that the options describe, over the tables that the tickerplant has.
+/// Returns the market given by the options, over the tables of the tickerplant.
 fn market(settings: &Settings, publisher: &mut Publisher) -> Result<Source, CliError> {
     let wanted = settings.get(&options::TABLES)?;
     let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
@@ -102,7 +103,7 @@ fn market(settings: &Settings, publisher: &mut Publisher) -> Result<Source, CliE
     Ok(Source::Market { market: Market::new(options, shapes), pace })
 }
 
-/// The tickerplant's tables that can be fed; those that were asked for must be.
+/// Returns the tickerplant's tables that the feed can generate; a requested table that it cannot generate is an error.
 fn shapes(publisher: &mut Publisher, wanted: &[String]) -> Result<Vec<Shape>, CliError> {
     let answer = publisher.query(".u.t").map_err(CliError::failed)?;
     let names = answer.as_symbols().map(<[_]>::to_vec).unwrap_or_default();
@@ -116,7 +117,7 @@ fn shapes(publisher: &mut Publisher, wanted: &[String]) -> Result<Vec<Shape>, Cl
         match Shape::of(name, &empty) {
             Ok(shape) => shapes.push(shape),
             Err(reason) if wanted.contains(name) => return Err(CliError::Failed(reason)),
-            Err(reason) => log::info!("not fed: {reason}"),
+            Err(reason) => tracing::info!(%reason, "table is not fed"),
         }
     }
     match shapes.is_empty() {
@@ -125,7 +126,7 @@ fn shapes(publisher: &mut Publisher, wanted: &[String]) -> Result<Vec<Shape>, Cl
     }
 }
 
-/// Today as days from 2000.01.01, and the time of the day in nanoseconds.
+/// Today in days since 2000.01.01, and the time of day in nanoseconds.
 fn now() -> (i32, u64) {
     let now = jiff::Zoned::now();
     let days = now.date().since(jiff::civil::date(2000, 1, 1)).map_or(0, |span| span.get_days());
@@ -134,7 +135,7 @@ fn now() -> (i32, u64) {
     (days, u64::try_from(since).unwrap_or(0))
 }
 
-/// One line on a terminal's standard error, written over every quarter of a second.
+/// Progress line on a terminal's standard error, redrawn every quarter of a second.
 struct ProgressLine {
     terminal: bool,
     shown: Option<Instant>,
@@ -162,7 +163,7 @@ impl ProgressLine {
             text::thousands(account.accepted.total().updates),
             text::thousands(rate as u64)
         );
-        // A terminal that is gone needs no progress.
+        // A closed terminal needs no progress line.
         let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
     }
 
@@ -186,7 +187,7 @@ fn summary(settings: &Settings, publisher: &Publisher, source: &Source, elapsed:
                 let value = json!({
                     "updates": table.updates,
                     "rows": table.rows,
-                    // As text: JSON numbers lose the low bits of 64.
+                    // As a string: JSON numbers lose the low bits of 64-bit integers.
                     "hash": format!("{:016x}", table.hash),
                 });
                 (String::from_utf8_lossy(name).into_owned(), value)

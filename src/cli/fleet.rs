@@ -5,7 +5,7 @@ pub mod publish;
 mod status;
 
 use super::args::command_with;
-use super::{CliError, settings_of};
+use super::{CliError, logging, settings_of};
 use crate::config::{Limits, Program, options};
 use crate::fleet::group::Rules;
 use crate::fleet::supervisor::{self, SupervisorOptions};
@@ -44,6 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         return status::run(own);
     }
     let settings = settings_of(Program::Fleet, matches)?;
+    logging::start(&settings)?;
     let count = |option| -> Result<u32, CliError> {
         let count: u64 = settings.get(option)?;
         u32::try_from(count).map_err(|_| CliError::Usage(format!("{count} instances are too many")))

@@ -1,4 +1,4 @@
-//! Subcommands. Each has `command()`, made from the table of options, and `run()`; adding one is one line here.
+//! Subcommands. Each has `command()`, built from the option table, and `run()`; a new one needs one line here.
 
 pub mod args;
 pub mod demo;
@@ -6,6 +6,7 @@ pub mod error;
 pub mod feed;
 pub mod fleet;
 mod log;
+mod logging;
 mod model;
 #[cfg(feature = "points")]
 mod points;
@@ -25,7 +26,7 @@ use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// One subcommand.
+/// A subcommand.
 struct Subcommand {
     program: Program,
     command: fn() -> Command,
@@ -57,14 +58,15 @@ fn command() -> Command {
     command
 }
 
-/// Parses the command line, runs the subcommand, and says on standard error what went wrong.
+/// Parses the command line, runs the subcommand, and prints its error to standard error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     crate::sys::stack::fit_first_thread();
+    crate::net::signals::take_size_limit_as_error();
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
             let usage = error.use_stderr();
-            // Help and errors go where clap sends them; if that place is closed there is nobody to tell.
+            // If the output is closed, there is no other place for the message.
             let _ = error.print();
             return if usage { ExitCode::from(error::USAGE) } else { ExitCode::SUCCESS };
         }
@@ -88,7 +90,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Checks the zone of local time before a program that uses it starts.
+/// Checks the local time zone before a program that uses it starts.
 fn local_time(program: Program) -> Result<(), CliError> {
     match program {
         Program::Demo | Program::Feed | Program::Q | Program::Rdb | Program::Tick => {

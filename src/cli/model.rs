@@ -1,4 +1,4 @@
-//! `elastick model`: every order of events, up to a bound.
+//! `elastick model`: checks every order of events up to a bound.
 
 use super::CliError;
 use crate::sim::model::{Bounds, Failure, check};
@@ -21,6 +21,7 @@ pub fn command() -> Command {
         .arg(count("day-ends", "0", "Ends of a day"))
         .arg(count("fills", "0", "Nodes whose memory others fill"))
         .arg(count("twins", "0", "Processes that come under the first node's name"))
+        .arg(count("too-long", "0", "Updates, of those published, that are too long for the first node"))
         .arg(
             Arg::new("seconds")
                 .long("seconds")
@@ -42,10 +43,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         day_ends: count("day-ends"),
         fills: count("fills"),
         twins: count("twins"),
+        too_long: count("too-long"),
     };
     let time = matches.get_one::<u64>("seconds").copied().map(Duration::from_secs);
-    // What the code under test says of each step is nobody's news.
-    ::log::set_max_level(::log::LevelFilter::Off);
+    crate::metrics::bugs::make_fatal();
     let is_terminal = std::io::stderr().is_terminal();
     let outcome = check(bounds, time, |states, seen| {
         if is_terminal {

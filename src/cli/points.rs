@@ -1,4 +1,4 @@
-//! `elastick points`: the points at which a test can stop a process. There with the feature `points` only.
+//! `elastick points`: lists the failpoints at which a test can stop a process. Only with the feature `points`.
 
 use crate::points::Point;
 use clap::Command;
@@ -12,8 +12,10 @@ pub fn command() -> Command {
     )
 }
 
+/// Prints program and name of every failpoint.
+///
 /// # Errors
-/// Standard output's.
+/// Those of standard output.
 pub fn run() -> io::Result<()> {
     let mut out = io::stdout();
     for (_, program, name) in Point::ALL {

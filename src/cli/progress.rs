@@ -1,11 +1,12 @@
-//! A line on standard error that says how far long work has come, if a person is looking.
+//! Progress line of long work on standard error, if that is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Work that takes less than this needs no line; it is drawn no more often than this.
+/// Delay before the line first appears, and shortest interval between redraws.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// Progress line of one task on standard error.
 pub struct Progress {
     what: String,
     begin: Instant,
@@ -18,7 +19,7 @@ impl Progress {
         Progress { what: what.into(), begin: Instant::now(), drawn: None, terminal: std::io::stderr().is_terminal() }
     }
 
-    /// `done` of `total` bytes.
+    /// Reports `done` of `total` bytes.
     pub fn at(&mut self, done_bytes: u64, total_bytes: u64) {
         let now = Instant::now();
         if !self.terminal || now.duration_since(self.drawn.unwrap_or(self.begin)) < PAUSE {
@@ -27,7 +28,7 @@ impl Progress {
         self.drawn = Some(now);
         let share = done_bytes.saturating_mul(100).checked_div(total_bytes).unwrap_or(100);
         let rate = done_bytes as f64 / now.duration_since(self.begin).as_secs_f64() / 1e6;
-        // A line that cannot be drawn is no loss.
+        // A failed redraw does not matter.
         let _ = write!(std::io::stderr(), "\r{}: {share} %, {rate:.0} MB/s\x1b[K", self.what);
     }
 }

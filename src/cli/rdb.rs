@@ -2,7 +2,7 @@
 
 use super::fleet::choose::choose;
 use super::fleet::publish::Publishing;
-use super::{CliError, command_for, settings_of, startup};
+use super::{CliError, command_for, logging, settings_of, startup};
 use crate::config::Program;
 use crate::config::options;
 use crate::fleet::Fleet;
@@ -15,7 +15,7 @@ use clap::{ArgMatches, Command};
 use std::io::Write;
 use std::time::Instant;
 
-/// The queue of a node that belongs to no group.
+/// Queue of a node outside of a group.
 const QUEUE: &str = "rdb";
 
 pub fn command() -> Command {
@@ -39,6 +39,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut settings = settings_of(Program::Rdb, matches)?;
+    logging::start(&settings)?;
     let mut chosen = choose(&settings)?;
     chosen.supply(&mut settings)?;
     let publishing = Publishing::of(&settings, &chosen)?;
@@ -73,7 +74,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         }
         let mut out = std::io::stdout();
         let line = format!("{} of queue {}, tickerplant {tickerplant}", identity.node, identity.queue);
-        // Whoever reads the line may be gone; the node is not there for that alone.
+        // A closed standard output must not stop the node.
         let _ = writeln!(out, "{line}, listening on {}", identity.port).and_then(|()| out.flush());
     };
     let _published = publishing.start(node.tap())?;
@@ -91,7 +92,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     }
 }
 
-/// A node of a warm pool waits until it is taken into service: it must not stand in the queue before.
+/// Waits while this node is in a warm pool: it must not join the queue before it is taken into service.
 fn await_turn(fleet: &mut dyn Fleet, notifier: &Notifier) {
     const STATUS: &str = "kept aside by the fleet";
     let mut heart: Option<Heart> = None;
@@ -99,12 +100,12 @@ fn await_turn(fleet: &mut dyn Fleet, notifier: &Notifier) {
         match fleet.is_aside() {
             Ok(true) => {}
             Ok(false) => return,
-            // It is better to join too early than never.
-            Err(error) => return log::warn!("cannot find out whether this node is kept aside: {error}"),
+            // Joining too early is better than never.
+            Err(error) => return tracing::warn!(%error, "cannot find out whether this node is in a warm pool"),
         }
         let now = Instant::now();
         let heart = heart.get_or_insert_with(|| {
-            log::info!("this node is kept aside by its fleet, and waits");
+            tracing::info!("this node is kept aside by its fleet, and waits");
             notifier.ready(STATUS);
             Heart::new(notifier.clone(), now)
         });

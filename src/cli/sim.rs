@@ -1,18 +1,20 @@
 //! `elastick sim`: simulated days.
 
-use super::CliError;
+use super::{CliError, logging};
+use crate::config::logging::LogFormat;
 use crate::sim::{Faults, Options, Progress, run as run_seeds};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::io::{IsTerminal, Write};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
-/// Days in a run of all faults after which every change of state must have been met.
+/// Days of a run with all faults after which every state transition must have occurred.
 const DAYS_THAT_MEET_ALL: u64 = 500;
 
 pub fn command() -> Command {
     let number = |name: &'static str, default: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u64)).default_value(default).help(help)
     };
-    // A run of nothing would pass for one in which nothing went wrong.
+    // A run of 0 days would look like a successful one.
     let count = |name, help| number(name, "1", help).value_parser(value_parser!(u64).range(1..));
     let command = Command::new("sim")
         .about("Simulated days: the production code on virtual time, with faults, and audited")
@@ -70,8 +72,11 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         threads: usize::try_from(number("threads")).unwrap_or(1),
         defect: defect(matches),
     };
-    // What the code under test says belongs to its trace, and nowhere else.
-    ::log::set_max_level(if options.trace { ::log::LevelFilter::Info } else { ::log::LevelFilter::Off });
+    crate::metrics::bugs::make_fatal();
+    // Log lines of the code under test are printed only with its trace.
+    if options.trace {
+        logging::start_with(Targets::new().with_default(LevelFilter::INFO), LogFormat::Text);
+    }
     let is_terminal = std::io::stderr().is_terminal();
     let began = std::time::Instant::now();
     let (report, failures) = run_seeds(&options, |progress: Progress<'_>| {

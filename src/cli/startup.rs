@@ -7,16 +7,17 @@ use clap::{Arg, ArgMatches};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What `--help` says of start-up files, with an example.
+/// Help text of start-up files, with an example.
 pub const HELP: &str = "Start-up files are q, evaluated with the owner's rights before anyone is served; an error in one ends the \
 start. They define functions and variables for clients, may set handlers (.z.pg .z.ps .z.bm .z.pw .z.ac .z.po .z.pc .z.ph .z.pp \
-.z.pm .z.ws .z.wo .z.wc .z.ts .z.exit, and .u.end for the end of the day; clients cannot) and the timer (\\t 1000). What clients send, also by way of a handler or a function of the \
+.z.pm .z.ws .z.wo .z.wc .z.ts .z.exit, and .u.end for the end of the day; clients cannot) and the timer (\\t 1000). \
+What clients send, also by way of a handler or a function of the \
 file, runs with the clients' rights: --remote-may, --allow, -b.";
 
-/// `\` commands that do what options of the language say: evaluated before the files, which may say otherwise.
+/// Returns the `\` commands for options of the language: evaluated before the files, which may override them.
 ///
 /// # Errors
-/// Of a setting.
+/// Those of an invalid setting.
 pub fn commands(settings: &Settings) -> Result<Vec<String>, CliError> {
     let all = [
         ('z', &options::DATE_ORDER),
@@ -37,7 +38,7 @@ pub fn commands(settings: &Settings) -> Result<Vec<String>, CliError> {
     Ok(commands)
 }
 
-/// The files, as positional arguments from `index` on.
+/// The files as positional arguments from `index` on.
 pub fn argument(index: usize) -> Arg {
     Arg::new("files")
         .index(index)
@@ -46,22 +47,22 @@ pub fn argument(index: usize) -> Arg {
         .help("q files to evaluate at the start, in this order")
 }
 
-/// Those that were given.
+/// Returns the files given.
 pub fn files(matches: &ArgMatches) -> impl Iterator<Item = PathBuf> {
     matches.get_many::<String>("files").into_iter().flatten().map(PathBuf::from)
 }
 
-/// Prints what a file prints.
+/// Prints the output of a file.
 pub fn print(text: &[u8]) {
     let mut out = std::io::stdout();
-    // Whoever reads may be gone; the server is not there for that alone.
+    // A closed standard output must not stop the server.
     let _ = out.write_all(text).and_then(|()| out.flush());
 }
 
-/// What the files have come to; a file that calls `exit` ends the process as it says.
+/// Returns the result of the files; a call of `exit` in a file ends the process.
 ///
 /// # Errors
-/// Of the first file that cannot be evaluated.
+/// Those of the first file that fails.
 pub fn loaded<T>(result: Result<T, StartupError>) -> Result<T, CliError> {
     match result {
         Err(StartupError::Exit(code)) => std::process::exit(code),

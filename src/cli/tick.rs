@@ -2,7 +2,7 @@
 
 use super::fleet::choose::{attend, choose};
 use super::fleet::publish::Publishing;
-use super::{CliError, command_for, settings_of, startup};
+use super::{CliError, command_for, logging, settings_of, startup};
 use crate::config::{Limits, Program, Settings, options};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
@@ -10,6 +10,7 @@ use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, si
 use crate::q::Rules;
 use crate::queue::Params;
 use crate::table::symbol;
+use crate::tick::clock;
 use crate::tick::core::Tables;
 use crate::tick::globals::Globals;
 use crate::tick::plant::{Plant, PlantOptions};
@@ -31,13 +32,15 @@ pub fn command() -> Command {
             "Examples:\n  \
              elastick tick sym /data -p 5010\n  \
              elastick tick sym /data logins.q    with functions of one's own, and the handlers .z.pg .z.ps .z.pw\n\n\
-             Tables come from SRC.q in the directory of --schemas, or tick/SRC.q, and for sym there are built-in ones; the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
+             Tables come from SRC.q in the directory of --schemas, or tick/SRC.q, and for sym there are built-in ones; \
+             the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
              everything is written and synced, subscribers are told. Started again on the same day, it goes on with log and queue.",
         )
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Tick, matches)?;
+    logging::start(&settings)?;
     settings.get(&options::TLS)?;
     let chosen = choose(&settings)?;
     let publishing = Publishing::of(&settings, &chosen)?;
@@ -45,7 +48,21 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let limits = Limits::resolve(&settings)?;
     symbol::set_limit(limits.symbols);
     let src = settings.get(&options::SRC)?;
-    let source = schema_file::find(&settings.get(&options::SCHEMAS)?, &src);
+    let schemas = settings.get(&options::SCHEMAS)?;
+    let is_given = !settings.is_default(&options::SCHEMAS);
+    if is_given && !schemas.is_dir() && schemas.extension().is_none_or(|ending| ending != "q") {
+        let which = schemas.display();
+        return Err(CliError::Failed(format!(
+            "--schemas {which}: there is no such directory; a file's name has to end in .q"
+        )));
+    }
+    let source = schema_file::find(&schemas, &src);
+    if is_given && source == schema_file::Source::BuiltIn {
+        tracing::warn!(
+            "--schemas {}: there is no {src}.q; the built-in tables trade and quote are taken",
+            schemas.display()
+        );
+    }
     let schema = schema_file::load(&source).map_err(CliError::failed)?;
     let tables = Tables::new(schema.tables).map_err(|error| CliError::Failed(format!("{source}: {error}")))?;
     let tables = Arc::new(tables);
@@ -76,6 +93,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         mount: settings.get(&options::REQUIRE_MOUNT)?,
         batch: (!every.is_zero()).then_some(every),
         roll: settings.get(&options::ROLL)?,
+        today: settings.find(&options::TODAY)?.map(clock::day_number),
         queue: Params {
             grace_ns: nanoseconds(settings.get(&options::NODE_GRACE)?),
             restart_grace_ns: nanoseconds(settings.get(&options::START_GRACE)?),
@@ -90,9 +108,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let notifier = Notifier::from_environment();
     notifier.status("opening the log");
     let parts = Parts::new().map_err(CliError::failed)?;
-    // The log first: a second tickerplant on the same directory is told so, not that the port is taken.
+    // Open the log before the port: a second tickerplant on the same directory gets the error about the log, not about the port.
     let of_loop = parts.waker();
-    // A loop that is gone needs no waking.
+    // An ended loop needs no wake-up.
     let wake: crate::log::Waker = Arc::new(move || drop(of_loop.wake()));
     let mut plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
     plant.operators = settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect();
@@ -111,7 +129,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let globals_bytes = usize::try_from(limits.globals_bytes).unwrap_or(usize::MAX);
     let mut globals = Globals::new([schema.globals, program.globals].concat(), globals_bytes);
     globals.console = program.console;
-    // The day's log may know of columns that the schema file lacks.
+    // The day's log may have columns that the schema file lacks.
     globals.show_tables(&plant.tables);
     let service_options = ServiceOptions {
         codec,
@@ -144,7 +162,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         out.flush()?;
     }
     let _published = publishing.start(Some(tap))?;
-    // What clients evaluate on other threads leaves room for what this one answers.
+    // Reserves symbol space for this thread, so that queries on other threads cannot use it up.
     symbol::claim();
     reactor.run().map_err(CliError::failed)?;
     match reactor.service.plant.failure() {
@@ -153,14 +171,14 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     }
 }
 
-/// `-T`, or the limit of query time.
+/// `-T`, capped by the limit of query time.
 fn query_time(settings: &Settings, limits: &Limits) -> Result<Duration, CliError> {
     let asked = settings.get(&options::QUERY_TIME)?;
     let most = Duration::from_nanos(limits.query_time_ns);
     Ok(if asked.is_zero() { most } else { asked.min(most) })
 }
 
-/// `-U FILE`, or `-u FILE` unless that is the number 1.
+/// `-U FILE`, or `-u FILE` unless the value is 1.
 fn access(settings: &Settings) -> Result<Box<dyn Access>, CliError> {
     let of_users = settings.find(&options::USERS)?;
     let of_access = settings.find(&options::ACCESS)?.filter(|text| text != "1").map(PathBuf::from);

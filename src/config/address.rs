@@ -1,12 +1,12 @@
-//! Addresses as kdb+ writes them: where to connect, and what to listen on.
+//! Addresses in kdb+'s notation: where to connect, and where to listen.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The host of an address `unix://port[:user[:password]]`: the Unix socket of that port on this machine.
+/// Host of an address `unix://port[:user[:password]]`: the Unix socket of that port on this machine.
 pub const UNIX: &str = "unix://";
 
-/// `host:port[:user[:password]]` or `unix://port[:user[:password]]`; no host means this machine. A leading colon of a kdb+ handle
+/// `host:port[:user[:password]]` or `unix://port[:user[:password]]`; an empty host means this machine. The leading colon of a kdb+ handle
 /// is allowed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
@@ -23,7 +23,7 @@ impl FromStr for Address {
         let wrong = || format!("{text:?} is not an address; write it like host:5010 or host:5010:user:password");
         let text = text.trim().trim_start_matches('`');
         let unix = text.strip_prefix(':').unwrap_or(text).strip_prefix(UNIX);
-        // A handle `:host:port` has one colon more in front than `host:port`; in `:port` the colon stands for no host.
+        // A handle `:host:port` has one more colon than `host:port`; the colon of `:port` stands for an empty host.
         let plain = match text.strip_prefix(':') {
             Some(rest) if rest.starts_with(':') => rest,
             Some(rest) if rest.split(':').next().is_some_and(|first| first.parse::<u16>().is_err()) => rest,
@@ -56,23 +56,23 @@ impl fmt::Display for Address {
     }
 }
 
-/// Passwords do not belong in messages and logs.
+/// Written by hand to keep the password out of messages and logs.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}:{}:***", self.user)
     }
 }
 
-/// What to listen on, kdb+'s `-p`.
+/// Where to listen: kdb+'s `-p`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Interface to bind, all if empty.
+    /// Interface to bind; empty means all.
     pub host: String,
-    /// First port to try; 0 lets the system choose.
+    /// First port to try; 0 lets the kernel choose.
     pub first: u16,
     /// Last port to try.
     pub last: u16,
-    /// Whether others may listen on the same port (`rp,`).
+    /// Whether other processes may listen on the same port (`rp,`).
     pub reuse: bool,
 }
 

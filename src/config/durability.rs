@@ -1,20 +1,20 @@
-//! What "logged" means, and what to do with a log that is damaged in its middle: words that the operator chooses.
+//! Option values for the durability of updates, and for a log that is damaged before its end.
 
 use super::units;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// When an update may be acknowledged. `src/log/README.md` has the table of what each survives.
+/// When an update may be acknowledged. `src/log/README.md` has a table of the failures that each level survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// In a buffer of this process, written when it is full or the timer says so.
+    /// In a buffer of this process; written when it is full or on a timer.
     None,
-    /// Given to the operating system: survives the process.
+    /// Written to the operating system: survives a crash of the process.
     Os,
-    /// Synced to disk by another thread, at most once in this time; acknowledged when synced.
+    /// Synced to disk by another thread, at most once in this interval; acknowledged after the sync.
     Group(Duration),
-    /// Synced to disk before it is published or acknowledged.
+    /// Synced to disk before the update is published or acknowledged.
     Each,
 }
 
@@ -47,14 +47,14 @@ impl fmt::Display for Durability {
     }
 }
 
-/// What to do at start with a log that has damage before its end.
+/// Reaction at the start to a log with damage before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// Refuse to start.
+    /// Do not start.
     Stop,
-    /// Cut the log where the damage begins; the rest is kept in a file beside it.
+    /// Truncate the log where the damage begins; the rest is kept in a file beside it.
     KeepBefore,
-    /// Leave out what cannot be read and keep what comes after; the damaged log is kept in a file beside it.
+    /// Drop the unreadable part and keep what follows; the damaged log is kept in a file beside it.
     Skip,
 }
 
@@ -71,12 +71,12 @@ impl FromStr for Damage {
     }
 }
 
-/// What a repair does with blocks whose records can be read but whose checksums differ.
+/// Treatment in a repair of blocks whose records are readable but whose checksums differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangedBlocks {
     /// Keep them, marked in the side file.
     Keep,
-    /// Leave them out.
+    /// Drop them.
     Cut,
 }
 

@@ -1,4 +1,4 @@
-//! Every limit of the system: name, default, unit, what it bounds. Each is an option `--limit-…` as well.
+//! Every limit of the system: name, default, unit and meaning. Each is also an option `--limit-…`.
 
 use super::options::{Opt, OptionSpec, Program};
 use super::settings::{ConfigError, Settings};
@@ -6,10 +6,10 @@ use super::units;
 
 use Program::{Feed, Log, Rdb, Tick};
 
-/// `field, "option", unit, value, "value as text", [programs], "help";` makes a field of [`Limits`] and a row of `LIMITS`.
+/// `field, "option", unit, value, "value as text", [programs], "help";` defines a field of [`Limits`] and a row of `LIMITS`.
 macro_rules! limits {
     ($($field:ident, $name:literal, $unit:ident, $value:expr, $default:literal, [$($program:ident),*], $help:literal;)*) => {
-        /// The limits in force. The unit is in the name; what a field bounds is its option's help.
+        /// Effective limits. The name contains the unit; the option's help says what a field limits.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Limits {
             $(#[doc = $help] pub $field: u64,)*
@@ -38,16 +38,16 @@ macro_rules! limits {
 
         pub static LIMITS: &[&OptionSpec] = &[$(&entries::$field.spec),*];
 
-        /// A limit by name, for those who count what it refused.
+        /// A limit by name, for counters of rejections.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Limit { $($field,)* }
 
         impl Limit {
-            /// All of them, in the order of the table.
+            /// All limits, in the order of the table.
             pub const ALL: &[Limit] = &[$(Limit::$field),*];
 
-            /// Its option; the unit is the spec's `value`: `bytes`, `count` or `nanoseconds`.
+            /// Returns the option; the unit is the spec's `value`: `bytes`, `count` or `nanoseconds`.
             pub fn spec(self) -> &'static OptionSpec {
                 match self { $(Limit::$field => &entries::$field.spec,)* }
             }
@@ -60,12 +60,12 @@ macro_rules! limits {
         }
 
         impl Limits {
-            /// The value of one, in its unit.
+            /// Returns the value of a limit, in its unit.
             pub fn get(&self, limit: Limit) -> u64 {
                 match limit { $(Limit::$field => self.$field,)* }
             }
 
-            /// The limits as set for a program; those of other programs keep their defaults.
+            /// Returns the limits set for a program; those of other programs keep their defaults.
             pub fn resolve(settings: &Settings) -> Result<Limits, ConfigError> {
                 Ok(Limits { $($field: match settings.find(&entries::$field)? {
                     Some(value) => value,
@@ -115,6 +115,8 @@ limits! {
         "Longest time that .u.end of a start-up file may take; a node that ends with its day waits as long";
     clock_jump_ns, "limit-clock-jump", nanoseconds, 259_200_000_000_000, "72h", [Tick],
         "Furthest that the wall clock may jump and still end a day; after a longer jump days end by the steady clock. By hand no day is begun further ahead";
+    clock_start_ns, "limit-clock-start", nanoseconds, 2_678_400_000_000_000, "744h", [Tick],
+        "Furthest that the wall clock may be after the newest log at a start and begin a day; for one that is further, --today confirms the date";
     query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
         "Most memory a client's query may take";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],
@@ -140,7 +142,7 @@ limits! {
 }
 
 impl Limits {
-    /// What the codec may do with one message or log record.
+    /// Returns the codec's limits for one message or log record.
     pub fn codec(&self) -> proto::Limits {
         proto::Limits {
             max_message_bytes: self.message_bytes,

@@ -1,12 +1,12 @@
-//! Configuration: one table of options and one of limits, from which the command line, `ELASTICK_*` variables, TOML
-//! keys and `--help` are made.
+//! Configuration: one table of options and one of limits define the command line, `ELASTICK_*` variables, TOML keys and `--help`.
 //!
-//! Two stages: what was typed (flags, then environment, then file, then the default), and then values with their units
-//! applied. Every value remembers where it came from, so that an error names the flag, variable or key to change.
+//! Resolution has two stages: the text (flag, then environment, then file, then default), then the typed value with its unit. Every value
+//! keeps its source, so that an error names the flag, variable or key to change.
 
 pub mod address;
 pub mod durability;
 pub mod limits;
+pub mod logging;
 pub mod mount;
 pub mod options;
 pub mod settings;

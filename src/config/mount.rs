@@ -1,17 +1,17 @@
-//! Which file system the log's directory has to be on, so that a volume that is not mounted is not written to by mistake.
+//! Required file system of the log's directory, so that the log is not written below an unmounted mount point.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What the operator asks of the file system under a directory.
+/// Requirement on the file system of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequiredMount {
-    /// Nothing.
+    /// No requirement.
     Any,
-    /// To be of this kind, in the kernel's words; `nfs` is any version of it.
+    /// A file system type, as the kernel names it; `nfs` matches every version.
     Kind(String),
-    /// To be the one that is mounted here.
+    /// The file system mounted at this path.
     At(PathBuf),
 }
 

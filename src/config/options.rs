@@ -1,15 +1,17 @@
-//! The table of options. An entry here is a flag, an `ELASTICK_*` variable, a TOML key and a line of `--help`.
+//! The table of options. Each entry is a flag, an `ELASTICK_*` variable, a TOML key and a line of `--help`.
 
 use super::address::{Address, Listen};
 use super::durability::{ChangedBlocks, Damage, Durability};
 use super::limits::LIMITS;
+use super::logging::{self, LogFormat};
 use super::mount::RequiredMount;
 use super::units::{self, RollTime};
 pub use super::units::{FleetKind, Protocol};
 use std::path::PathBuf;
 use std::time::Duration;
+use tracing_subscriber::filter::Targets;
 
-/// A subcommand; options say which of them they belong to.
+/// A subcommand; each option lists those it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Program {
     Tick,
@@ -24,7 +26,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// The word on the command line, and the name of the program's own section in a TOML file.
+    /// Name on the command line, and of the program's section in a TOML file.
     pub const fn name(self) -> &'static str {
         match self {
             Program::Tick => "tick",
@@ -52,25 +54,25 @@ impl Program {
     ];
 }
 
-/// What the command line, the environment and a file need to know of an option.
+/// Description of an option for command line, environment and file.
 #[derive(Debug)]
 pub struct OptionSpec {
-    /// Long name; also the TOML key. `roll-threshold` is `ELASTICK_ROLL_THRESHOLD` in the environment.
+    /// Long name and TOML key. `roll-threshold` is `ELASTICK_ROLL_THRESHOLD` in the environment.
     pub name: &'static str,
-    /// kdb+'s letter for it, or none.
+    /// kdb+'s letter for the option, if it has one.
     pub letter: Option<char>,
-    /// Place among the positional arguments (from 1), or 0 for a named option.
+    /// Position among the positional arguments (from 1); 0 for a named option.
     pub position: u8,
     /// Name of the value in `--help`; empty for a switch.
     pub value: &'static str,
     pub default: Option<&'static str>,
     pub help: &'static str,
-    /// Whether an empty text is a value: where it is not, one is refused. It is what an unset variable of a shell leaves.
+    /// Whether an empty text is valid. It usually is not, because an unset shell variable produces one.
     pub empty: bool,
-    /// Variables other than `ELASTICK_*` that are read as well.
+    /// Other environment variables that set this option, besides `ELASTICK_*`.
     pub variables: &'static [&'static str],
     pub programs: &'static [Program],
-    /// Whether a text is a value of this option; the error says what is expected.
+    /// Validates a text; the error says what is expected.
     pub check: fn(&str) -> Result<(), String>,
 }
 
@@ -85,24 +87,24 @@ impl OptionSpec {
     }
 }
 
-/// An option together with the type of its value: what `Settings::get` takes.
+/// An option with the type of its value, for `Settings::get`.
 #[derive(Debug)]
 pub struct Opt<T: 'static> {
     pub spec: OptionSpec,
     pub parse: fn(&str) -> Result<T, String>,
 }
 
-/// All options and limits of one program, in the order of the tables.
+/// Returns all options and limits of one program, in the order of the tables.
 pub fn of(program: Program) -> impl Iterator<Item = &'static OptionSpec> {
     all().filter(move |spec| spec.belongs_to(program))
 }
 
-/// All options and limits of all programs.
+/// Returns all options and limits of all programs.
 pub fn all() -> impl Iterator<Item = &'static OptionSpec> {
     OPTIONS.iter().chain(LIMITS).copied()
 }
 
-/// `ID: type = parser, "name" key value…, "help";` makes a typed static and a row of `OPTIONS`.
+/// `ID: type = parser, "name" key value…, "help";` defines a typed static and a row of `OPTIONS`.
 macro_rules! options {
     ($($id:ident: $type:ty = $parse:expr, $name:literal $($field:ident $value:expr),*; $help:literal;)*) => {
         $(pub static $id: Opt<$type> = Opt {
@@ -146,6 +148,12 @@ options! {
         "Process to type into, or script to run; without it expressions are evaluated here";
     CONFIG: PathBuf = units::path, "config" value "FILE", programs &Program::ALL;
         "TOML file: keys are the long option names, for all programs or under [tick], [rdb], ...";
+    LOG_FILTER: Targets = logging::filter, "log-filter" value "LEVEL", default Some("info"), variables &["ELASTICK_LOG"],
+        programs &[Tick, Rdb, Feed, Fleet, Log, Q, Demo];
+        "Which log lines go to standard error: a level (error, warn, info, debug, trace, off), or warn,elastick::net=debug";
+    LOG_FORMAT: LogFormat = logging::format, "log-format" value "FORMAT", default Some("text"),
+        programs &[Tick, Rdb, Feed, Fleet, Log, Q, Demo];
+        "Format of log lines: text, or json (one object per line)";
     PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010"), programs &[Tick];
         "Port to listen on: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
     NODE_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("0"), programs &[Rdb];
@@ -230,6 +238,8 @@ options! {
         "How long a node that lost its connection may come back for the windows it holds, before others rebuild them";
     START_GRACE: Duration = units::duration, "start-grace" value "TIME", default Some("30s"), programs &[Tick];
         "The same after a start of the tickerplant, when all nodes have to come back";
+    TODAY: jiff::civil::Date = units::date, "today" value "DATE", programs &[Tick];
+        "Begin this day although the newest log is further back than --limit-clock-start: the clock is right if it says this date. On any other date it has no effect";
     ROLL: RollTime = units::roll_time, "roll" value "TIME [ZONE]", default Some("00:00"), programs &[Tick];
         "When the day rolls, e.g. \"17:00 America/New_York\"; without a zone, the system's";
     QUEUE: String = units::name, "queue" value "NAME", programs &[Rdb];

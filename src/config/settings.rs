@@ -1,4 +1,4 @@
-//! The values in force: flags before environment before file before default, each with where it came from.
+//! Effective settings: flags before environment before file before default, each with its source.
 
 use super::options::{self, Opt, OptionSpec, Program};
 use std::collections::HashMap;
@@ -6,14 +6,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     CommandLine,
-    /// The variable's name.
+    /// Name of the variable.
     Variable(String),
     File(PathBuf),
-    /// Something that the process found out when it started.
+    /// Supplied at the start by the named source, such as a tag of the instance.
     Told(String),
     Default,
 }
@@ -30,7 +30,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What is wrong with the configuration, and where to change it.
+/// A configuration error, with the place to change.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
     #[error("{name} (from {source_name}): {reason}")]
@@ -43,7 +43,7 @@ pub enum ConfigError {
     UnknownKey { path: PathBuf, key: String, hint: String },
 }
 
-/// The raw values of one program, checked against the table.
+/// Raw values of one program, checked against the table.
 #[derive(Clone, Debug)]
 pub struct Settings {
     program: Program,
@@ -51,7 +51,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults alone.
+    /// Returns the defaults.
     pub fn defaults(program: Program) -> Settings {
         let values = options::of(program)
             .filter_map(|spec| Some((spec.name, (spec.default?.to_string(), Source::Default))))
@@ -59,9 +59,9 @@ impl Settings {
         Settings { program, values }
     }
 
-    /// Merges the stages. `flag` and `variable` look up by option name and by variable name.
+    /// Merges the sources. `flag` and `variable` look up by option name and by variable name.
     ///
-    /// Every value is checked, also those that a later stage will not ask for, so that a wrong one is found at start.
+    /// Every value is checked, even if it is never used, so that an invalid one is found at start.
     pub fn resolve(
         program: Program,
         flag: &dyn Fn(&str) -> Option<String>,
@@ -97,7 +97,7 @@ impl Settings {
         self.program
     }
 
-    /// The value of an option, none if it was not given and has no default.
+    /// Returns the value of an option; `None` if it is not set and has no default.
     pub fn find<T>(&self, option: &Opt<T>) -> Result<Option<T>, ConfigError> {
         let Some((text, source)) = self.values.get(option.spec.name) else { return Ok(None) };
         (option.parse)(text).map(Some).map_err(|reason| ConfigError::Value {
@@ -107,7 +107,7 @@ impl Settings {
         })
     }
 
-    /// The value of an option that must have one.
+    /// Returns the value of an option that must have one.
     pub fn get<T>(&self, option: &Opt<T>) -> Result<T, ConfigError> {
         self.find(option)?.ok_or(ConfigError::Missing { name: option.spec.name, help: option.spec.help })
     }
@@ -117,15 +117,15 @@ impl Settings {
         Ok(self.find(option)?.unwrap_or(false))
     }
 
-    /// Whether nobody has chosen a value for an option.
+    /// Whether no source has set an option. False if one has set it to the default value.
     pub fn is_default<T>(&self, option: &Opt<T>) -> bool {
         matches!(self.source(option), None | Some(Source::Default))
     }
 
-    /// Gives an option that nobody has chosen a value from elsewhere, which is named in errors.
+    /// Sets an option if no source has set it; `from` names the new source in errors.
     ///
     /// # Errors
-    /// The text is no value of the option.
+    /// The text is not a valid value of the option.
     pub fn supply<T>(&mut self, option: &'static Opt<T>, text: &str, from: &str) -> Result<(), ConfigError> {
         if self.is_default(option) {
             let spec = &option.spec;
@@ -139,13 +139,13 @@ impl Settings {
         Ok(())
     }
 
-    /// Where the value of an option came from, none if it has no value.
+    /// Returns the source of an option's value; `None` if it has no value.
     pub fn source<T>(&self, option: &Opt<T>) -> Option<&Source> {
         self.values.get(option.spec.name).map(|(_, source)| source)
     }
 }
 
-/// Checks a value that was given.
+/// Validates a given value.
 fn checked(spec: &OptionSpec, text: &str) -> Result<(), String> {
     if text.trim().is_empty() && !spec.empty {
         return Err("it is empty; give it a value, or leave it out (unset the variable)".to_string());
@@ -153,6 +153,7 @@ fn checked(spec: &OptionSpec, text: &str) -> Result<(), String> {
     (spec.check)(text)
 }
 
+/// Values from a TOML file by option name.
 type FileValues = HashMap<&'static str, (String, Source)>;
 
 /// Reads a TOML file: keys for all programs, then those of the program's own section.
@@ -162,8 +163,8 @@ fn read(
     read_file: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<FileValues, ConfigError> {
     let wrong = |reason: String| ConfigError::File { path: path.to_path_buf(), reason };
-    let text = read_file(path).map_err(|error| wrong(error.to_string()))?;
-    let document: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+    let text = read_file(path).map_err(|error| wrong(format!("cannot read the file of --config: {error}")))?;
+    let document: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(place_of(&error, &text)))?;
     let mut values = FileValues::new();
     let mut sections = Vec::new();
     for (key, value) in &document {
@@ -184,7 +185,19 @@ fn read(
     Ok(values)
 }
 
-/// Takes one key. One that belongs to another program only is checked for its name and left.
+/// Describes a syntax error of a file on one line.
+fn place_of(error: &toml::de::Error, text: &str) -> String {
+    let at = error.span().map_or(0, |span| span.start);
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!(
+        "line {line}, column {column}: {}; values are written key = \"text\", key = 12 or key = true",
+        error.message().replace('\n', ", ")
+    )
+}
+
+/// Handles one key. Of a key that belongs only to other programs, just the name is checked.
 fn insert(
     values: &mut FileValues,
     program: Program,
@@ -205,7 +218,7 @@ fn insert(
         toml::Value::Float(number) => number.to_string(),
         toml::Value::Boolean(on) => on.to_string(),
         _ => {
-            let reason = format!("{key}: a text, number or boolean is expected");
+            let reason = format!("{key} is {}; a text, number or boolean is expected", value.type_str());
             return Err(ConfigError::File { path: path.to_path_buf(), reason });
         }
     };
@@ -213,7 +226,7 @@ fn insert(
     Ok(())
 }
 
-/// The option whose name shares the longest start with a mistyped key.
+/// Returns the option whose name shares the longest prefix with a mistyped key.
 fn closest(key: &str) -> Option<&'static str> {
     let shared = |name: &str| name.bytes().zip(key.bytes()).take_while(|(a, b)| a == b).count();
     options::all().map(|spec| (shared(spec.name), spec.name)).filter(|(n, _)| *n >= 3).max().map(|(_, name)| name)
@@ -274,7 +287,7 @@ mod tests {
                     resolve(program, &[], &[(variable.as_str(), "")], ""),
                     resolve(program, &[("config", "f")], &[], &file),
                 ];
-                // A file cannot name the file.
+                // The file cannot set its own path.
                 for result in given.into_iter().take(if spec.name == "config" { 1 } else { 3 }) {
                     let error = result.expect_err(spec.name).to_string();
                     assert!(error.starts_with(&format!("{} (from ", spec.name)) && error.contains("empty"), "{error}");

@@ -1,4 +1,4 @@
-//! Texts to values: sizes, times, percentages, names. Each parser's error says what is expected.
+//! Parsers for sizes, times, percentages and names. Each error says what is expected.
 
 use super::address::{Address, Listen};
 use super::durability::{ChangedBlocks, Damage, Durability};
@@ -9,41 +9,41 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Civil time of the day roll and where it is that time.
+/// Civil time of the day roll, and its time zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollTime {
     pub time: Time,
     pub zone: TimeZone,
 }
 
-/// When a node asks for its successor.
+/// When a node requests its successor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// By bytes a second against what is left and the measured lead time.
+    /// From the rate of bytes per second, the free memory and the measured lead time.
     Auto,
     /// At this percentage of memory.
     At(f64),
 }
 
-/// Which fleet a process belongs to.
+/// Fleet of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FleetKind {
-    /// The supervisor that started the process, none if none did.
+    /// The supervisor that started the process, if there is one.
     Auto,
     /// The supervisor that started the process.
     Local,
-    /// A supervisor by its address.
+    /// A supervisor at this address.
     At(Address),
     /// The Auto Scaling group of the EC2 instance.
     Aws,
-    /// None: what would be asked of it is logged.
+    /// No fleet: requests are only logged.
     Nobody,
 }
 
-/// What a node's tickerplant speaks.
+/// Protocol of a node's tickerplant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// The node finds out.
+    /// Detected by the node.
     Auto,
     /// elastick's own.
     Elastick,
@@ -61,7 +61,7 @@ fn number_and_unit(text: &str) -> (&str, &str) {
     (number, unit.trim())
 }
 
-/// A number with at most nine decimals times a factor, exactly; none if it is no number or does not fit.
+/// Multiplies a number with at most nine decimals by a factor, exactly; `None` if it is not a number or does not fit.
 fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) || (whole.is_empty() && fraction.is_empty())
@@ -95,12 +95,12 @@ fn bytes_with(text: &str, no_unit: u64) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is not a size; write it like 64KiB, 512MB or 2GiB"))
 }
 
-/// A size in bytes: `65536`, `64KiB`, `2GiB`, `512MB`.
+/// Parses a size in bytes: `65536`, `64KiB`, `2GiB`, `512MB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
     bytes_with(text, 1)
 }
 
-/// A size where a bare number means MB of 2^20 bytes, as in kdb+'s `-w`.
+/// Parses a size; a bare number is in MB of 2^20 bytes, as in kdb+'s `-w`.
 pub fn mebibytes(text: &str) -> Result<u64, String> {
     bytes_with(text, 1 << 20)
 }
@@ -124,12 +124,12 @@ fn duration_with(text: &str, no_unit_ns: Option<u64>) -> Result<Duration, String
         .ok_or_else(|| format!("{text:?} is not a time; write it like 5ms, 2s, 10m or 1h"))
 }
 
-/// Any text, also an empty one.
+/// Accepts any text, including an empty one.
 pub fn text(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-/// A time with its unit: `5ms`, `2s`, `1h`.
+/// Parses a time with its unit: `5ms`, `2s`, `1h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     duration_with(text, None)
 }
@@ -140,12 +140,17 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
     u64::try_from(time.as_nanos()).map_err(|_| format!("{text:?} is too long a time"))
 }
 
-/// A time where a bare number means milliseconds, as in kdb+'s `-t`.
+/// Parses a date in kdb+ or ISO 8601 format.
+pub fn date(text: &str) -> Result<jiff::civil::Date, String> {
+    text.replace('.', "-").parse().map_err(|_| format!("{text:?} is no date: 2026.11.21 is one"))
+}
+
+/// Parses a time; a bare number is in milliseconds, as in kdb+'s `-t`.
 pub fn millis(text: &str) -> Result<Duration, String> {
     duration_with(text, Some(1_000_000))
 }
 
-/// As [`millis`], in whole ones.
+/// As [`millis`], but only whole milliseconds.
 pub fn whole_millis(text: &str) -> Result<Duration, String> {
     let time = millis(text)?;
     match time.subsec_nanos() % 1_000_000 {
@@ -154,12 +159,12 @@ pub fn whole_millis(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time where a bare number means seconds, as in kdb+'s `-T`.
+/// Parses a time; a bare number is in seconds, as in kdb+'s `-T`.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     duration_with(text, Some(1_000_000_000))
 }
 
-/// A share of the whole, `85%` or `85`, from 0 to 100.
+/// Parses a percentage from 0 to 100: `85%` or `85`.
 pub fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
@@ -168,7 +173,7 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `auto`, or a percentage.
+/// Parses `auto` or a percentage.
 pub fn scale(text: &str) -> Result<Scale, String> {
     if text.trim() == "auto" {
         return Ok(Scale::Auto);
@@ -176,7 +181,7 @@ pub fn scale(text: &str) -> Result<Scale, String> {
     percent(text).map(Scale::At).map_err(|error| format!("{error}, or auto"))
 }
 
-/// `auto`, `elastick`, `paper`, `stock`.
+/// Parses `auto`, `elastick`, `paper` or `stock`.
 pub fn protocol(text: &str) -> Result<Protocol, String> {
     match text.trim() {
         "auto" => Ok(Protocol::Auto),
@@ -187,7 +192,7 @@ pub fn protocol(text: &str) -> Result<Protocol, String> {
     }
 }
 
-/// A fleet by its kind or its supervisor's address.
+/// Parses a kind of fleet, or a supervisor's address.
 pub fn fleet(text: &str) -> Result<FleetKind, String> {
     Ok(match text {
         "auto" => FleetKind::Auto,
@@ -199,13 +204,13 @@ pub fn fleet(text: &str) -> Result<FleetKind, String> {
     })
 }
 
-/// A count of things.
+/// Parses a whole number; underscores are ignored.
 pub fn count(text: &str) -> Result<u64, String> {
     let digits: String = text.trim().chars().filter(|c| *c != '_').collect();
     digits.parse().map_err(|_| format!("{text:?} is not a whole number"))
 }
 
-/// A number of zero or more, with a fraction if need be.
+/// Parses a number of zero or more, with an optional fraction.
 pub fn number(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
@@ -213,22 +218,22 @@ pub fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number above zero.
+/// Parses a number above zero.
 pub fn positive(text: &str) -> Result<f64, String> {
     number(text).ok().filter(|value| *value > 0.0).ok_or_else(|| format!("{text:?} is not a number above zero"))
 }
 
-/// Any text but the empty one.
+/// Accepts any text except the empty one.
 pub fn name(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it must not be empty".to_string()) } else { Ok(text.to_string()) }
 }
 
-/// Names with commas between them; the empty text is no names.
+/// Parses names separated by commas; the empty text gives none.
 pub fn names(text: &str) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_string).collect())
 }
 
-/// What clients may be let do, by name.
+/// Parses the names of rights that clients may get.
 pub fn grants(text: &str) -> Result<Vec<String>, String> {
     let names = names(text)?;
     match names.iter().find(|name| !matches!(name.as_str(), "files" | "sockets" | "system")) {
@@ -237,11 +242,12 @@ pub fn grants(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// Parses a path; any text except the empty one.
 pub fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a path must not be empty".to_string()) } else { Ok(PathBuf::from(text)) }
 }
 
-/// A switch in the environment or a file.
+/// Parses a switch in the environment or a file.
 pub fn switch(text: &str) -> Result<bool, String> {
     match text.trim() {
         "true" | "1" | "yes" | "on" => Ok(true),
@@ -342,7 +348,7 @@ pub fn pages_refused(_: &str) -> Result<(), String> {
     Err("-C sizes the tables of kdb+'s web pages; a tickerplant has no such pages: query a node whose start-up file sets .z.ph".to_string())
 }
 
-/// kdb+'s `-E`. Whoever asks for TLS must not be given plain connections instead.
+/// kdb+'s `-E`. Rejects a request for TLS rather than serve plain connections instead.
 pub fn tls(text: &str) -> Result<(), String> {
     match text.trim() {
         "0" => Ok(()),
@@ -375,7 +381,7 @@ pub fn listen(text: &str) -> Result<Listen, String> {
     text.parse()
 }
 
-/// Names of UTC: they need no time zone database, which small containers lack.
+/// Names of UTC, which need no time zone database; small containers lack one.
 const UTC_NAMES: [&str; 13] = [
     "UTC",
     "Etc/UTC",
@@ -393,7 +399,7 @@ const UTC_NAMES: [&str; 13] = [
 ];
 
 fn is_utc(name: &OsStr) -> bool {
-    // A colon before it says that it is no rule.
+    // A leading colon marks the name of a zone, as opposed to a POSIX rule.
     let name = name.to_str().map(|name| name.strip_prefix(':').unwrap_or(name));
     name.is_some_and(|name| UTC_NAMES.contains(&name))
 }
@@ -409,10 +415,10 @@ fn zone_named(name: &str) -> Result<TimeZone, String> {
     }
 }
 
-/// The zone of local time: that of the environment variable `TZ`, or else the system's, or else UTC.
+/// Returns the local time zone: the environment variable `TZ`, else the system's zone, else UTC.
 ///
 /// # Errors
-/// If `TZ` is set to a value that gives no zone: UTC in its place would end every day at the wrong hour.
+/// `TZ` is set to an unknown zone: with UTC instead, every day would end at the wrong hour.
 pub fn system_zone() -> Result<TimeZone, String> {
     let set = std::env::var_os("TZ").filter(|value| !value.is_empty());
     match (TimeZone::try_system(), set) {
@@ -426,7 +432,7 @@ pub fn system_zone() -> Result<TimeZone, String> {
     }
 }
 
-/// `17:00`, `17:00:30 America/New_York`.
+/// Parses `17:00` or `17:00:30 America/New_York`.
 pub fn roll_time(text: &str) -> Result<RollTime, String> {
     let (time, zone) = match text.trim().split_once(char::is_whitespace) {
         Some((time, zone)) => (time, Some(zone.trim())),

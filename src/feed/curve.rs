@@ -1,10 +1,10 @@
-//! How a market's day is shaped: the volumes of "RDB Autoscaling", figure 2.1. A quiet night, a surge at the open, a busy
-//! middle, a surge at the close, a quiet evening.
+//! Volume over a market's day, after "RDB Autoscaling", figure 2.1: a quiet night, a surge at the open, a busy middle, a surge at the
+//! close, a quiet evening.
 
 /// Nanoseconds of a day.
 pub const DAY_NS: u64 = proto::time::DAY_NS.unsigned_abs();
 
-/// Hour of the day and how busy it is there; straight lines between.
+/// Hour of the day and relative volume; linear in between.
 const POINTS: [(f64, f64); 14] = [
     (0.0, 0.015),
     (6.5, 0.015),
@@ -22,28 +22,28 @@ const POINTS: [(f64, f64); 14] = [
     (24.0, 0.015),
 ];
 
-/// One straight piece of the curve.
+/// A linear piece of the curve.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// Where it begins, as a fraction of the day, and how long it is.
+    /// Start and length, as fractions of the day.
     start: f64,
     length: f64,
     /// Level at both ends.
     from: f64,
     to: f64,
-    /// Volume before it, and in it; all pieces together are 1.
+    /// Cumulative volume before the piece, and volume in it; all pieces sum to 1.
     before: f64,
     volume: f64,
 }
 
-/// The day's curve: what share of the day's volume has come at any time, and when any share has.
+/// Curve of a day: cumulative share of the volume by time, and its inverse.
 #[derive(Clone, Debug)]
 pub struct Curve {
     pieces: Vec<Piece>,
 }
 
 impl Curve {
-    /// The paper's simulated day.
+    /// Returns the paper's simulated day.
     pub fn market_day() -> Curve {
         let mut pieces: Vec<Piece> = POINTS
             .iter()
@@ -63,7 +63,7 @@ impl Curve {
         Curve { pieces }
     }
 
-    /// How busy the day is at this time; the busiest is 1.
+    /// Returns the level at a time; the maximum is 1.
     pub fn level(&self, day_ns: u64) -> f64 {
         let at = fraction(day_ns);
         self.pieces
@@ -72,7 +72,7 @@ impl Curve {
             .map_or(0.0, |piece| piece.from + (piece.to - piece.from) * ((at - piece.start) / piece.length).min(1.0))
     }
 
-    /// The share of the day's volume that has come by this time, 0 to 1.
+    /// Returns the share of the day's volume up to a time, 0 to 1.
     pub fn share_by(&self, day_ns: u64) -> f64 {
         let at = fraction(day_ns);
         let Some(piece) = self.pieces.iter().rfind(|piece| piece.start <= at) else { return 0.0 };
@@ -82,12 +82,12 @@ impl Curve {
         (piece.before + piece.volume * part * level / mean).min(1.0)
     }
 
-    /// When this share of the day's volume has come, in nanoseconds of the day.
+    /// Returns the time, in nanoseconds of the day, at which a share of the volume is reached.
     pub fn time_of(&self, share: f64) -> u64 {
         let share = share.clamp(0.0, 1.0);
         let Some(piece) = self.pieces.iter().rfind(|piece| piece.before <= share) else { return 0 };
         let wanted = ((share - piece.before) / piece.volume).min(1.0) * (piece.from + piece.to) / 2.0;
-        // The root of from·x + (to - from)·x²/2 = wanted that lies in the piece, in the form that loses no digits.
+        // The root of from·x + (to - from)·x²/2 = wanted inside the piece, in the form without cancellation.
         let root = (piece.from * piece.from + 2.0 * (piece.to - piece.from) * wanted).max(0.0).sqrt();
         let part = (2.0 * wanted / (piece.from + root)).clamp(0.0, 1.0);
         (((piece.start + part * piece.length) * DAY_NS as f64) as u64).min(DAY_NS - 1)

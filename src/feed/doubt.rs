@@ -1,20 +1,21 @@
-//! Which of the updates in doubt a tickerplant had accepted when the connection broke.
+//! Finds which updates in doubt the tickerplant accepted before the connection broke.
 //!
-//! Asynchronous messages have no answers. Those since the last round trip that was answered are in doubt when a connection
-//! breaks: sending them again might store them twice, leaving them might lose them. But the tickerplant has logged what it
-//! accepted, and the feed knows each update's hash: the log tells.
+//! Async messages have no response. When a connection breaks, those since the last completed round trip are in doubt: sending them again
+//! could store them twice, skipping them could lose them. But the tickerplant has logged every accepted update, and the feed knows each
+//! update's hash, so the log decides.
 
 use super::update::Update;
 use std::collections::HashMap;
 
-/// Updates in doubt, and what the log says of them so far.
+/// Updates in doubt, and how many of them the log has so far.
 #[derive(Debug)]
 pub struct Doubt {
-    /// How many of each are in doubt, by table and hash.
+    /// Number of each in doubt, by table and hash.
     open: HashMap<(Vec<u8>, u64), u32>,
 }
 
 impl Doubt {
+    /// Starts with every update in doubt and none found in the log.
     pub fn new(updates: &[Update]) -> Doubt {
         let mut open = HashMap::new();
         for update in updates {
@@ -23,16 +24,16 @@ impl Doubt {
         Doubt { open }
     }
 
-    /// Takes in an update found in the log.
+    /// Counts an update found in the log.
     pub fn logged(&mut self, table: &[u8], hash: u64) {
         if let Some(count) = self.open.get_mut(&(table.to_vec(), hash)) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// The updates in doubt as those that were accepted and those that were not, in their order.
+    /// Splits the updates into accepted and missing ones, in order.
     pub fn settle(mut self, updates: Vec<Update>) -> (Vec<Update>, Vec<Update>) {
-        // Of equal updates the later ones are those that did not arrive: one connection keeps its order.
+        // Of equal updates the later ones are missing, because a connection keeps its order.
         let mut missing: Vec<Update> = Vec::new();
         let mut accepted: Vec<Update> = Vec::new();
         for update in updates.into_iter().rev() {

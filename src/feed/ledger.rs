@@ -1,7 +1,7 @@
-//! What a feed has sent, what became of it, and what to send again: a publisher without its connection.
+//! Audit of a feed (`Ledger`): what it sent, what was accepted, and what to send again. Contains no I/O on the connection.
 //!
-//! Asynchronous updates are confirmed together, by an answer to a question that was sent behind them. When the connection breaks,
-//! those since the last confirmation are in doubt: [`Ledger::settle`] finds in the tickerplant's log which of them it accepted.
+//! Async updates are confirmed together, by the response to a query sent after them. When the connection breaks, those since the last
+//! confirmation are in doubt: [`Ledger::settle`] finds in the tickerplant's log which of them were accepted.
 
 use super::doubt::Doubt;
 use super::update::Update;
@@ -12,38 +12,38 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is asked for a [`Place`].
+/// Query for a [`Place`].
 pub const WHERE: &str = ".u `i`j`L";
-/// Time for a log to show what it has.
+/// How long a log may take to show its content.
 const SHOWS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What was sent and what became of it.
+/// Totals of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Accepted, for each table.
+    /// Accepted updates by table.
     pub accepted: Proof,
-    /// Refused with an answer; only known with `sync`.
+    /// Updates rejected with an error response; known only with `sync`.
     pub refused: u64,
     /// Bytes of messages sent.
     pub sent_bytes: u64,
     pub reconnects: u64,
-    /// Sent again after a break, because they had not been accepted.
+    /// Updates sent again after a broken connection, because they had not been accepted.
     pub resent: u64,
 }
 
-/// A place in the tickerplant's log.
+/// A position in the tickerplant's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub tip: u64,
-    /// Empty where the tickerplant has no log.
+    /// Empty if the tickerplant has no log.
     pub log: PathBuf,
 }
 
 impl Place {
-    /// The answer to [`WHERE`]; `None` if it makes no sense.
+    /// Parses the response to [`WHERE`]; `None` if it is invalid.
     pub fn of(answer: &Value) -> Option<Place> {
         let index = |at: usize| answer.item(at).and_then(|i| i.as_long()).and_then(|i| u64::try_from(i).ok());
-        // In batch mode `i` is what was published and `j` what was logged; without it `j` may be null.
+        // In batch mode `i` counts published and `j` logged updates; otherwise `j` may be null.
         let tip = index(0).max(index(1));
         let log = answer.item(2).and_then(|log| log.as_symbol().map(<[u8]>::to_vec)).unwrap_or_default();
         let log = String::from_utf8_lossy(&log).trim_start_matches(':').to_string();
@@ -55,18 +55,18 @@ impl Place {
     }
 }
 
-/// The books of one feed.
+/// Audit state of one feed.
 #[derive(Debug, Default)]
 pub struct Ledger {
     account: Account,
     unconfirmed: Vec<Update>,
     unconfirmed_bytes: usize,
-    /// The log when all before was confirmed.
+    /// Position of the log when everything before was confirmed.
     confirmed_at: Place,
 }
 
 impl Ledger {
-    /// Nothing was sent yet, and the log is there.
+    /// Starts with nothing sent, at this position of the log.
     pub fn new(at: Place) -> Ledger {
         Ledger { confirmed_at: at, ..Ledger::default() }
     }
@@ -75,64 +75,65 @@ impl Ledger {
         &self.account
     }
 
-    /// Sent and not confirmed yet, in order.
+    /// Returns the updates sent but not confirmed, in order.
     pub fn unconfirmed(&self) -> &[Update] {
         &self.unconfirmed
     }
 
-    /// Bytes of their messages.
+    /// Size in bytes of their messages.
     pub fn unconfirmed_bytes(&self) -> usize {
         self.unconfirmed_bytes
     }
 
-    /// The log at the last confirmation.
+    /// Returns the position of the log at the last confirmation.
     pub fn confirmed_at(&self) -> &Place {
         &self.confirmed_at
     }
 
-    /// An update is sent.
+    /// Records an update as sent.
     pub fn sends(&mut self, update: Update) {
         self.account.sent_bytes = self.account.sent_bytes.saturating_add(update.message.len() as u64);
         self.unconfirmed_bytes = self.unconfirmed_bytes.saturating_add(update.message.len());
         self.unconfirmed.push(update);
     }
 
-    /// All that was sent was handled, and the log is here now.
+    /// Records that every sent update was handled, with the log now at this position.
     pub fn confirmed(&mut self, at: Place) {
         self.confirmed_at = at;
         self.accepted();
     }
 
-    /// All that was sent was accepted.
+    /// Records every sent update as accepted.
     pub fn accepted(&mut self) {
         let accepted = std::mem::take(&mut self.unconfirmed);
         self.accept(&accepted);
     }
 
-    /// What was sent was refused.
+    /// Records the sent update as rejected.
     pub fn refused(&mut self) {
         self.account.refused = self.account.refused.saturating_add(1);
         self.unconfirmed.clear();
         self.count();
     }
 
+    /// Counts a reconnect.
     pub fn reconnected(&mut self) {
         self.account.reconnects = self.account.reconnects.saturating_add(1);
     }
 
-    /// The connection had broken, and over a new one the log was `now` here, told twice, so that all that will be read of the old
-    /// one has been read. What was accepted is found there, `chunk_bytes` of the log at once; what is unconfirmed after this has to be sent
-    /// again.
+    /// Resolves the updates in doubt after a reconnect. `now` is the log's position from two queries on the new connection; by the
+    /// second, the tickerplant has read all it will read from the old one. Accepted updates are found in the log, read `chunk_bytes` at
+    /// once; the updates still unconfirmed afterwards must be sent again.
     ///
     /// # Errors
-    /// Why the log cannot tell; everything stays in doubt.
+    /// Why the log cannot be read; everything stays in doubt.
     pub fn settle(&mut self, now: Place, limits: Limits, chunk_bytes: usize) -> Result<(), String> {
         let in_doubt = self.unconfirmed.len();
         if in_doubt > 0 {
             let mut found = Doubt::new(&self.unconfirmed);
             look_up(&self.confirmed_at, &now, (limits, chunk_bytes), &mut found)?;
             let (accepted, missing) = found.settle(std::mem::take(&mut self.unconfirmed));
-            log::info!(
+            tracing::info!(
                 "of {in_doubt} updates in doubt {} are in the log; {} are sent again",
                 accepted.len(),
                 missing.len()
@@ -158,7 +159,7 @@ impl Ledger {
     }
 }
 
-/// Looks at all that was logged between two places.
+/// Looks up every update logged between two positions.
 fn look_up(from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt) -> Result<(), String> {
     if from.log.as_os_str().is_empty() || to.log.as_os_str().is_empty() {
         return Err("the tickerplant keeps no log".to_string());
@@ -166,7 +167,7 @@ fn look_up(from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt)
     if from.log == to.log {
         return read_log(&to.log, from.tip, to.tip, limits, doubt);
     }
-    // The day has rolled meanwhile, or more than one: the rest of one log, and all of those behind it.
+    // The day has rolled in between, perhaps more than once: read the rest of the first log and all later ones.
     read_log(&from.log, from.tip, u64::MAX, limits, doubt)?;
     for log in logs_between(&from.log, &to.log).map_err(|error| error.to_string())? {
         read_log(&log, 0, u64::MAX, limits, doubt)?;
@@ -174,11 +175,11 @@ fn look_up(from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt)
     read_log(&to.log, 0, to.tip, limits, doubt)
 }
 
-/// Hands the updates `[first, last)` of a log to the doubt; a `last` beyond the log's end means its end.
+/// Passes the updates `[first, last)` of a log to `doubt`; a `last` beyond the log's end means its end.
 fn read_log(path: &Path, first: u64, last: u64, limits: (Limits, usize), doubt: &mut Doubt) -> Result<(), String> {
     let (limits, chunk_bytes) = limits;
     let now = clock::now();
-    // Where a log ends that the next one has replaced, nothing tells but its server: this host may remember less of it.
+    // For a replaced log only the server knows where it ends: this host's page cache may have less of it.
     let reads = if last < u64::MAX { Reads::Cached } else { Reads::Fresh };
     let reader = LogReader::open_until(path, limits, chunk_bytes, reads, now);
     let mut reader = reader.map_err(|error| error.to_string())?;

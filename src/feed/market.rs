@@ -1,4 +1,4 @@
-//! Updates of a simulated market, the same for the same seed.
+//! Updates of a simulated market, deterministic for a seed.
 
 use super::shape::{Column, Role, Shape};
 use super::universe::{Universe, cents};
@@ -6,26 +6,26 @@ use fastrand::Rng;
 use proto::time::DAY_NS;
 use proto::{EncodeError, Writer, types};
 
-/// Exchanges and conditions as US consolidated tapes letter them.
+/// Letters of exchanges and conditions, as in the US consolidated tapes.
 const EXCHANGES: &[u8] = b"NQPZBKY";
 const CONDITIONS: &[u8] = b"      FTIO";
 
-/// What the market is like.
+/// Options of the market.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MarketOptions {
     pub seed: u64,
     pub symbols: usize,
     /// Exponent of Zipf's law.
     pub skew: f64,
-    /// Rows in an update on average; one has from 1 to twice as many less one.
+    /// Mean number of rows in an update; the number ranges from 1 to twice the mean less one.
     pub rows: usize,
-    /// Updates of quotes for each update of trades.
+    /// Quote updates for each trade update.
     pub quotes_per_trade: u32,
-    /// The day's date, in days from 2000.01.01.
+    /// Date of the day, in days since 2000.01.01.
     pub date: i32,
 }
 
-/// One row before it is cut into columns.
+/// A row before it is split into columns.
 #[derive(Clone, Debug)]
 struct Row {
     time_ns: i64,
@@ -41,19 +41,19 @@ struct Row {
     noise: u64,
 }
 
-/// Makes one update after the other.
+/// Generator of updates.
 #[derive(Debug)]
 pub struct Market {
     options: MarketOptions,
     rng: Rng,
     universe: Universe,
     shapes: Vec<Shape>,
-    /// Indices of shapes, each as often as its updates come.
+    /// Indices of shapes, each repeated by its frequency.
     wheel: Vec<usize>,
     rows: Vec<Row>,
 }
 
-/// Which table an update is for, and how many rows it has.
+/// Table (as index of its shape) and number of rows of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     pub shape: usize,
@@ -73,10 +73,10 @@ impl Market {
         &self.shapes
     }
 
-    /// Appends the next update's columns to `out`, one object after the other, without the head of a list.
+    /// Appends the columns of the next update to `out`, one object after the other, without the list head.
     ///
     /// # Errors
-    /// None that the shapes allow; a symbol's name that cannot travel would be one.
+    /// None with valid shapes; a symbol's name that cannot be serialised.
     pub fn update(&mut self, day_ns: u64, out: &mut Vec<u8>) -> Result<Made, EncodeError> {
         let shape_index = match self.wheel.len() {
             0 => 0,
@@ -154,7 +154,7 @@ impl Market {
             types::LONG => numbers.for_each(|n| writer.raw(&(n as i64).to_le_bytes())),
             types::REAL => numbers.for_each(|n| writer.raw(&(n as f32).to_le_bytes())),
             types::FLOAT => numbers.for_each(|n| writer.raw(&n.to_le_bytes())),
-            // A general list: a text for each row.
+            // A general list with one text for each row.
             _ => rows.iter().for_each(|row| writer.chars([row.exchange])),
         }
     }

@@ -1,7 +1,6 @@
-//! The simulated market, and playing logs back: what `elastick feed` sends and how it keeps account of it.
+//! Simulated market and log replay: what `elastick feed` sends, and the audit of what was accepted.
 //!
-//! [`curve`], [`pace`], [`universe`], [`shape`], [`market`], [`update`] and [`doubt`] are pure: the same options make the
-//! same bytes.
+//! [`curve`], [`pace`], [`universe`], [`shape`], [`market`], [`update`] and [`doubt`] are pure: the same options give the same bytes.
 
 pub mod curve;
 pub mod doubt;

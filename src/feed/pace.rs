@@ -1,19 +1,19 @@
-//! How many updates are due by now, and what time of the simulated day each carries.
+//! Schedule of updates: how many are due, and the simulated time of each.
 
 use super::curve::{Curve, DAY_NS};
 
-/// When updates go out. The time that an update carries depends on its number alone, so that two runs with the same
-/// options send the same bytes, however fast the machine is.
+/// Schedule of updates. The time in an update depends only on its number, so that two runs with the same options send the same bytes on
+/// any machine.
 #[derive(Clone, Debug)]
 pub enum Pace {
-    /// A whole simulated day in `length_ns`, `updates` in all, by the curve.
+    /// A whole simulated day in `length_ns`: `updates` in total, distributed by the curve.
     Day { curve: Curve, updates: u64, length_ns: u64 },
-    /// Evenly, from a time of the day on.
+    /// A constant rate, from a time of the day on.
     Rate { per_second: f64, start_ns: u64 },
 }
 
 impl Pace {
-    /// Updates due `elapsed_ns` after the start.
+    /// Returns the number of updates due `elapsed_ns` after the start.
     pub fn due(&self, elapsed_ns: u64) -> u64 {
         match self {
             Pace::Day { updates, length_ns, .. } if elapsed_ns >= *length_ns => *updates,
@@ -22,7 +22,7 @@ impl Pace {
         }
     }
 
-    /// The simulated time of the day `elapsed_ns` after the start, in nanoseconds.
+    /// Returns the simulated time of day `elapsed_ns` after the start, in nanoseconds.
     pub fn clock(&self, elapsed_ns: u64) -> u64 {
         match self {
             Pace::Day { length_ns, .. } => {
@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// The time of the day that update `index` carries, in nanoseconds.
+    /// Returns the time of day in update `index`, in nanoseconds.
     pub fn time_of(&self, index: u64) -> u64 {
         match self {
             Pace::Day { curve, updates, .. } => curve.time_of((index as f64 + 0.5) / (*updates).max(1) as f64),
@@ -43,7 +43,7 @@ impl Pace {
         }
     }
 
-    /// Updates in all, none if there is no end.
+    /// Returns the total number of updates; `None` if there is no end.
     pub fn total(&self) -> Option<u64> {
         match self {
             Pace::Day { updates, .. } => Some(*updates),

@@ -1,12 +1,12 @@
-//! Sending updates so that the feed knows which were accepted.
+//! Sends updates so that the feed knows which were accepted.
 //!
-//! Updates go out in batches of asynchronous messages; a synchronous question now and then confirms all before it, since a
-//! tickerplant takes one connection's messages in order. With `sync` each update is a synchronous message of its own.
+//! Updates are sent in batches of async messages; a sync query now and then confirms all before it, because a tickerplant handles the
+//! messages of one connection in order. With `sync` each update is a sync message of its own.
 //!
-//! A broken connection is made again. What was not confirmed is looked up by its hash in the tickerplant's log
-//! ([`super::doubt`]): what stands there is not sent again, the rest is. Where the log cannot be read the feed stops and says
-//! how many updates are in doubt; it never sends one that may have been accepted. It relies on the tickerplant having read
-//! what it will read of the broken connection by the time it answers a second question on the new one.
+//! After a broken connection the publisher reconnects. It looks up unconfirmed updates by their hash in the tickerplant's log
+//! ([`super::doubt`]), and sends only the missing ones again. If the log cannot be read, the feed stops with the number of updates in
+//! doubt; it never sends one that may have been accepted. This relies on one property: when the tickerplant responds to a second query on
+//! the new connection, it has read everything it will read from the broken one.
 
 use super::ledger::{Account, Ledger, Place, WHERE};
 use super::trouble::Trouble;
@@ -20,26 +20,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Bytes of updates that may be unconfirmed, whatever their number.
+/// Limit in bytes of unconfirmed updates.
 const UNCONFIRMED_BYTES: usize = 8 << 20;
-/// Time for one answer.
+/// Timeout of a response.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How often a question is asked again that the tickerplant had no time for, and the pause before.
+/// Retries of a query that exceeded the tickerplant's time limit, and the pause between them.
 const STOPS_MOST: usize = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(100);
-/// How long a feed that is told to end tries to connect again, to learn what became of updates in doubt.
+/// How long a stopping feed tries to reconnect to resolve updates in doubt.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Why a feed stopped.
 #[derive(Debug, Error)]
 pub enum FeedError {
     #[error("{0}")]
     Client(ClientError),
-    /// An answer beyond this end's limits: another connection would bring the same.
+    /// A response beyond the feed's limits: another connection would give the same.
     #[error("the tickerplant answers with more than this feed takes: {error}{}", option_of(.error))]
     Limit { error: DecodeError },
     #[error("{0}")]
     Encode(#[from] EncodeError),
-    /// Some updates may or may not have been accepted, and there is no way to find out.
+    /// Some updates may or may not have been accepted, and the feed cannot find out.
     #[error("{count} updates are in doubt after the connection broke: {reason}")]
     InDoubt { count: usize, reason: String },
     #[error("the tickerplant's answer to {question} makes no sense: {answer}")]
@@ -61,7 +62,7 @@ fn is_limit(error: &DecodeError) -> bool {
     error.term() == "limit"
 }
 
-/// The option that would have let it in, if there is one.
+/// Returns the option that would have allowed the message, if there is one.
 fn option_of(error: &DecodeError) -> &'static str {
     match error.kind {
         DecodeErrorKind::MessageTooLong { .. } => " (--limit-message)",
@@ -69,22 +70,24 @@ fn option_of(error: &DecodeError) -> &'static str {
     }
 }
 
+/// Options of a connection to a tickerplant.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
     pub address: Address,
-    /// Each update by a synchronous message.
+    /// Send each update as a sync message.
     pub sync: bool,
-    /// Updates between two confirmations.
+    /// Number of updates between two confirmations.
     pub confirm_every: usize,
-    /// How long to try to connect, at the start and after a break.
+    /// How long to try to connect, at the start and after a broken connection.
     pub patience: Duration,
-    /// Set once the feed is told to end: it then tries no longer than a moment.
+    /// Set once the feed is to stop: it then tries to reconnect only briefly.
     pub stop: Arc<AtomicBool>,
     pub limits: Limits,
     /// Bytes of the log read at once.
     pub chunk_bytes: usize,
 }
 
+/// Connection to a tickerplant that reconnects and knows which updates were accepted.
 pub struct Publisher {
     options: PublisherOptions,
     client: Client,
@@ -93,17 +96,20 @@ pub struct Publisher {
 }
 
 impl Publisher {
+    /// Connects to the tickerplant.
+    ///
     /// # Errors
-    /// That no connection can be had in time, or that what answers is no tickerplant.
+    /// No connection in time, or the peer is not a tickerplant.
     pub fn connect(options: PublisherOptions) -> Result<Publisher, FeedError> {
         let (client, at) = connect(&options, false)?;
         Ok(Publisher { options, client, ledger: Ledger::new(at), last_refusal: None })
     }
 
-    /// Asks the tickerplant something by an expression; again, where the connection breaks, for as long as it may take to connect.
+    /// Queries the tickerplant with an expression. After a broken connection it repeats the query, within the time allowed for
+    /// connecting.
     ///
     /// # Errors
-    /// The tickerplant's own, by its kdb+ name, or the connection's.
+    /// The tickerplant's own, by kdb+ name, or those of the connection.
     pub fn query(&mut self, expression: &str) -> Result<Value, FeedError> {
         let by = Instant::now().checked_add(self.options.patience);
         loop {
@@ -118,22 +124,22 @@ impl Publisher {
         }
     }
 
-    /// What is known to be accepted. After [`Publisher::confirm`] that is all that was published.
+    /// Returns the totals known to be accepted. After [`Publisher::confirm`] they include everything published.
     pub fn account(&self) -> &Account {
         self.ledger.account()
     }
 
-    /// Updates sent and not confirmed yet.
+    /// Returns the number of updates sent but not confirmed.
     pub fn unconfirmed(&self) -> usize {
         self.ledger.unconfirmed().len()
     }
 
-    /// Why the last refused update was refused.
+    /// Returns the reason of the last rejection.
     pub fn last_refusal(&self) -> Option<&str> {
         self.last_refusal.as_deref()
     }
 
-    /// The tickerplant's next update index at the last confirmation.
+    /// Returns the tickerplant's next update index at the last confirmation.
     pub fn tip(&self) -> u64 {
         self.ledger.confirmed_at().tip
     }
@@ -163,7 +169,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Writes what is queued.
+    /// Writes the queued messages.
     ///
     /// # Errors
     /// As [`Publisher::publish`].
@@ -193,7 +199,7 @@ impl Publisher {
         }
     }
 
-    /// Sends the one update that is not confirmed and waits for its answer.
+    /// Sends the single unconfirmed update and waits for its response.
     fn settle_sync(&mut self) -> Result<(), FeedError> {
         while let Some(update) = self.ledger.unconfirmed().first() {
             let limits = self.options.limits;
@@ -214,9 +220,9 @@ impl Publisher {
         Ok(())
     }
 
-    /// Connects again, finds out what was accepted, and sends the rest.
+    /// Reconnects, finds out which updates were accepted, and sends the rest.
     fn recover(&mut self, why: &ClientError) -> Result<(), FeedError> {
-        log::warn!("{}: {why}; connecting again", self.options.address);
+        tracing::warn!(tickerplant = %self.options.address, reason = %why, "connection lost; connecting again");
         let in_doubt = self.ledger.unconfirmed().len();
         let doubt = |reason: String| FeedError::InDoubt { count: in_doubt, reason };
         let (client, mut now) = connect(&self.options, true).map_err(|error| match in_doubt {
@@ -238,7 +244,7 @@ impl Publisher {
             points::reach(Point::FeedLookedUp);
         }
         if !self.options.sync {
-            // A break in the middle of this is found by the next confirmation.
+            // The next confirmation detects another break.
             for update in self.ledger.unconfirmed() {
                 if self.client.send_raw(&update.message).is_err() {
                     break;
@@ -250,11 +256,12 @@ impl Publisher {
     }
 }
 
-/// So many refusals in a row are believed: a tickerplant that dies while it is connected to looks like one that refuses.
+/// Number of consecutive rejected logins before they are believed: a tickerplant that dies during the handshake looks the same as one
+/// that rejects the user.
 const MAX_REFUSALS: u32 = 3;
 
-/// Whether another connection may do better. A server that goes down closes connections as one does that refuses the user: where
-/// it has let the user in before (`known`), that is no reason to give up, and nor are bytes that make no sense.
+/// Whether another attempt may succeed. A server that shuts down closes connections just like one that rejects the user. If it has
+/// accepted the user before (`known`), that is no reason to give up, and neither are invalid bytes.
 fn may_pass(error: &ClientError, known: bool) -> bool {
     match error {
         ClientError::Connect { .. } | ClientError::Closed | ClientError::Timeout | ClientError::Io(_) => true,
@@ -264,7 +271,7 @@ fn may_pass(error: &ClientError, known: bool) -> bool {
     }
 }
 
-/// Tries until it is time to give up; `known` as in [`may_pass`].
+/// Connects with retries until the time is up; `known` as in [`may_pass`].
 fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), FeedError> {
     let mut by = Instant::now().checked_add(options.patience);
     let (mut pause, mut refusals) = (Duration::from_millis(10), 0);
@@ -283,7 +290,7 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
         let now = Instant::now();
         if !may_pass || by.is_none_or(|by| now >= by) {
             if let Some(time) = trouble.over(now).filter(|_| placed.is_ok()) {
-                log::warn!("connected to the tickerplant at {} after {} s", options.address, time.as_secs());
+                tracing::warn!(tickerplant = %options.address, after_s = time.as_secs(), "connected to the tickerplant");
             }
             return placed;
         }
@@ -295,10 +302,10 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
                 FeedError::Client(ClientError::Connect { .. }) => error.to_string(),
                 error => format!("no answer of a tickerplant at {}: {error}", options.address),
             };
-            log::warn!("{reason}; trying for {left} s more");
+            tracing::warn!("{reason}; trying for {left} s more");
         }
         if options.stop.load(Ordering::Relaxed) {
-            // Where updates are in doubt a tickerplant that is just restarting is waited for.
+            // With updates in doubt, wait for a tickerplant that is just restarting.
             if !known {
                 return placed;
             }
@@ -309,7 +316,7 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
     }
 }
 
-/// The answer to a question. A tickerplant that has no time for it says so, and has read what came before: it is asked again.
+/// Queries the tickerplant. Repeats a query that exceeded its time limit: such an error still confirms all messages before it.
 fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
     let mut answer = client.query(question);
     for _ in 0..STOPS_MOST {
@@ -322,7 +329,7 @@ fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
     answer
 }
 
-/// Where the tickerplant's log is now. All that was sent on this connection before has been handled when it answers.
+/// Queries the log's position. The response also confirms that every earlier message on this connection was handled.
 fn place(client: &mut Client) -> Result<Place, FeedError> {
     let answer = asked(client, WHERE)?;
     Place::of(&answer).ok_or_else(|| FeedError::Answer { question: WHERE, answer: format!("{answer:?}") })
@@ -355,7 +362,7 @@ mod tests {
     fn a_refusal_is_believed_once_it_is_repeated() {
         let server = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("{}:ann:secret", server.local_addr().expect("an address")).parse().expect("parsed");
-        // Closes each connection without a byte, as a server does that refuses, and one that dies.
+        // Closes each connection without a byte, like a server that rejects the user and like one that dies.
         let closing = std::thread::spawn(move || (0..MAX_REFUSALS).for_each(|_| drop(server.accept())));
         let options = PublisherOptions {
             address,

@@ -1,4 +1,4 @@
-//! A tickerplant's log as a source of updates, with the times at which they were logged.
+//! Reads a tickerplant's log as a source of updates, with the times at which they were logged.
 
 use super::update::Columns;
 use crate::log::{LogError, LogReader, Next, parts};
@@ -7,37 +7,39 @@ use proto::{Limits, View, types};
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// One logged update.
+/// A logged update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
     pub table: Vec<u8>,
     pub columns: Columns,
-    /// Time of its first row, in nanoseconds from some fixed point; none if its first column is no time.
+    /// Time of its first row, in nanoseconds from some fixed point; `None` if its first column is not a time.
     pub time_ns: Option<i64>,
 }
 
-/// Reads a log from its start to its end.
+/// Reader of a whole log.
 pub struct Replay {
     reader: LogReader,
     limits: Limits,
     chunk_bytes: usize,
     ready: VecDeque<Logged>,
-    /// Records that are no updates.
+    /// Number of records that are not updates.
     pub passed_over: u64,
 }
 
 impl Replay {
+    /// Opens a log.
+    ///
     /// # Errors
-    /// That the file cannot be read or is no log.
+    /// The file cannot be read or is not a log.
     pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<Replay, LogError> {
         let reader = LogReader::open(path, limits, chunk_bytes)?;
         Ok(Replay { reader, limits, chunk_bytes, ready: VecDeque::new(), passed_over: 0 })
     }
 
-    /// The next update, none at the log's end.
+    /// Returns the next update; `None` at the end of the log.
     ///
     /// # Errors
-    /// A log that cannot be read on.
+    /// The log cannot be read further.
     pub fn next_update(&mut self) -> Result<Option<Logged>, LogError> {
         while self.ready.is_empty() {
             let Next::Chunk(chunk) = self.reader.next_chunk(self.chunk_bytes, u64::MAX)? else { return Ok(None) };
@@ -57,7 +59,7 @@ impl Replay {
     }
 }
 
-/// The first column's first item, if it is a time.
+/// Returns the first item of the first column, if it is a time.
 fn time_of(data: &View<'_>) -> Option<i64> {
     let list = data.table().map(|table| table.columns).or_else(|| data.list())?;
     let first = list.iter().next()?;
@@ -77,10 +79,10 @@ fn time_of(data: &View<'_>) -> Option<i64> {
     }
 }
 
-/// When a logged update is due, in nanoseconds after the start: by its distance from the first one, `speed` times as fast.
+/// Schedule of a replay: an update is due at its distance from the first one divided by `speed`, in nanoseconds after the start.
 #[derive(Clone, Debug)]
 pub struct ReplayClock {
-    /// 0 is as fast as possible.
+    /// 0 means as fast as possible.
     pub speed: f64,
     first_ns: Option<i64>,
     due_ns: u64,
@@ -91,7 +93,7 @@ impl ReplayClock {
         ReplayClock { speed, first_ns: None, due_ns: 0 }
     }
 
-    /// Never earlier than an update before it: logs hold times that go back.
+    /// Returns the due time, never earlier than that of the update before: times in a log may go back.
     pub fn due(&mut self, time_ns: Option<i64>) -> u64 {
         if self.speed > 0.0
             && let Some(time_ns) = time_ns

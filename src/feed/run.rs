@@ -1,4 +1,4 @@
-//! The feed's loop: what is due goes out, what went out is confirmed, progress is told.
+//! The feed's loop: sends due updates, confirms them, reports progress.
 
 use super::ledger::Account;
 use super::market::Market;
@@ -10,35 +10,35 @@ use crate::points::{self, Point};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Updates made before the connection gets a flush and the clock a look.
+/// Updates sent between two flushes and reads of the clock.
 const BATCH: u64 = 256;
-/// Unconfirmed updates are confirmed at least this often.
+/// Longest time between two confirmations.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
-/// Pause while nothing is due.
+/// Sleep while no update is due.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Where updates come from.
+/// Source of updates.
 pub enum Source {
     Market { market: Market, pace: Pace },
     Replay { replay: Replay, clock: ReplayClock },
 }
 
-/// How the feed is doing.
+/// Progress of the feed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     pub elapsed: Duration,
     /// Updates sent so far.
     pub updates: u64,
-    /// Updates in all, if that is known.
+    /// Total number of updates, if known.
     pub total: Option<u64>,
     /// Time of the simulated day, in nanoseconds.
     pub day_ns: Option<u64>,
 }
 
-/// Runs until the source ends, `limit` updates are sent, or `stop` is set; everything sent is confirmed then.
+/// Runs until the source ends, `limit` updates are sent, or `stop` is set; then confirms everything sent.
 ///
 /// # Errors
-/// Those of publishing, or a log that cannot be read on.
+/// Those of publishing, or a log that cannot be read further.
 pub fn run(
     source: &mut Source,
     publisher: &mut Publisher,
@@ -103,7 +103,7 @@ pub fn run(
     publisher.confirm()
 }
 
-/// What is being made or waits for its time.
+/// The update under construction, or waiting for its due time.
 struct Pending {
     columns: Columns,
     logged: Option<super::replay::Logged>,

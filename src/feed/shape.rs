@@ -1,14 +1,15 @@
-//! What the columns of a table mean to the simulated market, by their names and types.
+//! Meaning of a table's columns to the simulated market, by name and type.
 
 use proto::{Value, types};
 
-/// A table that can be fed.
+/// A table that the feed can generate, with the meaning of its columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub table: String,
     pub columns: Vec<Column>,
 }
 
+/// A column with its meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
@@ -17,7 +18,7 @@ pub struct Column {
     pub role: Role,
 }
 
-/// What a column holds.
+/// Meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Time,
@@ -28,13 +29,13 @@ pub enum Role {
     Ask,
     BidSize,
     AskSize,
-    /// An exchange's letter.
+    /// Letter of an exchange.
     Exchange,
-    /// A trade's or quote's condition, a letter.
+    /// Condition of a trade or quote, a letter.
     Condition,
-    /// Who began the trade: `B` or `S`.
+    /// Aggressor side of a trade: `B` or `S`.
     Side,
-    /// Nothing that the market knows of: any value of its type.
+    /// Unknown to the market: any value of its type.
     Other,
 }
 
@@ -58,10 +59,10 @@ impl Role {
 }
 
 impl Shape {
-    /// The shape of an empty table as a tickerplant holds it.
+    /// Derives the shape from an empty table of the tickerplant.
     ///
     /// # Errors
-    /// In words, what keeps the table from being fed.
+    /// Why the feed cannot generate the table, described.
     pub fn of(table: &str, empty: &Value) -> Result<Shape, String> {
         let Value::Table { names, columns, .. } = empty else {
             return Err(format!("{table} is not a table"));
@@ -91,7 +92,7 @@ impl Shape {
         Ok(Shape { table: table.to_string(), columns })
     }
 
-    /// Whether it holds quotes, of which a market has several for each trade.
+    /// Whether the table holds quotes, of which a market has several for each trade.
     pub fn is_quotes(&self) -> bool {
         self.columns.iter().any(|column| column.role == Role::Bid)
     }

@@ -1,20 +1,20 @@
-//! When a tickerplant that cannot be reached is reported: at the first failure, then after 4 s, 8 s, 16 s and so on. Pure.
+//! Rate limit for reports of an unreachable tickerplant: at the first failure, then after 4 s, 8 s, 16 s and so on. Pure.
 
 use std::time::{Duration, Instant};
 
-/// The second report comes after this time, each later one after twice the time of the one before.
+/// Delay of the second report; it doubles for each later one.
 const SECOND: Duration = Duration::from_secs(4);
 
-/// Failures in a row.
+/// Consecutive failures.
 #[derive(Debug, Default)]
 pub struct Trouble {
     since: Option<Instant>,
-    /// The next report is due when the failures have gone on for so long.
+    /// Duration of failure after which the next report is due.
     next: Duration,
 }
 
 impl Trouble {
-    /// Another attempt has failed. For how long attempts have failed, if that is to be reported now.
+    /// Records a failed attempt. Returns for how long attempts have failed, if a report is due.
     pub fn failed(&mut self, now: Instant) -> Option<Duration> {
         let time = now.saturating_duration_since(*self.since.get_or_insert(now));
         if time < self.next {
@@ -24,7 +24,7 @@ impl Trouble {
         Some(time)
     }
 
-    /// An attempt has succeeded. How long those before have failed, if any has.
+    /// Records a success. Returns for how long attempts had failed, if any had.
     pub fn over(&mut self, now: Instant) -> Option<Duration> {
         std::mem::take(self).since.map(|since| now.saturating_duration_since(since))
     }
@@ -45,7 +45,7 @@ mod tests {
         };
         assert_eq!(reported(&mut trouble), [0, 4, 8, 16, 32, 64]);
         assert_eq!(trouble.over(begin + Duration::from_secs(120)), Some(Duration::from_secs(120)));
-        // The next one is another.
+        // A new series of failures starts from the first report again.
         assert_eq!(reported(&mut trouble), [0, 4, 8, 16, 32, 64]);
     }
 }

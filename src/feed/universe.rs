@@ -1,18 +1,18 @@
-//! The symbols of the simulated market: how often each trades, and what it costs.
+//! Symbols of the simulated market: trading frequency and price of each.
 
 use fastrand::Rng;
 
-/// Names for the busiest; the rest are made of letters.
+/// Names of the busiest symbols; the others are generated.
 const KNOWN: [&str; 40] = [
     "AAPL", "MSFT", "NVDA", "AMZN", "TSLA", "META", "GOOG", "AMD", "SPY", "QQQ", "JPM", "BAC", "XOM", "INTC", "NFLX",
     "DIS", "KO", "PFE", "CSCO", "WMT", "V", "MA", "HD", "PG", "JNJ", "UNH", "CVX", "ABBV", "PEP", "MRK", "ORCL", "CRM",
     "ADBE", "NKE", "MCD", "T", "VZ", "GE", "F", "GM",
 ];
 
-/// Largest step of a price, as a share of it.
+/// Largest step of a price, as a fraction of it.
 const STEP: f64 = 0.0008;
 
-/// One symbol's name and last price.
+/// Name and last price of a symbol.
 #[derive(Clone, Debug)]
 pub struct Symbol {
     pub name: String,
@@ -23,12 +23,12 @@ pub struct Symbol {
 #[derive(Clone, Debug)]
 pub struct Universe {
     symbols: Vec<Symbol>,
-    /// Share of all trades that the symbols up to this one have together.
+    /// Cumulative share of trades up to each symbol.
     shares: Vec<f64>,
 }
 
 impl Universe {
-    /// `count` symbols, at least one. `skew` 0 makes all equally busy.
+    /// Creates `count` symbols, at least one. With `skew` 0 all are equally busy.
     pub fn new(count: usize, skew: f64, rng: &mut Rng) -> Universe {
         let count = count.max(1);
         let symbols =
@@ -49,13 +49,13 @@ impl Universe {
         &self.symbols
     }
 
-    /// The index of a symbol, drawn by how busy each is.
+    /// Draws the index of a symbol by trading frequency.
     pub fn draw(&self, rng: &mut Rng) -> usize {
         let at = rng.f64();
         self.shares.partition_point(|share| *share <= at).min(self.symbols.len().saturating_sub(1))
     }
 
-    /// Moves a symbol's price by one step of its walk. The name and the new price.
+    /// Moves a symbol's price by one step of its random walk. Returns the name and the new price.
     pub fn step(&mut self, index: usize, rng: &mut Rng) -> (&str, f64) {
         let Some(symbol) = self.symbols.get_mut(index) else { return ("", 0.0) };
         let moved = symbol.price * (1.0 + STEP * (rng.f64() + rng.f64() - 1.0));
@@ -64,7 +64,7 @@ impl Universe {
     }
 }
 
-/// Rounded to whole cents.
+/// Rounds to whole cents.
 pub fn cents(price: f64) -> f64 {
     (price * 100.0).round() / 100.0
 }

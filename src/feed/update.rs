@@ -1,19 +1,19 @@
-//! One update on its way: bytes to send, and what it counts as.
+//! An update as bytes to send, with its hash and row count.
 
 use crate::log::update_hash;
 use proto::{EncodeError, MessageKind, View, encode, types};
 
-/// An update that was made and may have to be sent again.
+/// An update that may have to be sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
     pub table: Vec<u8>,
     pub rows: u64,
     pub hash: u64,
-    /// The call, a whole message.
+    /// The call as a complete message.
     pub message: Vec<u8>,
 }
 
-/// What `.u.upd` is called with: columns one after the other, without the head of a list.
+/// Argument of `.u.upd`: columns one after the other, without the list head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     pub count: usize,
@@ -22,10 +22,10 @@ pub struct Columns {
 }
 
 impl Update {
-    /// ``(".u.upd"; `table; columns)`` as a message of this kind.
+    /// Encodes ``(".u.upd"; `table; columns)`` as a message of this kind.
     ///
     /// # Errors
-    /// What cannot travel: more columns than a list holds.
+    /// More columns than a list can hold.
     pub fn new(table: &[u8], columns: &Columns, kind: MessageKind) -> Result<Update, EncodeError> {
         let mut message = Vec::with_capacity(columns.bytes.len() + 64);
         let start = encode::begin_message(kind, &mut message);
@@ -42,8 +42,8 @@ impl Update {
 }
 
 impl Columns {
-    /// The columns of a logged update: a list of columns, a table, or a row of atoms, which becomes columns of one item
-    /// as a tickerplant makes them. `None` for anything else.
+    /// Returns the columns of a logged update: a list of columns, a table, or a row of atoms, which becomes columns of one item as in a
+    /// tickerplant. `None` for any other data.
     pub fn of_logged(data: &View<'_>) -> Option<Columns> {
         let list = data.table().map(|table| table.columns).or_else(|| data.list())?;
         let first = list.iter().next()?;
@@ -56,7 +56,7 @@ impl Columns {
             let one = if ty < 0 { ty.saturating_neg() } else { types::LIST };
             bytes.push(one.cast_unsigned());
             bytes.extend_from_slice(&[types::ATTR_NONE, 1, 0, 0, 0]);
-            // An atom is its type and its bytes; anything else is the one item of a general list.
+            // An atom is its type and its bytes; any other object becomes the single item of a general list.
             bytes.extend_from_slice(if ty < 0 { item.raw().get(1..)? } else { item.raw() });
         }
         Some(Columns { count: list.count, rows: 1, bytes })

@@ -1,8 +1,8 @@
-//! When to try again, and how often at most. Pure: time and chance are handed in.
+//! Retry pauses and call budgets. Pure: the caller passes time and random numbers.
 
-/// Pauses with full jitter: each is anything between nothing and a ceiling that doubles with every failure.
+/// Retry pauses with full jitter: each is random between zero and a ceiling that doubles with every failure.
 ///
-/// Nodes that were refused together then come back apart (Brooker, "Exponential Backoff And Jitter", 2015).
+/// Nodes that were rejected together then retry at different times (Brooker, "Exponential Backoff And Jitter", 2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
     first_ns: u64,
@@ -11,17 +11,17 @@ pub struct BackOff {
 }
 
 impl BackOff {
-    /// Ceilings from `first_ns` to `most_ns`.
+    /// Ceilings grow from `first_ns` to `most_ns`.
     pub const fn new(first_ns: u64, most_ns: u64) -> BackOff {
         BackOff { first_ns, most_ns, failures: 0 }
     }
 
-    /// Failures since it began or was reset.
+    /// Failures so far.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The pause after another failure; `chance` is from 0 to 1.
+    /// Returns the pause after another failure; `chance` is a random number from 0 to 1.
     pub fn pause_ns(&mut self, chance: f64) -> u64 {
         let doubled = 1u64.checked_shl(self.failures).unwrap_or(u64::MAX);
         let ceiling_ns = self.first_ns.saturating_mul(doubled).min(self.most_ns);
@@ -30,19 +30,20 @@ impl BackOff {
     }
 }
 
-/// Calls that may be made for one purpose: some at once, then one for every `each_ns`.
+/// Token bucket for the calls of one purpose: a burst, then one call per `each_ns`.
 ///
-/// Whatever goes wrong elsewhere, no more calls than these leave the instance: limits of an account are shared by all.
+/// It bounds the calls of this instance whatever fails elsewhere, as all instances of an account share its API limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     most: u32,
     each_ns: u64,
     left: u32,
-    /// Since when the next one grows.
+    /// Start of the interval that yields the next call.
     since_ns: u64,
 }
 
 impl Budget {
+    /// `most` calls in a burst, then one per `each_ns`.
     pub const fn new(most: u32, each_ns: u64) -> Budget {
         Budget { most, each_ns, left: most, since_ns: 0 }
     }
@@ -50,7 +51,7 @@ impl Budget {
     /// Takes one call.
     ///
     /// # Errors
-    /// There is none left; the next is there at this time.
+    /// The budget is used up; returns when the next call becomes available.
     pub fn take(&mut self, now_ns: u64) -> Result<(), u64> {
         let each_ns = self.each_ns.max(1);
         let grown = now_ns.saturating_sub(self.since_ns) / each_ns;

@@ -1,8 +1,8 @@
-//! A fleet that does nothing and says what it would have done.
+//! A fleet that only logs the calls it receives.
 
 use super::{Capacity, Description, Fleet, FleetError, Identity, Notice};
 
-/// For a node that belongs to no group: requests are written to the log and granted.
+/// Fleet of a node without a group: logs requests and grants them.
 #[derive(Debug)]
 pub struct DryRun {
     identity: Identity,
@@ -32,20 +32,20 @@ impl Fleet for DryRun {
 
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
         if desired > self.desired {
-            log::info!("dry run: would raise the desired capacity from {} to {desired}", self.desired);
+            tracing::info!("dry run: would raise the desired capacity from {} to {desired}", self.desired);
             self.desired = desired;
         }
         Ok(Capacity::Granted { desired: self.desired })
     }
 
     fn ready(&mut self) -> Result<(), FleetError> {
-        log::info!("dry run: {} is ready", self.identity.instance);
+        tracing::info!("dry run: {} is ready", self.identity.instance);
         Ok(())
     }
 
     fn protect(&mut self, on: bool) -> Result<(), FleetError> {
         let word = if on { "protect" } else { "no longer protect" };
-        log::info!("dry run: would {word} {} from scale-in", self.identity.instance);
+        tracing::info!("dry run: would {word} {} from scale-in", self.identity.instance);
         Ok(())
     }
 
@@ -54,17 +54,17 @@ impl Fleet for DryRun {
     }
 
     fn released(&mut self) -> Result<(), FleetError> {
-        log::info!("dry run: {} may end", self.identity.instance);
+        tracing::info!("dry run: {} may end", self.identity.instance);
         Ok(())
     }
 
     fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
-        log::info!("dry run: would replace {instance}");
+        tracing::info!("dry run: would replace {instance}");
         Ok(())
     }
 
     fn terminate_me(&mut self) -> Result<(), FleetError> {
-        log::info!("dry run: would terminate {} and take one off the desired capacity", self.identity.instance);
+        tracing::info!("dry run: would terminate {} and take one off the desired capacity", self.identity.instance);
         self.desired = self.desired.saturating_sub(1);
         Ok(())
     }

@@ -1,75 +1,78 @@
-//! The rules of a scaling group, pure: how many instances there should be, which to launch, end and replace.
+//! Rules of a scaling group: how many instances to have, and which to launch, end and replace. Pure.
 //!
-//! They are those of an EC2 Auto Scaling group as far as a queue of nodes needs them: capacity between `min` and `max`,
-//! an instance that dies is replaced, one that is terminated with the capacity decremented is not. Requests are for "at
-//! least so many", so that a repeated one changes nothing. Only an operator makes the group smaller; protected instances
-//! stay then, and one in service that is taken or replaced has notice first.
+//! They follow an EC2 Auto Scaling group as far as a queue of nodes needs it. The capacity stays between `min` and
+//! `max`; an instance that dies is replaced, one terminated with a decrement is not. Requests are for "at least
+//! n", so repeating one changes nothing. Only an operator shrinks the group; protected instances then stay. An instance in
+//! service that is surplus or replaced gets a notice first; one that terminates itself, or a shutdown, needs none.
 
 use super::{Capacity, Notice, Reason, Stage};
 use std::time::Duration;
 
-/// An instance of the group; counts up and is never used again.
+/// Number of an instance in the group; increasing, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instance(pub u64);
 
-/// What the operator chose.
+/// Settings of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub min: u32,
     pub max: u32,
-    /// From a request until the process is started: what a server's launch takes, or nothing.
+    /// Delay from a request until the process is started, to imitate a server's launch.
     pub launch_delay_ns: u64,
-    /// From telling an instance to end until it is killed.
+    /// Time from asking an instance to end until it is killed.
     pub grace_ns: u64,
-    /// From the notice that an instance in service gets until it is told to end; less if it releases itself.
+    /// Time from the notice to an instance in service until it is asked to end; it may release itself earlier.
     pub notice_ns: u64,
 }
 
-/// First and longest pause before an instance that failed early is replaced; it doubles with every failure in a row.
+/// First and longest delay before an instance that failed early is replaced; it doubles with every consecutive failure.
 const BACK_OFF_FIRST_NS: u64 = 250_000_000;
 const BACK_OFF_MOST_NS: u64 = 30_000_000_000;
-/// One that ran this long did not fail early, whether or not it ever said that it was ready.
+/// An instance that ran this long did not fail early, whether or not it became ready.
 const EARLY_NS: u64 = 10_000_000_000;
 
+/// Input of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Time has passed; see [`Group::deadline_ns`].
     Tick,
-    /// Someone asks for at least so many instances.
+    /// Request for at least so many instances.
     AtLeast(u32),
-    /// An instance says that it can do its work.
+    /// An instance is ready.
     Ready(Instance),
-    /// The operator wants so many instances, more or fewer.
+    /// The operator sets the desired capacity, higher or lower.
     Exactly(u32),
-    /// An instance is not to be taken when the group is made smaller, or may be.
+    /// Switches scale-in protection of an instance.
     Protect(Instance, bool),
-    /// An instance asks to go, with one off the desired capacity.
+    /// Ends an instance and lowers the desired capacity by one.
     Terminate(Instance),
-    /// An instance is not well: another is to take its place.
+    /// Replaces an instance, for example an unhealthy one.
     Replace(Instance),
-    /// An instance ends by itself, once it has handed on what it holds: another is launched in its place now.
+    /// An instance ends on its own after handing off its windows: launch its replacement now.
     Leaving(Instance),
-    /// Nothing is lost any more if the instance ends.
+    /// Ending the instance loses nothing any more.
     Released(Instance),
-    /// An instance's process has ended, or could not be started.
+    /// The process of an instance has ended or failed to start.
     Exited(Instance),
-    /// End everything and replace nothing.
+    /// End all instances and replace none.
     Shutdown,
 }
 
+/// Output of the group, to be carried out by the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Launch(Instance),
     /// Ask the process to end.
     Stop(Instance),
-    /// End the process.
+    /// Kill the process.
     Kill(Instance),
-    /// To whoever asked with [`Event::AtLeast`].
+    /// Reply to [`Event::AtLeast`].
     Capacity(Capacity),
-    /// To whoever said something of an instance, or asked for an exact number: done, or why not.
+    /// Reply to the other requests: done, or why not.
     Answer(Result<(), String>),
 }
 
+/// Lifecycle of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Pending {
@@ -79,12 +82,12 @@ enum State {
         since_ns: u64,
     },
     InService,
-    /// It has notice, and is told to end when it has released itself or its time is over.
+    /// The instance has its notice; it is asked to end when it releases itself or at `stop_at_ns`.
     Noticed {
         reason: Reason,
         stop_at_ns: u64,
     },
-    /// It ends by itself.
+    /// The instance ends on its own.
     Leaving,
     Terminating {
         kill_at_ns: u64,
@@ -112,7 +115,7 @@ impl Slot {
         }
     }
 
-    /// That the instance is to end, and when.
+    /// Returns the notice of an instance that is about to end.
     pub fn notice(&self, now_ns: u64) -> Option<Notice> {
         match self.state {
             State::Noticed { reason, stop_at_ns } => {
@@ -141,7 +144,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group at its minimum; the first [`Event::Tick`] launches.
+    /// A group at its minimum; launches start with the first [`Event::Tick`].
     pub fn new(rules: Rules) -> Group {
         Group {
             rules,
@@ -162,17 +165,17 @@ impl Group {
         self.desired
     }
 
-    /// From asking for the instance that was ready last until it was.
+    /// Lead time of the instance that became ready last.
     pub fn last_lead_ns(&self) -> Option<u64> {
         self.last_lead_ns
     }
 
-    /// All instances that have not ended, in the order in which they were asked for.
+    /// Instances that have not ended, in the order of their requests.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// Whether a shutdown is over.
+    /// Returns whether a shutdown has finished.
     pub fn is_down(&self) -> bool {
         self.shutdown && self.slots.is_empty()
     }
@@ -188,7 +191,7 @@ impl Group {
         self.slots.iter().filter_map(due).min()
     }
 
-    /// Takes one event at a time that never goes back.
+    /// Processes one event; `now_ns` must not decrease.
     pub fn step(&mut self, event: Event, now_ns: u64) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
@@ -279,7 +282,7 @@ impl Group {
         Ok(())
     }
 
-    /// Ends one without a word if it serves nobody yet, and with notice if it does.
+    /// Ends an instance at once if it is not in service yet, otherwise after a notice.
     fn replace(&mut self, instance: Instance, now_ns: u64, actions: &mut Vec<Action>) -> Result<(), String> {
         let rules = self.rules;
         let slot = self.slot(instance)?;
@@ -290,8 +293,7 @@ impl Group {
         Ok(())
     }
 
-    /// Takes unprotected instances, the newest first, while there are more than desired. Protected ones stay until they are
-    /// no longer.
+    /// Ends surplus instances, newest first. Protected ones stay while they are protected.
     fn shrink(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         let rules = self.rules;
         let counting = self.slots.iter().filter(|slot| slot.counts()).count();
@@ -337,7 +339,7 @@ impl Group {
         self.slots.retain(|slot| slot.state != UNBORN);
     }
 
-    /// Asks for what is missing.
+    /// Requests missing instances.
     fn fill(&mut self, now_ns: u64) {
         if self.shutdown {
             return;
@@ -385,7 +387,7 @@ impl Group {
     }
 }
 
-/// The state of one that ended before it was launched: there is no process to wait for.
+/// State of an instance ended before its launch: there is no process to wait for.
 const UNBORN: State = State::Terminating { kill_at_ns: 0, killed: true };
 
 fn end(slot: &mut Slot, now_ns: u64, grace_ns: u64, actions: &mut Vec<Action>) {
@@ -397,7 +399,7 @@ fn end(slot: &mut Slot, now_ns: u64, grace_ns: u64, actions: &mut Vec<Action>) {
     }
 }
 
-/// Gives notice to one in service; ends any other at once.
+/// Gives notice to an instance in service; ends any other at once.
 fn notify(slot: &mut Slot, reason: Reason, now_ns: u64, rules: &Rules, actions: &mut Vec<Action>) {
     match slot.state {
         State::InService if rules.notice_ns > 0 => {

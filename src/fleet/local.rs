@@ -1,4 +1,4 @@
-//! A node's side of a supervisor on this machine.
+//! Client of a supervisor on this machine: the back end `local`.
 
 use super::protocol::{self, Call};
 use super::{Capacity, Description, Fleet, FleetError, Identity, Notice};
@@ -7,15 +7,15 @@ use crate::net::client::{Client, ClientError};
 use proto::{Limits, Value};
 use std::time::Duration;
 
-/// What a supervisor tells its children in their environment.
+/// Environment variables that a supervisor sets for its instances.
 pub const FLEET_VARIABLE: &str = "ELASTICK_FLEET";
 pub const INSTANCE_VARIABLE: &str = "ELASTICK_INSTANCE";
 pub const GROUP_VARIABLE: &str = "ELASTICK_GROUP";
 
-/// Time for the supervisor to answer.
+/// Time for the supervisor to respond.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A supervisor, asked over a connection that is made again when it breaks.
+/// Connection to a supervisor, made again when it breaks.
 pub struct Local {
     address: Address,
     identity: Identity,
@@ -27,10 +27,10 @@ impl Local {
         Local { address, identity, client: None }
     }
 
-    /// This process as the supervisor at that address knows it: by what the environment says.
+    /// Identifies this process by its environment variables.
     ///
     /// # Errors
-    /// `Protocol` if the environment does not say which instance of which group this is.
+    /// `Protocol` if they are not set.
     pub fn from_environment(address: Address) -> Result<Local, FleetError> {
         let variable = |name: &str| {
             let unset = |error| FleetError::Protocol(format!("{name}: {error}; `elastick fleet` sets it"));
@@ -59,7 +59,7 @@ impl Local {
                 self.client = Some(client);
                 Err(FleetError::Refused(String::from_utf8_lossy(&reason).into_owned()))
             }
-            // All calls may be repeated, so a broken connection is simply the next one's to make again.
+            // All calls are idempotent, so after a broken connection the next call simply reconnects.
             Err(error) => Err(unreachable(&self.address, error)),
         }
     }

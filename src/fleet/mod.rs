@@ -1,11 +1,11 @@
-//! Launching and ending nodes. A node knows only [`Fleet`]; when to ask for another node and when to go is its policy's
-//! business, how nodes come and go is the back end's.
+//! Launching and terminating nodes. A node uses only the trait [`Fleet`]: its policy decides when to request a node and
+//! when to end, and the back end decides how instances start and stop.
 //!
 //! | back end | nodes are |
 //! |---|---|
-//! | [`local`] | child processes of a [`supervisor`] on this machine, which keeps the rules of [`group`] |
+//! | [`local`] | child processes of a [`supervisor`] on this machine, which follows the rules of [`group`] |
 //! | `aws` | EC2 instances of an Auto Scaling group (feature `aws`) |
-//! | [`dry_run`] | nobody's: what would be asked is printed |
+//! | [`dry_run`] | none: each call is only logged |
 
 #[cfg(feature = "aws")]
 pub mod aws;
@@ -23,27 +23,27 @@ pub use notice::{Notice, Reason};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Who this process is to the fleet.
+/// Identity of this process in the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The instance's name, given by the fleet and never used again for another.
+    /// Name of the instance, given by the fleet and never reused.
     pub instance: String,
-    /// The group that the instance belongs to; empty without a fleet.
+    /// Group of the instance; empty without a fleet.
     pub group: String,
 }
 
-/// Where an instance stands in its life.
+/// Lifecycle stage of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Asked for, not running yet.
+    /// Requested, not running yet.
     Pending,
     /// Running, not yet able to do its work.
     Starting,
-    /// Running and ready: a node that waits in its queue, or has left it for live.
+    /// Running and ready: a node that waits in its queue or has since become live.
     InService,
-    /// Kept aside, and not counted: in a warm pool, or in standby.
+    /// Set aside and not counted: in a warm pool, or in standby.
     Standby,
-    /// Told to end.
+    /// About to end.
     Terminating,
 }
 
@@ -70,92 +70,91 @@ impl Stage {
 pub struct Member {
     pub instance: String,
     pub stage: Stage,
-    /// Process on this machine, none while it does not run or where the back end has no such thing.
+    /// Process id on this machine; `None` while it does not run, or if the back end has no process ids.
     pub process: Option<u32>,
-    /// Time since it was asked for.
+    /// Time since it was requested.
     pub age: Duration,
-    /// From asking for it until it was ready.
+    /// Time from the request until it was ready.
     pub lead_time: Option<Duration>,
-    /// The fleet does not take it when it makes the group smaller.
+    /// Protected from scale-in.
     pub protected: bool,
 }
 
 impl Member {
-    /// Whether it is one of those that the group's desired capacity counts.
+    /// Returns whether the instance counts towards the group's desired capacity.
     pub fn counts(&self) -> bool {
         !matches!(self.stage, Stage::Standby | Stage::Terminating)
     }
 }
 
-/// A group as it is now.
+/// Current state of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     pub group: String,
     pub min: u32,
     pub desired: u32,
     pub max: u32,
-    /// The group's most recent lead time, none before the first instance was ready.
+    /// The group's latest lead time; `None` before the first instance was ready.
     pub lead_time: Option<Duration>,
-    /// In the order in which they were asked for.
+    /// In the order of their requests.
     pub members: Vec<Member>,
 }
 
-/// What became of a request for capacity.
+/// Result of a request for capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// The group's desired capacity is at least what was asked for; it is this.
+    /// The desired capacity, given here, is at least the one requested.
     Granted { desired: u32 },
-    /// The group stays at this capacity.
+    /// The group stays at this desired capacity.
     Refused { desired: u32, reason: String },
 }
 
-/// Why a request came to nothing. Texts are for operators; they do not change from attempt to attempt.
+/// Why a call failed. The texts are for operators and stay the same from attempt to attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FleetError {
-    /// The fleet could not be asked: the request may be repeated.
+    /// The fleet was not reached; the call may be repeated.
     #[error("the fleet at {address} cannot be reached: {reason}")]
     Unreachable { address: String, reason: String },
-    /// The fleet is asked too much, or is busy with the group: the request may be repeated later.
+    /// The fleet throttles calls, or is busy with the group; the call may be repeated later.
     #[error("{call}: the fleet asks to wait: {reason}")]
     Busy { call: &'static str, reason: String },
-    /// No answer came, or one of a fault inside: it may have been carried out or not.
+    /// The response was lost or is an internal error: the call may or may not have taken effect.
     #[error("{call}: whether it was carried out is not known: {reason}")]
     Unsure { call: &'static str, reason: String },
-    /// The credentials of this process are missing, expired, or not taken.
+    /// The credentials of this process are missing, expired or not accepted.
     #[error("{call}: the credentials of this instance's role were not accepted: {reason}")]
     Credentials { call: &'static str, reason: String },
-    /// This process lacks a permission.
+    /// The role lacks a permission.
     #[error("{call} is not allowed: the role of this instance needs the permission {permission} ({reason})")]
     Denied { call: &'static str, permission: &'static str, reason: String },
-    /// The fleet says no.
+    /// The fleet rejects the call.
     #[error("the fleet refuses: {0}")]
     Refused(String),
-    /// The answer is not what the protocol says.
+    /// The response violates the protocol.
     #[error("the fleet's answer makes no sense: {0}")]
     Protocol(String),
 }
 
 impl FleetError {
-    /// Whether the same request may succeed later, if only because an operator has put something right.
+    /// Returns whether the same call may succeed later, if only after an operator's fix.
     pub fn may_pass(&self) -> bool {
         !matches!(self, FleetError::Refused(_))
     }
 }
 
-/// What a node asks of the fleet that it belongs to. Calls may take as long as a network does: not for the thread that
-/// takes updates.
+/// A node's interface to its fleet. A call may take as long as a network timeout, so it must not run on the ingest thread.
 pub trait Fleet: Send {
     fn identity(&self) -> &Identity;
 
-    /// The group, with its limits and members.
+    /// Describes the group, its limits and its members.
     fn describe(&mut self) -> Result<Description, FleetError>;
 
-    /// Asks that the group have at least `desired` instances; a node asks for its own position in the queue plus one.
-    /// Repeating it changes nothing, and two nodes that ask do not add up. Never more than the group's maximum.
+    /// Requests that the group have at least `desired` instances, but never more than its maximum; a node requests its
+    /// position in the queue plus one. Idempotent: requests of several nodes do not add up.
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError>;
 
-    /// Instances to ask for so that there is one behind this one, where nobody tells its position in the queue: its place among
-    /// the members in the order of their launch, plus one.
+    /// Returns the number of instances to request so that one follows this one, if no tickerplant reports the position
+    /// in the queue: this instance's place in launch order, plus one.
     fn one_more(&mut self) -> Result<u32, FleetError> {
         let group = self.describe()?;
         let own = &self.identity().instance;
@@ -163,49 +162,49 @@ pub trait Fleet: Send {
         Ok(place.map_or(group.desired.saturating_add(1), |(_, desired)| desired))
     }
 
-    /// Says that this instance can do its work; its lead time ends here.
+    /// Reports that this instance is ready to work; its lead time ends here.
     fn ready(&mut self) -> Result<(), FleetError>;
 
-    /// Protects this instance from being taken when the group is made smaller, or no longer. It does not protect it from
-    /// being ended by name, found unhealthy, or interrupted: see [`Fleet::notice`].
+    /// Switches scale-in protection of this instance. It does not protect from termination by name, replacement as
+    /// unhealthy, or interruption: see [`Fleet::notice`].
     fn protect(&mut self, on: bool) -> Result<(), FleetError>;
 
-    /// Whether the fleet is going to end this instance. Cheap, but not free: to be asked every [`Fleet::notice_every`].
+    /// Returns a notice if the fleet is about to end this instance. Cheap but not free: poll at [`Fleet::notice_every`].
     fn notice(&mut self) -> Result<Option<Notice>, FleetError>;
 
-    /// Says that nothing is lost any more if this instance ends, after a [`Notice`]: the fleet need not wait.
+    /// After a [`Notice`], reports that ending this instance loses nothing, so the fleet need not wait.
     fn released(&mut self) -> Result<(), FleetError>;
 
-    /// Says that this instance ends of its own accord once others hold what it holds. Returns whether the fleet counts it no longer and
-    /// launches another in its place at once: a takeover then needs no capacity of its own.
+    /// Reports that this instance ends on its own once other nodes hold its windows. Returns whether the fleet stops
+    /// counting it and launches a replacement at once; the takeover then needs no additional capacity.
     fn leaving(&mut self) -> Result<bool, FleetError> {
         Ok(false)
     }
 
-    /// Ends another instance, one that never came up; the desired capacity stays, so that a new one takes its place.
+    /// Ends another instance, one that never came up. The desired capacity stays, so a new instance replaces it.
     fn replace(&mut self, instance: &str) -> Result<(), FleetError>;
 
-    /// Ends this instance and takes one off the desired capacity, so that it is not replaced. Refused where the group
+    /// Ends this instance and reduces the desired capacity by one, so that it is not replaced. Rejected if the group
     /// would fall below its minimum.
     fn terminate_me(&mut self) -> Result<(), FleetError>;
 
-    /// Whether this instance is kept aside for later (a warm pool): it must not join its queue yet. To be asked again every
-    /// [`Fleet::notice_every`] until it is not.
+    /// Returns whether this instance is in a warm pool and must not join its queue yet. Poll at [`Fleet::notice_every`]
+    /// until it is not.
     fn is_aside(&mut self) -> Result<bool, FleetError> {
         Ok(false)
     }
 
-    /// Why the group has fewer instances than desired, where it says.
+    /// Returns why the group has fewer instances than desired, if the fleet reports it.
     fn why_missing(&mut self) -> Result<Option<String>, FleetError> {
         Ok(None)
     }
 
-    /// How often to ask for a notice.
+    /// Poll interval of [`Fleet::notice`].
     fn notice_every(&self) -> Duration {
         Duration::from_secs(1)
     }
 
-    /// How often to look at the group while nothing is expected of it.
+    /// Poll interval of [`Fleet::describe`] while no instance is awaited.
     fn describe_every(&self) -> Duration {
         Duration::from_secs(5)
     }

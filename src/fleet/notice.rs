@@ -1,17 +1,17 @@
-//! That the fleet is going to end an instance.
+//! Notice that the fleet is about to end an instance.
 
 use std::time::Duration;
 
-/// Why.
+/// Why an instance is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The group is made smaller, or someone ends the instance by name.
+    /// The group shrinks, or an operator ends the instance by name.
     Terminating,
-    /// The fleet thinks that the instance is not well, and replaces it.
+    /// The fleet considers the instance unhealthy and replaces it.
     Unhealthy,
-    /// The server is taken back.
+    /// The spot instance is being reclaimed.
     SpotInterruption,
-    /// The server is likely to be taken back soon.
+    /// The spot instance is at elevated risk of being reclaimed.
     Rebalance,
 }
 
@@ -32,10 +32,10 @@ impl Reason {
     }
 }
 
-/// The fleet is going to end this instance.
+/// The fleet is about to end this instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub reason: Reason,
-    /// Time left, none where the fleet does not say.
+    /// Time left; `None` if unknown.
     pub left: Option<Duration>,
 }

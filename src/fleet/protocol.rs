@@ -1,24 +1,24 @@
-//! What nodes and operators say to a supervisor, as kdb+ messages: `(".fleet.describe"; group)` and so on. Any kdb+
-//! client can send them.
+//! Calls of nodes and operators to a supervisor. They are kdb+ messages such as `(".fleet.describe"; group)`, which any
+//! kdb+ client can send.
 //!
-//! | call | answer |
+//! | call | returns |
 //! |---|---|
 //! | ``(`.fleet.describe; `group)`` | dictionary `group min desired max lead members` |
 //! | ``(`.fleet.desired; `group; n)`` | dictionary `granted desired reason` |
-//! | ``(`.fleet.set; `group; n)`` | `::`, or the error why not: exactly so many, protected ones stay |
+//! | ``(`.fleet.set; `group; n)`` | `::`, or the error why not: exactly n instances, protected ones stay |
 //! | ``(`.fleet.ready; `instance)`` | `::` |
 //! | ``(`.fleet.protect; `instance; 1b)`` | `::` |
-//! | ``(`.fleet.notice; `instance)`` | dictionary `reason left`, the reason null if there is none |
+//! | ``(`.fleet.notice; `instance)`` | dictionary `reason left`, the reason null without a notice |
 //! | ``(`.fleet.released; `instance)`` | `::` |
-//! | ``(`.fleet.leaving; `instance)`` | `::`; it ends by itself when it has handed on what it holds, and another is started now |
-//! | ``(`.fleet.replace; `instance)`` | `::`; it ends after its notice, and another is started |
+//! | ``(`.fleet.leaving; `instance)`` | `::`; the instance ends on its own after a handoff, and its replacement starts now |
+//! | ``(`.fleet.replace; `instance)`` | `::`; the instance ends after its notice, and a replacement starts |
 //! | ``(`.fleet.terminate; `instance)`` | `::`, or the error why not |
 
 use super::{Capacity, Description, Member, Notice, Reason, Stage};
 use proto::{Items, Value, types};
 use std::time::Duration;
 
-/// A call, with the name that it is about.
+/// A call with its group or instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     Describe { group: String },
@@ -45,6 +45,7 @@ const REPLACE: &[u8] = b".fleet.replace";
 const TERMINATE: &[u8] = b".fleet.terminate";
 
 impl Call {
+    /// Encodes the call as the list that a client sends.
     pub fn encode(&self) -> Value {
         let call = |function: &[u8], name: &str| Value::list([Value::symbol(function), Value::symbol(name)]);
         let with =
@@ -64,7 +65,7 @@ impl Call {
     }
 
     /// # Errors
-    /// In words, what is none of the calls.
+    /// The message is none of the calls; the text lists them.
     pub fn decode(message: &Value) -> Result<Call, String> {
         let usage = "fleet: call .fleet.describe or .fleet.desired, .fleet.set with a number, of a `group; .fleet.ready, \
                      .fleet.protect with a boolean, .fleet.notice, .fleet.released, .fleet.leaving, .fleet.replace or .fleet.terminate of \
@@ -102,6 +103,7 @@ fn duration(ns: i64) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
 
+/// Encodes a group as a dictionary whose `members` is a table.
 pub fn encode_description(description: &Description) -> Value {
     let members = &description.members;
     let symbols = |text: &dyn Fn(&Member) -> String| Value::symbols(members.iter().map(text));
@@ -125,12 +127,13 @@ pub fn encode_description(description: &Description) -> Value {
         Value::Long(i64::from(description.min)),
         Value::Long(i64::from(description.max)),
     ]);
-    // `group`, `min` and `max` are words of q, which no select can name as columns: they stay for nodes and tools of before.
+    // `group`, `min` and `max` are reserved words of q, which qSQL cannot name as columns; they remain for older nodes
+    // and tools.
     let keys = ["group", "min", "desired", "max", "lead", "members", "groupName", "minSize", "maxSize"];
     Value::dict(Value::symbols(keys), values)
 }
 
-/// `None` where the answer is not what [`encode_description`] makes.
+/// Returns `None` unless the value has the form of [`encode_description`].
 pub fn decode_description(answer: &Value) -> Option<Description> {
     let text = |value: Value| value.as_text().map(|text| String::from_utf8_lossy(text).into_owned());
     let number = |name: &str| u32::try_from(answer.lookup(name)?.as_long()?).ok();
@@ -164,6 +167,7 @@ pub fn decode_description(answer: &Value) -> Option<Description> {
     })
 }
 
+/// Encodes the result of a request as a dictionary `granted desired reason`.
 pub fn encode_capacity(capacity: &Capacity) -> Value {
     let (granted, desired, reason) = match capacity {
         Capacity::Granted { desired } => (true, desired, ""),
@@ -173,7 +177,7 @@ pub fn encode_capacity(capacity: &Capacity) -> Value {
     Value::dict(Value::symbols(["granted", "desired", "reason"]), values)
 }
 
-/// `None` where the answer is not what [`encode_capacity`] makes.
+/// Returns `None` unless the value has the form of [`encode_capacity`].
 pub fn decode_capacity(answer: &Value) -> Option<Capacity> {
     let desired = u32::try_from(answer.lookup("desired")?.as_long()?).ok()?;
     if answer.lookup("granted")?.as_bool()? {
@@ -183,13 +187,14 @@ pub fn decode_capacity(answer: &Value) -> Option<Capacity> {
     Some(Capacity::Refused { desired, reason: String::from_utf8_lossy(reason.as_text()?).into_owned() })
 }
 
+/// Encodes a notice as a dictionary `reason left`; the reason is null without a notice.
 pub fn encode_notice(notice: Option<Notice>) -> Value {
     let reason = notice.map_or("", |notice| notice.reason.name());
     let left = timespan(notice.and_then(|notice| notice.left));
     Value::dict(Value::symbols(["reason", "left"]), Value::list([Value::symbol(reason), Value::Timespan(left)]))
 }
 
-/// `None` where the answer is not what [`encode_notice`] makes.
+/// Returns `None` unless the value has the form of [`encode_notice`].
 pub fn decode_notice(answer: &Value) -> Option<Option<Notice>> {
     let reason = answer.lookup("reason")?;
     let Value::Timespan(left) = answer.lookup("left")? else { return None };
@@ -207,7 +212,7 @@ mod tests {
     use super::*;
     use proto::{Endian, Limits, decode, encode};
 
-    /// A value as the other side sees it.
+    /// A value after encoding and decoding.
     fn over_the_wire(value: &Value) -> Value {
         let mut bytes = Vec::new();
         encode::encode_object(value, &mut bytes).expect("it can travel");

@@ -1,7 +1,8 @@
-//! Asking for more instances over calls that are absolute, that may be put off, and whose answers may be lost. Pure.
+//! Requests for more instances over an API that sets absolute numbers, throttles calls, and may lose responses. Pure.
 //!
-//! The fleet's only way to grow is "let the capacity be n". Whoever adds one to what was read launches twice when an answer
-//! is lost, or takes back what another has asked for. So a request is for at least n, and goes:
+//! The API can only set the capacity to n. A caller that adds one to the number it read launches two instances if a
+//! response is lost, or undoes another caller's request. Therefore a request is for at least n, and proceeds as
+//! follows:
 //!
 //! ```text
 //! describe --> desired >= n --------------------> granted
@@ -12,8 +13,8 @@
 //!                              --> put off -----> later
 //! ```
 //!
-//! The capacity is set only to more than was read just before, so that it is never lowered, and repeating all of it changes
-//! nothing. Another request between reading and setting can still be lost: see [`launches`] for how that is noticed.
+//! The capacity is only ever set above the number read just before. A request thus does not lower it, and repeating all
+//! of it changes nothing. A concurrent request between read and set can still be undone: [`launches`] detects that.
 
 pub mod farewell;
 pub mod launches;
@@ -22,10 +23,10 @@ mod tests;
 
 use super::{Capacity, FleetError};
 
-/// What has become of the last step.
+/// Result of the last step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The group as it is.
+    /// The current group.
     Described { desired: u32, max: u32 },
     /// The capacity was set.
     Done,
@@ -33,36 +34,37 @@ pub enum Heard {
     Failed(FleetError),
 }
 
-/// What to do next.
+/// Next step of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Describe,
-    /// Let the capacity be this, more than it was.
+    /// Set the capacity to this number, which is above the last one read.
     Set(u32),
-    /// It is over: granted or refused.
+    /// Finished: granted or rejected.
     Over(Capacity),
-    /// Nothing more can be done now.
+    /// Retry later.
     Later(FleetError),
 }
 
-/// Answers that may be lost, or be invalid, in one request before it is put off.
+/// Maximum number of lost or invalid responses in one request before it is postponed.
 const SETBACKS_MOST: u32 = 2;
 
-/// One request for at least so many instances.
+/// A request for at least `wanted` instances.
 #[derive(Clone, Debug)]
 pub struct Request {
     wanted: u32,
-    /// What was described last, and is being set.
+    /// Desired capacity and maximum as last read, while setting.
     seen: Option<(u32, u32)>,
     setbacks: u32,
 }
 
 impl Request {
-    /// Begins with [`Next::Describe`].
+    /// A new request starts with [`Next::Describe`].
     pub fn new(wanted: u32) -> Request {
         Request { wanted, seen: None, setbacks: 0 }
     }
 
+    /// Returns the next step after the result of the last.
     pub fn step(&mut self, heard: Heard) -> Next {
         match heard {
             Heard::Described { desired, max } => {

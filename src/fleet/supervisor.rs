@@ -1,5 +1,5 @@
-//! A scaling group on this machine: starts, ends and replaces processes as [`group`](super::group) says, and answers
-//! [`protocol`](super::protocol) calls.
+//! Supervisor of a scaling group on this machine: starts, ends and replaces processes by the rules of
+//! [`group`](super::group), and serves the calls of [`super::protocol`].
 
 use super::group::{Action, Event, Group, Instance, Rules};
 use super::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE};
@@ -23,27 +23,28 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// What to supervise, and how.
+/// Settings of a supervisor.
 #[derive(Clone, Debug)]
 pub struct SupervisorOptions {
     pub group: String,
     pub rules: Rules,
-    /// Where the group answers.
+    /// Address that the supervisor listens on.
     pub listen: Listen,
-    /// The program and its arguments.
+    /// Program and arguments of an instance.
     pub command: Vec<OsString>,
-    /// Directory for each instance's output; without it the instances write where the supervisor does.
+    /// Directory for the instances' output; `None` to share the supervisor's.
     pub logs: Option<PathBuf>,
     pub limits: Limits,
 }
 
+/// Service of the supervisor's connection loop.
 struct Supervisor {
     options: SupervisorOptions,
     group: Group,
     began: Instant,
     port: u16,
     children: BTreeMap<Instance, Child>,
-    /// Instances whose process has ended or never began.
+    /// Instances whose process has ended or failed to start.
     ended: Receiver<Instance>,
     end: Sender<Instance>,
     waker: Arc<Waker>,
@@ -51,36 +52,36 @@ struct Supervisor {
     ending: bool,
 }
 
-/// What a step has for whoever caused it.
+/// Replies of one step to its caller.
 struct Told {
     capacity: Option<Capacity>,
     answer: Result<(), String>,
 }
 
-/// A supervisor that listens and is yet to run.
+/// A supervisor that listens and has not started running.
 pub struct Ready {
     reactor: Reactor<Supervisor>,
 }
 
 impl Ready {
-    /// The port at which the group answers.
+    /// Port of the supervisor.
     pub fn port(&self) -> u16 {
         self.reactor.service.port
     }
 
-    /// Runs until SIGTERM or SIGINT; all children have ended then.
+    /// Runs until SIGTERM or SIGINT; all children have ended on return.
     ///
     /// # Errors
-    /// The readiness queue's.
+    /// The readiness queue fails.
     pub fn run(mut self) -> io::Result<()> {
         self.reactor.run()
     }
 }
 
-/// Binds the port. The children start when it runs, and die with the thread that runs it.
+/// Binds the port. The children start with [`Ready::run`] and die with the thread that calls it.
 ///
 /// # Errors
-/// That the port cannot be had, or the directory for output cannot be made.
+/// The port is taken, or the directory for output cannot be created.
 pub fn prepare(options: SupervisorOptions) -> io::Result<Ready> {
     if let Some(logs) = &options.logs {
         std::fs::create_dir_all(logs)?;
@@ -122,16 +123,16 @@ impl Supervisor {
             .ok_or_else(|| format!("fleet: there is no instance {name} in group {}", self.options.group))
     }
 
-    /// Gives the group an event and does what it says. Answers what is for whoever asked.
+    /// Passes an event to the group and carries out its actions. Returns the replies for the caller.
     fn step(&mut self, event: Event) -> Told {
         let mut told = Told { capacity: None, answer: Ok(()) };
         for action in self.group.step(event, self.now_ns()) {
             match action {
                 Action::Launch(instance) => self.launch(instance),
-                // Where everyone ends there is nobody to hand anything on to: a node that is interrupted does not try.
+                // In a shutdown no node remains to take windows over, and SIGINT makes a node end without a handoff.
                 Action::Stop(instance) => self.signal(instance, if self.ending { Signal::INT } else { Signal::TERM }),
                 Action::Kill(instance) => {
-                    log::warn!("{} did not end when asked to; it is killed", self.name(instance));
+                    tracing::warn!("{} did not end when asked to; it is killed", self.name(instance));
                     self.signal(instance, Signal::KILL);
                 }
                 Action::Capacity(capacity) => told.capacity = Some(capacity),
@@ -145,33 +146,33 @@ impl Supervisor {
         let name = self.name(instance);
         match self.spawn(&name) {
             Ok(child) => {
-                log::info!("{name} started as process {}", child.id());
+                tracing::info!("{name} started as process {}", child.id());
                 let (id, end, waker) = (child.id(), self.end.clone(), Arc::clone(&self.waker));
                 self.children.insert(instance, child);
                 let watch = move || {
                     if let Err(error) = child::await_end(id) {
-                        log::error!("cannot wait for process {id}: {error}");
+                        tracing::error!(%error, "cannot wait for process {id}");
                     }
-                    // A supervisor that is gone needs no word.
+                    // The supervisor may be gone.
                     let _ = end.send(instance);
                     let _ = waker.wake();
                 };
                 if let Err(error) = crate::sys::stack::thread(format!("watch {name}")).spawn(watch) {
-                    log::error!("cannot watch {name}: {error}");
+                    tracing::error!(instance = %name, %error, "cannot watch the instance's process");
                     self.signal(instance, Signal::KILL);
                     self.failed(instance);
                 }
             }
             Err(error) => {
-                log::error!("cannot start {name}: {error}");
+                tracing::error!(instance = %name, %error, "cannot start the instance");
                 self.failed(instance);
             }
         }
     }
 
-    /// To be told to the group after the step that launched it.
+    /// Reports a failed launch, which the group must not see before the step that requested it is over.
     fn failed(&self, instance: Instance) {
-        // Both ends live as long as the supervisor.
+        // Both ends of the channel live as long as the supervisor.
         let _ = self.end.send(instance);
         let _ = self.waker.wake();
     }
@@ -184,7 +185,7 @@ impl Supervisor {
         command.args(arguments).stdin(Stdio::null());
         command.env(FLEET_VARIABLE, format!("127.0.0.1:{}", self.port));
         command.env(INSTANCE_VARIABLE, name).env(GROUP_VARIABLE, &self.options.group);
-        // A node goes by its instance's name.
+        // The node's name is its instance's.
         command.env(options::NODE.spec.variable(), name);
         if let Some(logs) = &self.options.logs {
             let file = File::create(logs.join(format!("{name}.log")))?;
@@ -198,19 +199,19 @@ impl Supervisor {
         if let Some(child) = self.children.get(&instance)
             && let Err(error) = child::signal_group(child, signal)
         {
-            log::error!("cannot signal {}: {error}", self.name(instance));
+            tracing::error!(instance = %self.name(instance), %error, "cannot signal the instance");
         }
     }
 
-    /// Takes in the instances that have ended.
+    /// Reaps the instances that have ended.
     fn reap(&mut self) {
         while let Ok(instance) = self.ended.try_recv() {
-            // What the process left in its group goes with it, while its id is still its own.
+            // Kills what the process left in its process group while its id cannot be reused yet.
             self.signal(instance, Signal::KILL);
             if let Some(mut child) = self.children.remove(&instance) {
                 match child.wait() {
-                    Ok(status) => log::info!("{} has ended: {status}", self.name(instance)),
-                    Err(error) => log::error!("cannot reap {}: {error}", self.name(instance)),
+                    Ok(status) => tracing::info!("{} has ended: {status}", self.name(instance)),
+                    Err(error) => tracing::error!(instance = %self.name(instance), %error, "cannot reap the instance"),
                 }
             }
             self.step(Event::Exited(instance));
@@ -254,12 +255,12 @@ impl Supervisor {
             Call::AtLeast { group, desired } => {
                 self.own_group(&group)?;
                 let capacity = self.step(Event::AtLeast(desired)).capacity.ok_or("fleet: no answer")?;
-                log::info!("asked for {desired} instances: {capacity:?}");
+                tracing::info!("asked for {desired} instances: {capacity:?}");
                 Ok(protocol::encode_capacity(&capacity))
             }
             Call::Exactly { group, desired } => {
                 self.own_group(&group)?;
-                log::info!("told to have {desired} instances");
+                tracing::info!("told to have {desired} instances");
                 self.told(Event::Exactly(desired))
             }
             Call::Ready { instance } => {
@@ -282,24 +283,27 @@ impl Supervisor {
             }
             Call::Leaving { instance: name } => {
                 let instance = self.instance(&name)?;
-                log::info!("{name} leaves: another is started in its place");
+                tracing::info!("{name} leaves: another is started in its place");
                 self.told(Event::Leaving(instance))
             }
             Call::Replace { instance: name } => {
                 let instance = self.instance(&name)?;
-                log::info!("{name} is to be replaced");
+                tracing::info!("{name} is to be replaced");
                 self.told(Event::Replace(instance))
             }
             Call::Terminate { instance: name } => {
                 let instance = self.instance(&name)?;
                 let answer = self.told(Event::Terminate(instance));
-                log::info!("{name} is to be terminated: {}", answer.as_ref().map_or_else(String::as_str, |_| "done"));
+                tracing::info!(
+                    "{name} is to be terminated: {}",
+                    answer.as_ref().map_or_else(String::as_str, |_| "done")
+                );
                 answer
             }
         }
     }
 
-    /// For calls that are answered with done, or why not.
+    /// Runs a call that returns nothing but success or an error.
     fn told(&mut self, event: Event) -> Result<Value, String> {
         self.step(event).answer?;
         Ok(Value::Unary(proto::types::UNARY_NULL))
@@ -313,7 +317,7 @@ impl Service for Supervisor {
         let limits = NetLimits::of(&self.options.limits).codec();
         let value = match decode::object(body, header.endian, &limits) {
             Ok((value, _)) => value,
-            Err(error) => return ctl.malformed(conn, error),
+            Err(error) => return ctl.no_object(conn, error),
         };
         let answer = Call::decode(&value).and_then(|call| self.answer(call));
         let Some(request) = ctl.request() else { return };

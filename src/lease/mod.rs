@@ -1,17 +1,17 @@
-//! Fencing: which tickerplant may write. Pure.
+//! Fencing by epoch: decides which tickerplant's messages are valid. Pure.
 //!
-//! A tickerplant raises the epoch each time it takes the log's directory, and stamps it into the log's side file and into the
-//! answer to a node's join. Whoever has seen an epoch takes nothing from a lower one: a tickerplant that was thought dead and
-//! goes on writing is ignored.
+//! A tickerplant takes a higher epoch each time it opens the log's directory, and writes it to the log's side file and to the response to a
+//! node's join. A process that has seen an epoch ignores lower ones, so a tickerplant that was declared dead and continues to write has no
+//! effect.
 
 use std::fmt;
 
-/// How often the right to write has changed hands; grows by one each time.
+/// Fencing token: the number of times that the right to write has changed hands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The epoch of whoever takes over; `None` at the end of the numbers.
+    /// Next epoch; `None` on overflow.
     pub fn next(self) -> Option<Epoch> {
         self.0.checked_add(1).map(Epoch)
     }
@@ -23,7 +23,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// Something came from a writer that has been replaced.
+/// Rejected: sent by a writer that has been replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("epoch {found} is over; {seen} has begun")]
 pub struct Fenced {
@@ -46,10 +46,10 @@ impl Fence {
         self.seen
     }
 
-    /// Lets an epoch pass and remembers it.
+    /// Accepts an epoch that is not lower than any before, and records it.
     ///
     /// # Errors
-    /// [`Fenced`] if a higher one has passed before.
+    /// [`Fenced`] if a higher epoch was accepted before.
     pub fn pass(&mut self, found: Epoch) -> Result<(), Fenced> {
         if found < self.seen {
             return Err(Fenced { found, seen: self.seen });

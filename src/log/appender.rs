@@ -1,8 +1,7 @@
-//! Appending with a stated durability, and what is true after a write or a sync has failed.
+//! Appends with a stated durability, and the state after a failed write or sync.
 //!
-//! Three positions, each at or behind the one before: the *tip* (accepted), the *written* tip (in the file, so that a
-//! reader on this host sees it) and the *durable* tip (survives a power cut). What may be acknowledged is the tip or the
-//! durable tip, by the durability.
+//! Three positions, each at or before the previous one: the *tip* (accepted), the *written* tip (in the file, visible to readers on this
+//! host) and the *durable* tip (survives a power cut). The acknowledged tip is the tip or the durable tip, depending on the durability.
 
 use super::error::LogError;
 use super::file::{self, LogFile};
@@ -20,10 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a log on a network file system is synced where the durability asks for no sync: another host sees an update, and
-/// this one learns that it has lost its lock, in this time and not in that of the system's write-back.
+/// Sync interval of a log on a network file system under `none` and `os`. Bounds the delay until another host sees an update and until this
+/// host learns that it lost its lock; the kernel's write-back would take longer.
 const NETWORK_SYNC_EVERY: Duration = Duration::from_secs(1);
 
+/// A log file open for appending, with its sync and watch threads.
 pub(super) struct Appender {
     file: Arc<dyn LogFile>,
     path: PathBuf,
@@ -31,28 +31,28 @@ pub(super) struct Appender {
     written: Mark,
     tip_index: u64,
     durable_index: u64,
-    /// Accepted under durability `none` and not written yet.
+    /// Records accepted under durability `none` that are not written yet.
     buffer: Vec<u8>,
     buffer_most_bytes: usize,
     group: Option<GroupSync>,
-    /// Bytes that are in the file: raised after each write.
+    /// Bytes in the file; raised after each write.
     written_bytes: Arc<AtomicU64>,
     watch: Option<Watch>,
     /// The log is on a network file system.
     is_shared: bool,
-    /// The thread that syncs also writes.
+    /// The sync thread also does the writes.
     writes_behind: bool,
     poison: Option<Poison>,
 }
 
-/// Why nothing is accepted any more.
+/// The failure after which the log rejects appends.
 struct Poison {
     reason: String,
     is_lost: bool,
 }
 
 impl Appender {
-    /// Goes on behind `end`, which the caller has made durable. `is_shared`: on a network file system.
+    /// Continues at `end`, which the caller has already synced. `is_shared`: the log is on a network file system.
     pub fn new(
         file: Arc<dyn LogFile>,
         path: &Path,
@@ -91,7 +91,7 @@ impl Appender {
         })
     }
 
-    /// Accepts whole records. On an error none of them counts, and nothing is accepted any more.
+    /// Appends whole records. After an error none of them counts, and every later call fails.
     pub fn append(&mut self, batch: &[u8], updates: u64) -> Result<(), LogError> {
         self.check()?;
         if self.durability == Durability::None {
@@ -113,7 +113,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Writes what is held back.
+    /// Writes the buffered records.
     pub fn flush(&mut self) -> Result<(), LogError> {
         self.check()?;
         if self.buffer.is_empty() {
@@ -124,13 +124,13 @@ impl Appender {
         held.clear();
         self.buffer = held;
         if result.is_err() {
-            // What was only held back is gone, as `none` says; the tip must not claim it.
+            // The buffered records are lost, as `none` permits; the tip must not claim them.
             self.tip_index = self.written.index;
         }
         result
     }
 
-    /// Makes everything accepted so far durable before it returns.
+    /// Makes every accepted update durable before it returns.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.flush()?;
         if let Some(group) = &self.group {
@@ -145,12 +145,12 @@ impl Appender {
         self.tip_index
     }
 
-    /// Behind the last record that was accepted to be written.
+    /// End of the last record passed to the file, or to the sync thread where that writes.
     pub fn end(&self) -> Mark {
         self.written
     }
 
-    /// Updates before this are in the file.
+    /// Updates before this index are in the file.
     pub fn written_index(&self) -> u64 {
         match &self.group {
             Some(group) if self.writes_behind => group.written_index(),
@@ -158,34 +158,34 @@ impl Appender {
         }
     }
 
-    /// Whether what is accepted comes into the file by itself, a little later.
+    /// Whether the sync thread writes accepted updates to the file.
     pub fn writes_behind(&self) -> bool {
         self.writes_behind
     }
 
-    /// Where a world steps: whether the thread that syncs would have something to do.
+    /// Simulation hook: whether the sync thread has work.
     pub fn sync_is_due(&self) -> bool {
         self.group.as_ref().is_some_and(GroupSync::is_due)
     }
 
-    /// Where a world steps: does what that thread would.
+    /// Simulation hook: one iteration of the sync thread.
     pub fn step_sync(&self) {
         if let Some(group) = &self.group {
             group.step();
         }
     }
 
-    /// The file that is written.
+    /// The log file, open for writing.
     pub fn file(&self) -> &Arc<dyn LogFile> {
         &self.file
     }
 
-    /// Why its path does not lead to the log now, in words.
+    /// Why the log's path does not lead to the log file at the moment, for the operator.
     pub fn elsewhere(&self) -> Option<String> {
         self.watch.as_ref()?.elsewhere()
     }
 
-    /// Bytes held back under durability `none`.
+    /// Bytes buffered under durability `none`.
     pub fn held_bytes(&self) -> u64 {
         self.buffer.len() as u64
     }
@@ -194,13 +194,13 @@ impl Appender {
         self.group.as_ref().map_or(0, GroupSync::durable_index).max(self.durable_index)
     }
 
-    /// Updates before this survive a power cut, if the log is synced at all before it is closed.
+    /// Updates before this index survive a power cut. `None` if nothing syncs the log before it is closed: `none` and `os` on a local disk.
     pub fn synced_index(&self) -> Option<u64> {
         let is_synced = self.group.is_some() || self.durability == Durability::Each;
         is_synced.then(|| self.durable_tip())
     }
 
-    /// Updates before this may be acknowledged.
+    /// Updates before this index may be acknowledged.
     pub fn acknowledged_tip(&self) -> u64 {
         match self.durability {
             Durability::None | Durability::Os => self.tip_index,
@@ -209,7 +209,7 @@ impl Appender {
         }
     }
 
-    /// The error of every call after a failed write or sync, also of one that failed in the syncing thread.
+    /// Fails after a failed write or sync, including one in the sync thread, and once the file has lost updates.
     pub fn check(&mut self) -> Result<(), LogError> {
         if self.poison.is_none() {
             let failure = self.group.as_ref().and_then(GroupSync::failure);
@@ -251,7 +251,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Takes back the part of the batch that was written, so that the log ends with a whole record.
+    /// Cuts off the partly written batch, so that the log ends with a whole record.
     fn failed_write(&mut self, error: io::Error) -> LogError {
         let mut poison = self.poison_of("cannot write", &error);
         if let Err(also) = self.file.truncate(self.written.offset_bytes) {
@@ -273,15 +273,14 @@ impl Appender {
                 Ok(())
             }
             Err(error) => {
-                // After a failed sync the kernel may have dropped the data and will not fail again.
+                // The kernel may drop the data of a failed sync, and the next sync would return success.
                 let poison = self.poison_of("cannot sync", &error);
                 Err(self.fail("sync", error, poison))
             }
         }
     }
 
-    /// On a network file system these errors say that the server no longer takes this host for the file's writer, or that it
-    /// does not have the file any more.
+    /// On a network file system these errors mean that the server revoked this host's lock or no longer has the file.
     fn poison_of(&self, what: &str, error: &io::Error) -> Poison {
         let no_more = [Errno::IO, Errno::STALE, Errno::NOLCK].map(|errno| Some(errno.raw_os_error()));
         Poison {

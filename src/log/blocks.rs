@@ -1,19 +1,50 @@
-//! Blocks of a log that are not as they were written, by the checksums in its side file: found when a log is looked over, and carried
-//! over when it is repaired, so that a new side file does not vouch for bytes that nobody published.
+//! Blocks whose bytes differ from their checksum in the side file. A survey reports them; a repair copies the marks, so that a new side
+//! file does not vouch for bytes that nobody published.
 
 use super::error::LogError;
 use super::file::LogFile;
 use super::index::{Entry, SideFile};
+use super::open::FIRST;
 use super::record::{Fault, FaultKind};
 use super::scan::DamagedRange;
 use std::ops::Range;
 use std::path::Path;
 
-/// Blocks whose bytes differ from those written, or did when a repair kept them; without `compare` only the latter. `progress` gets the
-/// offset of every block.
+/// A stretch of the log as the side file describes it.
+enum Block {
+    Known(Entry),
+    /// The side file's entry cannot be read.
+    Unknown(DamagedRange),
+}
+
+/// Returns the blocks that the log contains, in order, and the gaps between them.
+fn blocks(side: &SideFile, size_bytes: u64) -> impl Iterator<Item = Block> + '_ {
+    let last = side.entries().checked_sub(1);
+    // Updates after the last entry have no block yet, unless that entry cannot be read.
+    let is_end_unknown = last.is_some_and(|last| side.entry(last).is_none());
+    let entries = (0..side.entries()).filter_map(|at| side.entry(at)).map(Some);
+    let mut end = FIRST;
+    entries.chain(is_end_unknown.then_some(None)).flat_map(move |entry| {
+        let last_byte = entry.map_or(size_bytes, |entry| entry.offset_bytes.min(size_bytes));
+        let unknown = DamagedRange {
+            first_byte: end.offset_bytes,
+            last_byte,
+            first_index: end.index,
+            last_index: entry.map(|entry| entry.first_index),
+            fault: Fault { kind: FaultKind::Unchecked, offset_bytes: 0 },
+        };
+        let is_gap = last_byte > end.offset_bytes;
+        end = entry.map_or(end, |entry| entry.end());
+        let known = entry.filter(|entry| entry.end().offset_bytes <= size_bytes).map(Block::Known);
+        [is_gap.then_some(Block::Unknown(unknown)), known].into_iter().flatten()
+    })
+}
+
+/// Returns blocks with a wrong checksum, blocks that a repair kept in spite of one, and ranges whose entry cannot be read. Without
+/// `compare` no checksum is computed, so only the latter two. `progress` receives the offset of every block.
 ///
 /// # Errors
-/// Of reading the log.
+/// If the log cannot be read.
 pub(super) fn damaged(
     file: &dyn LogFile,
     path: &Path,
@@ -24,46 +55,39 @@ pub(super) fn damaged(
     let Some(side) = side else { return Ok(Vec::new()) };
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let mut found = Vec::new();
-    for at in 0..side.entries() {
-        let Some(entry) = side.entry(at).filter(|entry| entry.end().offset_bytes <= size) else { continue };
-        if compare {
-            found.extend(damage_of(file, path, &entry)?);
-        } else if entry.is_damaged {
-            found.push(block_range(&entry, FaultKind::Unconfirmed));
+    for block in blocks(side, size) {
+        match block {
+            Block::Unknown(range) => found.push(range),
+            Block::Known(entry) => {
+                if compare {
+                    found.extend(damage_of(file, path, &entry)?);
+                } else if entry.is_damaged {
+                    found.push(block_range(&entry, FaultKind::Unconfirmed));
+                }
+                progress(entry.offset_bytes);
+            }
         }
-        progress(entry.offset_bytes);
     }
     Ok(found)
 }
 
-/// As [`damaged`], for what is made from this log: a side file that agrees with none of its blocks is another log's, and says nothing.
-pub(super) fn known_damage(
-    file: &dyn LogFile,
-    path: &Path,
-    side: Option<&SideFile>,
-) -> Result<Vec<DamagedRange>, LogError> {
-    let found = damaged(file, path, side, true, &mut |_| {})?;
-    let differing = found.iter().filter(|range| range.fault.kind == FaultKind::Checksum).count() as u64;
-    let entries = side.map_or(0, SideFile::entries);
-    Ok(if entries > 1 && differing == entries { Vec::new() } else { found })
-}
-
-/// Damaged blocks that hold any update of a window, for tools that read only that.
+/// Returns the damaged blocks that overlap a window, for tools that read only that window.
 ///
 /// # Errors
-/// Of reading the log.
+/// If the log cannot be read.
 pub fn damaged_in(path: &Path, window: Range<u64>) -> Result<Vec<DamagedRange>, LogError> {
     let Some(side) = SideFile::open(&super::name::side_path(path)) else { return Ok(Vec::new()) };
     let file = std::fs::File::open(path).map_err(LogError::io(path, "open"))?;
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
-    let begin = side.block_of(window.start).map_or(0, |(at, _)| at);
+    let meets = |first: u64, last: Option<u64>| first < window.end && last.is_none_or(|last| last > window.start);
     let mut found = Vec::new();
-    for entry in (begin..side.entries()).map_while(|at| side.entry(at)) {
-        if entry.first_index >= window.end {
-            break;
-        }
-        if entry.end().index > window.start && entry.end().offset_bytes <= size {
-            found.extend(damage_of(&file, path, &entry)?);
+    for block in blocks(&side, size) {
+        match block {
+            Block::Unknown(range) if meets(range.first_index, range.last_index) => found.push(range),
+            Block::Known(entry) if meets(entry.first_index, Some(entry.end().index)) => {
+                found.extend(damage_of(&file, path, &entry)?);
+            }
+            Block::Unknown(_) | Block::Known(_) => {}
         }
     }
     Ok(found)
@@ -76,7 +100,7 @@ fn damage_of(file: &dyn LogFile, path: &Path, entry: &Entry) -> Result<Option<Da
     Ok(entry.is_damaged.then(|| block_range(entry, FaultKind::Unconfirmed)))
 }
 
-/// All of a block, with what is wrong with it.
+/// The whole block as a damaged range.
 pub(super) fn block_range(entry: &Entry, kind: FaultKind) -> DamagedRange {
     DamagedRange {
         first_byte: entry.offset_bytes,
@@ -87,7 +111,7 @@ pub(super) fn block_range(entry: &Entry, kind: FaultKind) -> DamagedRange {
     }
 }
 
-/// Whether any of these ranges, in order of their bytes, has a byte of this record.
+/// Whether any of these ranges, sorted by offset, overlaps the record.
 pub(super) fn covers(ranges: &[DamagedRange], first_byte: u64, length: usize) -> bool {
     let last_byte = first_byte.saturating_add(length as u64);
     let at = ranges.partition_point(|range| range.last_byte <= first_byte);

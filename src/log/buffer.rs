@@ -1,16 +1,15 @@
-//! A window over a file that moves forward: unread bytes stay, room is reused, and it grows only for a record that is
-//! longer than the window.
+//! A forward-moving read buffer over a file. Unread bytes stay; it grows only for a record longer than the buffer.
 
 use super::file::LogFile;
 use std::io;
 
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    /// Length to return to after a record that was longer.
+    /// Length to shrink to after an oversized record.
     usual_bytes: usize,
     start: usize,
     end: usize,
-    /// Position in the file of `bytes[start]`.
+    /// File offset of `bytes[start]`.
     offset_bytes: u64,
 }
 
@@ -20,12 +19,12 @@ impl Buffer {
         Buffer { bytes: vec![0; usual_bytes], usual_bytes, start: 0, end: 0, offset_bytes: 0 }
     }
 
-    /// Forgets everything and goes to a position.
+    /// Discards the contents and moves to a file offset.
     pub fn go_to(&mut self, offset_bytes: u64) {
         (self.start, self.end, self.offset_bytes) = (0, 0, offset_bytes);
     }
 
-    /// Bytes read at once.
+    /// Bytes per read.
     pub fn chunk_bytes(&self) -> usize {
         self.usual_bytes
     }
@@ -44,7 +43,7 @@ impl Buffer {
         self.offset_bytes = self.offset_bytes.saturating_add(count_bytes as u64);
     }
 
-    /// Reads once behind what is available, making room first; 0 means the end of the file.
+    /// Makes room and reads once after the available bytes; returns 0 at the end of the file.
     pub fn refill(&mut self, file: &dyn LogFile) -> io::Result<usize> {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -55,7 +54,7 @@ impl Buffer {
             self.bytes.shrink_to_fit();
         }
         if self.end == self.bytes.len() {
-            // Doubling keeps the work of walking a long record again and again in proportion to its length.
+            // Doubling keeps the total cost of re-walking a long record proportional to its length.
             self.bytes.resize(self.bytes.len().saturating_mul(2), 0);
         }
         let position = self.offset_bytes.saturating_add(self.end as u64);

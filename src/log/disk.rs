@@ -1,4 +1,4 @@
-//! The file system under the logs, as a trait: the system's, unless a simulated world gives the thread another.
+//! The file system under the logs, as a trait: the operating system's, or a virtual one that the simulator sets for a thread.
 
 use super::file::LogFile;
 use crate::sys::fs;
@@ -8,48 +8,48 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How a file is opened.
+/// Mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// To be read.
+    /// Read only.
     Read,
-    /// To be read past what this host remembers of it, where another host may write it.
+    /// Read only and bypassing the page cache (`O_DIRECT`), for a file that another host may write.
     Fresh,
-    /// To be read and written; it must be there.
+    /// Read and write; the file must exist.
     Write,
-    /// To be read and written; made if it is missing.
+    /// Read and write; creates the file if it is missing.
     Create,
-    /// To be read and written; an error if it is there.
+    /// Read and write; fails if the file exists.
     New,
 }
 
-/// Who writes, as a lock file names it.
+/// The writing process, as recorded in a lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     pub pid: u32,
     pub host: String,
-    /// Changes with every start of the machine.
+    /// Changes with every boot of the machine.
     pub boot: String,
 }
 
-/// Files by name.
+/// A file system.
 pub trait Disk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>>;
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Makes the name of a new or renamed file durable.
+    /// Makes the directory entry of a new or renamed file durable.
     fn sync_directory_of(&self, path: &Path) -> io::Result<()>;
-    /// The files of a directory.
+    /// Paths of the directory's entries.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     fn who(&self) -> Who;
 
-    /// A random number, for an identity that nothing else has.
+    /// A random number for a unique identity.
     fn draw(&self) -> u64 {
         fastrand::u64(1..)
     }
 }
 
-/// The operating system's.
+/// The operating system's file system.
 struct System;
 
 impl Disk for System {
@@ -96,12 +96,12 @@ thread_local! {
     static OWN: RefCell<Option<Arc<dyn Disk>>> = const { RefCell::new(None) };
 }
 
-/// Gives this thread a disk of its own, or takes it away. Files that are open stay what they are.
+/// Sets or removes this thread's virtual disk. Open files are not affected.
 pub fn set_virtual(disk: Option<Arc<dyn Disk>>) {
     OWN.set(disk);
 }
 
-/// Whether a world runs this thread: then what would be a thread of its own is stepped by that world.
+/// Whether the simulator runs this thread; it then steps the background threads itself.
 pub fn is_virtual() -> bool {
     OWN.with_borrow(Option::is_some)
 }
@@ -113,31 +113,39 @@ fn with<T>(ask: impl FnOnce(&dyn Disk) -> T) -> T {
     }
 }
 
+/// Opens a file.
+///
 /// # Errors
 /// The file system's.
 pub fn open(path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>> {
     with(|disk| disk.open(path, how))
 }
 
+/// Creates a directory and its parents.
+///
 /// # Errors
 /// The file system's.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
     with(|disk| disk.create_dir_all(path))
 }
 
+/// Renames a file.
+///
 /// # Errors
 /// The file system's.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     with(|disk| disk.rename(from, to))
 }
 
+/// Makes the directory entry of a new or renamed file durable.
+///
 /// # Errors
 /// The file system's.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     with(|disk| disk.sync_directory_of(path))
 }
 
-/// The files of a directory.
+/// Returns the paths of the directory's entries.
 ///
 /// # Errors
 /// The file system's.
@@ -145,12 +153,12 @@ pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     with(|disk| disk.list(directory))
 }
 
-/// Who writes here.
+/// Returns the process, host and boot that a lock file records.
 pub fn who() -> Who {
     with(|disk| disk.who())
 }
 
-/// A random number, for an identity that nothing else has.
+/// Returns a random number for a unique identity.
 pub fn draw() -> u64 {
     with(|disk| disk.draw())
 }

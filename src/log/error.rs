@@ -1,4 +1,4 @@
-//! What can go wrong with a log, in words for the operator.
+//! Errors of the log, worded for the operator.
 
 use super::scan::DamagedRange;
 use std::io;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
+/// Error of opening, reading or writing a log.
 #[derive(Debug, Error)]
 pub enum LogError {
     #[error("{path}: cannot {action}: {source}{advice}", advice = advice(.source))]
@@ -30,19 +31,19 @@ pub enum LogError {
     StaleEpoch { path: PathBuf, given: u64, stored: u64 },
     #[error("{path} is damaged: {damage}")]
     Damaged { path: PathBuf, damage: Box<DamagedRange> },
-    /// A log is not opened to be appended to, and is left as it is.
+    /// The log could not be opened for appending; it is unchanged.
     #[error(
         "{path} is damaged: {damage}; nothing was changed. `elastick log verify` shows all of it; --damage keep-before \
          starts with what is before it, --damage skip leaves it out"
     )]
     Refused { path: PathBuf, damage: Box<DamagedRange> },
-    /// A write or a sync failed; nothing is accepted any more, because what is on disk is not known.
+    /// A write or sync failed. Nothing more is accepted, because the contents of the disk are unknown.
     #[error("{path}: nothing more is logged after an earlier failure: {reason}")]
     Poisoned { path: PathBuf, reason: String },
-    /// Updates that were acknowledged are not in the file any more; nothing is accepted behind them.
+    /// The file lost updates that were acknowledged; nothing may be appended after the gap.
     #[error("{path}: {reason}")]
     Cut { path: PathBuf, reason: String },
-    /// Another writes the log now, or may: this process must end, and whoever starts it again finds out which.
+    /// Another process writes the log, or may. This process must end; its successor learns at start whether the log is free.
     #[error("{path} is no longer this tickerplant's to write: {reason}")]
     Lost { path: PathBuf, reason: String },
     #[error("{path} has shrunk from {was_bytes} to {now_bytes} bytes while it was read")]
@@ -58,7 +59,7 @@ pub enum LogError {
     NotReached { path: PathBuf, wanted_index: u64, have_index: u64, waited: Duration },
 }
 
-/// What an operator can do about an error of the operating system.
+/// What the operator can do about an operating-system error.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; the user that runs this process needs read and write access to it",
@@ -68,6 +69,9 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; its file system is full: free space there, or log elsewhere"
         }
+        io::ErrorKind::FileTooLarge => {
+            "; the limit of file sizes is lower (`ulimit -f`, LimitFSIZE= of a unit), or the file system's: raise it, or log elsewhere"
+        }
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             "; the directory of the log has to be a directory"
         }
@@ -76,12 +80,12 @@ fn advice(error: &io::Error) -> &'static str {
 }
 
 impl LogError {
-    /// Whether the log may be another's now, so that nothing that was not synced is known to be in it.
+    /// Whether another process may own the log now, so that only synced updates are known to be in it.
     pub fn is_lost(&self) -> bool {
         matches!(self, LogError::Lost { .. })
     }
 
-    /// What is to be done when nothing is logged any more because of this.
+    /// What the operator must do after the log stopped accepting updates because of this error.
     pub fn remedy(&self) -> &'static str {
         match self {
             LogError::Cut { .. } => {
@@ -92,7 +96,7 @@ impl LogError {
         }
     }
 
-    /// Wraps an operating system's error with the file and what was tried.
+    /// Wraps an operating-system error with the file and the failed action.
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> LogError {
         let path = path.to_path_buf();
         move |source| LogError::Io { path, action, source }

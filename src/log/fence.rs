@@ -1,8 +1,8 @@
-//! Whether this writer still is the writer, asked again and again where a lock can be lost: on a network file system.
+//! Detects on a network file system that another process has become the log's writer.
 //!
-//! A server that does not hear of a host for the time of a lease gives the host's locks to whoever asks. The host is told when
-//! it writes to the file next. A tickerplant that has nothing to write is not told, and would go on as if it were the one;
-//! so a thread reads in the lock file who is. It may hang with the file system, and nobody waits for it.
+//! A server that receives nothing from a host for a lease period grants the host's locks to others. The host learns this only at its next
+//! write, so an idle tickerplant would continue as if it were the writer. A thread therefore reads the lock file. It may hang with the file
+//! system, so nothing waits for it.
 
 use super::disk;
 use super::lock::{self, Holder};
@@ -13,25 +13,25 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// How often the lock file is read.
+/// Interval between reads of the lock file.
 const EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Shared {
-    /// Who writes now, in words.
+    /// Description of the process that writes now.
     successor: OnceLock<String>,
     over: AtomicBool,
 }
 
-/// The thread that asks; dropping it ends it.
+/// The polling thread; it ends on drop.
 pub(super) struct Fence {
     shared: Arc<Shared>,
     look: Look,
-    /// None where a world steps.
+    /// `None` in the simulator, which calls `step`.
     thread: Option<Thread>,
 }
 
-/// What is looked at, and whom to tell.
+/// The lock file to read, and the callback for a change of writer.
 #[derive(Clone)]
 struct Look {
     path: PathBuf,
@@ -40,9 +40,9 @@ struct Look {
 }
 
 impl Look {
-    /// True once another has become the writer.
+    /// Returns true once another process has become the writer.
     fn finds_successor(&self, shared: &Shared) -> bool {
-        // A file that cannot be read says nothing, and the next look may tell.
+        // An unreadable file is no evidence; the next poll decides.
         let Ok(Some(holder)) = lock::read_holder(&self.path) else { return false };
         if !holder.has_replaced(&self.own) {
             return false;
@@ -56,7 +56,7 @@ impl Look {
 }
 
 impl Fence {
-    /// `waker` is called when another has become the writer.
+    /// Starts polling. Calls `waker` when another process has become the writer.
     pub fn start(path: PathBuf, own: Holder, waker: Option<Waker>) -> std::io::Result<Fence> {
         let (shared, look) = (Arc::new(Shared::default()), Look { path, own, waker });
         if disk::is_virtual() {
@@ -71,14 +71,14 @@ impl Fence {
         Ok(Fence { shared, look, thread: Some(thread.thread().clone()) })
     }
 
-    /// Where a world steps: looks once, as the thread would.
+    /// Simulation hook: one poll.
     pub fn step(&self) {
         if self.thread.is_none() && self.successor().is_none() {
             self.look.finds_successor(&self.shared);
         }
     }
 
-    /// Who has become the writer in this one's place.
+    /// Description of the process that replaced this writer.
     pub fn successor(&self) -> Option<&str> {
         self.shared.successor.get().map(String::as_str)
     }

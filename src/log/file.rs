@@ -1,5 +1,5 @@
-//! The file under a log, as a trait: positioned reads and writes, so that no two parties share a file position, and so
-//! that a disk that fails can be put in its place.
+//! The file under a log, as a trait. Positioned reads and writes, so that readers and the writer share no file position, and so that tests
+//! can substitute a failing disk.
 
 use crate::points::{self, Point};
 use crate::sys::fs::{self, Place};
@@ -8,46 +8,46 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// An open file as the system knows it.
+/// An open file descriptor and the file it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     pub number: i32,
     pub place: Place,
 }
 
-/// What the log needs of a file. Writes are in order of calls; `sync` makes all that returned before it durable.
+/// The operations that the log needs of a file. Writes take effect in call order; `sync` makes every write that returned before it durable.
 pub trait LogFile: Send + Sync {
-    /// Reads at a position; 0 bytes means that the file ends there, as far as this handle knows.
+    /// Reads at an offset; 0 bytes means end of file, as far as this handle knows.
     fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize>;
-    /// Writes some of the bytes and answers how many.
+    /// Writes some of the bytes and returns how many.
     fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize>;
     fn truncate(&self, size_bytes: u64) -> io::Result<()>;
-    /// Data and size on disk (fdatasync).
+    /// Makes data and size durable (fdatasync).
     fn sync(&self) -> io::Result<()>;
     fn size_bytes(&self) -> io::Result<u64>;
 
-    /// Data, size and all else on disk (fsync).
+    /// Makes data and all metadata durable (fsync).
     fn sync_all(&self) -> io::Result<()> {
         self.sync()
     }
 
-    /// Takes the file's exclusive lock, held until the file is dropped, or fails at once.
+    /// Takes the file's exclusive lock, held until the file is dropped; fails at once if it is held.
     fn try_lock(&self) -> Result<(), TryLockError> {
         Ok(())
     }
 
-    /// Whether it is on a network file system, where other hosts write it and this one may see its size and its bytes late.
+    /// Whether the file is on a network file system, where other hosts write it and this host may see an old size or old bytes.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Tells a file from one that has taken its name. The inode number alone does not: a volume mounted over the directory may have one
-    /// with the same number, as copied volumes do.
+    /// Distinguishes the file from another one with its name. The inode number alone does not: a volume mounted over the directory may
+    /// contain the same number, as copied volumes do.
     fn identity(&self) -> io::Result<Place> {
         Ok(Place::default())
     }
 
-    /// None where the file is not the system's.
+    /// `None` for a file of the simulator or a test.
     fn descriptor(&self) -> Option<Descriptor> {
         None
     }
@@ -95,7 +95,7 @@ impl LogFile for File {
     }
 }
 
-/// Writes all of the bytes; a write may take fewer than it is given, and may be interrupted.
+/// Writes all of the bytes, repeating short and interrupted writes.
 ///
 /// # Errors
 /// The file system's.
@@ -114,7 +114,7 @@ pub fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut offset_bytes: u64) ->
     Ok(())
 }
 
-/// As [`write_all`]; a test may have the process end when half of it is written.
+/// As [`write_all`], with a failpoint after the first half.
 ///
 /// # Errors
 /// The file system's.
@@ -125,7 +125,7 @@ pub fn write_at_point(file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, point
     write_all(file, rest, offset_bytes.saturating_add(first.len() as u64))
 }
 
-/// All bytes of a small file.
+/// Returns the contents of a small file.
 ///
 /// # Errors
 /// The file system's.
@@ -142,7 +142,7 @@ pub fn whole(file: &dyn LogFile) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fills the buffer as far as the file goes and answers how many bytes it got.
+/// Fills the buffer, or reads to the end of the file; returns the number of bytes read.
 pub(crate) fn read_full(file: &dyn LogFile, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {

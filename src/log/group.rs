@@ -1,9 +1,9 @@
-//! Group commit: a thread that syncs the log at most once in a given time and publishes how far it is durable.
+//! Group commit: a thread that syncs the log at most once per interval and publishes the durable index.
 //!
-//! On a network file system it writes as well: a write there may wait for one under way to the same page, and for as long as
-//! the server is silent, and the loop must not wait with it. What is handed over is in memory until then, up to a limit.
+//! On a network file system the thread also writes: a write there may wait for another one to the same page, or as long as the server is
+//! silent, and the event loop must not wait with it. Bytes passed to the thread are in memory until written, up to a limit.
 //!
-//! On a virtual disk there is no thread: the world calls [`GroupSync::step`] when it pleases.
+//! On a virtual disk there is no thread; the simulator calls [`GroupSync::step`].
 
 use super::disk;
 use super::file::{self, LogFile};
@@ -19,53 +19,54 @@ use std::time::{Duration, Instant};
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    /// Told whenever bytes have been written or synced, or failed to be.
+    /// Notified after bytes were written or synced, and after a failure.
     moved: Condvar,
-    /// Updates before this are in the file, where this thread writes it.
+    /// Updates before this index are in the file, if this thread writes it.
     written_index: AtomicU64,
-    /// Bytes that are in the file, as far as this thread writes it.
+    /// Bytes in the file. Raised by the thread that writes: this one, or the appender.
     written_bytes: Arc<AtomicU64>,
-    /// Updates before this survive a power cut.
+    /// Updates before this index survive a power cut.
     durable_index: AtomicU64,
-    /// Why syncing ended.
+    /// The error that ended syncing.
     failure: OnceLock<io::Error>,
 }
 
 struct State {
-    /// Updates before this were written to the file, or handed over to be.
+    /// Updates before this index were written, or queued for this thread to write.
     target_index: u64,
-    /// What was handed over, and where it goes.
+    /// Bytes queued for writing, and their file offset.
     bytes: Vec<u8>,
     offset_bytes: u64,
-    /// Somebody waits: the next sync comes at once.
+    /// A caller waits: sync without waiting for the interval.
     hurry: bool,
     stop: bool,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What is in it is whole whatever happened to the one who held it.
+        // The state is consistent at every point where a holder can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits looks again. The lock is taken so that nobody is between looking and waiting.
+    /// Wakes the waiters. Takes the lock first, so that no waiter is between its check and its wait.
     fn tell(&self) {
         drop(self.lock());
         self.moved.notify_all();
     }
 }
 
-/// The syncing thread of one log; dropping it syncs what is left and ends it.
+/// Sync thread of one log; on drop it syncs what is pending and ends.
 pub(super) struct GroupSync {
     shared: Arc<Shared>,
     file: Arc<dyn LogFile>,
     waker: Option<Waker>,
-    /// None where a world steps.
+    /// `None` in the simulator, which calls `step`.
     thread: Option<JoinHandle<()>>,
 }
 
 impl GroupSync {
-    /// Begins at `durable_index`; counts in `written_bytes` what it writes itself. `waker` is called after every step of the durable tip, and after a failure.
+    /// Starts with everything before `durable_index` durable. Raises `written_bytes` by what the thread itself writes. Calls `waker` after
+    /// every advance of the durable index, and after a failure.
     pub fn start(
         file: Arc<dyn LogFile>,
         interval: Duration,
@@ -98,13 +99,13 @@ impl GroupSync {
         Ok(GroupSync { shared, file, waker, thread })
     }
 
-    /// Where a world steps: whether there is anything to write or to sync.
+    /// Simulation hook: whether anything is to be written or synced.
     pub fn is_due(&self) -> bool {
         let behind = self.shared.lock().target_index > self.durable_index();
         self.thread.is_none() && behind && self.shared.failure.get().is_none()
     }
 
-    /// Where a world steps: writes and syncs what the thread would.
+    /// Simulation hook: one write and sync of the thread.
     pub fn step(&self) {
         if !self.is_due() {
             return;
@@ -117,12 +118,13 @@ impl GroupSync {
         commit(&self.shared, &*self.file, &bytes, offset_bytes, target, self.waker.as_ref());
     }
 
-    /// Says how far the file is written.
+    /// Records that the file contains the updates before `written_index`.
     pub fn written(&self, written_index: u64) {
         self.aim(self.shared.lock(), written_index);
     }
 
-    /// Hands bytes over that go behind those handed over before. Waits while more than `most_bytes` would be in memory.
+    /// Queues bytes to be written after those queued before. Blocks while the queue would exceed `most_bytes`, unless it is empty or the thread
+    /// has failed. Bytes that the thread is writing are not in the queue.
     pub fn write(&self, bytes: &[u8], offset_bytes: u64, next_index: u64, most_bytes: usize) {
         let is_full = |state: &mut State| {
             let too_many = state.bytes.len().saturating_add(bytes.len()) > most_bytes;
@@ -147,14 +149,14 @@ impl GroupSync {
         let idle = state.target_index <= self.shared.durable_index.load(Ordering::Relaxed);
         state.target_index = target_index;
         drop(state);
-        // While a sync is under way the thread looks again by itself.
+        // During a sync the thread checks the target again by itself.
         if idle {
             self.shared.wake.notify_one();
         }
     }
 
-    /// Waits until all that was written or handed over is durable, or has failed. Nobody else syncs the file: the system tells of a
-    /// failure once, and whoever syncs after that would take it for done.
+    /// Waits until all updates written or queued are durable, or syncing failed. The kernel reports a failed fsync once, so no other thread
+    /// may sync the file: the next fsync would return success.
     pub fn settle(&self) {
         self.step();
         self.shared.lock().hurry = true;
@@ -166,7 +168,7 @@ impl GroupSync {
         drop(self.shared.moved.wait_while(self.shared.lock(), is_behind));
     }
 
-    /// How far the file is written, where this thread writes it.
+    /// Updates before this index are in the file, if this thread writes it.
     pub fn written_index(&self) -> u64 {
         self.shared.written_index.load(Ordering::Acquire)
     }
@@ -185,7 +187,7 @@ impl Drop for GroupSync {
         self.shared.lock().stop = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been printed; there is nobody to hand it to.
+            // The panic is already printed, and there is no caller to report it to.
             let _ = thread.join();
         }
     }
@@ -222,7 +224,7 @@ fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&W
     }
 }
 
-/// Writes what was handed over, and makes everything up to the target durable.
+/// Writes the queued bytes and makes all updates before `target` durable.
 fn commit(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, target: u64, waker: Option<&Waker>) {
     let done = put(shared, file, bytes, offset_bytes, target).and_then(|()| {
         points::reach(Point::LogBeforeSync);
@@ -233,7 +235,7 @@ fn commit(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, 
         Ok(()) => shared.durable_index.store(target, Ordering::Release),
         Err(_) if is_planted(Defect::SyncErrorIgnored) => shared.durable_index.store(target, Ordering::Release),
         Err(error) => {
-            // Set once: nothing is written after it.
+            // Set once: nothing is written after a failure.
             let _ = shared.failure.set(error);
         }
     }
@@ -243,15 +245,15 @@ fn commit(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, 
     }
 }
 
-/// Writes what was handed over; what cannot be written whole is taken back, so that the log ends with a whole record.
+/// Writes the queued bytes; after a failure cuts off the partial write, so that the log ends with a whole record.
 fn put(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, target: u64) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    // There is room again for whoever hands over.
+    // The queue was swapped out: callers blocked in `write` have room.
     shared.tell();
     file::write_all(file, bytes, offset_bytes).inspect_err(|_| {
-        // The write's own error is the one that counts.
+        // The write's error is the one to report.
         let _ = file.truncate(offset_bytes);
     })?;
     shared.written_bytes.store(offset_bytes.saturating_add(bytes.len() as u64), Ordering::Release);

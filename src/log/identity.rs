@@ -1,4 +1,4 @@
-//! What tells a log from another one at the same path.
+//! Identities and samples that distinguish a log from another one at the same path.
 
 use super::error::LogError;
 use super::file::LogFile;
@@ -8,8 +8,8 @@ use std::num::ParseIntError;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Identity of the logs in a directory: a random number that its first writer draws and every later one keeps, in the lock file and in
-/// every side file. Epochs of one identity can be compared; another identity is another log.
+/// Identity of a directory's logs: a random number drawn by the directory's first writer and kept by later ones, in the lock file and in
+/// every side file. Epochs are comparable only within one identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId(pub u64);
 
@@ -33,23 +33,23 @@ pub struct WriterId {
     /// Identity of the directory's logs.
     pub log: LogId,
     pub epoch: u64,
-    /// Tells writers of one epoch apart: there is more than one where an earlier state of the directory was restored.
+    /// Distinguishes two writers of the same epoch, which exist if the directory was restored to an earlier state.
     pub writer: LogId,
 }
 
-/// What a writer finds in what a node remembers.
+/// How the writer that a node remembers relates to the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remembered {
-    /// This writer, or one before it whose updates are all in the log as far as its epoch goes.
+    /// The current writer, or an earlier one whose updates are all in the log up to the end of its epoch.
     Same,
-    /// Another log: what the node holds is not in this one.
+    /// Another log: the node's updates are not in this one.
     Other,
-    /// This log, in a state that the directory does not have any more, or from a writer that has replaced this one.
+    /// This log in a later state that the directory no longer has, or a writer that replaced this one.
     Later,
 }
 
 impl WriterId {
-    /// What `seen` is to this writer.
+    /// Classifies the remembered writer `seen`.
     pub fn look_at(&self, seen: &WriterId) -> Remembered {
         if seen.log != self.log {
             Remembered::Other
@@ -61,14 +61,14 @@ impl WriterId {
     }
 }
 
-/// Bytes of a log at its begin and its end that are compared.
+/// Bytes sampled at the start and at the end of a log.
 const SAMPLE_BYTES: u64 = 64 << 10;
-/// No more is read for one sample: a block is as long as its last update asks for.
+/// Longest sample that is published, because a reader reads all of it. A block may be longer, as it ends with a whole batch; it is left out.
 const MAX_SAMPLE_BYTES: u64 = 4 << 20;
 /// Samples that a reader compares.
 pub const MAX_SAMPLES: usize = 8;
 
-/// Bytes of a log, by their checksum.
+/// Checksum of a range of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     pub offset_bytes: u64,
@@ -76,11 +76,11 @@ pub struct Sample {
     pub crc: u32,
 }
 
-/// How a file stands to a sample.
+/// Whether a file contains a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     Yes,
-    /// The file ends before it.
+    /// The file ends before the sample does.
     NotYet,
     No,
 }
@@ -108,8 +108,8 @@ impl Sample {
     }
 }
 
-/// What a writer says of its log, so that a reader on the same path can tell that it reads the same file: bytes from its begin, and the
-/// latest that were written.
+/// Samples that a writer publishes, so that a reader of the same path can verify that it reads the same file: one from the start and one of
+/// the latest block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Samples {
     first: Option<Sample>,
@@ -117,7 +117,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Of a log between its head and `end`.
+    /// Samples the log between `begin` and `end`.
     pub fn of(file: &dyn LogFile, path: &Path, begin: u64, end: u64) -> Result<Samples, LogError> {
         let sample = |offset_bytes: u64, end: u64| -> Result<Option<Sample>, LogError> {
             let length_bytes = end.saturating_sub(offset_bytes);
@@ -130,7 +130,7 @@ impl Samples {
         Ok(Samples { first, last: sample(end.saturating_sub(SAMPLE_BYTES).max(begin), end)? })
     }
 
-    /// A block has been closed.
+    /// Records a closed block.
     pub fn block(&mut self, block: &Entry) {
         let Entry { offset_bytes, length_bytes, crc, .. } = *block;
         let sample = Some(Sample { offset_bytes, length_bytes, crc });
@@ -138,7 +138,7 @@ impl Samples {
         self.last = sample;
     }
 
-    /// With the bytes since the last block.
+    /// Returns the samples, with that of the bytes since the last block.
     pub fn with(&self, open: Option<Sample>) -> Vec<Sample> {
         let mut all: Vec<Sample> = [self.first, self.last, open].into_iter().flatten().collect();
         all.retain(|sample| sample.length_bytes > 0 && sample.length_bytes <= MAX_SAMPLE_BYTES);

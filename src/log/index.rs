@@ -1,6 +1,6 @@
-//! The side file: what a kdb+ log lacks. One entry for each block of whole records.
+//! Side file of a log: one entry for each block of whole records, with the offset, index, epoch and checksum that a kdb+ log lacks.
 //!
-//! All integers little-endian. The file is a head and then entries of one size, in order, without gaps:
+//! All integers are little-endian. The file is a head followed by entries of one size, in order, without gaps:
 //!
 //! | bytes | head | entry |
 //! |---|---|---|
@@ -13,13 +13,13 @@
 //! | 48..52 | 0 | CRC-32C of the block's bytes in the log |
 //! | 52..56 | CRC-32C of the bytes before | CRC-32C of the bytes before |
 //!
-//! A block ends with the first batch that makes it [`BLOCK_BYTES`] or longer, so a block is as long as that or as its
-//! last batch asks for. The file is an aid: it is written after the log and may end too early, or, after a power cut,
-//! be ahead of the log. What it says is believed only where the checksums agree with the log.
+//! A block ends with the first batch that makes it [`BLOCK_BYTES`] or longer, so its length depends on its last batch. The side file is
+//! written after the log: it may end too early or, after a power cut, be ahead of the log. It is trusted only where its checksums agree
+//! with the log.
 //!
-//! A block marked as damaged was found with other bytes than those written, and its records were kept by the operator's choice: its
-//! checksum is that of the bytes kept, and the mark stays, so that nobody takes them for what was published. Version 2 has neither
-//! marks nor anything in the head behind the entry size; it is read as well.
+//! A block marked as damaged had other bytes than those written, and the operator chose to keep its records. Its checksum is that of the
+//! kept bytes; the mark stays, so that they are not mistaken for published data. Version 2, which can still be read, has no marks and no
+//! head fields after the entry size.
 
 use super::buffer::Buffer;
 use super::disk;
@@ -32,18 +32,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Least length of a block.
+/// Minimum length of a block.
 pub const BLOCK_BYTES: u64 = 64 << 10;
-/// Bytes of the head, and of each entry.
+/// Size of the head, and of each entry.
 pub const ENTRY_BYTES: usize = 56;
 const MAGIC: &[u8; 8] = b"elkindex";
 const VERSION: u32 = 3;
 const VERSION_WITHOUT_IDENTITY: u32 = 2;
-/// In an entry's length: the block is marked as damaged.
+/// Bit of the length field: the block is marked as damaged.
 const DAMAGED_BIT: u64 = 1 << 63;
-/// Bytes that an entry's own CRC covers.
+/// Bytes covered by an entry's own CRC.
 const CHECKED_BYTES: usize = ENTRY_BYTES - 4;
-/// Entries held back before they are written together.
+/// Entries buffered before they are written together.
 const PENDING_ENTRIES: usize = 32;
 
 /// One block of the log.
@@ -54,10 +54,10 @@ pub struct Entry {
     pub first_index: u64,
     pub updates: u64,
     pub epoch: u64,
-    /// What follows this update may have been in the system's cache alone when the block was closed.
+    /// Updates from this index on may have been only in the page cache when the block was closed.
     pub synced_index: u64,
     pub crc: u32,
-    /// Its bytes were once found to be others than those written, and were kept.
+    /// Its bytes differed from those written, and the operator chose to keep them.
     pub is_damaged: bool,
 }
 
@@ -73,7 +73,7 @@ impl Entry {
         seal(out, self.crc)
     }
 
-    /// None if the entry's own checksum differs.
+    /// Returns `None` if the entry's own checksum is wrong.
     pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Entry> {
         let crc = unseal(bytes)?;
         let (fields, _) = bytes.as_chunks::<8>();
@@ -102,7 +102,7 @@ impl Entry {
         Mark { offset_bytes: self.offset_bytes, index: self.first_index }
     }
 
-    /// Whether the log holds just these bytes.
+    /// Whether the log's bytes have this checksum.
     pub fn agrees_with(&self, log: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
         let mut buffer = Buffer::new(usize::try_from(self.length_bytes.min(1 << 20)).unwrap_or(1 << 20));
         buffer.go_to(self.offset_bytes);
@@ -120,7 +120,7 @@ impl Entry {
     }
 }
 
-/// Puts a CRC of the block and then a CRC of everything before it at the end.
+/// Writes the block's CRC and, after it, the CRC of all bytes before that second CRC, to the end of the array.
 fn seal(mut out: [u8; ENTRY_BYTES], crc: u32) -> [u8; ENTRY_BYTES] {
     let (words, _) = out.as_chunks_mut::<4>();
     if let Some(word) = words.get_mut(12) {
@@ -141,12 +141,12 @@ fn unseal(bytes: &[u8; ENTRY_BYTES]) -> Option<u32> {
     (own == crc32c::crc32c(bytes.get(..CHECKED_BYTES)?)).then_some(crc)
 }
 
-/// What a side file says of its log as a whole.
+/// Head of a side file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Of the directory; none in files of version 2.
+    /// Identity of the directory's logs; `None` in files of version 2.
     pub identity: Option<LogId>,
-    /// Of the last writer; 0 in files of version 2.
+    /// Epoch of the last writer; 0 in files of version 2.
     pub epoch: u64,
 }
 
@@ -189,15 +189,16 @@ pub struct SideFile {
 }
 
 impl SideFile {
-    /// None if there is none, or it is not one that this version can read, or it cannot be read at all: for who can do without.
+    /// As [`SideFile::open_if_there`], but returns `None` also if the file cannot be read. For callers that can do without it.
     pub fn open(path: &Path) -> Option<SideFile> {
         SideFile::open_if_there(path).ok().flatten()
     }
 
-    /// None if there is none, or it is not one that this version can read.
+    /// Returns `None` if the file is missing, is not a side file, or has an unknown version. A damaged head counts as an empty one if any of
+    /// the first entries can be read.
     ///
     /// # Errors
-    /// If it may be there, and cannot be read now: a start that went on without it would not know damage from a torn tail.
+    /// If the file may exist but cannot be read now: a start without it could not distinguish damage from a torn tail.
     pub fn open_if_there(path: &Path) -> io::Result<Option<SideFile>> {
         let file = match disk::open(path, disk::Open::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -206,7 +207,7 @@ impl SideFile {
         SideFile::of(file)
     }
 
-    /// As [`SideFile::open_if_there`], of a file that is open.
+    /// As [`SideFile::open_if_there`], for an open file.
     ///
     /// # Errors
     /// The file system's.
@@ -215,13 +216,15 @@ impl SideFile {
         if file::read_full(&*file, &mut first, 0)? != ENTRY_BYTES {
             return Ok(None);
         }
-        let Some(head) = Head::decode(&first) else { return Ok(None) };
-        let mut side = SideFile { file, head, entries: 0 };
+        let head = Head::decode(&first);
+        let mut side = SideFile { file, head: head.unwrap_or_default(), entries: 0 };
         side.refresh();
-        Ok(Some(side))
+        // Entries have their own checksums, so they are valid even if the head is damaged.
+        let is_damaged = || unseal(&first).is_none() && (0..side.entries.min(16)).any(|at| side.entry(at).is_some());
+        Ok((head.is_some() || is_damaged()).then_some(side))
     }
 
-    /// Looks how far the file has grown.
+    /// Reads the file's current size.
     pub fn refresh(&mut self) {
         let size = self.file.size_bytes().unwrap_or_default();
         self.entries = (size / ENTRY_BYTES as u64).saturating_sub(1);
@@ -235,19 +238,19 @@ impl SideFile {
         self.entries
     }
 
-    /// The entry at a place, none behind the end or if it is torn.
+    /// Returns the entry at a position; `None` past the end or if it is torn.
     pub fn entry(&self, at: u64) -> Option<Entry> {
         let mut bytes = [0; ENTRY_BYTES];
         let read = file::read_full(&*self.file, &mut bytes, entry_position(at)).ok()?;
         if read == ENTRY_BYTES { Entry::decode(&bytes) } else { None }
     }
 
-    /// Where the last block ends.
+    /// End of the last block.
     pub fn end(&self) -> Option<Mark> {
         self.entry(self.entries.checked_sub(1)?).map(|entry| entry.end())
     }
 
-    /// The first place at or behind an offset where a block begins or the last one ends.
+    /// First block boundary at or after an offset.
     pub fn mark_at_or_after(&self, offset_bytes: u64) -> Option<Mark> {
         let at = self.first_where(|entry| entry.offset_bytes >= offset_bytes)?;
         match self.entry(at) {
@@ -256,19 +259,19 @@ impl SideFile {
         }
     }
 
-    /// The block that holds an update, or the last one if the update comes later; with its place.
+    /// Returns the block that contains an update, or the last block if the update comes later; with its position.
     pub fn block_of(&self, index: u64) -> Option<(u64, Entry)> {
         let at = self.first_where(|entry| entry.first_index > index)?.checked_sub(1)?;
         Some((at, self.entry(at)?))
     }
 
-    /// The block that has all of a record.
+    /// Returns the block that contains the whole record between two offsets.
     pub fn block_around(&self, at: u64, end: u64) -> Option<Entry> {
         let behind = self.first_where(|entry| entry.offset_bytes > at)?;
         self.entry(behind.checked_sub(1)?).filter(|entry| entry.end().offset_bytes >= end)
     }
 
-    /// The first entry for which something holds that holds for all later ones too; none if an entry is torn.
+    /// Binary search for the first entry that satisfies a monotone predicate; `None` if an entry is torn.
     fn first_where(&self, holds: impl Fn(&Entry) -> bool) -> Option<u64> {
         let (mut low, mut high) = (0, self.entries);
         while low < high {
@@ -279,7 +282,7 @@ impl SideFile {
     }
 }
 
-/// Puts batches together to blocks.
+/// Groups batches into blocks.
 #[derive(Debug)]
 pub struct BlockBuilder {
     begin: Mark,
@@ -295,20 +298,20 @@ impl BlockBuilder {
         BlockBuilder { begin, length_bytes: 0, updates: 0, crc: 0, epoch, is_damaged: false }
     }
 
-    /// As [`BlockBuilder::add`] for one record of a log that is copied or read again, `is_damaged` if it comes from a block with other
-    /// bytes than those written. Also answers the block before, where that ends because the mark changes.
+    /// As [`BlockBuilder::add`], for one record that is copied or read again. `is_damaged`: it comes from a block whose bytes differ from
+    /// those written. The first item is the previous block if the change of mark ended it.
     pub fn add_marked(&mut self, record: &[u8], is_damaged: bool) -> [Option<Entry>; 2] {
         let before = if is_damaged == self.is_damaged { None } else { self.close() };
         self.is_damaged = is_damaged;
         [before, self.add(record, 1)]
     }
 
-    /// Another writer's epoch, from here on.
+    /// Sets the epoch of later blocks.
     pub fn set_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
     }
 
-    /// Takes whole records; answers the block if they complete one.
+    /// Adds whole records; returns the block if they complete one.
     pub fn add(&mut self, bytes: &[u8], updates: u64) -> Option<Entry> {
         self.crc = crc32c::crc32c_append(self.crc, bytes);
         self.length_bytes = self.length_bytes.saturating_add(bytes.len() as u64);
@@ -316,13 +319,13 @@ impl BlockBuilder {
         if self.length_bytes >= BLOCK_BYTES { self.close() } else { None }
     }
 
-    /// What has been taken since the last block.
+    /// Sample of the bytes since the last block.
     pub fn sample(&self) -> Option<Sample> {
         let (offset_bytes, length_bytes, crc) = (self.begin.offset_bytes, self.length_bytes, self.crc);
         (length_bytes > 0).then_some(Sample { offset_bytes, length_bytes, crc })
     }
 
-    /// The block so far, none if it is empty; the next one begins behind it. It says of nothing that it was synced.
+    /// Returns the block so far, `None` if it is empty, and starts the next one. Its `synced_index` is 0.
     pub fn close(&mut self) -> Option<Entry> {
         if self.length_bytes == 0 {
             return None;
@@ -342,8 +345,8 @@ impl BlockBuilder {
     }
 }
 
-/// Appends entries to the side file, some at a time. A failure is said once and costs the side file, not the log; but for one to
-/// cut off what does not hold any more, see [`SideWriter::open`].
+/// Appends entries to the side file, in groups. A failure is logged once and ends the side file, not the log; the exception is a failure to
+/// cut off stale entries, see [`SideWriter::open`].
 pub struct SideWriter {
     path: PathBuf,
     file: Option<Arc<dyn LogFile>>,
@@ -352,15 +355,14 @@ pub struct SideWriter {
 }
 
 impl SideWriter {
-    /// Keeps the first `keep` entries of the file and goes on behind them; makes the file if it is missing or foreign.
+    /// Keeps the first `keep` entries and appends after them; creates the file if it is missing or foreign.
     ///
     /// # Errors
-    /// If the file has entries behind those, and they may stay, or come back in a power cut. They tell what the log once had there;
-    /// when it has grown over that place again, they would have a start take what is sound for damage. All else costs the side file,
-    /// not the log; so does any failure where there is nothing to cut off.
+    /// If stale entries after those remain, or may come back after a power cut: once the log has grown over that range again, they would
+    /// make a start report sound bytes as damage. Any other failure ends the side file, not the log.
     pub fn open(path: &Path, keep: u64, head: Head) -> Result<SideWriter, LogError> {
         let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
-        // Held as long as it is written, so that on a network file system a writer that was replaced spoils nothing.
+        // Locked while it is written, so that on a network file system a replaced writer cannot corrupt it.
         let opened = disk::open(path, disk::Open::Create).and_then(|file| {
             file.try_lock()?;
             Ok(file)
@@ -375,7 +377,7 @@ impl SideWriter {
                 return Ok(writer);
             }
         };
-        // A head alone tells nothing.
+        // A file with only a head has no stale entries.
         let has_more = file.size_bytes().map_or(true, |size| size > entry_position(keep));
         let kept_bytes = if keep == 0 { 0 } else { entry_position(keep) };
         let begun = match file.truncate(kept_bytes).and_then(|()| file.sync_all()) {
@@ -390,7 +392,7 @@ impl SideWriter {
         Ok(writer)
     }
 
-    /// Writes the head again. A failure costs the side file.
+    /// Rewrites the head. A failure ends the side file.
     pub fn set_head(&mut self, head: Head) {
         if let Some(file) = &self.file
             && let Err(error) = file::write_all(&**file, &head.encode(), 0)
@@ -399,7 +401,7 @@ impl SideWriter {
         }
     }
 
-    /// The file that is written, unless that has failed.
+    /// The open file; `None` after a failure.
     pub fn file(&self) -> Option<&Arc<dyn LogFile>> {
         self.file.as_ref()
     }
@@ -424,7 +426,7 @@ impl SideWriter {
         self.pending.clear();
     }
 
-    /// Writes everything, for a caller to whom the side file is the point.
+    /// Writes and syncs everything, for callers that need the side file.
     pub fn finish(mut self) -> Result<(), LogError> {
         self.flush();
         match self.file {
@@ -434,7 +436,7 @@ impl SideWriter {
     }
 
     fn give_up(&mut self, error: &io::Error) {
-        ::log::warn!("{}: cannot write: {error}; the log goes on without its side file", self.path.display());
+        tracing::warn!(path = %self.path.display(), "cannot write: {error}; the log goes on without its side file");
         self.file = None;
         self.pending.clear();
     }

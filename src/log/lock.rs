@@ -1,12 +1,12 @@
-//! One writer for each source and directory, and the epoch that grows with every change of writer.
+//! Enforces one writer per source and directory, with an epoch that grows at every change of writer.
 //!
-//! `DIR/SRC.lock` is held with an exclusive lock as long as its writer lives. It has two lines of text of one length;
-//! a writer overwrites the older one, so a crash while writing leaves the other. A line says the epoch, who holds it,
-//! whether the writer closed the log in order, and the machine's boot, so that the next writer knows whether the
-//! operating system can have lost what the last one wrote. A third line has the identity of the directory's logs.
+//! The writer holds an exclusive lock on `DIR/SRC.lock` for its lifetime. The file has two text lines of equal length; a writer overwrites
+//! the older one, so a torn write leaves the other intact. A line has the epoch, the holder, whether the log was closed in order, and the
+//! machine's boot id, from which the next writer decides whether the kernel may have lost the last one's writes. A third line has the
+//! identity of the directory's logs.
 //!
-//! The file may be deleted, damaged or restored from a backup. So every side file has identity and epoch in its head as well, and a
-//! writer begins above the highest epoch that it finds in any of them.
+//! The file may be deleted, damaged or restored from a backup. Every side file's head therefore also has identity and epoch, and a writer
+//! takes an epoch above the highest of any of them.
 
 use super::disk;
 use super::error::LogError;
@@ -18,34 +18,34 @@ use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a line with its newline.
+/// Length of a line with its newline.
 const LINE_BYTES: usize = 160;
-/// The word of a writer that has not compared the log with its side file yet, though the system may have lost parts of it.
+/// State word of a writer that has not yet compared the log with its side file, though the kernel may have lost parts of it.
 const UNCHECKED: &str = "unchecked";
-/// Begins the line with the identity, behind the lines of two writers.
+/// Prefix of the identity line, which follows the two writer lines.
 const IDENTITY: &str = "log ";
 const IDENTITY_AT: u64 = 2 * LINE_BYTES as u64;
-/// Begins the word for a log that ended with an error, before the update from which it may not be on the disk.
+/// Prefix of the state word of a log that ended with an error; followed by the first update that may not be on disk.
 const UNSYNCED: &str = "unsynced-";
 
-/// What a line says.
+/// Contents of a writer line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub epoch: u64,
     pub pid: u32,
     pub host: String,
     pub boot: String,
-    /// Whether the log was flushed, synced and closed.
+    /// The log was flushed, synced and closed.
     pub clean: bool,
-    /// After an error: what follows this update may be shown by the operating system, and be on no disk.
+    /// After an error: updates from this index on may be in the page cache but not on disk.
     pub unsynced_from: Option<u64>,
-    /// The operating system may have lost what a writer before gave it, and no writer has accepted the log since: a start that was
-    /// refused, or cut short, leaves that to the next one.
+    /// The kernel may have lost writes of an earlier writer, and no start has accepted the log since. A start that is rejected or
+    /// interrupted leaves the check to the next one.
     pub unchecked: bool,
 }
 
 impl Holder {
-    /// Whether this one writes where `other` did: it came later, or took the same number.
+    /// Whether this holder replaced `other`: a higher epoch, or the same epoch taken by another process.
     pub(super) fn has_replaced(&self, other: &Holder) -> bool {
         let is_other = (self.pid, &self.host, &self.boot) != (other.pid, &other.host, &other.boot);
         self.epoch > other.epoch || (self.epoch == other.epoch && is_other)
@@ -91,7 +91,7 @@ impl Holder {
     }
 }
 
-/// A line of the file.
+/// Formats a line with its checksum.
 fn seal(text: &str) -> Vec<u8> {
     let crc = crc32c::crc32c(text.as_bytes());
     let mut line = format!("{text} crc {crc:08x}").into_bytes();
@@ -100,19 +100,19 @@ fn seal(text: &str) -> Vec<u8> {
     line
 }
 
-/// What a line says, if it is as it was written.
+/// Returns the text of a line if its checksum agrees.
 fn unseal(line: &[u8]) -> Option<&str> {
     let (text, crc) = std::str::from_utf8(line).ok()?.trim_end().rsplit_once(" crc ")?;
     (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(text.as_bytes())).then_some(text)
 }
 
-/// One word that fits its place in a line.
+/// One word, cleaned and cut to fit its place in a line.
 fn word(text: &str) -> String {
     let word: String = text.trim().chars().filter(char::is_ascii_graphic).take(40).collect();
     if word.is_empty() { "?".to_string() } else { word }
 }
 
-/// What a directory says of its logs: whose they are, and the highest epoch of a writer.
+/// Identity and highest epoch found in a directory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     identity: Option<LogId>,
@@ -128,7 +128,7 @@ impl Known {
     }
 }
 
-/// The lock, held until it is dropped.
+/// The writer's lock, held until dropped.
 pub struct WriterLock {
     file: Arc<dyn LogFile>,
     path: PathBuf,
@@ -137,7 +137,7 @@ pub struct WriterLock {
 }
 
 impl WriterLock {
-    /// Takes the lock with `epoch`, or with one more than the last writer's. Answers the last writer as well.
+    /// Takes the lock with `epoch`, or with one above the highest known. Also returns the last writer.
     pub fn take(dir: &Path, src: &str, epoch: Option<u64>) -> Result<(WriterLock, Option<Holder>), LogError> {
         let path = lock_path(dir, src);
         let file = disk::open(&path, disk::Open::Create).map_err(LogError::io(&path, "open"))?;
@@ -147,16 +147,16 @@ impl WriterLock {
             Err(TryLockError::WouldBlock) => return Err(LogError::Held { path, holder: describe(last.as_ref()) }),
             Err(TryLockError::Error(error)) => return Err(LogError::io(&path, "lock")(error)),
         }
-        // Read again: the one before may have written until it let go.
+        // Read again: the previous writer may have written until it released the lock.
         let last = last_holder(&*file, &path)?;
         let mut known = Known::default();
         known.add(identity_line(&*file, &path)?, last.as_ref().map_or(0, |holder| holder.epoch));
         if let Err(error) = ask_side_files(dir, src, &mut known) {
-            // With a lock file they only confirm it.
+            // With a lock file they are only confirmation.
             if last.is_none() {
                 return Err(error);
             }
-            ::log::warn!("the epoch comes from {} alone: {error}", path.display());
+            tracing::warn!(path = %path.display(), %error, "the other sources of the epoch cannot be read: it comes from the lock file alone");
         }
         let stored = known.epoch;
         let epoch = match epoch {
@@ -166,7 +166,7 @@ impl WriterLock {
         };
         let identity = known.identity.unwrap_or_else(|| LogId(disk::draw()));
         let mut lock = WriterLock { file, path, holder: Holder::here(epoch), identity };
-        // Until this writer has written it again, the next one has to.
+        // Until this writer has rewritten that range, its successor has to.
         lock.holder.unsynced_from =
             last.as_ref().filter(|last| lock.same_boot(last)).and_then(|last| last.unsynced_from);
         lock.holder.unchecked =
@@ -181,11 +181,10 @@ impl WriterLock {
         self.identity
     }
 
-    /// Gives the logs another identity, and this writer an epoch above `seen`. Updates that nodes hold by the former are not those of
-    /// this directory any more.
+    /// Draws a new identity and takes an epoch above `seen`: updates that nodes hold under the old identity are not in this directory.
     ///
     /// # Errors
-    /// `Lost` if the lock file names another writer by now; then the logs are that one's.
+    /// `Lost` if the lock file names another writer by now.
     pub fn begin_anew(&mut self, seen: u64) -> Result<(), LogError> {
         if let Ok(Some(holder)) = read_holder(&self.path)
             && holder.has_replaced(&self.holder)
@@ -195,22 +194,22 @@ impl WriterLock {
         }
         self.holder.epoch = self.holder.epoch.max(seen).saturating_add(1);
         self.identity = LogId(disk::draw());
-        // The line with the old epoch may be that of the same place, or the other one: the higher epoch counts.
+        // The write may replace either line, because the higher epoch wins.
         self.write()?;
         self.write_identity()
     }
 
-    /// Who holds it.
+    /// The current holder.
     pub fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// The lock's file.
+    /// Path of the lock file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the lock is another host's to give, and to take.
+    /// Whether a server on another host grants the lock, and can revoke it.
     pub fn is_on_nfs(&self) -> bool {
         self.file.is_shared()
     }
@@ -219,12 +218,12 @@ impl WriterLock {
         self.holder.epoch
     }
 
-    /// Whether everything that the last writer gave to the operating system is still there for us.
+    /// Whether this is still the last writer's boot, so that the page cache has all of its writes.
     pub fn same_boot(&self, last: &Holder) -> bool {
         last.boot == self.holder.boot && last.boot != "?"
     }
 
-    /// Says that from this update on the log may not be on the disk, whatever the operating system shows of it.
+    /// Records that updates from this index on may not be on disk, even if the page cache shows them.
     pub fn mark_unsynced(&mut self, from: u64) -> Result<(), LogError> {
         if self.holder.unsynced_from == Some(from) {
             return Ok(());
@@ -233,7 +232,7 @@ impl WriterLock {
         self.write()
     }
 
-    /// Says that the log was opened: compared where that was needed, put right, and on the disk.
+    /// Records that a start accepted the log: compared as needed, repaired and synced.
     pub fn mark_accepted(&mut self) -> Result<(), LogError> {
         if self.holder.unsynced_from.is_none() && !self.holder.unchecked {
             return Ok(());
@@ -242,7 +241,7 @@ impl WriterLock {
         self.write()
     }
 
-    /// Says that the log was closed in order.
+    /// Records that the log was closed in order.
     pub fn mark_clean(&mut self) -> Result<(), LogError> {
         self.holder.clean = true;
         self.write()
@@ -277,7 +276,7 @@ fn identity_line(file: &dyn LogFile, path: &Path) -> Result<Option<LogId>, LogEr
     Ok(text.and_then(|text| text.strip_prefix(IDENTITY)?.parse().ok()))
 }
 
-/// Adds what the side files of all days say.
+/// Adds identity and epochs of all days' side files.
 fn ask_side_files(dir: &Path, src: &str, known: &mut Known) -> Result<(), LogError> {
     for side in disk::list(dir).map_err(LogError::io(dir, "list"))? {
         let Some(log) = log_of_side(&side) else { continue };
@@ -292,7 +291,7 @@ fn ask_side_files(dir: &Path, src: &str, known: &mut Known) -> Result<(), LogErr
     Ok(())
 }
 
-/// The last writer that a lock file names, as its server has it now.
+/// Returns the last writer that the lock file names, bypassing the page cache.
 pub(super) fn read_holder(path: &Path) -> Result<Option<Holder>, LogError> {
     let file = disk::open(path, disk::Open::Fresh).map_err(LogError::io(path, "open"))?;
     last_holder(&*file, path)
@@ -305,8 +304,8 @@ pub(super) fn describe(holder: Option<&Holder>) -> String {
     }
 }
 
-/// Takes the lock of the log itself too: on a network file system the server then refuses the writes of a holder that
-/// it has given up, which a lock on another file would not bring about.
+/// Locks the log itself as well: a network file system's server then rejects writes of a holder whose lock it revoked, which a lock on
+/// another file would not achieve.
 pub fn lock_log(file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
     match file.try_lock() {
         Ok(()) => Ok(()),

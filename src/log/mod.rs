@@ -1,7 +1,7 @@
-//! The tickerplant log: a kdb+ log that any kdb+ can replay, and beside it a side file with what a kdb+ log lacks.
+//! The tickerplant log: a kdb+ log that `-11!` replays, plus a side file with the checksums, indices and epochs that a kdb+ log lacks.
 //!
-//! [`LogWriter`] is the one writer of a day's log. [`LogReader`] reads any log, also one that grows, from any update on.
-//! [`Proof`] says what a window holds. `README.md` beside this file has the layouts and what each durability survives.
+//! [`LogWriter`] is the single writer of a day's log. [`LogReader`] reads any log from any update on, also while it grows. [`Proof`] is the
+//! checksum and counts of a window. `README.md` beside this file has the layouts and what each durability survives.
 
 mod appender;
 mod blocks;

@@ -1,4 +1,4 @@
-//! Names of a day's files: `DIR/SRCyyyy.mm.dd` and what stands beside it.
+//! File names of a day: `DIR/SRCyyyy.mm.dd` and the files beside it.
 
 use super::disk;
 use jiff::civil::Date;
@@ -6,48 +6,48 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of `yyyy.mm.dd`.
+/// Length of `yyyy.mm.dd`.
 const DATE_BYTES: usize = 10;
 
-/// The log of a day.
+/// Path of a day's log.
 pub fn log_path(dir: &Path, src: &str, date: Date) -> PathBuf {
     dir.join(format!("{src}{:04}.{:02}.{:02}", date.year(), date.month(), date.day()))
 }
 
-/// The side file of a log.
+/// Path of a log's side file.
 pub fn side_path(log: &Path) -> PathBuf {
     beside(log, ".index")
 }
 
-/// The queue's journal of a log.
+/// Path of the queue's journal for a log.
 pub fn queue_path(log: &Path) -> PathBuf {
     beside(log, ".queue")
 }
 
-/// The log that a side file is of, if its name is one.
+/// Returns the log's path, given that of its side file.
 pub(super) fn log_of_side(side: &Path) -> Option<PathBuf> {
     let name = side.file_name()?.to_str()?.strip_suffix(".index")?;
     Some(side.with_file_name(name))
 }
 
-/// The lock of all logs of a source in a directory.
+/// Path of the lock file for all logs of a source in a directory.
 pub(crate) fn lock_path(dir: &Path, src: &str) -> PathBuf {
     dir.join(format!("{src}.lock"))
 }
 
-/// The log's name with something after it.
+/// The log's path with a suffix.
 pub(crate) fn beside(log: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(log);
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// The text of the log's handle as kdb+ has it in `.u.L`: a colon and the path.
+/// The log's handle as text, as in kdb+'s `.u.L`: a colon and the path.
 pub fn handle(log: &Path) -> String {
     format!(":{}", log.display())
 }
 
-/// The date at the end of a log's name, if there is one.
+/// Returns the date at the end of a log's name.
 pub fn date_of(log: &Path) -> Option<Date> {
     let name = log.file_name()?.to_str()?;
     let text = name.get(name.len().checked_sub(DATE_BYTES)?..)?;
@@ -56,10 +56,10 @@ pub fn date_of(log: &Path) -> Option<Date> {
     Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok()
 }
 
-/// The logs of the days between those of two logs, in their order.
+/// Returns the logs dated strictly between two logs, in order.
 ///
 /// # Errors
-/// Of listing the directory.
+/// If the directory cannot be listed.
 pub fn logs_between(first: &Path, last: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(from), Some(to)) = (date_of(first), date_of(last)) else { return Ok(Vec::new()) };
     let name = first.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Opening a log to append: how many updates it holds, and what of its end or middle had to be given up.
+//! Opens a log for appending: counts its updates and repairs its end or, if the operator chose so, damage.
 
-use super::blocks::{block_range, covers, known_damage};
+use super::blocks::{block_range, covers, damaged};
 use super::disk;
 use super::error::LogError;
 use super::file::{self, LogFile};
@@ -18,9 +18,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the first record stands.
+/// Position of the first record.
 pub(super) const FIRST: Mark = Mark { offset_bytes: FILE_HEAD.len() as u64, index: 0 };
-/// Blocks at the end that are checked at every opening, and at least written again where a sync may have failed.
+/// Blocks at the end that every start compares, and the fewest that it rewrites where a sync may have failed.
 const CHECKED_BLOCKS: usize = 16;
 
 /// Bytes that were cut off at the end.
@@ -28,7 +28,7 @@ const CHECKED_BLOCKS: usize = 16;
 pub struct Cut {
     pub offset_bytes: u64,
     pub bytes: u64,
-    /// Where they are kept, if they may hold whole records.
+    /// File with a copy of them, if they may contain whole records.
     pub kept_in: Option<PathBuf>,
 }
 
@@ -37,20 +37,20 @@ pub struct Cut {
 pub struct OpenReport {
     pub path: PathBuf,
     pub created: bool,
-    /// Updates in the log: the index of the next one.
+    /// Updates in the log, which is the index of the next one.
     pub updates: u64,
     pub bytes: u64,
     pub epoch: u64,
-    /// Bytes that were walked because the side file did not cover them.
+    /// Bytes walked because the side file did not cover them.
     pub walked_bytes: u64,
     pub cut: Option<Cut>,
-    /// Damage that was cut off or left out, as the operator had said.
+    /// Damage that was cut off or skipped, by the operator's choice.
     pub damage: Vec<DamagedRange>,
-    /// Blocks that were kept, as the operator had said, though their checksums differ; the side file marks them.
+    /// Blocks kept by the operator's choice though their checksums are wrong; the side file marks them.
     pub kept: Vec<DamagedRange>,
-    /// Updates behind the end that the side file knows of: a power cut took them, or another program cut or replaced the log.
+    /// Updates past the end of the log that the side file knows of: lost in a power cut, or another program cut or replaced the log.
     pub missing: u64,
-    /// The damaged log, if it was replaced by one without the damage. Updates behind the damage have new indices.
+    /// Path of the damaged log, if it was replaced by a repaired one. Updates after the damage have new indices.
     pub replaced: Option<PathBuf>,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for OpenReport {
     }
 }
 
-/// A log ready to be appended to.
+/// A log ready for appending.
 pub(super) struct Opened {
     pub file: Arc<dyn LogFile>,
     pub end: Mark,
@@ -101,7 +101,7 @@ pub(super) struct Opened {
     pub report: OpenReport,
 }
 
-/// How a log is to be opened.
+/// Parameters of opening a log.
 pub(super) struct How {
     pub damage: Damage,
     pub limits: Limits,
@@ -109,13 +109,13 @@ pub(super) struct How {
     /// Identity of the directory's logs.
     pub identity: LogId,
     pub epoch: u64,
-    /// Epoch of the writer before.
+    /// Epoch of the previous writer.
     pub last_epoch: u64,
-    /// The operating system may have lost what the writer before gave it.
+    /// The kernel may have lost writes of the previous writer.
     pub suspicious: bool,
-    /// The writer before ended without a word, and this machine has run on since.
+    /// The previous writer did not close the log, and the machine has not rebooted since.
     pub unclean: bool,
-    /// Before it ended it had said that from this update on the log may not be on the disk.
+    /// The previous writer recorded that updates from this index on may not be on disk.
     pub unsynced_from: Option<u64>,
 }
 
@@ -164,7 +164,7 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
     }
 }
 
-/// Sees to it that the file begins as a log does, on the disk as well; answers whether it was made.
+/// Writes and syncs the file head if it may be missing on disk; returns whether the log is new.
 fn make_head(file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
     let mut head = [0; FILE_HEAD.len()];
     let read = file::read_full(file, &mut head, 0).map_err(LogError::io(path, "read"))?;
@@ -177,7 +177,7 @@ fn make_head(file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
     if is_there && file.size_bytes().map_err(LogError::io(path, "read"))? > FILE_HEAD.len() as u64 {
         return Ok(false);
     }
-    // A head with nothing behind it may be all that is left of one who could not sync it, or the file's name: it is written again.
+    // A header-only file may be unsynced (data or directory entry) after a crash: rewrite and fsync it.
     let head = if is_there { head } else { FILE_HEAD };
     file::write_all(file, &head, 0)
         .and_then(|()| file.sync_all())
@@ -186,22 +186,26 @@ fn make_head(file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
     Ok(!is_there)
 }
 
-/// How much of the side file holds.
+/// How much of the side file is valid.
 struct Trust {
-    /// Entries that agree with the log.
+    /// Leading entries accepted as agreeing with the log.
     entries: u64,
     /// Where they end.
     end: Mark,
-    /// The next block, if the log has it but with other bytes.
-    suspect: Option<Entry>,
+    /// The first block after them that the log has with other bytes.
+    suspect: Option<(Entry, FaultKind)>,
+    /// The side file belongs to another log and is ignored.
+    is_foreign: bool,
 }
 
-/// Compares the last blocks (all, if suspicious) with the log.
+/// Compares the last blocks (all if `suspicious`) with the log.
 fn trusted(file: &dyn LogFile, path: &Path, side: Option<&SideFile>, how: &How) -> Result<Trust, LogError> {
-    let Some(side) = side else { return Ok(Trust { entries: 0, end: FIRST, suspect: None }) };
+    let Some(side) = side else {
+        return Ok(Trust { entries: 0, end: FIRST, suspect: None, is_foreign: false });
+    };
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let present = |at: u64| side.entry(at).filter(|entry| entry.end().offset_bytes <= size);
-    // The first block from `at` on that is not there or has other bytes.
+    // Position of the first block from `at` on that is missing or has other bytes.
     let first_bad = |mut at: u64| loop {
         match present(at) {
             Some(entry) if entry.agrees_with(file, path)? => at = at.saturating_add(1),
@@ -213,19 +217,29 @@ fn trusted(file: &dyn LogFile, path: &Path, side: Option<&SideFile>, how: &How) 
     if entries == begin && begin > 0 {
         entries = first_bad(0)?;
     }
-    let mut suspect = present(entries);
-    if entries == 0 && suspect.is_some() && side.entries() > 1 {
-        // If no block at all agrees, the side file is that of another log.
-        let mut others = (1..side.entries()).filter_map(present);
-        if !others.try_fold(false, |found, entry| Ok::<bool, LogError>(found || entry.agrees_with(file, path)?))? {
-            suspect = None;
+    // The side file's writer belonged to another directory.
+    let is_of_others = side.head().identity.is_some_and(|identity| identity != how.identity);
+    let any_agrees = || {
+        let mut present = (0..side.entries()).filter_map(present);
+        present.try_fold(false, |found, entry| Ok::<bool, LogError>(found || entry.agrees_with(file, path)?))
+    };
+    let mut suspect = None;
+    // Also searches after an unreadable entry.
+    for entry in (entries..side.entries()).filter_map(present) {
+        if !entry.agrees_with(file, path)? {
+            suspect = match entries > 0 || side.entries() == 1 || any_agrees()? {
+                true => Some((entry, FaultKind::Checksum)),
+                false if is_of_others => return Ok(Trust { entries: 0, end: FIRST, suspect: None, is_foreign: true }),
+                false => Some((entry, FaultKind::NoBlockAgrees)),
+            };
+            break;
         }
     }
     let end = entries.checked_sub(1).and_then(present).map_or(FIRST, |entry| entry.end());
-    Ok(Trust { entries, end, suspect })
+    Ok(Trust { entries, end, suspect, is_foreign: false })
 }
 
-/// Walks what the side file does not cover and repairs the end. None if the log has to be replaced first.
+/// Walks the part that the side file does not cover and repairs the end. Returns `None` if the log has to be replaced first.
 fn walk(
     file: Arc<dyn LogFile>,
     path: &Path,
@@ -234,31 +248,36 @@ fn walk(
     how: &How,
     report: &mut OpenReport,
 ) -> Result<Option<Opened>, LogError> {
-    // Written only when the log is accepted: a start that is refused must leave what can tell the damage's range.
+    // Written only once the log is accepted: a rejected start must keep the entries that locate the damage.
     let mut entries = Vec::new();
     let mut builder = BlockBuilder::new(trust.end, how.last_epoch);
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let mut scanner = Scanner::new(&*file, path, trust.end, side, how.limits, how.chunk_bytes);
     let mut suspect = trust.suspect;
-    let mut kept = match (how.damage, suspect) {
-        (Damage::Skip, Some(_)) => known_damage(&*file, path, side)?,
-        _ => Vec::new(),
-    };
+    let compare = how.damage == Damage::Skip && suspect.is_some();
+    let is_all_trusted = trust.is_foreign || side.is_none_or(|side| side.entries() == trust.entries);
+    let mut kept = if is_all_trusted { Vec::new() } else { damaged(&*file, path, side, compare, &mut |_| {})? };
+    // Carries over the marks of blocks that are walked again. Unwritten entries after a power cut are expected and no sign of damage.
+    kept.retain(|range| {
+        (compare || range.last_byte > trust.end.offset_bytes)
+            && !(how.suspicious && range.fault.kind == FaultKind::Unchecked)
+    });
     let end = loop {
         let mut found = scanner.next()?;
-        if let (Found::Record { at, bytes }, Some(entry)) = (&found, suspect)
+        if let (Found::Record { at, bytes }, Some((entry, kind))) = (&found, suspect)
             && at.offset_bytes.saturating_add(bytes.len() as u64) >= entry.end().offset_bytes
         {
-            // All of the block can be read, so nothing but its checksum tells.
+            // Every record of the block can be read; only its checksum is wrong.
             suspect = None;
-            // Which byte is wrong is not known: where the operator says skip, the records are kept, and marked.
+            // The wrong byte is unknown, so `skip` keeps the records and marks the block.
             if how.damage != Damage::Skip {
                 (entries, builder) = (Vec::new(), BlockBuilder::new(trust.end, how.last_epoch));
-                found = Found::Damage(block_range(&entry, FaultKind::Checksum));
+                let (first_byte, first_index) = (trust.end.offset_bytes, trust.end.index);
+                found = Found::Damage(DamagedRange { first_byte, first_index, ..block_range(&entry, kind) });
             }
         }
-        if let (Found::Torn { at, .. }, Some(entry), false) = (&found, suspect, how.suspicious) {
-            // The block was whole when it was written, and no power failed since.
+        if let (Found::Torn { at, .. }, Some((entry, _)), false) = (&found, suspect, how.suspicious) {
+            // The block was whole when written and no power cut followed, so this is no torn tail.
             let first = DamagedRange {
                 first_byte: at.offset_bytes,
                 first_index: at.index,
@@ -300,7 +319,7 @@ fn walk(
         file.truncate(end.offset_bytes).map_err(LogError::io(path, "cut off the torn end"))?;
     }
     if how.unclean {
-        // If a sync of the writer before failed, the system may have what it did not write for written: it is to be written again.
+        // If a sync of the previous writer failed, the kernel may consider unwritten pages clean: rewrite them.
         let mut recent = (0..trust.entries).rev().filter_map(|at| side?.entry(at)).peekable();
         let synced_index = recent.peek().map_or(0, |last| last.synced_index);
         let from = how.unsynced_from.unwrap_or(u64::MAX).min(synced_index);
@@ -308,14 +327,14 @@ fn walk(
         let begin = { recent }.find(|entry| entry.first_index <= from).map_or(FIRST, |entry| entry.begin());
         repair::write_again(&*file, path, begin.offset_bytes..end.offset_bytes)?;
     }
-    // What a writer before us left in the page cache counts as durable from here on.
+    // From here on the previous writer's page-cache contents count as durable.
     file.sync().map_err(LogError::io(path, "sync"))?;
     let own = side.filter(|side| side.head().identity == Some(how.identity) && report.damage.is_empty());
     let known_index = own.and_then(SideFile::end).map_or(0, |known| known.index);
     report.missing = known_index.saturating_sub(end.index);
     entries.extend(builder.close());
     entries.iter_mut().for_each(|entry| entry.synced_index = end.index);
-    // Before anything is appended: what it says of the part that was cut off must not come back when the log has grown over it.
+    // Before the first append: stale entries must not come back once the log has grown over their range.
     let mut writer = SideWriter::open(&side_path(path), trust.entries, how.head())?;
     entries.iter().for_each(|entry| writer.push(entry));
     writer.flush();

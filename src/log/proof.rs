@@ -1,7 +1,7 @@
-//! The proof of a window: what two parties must agree on if both hold the same updates.
+//! Proof of a window: the checksum and counts that agree if two processes hold the same updates.
 //!
-//! The hash of an update is taken over the bytes of its columns: the objects in the list of columns, without the list's
-//! own head. A window's hash is the wrapping sum of its updates' hashes, so windows add up, whatever the order.
+//! An update's hash covers the bytes of its columns: the objects in the list of columns, without the list's own head. A window's hash is
+//! the wrapping sum of its updates' hashes, so proofs add up in any order.
 
 use super::error::LogError;
 use super::reader::LogReader;
@@ -11,7 +11,7 @@ use proto::log::Record;
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
-/// Mixes all bits of a word into all others (the finaliser of SplitMix64).
+/// Bit mixer (finaliser of SplitMix64).
 pub const fn mix64(mut word: u64) -> u64 {
     word ^= word >> 30;
     word = word.wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,13 +20,13 @@ pub const fn mix64(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The hash of one update by its column bytes.
+/// Returns the hash of an update, given its column bytes.
 pub fn update_hash(column_bytes: &[u8]) -> u64 {
     let crc = u64::from(crc32c::crc32c(column_bytes));
     mix64(crc ^ ((column_bytes.len() as u64) << 32))
 }
 
-/// What is held of one table.
+/// Checksum and counts of one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TableProof {
     pub updates: u64,
@@ -36,7 +36,7 @@ pub struct TableProof {
 }
 
 impl TableProof {
-    /// Takes in one update.
+    /// Adds one update.
     pub fn add(&mut self, rows: u64, hash: u64) {
         self.merge(TableProof { updates: 1, rows, hash });
     }
@@ -54,7 +54,7 @@ impl TableProof {
     }
 }
 
-/// What is held of each table, by name. Tables of which nothing is held do not count.
+/// Checksum and counts of each table, by name. Tables without updates are ignored in comparisons.
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
     /// Sorted by name.
@@ -66,7 +66,7 @@ impl Proof {
         Proof::default()
     }
 
-    /// The account of a table, made if it is new.
+    /// Returns the table's proof, inserting an empty one if it is missing.
     pub fn table_mut(&mut self, table: &[u8]) -> &mut TableProof {
         let at = match self.tables.binary_search_by(|(name, _)| name.as_ref().cmp(table)) {
             Ok(at) => at,
@@ -79,13 +79,13 @@ impl Proof {
         &mut self.tables[at].1
     }
 
-    /// The account of a table; nothing if it is not known.
+    /// Returns the table's proof, empty if it is unknown.
     pub fn table(&self, table: &[u8]) -> TableProof {
         let found = self.tables.binary_search_by(|(name, _)| name.as_ref().cmp(table)).ok();
         found.and_then(|at| self.tables.get(at)).map(|(_, proof)| *proof).unwrap_or_default()
     }
 
-    /// Takes in one update.
+    /// Adds one update.
     pub fn add(&mut self, table: &[u8], rows: u64, hash: u64) {
         self.table_mut(table).add(rows, hash);
     }
@@ -102,7 +102,7 @@ impl Proof {
         }
     }
 
-    /// Tables of which something is held, by name.
+    /// Iterates over the tables with a non-empty proof, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], TableProof)> {
         self.tables
             .iter()
@@ -110,7 +110,7 @@ impl Proof {
             .filter(|(_, proof)| *proof != TableProof::default())
     }
 
-    /// All tables together.
+    /// Sum over all tables.
     pub fn total(&self) -> TableProof {
         let mut total = TableProof::default();
         self.iter().for_each(|(_, proof)| total.merge(proof));
@@ -126,9 +126,9 @@ impl PartialEq for Proof {
 
 impl Eq for Proof {}
 
-/// The column bytes of an update's data, and its rows: the length of the first column.
+/// Returns an update's column bytes and its number of rows, which is the length of the first column.
 ///
-/// Data is a list of columns, a row of atoms (kdb+ makes a vector of a row whose atoms are of one type), or a table.
+/// `data` is a list of columns, a row of atoms (a vector if the atoms are of one type, as kdb+ collapses it), or a table.
 pub fn columns_of<'a>(data: &View<'a>) -> (&'a [u8], u64) {
     match data.table().map(|table| table.columns).or_else(|| data.list()) {
         Some(columns) => (columns.body, columns.iter().next().map_or(0, |first| first.count() as u64)),
@@ -136,18 +136,18 @@ pub fn columns_of<'a>(data: &View<'a>) -> (&'a [u8], u64) {
     }
 }
 
-/// What becomes of an update in a proof.
+/// How an update counts in a proof.
 pub enum Keep {
-    /// It counts as it stands in the log.
+    /// As it is in the log.
     Whole,
-    /// It counts with these many rows and the column bytes that were put into the buffer.
+    /// With `rows` rows and the column bytes in the buffer.
     Encoded { rows: u64 },
-    /// It does not count.
+    /// Not at all.
     Skip,
 }
 
-/// The proof of a window, read from the log. `keep` decides for each update; for a subscriber of some symbols it puts
-/// the column bytes of the rows that the subscriber gets into the buffer it is given (empty at each call).
+/// Computes the proof of a window from the log. `keep` decides for each update; for a subscriber with a symbol filter it writes the column
+/// bytes of the matching rows to the buffer, which is empty at each call.
 pub fn window_proof(
     reader: &mut LogReader,
     window: Range<u64>,

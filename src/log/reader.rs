@@ -1,9 +1,8 @@
-//! Reading a log from any update on, also while it grows and from another host.
+//! Reads a log from any update on, also while it grows and from another host.
 //!
-//! Positioned reads, never a mapping: a file that is cut while it is read gives an error, not a signal. The end of the
-//! file is not the end of the log: on a network file system an open handle may show an old size for a minute, so a
-//! reader that knows of a later tip opens the file again until it has it. One that reads what another host writes reads
-//! past the page cache as well ([`Reads::Fresh`]).
+//! Positioned reads, never a mapping: truncation during a read gives an error, not a SIGBUS. The end of the file is not the end of the log:
+//! on a network file system an open handle may show an old size for a minute, so a reader that knows a later tip reopens the file until it
+//! sees that tip. A reader on another host than the writer also bypasses the page cache ([`Reads::Fresh`]).
 
 use super::buffer::Buffer;
 use super::disk;
@@ -27,17 +26,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pauses between attempts to see more of a file begin with this and double.
+/// First pause between attempts to see more of a file; later pauses double up to the maximum.
 const PAUSE_LEAST: Duration = Duration::from_millis(1);
 const PAUSE_MOST: Duration = Duration::from_millis(100);
 
-/// How a log is read.
+/// Whether reads go through the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Through the page cache: what this host wrote, or what nobody writes any more.
+    /// Through the page cache, for a log that this host wrote or that has no writer any more.
     Cached,
-    /// On NFS past the page cache, so that neither an old size nor an old page is taken for the log. For a log that another
-    /// host writes; on the writer's own host such reads make its appends wait.
+    /// On NFS bypassing the page cache (`O_DIRECT`), so that neither an old size nor an old page is taken for the log. For a log that
+    /// another host writes; on the writer's own host such reads delay its appends.
     Fresh,
 }
 
@@ -51,24 +50,24 @@ impl Reads {
     }
 }
 
-/// Whole records in a row.
+/// Consecutive whole records.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
     /// Index of the first update.
     pub first_index: u64,
     /// The records' bytes, back to back.
     pub bytes: &'a [u8],
-    /// Where in `bytes` each record ends.
+    /// End offset in `bytes` of each record.
     pub ends: &'a [usize],
 }
 
 impl<'a> Chunk<'a> {
-    /// Index behind the last update.
+    /// Index after the last update.
     pub fn last_index(&self) -> u64 {
         self.first_index.saturating_add(self.ends.len() as u64)
     }
 
-    /// Each record's index and bytes.
+    /// Returns each record's index and bytes.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {
         let (bytes, ends) = (self.bytes, self.ends);
         let starts = std::iter::once(0).chain(ends.iter().copied());
@@ -76,24 +75,24 @@ impl<'a> Chunk<'a> {
         (self.first_index..).zip(slices)
     }
 
-    /// Each update's index and parts; none for a record that is not a call of a function with a table.
+    /// Returns each update's index and parts; `None` for a record that is not a function call with a table.
     pub fn records(&self) -> impl Iterator<Item = (u64, Option<Record<'a>>)> + use<'a> {
         self.iter().map(|(index, bytes)| (index, walked_parts(bytes)))
     }
 }
 
-/// A record's function, table and columns, if it is an update.
+/// Parses a record into function, table and columns; `None` if it is not an update.
 pub fn parts<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Record<'a>> {
     let (view, _) = View::parse(bytes, Endian::Little, limits).ok()?;
     proto::log::record(view)
 }
 
-/// As [`parts`], for bytes that a reader or a scan has walked.
+/// As [`parts`], for bytes that a reader or scanner has validated.
 pub(super) fn walked_parts(bytes: &[u8]) -> Option<Record<'_>> {
     proto::log::record(View::walked(bytes, Endian::Little))
 }
 
-/// Whether a file begins as a log does; one that is still being made may end early.
+/// Checks that the file begins as a log does; a log that is being created may be shorter than its head.
 pub(super) fn check_head(file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
     let mut head = [0; FILE_HEAD.len()];
     let read = file::read_full(file, &mut head, 0).map_err(LogError::io(path, "read"))?;
@@ -104,17 +103,17 @@ pub(super) fn check_head(file: &dyn LogFile, path: &Path) -> Result<(), LogError
     Err(LogError::NotALog { path: path.to_path_buf() })
 }
 
-/// What a reader got.
+/// Result of a read.
 #[derive(Debug)]
 pub enum Next<'a> {
     Chunk(Chunk<'a>),
-    /// No further whole record can be seen now, or the given tip is reached.
+    /// No further whole record is visible now, or the given tip is reached.
     NotYet,
 }
 
-/// Reads one log.
+/// Reader of one log.
 pub struct LogReader {
-    /// Where the log was to be read from; a descriptor of the writer's is not opened again.
+    /// The log's location. A descriptor shared with the writer is never reopened.
     source: LogSource,
     reads: Reads,
     file: Arc<dyn LogFile>,
@@ -124,26 +123,26 @@ pub struct LogReader {
     buffer: Buffer,
     /// Index of the record at the buffer's start.
     next_index: u64,
-    /// Records before this are passed over.
+    /// Records before this index are skipped.
     wanted_index: u64,
-    /// Bytes of the chunk handed out last.
+    /// Length of the last chunk returned.
     handed_bytes: usize,
     handed_updates: u64,
     ends: Vec<usize>,
-    /// The largest size seen.
+    /// Largest file size seen.
     seen_bytes: u64,
 }
 
 impl LogReader {
-    /// Opens a log at its first update. `chunk_bytes` are read at once.
+    /// Opens a log at its first update. `chunk_bytes` is the read size.
     pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
         LogReader::open_as(path, limits, chunk_bytes, Reads::Cached)
     }
 
-    /// As [`LogReader::open`], from where `source` says.
+    /// As [`LogReader::open`], from a [`LogSource`].
     ///
     /// # Errors
-    /// As of [`LogReader::open`].
+    /// As [`LogReader::open`].
     pub fn of(source: &LogSource, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
         LogReader::open_from(source.clone(), limits, chunk_bytes, Reads::Cached)
     }
@@ -177,7 +176,7 @@ impl LogReader {
         })
     }
 
-    /// As `open`, for a log that was announced but may not be seen here yet.
+    /// As [`LogReader::open`], retrying until `deadline` while an announced log is not visible on this host.
     pub fn open_until(
         path: &Path,
         limits: Limits,
@@ -196,11 +195,11 @@ impl LogReader {
         }
     }
 
-    /// Whether the file is the log that these samples were taken of. False if it ends before one of them, as far as can be seen now, or
-    /// other bytes stand there and may be old ones.
+    /// Whether the file contains these samples. False if it ends before one of them as far as is visible now, or if differing bytes may be
+    /// stale.
     ///
     /// # Errors
-    /// `Other` if it is another log, and no later look can tell otherwise.
+    /// `Other` if it is certainly another log.
     pub fn is_of(&self, samples: &[Sample]) -> Result<bool, LogError> {
         if is_planted(Defect::AnyLogIsRead) {
             return Ok(true);
@@ -220,10 +219,10 @@ impl LogReader {
         LogError::Other { path: self.source.path().to_path_buf(), first_byte: sample.offset_bytes, last_byte }
     }
 
-    /// Opens the file again until it is the log that these samples were taken of.
+    /// Reopens the file until it contains these samples.
     ///
     /// # Errors
-    /// `Other` if it is not at the deadline.
+    /// `Other` if it does not by the deadline.
     pub fn wait_for(&mut self, samples: &[Sample], deadline: Instant) -> Result<(), LogError> {
         let mut pause = PAUSE_LEAST;
         while !self.is_of(samples)? {
@@ -231,13 +230,13 @@ impl LogReader {
                 return Err(self.missing(samples));
             }
             pause = wait(pause, deadline);
-            // By its name: what stands there may be another file by now.
+            // By path: it may lead to another file by now.
             *self = LogReader::open_from(self.source.clone(), self.limits, self.buffer.chunk_bytes(), self.reads)?;
         }
         Ok(())
     }
 
-    /// Why this is not the log that these samples were taken of, if it does not become it.
+    /// The error for a file that does not contain these samples.
     pub fn missing(&self, samples: &[Sample]) -> LogError {
         let differs = |sample: &&Sample| !matches!(sample.look(&*self.file, self.source.path()), Ok(Holds::Yes));
         match samples.iter().find(differs) {
@@ -250,18 +249,18 @@ impl LogReader {
         self.source.path()
     }
 
-    /// Index of the first update that the next chunk can have.
+    /// Index of the first update that the next chunk can contain.
     pub fn position(&self) -> u64 {
         self.next_index.saturating_add(self.handed_updates).max(self.wanted_index)
     }
 
-    /// Goes to an update, at once where the side file covers it, else by walking when the next chunk is asked for. The
-    /// update need not be in the log yet.
+    /// Moves to an update: directly where the side file covers it, otherwise by walking at the next read. The update need not be in the log
+    /// yet.
     pub fn seek(&mut self, index: u64) -> Result<(), LogError> {
         self.settle();
         self.wanted_index = index;
         let block = self.block_before(index)?;
-        // Walking on from here is as good if no block begins between here and there.
+        // Walk on from here if no block begins between here and the target.
         if index >= self.next_index && block.is_none_or(|block| block.index <= self.next_index) {
             return Ok(());
         }
@@ -271,7 +270,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// The begin of the block that holds an update, if the side file knows it and agrees with the log.
+    /// Returns the start of the block that contains an update, if the side file has it and agrees with the log.
     fn block_before(&mut self, index: u64) -> Result<Option<Mark>, LogError> {
         if self.side.is_none() {
             self.side = side_of(&self.source);
@@ -279,27 +278,27 @@ impl LogReader {
         let Some(side) = self.side.as_mut() else { return Ok(None) };
         side.refresh();
         let Some((_, entry)) = side.block_of(index) else { return Ok(None) };
-        // An update behind the last block: it is enough to know that block's end.
+        // For an update after the last block, that block's end is the closest start.
         let mark = if entry.end().index <= index { entry.end() } else { entry.begin() };
         if entry.agrees_with(&*self.file, self.source.path())? {
             return Ok(Some(mark));
         }
         if self.file.size_bytes().map_err(LogError::io(self.source.path(), "read"))? >= entry.end().offset_bytes {
-            ::log::warn!("{}: the side file does not agree with the log and is not used", self.source.path().display());
+            tracing::warn!(path = %self.source.path().display(), "the side file does not agree with the log and is not used");
         }
         Ok(None)
     }
 
-    /// Forgets the chunk handed out last.
+    /// Discards the last chunk returned.
     fn settle(&mut self) {
         self.buffer.consume(std::mem::take(&mut self.handed_bytes));
         self.next_index = self.next_index.saturating_add(std::mem::take(&mut self.handed_updates));
     }
 
-    /// The next whole records before `tip`, at most about `most_bytes` of them but at least one.
+    /// Returns the next whole records before `tip`: at least one, and at most about `most_bytes`.
     ///
     /// # Errors
-    /// `Damaged` where a record cannot be read, `Shrunk` if the file became shorter than what was read of it.
+    /// `Damaged` if a record cannot be read, `Shrunk` if the file is shorter than what was read of it.
     pub fn next_chunk(&mut self, most_bytes: usize, tip: u64) -> Result<Next<'_>, LogError> {
         self.settle();
         self.ends.clear();
@@ -351,13 +350,13 @@ impl LogReader {
         Ok(Next::Chunk(Chunk { first_index: self.next_index, bytes, ends: &self.ends }))
     }
 
-    /// A file that is shorter than what was read of it was cut or overwritten by somebody.
+    /// A file shorter than what was read of it was truncated or overwritten.
     fn check_size(&mut self) -> Result<(), LogError> {
         let mut now_bytes = self.file.size_bytes().map_err(LogError::io(self.source.path(), "read"))?;
         let read_bytes = self.buffer.offset_bytes().saturating_add(self.buffer.available().len() as u64);
         self.seen_bytes = self.seen_bytes.max(read_bytes);
         if now_bytes < read_bytes {
-            // What this host remembers of the size may be older than what was read; opening asks.
+            // The cached size may be older than the bytes read; reopening asks the server.
             let (_, size_bytes) = self.open_again()?;
             now_bytes = size_bytes;
         }
@@ -372,7 +371,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// The file, opened anew, and its size.
+    /// Reopens the file; returns it with its size.
     fn open_again(&self) -> Result<(Arc<dyn LogFile>, u64), LogError> {
         let file = open_file(&self.source, self.reads)?;
         if file.identity().map_err(LogError::io(self.source.path(), "read"))? != self.place {
@@ -382,10 +381,10 @@ impl LogReader {
         Ok((file, size_bytes))
     }
 
-    /// Opens the file again until it shows more than this reader has read, for an announced `tip`.
+    /// Reopens the file until it shows more than this reader has read. `tip` is the announced tip, for the error.
     ///
     /// # Errors
-    /// `NotReached` at the deadline, `Shrunk` and `Replaced` if it is not the file it was.
+    /// `NotReached` at the deadline, `Shrunk` and `Replaced` if the file was truncated or replaced.
     pub fn reopen_until(&mut self, tip: u64, deadline: Instant) -> Result<(), LogError> {
         let begin = clock::now();
         let mut pause = PAUSE_LEAST;
@@ -410,9 +409,9 @@ impl LogReader {
         }
     }
 
-    /// Hands out all updates of a window in chunks, waiting for those that cannot be seen yet.
+    /// Passes all updates of a window to `take` in chunks, waiting for updates that are not visible yet.
     ///
-    /// Answers the index behind the last update handed out: the window's end, or less if `take` broke off.
+    /// Returns the index after the last update passed on: the window's end, or less if `take` broke off.
     pub fn replay(
         &mut self,
         window: Range<u64>,
@@ -442,13 +441,13 @@ fn open_file(source: &LogSource, reads: Reads) -> Result<Arc<dyn LogFile>, LogEr
 fn side_of(source: &LogSource) -> Option<SideFile> {
     match (&source.own, &source.side) {
         (Some(_), Some(side)) => SideFile::of(Arc::clone(side)).ok().flatten(),
-        // Beside another file at the log's path stands another side file.
+        // The side file at the path belongs to whatever log is at the path now.
         (Some(_), None) => None,
         (None, _) => SideFile::open(&side_path(source.path())),
     }
 }
 
-/// Pauses, not beyond the deadline, and answers the next pause.
+/// Sleeps, at most until the deadline; returns the next pause.
 fn wait(pause: Duration, deadline: Instant) -> Duration {
     clock::sleep(pause.min(deadline.saturating_duration_since(clock::now())));
     pause.saturating_mul(2).min(PAUSE_MOST)

@@ -1,6 +1,6 @@
-//! Making the side file of a log anew.
+//! Rebuilds the side file of a log.
 
-use super::blocks::{covers, known_damage};
+use super::blocks::{covers, damaged};
 use super::error::LogError;
 use super::file::LogFile;
 use super::index::{BlockBuilder, SideFile, SideWriter};
@@ -13,20 +13,19 @@ use proto::Limits;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// What a new side file covers.
+/// Result of rebuilding a side file.
 #[derive(Debug)]
 pub struct Rebuilt {
     pub blocks: u64,
     pub updates: u64,
-    /// Blocks that are marked.
+    /// Blocks marked as damaged.
     pub damage: Vec<DamagedRange>,
 }
 
-/// Writes the side file of a log that nobody writes to. Blocks that do not agree with the side file before are kept, marked as damaged.
-/// Returns blocks and updates covered, and the blocks that are marked.
+/// Writes a new side file for a log without a writer. Blocks that disagree with the old side file are kept and marked as damaged.
 ///
 /// # Errors
-/// `Held` if a tickerplant has the log open, `Damaged` at the first damage: what lies behind it cannot be counted.
+/// `Held` if a tickerplant has the log open, `Damaged` at the first damage: updates after it cannot be counted.
 pub fn rebuild(
     path: &Path,
     limits: Limits,
@@ -38,36 +37,33 @@ pub fn rebuild(
     check_head(&file, path)?;
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let before = SideFile::open(&side_path(path));
-    let damage = known_damage(&file, path, before.as_ref())?;
+    let damage = damaged(&file, path, before.as_ref(), true, &mut |_| {})?;
     let head = before.as_ref().map(SideFile::head).unwrap_or_default();
-    // Opened before anything is cut off: nothing of it is needed any more.
     drop(before);
-    let mut side = SideWriter::open(&side_path(path), 0, head)?;
+    // Written after the whole log was read: if that fails, the old side file is needed to locate the damage.
+    let mut entries = Vec::new();
     let mut builder = BlockBuilder::new(FIRST, head.epoch);
     let mut scanner = Scanner::new(&file, path, FIRST, None, limits, chunk_bytes);
-    let mut blocks: u64 = 0;
     let end = loop {
         match scanner.next()? {
             Found::Record { at, bytes } => {
                 let is_damaged = covers(&damage, at.offset_bytes, bytes.len());
-                for entry in builder.add_marked(bytes, is_damaged).iter().flatten() {
-                    side.push(entry);
-                    blocks = blocks.saturating_add(1);
+                let before = entries.len();
+                entries.extend(builder.add_marked(bytes, is_damaged).into_iter().flatten());
+                if entries.len() > before {
                     progress(at.offset_bytes, size);
                 }
             }
             Found::End { at } | Found::Torn { at, .. } => break at,
             Found::Damage(range) => {
-                side.flush();
                 return Err(LogError::Damaged { path: path.to_path_buf(), damage: Box::new(range) });
             }
         }
     };
-    if let Some(entry) = builder.close() {
-        side.push(&entry);
-        blocks = blocks.saturating_add(1);
-    }
+    entries.extend(builder.close());
+    let mut side = SideWriter::open(&side_path(path), 0, head)?;
+    entries.iter().for_each(|entry| side.push(entry));
     side.finish()?;
     progress(size, size);
-    Ok(Rebuilt { blocks, updates: end.index, damage })
+    Ok(Rebuilt { blocks: entries.len() as u64, updates: end.index, damage })
 }

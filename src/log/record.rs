@@ -1,29 +1,29 @@
-//! One record at the start of some bytes of a log: whole, cut off, or not a record.
+//! Parses one record at the start of a byte slice: whole, incomplete, or not a record.
 //!
-//! A kdb+ log has no lengths and no checksums; a record is an object and ends where its structure ends. So damage shows
-//! as an object that cannot be, or as an object that no tickerplant writes. What a log holds are messages: a general
-//! list whose first item names or is a function, or the text of an expression.
+//! A kdb+ log has neither lengths nor checksums; a record ends where its structure ends. So damage shows only as a malformed object, or as
+//! an object that no tickerplant writes. Valid records are messages: a general list whose first item is a function or its name, or the text
+//! of an expression.
 
 use proto::walk;
 use proto::{DecodeError, DecodeErrorKind, Endian, Limits};
 use std::fmt;
 
-/// Bytes of a list's type, attribute and count.
+/// Length of a list's type, attribute and count.
 pub(crate) const LIST_HEAD_BYTES: usize = 6;
 
 const LIST: u8 = 0;
 const CHARS: u8 = 10;
 const SYMBOLS: u8 = 11;
 const SYMBOL_ATOM: u8 = 0xf5;
-/// Lambda, primitives, projections and what iterators make of them.
+/// Type codes of lambdas, primitives, projections and derived functions.
 const FUNCTIONS: std::ops::RangeInclusive<u8> = 100..=111;
 
-/// What stands at the start of the bytes.
+/// Result of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A record of so many bytes.
+    /// A record of this length.
     Whole(usize),
-    /// The bytes end inside a record.
+    /// The slice ends inside a record.
     Incomplete,
     Bad(Fault),
 }
@@ -32,27 +32,32 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// Where in the record it shows.
+    /// Offset of the fault in the record.
     pub offset_bytes: u64,
 }
 
+/// Kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Nothing but zeros where a record should begin: space that a file system kept but never filled.
+    /// Zeros where a record should begin: space that the file system allocated but never filled.
     Zeros,
-    /// An object, but not a message.
+    /// An object that is not a message.
     NotAMessage,
     /// Not an object.
     Malformed(DecodeErrorKind),
-    /// Longer than the limit of a message.
+    /// Longer than the message limit.
     TooLong { limit_bytes: u64 },
-    /// Structure is right, but its last bytes are zeros that go on behind it, as where something was written and never reached the
-    /// disk: whether they were zeros nothing tells.
+    /// Well-formed, but its last bytes are zeros that continue after it, as an unsynced write leaves them. Nothing tells whether zeros were
+    /// written there.
     EndsInZeros,
-    /// Structure is right, but the checksum of its block is not.
+    /// Well-formed, but its block's checksum is wrong.
     Checksum,
-    /// A repair kept the block though its checksum differed.
+    /// The checksums of all blocks are wrong.
+    NoBlockAgrees,
+    /// A repair kept the block though its checksum was wrong or unreadable.
     Unconfirmed,
+    /// The side file's entry for the block cannot be read.
+    Unchecked,
 }
 
 impl fmt::Display for FaultKind {
@@ -66,14 +71,21 @@ impl fmt::Display for FaultKind {
             }
             FaultKind::EndsInZeros => f.write_str("zeros that may stand for the end of a record, and go on behind it,"),
             FaultKind::Checksum => f.write_str("the checksum of the block differs"),
+            FaultKind::NoBlockAgrees => f.write_str(
+                "no block has the checksum that the side file says: move that away if it is another log's; the log has changed from its \
+                 start on otherwise,",
+            ),
             FaultKind::Unconfirmed => f.write_str(
-                "kept by a repair though the checksum of the block differed: its values may not be those published,",
+                "kept by a repair though no checksum agreed with the block: its values may not be those published,",
+            ),
+            FaultKind::Unchecked => f.write_str(
+                "the side file's entry cannot be read: nothing tells whether the values are those published,",
             ),
         }
     }
 }
 
-/// Looks at the record at the start of `bytes`.
+/// Parses the record at the start of `bytes`.
 pub(crate) fn step(bytes: &[u8], limits: &Limits) -> Step {
     let fault = |kind, offset_bytes| Step::Bad(Fault { kind, offset_bytes });
     match looks_like_message(bytes) {
@@ -94,7 +106,7 @@ pub(crate) fn step(bytes: &[u8], limits: &Limits) -> Step {
     }
 }
 
-/// Whether the first bytes are those of a message; none if there are too few of them.
+/// Whether the first bytes are those of a message; `None` if there are too few.
 fn looks_like_message(bytes: &[u8]) -> Option<bool> {
     match *bytes.first()? {
         CHARS | SYMBOLS => Some(true),
@@ -110,9 +122,9 @@ fn looks_like_message(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// The bytes with which every call of the same function begins: list head, and the function's name with its NUL.
+/// Returns the bytes that begin every call of the same function: list head, and the function's name with its NUL.
 ///
-/// None for records that do not call by name.
+/// `None` for records that do not call a function by name.
 pub(crate) fn call_prefix(record: &[u8]) -> Option<&[u8]> {
     let (head, rest) = record.split_at_checked(LIST_HEAD_BYTES)?;
     if head.first() != Some(&LIST) || rest.first() != Some(&SYMBOL_ATOM) {

@@ -1,6 +1,6 @@
-//! Putting a damaged log right: what can be read goes into a new log, what cannot is named.
+//! Repairs a damaged log: copies the readable records to a new log and reports the rest.
 
-use super::blocks::{covers, known_damage};
+use super::blocks::{covers, damaged};
 use super::disk;
 use super::error::LogError;
 use super::file::LogFile;
@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const CHUNK_BYTES: usize = 1 << 20;
-/// What follows the log's name in that of the log as it was.
+/// Suffix of the damaged log's new name.
 const DAMAGED: &str = ".damaged";
-/// And in that of the new one, until it takes its place.
+/// Suffix of the repaired log until it takes the log's name.
 const REPAIRED: &str = ".repaired";
 
 /// What a repair kept and what it lost.
@@ -29,21 +29,23 @@ const REPAIRED: &str = ".repaired";
 pub struct Repaired {
     /// Updates in the new log.
     pub updates: u64,
-    /// Bytes of the new log.
+    /// Size of the new log.
     pub bytes: u64,
-    /// Ranges of the damaged log that could not be read.
+    /// Unreadable ranges of the damaged log.
     pub damage: Vec<DamagedRange>,
-    /// Blocks of the damaged log whose checksums differ: kept, and marked in the new side file, or left out.
+    /// Blocks of the damaged log with wrong or unreadable checksums: kept and marked in the new side file, or left out.
     pub blocks: Vec<DamagedRange>,
     pub changed_blocks: ChangedBlocks,
-    /// Bytes of an unfinished record at the end, left out.
+    /// Whether a side file was available to compare checksums.
+    pub has_checksums: bool,
+    /// Length of the unfinished record at the end, left out.
     pub torn_bytes: u64,
-    /// Where the damaged log is.
+    /// Path of the damaged log.
     pub original: PathBuf,
 }
 
-/// Writes what can be read of the log at `path` to a new file `out`, and a side file for it in which what is kept of blocks with other
-/// checksums is marked.
+/// Copies the readable records of the log at `path` to a new file `out` with its own side file, which marks records kept from blocks with
+/// wrong checksums.
 pub fn rewrite(path: &Path, out: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Result<Repaired, LogError> {
     let file = File::open(path).map_err(LogError::io(path, "open"))?;
     let side = SideFile::open(&side_path(path));
@@ -53,7 +55,8 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits, changed_blocks: ChangedB
         updates: 0,
         bytes: FILE_HEAD.len() as u64,
         damage: Vec::new(),
-        blocks: known_damage(&file, path, side.as_ref())?,
+        blocks: damaged(&file, path, side.as_ref(), true, &mut |_| {})?,
+        has_checksums: side.is_some(),
         changed_blocks,
         torn_bytes: 0,
         original: path.to_path_buf(),
@@ -86,13 +89,13 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits, changed_blocks: ChangedB
     let new = writer.into_inner().map_err(|error| LogError::io(out, "write")(error.into_error()))?;
     new.sync_all().map_err(LogError::io(out, "sync"))?;
     builder.close().iter().for_each(|entry| new_side.push(entry));
-    // Without it nothing would tell of the blocks that were kept.
+    // Without the side file nothing would mark the blocks that were kept.
     new_side.finish()?;
     Ok(repaired)
 }
 
-/// Puts a repaired log in the place of the damaged one, which stays beside it under another name. Where it is cut short, the damaged
-/// log keeps its name, and the next start, or repair, gives it its side file back.
+/// Replaces a damaged log by a repaired one and keeps the original under another name. If this is interrupted before the rename, the
+/// damaged log keeps its name, and the next start or repair restores its side file.
 ///
 /// # Errors
 /// `Held` if a tickerplant has the log open.
@@ -101,7 +104,7 @@ pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Re
     lock_log(&held, path)?;
     undo_cut_short(&held, path)?;
     let new = beside(path, REPAIRED);
-    // Left over by a repair that was cut short.
+    // Left over from an interrupted repair.
     for left in [&new, &side_path(&new)] {
         match std::fs::remove_file(left) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(LogError::io(left, "remove")(error)),
@@ -110,9 +113,9 @@ pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Re
     }
     let mut repaired = rewrite(path, &new, limits, changed_blocks)?;
     let original = free_name(path, DAMAGED);
-    // A second name first, so that at no moment there is no log.
+    // Add the second name first, so that a log exists at every moment.
     std::fs::hard_link(path, &original).map_err(LogError::io(path, "replace"))?;
-    // It describes the damaged log, and must not be found beside the repaired one, nor after a power cut.
+    // The side file describes the damaged log and must not be found beside the repaired one, not even after a power cut.
     let side = side_path(path);
     let kept = std::fs::rename(&side, side_path(&original));
     if let Err(error) = kept
@@ -120,7 +123,7 @@ pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Re
     {
         return Err(LogError::io(&side, "rename")(error));
     }
-    // What the queue's journal says of updates, by their numbers, is of the damaged log as well: nodes say what they hold, and prove it.
+    // The queue's journal refers to the damaged log's update indices. Nodes report and prove their windows anew.
     let journal = queue_path(path);
     let kept = std::fs::rename(&journal, queue_path(&original));
     if let Err(error) = kept
@@ -136,14 +139,14 @@ pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Re
     Ok(repaired)
 }
 
-/// Gives a repaired log its side file where [`replace`] was cut short when the log had taken its name: nothing else tells which of its
-/// blocks are not as they were written.
+/// Moves the repaired log's side file into place if [`replace`] was interrupted after renaming the log: nothing else marks the log's
+/// damaged blocks.
 ///
 /// # Errors
-/// If it is there, and cannot be moved.
+/// If the side file exists but cannot be moved.
 pub(super) fn finish_cut_short(path: &Path) -> Result<(), LogError> {
     let (new, side) = (beside(path, REPAIRED), side_path(path));
-    // While the new log has a name of its own, the damaged one is in its place.
+    // While the repaired log has a name of its own, the damaged one is still in place.
     if !matches!(disk::open(&new, disk::Open::Read), Err(error) if error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }
@@ -153,11 +156,11 @@ pub(super) fn finish_cut_short(path: &Path) -> Result<(), LogError> {
     }
 }
 
-/// Gives a log its side file back where [`replace`] was cut short when it had moved that away: nothing else tells which bytes have
-/// changed, or that the log once was longer.
+/// Moves a log's side file back if [`replace`] was interrupted after moving it away: nothing else shows which bytes changed, or that the
+/// log was longer.
 ///
 /// # Errors
-/// If it is there, and cannot be moved back.
+/// If the side file exists but cannot be moved back.
 pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
     let side = side_path(path);
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -169,7 +172,7 @@ pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogE
     let damaged = beside(path, DAMAGED);
     let begin = damaged.file_name().unwrap_or_default().as_encoded_bytes();
     for other in beside_it {
-        // Until the new log has taken its name, the damaged one has two.
+        // Until the repaired log takes its name, the damaged one has two names.
         let is_named_so = other.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(begin));
         let is_same = |file: Arc<dyn LogFile>| file.identity().is_ok_and(|other| other == identity);
         if !is_named_so || !disk::open(&other, disk::Open::Read).is_ok_and(is_same) {
@@ -177,7 +180,7 @@ pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogE
         }
         match disk::rename(&side_path(&other), &side).and_then(|()| disk::sync_directory_of(&side)) {
             Ok(()) => {
-                ::log::warn!("{}: a repair was cut short; its side file is back in its place", path.display());
+                tracing::warn!(path = %path.display(), "a repair was cut short; its side file is back in its place");
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -187,24 +190,24 @@ pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogE
     Ok(())
 }
 
-/// Cuts a log that nobody writes to at the end of its last whole record.
+/// Truncates a log without a writer at the end of its last whole record.
 ///
 /// # Errors
-/// `Held` if a tickerplant has it open: then the record is being written.
+/// `Held` if a tickerplant has the log open: the record is then still being written.
 pub fn cut_tail(path: &Path, offset_bytes: u64) -> Result<(), LogError> {
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(LogError::io(path, "open"))?;
     lock_log(&file, path)?;
     file.truncate(offset_bytes).and_then(|()| file.sync()).map_err(LogError::io(path, "cut off the torn end"))
 }
 
-/// Writes a part of the log to where it stands, so that the next sync has to bring it to the disk.
+/// Rewrites a range of the log in place, so that the next sync writes it to disk.
 pub fn write_again(file: &dyn LogFile, path: &Path, range: Range<u64>) -> Result<(), LogError> {
     each_chunk(file, path, range, |chunk, at| {
         super::file::write_all(file, chunk, at).map_err(LogError::io(path, "write again"))
     })
 }
 
-/// Hands a part of the log, as far as the file goes, to `take`, a chunk at a time with its position.
+/// Passes a range of the log, up to the end of the file, to `take` in chunks with their offsets.
 fn each_chunk(
     file: &dyn LogFile,
     path: &Path,
@@ -226,7 +229,7 @@ fn each_chunk(
     Ok(())
 }
 
-/// Copies a part of the log to a new file.
+/// Copies a range of the log to a new file.
 pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path) -> Result<(), LogError> {
     let new = disk::open(out, disk::Open::Create).map_err(LogError::io(out, "create"))?;
     new.truncate(0).map_err(LogError::io(out, "create"))?;
@@ -237,7 +240,7 @@ pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path
     new.sync_all().and_then(|()| disk::sync_directory_of(out)).map_err(LogError::io(out, "sync"))
 }
 
-/// The log's name with an ending, and a number if that is taken.
+/// The log's path with a suffix, numbered if that name is taken.
 fn free_name(path: &Path, ending: &str) -> PathBuf {
     let plain = beside(path, ending);
     if !plain.exists() {

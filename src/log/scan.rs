@@ -1,14 +1,13 @@
-//! Walking a log from some record on, telling a torn tail from damage in the middle, and going on behind damage.
+//! Walks a log from a record on, distinguishes a torn tail from damage in the middle, and continues after damage.
 //!
-//! A tail is torn when the bytes end inside a record, or are zeros to the end, and nothing behind can be read: a crash
-//! leaves that. It is damage when records follow: then the range is named and the scan can go on behind it. Records are
-//! found again by the bytes with which earlier records began (list head and function name) and a walk that checks them.
+//! A tail is torn if the bytes end inside a record, or are zeros to the end, and no record follows: a crash leaves that. It is damage if
+//! records follow; the range is reported and the scan continues after it. Records are found again by the bytes that began earlier ones
+//! (list head and function name), and then validated.
 //!
-//! A *hole* is what a power cut leaves of bytes that were written and not synced, where later ones have reached the disk: zeros from
-//! a record's end to the end of a sector at least, or to where a record begins. What stands before it may be synced, and
-//! acknowledged, and is no part of the damage. But a hole begins where a sector or a page does, so also inside a record, which reads as
-//! one with zeros in it then: one of which nothing but zeros stands in the last of its sectors is damage, unless its block's checksum
-//! agrees.
+//! A *hole* is a range that a power cut left unwritten though later bytes reached the disk: zeros from a record's end to at least the end
+//! of a sector, or to the next record. Updates before it may be synced and acknowledged and are no part of the damage. But a hole begins at
+//! a sector or page boundary, so it can also begin inside a record, which then parses as one with zeros in it. A record with only zeros in
+//! its last sector is therefore damage, unless its block's checksum agrees.
 
 use super::buffer::Buffer;
 use super::error::LogError;
@@ -20,7 +19,7 @@ use proto::{Limits, View, types};
 use std::fmt;
 use std::path::Path;
 
-/// A place between two records.
+/// A position between two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Mark {
     pub offset_bytes: u64,
@@ -28,14 +27,14 @@ pub struct Mark {
     pub index: u64,
 }
 
-/// Bytes of a log that cannot be read, with the updates lost in them.
+/// An unreadable range of a log, with the updates lost in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRange {
     pub first_byte: u64,
-    /// First byte behind the damage.
+    /// First byte after the damage.
     pub last_byte: u64,
     pub first_index: u64,
-    /// Index of the first update behind the damage; none if only the side file could tell and there is none.
+    /// Index of the first update after the damage; `None` if no side-file entry shows it.
     pub last_index: Option<u64>,
     pub fault: Fault,
 }
@@ -51,7 +50,7 @@ impl fmt::Display for DamagedRange {
     }
 }
 
-/// What a scan comes across.
+/// Result of one scan step.
 #[derive(Debug)]
 pub(crate) enum Found<'b> {
     Record {
@@ -59,7 +58,7 @@ pub(crate) enum Found<'b> {
         bytes: &'b [u8],
     },
     Damage(DamagedRange),
-    /// The file ends inside a record (or in zeros) that begins at the mark.
+    /// The file ends inside a record, or in zeros, starting at the mark.
     Torn {
         at: Mark,
         bytes: u64,
@@ -69,18 +68,19 @@ pub(crate) enum Found<'b> {
     },
 }
 
-/// At most so many distinct beginnings of records are remembered for finding records behind damage.
+/// Limit of the distinct record prefixes remembered for finding records after damage.
 const PREFIXES_MOST: usize = 16;
 
-/// The record that every tickerplant writes, for damage at the very start.
+/// Prefix of an `upd` call, known from the start for damage before the first record.
 const UPD_PREFIX: &[u8] = b"\x00\x00\x03\x00\x00\x00\xf5upd\0";
 
-/// A disk writes no less than this.
+/// The smallest unit that a disk writes.
 const SECTOR_BYTES: u64 = 512;
 
-/// A record that does not end before the file does.
+/// A record that runs past the end of the file.
 const CUT_OFF: Fault = Fault { kind: FaultKind::Malformed(proto::DecodeErrorKind::Incomplete), offset_bytes: 0 };
 
+/// Sequential scanner of a log's records.
 pub(crate) struct Scanner<'a> {
     file: &'a dyn LogFile,
     path: &'a Path,
@@ -88,15 +88,15 @@ pub(crate) struct Scanner<'a> {
     limits: Limits,
     buffer: Buffer,
     index: u64,
-    /// Bytes of the record handed out last.
+    /// Length of the last record returned.
     handed_bytes: usize,
-    /// Bytes of the record behind it, if that has been looked at; or 0.
+    /// Length of the record after it if already parsed, otherwise 0.
     ahead_bytes: usize,
     prefixes: Vec<Vec<u8>>,
 }
 
 impl<'a> Scanner<'a> {
-    /// Begins at a mark. A side file helps to say which updates were lost in damage.
+    /// Starts at a mark. The side file, if any, determines which updates were lost in damage.
     pub fn new(
         file: &'a dyn LogFile,
         path: &'a Path,
@@ -115,13 +115,13 @@ impl<'a> Scanner<'a> {
         Mark { offset_bytes: self.buffer.offset_bytes(), index: self.index }
     }
 
-    /// Behind the record handed out last.
+    /// Position after the last record returned.
     pub fn end_mark(&self) -> Mark {
         let offset_bytes = self.buffer.offset_bytes().saturating_add(self.handed_bytes as u64);
         Mark { offset_bytes, index: self.index }
     }
 
-    /// The next record, damage, or the end; after `Torn` or `End` it stays there.
+    /// Returns the next record, damage, or the end; after `Torn` or `End` it does not advance.
     pub fn next(&mut self) -> Result<Found<'_>, LogError> {
         self.buffer.consume(std::mem::take(&mut self.handed_bytes));
         let at = self.mark();
@@ -141,14 +141,14 @@ impl<'a> Scanner<'a> {
                     let (is_cut, fault) = (zeros.is_some(), zeros.unwrap_or(fault));
                     if let Some(next_byte) = self.find_record(at.offset_bytes)? {
                         let is_whole = is_even == Some(true) && !is_cut && self.is_hole(end, next_byte)?;
-                        // Unless the side file knows that all that is there was one record.
+                        // Unless the side file shows that the whole range was one record.
                         if !is_whole || self.index_at(next_byte)? == behind {
                             return self.damage(at, next_byte, fault);
                         }
                     } else if is_uneven || is_cut || self.index_at_end()? == behind {
                         return self.damage_to_the_end(at, fault);
                     }
-                    // A hole follows, or no record: this one is kept, and what is behind it looked at next.
+                    // A hole or no record follows: return this record and examine the rest at the next step.
                     self.buffer.go_to(at.offset_bytes);
                     self.look(0)?;
                 }
@@ -159,7 +159,7 @@ impl<'a> Scanner<'a> {
             }
             Step::Incomplete if self.buffer.available().is_empty() => Ok(Found::End { at }),
             Step::Incomplete => {
-                // A record that ends only behind where another one begins is one whose counts are wrong.
+                // A record that runs over the start of another one has wrong counts.
                 match self.find_record(at.offset_bytes)? {
                     Some(next_byte) => self.damage(at, next_byte, CUT_OFF),
                     None => self.torn(at),
@@ -173,7 +173,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What stands so many bytes behind the buffer's start, reading on as far as needed.
+    /// Parses the record `behind_bytes` after the buffer's start, reading as needed.
     fn look(&mut self, behind_bytes: usize) -> Result<Step, LogError> {
         loop {
             match record::step(self.buffer.available().get(behind_bytes..).unwrap_or_default(), &self.limits) {
@@ -183,8 +183,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A wrong count can make a shorter message of a longer one; then what follows is no record, nor one that is only
-    /// damaged at its beginning. Answers what is wrong there.
+    /// Returns the fault in what follows the record. A wrong count can turn a longer message into a shorter valid one; what follows is then
+    /// neither a record nor one damaged only in its prefix.
     fn fault_behind(&mut self, length: usize) -> Result<Option<Fault>, LogError> {
         let fault = match self.look(length)? {
             Step::Whole(next) => {
@@ -201,7 +201,7 @@ impl<'a> Scanner<'a> {
         Ok(Some(Fault { offset_bytes: fault.offset_bytes.saturating_add(length as u64), ..fault }))
     }
 
-    /// Whether the bytes there are those of a known beginning but for a few.
+    /// Whether the bytes match a known prefix except for a few.
     fn is_spoiled(&self, behind_bytes: usize) -> bool {
         let bytes = self.buffer.available().get(behind_bytes..).unwrap_or_default();
         self.prefixes.iter().any(|prefix| {
@@ -210,7 +210,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Whether a record that was not written whole may begin at `from`: as earlier ones did, or not at all, and then zeros.
+    /// Whether a partly written record may begin at `from`: an optional known prefix, then zeros.
     fn is_hole(&mut self, from: u64, next_byte: u64) -> Result<bool, LogError> {
         self.fill_from(from)?;
         let bytes = self.buffer.available();
@@ -223,8 +223,8 @@ impl<'a> Scanner<'a> {
         Ok(!zeros.is_empty() && zeros.iter().all(|byte| *byte == 0))
     }
 
-    /// What is wrong with a record of which no byte shows that the sector was written in which it ends: there are only zeros, more than
-    /// `small_bytes`, and they go on behind it.
+    /// Returns the fault of a record whose last sector shows no sign of having been written: more than `small_bytes` zeros that continue
+    /// after the record.
     fn hole_around_end(&mut self, at: u64, end: u64, small_bytes: usize) -> Result<Option<Fault>, LogError> {
         let last = end.saturating_sub(1);
         let first = last.saturating_sub(last % SECTOR_BYTES).max(at);
@@ -235,7 +235,7 @@ impl<'a> Scanner<'a> {
         let bytes = self.buffer.available();
         let split = |place: u64| usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX).min(bytes.len());
         let behind = bytes.get(split(end)..).unwrap_or_default();
-        // The first bytes of a record are zeros as well, and it may have been cut off behind them.
+        // A record's first bytes are zeros too, and it may be cut off after them.
         let is_begun = self.prefixes.iter().any(|prefix| behind.starts_with(prefix) || prefix.starts_with(behind));
         let sector_end = end.saturating_add(1).checked_next_multiple_of(SECTOR_BYTES).unwrap_or(u64::MAX);
         let zeros = bytes.get(..split(sector_end)).unwrap_or_default();
@@ -244,7 +244,7 @@ impl<'a> Scanner<'a> {
         Ok(is_hole.then_some(Fault { kind: FaultKind::EndsInZeros, offset_bytes }))
     }
 
-    /// Whether the side file knows the bytes of a record: then it is whole, whatever follows.
+    /// Whether the side file's checksum covers the record and agrees: then it is whole, whatever follows.
     fn is_as_written(&self, at: u64, end: u64) -> Result<bool, LogError> {
         match self.side.and_then(|side| side.block_around(at, end)) {
             Some(block) => block.agrees_with(self.file, self.path),
@@ -252,7 +252,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes to a place and reads the sector that begins there and two more, or to the end.
+    /// Moves to an offset and reads three sectors, or to the end.
     fn fill_from(&mut self, offset_bytes: u64) -> Result<(), LogError> {
         self.buffer.go_to(offset_bytes);
         let most = usize::try_from(SECTOR_BYTES).unwrap_or(usize::MAX).saturating_mul(3);
@@ -264,7 +264,7 @@ impl<'a> Scanner<'a> {
         self.buffer.available().get(..length).unwrap_or_default()
     }
 
-    /// Remembers how the record begins.
+    /// Remembers the record's prefix.
     fn learn(&mut self, length: usize) {
         if self.prefixes.len() < PREFIXES_MOST
             && let Some(prefix) = record::call_prefix(self.record(length))
@@ -279,7 +279,7 @@ impl<'a> Scanner<'a> {
         self.buffer.refill(self.file).map_err(LogError::io(self.path, "read"))
     }
 
-    /// Damage up to a place where a record begins, at which the scan goes on.
+    /// Reports damage up to a record, where the scan continues.
     fn damage(&mut self, at: Mark, next_byte: u64, fault: Fault) -> Result<Found<'_>, LogError> {
         let next = self.index_at(next_byte)?;
         self.buffer.go_to(next_byte);
@@ -288,7 +288,7 @@ impl<'a> Scanner<'a> {
         Ok(Found::Damage(DamagedRange { first_byte, last_byte: next_byte, first_index, last_index: next, fault }))
     }
 
-    /// Damage behind which there is no record; the scan is at its end.
+    /// Reports damage to the end of the file and ends the scan.
     fn damage_to_the_end(&mut self, at: Mark, fault: Fault) -> Result<Found<'_>, LogError> {
         let (size, last_index) = (self.size()?, self.index_at_end()?);
         self.buffer.go_to(size);
@@ -296,7 +296,7 @@ impl<'a> Scanner<'a> {
         Ok(Found::Damage(DamagedRange { first_byte, last_byte: size, first_index, last_index, fault }))
     }
 
-    /// The index behind the last update, if the side file covers the whole log.
+    /// Index after the last update, if the side file covers the whole log.
     fn index_at_end(&self) -> Result<Option<u64>, LogError> {
         let (size, end) = (self.size()?, self.side.and_then(SideFile::end));
         Ok(end.filter(|end| end.offset_bytes == size).map(|end| end.index))
@@ -327,8 +327,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The first place behind `from` where a record begins as earlier ones did and is whole, or is cut off only by the
-    /// end of the file right behind a place that the side file names.
+    /// Offset of the first whole record after `from` that begins with a known prefix.
     fn find_record(&mut self, from: u64) -> Result<Option<u64>, LogError> {
         let longest = self.prefixes.iter().map(Vec::len).max().unwrap_or_default();
         self.buffer.go_to(from.saturating_add(1));
@@ -357,8 +356,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The index of the update at a place behind damage, by counting from there to the next place that the side file
-    /// knows.
+    /// Index of the update at an offset after damage, found by counting records up to the next position that the side file has.
     fn index_at(&self, offset_bytes: u64) -> Result<Option<u64>, LogError> {
         let Some(known) = self.side.and_then(|side| side.mark_at_or_after(offset_bytes)) else { return Ok(None) };
         let from = Mark { offset_bytes, index: 0 };
@@ -371,9 +369,9 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether an update has columns of one length; an atom stands for any. One that was made shorter by a wrong count has not, but for a
-/// count of columns, or of the rows of its only one. Nor has one that zeros have made whole: they read as empty lists. None of what is
-/// no update.
+/// Whether an update's columns have equal lengths; atoms fit any length. False for most records shortened by a wrong count (except the
+/// count of columns, or the rows of a single column) and for records completed by zeros, which parse as empty lists. `None` if it is not an
+/// update.
 fn is_even_update(record: &[u8]) -> Option<bool> {
     let mut columns = columns(record)?.peekable();
     let has_any = columns.peek().is_some();
@@ -387,9 +385,8 @@ fn columns(record: &[u8]) -> Option<impl Iterator<Item = View<'_>>> {
     Some(data.table().map(|table| table.columns).or_else(|| data.list())?.iter())
 }
 
-/// How many bytes at the end of an update are zeros because a number is small: the upper ones of its last item, as far as those of
-/// all other items of that column are zeros too; of a single one, where it is an integer. That they have been written, then, makes
-/// no difference.
+/// Number of trailing zero bytes of an update that a small number explains: the upper bytes of its last item, as far as they are zero in
+/// all other items of the column. A single item counts only if it is an integer. Whether these bytes were written makes no difference.
 fn zeros_of_small_numbers(record: &[u8]) -> usize {
     let column = columns(record).and_then(Iterator::last);
     let Some(column) = column.as_ref().and_then(View::vector) else { return 0 };
@@ -402,7 +399,7 @@ fn zeros_of_small_numbers(record: &[u8]) -> usize {
     column.items.chunks_exact(width).take(others).map(zeros).min().unwrap_or(width).min(width.saturating_sub(1))
 }
 
-/// The first place in `window` where any of the prefixes stands.
+/// First position in `window` of any prefix.
 fn first_match(window: &[u8], prefixes: &[Vec<u8>]) -> Option<usize> {
     // All prefixes begin with the type and attribute of a general list.
     (0..window.len()).find(|at| {

@@ -1,6 +1,6 @@
-//! Values of a log as text in q's notation, and as JSON.
+//! Formats values of a log as q literals and as JSON.
 //!
-//! Only what stands in logs: little-endian, and dates as far as the calendar of four-digit years goes.
+//! Covers only what logs contain: little-endian data, and dates within the calendar of four-digit years.
 
 use jiff::Span;
 use jiff::civil::Date;
@@ -9,10 +9,10 @@ use proto::{View, types};
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
 
-/// Of strings, so many characters are shown as if they were one item.
+/// Characters of a string that count as one item.
 const CHARS_PER_ITEM: usize = 8;
 
-/// Appends a value in q's notation; of vectors and lists no more than `most_items`, then `..`.
+/// Appends a value as q notation; vectors and lists are cut to `most_items` items, followed by `..`.
 pub fn text(view: &View<'_>, most_items: usize, out: &mut String) {
     let ty = view.type_code();
     if let Some(table) = view.table() {
@@ -77,7 +77,7 @@ pub fn text(view: &View<'_>, most_items: usize, out: &mut String) {
     }
 }
 
-/// Appends one item of a vector, or an atom itself.
+/// Appends one item of a vector, or an atom.
 pub fn item(view: &View<'_>, at: usize, out: &mut String) {
     let Some(vector) = view.vector() else { return text(view, 1, out) };
     match types::width(vector.ty) {
@@ -133,7 +133,7 @@ fn string(chars: &[u8], out: &mut String) {
     out.push('"');
 }
 
-/// What follows a number to tell its type.
+/// Type suffix of a number.
 fn suffix(ty: i8) -> &'static str {
     match ty {
         types::BOOL => "b",
@@ -145,7 +145,7 @@ fn suffix(ty: i8) -> &'static str {
     }
 }
 
-/// One item of a vector of the type, without a suffix.
+/// Appends one item of a vector of type `ty`, without a suffix.
 fn atom(ty: i8, item: &[u8], out: &mut String) {
     let result = match ty {
         types::BOOL => write!(out, "{}", u8::from(item.first().is_some_and(|byte| *byte != 0))),
@@ -164,7 +164,7 @@ fn atom(ty: i8, item: &[u8], out: &mut String) {
         }
         _ => Ok(()),
     };
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     debug_assert!(result.is_ok());
 }
 
@@ -199,7 +199,7 @@ fn integer(value: i64, null: i64, infinity: i64, out: &mut String) -> Written {
     }
 }
 
-/// `shown` is the value in its own width, so that it has no more digits than it was given.
+/// `shown` is the value in its own width, so that a real is not printed with the digits of a float.
 fn float(value: f64, shown: impl std::fmt::Display, out: &mut String) -> Written {
     if value.is_nan() {
         out.write_str("0n")
@@ -234,7 +234,7 @@ fn date(days: i64, out: &mut String) -> Written {
     }
 }
 
-/// Time of day down to the nanosecond.
+/// Time of day in nanoseconds.
 fn clock(ns: i64, out: &mut String) -> Written {
     let seconds = ns / 1_000_000_000;
     write!(out, "{:02}:{:02}:{:02}.{:09}", seconds / 3600, seconds / 60 % 60, seconds % 60, ns % 1_000_000_000)
@@ -306,7 +306,7 @@ fn days_and_times(ty: i8, value: i32, out: &mut String) -> Written {
     }
 }
 
-/// A value as JSON: numbers, booleans and text as such, temporal values and guids as text in q's notation, nulls as null.
+/// Returns a value as JSON: numbers, booleans and text natively, temporal values and guids as text in q notation, nulls as `null`.
 pub fn json(view: &View<'_>) -> Json {
     if let Some(table) = view.table() {
         let names = table.names.symbols().map(lossy);

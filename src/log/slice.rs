@@ -1,4 +1,4 @@
-//! Part of a log as a log: a range of updates, of some tables or all.
+//! Extracts a part of a log as a log: a range of updates, of some or all tables.
 
 use super::error::LogError;
 use super::reader::{LogReader, walked_parts};
@@ -7,7 +7,7 @@ use proto::log::FILE_HEAD;
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
 
-/// Writes a log of the updates in `window` whose table is among `tables` (all if it is empty). Answers how many.
+/// Writes a log with the updates of `window` that belong to `tables` (all if empty). Returns how many.
 ///
 /// The window ends early where the log does.
 pub fn slice(
@@ -24,7 +24,7 @@ pub fn slice(
         tables.is_empty()
             || walked_parts(bytes).is_some_and(|record| tables.iter().any(|table| table.as_slice() == record.table))
     };
-    // All that is there is wanted, and nothing to come: the deadline is now.
+    // Take only what is there already: the deadline is now.
     let read = reader.replay(window, chunk_bytes, clock::now(), |chunk| {
         for (_, bytes) in chunk.iter().filter(|(_, bytes)| wanted(bytes)) {
             failed = out.write_all(bytes);
@@ -44,7 +44,7 @@ pub fn slice(
     Ok(updates)
 }
 
-/// Reading the log failed, or writing the slice.
+/// Error of reading the log or of writing the slice.
 #[derive(Debug, thiserror::Error)]
 pub enum SliceError {
     #[error(transparent)]

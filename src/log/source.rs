@@ -1,11 +1,11 @@
-//! Where a log is read from.
+//! Location from which a log is read.
 
 use super::file::LogFile;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A log to be read: by its path, or, in the process that writes it, through the descriptors that write it and its side file. Those have
-/// the log also when its path does not lead to it any more.
+/// Source of a log: a path or, in the writer's own process, the open descriptors of the log and its side file. The descriptors still reach
+/// the log when its path no longer does.
 #[derive(Clone)]
 pub struct LogSource {
     path: PathBuf,
@@ -14,6 +14,7 @@ pub struct LogSource {
 }
 
 impl LogSource {
+    /// A log that is opened by its path.
     pub fn at(path: PathBuf) -> LogSource {
         LogSource { path, own: None, side: None }
     }

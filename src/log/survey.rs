@@ -1,4 +1,4 @@
-//! Looking a whole log over: what it holds, what is damaged, and whether its side file can be used.
+//! Examines a whole log: its contents, its damage, and whether its side file is usable.
 
 use super::blocks;
 use super::error::LogError;
@@ -16,25 +16,25 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// What is known of one table in a log.
+/// Summary of one table in a log.
 #[derive(Clone, Debug, Default)]
 pub struct TableSummary {
     pub updates: u64,
     pub rows: u64,
     pub bytes: u64,
-    /// First item of the first column of the first update, as q shows it.
+    /// First item of the first column of the first update, in q notation.
     pub first: String,
     /// Last item of the first column of the last update.
     pub last: String,
 }
 
-/// How the side file stands to the log.
+/// State of the side file relative to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SideState {
     Missing,
-    /// Not a side file that this version reads.
+    /// Not a side file that this version can read.
     Foreign,
-    /// Blocks that were compared with the log agree up to this update.
+    /// Covers the updates before `updates`; `checked` if its checksums were compared with the log.
     Covers {
         blocks: u64,
         updates: u64,
@@ -42,31 +42,30 @@ pub enum SideState {
     },
 }
 
-/// What a log holds.
+/// Contents of a log.
 #[derive(Clone, Debug)]
 pub struct Survey {
     pub path: PathBuf,
     pub bytes: u64,
     /// Messages of any kind.
     pub updates: u64,
-    /// Messages that are not a call with a table.
+    /// Messages that are not a function call with a table.
     pub other_messages: u64,
     pub tables: BTreeMap<Vec<u8>, TableSummary>,
     pub damage: Vec<DamagedRange>,
-    /// Where an unfinished record at the end begins, and its bytes.
+    /// Offset and length of an unfinished record at the end.
     pub torn: Option<(u64, u64)>,
     pub side: SideState,
 }
 
 impl Survey {
-    /// Whether every byte can be read and is what was written.
+    /// Whether every byte can be read and matches the checksums, if there are any.
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty() && self.torn.is_none()
     }
 }
 
-/// Reads all of a log; `checksums` also compares each block with the side file. `progress` is told how many of the
-/// bytes have been read.
+/// Reads a whole log; `checksums` also compares each block with the side file. `progress` receives the bytes read and the total.
 pub fn survey(
     path: &Path,
     limits: Limits,
@@ -98,7 +97,7 @@ pub fn survey(
     let unreadable = survey.damage.len();
     let mut scanner = Scanner::new(&file, path, FIRST, side.as_ref(), limits, chunk_bytes);
     let mut last_told = 0;
-    // Where the last update of each table stands: its text is made once, at the end.
+    // Position of each table's last update; it is formatted once, at the end.
     let mut lasts = BTreeMap::new();
     loop {
         match scanner.next()? {
@@ -127,10 +126,10 @@ pub fn survey(
         }
     }
     progress(bytes, bytes);
-    // A block with damage inside is named by the damage, unless a repair has kept it.
+    // Report a damaged range rather than its block, unless a repair kept that block.
     let (blocks, ranges) = survey.damage.split_at(unreadable.min(survey.damage.len()));
     let overlaps = |block: &DamagedRange| {
-        block.fault.kind == FaultKind::Checksum
+        matches!(block.fault.kind, FaultKind::Checksum | FaultKind::Unchecked)
             && ranges.iter().any(|range| range.first_byte < block.last_byte && block.first_byte < range.last_byte)
     };
     let mut damage: Vec<_> = blocks.iter().filter(|block| !overlaps(block)).chain(ranges).cloned().collect();
@@ -170,7 +169,7 @@ fn take_in(survey: &mut Survey, lasts: &mut BTreeMap<Vec<u8>, (u64, usize)>, byt
     }
 }
 
-/// The first or last item of the first column.
+/// Returns the first or last item of the first column.
 fn edge(data: &View<'_>, last: bool) -> String {
     let columns = data.table().map(|table| table.columns).or_else(|| data.list());
     let mut out = String::new();

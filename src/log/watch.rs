@@ -1,10 +1,10 @@
-//! Whether the file that is written is still the log at its path, and still has what was written to it.
+//! Detects that the log's path no longer leads to the open file, or that the file lost bytes written to it.
 //!
-//! Writes and syncs go through a descriptor and succeed whatever happens to the name, and a hole is no error either: a log that
-//! `logrotate` cuts, or that is removed or moved, takes updates as if nothing had happened. A thread compares once a second.
+//! Writes and syncs go through a descriptor and succeed whatever happens to the name, and a hole is no error either: a log that `logrotate`
+//! truncates, or that is removed or moved, accepts updates without an error. A thread checks once a second.
 //!
-//! It keeps no descriptor, so that a log that is closed is free at once, and nobody waits for it, as it may hang with the file system.
-//! On a virtual disk there is no thread.
+//! The thread keeps no descriptor, so that closing the log frees it at once. It may hang with the file system, so nothing waits for it. On
+//! a virtual disk there is no thread.
 
 use super::file::{self, Descriptor, LogFile};
 use super::writer::Waker;
@@ -17,41 +17,41 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Pause between two looks.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// Bytes that are remembered of the log's begin, and of those before its written end.
+/// Bytes remembered from the start of the log, and from before its written end.
 const SAMPLE_BYTES: u64 = 4096;
 
-/// What is wrong with the log's file.
+/// What happened to the log's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Harm {
-    /// Its path leads nowhere, or to another file; the descriptor still has all updates. In words.
+    /// Its path leads nowhere or to another file; the descriptor still has all updates. With a description.
     Elsewhere(String),
-    /// Updates that were written to it are not in it any more. In words.
+    /// Updates written to it are gone. With a description.
     Cut(String),
 }
 
 #[derive(Default)]
 struct Shared {
-    /// Why the path does not lead to the log, while that is so.
+    /// Why the path does not lead to the log, as long as that lasts.
     elsewhere: Mutex<Option<String>>,
-    /// Set once: what was cut does not come back.
+    /// Set once: truncated updates do not come back.
     cut: OnceLock<String>,
     over: AtomicBool,
 }
 
-/// The thread that compares; dropping it ends it.
+/// The checking thread; it ends on drop.
 pub(super) struct Watch {
     shared: Arc<Shared>,
     thread: Thread,
 }
 
 impl Watch {
-    /// Watches a log of which `written_bytes` are in the file, and are only counted when they are. `waker` is called when what is
-    /// seen changes. None where there is no descriptor.
+    /// Watches a log. `written_bytes` must be raised only after the bytes are in the file. Calls `waker` when the result of the check
+    /// changes. Returns `None` if the file has no descriptor.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// If the thread cannot be started.
     pub fn start(
         file: &dyn LogFile,
         path: &Path,
@@ -77,12 +77,12 @@ impl Watch {
         Ok(Some(Watch { shared, thread: thread.thread().clone() }))
     }
 
-    /// Why the path does not lead to the log now, in words.
+    /// Why the path does not lead to the log at the moment.
     pub fn elsewhere(&self) -> Option<String> {
         self.shared.elsewhere.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why updates that were acknowledged are not in the log any more, in words.
+    /// Why acknowledged updates are no longer in the log.
     pub fn cut(&self) -> Option<&str> {
         self.shared.cut.get().map(String::as_str)
     }
@@ -96,7 +96,7 @@ impl Drop for Watch {
 }
 
 impl Shared {
-    /// True if something has changed.
+    /// Returns true if the result changed.
     fn note(&self, harm: Option<Harm>) -> bool {
         let elsewhere = match harm {
             Some(Harm::Cut(reason)) => return self.cut.set(reason).is_ok(),
@@ -110,7 +110,7 @@ impl Shared {
     }
 }
 
-/// Bytes as they stood in the file.
+/// Bytes of the file as last seen.
 struct Seen {
     offset_bytes: u64,
     bytes: Vec<u8>,
@@ -123,23 +123,23 @@ impl Seen {
         (read == bytes.len()).then_some(Seen { offset_bytes, bytes })
     }
 
-    /// Whether other bytes stand there now. A file that cannot be read says nothing.
+    /// Whether the file has other bytes there now; false if it cannot be read.
     fn differs(&self, file: &dyn LogFile) -> bool {
         let mut now = vec![0; self.bytes.len()];
         file::read_full(file, &mut now, self.offset_bytes).is_ok_and(|read| now.get(..read) != Some(&self.bytes))
     }
 }
 
-/// What is compared at each look.
+/// State of the periodic check.
 pub(super) struct Look {
     path: PathBuf,
     own: Descriptor,
-    /// On a network file system a size may be old: what is cut there is seen twice.
+    /// On a network file system a size may be stale: report truncation only when two checks agree.
     is_shared: bool,
     seems_cut: bool,
     first: Option<Seen>,
-    /// Bytes before the written end, as of the last look: where the file was cut and written on, the size tells nothing, and zeros stand
-    /// where the records were.
+    /// Bytes before the written end, as of the last check. If the file was truncated and then extended, its size is right, but zeros
+    /// replace the records.
     last: Option<Seen>,
 }
 
@@ -149,7 +149,7 @@ impl Look {
         Some(Look { path: path.to_path_buf(), own, is_shared, seems_cut: false, first: None, last: None })
     }
 
-    /// Compares; `written_bytes` were in the file before this is called.
+    /// Runs one check. `written_bytes` must be in the file before the call.
     pub fn look(&mut self, written_bytes: u64) -> Option<Harm> {
         if let Some(file) = self.open() {
             let lost = self.what_is_lost(&file, written_bytes);
@@ -170,7 +170,7 @@ impl Look {
         self.last = Seen::of(file, written_bytes.saturating_sub(SAMPLE_BYTES), written_bytes);
     }
 
-    /// The file that is written, opened anew whatever its name is by now.
+    /// Reopens the file that is written, whatever its name is now.
     fn open(&self) -> Option<File> {
         let by_number = PathBuf::from(format!("/proc/self/fd/{}", self.own.number));
         [&by_number, &self.path].into_iter().find_map(|path| {
@@ -201,7 +201,7 @@ impl Look {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 "nothing stands at the log's path"
             }
-            // As with a server that is silent: that tells nothing of the file.
+            // For example a silent server: no evidence about the file.
             Err(_) => return None,
         };
         let number = self.own.number;

@@ -1,4 +1,4 @@
-//! The one writer of a day's log: lock, log, side file, and the roll to the next day.
+//! The single writer of a day's log: lock, log, side file, and the roll to the next day.
 
 use super::appender::Appender;
 use super::disk;
@@ -18,35 +18,35 @@ use proto::Limits;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Called from another thread when the durable tip has moved, or syncing has failed.
+/// Callback from another thread when the durable tip has advanced, or syncing has failed.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// How a log is written.
+/// Options of a log writer.
 #[derive(Clone)]
 pub struct LogOptions {
     pub dir: PathBuf,
     pub src: String,
     pub durability: Durability,
-    /// What to do with damage in the middle at start.
+    /// How to treat damage in the middle at start.
     pub damage: Damage,
-    /// The file system that the directory must be on, looked at whenever a log is opened.
+    /// File system that the directory must be on, checked whenever a log is opened.
     pub mount: RequiredMount,
-    /// Fencing token; one more than the last writer's if none is given.
+    /// Fencing token, which must be above every epoch in the directory; `None` takes the next one.
     pub epoch: Option<u64>,
-    /// Bounds of a record that is already in the log.
+    /// Limits for records already in the log.
     pub limits: Limits,
-    /// Bytes read at once when the log is walked at start.
+    /// Read size when a start walks the log.
     pub chunk_bytes: usize,
-    /// Bytes held back under durability `none`.
+    /// Buffer size under durability `none`.
     pub buffer_bytes: usize,
     pub waker: Option<Waker>,
 }
 
-/// Appends to `DIR/SRCyyyy.mm.dd`. Dropping it without `close` is like a crash: what `none` holds back is lost.
+/// Writer of `DIR/SRCyyyy.mm.dd`. Dropping it without `close` is like a crash: the buffer of durability `none` is lost.
 pub struct LogWriter {
     options: LogOptions,
     lock: WriterLock,
-    /// Where a lock can be lost.
+    /// Present where the lock can be lost, on a network file system.
     fence: Option<Fence>,
     date: Date,
     path: PathBuf,
@@ -61,19 +61,19 @@ pub struct LogWriter {
 #[derive(Clone, Copy, Debug)]
 struct Began {
     date: Date,
-    /// Updates in that day's log before it.
+    /// Updates in that day's log before this writer.
     index: u64,
-    /// Drawn anew by every writer: an epoch that another one has had as well, in a state of the directory that is gone, is told by it.
+    /// Drawn by every writer; distinguishes it from another writer of the same epoch in a state of the directory that was lost.
     writer: LogId,
 }
 
 impl LogWriter {
-    /// Takes the lock, opens or makes the log of `date`, counts it, and repairs a torn tail.
+    /// Takes the lock, opens or creates the log of `date`, counts its updates, and repairs a torn tail.
     ///
     /// # Errors
-    /// `Misplaced` if the directory is not on the file system that it must be on; nothing is written then.
-    /// `Held` if another tickerplant writes here, `Refused` with the exact range if the middle of the log is damaged and
-    /// the options say stop, `StaleEpoch` if a later epoch has written.
+    /// `Misplaced` if the directory is not on the required file system; nothing is written then. `Held` if another tickerplant writes here,
+    /// `Refused` with the exact range if the middle of the log is damaged and the options say stop, `StaleEpoch` if a later epoch has
+    /// written.
     pub fn open(options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
         let dir = &options.dir;
         check_mount(dir, &options.mount)?;
@@ -103,10 +103,9 @@ impl LogWriter {
         Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began, samples }, report))
     }
 
-    /// Appends whole records, `updates` of them, with one write. After an error nothing is accepted any more, and none
-    /// of the batch counts.
+    /// Appends a batch of `updates` whole records with one write. After an error nothing more is accepted, and none of the batch counts.
     ///
-    /// Under `each` they are durable when this returns; under `group` when [`LogWriter::durable_tip`] has passed them.
+    /// Under `each` they are durable when this returns; under `group` once [`LogWriter::durable_tip`] has passed them.
     pub fn append(&mut self, batch: &[u8], updates: u64) -> Result<(), LogError> {
         self.check()?;
         self.appender.append(batch, updates)?;
@@ -116,16 +115,16 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes what durability `none` holds back, and closed blocks to the side file. Call it on a timer, and before
-    /// another process on this host is told of a tip.
+    /// Writes the buffer of durability `none` to the log, and closed blocks to the side file. Call it on a timer, and before another
+    /// process on this host is notified of a tip.
     pub fn flush(&mut self) -> Result<(), LogError> {
         self.appender.flush()?;
         self.side.flush();
         Ok(())
     }
 
-    /// Sees to it that a reader that is told of the tip now finds all updates before it, on this host or `elsewhere`: at once, or,
-    /// where the log is written by a thread of its own, within the time that a reader waits.
+    /// Makes all updates before the tip visible to a reader on this host or, if `elsewhere`, on another one. Call it before sending the
+    /// tip. Where the sync thread writes the log this does not block: the updates become visible within the time that a reader waits.
     pub fn announce(&mut self, elsewhere: bool) -> Result<(), LogError> {
         if self.appender.writes_behind() {
             self.check()
@@ -136,25 +135,25 @@ impl LogWriter {
         }
     }
 
-    /// Whether updates come into the file by themselves, a little after they were accepted.
+    /// Whether a thread writes updates to the file after they were accepted.
     pub fn writes_behind(&self) -> bool {
         self.appender.writes_behind()
     }
 
-    /// Makes all updates so far durable before it returns: on a network file system nothing else makes them visible on
-    /// another host in bounded time.
+    /// Makes all updates durable before it returns. On a network file system nothing else makes them visible on another host in bounded
+    /// time.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.appender.sync()?;
         self.side.flush();
         Ok(())
     }
 
-    /// Closes the day's log, durable, and opens that of `date`. The epoch stays. A log of that date that is there already is gone on
-    /// with behind its last update, as at a start.
+    /// Syncs and closes the day's log and opens that of `date`. The epoch stays. An existing log of that date is continued after its last
+    /// update, as at a start.
     ///
     /// # Errors
-    /// As of [`LogWriter::open`], `Foreign` if another tickerplant has written that log, `Unfit` if `accept` finds something in it; the
-    /// day's log goes on then.
+    /// As [`LogWriter::open`]; `Foreign` if another tickerplant, or a later epoch of this directory, has written that log; `Unfit` if `accept`
+    /// rejects it. The current day's log then continues.
     pub fn roll(
         &mut self,
         date: Date,
@@ -171,7 +170,7 @@ impl LogWriter {
             identity: self.lock.identity(),
             epoch,
             last_epoch: epoch,
-            // How the writer of a log that is there already ended is not known.
+            // How an existing log's writer ended is unknown.
             suspicious: true,
             unclean: true,
             unsynced_from: None,
@@ -184,7 +183,7 @@ impl LogWriter {
         Ok(report)
     }
 
-    /// Makes everything durable, says in the lock file that the log was closed in order, and lets go of it.
+    /// Makes everything durable, records in the lock file that the log was closed in order, and releases the lock.
     pub fn close(mut self) -> Result<(), LogError> {
         if let Err(error) = self.finish_day() {
             if !error.is_lost() {
@@ -195,8 +194,8 @@ impl LogWriter {
         self.lock.mark_clean()
     }
 
-    /// An error has ended this log: the next writer on this machine is told from where on it must not believe what it reads to be on
-    /// the disk. Should this fail as well, as on a full disk, the side file says how far back that was when its last block was closed.
+    /// Records in the lock file, after an error, from which update on the next writer on this machine must not assume that readable bytes
+    /// are on disk. If this fails too, for example on a full disk, the side file has that index as of the last closed block.
     pub fn note_failure(&mut self) {
         let durable = self.appender.durable_tip();
         if durable < self.appender.tip() {
@@ -209,18 +208,18 @@ impl LogWriter {
         self.appender.tip()
     }
 
-    /// Updates before this are in the file, where a reader on this host finds them. Under `group` on a network file system it
-    /// follows the tip by itself.
+    /// Updates before this index are in the file, visible to readers on this host. Under `group` on a network file system it follows the
+    /// tip asynchronously.
     pub fn written_tip(&self) -> u64 {
         self.appender.written_index()
     }
 
-    /// Where a world steps: whether the thread that syncs would have something to do.
+    /// Simulation hook: whether the sync thread has work.
     pub fn sync_is_due(&self) -> bool {
         self.appender.sync_is_due()
     }
 
-    /// Where a world steps: does what the threads that sync and watch would do.
+    /// Simulation hook: one iteration of the sync and fence threads.
     pub fn step_threads(&self) {
         self.appender.step_sync();
         if let Some(fence) = &self.fence {
@@ -228,28 +227,27 @@ impl LogWriter {
         }
     }
 
-    /// Bytes of the file.
+    /// Size of the log, with the bytes queued for the sync thread and without the buffer of durability `none`.
     pub fn written_bytes(&self) -> u64 {
         self.appender.end().offset_bytes
     }
 
-    /// Bytes accepted under durability `none` and not written yet.
+    /// Bytes buffered under durability `none`.
     pub fn held_bytes(&self) -> u64 {
         self.appender.held_bytes()
     }
 
-    /// Updates before this survive a power cut.
+    /// Updates before this index survive a power cut.
     pub fn durable_tip(&self) -> u64 {
         self.appender.durable_tip()
     }
 
-    /// Updates before this may be acknowledged: as durable as the options promise.
+    /// Updates before this index may be acknowledged: they are as durable as the options promise.
     pub fn acknowledged_tip(&self) -> u64 {
         self.appender.acknowledged_tip()
     }
 
-    /// The error that ended this log, if one did; also one of the threads that sync and watch, for whose sake the waker is
-    /// called.
+    /// Fails if an error ended this log, including one in the sync, watch or fence thread, which call the waker for that.
     pub fn check(&mut self) -> Result<(), LogError> {
         if let Some(successor) = self.fence.as_ref().and_then(Fence::successor) {
             let reason = format!("another tickerplant has taken over ({successor})");
@@ -262,9 +260,14 @@ impl LogWriter {
         self.lock.epoch()
     }
 
-    /// Whose log this is, and who writes it.
+    /// Identity of the log, and its writer.
     pub fn writer_id(&self) -> WriterId {
         WriterId { log: self.lock.identity(), epoch: self.lock.epoch(), writer: self.began.writer }
+    }
+
+    /// State that determines the samples from now on, as text.
+    pub fn sampled(&self) -> String {
+        format!("{:?} {:?}", self.samples, self.builder.sample())
     }
 
     /// Checksums of parts of today's log, up to the tip.
@@ -272,17 +275,17 @@ impl LogWriter {
         self.samples.with(self.builder.sample())
     }
 
-    /// Updates of today that were there when this writer began: whoever has more than these from a writer before has some that the log
-    /// does not have any more.
+    /// Updates in today's log when this writer began. A node that holds more than these from an earlier writer holds updates that the log
+    /// lost.
     pub fn began_at(&self) -> u64 {
         if self.date == self.began.date { self.began.index } else { 0 }
     }
 
-    /// Takes the log for another than the one that has seen epoch `seen`, as after a restore of an earlier state of the directory: it
-    /// gets a new identity, and this writer an epoch above that.
+    /// Gives the log a new identity, and this writer an epoch above `seen`: for a directory restored to an earlier state than one that a
+    /// node has seen.
     ///
     /// # Errors
-    /// `Lost` if another writes here.
+    /// `Lost` if another process writes here.
     pub fn begin_anew(&mut self, seen: u64) -> Result<(), LogError> {
         self.lock.begin_anew(seen)?;
         if let Some(block) = self.builder.close() {
@@ -293,12 +296,12 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Where this process reads the log, whatever its path leads to.
+    /// Where this process reads the log, whatever the log's path leads to.
     pub fn source(&self) -> LogSource {
         LogSource::of_writer(self.path.clone(), Arc::clone(self.appender.file()), self.side.file().map(Arc::clone))
     }
 
-    /// Why the log's path does not lead to the file that is written, in words, while that is so.
+    /// Why the log's path does not lead to the open file, while that lasts.
     pub fn elsewhere(&self) -> Option<String> {
         Some(format!("{}: {}", self.path.display(), self.appender.elsewhere()?))
     }
@@ -311,7 +314,7 @@ impl LogWriter {
         &self.path
     }
 
-    /// Refuses a log of `date` that another tickerplant has written, or a later epoch of this directory.
+    /// Rejects a log of `date` that another tickerplant, or a later epoch of this directory, has written.
     fn check_owner(&self, date: Date) -> Result<(), LogError> {
         let path = log_path(&self.options.dir, &self.options.src, date);
         let is_there = match disk::open(&path, disk::Open::Read) {
@@ -341,8 +344,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Puts a block into the side file, with how far the log was on the disk. Where nothing syncs the log, no more than the block is in
-    /// doubt: what a kill leaves there need not be written again from the day's first byte on.
+    /// Adds a block to the side file, with the index up to which the log is on disk. If nothing syncs the log, only this block counts as
+    /// doubtful: otherwise a start after a kill would rewrite the day from its first byte.
     fn note_block(&mut self, block: Entry) {
         self.samples.block(&block);
         let synced_index = self.appender.synced_index().unwrap_or(block.first_index);
@@ -350,7 +353,7 @@ impl LogWriter {
     }
 }
 
-/// Refuses a directory on another file system than the one asked for.
+/// Rejects a directory on another file system than the required one.
 fn check_mount(dir: &Path, required: &RequiredMount) -> Result<(), LogError> {
     if *required == RequiredMount::Any {
         return Ok(());

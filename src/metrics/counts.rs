@@ -1,5 +1,5 @@
-//! Counters for what happens in many places, and limits as metrics. One relaxed addition each; none stands on a path that is
-//! taken for each row or update.
+//! Counters of events that occur in many places, and limits as metrics. Each costs one relaxed addition; none is on a path per row or
+//! update.
 
 use super::snapshot::Snapshot;
 use super::table::Id;
@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static COUNTS: [AtomicU64; Id::ALL.len()] = [const { AtomicU64::new(0) }; Id::ALL.len()];
 static REFUSALS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; Limit::ALL.len()];
 
-/// Metrics that are counted here.
-const COUNTED: [Id; 6] = [
+/// Metrics counted here.
+const COUNTED: [Id; 7] = [
+    Id::Bugs,
     Id::ConnectionsAccepted,
     Id::LoginsRefused,
     Id::HttpRequests,
@@ -22,29 +23,29 @@ const COUNTED: [Id; 6] = [
     Id::CloudWatchDropped,
 ];
 
-/// Limits that refuse nothing: they give a size.
+/// Limits that never reject anything: they are sizes.
 const SIZES: [Limit; 2] = [Limit::log_read_chunk_bytes, Limit::log_buffer_bytes];
 
-/// Counts one.
+/// Increments a counter.
 pub fn count(id: Id) {
     if let Some(counter) = COUNTS.get(id as usize) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A limit has refused something, or cut it off.
+/// Counts a rejection or truncation by a limit.
 pub fn refused(limit: Limit) {
     refused_times(limit, 1);
 }
 
-/// As [`refused`], for more than one.
+/// As [`refused()`], for several at once.
 pub fn refused_times(limit: Limit, times: u64) {
     if let Some(counter) = REFUSALS.get(limit as usize) {
         counter.fetch_add(times, Ordering::Relaxed);
     }
 }
 
-/// As [`refused`], if it was a limit that an object or message broke; `length` is the one for a message's length.
+/// As [`refused()`], if the error is a limit of an object or message; `length` is the limit of the message's length.
 pub fn refused_by(error: &DecodeError, length: Limit) {
     match error.kind {
         DecodeErrorKind::TooDeep { .. } => refused(Limit::depth),
@@ -54,10 +55,10 @@ pub fn refused_by(error: &DecodeError, length: Limit) {
     }
 }
 
-/// How often a limit has refused something in this process.
+/// Returns the number of rejections by a limit in this process.
 pub fn refusals(limit: Limit) -> u64 {
     let counted = REFUSALS.get(limit as usize).map_or(0, |counter| counter.load(Ordering::Relaxed));
-    // The libraries know no metrics and count for themselves.
+    // The library crates do not know the metrics and have counters of their own.
     counted
         + match limit {
             Limit::symbols => symbol::refusals(),
@@ -66,14 +67,14 @@ pub fn refusals(limit: Limit) -> u64 {
         }
 }
 
-/// What was counted here.
+/// Writes these counters to a snapshot.
 pub fn put(snapshot: &mut Snapshot) {
     for id in COUNTED {
         snapshot.set(id, COUNTS.get(id as usize).map(|counter| counter.load(Ordering::Relaxed)));
     }
 }
 
-/// A program's limits: each with its value, how much of it is used where that is known, and how often it has refused.
+/// Writes a program's limits: value, utilisation if known, and number of rejections of each.
 pub fn put_limits(snapshot: &mut Snapshot, program: Program, limits: &Limits, used: &[(Limit, u64)]) {
     for id in [Id::LimitBytes, Id::LimitItems, Id::LimitSeconds, Id::LimitUsedBytes, Id::LimitUsedItems] {
         snapshot.none(id);

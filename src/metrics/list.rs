@@ -3,7 +3,7 @@
 use super::table::{Id, Metric};
 use std::fmt::Write;
 
-/// The page, made of the table.
+/// Generates the page from the table.
 pub fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
@@ -14,7 +14,7 @@ pub fn page() -> String {
          | Prometheus | type | of | labels | CloudWatch | meaning |\n|---|---|---|---|---|---|\n",
     );
     for metric in Id::ALL.iter().map(|id| id.metric()) {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             page,
             "| `{}` | {} | {} | {} | {} | {} |",
@@ -40,7 +40,7 @@ fn published(metric: &Metric) -> String {
 mod tests {
     use super::*;
 
-    /// Names of the namespace's metrics in the templates, and whether each is looked at for the group.
+    /// Names of the metrics in the CloudFormation templates, and whether each is used per group.
     fn of_templates() -> Vec<(String, bool)> {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/cloudformation");
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -49,7 +49,7 @@ mod tests {
         let word = |text: &str| text.chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
         let mut names = Vec::new();
         for line in texts.iter().flat_map(|text| text.lines()) {
-            // Alarms look at the group; AWS's own metrics of a group begin with its name.
+            // Alarms use the group's metrics; AWS's own metrics of a group start with its name.
             names.extend(line.trim().strip_prefix("MetricName: ").map(|name| (word(name), true)));
             names.extend(line.split("MetricName=\\\"").skip(1).map(|name| (word(name), false)));
             names.extend(line.split("[\"RdbCluster\", \"").skip(1).map(|name| (word(name), true)));

@@ -1,8 +1,9 @@
-//! What can be watched: one [`table`] that defines every metric once, snapshots of their values, and Prometheus text.
+//! Metrics: one [`table`] that defines each metric once, snapshots of their values, and Prometheus text.
 //!
-//! A process fills a [`Snapshot`] when someone asks for one, from plain numbers that it keeps anyway; nothing is counted for
-//! each row. What happens in many places is counted in [`counts`]: what limits refused, for one.
+//! A process fills a [`Snapshot`] on request, from numbers that it keeps anyway; nothing is counted per row. Events that occur in many
+//! places, such as rejections by limits, are counted in [`counts`].
 
+pub mod bugs;
 pub mod counts;
 pub mod list;
 pub mod periods;

@@ -1,11 +1,11 @@
-//! What is to be published of snapshots, period by period, kept for as long as nobody takes it. Pure.
+//! Values of snapshots to publish, by period, kept until they are published. Pure.
 
 use super::snapshot::Snapshot;
 use super::table::{CloudWatch, Id, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::time::SystemTime;
 
-/// One value to publish.
+/// A value to publish.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Datum {
     pub metric: CloudWatch,
@@ -13,31 +13,31 @@ pub struct Datum {
     pub value: f64,
 }
 
-/// The values of one period.
+/// Values of one period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
-    /// When it ended.
+    /// End of the period.
     pub at: SystemTime,
     pub data: Vec<Datum>,
 }
 
-/// Periods that wait to be published.
+/// Periods not yet published.
 #[derive(Debug)]
 pub struct Periods {
-    /// Counters as they were at the end of the last period.
+    /// Counters at the end of the last period.
     counted: HashMap<Id, f64>,
     waiting: VecDeque<Period>,
     most: usize,
 }
 
 impl Periods {
-    /// Keeps at most so many.
+    /// Keeps at most `most` periods.
     pub fn new(most: usize) -> Periods {
         Periods { counted: HashMap::new(), waiting: VecDeque::new(), most: most.max(1) }
     }
 
-    /// Takes in the snapshot at the end of a period: gauges as they are, of counters what came since the last one. Answers
-    /// how many old periods had to make room.
+    /// Adds the snapshot at the end of a period: gauges as values, counters as the increase since the last period. Returns the number of
+    /// old periods dropped for it.
     pub fn add(&mut self, snapshot: &Snapshot, at: SystemTime) -> usize {
         let mut data = Vec::new();
         for id in Id::ALL.iter().copied() {
@@ -59,7 +59,7 @@ impl Periods {
         over
     }
 
-    /// The oldest periods, whole ones, together not more than so many values (but one in any case).
+    /// Returns the oldest periods that together have at most `values_most` values, but at least one period.
     pub fn oldest(&self, values_most: usize) -> &[Period] {
         let (front, _) = self.waiting.as_slices();
         let mut values = 0usize;
@@ -71,7 +71,7 @@ impl Periods {
         front.get(..count).unwrap_or_default()
     }
 
-    /// The oldest ones have been taken.
+    /// Removes the oldest periods after they were published.
     pub fn taken(&mut self, periods: usize) {
         self.waiting.drain(..periods.min(self.waiting.len()));
     }

@@ -4,10 +4,10 @@ use super::snapshot::Snapshot;
 use super::table::Id;
 use std::fmt::Write;
 
-/// What the text is, for an HTTP answer.
+/// Content type of the HTTP response.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The text of a snapshot. A metric without a value is left out.
+/// Formats a snapshot. A metric without a value is left out.
 pub fn render(snapshot: &Snapshot) -> String {
     let mut text = String::with_capacity(16 << 10);
     for id in Id::ALL.iter().copied() {
@@ -16,7 +16,7 @@ pub fn render(snapshot: &Snapshot) -> String {
             continue;
         }
         let metric = id.metric();
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "# HELP {} {}", metric.name, Help(metric.help));
         let _ = writeln!(text, "# TYPE {} {}", metric.name, metric.kind.name());
         for sample in samples {
@@ -34,10 +34,10 @@ pub fn render(snapshot: &Snapshot) -> String {
     text
 }
 
-/// Help: backslash and line feed are escaped.
+/// Help text: backslash and line feed are escaped.
 struct Help<'a>(&'a str);
 
-/// A label's value: the quote too.
+/// Label value: the quote is escaped as well.
 struct Label<'a>(&'a str);
 
 fn escaped(text: &str, quote: bool, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,8 +1,8 @@
-//! The values of a process's metrics at one moment.
+//! Values of a process's metrics at one moment.
 
 use super::table::{Id, Process};
 
-/// A value, or that it is unknown.
+/// A value that may be unknown.
 pub trait Figure {
     fn figure(self) -> Option<f64>;
 }
@@ -15,7 +15,7 @@ impl Figure for f64 {
 
 impl Figure for u64 {
     fn figure(self) -> Option<f64> {
-        // Exact up to 2^53, as everything that reads these.
+        // Exact up to 2^53, like the readers of these values.
         Some(self as f64)
     }
 }
@@ -41,25 +41,25 @@ impl<T: Figure> Figure for Option<T> {
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Values of the metric's labels, in their order.
+    /// Values of the metric's labels, in order.
     pub labels: Vec<String>,
     /// Finite.
     pub value: f64,
 }
 
-/// What is known of one metric.
+/// Values of one metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Entry {
-    /// Whether the process said anything of it, if only that it does not know.
+    /// Whether the process has set the metric, if only as unknown.
     told: bool,
     samples: Vec<Sample>,
 }
 
-/// The values of all metrics of a process.
+/// Values of all metrics of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     process: Process,
-    /// By place in the table.
+    /// By index in the table.
     entries: Vec<Entry>,
 }
 
@@ -87,24 +87,24 @@ impl Snapshot {
         }
     }
 
-    /// The process has nothing to say of this metric now: there is no such queue, say.
+    /// Marks a metric as having no value now, for example because there is no queue.
     pub fn none(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(id as usize) {
             entry.told = true;
         }
     }
 
-    /// All values of a metric.
+    /// Returns all values of a metric.
     pub fn samples(&self, id: Id) -> &[Sample] {
         self.entries.get(id as usize).map_or(&[], |entry| &entry.samples)
     }
 
-    /// The value of a metric without labels.
+    /// Returns the value of a metric without labels.
     pub fn value(&self, id: Id) -> Option<f64> {
         self.samples(id).iter().find(|sample| sample.labels.is_empty()).map(|sample| sample.value)
     }
 
-    /// Metrics of this process that were not told, and told ones that are not its own.
+    /// Returns the metrics that this process must set but did not, and those it set but must not.
     pub fn faults(&self) -> Vec<Id> {
         let told = |id: &Id| self.entries.get(*id as usize).is_some_and(|entry| entry.told);
         Id::ALL.iter().copied().filter(|id| told(id) != id.metric().of.includes(self.process)).collect()

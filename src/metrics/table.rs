@@ -1,7 +1,7 @@
-//! Every metric, once: what it is called in Prometheus and in CloudWatch, what it counts, and who has it.
+//! Definition of every metric: its names in Prometheus and CloudWatch, its meaning, and the processes that have it.
 //!
-//! Prometheus names are in base units (bytes, seconds, ratios from 0 to 1); CloudWatch's names are the paper's and those that
-//! the templates' alarms look at. A counter is published there as what came in a period.
+//! Prometheus names use base units (bytes, seconds, ratios from 0 to 1); CloudWatch names are the paper's and those of the templates'
+//! alarms. CloudWatch gets a counter's increase in each period.
 
 /// Whether a value only grows while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in the text format.
+    /// Name in the text format.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -20,14 +20,14 @@ impl Kind {
     }
 }
 
-/// A process that has metrics.
+/// Kind of process that has metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
     Tick,
     Node,
 }
 
-/// Whose metric it is.
+/// Processes that have a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     Tick,
@@ -49,13 +49,13 @@ impl Of {
     }
 }
 
-/// Units of CloudWatch, those that are used of its `StandardUnit`.
+/// The units of CloudWatch's `StandardUnit` in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Count,
     Bytes,
     Seconds,
-    /// Of a ratio, which is published times 100.
+    /// For a ratio, which is published times 100.
     Percent,
     None,
 }
@@ -63,7 +63,7 @@ pub enum Unit {
 impl Unit {
     pub const ALL: [Unit; 5] = [Unit::Count, Unit::Bytes, Unit::Seconds, Unit::Percent, Unit::None];
 
-    /// Its name in the API.
+    /// Name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::Count => "Count",
@@ -75,33 +75,33 @@ impl Unit {
     }
 }
 
-/// How a metric is published in CloudWatch.
+/// Publication of a metric in CloudWatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloudWatch {
     pub name: &'static str,
     pub unit: Unit,
-    /// Who publishes it.
+    /// Processes that publish it.
     pub of: Of,
-    /// Also under the group's name alone, for alarms.
+    /// Also published with the group's name alone, for alarms.
     pub per_group: bool,
 }
 
 impl CloudWatch {
-    /// A value as it is published.
+    /// Returns the value in the published unit.
     pub fn scaled(&self, value: f64) -> f64 {
         if self.unit == Unit::Percent { value * 100.0 } else { value }
     }
 }
 
-/// A metric.
+/// Definition of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// In Prometheus.
+    /// Name in Prometheus.
     pub name: &'static str,
     pub help: &'static str,
     pub kind: Kind,
     pub of: Of,
-    /// Names of its labels; without any it has one value.
+    /// Names of its labels; a metric without labels has one value.
     pub labels: &'static [&'static str],
     pub cloudwatch: Option<CloudWatch>,
 }
@@ -115,7 +115,7 @@ impl Metric {
         Metric { cloudwatch: Some(CloudWatch { name, unit, of: self.of, per_group: false }), ..self }
     }
 
-    /// As [`Metric::cloudwatch`], also for the group, by those alone of whom it is said.
+    /// As [`Metric::cloudwatch`], also per group, and only from the processes in `of`.
     const fn alarmed(self, name: &'static str, unit: Unit, of: Of) -> Metric {
         Metric { cloudwatch: Some(CloudWatch { name, unit, of, per_group: true }), ..self }
     }
@@ -135,12 +135,12 @@ const fn gauge(of: Of, name: &'static str, help: &'static str) -> Metric {
 
 macro_rules! metrics {
     ($($id:ident = $metric:expr;)*) => {
-        /// A metric's place in the table.
+        /// Index of a metric in the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Id { $($id,)* }
 
         impl Id {
-            /// All of them, in the order of the table.
+            /// All metrics, in the order of the table.
             pub const ALL: &[Id] = &[$(Id::$id),*];
 
             pub const fn metric(self) -> &'static Metric {
@@ -153,7 +153,7 @@ macro_rules! metrics {
 use Of::{Both, Node, Tick};
 
 metrics! {
-    // The process.
+    // Process.
     BuildInfo = gauge(Both, "elastick_build_info", "Always 1; version and cargo features are labels")
         .labels(&["version", "features"]);
     StartTime = gauge(Both, "elastick_process_start_time_seconds", "When the process started, seconds from 1970");
@@ -161,6 +161,8 @@ metrics! {
     ResidentBytes = gauge(Both, "elastick_process_resident_memory_bytes", "Resident memory of the process, shared pages included");
     OpenFds = gauge(Both, "elastick_process_open_fds", "Open file descriptors");
     MaxFds = gauge(Both, "elastick_process_max_fds", "Most file descriptors that the process may have open");
+
+    Bugs = counter(Both, "elastick_bugs_total", "States met that cannot occur: defects of elastick, each with a log line");
 
     // Connections.
     Connections = gauge(Both, "elastick_connections", "Connections of kdb+ clients that have finished their handshake")
@@ -171,7 +173,7 @@ metrics! {
     OutboxBytes = gauge(Both, "elastick_outbox_bytes", "Bytes that wait to be written, over all connections");
     HttpRequests = counter(Both, "elastick_http_requests_total", "HTTP requests answered, malformed ones included");
 
-    // Limits: what is configured, what is used of it, what was refused.
+    // Limits: configured value, utilisation, rejections.
     LimitBytes = gauge(Both, "elastick_limit_bytes", "A limit of bytes, as configured").labels(&["limit"]);
     LimitItems = gauge(Both, "elastick_limit_items", "A limit of a number of things, as configured").labels(&["limit"]);
     LimitSeconds = gauge(Both, "elastick_limit_seconds", "A limit of time, as configured").labels(&["limit"]);
@@ -190,7 +192,7 @@ metrics! {
     Queries = counter(Both, "elastick_queries_total", "Messages of clients that were no updates");
     QueryErrors = counter(Both, "elastick_query_errors_total", "Those that ended with an error");
 
-    // The tickerplant.
+    // Tickerplant.
     TickUp = gauge(Tick, "elastick_tick_up", "1 while updates can be logged and the port listens")
         .alarmed("TickerplantUp", Unit::Count, Tick);
     Rows = counter(Tick, "elastick_rows_total", "Rows of the updates accepted");
@@ -207,7 +209,7 @@ metrics! {
     LogFailed = gauge(Tick, "elastick_log_failed", "1 once nothing can be logged any more");
     LogFileHarmed = gauge(Tick, "elastick_log_file_harmed", "1 while the log's path does not lead to the file that is written, or once another program has cut it")
         .alarmed("LogFileHarmed", Unit::Count, Tick);
-    ClockJump = gauge(Tick, "elastick_clock_jump_seconds", "Seconds by which the wall clock jumped, while days end by the steady clock for that; 0 while it is followed");
+    ClockJump = gauge(Tick, "elastick_clock_jump_seconds", "Seconds by which the wall clock jumped, or was ahead of the newest log at the start, while it is not followed; 0 while it is");
     DayAhead = gauge(Tick, "elastick_day_ahead_days", "Days by which the day that updates are logged in is ahead of the calendar");
     Quarantined = gauge(Tick, "elastick_quarantined_updates", "Refused updates that are kept to be looked at");
     Lanes = gauge(Tick, "elastick_lanes", "Distinct subscriptions, each encoded once");
@@ -217,7 +219,7 @@ metrics! {
     WindowsVerified = counter(Tick, "elastick_windows_verified_total", "Windows of nodes that were compared with the log and agreed");
     WindowsDiffering = counter(Tick, "elastick_windows_differing_total", "Windows of nodes that differed from the log");
 
-    // The queues, as the tickerplant sees them.
+    // Queues as the tickerplant sees them.
     Queues = gauge(Tick, "elastick_queues", "Queues of the day");
     QueuesWithoutLive = gauge(Tick, "elastick_queues_without_live", "Queues in which no connected node is live")
         .alarmed("QueuesWithoutLive", Unit::Count, Tick);
@@ -229,7 +231,7 @@ metrics! {
     QueueStandbysUnable = gauge(Tick, "elastick_queue_standbys_unable", "Standbys of the queue that can take no window now: memory at the roll level, or a window just given back").labels(&["queue"]);
     QueueWindowsLost = gauge(Tick, "elastick_queue_windows_lost", "Windows of the queue that no node holds").labels(&["queue"]);
 
-    // The node.
+    // Node.
     NodeInfo = gauge(Node, "elastick_node_info", "Always 1; who the node is and what its tickerplant speaks are labels")
         .labels(&["node", "queue", "protocol"]);
     NodeConnected = gauge(Node, "elastick_node_connected", "1 while connected to the tickerplant");
@@ -269,7 +271,7 @@ metrics! {
     UpdatesLeftOut = counter(Node, "elastick_updates_left_out_total", "Updates left out as no node of this size or with these limits can take them");
     QueriesOpen = gauge(Node, "elastick_queries_open", "Messages of clients that have not been answered yet");
 
-    // The fleet, as this process asked it.
+    // Fleet, by this process's requests.
     ScaleOutsAsked = counter(Node, "elastick_fleet_scale_outs_asked_total", "Requests for a node");
     ScaleOutsGranted = counter(Node, "elastick_fleet_scale_outs_granted_total", "Requests for a node that the fleet granted");
     ScaleOutsRefused = counter(Node, "elastick_fleet_scale_outs_refused_total", "Requests for a node that the fleet refused or did not answer")
@@ -286,7 +288,7 @@ metrics! {
     DesiredAtMax = gauge(Node, "elastick_fleet_desired_at_max", "1 while the group's desired capacity is its maximum")
         .alarmed("DesiredAtMax", Unit::Count, Node);
 
-    // The publisher of the metrics themselves.
+    // Publisher of the metrics themselves.
     CloudWatchSent = counter(Both, "elastick_cloudwatch_periods_sent_total", "Periods whose values CloudWatch has taken");
     CloudWatchFailed = counter(Both, "elastick_cloudwatch_failures_total", "Attempts to publish that CloudWatch refused or did not answer");
     CloudWatchDropped = counter(Both, "elastick_cloudwatch_periods_dropped_total", "Periods given up: CloudWatch was out of reach for too long");

@@ -1,26 +1,26 @@
-//! Snapshots for another thread than the one that owns the values.
+//! Snapshots for threads other than the owner of the values.
 
 use super::snapshot::Snapshot;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-/// A question for the thread that owns the values: it fills a snapshot and sends it there.
+/// Request to the owner of the values, which sends a filled snapshot back on this channel.
 pub type Request = Sender<Snapshot>;
 
-/// Asks for snapshots.
+/// Handle for requesting snapshots.
 pub struct Tap {
     asks: Sender<Request>,
     wake: Box<dyn Fn() + Send>,
 }
 
 impl Tap {
-    /// `wake` has the owner look at the requests.
+    /// `wake` makes the owner check for requests.
     pub fn new(wake: impl Fn() + Send + 'static) -> (Tap, Receiver<Request>) {
         let (asks, asked) = mpsc::channel();
         (Tap { asks, wake: Box::new(wake) }, asked)
     }
 
-    /// A snapshot; none if the owner is gone, or busy for so long.
+    /// Returns a snapshot; `None` if the owner has ended or does not respond in time.
     pub fn take(&self, within: Duration) -> Option<Snapshot> {
         let (request, answer) = mpsc::channel();
         self.asks.send(request).ok()?;

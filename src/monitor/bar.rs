@@ -1,10 +1,10 @@
-//! A bar of memory against its two thresholds.
+//! A bar of memory use with its two thresholds.
 
 use super::text;
 
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// `percent` of `columns` columns filled, in eighths, with a mark at each threshold that is not covered yet.
+/// Fills `percent` of `columns` columns, in eighths, with a mark at each threshold that is not yet covered.
 pub fn bar(percent: f64, marks: &[f64], columns: usize) -> String {
     let filled = (percent.clamp(0.0, 100.0) / 100.0 * columns as f64 * 8.0).round() as usize;
     let marks: Vec<usize> = marks.iter().map(|mark| (mark / 100.0 * columns as f64) as usize).collect();
@@ -18,7 +18,7 @@ pub fn bar(percent: f64, marks: &[f64], columns: usize) -> String {
         .collect()
 }
 
-/// How far the day is: a plain bar with its percentage.
+/// Progress of the day: a plain bar with its percentage.
 pub fn progress(share: f64, columns: usize) -> String {
     format!("{} {}", bar(share * 100.0, &[], columns), text::right(&format!("{:.0} %", share * 100.0), 5))
 }

@@ -1,4 +1,4 @@
-//! Capacity against use over the day, in block characters.
+//! Chart of capacity and use over the day, in block characters.
 
 use super::text;
 use super::view::Sample;
@@ -6,9 +6,9 @@ use crate::monitor::view::DAY_HOURS;
 
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The chart: `height` rows and an axis below; use is solid, capacity above it shaded.
+/// Returns the chart: `height` rows and an axis below; use is solid, capacity above it shaded.
 ///
-/// `columns` is the width with the scale on the left. Samples come in the order of time.
+/// `columns` is the width including the scale on the left. Samples are in order of time.
 pub fn capacity(samples: &[Sample], columns: usize, height: usize) -> Vec<String> {
     let top = samples.iter().map(|sample| sample.capacity_bytes.max(sample.used_bytes)).max().unwrap_or(0).max(1);
     let scale = [text::bytes(top), text::bytes(top / 2), "0".to_string()];
@@ -40,7 +40,7 @@ pub fn capacity(samples: &[Sample], columns: usize, height: usize) -> Vec<String
     lines
 }
 
-/// For each column of the plot the most that was used and the capacity at the same time.
+/// Returns for each column of the plot the maximum use and the capacity at that time.
 fn buckets(samples: &[Sample], columns: usize) -> Vec<Option<(u64, u64)>> {
     let mut cells: Vec<Option<(u64, u64)>> = vec![None; columns];
     let mut reached = 0;
@@ -52,7 +52,7 @@ fn buckets(samples: &[Sample], columns: usize) -> Vec<Option<(u64, u64)>> {
         }
         reached = reached.max(column);
     }
-    // A column that no sample fell into looks as the one before it.
+    // A column without a sample repeats the one before it.
     let mut last = None;
     for cell in cells.iter_mut().take(reached + 1) {
         match cell {

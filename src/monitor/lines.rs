@@ -1,11 +1,11 @@
-//! A cluster's view as lines of text, for a terminal or for a log.
+//! Renders a cluster's view as lines of text, for a terminal or a log.
 
 use super::bar;
 use super::chart;
 use super::text;
 use super::view::{ClusterView, NodeState, NodeView};
 
-/// Colours of the terminal, or none.
+/// Whether lines have terminal colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Plain,
@@ -41,7 +41,7 @@ impl Style {
     }
 }
 
-/// The whole screen, at most `columns` wide.
+/// Returns the whole screen, at most `columns` wide.
 pub fn screen(view: &ClusterView, columns: usize, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let day = view.day_ns as f64 / proto::time::DAY_NS as f64;
@@ -77,7 +77,7 @@ pub fn screen(view: &ClusterView, columns: usize, style: Style) -> Vec<String> {
     lines.iter().map(|line| text::cut(line, columns)).collect()
 }
 
-/// One line that says how things are, for where there is no terminal.
+/// Returns a one-line summary, for output that is not a terminal.
 pub fn summary(view: &ClusterView) -> String {
     let nodes: Vec<String> = view
         .nodes

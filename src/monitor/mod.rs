@@ -1,5 +1,5 @@
-//! What is drawn of a running cluster: bars, charts, the terminal screen, the picture. Nothing here asks anybody; it is
-//! given a [`view::ClusterView`].
+//! Rendering of a running cluster: bars, charts, terminal screen, SVG picture. Does no I/O to the cluster; its input is a
+//! [`view::ClusterView`].
 
 pub mod bar;
 pub mod chart;

@@ -1,16 +1,16 @@
-//! Where the picture of the cluster goes: a terminal, refreshed in place, or lines every few seconds.
+//! Output of the cluster's view: a terminal, refreshed in place, or a line every few seconds.
 
 use super::lines::{self, Style};
 use super::view::ClusterView;
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::time::{Duration, Instant};
 
-/// Time between two lines where the output is no terminal.
+/// Interval of lines if the output is not a terminal.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(3);
 const OWN_PAGE: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// Draws views until it is dropped; the terminal is then as it was.
+/// Draws views until dropped, which restores the terminal.
 #[derive(Debug)]
 pub struct Screen {
     out: Stdout,
@@ -19,10 +19,10 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over, if standard output is one.
+    /// Switches the terminal to its own page, if standard output is a terminal.
     ///
     /// # Errors
-    /// That of writing to standard output.
+    /// Those of writing to standard output.
     pub fn open() -> io::Result<Screen> {
         let mut out = io::stdout();
         let terminal = out.is_terminal();
@@ -37,10 +37,10 @@ impl Screen {
         self.terminal
     }
 
-    /// Shows the cluster.
+    /// Draws a view.
     ///
     /// # Errors
-    /// That of writing to standard output.
+    /// Those of writing to standard output.
     pub fn draw(&mut self, view: &ClusterView) -> io::Result<()> {
         if self.terminal {
             return self.draw_page(view);
@@ -59,7 +59,7 @@ impl Screen {
             page.push_str(line);
             page.push_str("\x1b[K\r\n");
         }
-        // The last line has no line end, or the page would scroll.
+        // A line end after the last line would scroll the page.
         page.truncate(page.trim_end_matches("\r\n").len());
         page.push_str("\x1b[J");
         self.out.write_all(page.as_bytes())?;
@@ -70,7 +70,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.terminal {
-            // The terminal may be gone; there is nobody to tell.
+            // The terminal may be gone.
             let _ = self.out.write_all(LEAVE.as_bytes());
             let _ = self.out.flush();
         }

@@ -1,4 +1,4 @@
-//! The day as a picture: capacity against use, and a lane for each node with its window.
+//! SVG picture of the day: capacity and use, and a row for each node with its window.
 
 use super::text;
 use super::view::{DAY_HOURS, Lane, NodeState, Sample};
@@ -12,7 +12,7 @@ const CHART_HEIGHT: f64 = 220.0;
 const LANE_HEIGHT: f64 = 22.0;
 const LANES_TOP: f64 = CHART_TOP + CHART_HEIGHT + 56.0;
 
-/// The picture of a day.
+/// Content of the picture.
 #[derive(Clone, Debug)]
 pub struct Picture<'a> {
     pub title: &'a str,
@@ -22,11 +22,11 @@ pub struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// As an SVG document.
+    /// Returns the SVG document.
     pub fn svg(&self) -> String {
         let height = LANES_TOP + self.lanes.len() as f64 * LANE_HEIGHT + 56.0;
         let mut out = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = self.write(&mut out, height);
         out
     }
@@ -51,7 +51,7 @@ impl Picture<'_> {
         let top = self.samples.iter().map(|s| s.capacity_bytes.max(s.used_bytes)).max().unwrap_or(0).max(1);
         let base = CHART_TOP + CHART_HEIGHT;
         let y = |bytes: u64| base - bytes as f64 / top as f64 * CHART_HEIGHT;
-        // A line for each node, or for each second, third, ... where they are many.
+        // One grid line for each node, or for every second, third, ... if there are many.
         let peak = self.samples.iter().max_by_key(|sample| sample.nodes);
         let node_bytes = peak.map_or(top, |peak| peak.capacity_bytes / u64::from(peak.nodes.max(1))).max(1);
         let step = (node_bytes * (top / node_bytes).div_ceil(8).max(1)).max(1);
@@ -73,7 +73,7 @@ impl Picture<'_> {
         for sample in self.samples {
             end = x(sample.day_share);
             let now = y(sample.capacity_bytes);
-            // Capacity goes in steps.
+            // Capacity changes in steps.
             write!(capacity, "L{end:.1} {last:.1}L{end:.1} {now:.1}")?;
             write!(used, "L{end:.1} {:.1}", y(sample.used_bytes))?;
             last = now;
@@ -127,7 +127,7 @@ impl Picture<'_> {
             else {
                 continue;
             };
-            // The label stands where there is room: right of the live span, or left of it late in the day.
+            // The label is right of the live span, or left of it late in the day, where there is room.
             let (at, anchor) = match live.to < 0.75 {
                 true => (x(live.to) + 5.0, "start"),
                 false => (x(live.from) - 5.0, "end"),

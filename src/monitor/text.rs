@@ -1,6 +1,6 @@
-//! Numbers, times and names as people read them.
+//! Formats numbers, times and names for display.
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
-/// A size with a binary unit, three digits or so.
+/// Formats a size with a binary unit and about three digits.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -26,7 +26,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
-/// A span of time: `870 µs`, `12.3 ms`, `4.56 s`, `2m05s`, `7h30m`.
+/// Formats a duration: `870 µs`, `12.3 ms`, `4.56 s`, `2m05s`, `7h30m`.
 pub fn span(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match ns {
@@ -38,13 +38,13 @@ pub fn span(ns: u64) -> String {
     }
 }
 
-/// A time of the day: `09:30:15`.
+/// Formats a time of day: `09:30:15`.
 pub fn clock(day_ns: u64) -> String {
     let seconds = day_ns / 1_000_000_000;
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A window of updates: `[0, 1,234)`, or `[1,234, …)` while it is open.
+/// Formats a window of updates: `[0, 1,234)`, or `[1,234, …)` while it is open.
 pub fn window(first: u64, last: Option<u64>) -> String {
     match last {
         Some(last) => format!("[{}, {})", thousands(first), thousands(last)),
@@ -52,7 +52,7 @@ pub fn window(first: u64, last: Option<u64>) -> String {
     }
 }
 
-/// Columns that a text takes on a terminal, without its colour codes.
+/// Returns the columns that a text takes on a terminal, without its colour codes.
 pub fn width(text: &str) -> usize {
     let mut in_code = false;
     let mut width = 0;
@@ -67,7 +67,7 @@ pub fn width(text: &str) -> usize {
     width
 }
 
-/// At most `columns` columns of a text; colour codes take none and are all kept.
+/// Cuts a text to `columns` columns; colour codes take none and are all kept.
 pub fn cut(text: &str, columns: usize) -> String {
     let mut in_code = false;
     let mut used = 0;
@@ -90,17 +90,17 @@ pub fn cut(text: &str, columns: usize) -> String {
         .collect()
 }
 
-/// A text filled up with spaces on its right.
+/// Pads a text with spaces on its right.
 pub fn left(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// A text filled up with spaces on its left.
+/// Pads a text with spaces on its left.
 pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// Rows under a heading, columns aligned as q does it: names, a line, values.
+/// Formats rows under a heading with aligned columns, as q does: names, a line, values.
 pub fn table(names: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let widths: Vec<usize> = names
         .iter()

@@ -1,21 +1,21 @@
-//! A cluster at one moment, as it is drawn.
+//! A cluster at one moment, as input of the rendering.
 
 /// Hours on the axis of a day.
 pub const DAY_HOURS: usize = 24;
 
-/// What a node is doing.
+/// State of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeState {
-    /// Asked for, or running and not in the queue yet.
+    /// Requested, or running but not yet in the queue.
     Starting,
     Waiting,
     Live,
-    /// Reads a window again that another node lost.
+    /// Rebuilds a window that another node lost.
     Rebuilding,
     Rolled,
-    /// Known to the queue, but not connected.
+    /// In the queue, but not connected.
     Away,
-    /// Told to end.
+    /// Asked to end.
     Terminating,
 }
 
@@ -43,33 +43,33 @@ impl NodeState {
     }
 }
 
-/// One node.
+/// A node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeView {
     pub name: String,
     pub state: NodeState,
-    /// Share of its memory in use, none before it said so.
+    /// Share of its memory in use; `None` until it reports it.
     pub memory_percent: Option<f64>,
     /// Its window of updates, open while it is live.
     pub window: Option<(u64, Option<u64>)>,
     pub rows: u64,
-    /// Updates that it has yet to take in.
+    /// Updates that it has not yet received.
     pub behind: u64,
-    /// Whether its window was proved equal to the log's, none while that is not known.
+    /// Whether its window was proved equal to the log; `None` while unknown.
     pub verified: Option<bool>,
 }
 
 /// Capacity and use at one time of the day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// How much of the day has passed, 0 to 1.
+    /// Elapsed share of the day, 0 to 1.
     pub day_share: f64,
     pub capacity_bytes: u64,
     pub used_bytes: u64,
     pub nodes: u32,
 }
 
-/// What one node did from when to when, as shares of the day.
+/// State of a node over a span, in shares of the day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub state: NodeState,
@@ -77,7 +77,7 @@ pub struct Span {
     pub to: f64,
 }
 
-/// A node's whole life, for the picture.
+/// History of a node, for the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lane {
     pub name: String,
@@ -93,7 +93,7 @@ pub struct ClusterView {
     pub day_ns: u64,
     pub elapsed_ns: u64,
     pub tip: u64,
-    /// Updates that survive a power cut; none where the tickerplant does not say.
+    /// Updates that survive a power failure; `None` if the tickerplant does not report it.
     pub durable: Option<u64>,
     pub updates_per_second: f64,
     pub rows_per_second: f64,
@@ -104,9 +104,9 @@ pub struct ClusterView {
     pub scale_percent: Option<f64>,
     pub roll_percent: f64,
     pub samples: Vec<Sample>,
-    /// What the nodes cost so far, in hours of one node of the simulated day.
+    /// Cost of the nodes so far, in node hours of the simulated day.
     pub node_hours: f64,
-    /// What one server big enough for the day cost until now, in the same unit; 0 while the day's size is not known.
+    /// Cost so far of one server big enough for the day, in the same unit; 0 while the day's size is unknown.
     pub big_server_hours: f64,
     pub note: String,
 }

@@ -1,4 +1,4 @@
-//! Who may connect.
+//! Authentication: which users may connect.
 
 use crate::kernel::digest::{hex, md5, sha1};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ pub trait Access: Send {
     fn allows(&self, user: &[u8], password: &[u8]) -> bool;
 }
 
-/// Lets everyone in, as kdb+ without `-u` or `-U` does.
+/// Accepts every user, as kdb+ without `-u` or `-U` does.
 pub struct Everyone;
 
 impl Access for Everyone {
@@ -19,14 +19,16 @@ impl Access for Everyone {
     }
 }
 
-/// A file of `user:password` lines, as kdb+'s `-U` takes it: each password plain, or its MD5 or SHA-1 in hex.
+/// A file of `user:password` lines, as for kdb+'s `-U`. Each password is plain text, or its MD5 or SHA-1 in hex.
 pub struct UserFile {
     passwords: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl UserFile {
+    /// Reads a user file.
+    ///
     /// # Errors
-    /// The file's, or a line without a colon.
+    /// The file cannot be read, or has a line without a colon.
     pub fn read(path: &Path) -> io::Result<UserFile> {
         UserFile::parse(&std::fs::read(path)?)
     }

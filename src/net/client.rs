@@ -1,4 +1,4 @@
-//! The blocking client: nodes, feeds, tools and tests talk to servers with it.
+//! The blocking client of a kdb+ process, used by nodes, feeds, tools and tests.
 
 use super::{listener, silence};
 use crate::config::Address;
@@ -16,15 +16,15 @@ use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Messages queued before they are written without being asked to, in bytes.
+/// Queued bytes at which a write happens without a flush.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// What can go wrong with a connection or a request.
+/// Error of a connection or a request.
 #[derive(Debug, Error)]
 pub enum ClientError {
     #[error("cannot connect to {to}: {error}")]
     Connect { to: String, error: io::Error },
-    /// The server closed the connection instead of answering the handshake.
+    /// The server closed the connection instead of accepting the handshake.
     #[error("'access: {0} refused the user or password")]
     Refused(String),
     #[error("connection closed")]
@@ -37,7 +37,7 @@ pub enum ClientError {
     Decode(#[from] DecodeError),
     #[error("{0}")]
     Encode(#[from] EncodeError),
-    /// The server's error answer, by its kdb+ name.
+    /// The server's error response, by its kdb+ name.
     #[error("'{}", .0.escape_ascii())]
     Server(Vec<u8>),
 }
@@ -53,13 +53,13 @@ impl From<io::Error> for ClientError {
 }
 
 impl ClientError {
-    /// Whether the connection can still be used.
+    /// Whether the connection remains usable.
     pub fn is_answer(&self) -> bool {
         matches!(self, ClientError::Server(_) | ClientError::Encode(_))
     }
 }
 
-/// A message as it came: its header, and the bytes of its object, never compressed.
+/// A received message: its header, and the bytes of its object, decompressed.
 #[derive(Clone, Debug)]
 pub struct Incoming {
     pub header: Header,
@@ -67,19 +67,19 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// The object, checked; an error object is a [`ClientError::Server`].
+    /// Returns the object, validated; an error object is a [`ClientError::Server`].
     ///
     /// # Errors
-    /// Bytes that are no object, or an error answer.
+    /// If the bytes are not an object, or the object is an error.
     pub fn view(&self, limits: &Limits) -> Result<View<'_>, ClientError> {
         view(&self.header, &self.body, limits)
     }
 }
 
-/// The object of a message, checked; an error object is a [`ClientError::Server`].
+/// Returns the object of a message, validated; an error object is a [`ClientError::Server`].
 ///
 /// # Errors
-/// Bytes that are no object, or an error answer.
+/// If the bytes are not an object, or the object is an error.
 pub fn view<'a>(header: &Header, body: &'a [u8], limits: &Limits) -> Result<View<'a>, ClientError> {
     let (view, _) = View::parse(body, header.endian, limits)?;
     match view.error() {
@@ -95,7 +95,7 @@ enum Socket {
 
 impl Socket {
     fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        // Zero would mean no timeout at all.
+        // A timeout of zero is invalid for a socket.
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1)));
         match self {
             Socket::Tcp(stream) => stream.set_read_timeout(timeout),
@@ -110,7 +110,7 @@ impl Socket {
         }
     }
 
-    /// Reads what is there without waiting.
+    /// Reads the available bytes without blocking.
     fn poll(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let flags = RecvFlags::DONTWAIT;
         let (read, _) = match self {
@@ -128,7 +128,7 @@ impl Socket {
     }
 }
 
-/// The writing side of a connection, for another thread than the one that reads.
+/// The writing half of a connection, for use by another thread than the reader.
 pub struct Outgoing {
     socket: Socket,
 }
@@ -137,14 +137,14 @@ impl Outgoing {
     /// Writes bytes that are whole messages.
     ///
     /// # Errors
-    /// `Io`, `Timeout` if the server takes nothing for too long.
+    /// `Io`; `Timeout` if the server accepts nothing for too long.
     pub fn send(&mut self, messages: &[u8]) -> Result<(), ClientError> {
         Ok(self.socket.write_all(messages)?)
     }
 
-    /// Ends the connection, also for the side that reads.
+    /// Closes the connection in both directions.
     pub fn close(&mut self) {
-        // One that is closed already need not be closed.
+        // It may be closed already.
         let _ = match &self.socket {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
@@ -152,24 +152,23 @@ impl Outgoing {
     }
 }
 
-/// A connection to a kdb+ process. One thread uses it at a time.
+/// A connection to a kdb+ process, for one thread at a time.
 pub struct Client {
     socket: Socket,
     frames: FrameReader,
     limits: Limits,
     capability: u8,
     out: Vec<u8>,
-    /// Messages that came while an answer was awaited.
+    /// Messages received while waiting for a response.
     early: VecDeque<Incoming>,
     timeout: Option<Duration>,
-    /// What the socket's own timeout is set to.
+    /// Timeout currently set on the socket.
     armed: Option<Duration>,
 }
 
 impl Client {
-    /// Connects and shakes hands within `timeout`; it also bounds each later request and write. The host
-    /// `unix://` is a Unix socket of this machine, where `QUDSPATH` says or in `/tmp`; one that starts with `/` is such a
-    /// socket's directory.
+    /// Connects and completes the handshake within `timeout`, which also bounds each later request and write. The host `unix://` means a
+    /// Unix socket of this machine, in the directory `QUDSPATH` or `/tmp`; a host that starts with `/` is such a directory.
     ///
     /// # Errors
     /// `Connect`, `Refused`, `Timeout`, `Io`.
@@ -206,7 +205,7 @@ impl Client {
         };
         let hello = handshake::hello(address.user.as_bytes(), address.password.as_bytes(), handshake::CAPABILITY);
         client.socket.write_all(&hello)?;
-        // One byte and no more: what follows are messages.
+        // Read one byte only: messages follow it.
         let mut answer = [0; 1];
         let refused = |_: io::Error| ClientError::Refused(to.clone());
         client.arm(Some(by))?;
@@ -223,7 +222,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The writing side: from then on this one only reads.
+    /// Returns the writing half; afterwards use this client only for reading.
     ///
     /// # Errors
     /// The system's.
@@ -235,12 +234,12 @@ impl Client {
         Ok(Outgoing { socket })
     }
 
-    /// What both sides understand.
+    /// The agreed capability.
     pub fn capability(&self) -> u8 {
         self.capability
     }
 
-    /// Has the connection fail when the server's host has been silent for about `most`: one that is gone does not say so.
+    /// Makes the connection fail after the server's host has been silent for about `most`: a host that disappears sends nothing.
     pub fn end_after_silence(&self, most: Duration) {
         if let Socket::Tcp(stream) = &self.socket {
             silence::end_after(stream, most);
@@ -258,15 +257,15 @@ impl Client {
         }
     }
 
-    /// How long later requests wait for their answer; `None` for as long as it takes.
+    /// Sets the timeout of later requests; `None` waits without limit.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
-    /// Queues a message without waiting; it leaves with [`Client::flush`], the next request, or when enough are queued.
+    /// Queues an async message. It is written with [`Client::flush`], with the next request, or once enough bytes are queued.
     ///
     /// # Errors
-    /// `Encode`, `Io`, `Timeout` if the server takes nothing for too long.
+    /// `Encode`, `Io`; `Timeout` if the server accepts nothing for too long.
     pub fn send_async(&mut self, value: &Value) -> Result<(), ClientError> {
         self.send_with(MessageKind::Async, |writer| {
             let mut object = Vec::new();
@@ -276,7 +275,7 @@ impl Client {
         })
     }
 
-    /// Queues a message whose object `write` puts.
+    /// Queues a message whose object `write` encodes.
     ///
     /// # Errors
     /// As [`Client::send_async`].
@@ -310,7 +309,7 @@ impl Client {
         self.out.len()
     }
 
-    /// Writes what is queued.
+    /// Writes the queued bytes.
     ///
     /// # Errors
     /// `Io`, `Timeout`.
@@ -320,10 +319,10 @@ impl Client {
         Ok(result?)
     }
 
-    /// Sends a sync message and waits for its answer. Messages that come before it are kept for [`Client::next_message`].
+    /// Sends a sync message and waits for its response. Messages that arrive before it are kept for [`Client::next_message`].
     ///
     /// # Errors
-    /// `Server` with the error answer; otherwise the connection's, after which it is of no use.
+    /// `Server` with the error response; otherwise the connection's error, after which the client is unusable.
     pub fn request(&mut self, value: &Value) -> Result<Value, ClientError> {
         let message = encode::message(MessageKind::Sync, value)?;
         let mut early = Vec::new();
@@ -345,7 +344,7 @@ impl Client {
         self.request(&Value::chars(expression))
     }
 
-    /// Sends one whole sync message and waits for the answer; `other` gets what comes before it.
+    /// Sends one whole sync message and waits for the response; `other` receives the messages that arrive before it.
     ///
     /// # Errors
     /// The connection's.
@@ -362,10 +361,10 @@ impl Client {
         }
     }
 
-    /// The next message, `None` if there is none by then; without a deadline, waits as long as it takes.
+    /// Returns the next message, or `None` at the deadline; without a deadline waits without limit.
     ///
     /// # Errors
-    /// The connection's, `Closed` when the server has closed it.
+    /// The connection's; `Closed` when the server has closed it.
     pub fn next_message(&mut self, by: Option<Instant>) -> Result<Option<Incoming>, ClientError> {
         match self.early.pop_front() {
             Some(message) => Ok(Some(message)),
@@ -373,8 +372,8 @@ impl Client {
         }
     }
 
-    /// Handles what has come: waits for the first message as [`Client::next_message`] does, then hands over, without copying,
-    /// every message that is already here. Answers how many. Ends early if `handle` answers false.
+    /// Waits for the first message as [`Client::next_message`] does, then passes every message already received to `handle` without
+    /// copying. Returns their number. Stops early if `handle` returns false.
     ///
     /// # Errors
     /// The connection's.
@@ -426,7 +425,7 @@ impl Client {
         }
     }
 
-    /// Reads once. False if nothing came in time.
+    /// Reads once. Returns false if nothing arrives before the deadline.
     fn fill(&mut self, by: Option<Instant>) -> Result<bool, ClientError> {
         loop {
             // The kernel rounds the shortest receive timeout up to its tick (4 to 8 ms); a poll must not sleep that long.
@@ -455,7 +454,7 @@ impl Client {
         }
     }
 
-    /// Bounds the reads and writes to come: each takes no longer than what is left then.
+    /// Bounds later reads by a deadline.
     ///
     /// # Errors
     /// The system's.
@@ -493,7 +492,7 @@ mod tests {
     use std::net::TcpListener;
     use std::time::{Duration, Instant};
 
-    /// A receive timeout, however short, sleeps until the kernel's next tick: a replay that polls between pieces would sleep after each.
+    /// Even the shortest receive timeout sleeps until the kernel's next tick: a replay that polls between chunks would sleep after each.
     #[test]
     fn a_poll_whose_deadline_has_passed_takes_what_is_there_and_arms_no_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

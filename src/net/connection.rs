@@ -1,4 +1,4 @@
-//! One connection: its socket, what has been read and not handled, what waits to be written.
+//! One connection: its socket, its unprocessed input, and its send buffer.
 
 use super::http::Session;
 use super::outbox::{CROWDED_BYTES, Outbox};
@@ -10,46 +10,50 @@ use super::websocket;
 use proto::{FrameReader, handshake};
 use std::net::IpAddr;
 use std::time::Instant;
+use tracing::Span;
 
+/// State of an open connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) generation: u32,
     pub(super) ip: IpAddr,
     pub(super) local: bool,
-    /// Set when the handshake is done.
+    /// Set once the handshake is complete.
     pub(super) peer: Option<Peer>,
-    /// When the handshake must be done.
+    /// Span of the connection's log events, set with `peer`; disabled if such spans are not logged.
+    pub(super) span: Span,
+    /// Deadline of the handshake.
     pub(super) handshake_by: Instant,
-    /// What has been read of the handshake, or of an HTTP request.
+    /// Bytes received of the handshake, or of an HTTP request.
     pub(super) login: Vec<u8>,
-    /// It speaks HTTP.
+    /// Present on an HTTP connection.
     pub(super) http: Option<Session>,
-    /// It speaks WebSocket.
+    /// Present on a WebSocket connection.
     pub(super) web: Option<websocket::Reader>,
-    /// A login that another thread decides on: what was given, and bytes that came behind it.
+    /// A login that another thread decides on: the credentials, and the bytes received after them.
     pub(super) login_asked: Option<Box<(handshake::Credentials, Vec<u8>)>>,
-    /// Read and not handled yet: the start of a message, or messages that wait until the connection may go on.
+    /// Received and not yet handled: an incomplete message, or messages held back while the connection may not continue.
     pub(super) frames: FrameReader,
-    /// Its share in the account of all inboxes, in bytes.
+    /// Share of this connection in the total of all receive buffers.
     pub(super) inbox_bytes: usize,
     pub(super) outbox: Outbox,
     pub(super) replies: Replies,
-    /// Stands in the list of connections to read.
+    /// In the list of connections to read.
     pub(super) queued: bool,
-    /// Stands in the list of connections to write.
+    /// In the list of connections to write.
     pub(super) dirty: bool,
-    /// The socket took less than offered; it will say when there is room.
+    /// The last write was short; the socket reports when it has room.
     pub(super) blocked: bool,
-    /// The system reported the end of the stream: read on until it is reached.
+    /// The system reported the end of the stream: read until it is reached.
     pub(super) ending: bool,
-    /// The service wants no messages for now.
+    /// The service has paused this connection's messages.
     pub(super) paused: bool,
-    /// Stopped before its input was used up; goes on when it may.
+    /// Stopped with unprocessed input; continues when it may.
     pub(super) stalled: bool,
-    /// Why it is to be closed at the end of the turn.
+    /// Reason for closing it at the end of the event-loop iteration.
     pub(super) closing: Option<CloseReason>,
-    /// Tell the service when no more than so many bytes wait.
+    /// Notify the service once the send buffer holds no more than this.
     pub(super) notify_below: Option<usize>,
 }
 
@@ -69,6 +73,7 @@ impl Connection {
             ip,
             local,
             peer: None,
+            span: Span::none(),
             handshake_by,
             login: Vec::new(),
             http: None,
@@ -89,8 +94,14 @@ impl Connection {
         }
     }
 
-    /// Whether its next message may be handled. A peer that asks without reading the answers has to wait, the sooner where
-    /// outboxes are crowded.
+    /// Records the peer after the handshake.
+    pub(super) fn admitted(&mut self, handle: i32, peer: Peer) {
+        self.span = tracing::debug_span!("connection", handle, %peer);
+        self.peer = Some(peer);
+    }
+
+    /// Whether its next message may be handled. A peer that sends requests without reading the responses has to wait, earlier if the send
+    /// buffers together are over their limit.
     pub(super) fn may_go_on(&self, limits: &NetLimits, crowded: bool) -> bool {
         let most = limits.outbox_bytes.saturating_mul(2);
         let most = if crowded { most.min(CROWDED_BYTES) } else { most };

@@ -1,4 +1,4 @@
-//! What a service can do with connections.
+//! A service's operations on connections.
 
 use super::connection::Connection;
 use super::ebb::Ebb;
@@ -9,6 +9,7 @@ use super::reactor::NetLimits;
 use super::silence;
 use super::stream::Stream;
 use crate::config::Limit;
+use crate::less;
 use crate::metrics::{self, Id, Snapshot};
 use crate::q::handlers::Verdict;
 use crate::sys::allocated;
@@ -22,10 +23,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Tokens below this one are the waker's and the listeners'.
+/// Lower tokens belong to the waker and the listeners.
 pub(super) const FIRST_CONNECTION: usize = 64;
 
-/// A sync message that waits for its answer.
+/// A sync request that awaits its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     pub conn: ConnId,
@@ -33,7 +34,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The question of this number on its connection.
+    /// The request with this number on its connection.
     pub const fn new(conn: ConnId, number: u64) -> Request {
         Request { conn, number }
     }
@@ -49,12 +50,12 @@ struct Slot {
     connection: Option<Box<Connection>>,
 }
 
-/// The connections, as a service sees them.
+/// The open connections, as a service sees them.
 pub struct Control {
     pub(super) registry: Registry,
     pub(super) limits: NetLimits,
     pub(super) now: Instant,
-    /// Connections with input to look at.
+    /// Connections with input to process.
     pub(super) ready: VecDeque<ConnId>,
     /// Connections with something to write.
     pub(super) dirty: Vec<ConnId>,
@@ -62,17 +63,17 @@ pub struct Control {
     pub(super) inboxes_bytes: usize,
     pub(super) stopping: bool,
     pub(super) request: Option<Request>,
-    /// HTTP connections, by the moment at which each is closed unless it goes on.
+    /// HTTP connections by the deadline at which each is closed unless it progresses.
     pub(super) sessions: BTreeSet<(Instant, ConnId)>,
-    /// Logins that have been decided on.
+    /// Logins decided by another thread.
     pub(super) admitted: Vec<(ConnId, bool)>,
-    /// HTTP requests that have been answered.
+    /// HTTP requests answered by another thread.
     pub(super) pages: Vec<(ConnId, Option<Bytes>)>,
-    /// HTTP requests that have been judged.
+    /// HTTP requests with the decision of another thread: who sends them, or that they are rejected.
     pub(super) judged: Vec<(ConnId, Verdict)>,
     slots: Vec<Slot>,
     free: BinaryHeap<Reverse<u32>>,
-    /// Numbers of closed connections that no other gets yet.
+    /// Closed connections whose slots are not reused yet.
     kept: HashSet<ConnId>,
     open: usize,
     outboxes_bytes: usize,
@@ -106,7 +107,7 @@ impl Control {
         }
     }
 
-    /// Queues whole messages for a connection; they are written at the end of the turn. Nothing happens if it is gone.
+    /// Queues whole messages for a connection; they are written at the end of the event-loop iteration. No effect on a closed connection.
     pub fn send(&mut self, conn: ConnId, messages: Bytes) {
         if let Some(connection) = self.get_mut(conn) {
             let bytes = messages.len();
@@ -119,13 +120,13 @@ impl Control {
         }
     }
 
-    /// The sync message that is being handled: keep it to answer later. `None` while an async one is handled.
+    /// The sync request being handled, to be kept for a later response; `None` while an async message is handled.
     pub fn request(&self) -> Option<Request> {
         self.request
     }
 
-    /// Answers a sync message with a whole response message. Answers leave in the order of the questions. Where outboxes are
-    /// crowded, a large one gives way to an error.
+    /// Sends the response to a sync request, a whole message. Responses leave in the order of the requests. If the send buffers are over
+    /// their common limit, a large response is replaced by an error.
     pub fn reply(&mut self, request: Request, mut message: Bytes) {
         if message.len() > CROWDED_BYTES && self.is_crowded() {
             metrics::refused(Limit::outboxes_bytes);
@@ -142,32 +143,32 @@ impl Control {
         self.go_on(request.conn);
     }
 
-    /// Bytes that wait to be written to a connection.
+    /// Bytes in a connection's send buffer.
     pub fn outbox_bytes(&self, conn: ConnId) -> usize {
         self.get(conn).map_or(0, |connection| connection.outbox.bytes())
     }
 
-    /// Bytes that wait to be written, over all connections; a chunk shared by several counts for each.
+    /// Bytes in all send buffers; a chunk shared by several connections counts for each.
     pub fn outboxes_bytes(&self) -> usize {
         self.outboxes_bytes
     }
 
-    /// Gives free memory back to the system when much less waits to be written than did.
+    /// Trims the allocator after the send buffers have shrunk considerably.
     pub(super) fn give_back(&mut self) {
         self.ebb.look(self.outboxes_bytes, self.now, allocated::give_back);
     }
 
-    /// Whether more waits for all connections together than may.
+    /// Whether the send buffers together exceed their limit.
     fn is_crowded(&self) -> bool {
         self.outboxes_bytes > self.limits.outboxes_bytes
     }
 
-    /// Whether the next message of a connection may be handled.
+    /// Whether a connection's next message may be handled.
     pub(super) fn may_go_on(&self, conn: ConnId) -> bool {
         self.get(conn).is_some_and(|connection| connection.may_go_on(&self.limits, self.is_crowded()))
     }
 
-    /// Asks for one call of [`super::Service::writable`] when no more than `bytes` wait for this connection.
+    /// Requests one call of [`super::Service::writable`] once the send buffer holds no more than `bytes`.
     pub fn notify_below(&mut self, conn: ConnId, bytes: usize) {
         if let Some(connection) = self.get_mut(conn) {
             connection.notify_below = Some(bytes);
@@ -177,14 +178,14 @@ impl Control {
         }
     }
 
-    /// Has a connection fail when its peer's host has been silent for about `most`.
+    /// Makes a connection fail after its peer's host has been silent for about `most`.
     pub fn end_after_silence(&mut self, conn: ConnId, most: Duration) {
         if let Some(Stream::Tcp(stream)) = self.get(conn).map(|connection| &connection.stream) {
             silence::end_after(stream, most);
         }
     }
 
-    /// Hands over no more messages of this connection until [`Control::resume`].
+    /// Stops delivery of this connection's messages until [`Control::resume`].
     pub fn pause(&mut self, conn: ConnId) {
         if let Some(connection) = self.get_mut(conn) {
             connection.paused = true;
@@ -198,38 +199,47 @@ impl Control {
         self.go_on(conn);
     }
 
-    /// Closes a connection at the end of the turn, after what waits for it has been offered to its socket once.
+    /// Closes a connection at the end of the event-loop iteration, after one attempt to write its send buffer.
     pub fn close(&mut self, conn: ConnId, reason: impl Into<String>) {
         self.close_with(conn, CloseReason::Service(reason.into()));
     }
 
-    /// The message being handled is not one, and what follows it cannot be trusted: a question is answered with what is
-    /// wrong, then the connection is closed (kdb+'s `badmsg`).
+    /// Rejects bytes that are not a message. What follows them cannot be trusted, so a sync request gets an error response and the
+    /// connection is closed (kdb+'s `badmsg`).
     pub fn malformed(&mut self, conn: ConnId, error: DecodeError) {
         metrics::refused_by(&error, self.limits.message_limit);
         if let Some(request) = self.request.take() {
-            // On the wire an error's text has no quote.
+            // The wire format of an error has no leading quote.
             self.reply(request, message::error(error.to_string().trim_start_matches('\'').as_bytes()));
         }
         self.close_with(conn, CloseReason::Malformed(error));
     }
 
-    /// Decides on a login that the service took time for.
+    /// Rejects a whole message whose body is not an object or exceeds a limit. The next message starts at a known offset, so a sync request
+    /// gets an error response and the connection stays; an async sender cannot be notified, so its connection is closed.
+    pub fn no_object(&mut self, conn: ConnId, error: DecodeError) {
+        let Some(request) = self.request.take() else { return self.malformed(conn, error) };
+        metrics::refused_by(&error, self.limits.message_limit);
+        // The wire format of an error has no leading quote.
+        self.reply(request, message::error(error.to_string().trim_start_matches('\'').as_bytes()));
+    }
+
+    /// Completes a login that the service decided asynchronously.
     pub fn admit(&mut self, conn: ConnId, admitted: bool) {
         self.admitted.push((conn, admitted));
     }
 
-    /// Answers an HTTP request that the service took time for, with a whole answer; without one it is the server's fault.
+    /// Completes an HTTP request asynchronously with a whole response; `None` sends status 500.
     pub fn answer_page(&mut self, conn: ConnId, answer: Option<Bytes>) {
         self.pages.push((conn, answer));
     }
 
-    /// Says who an HTTP request comes from that the service took time for.
+    /// Completes the authorisation of an HTTP request.
     pub fn judge(&mut self, conn: ConnId, verdict: Verdict) {
         self.judged.push((conn, verdict));
     }
 
-    /// Gives the number of a connection that has just closed to no other before [`Control::free_number`].
+    /// Reserves the slot of a connection that has just closed until [`Control::free_number`].
     pub fn keep_number(&mut self, conn: ConnId) {
         self.kept.insert(conn);
     }
@@ -240,29 +250,29 @@ impl Control {
         }
     }
 
-    /// The service has been told that a connection is closed.
+    /// Called after [`super::Service::closed`]: frees the slot unless it is reserved.
     pub(super) fn told_closed(&mut self, conn: ConnId) {
         if !self.kept.contains(&conn) {
             self.free.push(Reverse(conn.slot));
         }
     }
 
-    /// Whether a connection speaks WebSocket.
+    /// Whether it is a WebSocket connection.
     pub fn is_web(&self, conn: ConnId) -> bool {
         self.get(conn).is_some_and(|connection| connection.web.is_some())
     }
 
-    /// When this turn began.
+    /// Start of the current event-loop iteration.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Wakes the loop from another thread: [`super::Service::woken`] is called.
+    /// The waker, with which another thread triggers [`super::Service::woken`].
     pub fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }
 
-    /// Ends the loop after this turn; outboxes get a moment to empty.
+    /// Ends the loop after this iteration; send buffers get a short time to empty.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
@@ -272,7 +282,7 @@ impl Control {
         self.get(conn)?.peer.as_ref()
     }
 
-    /// The open connection that q users know by this handle.
+    /// The open connection with this q handle.
     pub fn by_handle(&self, handle: i32) -> Option<ConnId> {
         let slot = ConnId::slot_of(handle)?;
         let connection = self.slots.get(slot as usize)?.connection.as_ref()?;
@@ -280,7 +290,7 @@ impl Control {
         Some(ConnId { slot, generation: connection.generation })
     }
 
-    /// Connections that have finished their handshake.
+    /// Connections with a completed handshake.
     pub fn connections(&self) -> impl Iterator<Item = (ConnId, &Peer)> {
         self.slots.iter().zip(0u32..).filter_map(|(slot, number)| {
             let connection = slot.connection.as_ref()?;
@@ -288,7 +298,7 @@ impl Control {
         })
     }
 
-    /// Tells what connections hold; what is used of limits goes to `used`.
+    /// Exports connection gauges; limit utilisation goes to `used`.
     pub fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>) {
         let open = || self.slots.iter().filter_map(|slot| slot.connection.as_deref());
         let fullest = |bytes: fn(&Connection) -> usize| open().map(bytes).max().unwrap_or(0) as u64;
@@ -319,7 +329,7 @@ impl Control {
         self.open
     }
 
-    /// Takes a new socket in.
+    /// Registers a new socket.
     pub(super) fn insert(&mut self, mut stream: Stream, ip: IpAddr, local: bool) -> io::Result<ConnId> {
         let number = match self.free.pop() {
             Some(Reverse(number)) => number,
@@ -330,7 +340,7 @@ impl Control {
             }
         };
         let token = Token((number as usize).saturating_add(FIRST_CONNECTION));
-        // Both at once: the system reports room only after a write that found none, so this costs no wake-ups.
+        // Register for both: edge-triggered readiness reports room only after a write that found none, so this costs no wake-ups.
         if let Err(error) = self.registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE) {
             self.free.push(Reverse(number));
             return Err(error);
@@ -348,7 +358,7 @@ impl Control {
         Some(ConnId { slot, generation })
     }
 
-    /// Puts a connection on the list of those to read.
+    /// Adds a connection to the list of those to read.
     pub(super) fn queue_read(&mut self, conn: ConnId) {
         if let Some(connection) = self.get_mut(conn)
             && !std::mem::replace(&mut connection.queued, true)
@@ -357,7 +367,7 @@ impl Control {
         }
     }
 
-    /// A connection that had to stop may be able to go on.
+    /// Continues a stalled connection if it may.
     pub(super) fn go_on(&mut self, conn: ConnId) {
         if self.may_go_on(conn)
             && let Some(connection) = self.get_mut(conn)
@@ -367,8 +377,8 @@ impl Control {
         }
     }
 
-    /// Closes those that hold the most of unfinished messages until all together are within their limit: not whoever happens
-    /// to be the last. Who has asked something is told why.
+    /// Closes the connections that hold the most bytes of unfinished messages until the total is within its limit, rather than whichever
+    /// received last. If the unfinished message is sync, it gets an error response first.
     pub(super) fn relieve_inboxes(&mut self) {
         let most = self.limits.inboxes_bytes;
         while self.inboxes_bytes > most {
@@ -382,7 +392,7 @@ impl Control {
             let Some(connection) = self.get_mut(conn) else { return };
             connection.inbox_bytes = 0;
             let asks = connection.frames.pending_header().is_some_and(|header| header.kind == MessageKind::Sync);
-            self.inboxes_bytes = self.inboxes_bytes.saturating_sub(bytes);
+            self.inboxes_bytes = less!(self.inboxes_bytes, bytes);
             if asks && let Some(request) = self.ask(conn) {
                 self.reply(request, message::error(format!("limit: {why}").as_bytes()));
             }
@@ -399,7 +409,7 @@ impl Control {
         }
     }
 
-    /// Writes what waits, as far as the socket takes it. True if the service wanted to know that little is left.
+    /// Writes the send buffer as far as the socket accepts. Returns true if the threshold of [`Control::notify_below`] was reached.
     pub(super) fn write(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.get_mut(conn) else { return false };
         let before = connection.outbox.bytes();
@@ -410,8 +420,8 @@ impl Control {
         if notify {
             connection.notify_below = None;
         }
-        // Also where the socket took some and then failed.
-        self.outboxes_bytes = self.outboxes_bytes.saturating_sub(before.saturating_sub(left));
+        // Also after a partial write that then failed.
+        self.outboxes_bytes = less!(self.outboxes_bytes, less!(before, left));
         if let Err(error) = result {
             self.close_with(conn, CloseReason::Socket(error));
         }
@@ -419,17 +429,17 @@ impl Control {
         notify
     }
 
-    /// Takes a connection out; its socket is closed when dropped. Its number is free after [`Control::told_closed`].
+    /// Removes a connection; its socket closes on drop. Its slot is free after [`Control::told_closed`].
     pub(super) fn remove(&mut self, conn: ConnId) -> Option<Box<Connection>> {
         self.get(conn)?;
         let mut connection = self.slots.get_mut(conn.slot as usize)?.connection.take()?;
         if let Some(session) = &connection.http {
             self.sessions.remove(&(session.by, conn));
         }
-        self.open = self.open.saturating_sub(1);
-        self.outboxes_bytes = self.outboxes_bytes.saturating_sub(connection.outbox.bytes());
-        self.inboxes_bytes = self.inboxes_bytes.saturating_sub(connection.inbox_bytes);
-        // The socket is closed in any case; failing to deregister it first changes nothing.
+        self.open = less!(self.open, 1);
+        self.outboxes_bytes = less!(self.outboxes_bytes, connection.outbox.bytes());
+        self.inboxes_bytes = less!(self.inboxes_bytes, connection.inbox_bytes);
+        // The socket closes in any case, so a failure to deregister it is harmless.
         let _ = self.registry.deregister(&mut connection.stream);
         Some(connection)
     }

@@ -1,10 +1,10 @@
-//! Sync messages whose answer was put off (`-30!(::)`), until `-30!(handle;failed;result)` answers them.
+//! Deferred responses (`-30!(::)`): sync requests pending until `-30!(handle;failed;result)`.
 
 use super::{ConnId, Request};
 use std::collections::{BTreeMap, HashMap};
 
-/// Requests that wait, by handle and in the order in which they were sent: a client that pipelines has several open, and the protocol
-/// numbers neither questions nor answers. [`super::NetLimits::open_requests`] bounds how many one connection has.
+/// Pending requests by handle, in the order sent. A client that pipelines has several, and the protocol numbers neither requests nor
+/// responses. [`super::NetLimits::open_requests`] bounds them per connection.
 #[derive(Debug, Default)]
 pub struct Deferred(HashMap<i32, BTreeMap<u64, Request>>);
 
@@ -13,7 +13,7 @@ impl Deferred {
         self.0.entry(request.conn.handle()).or_default().insert(request.number(), request);
     }
 
-    /// The request of this handle that was sent first.
+    /// Removes and returns the oldest request of a handle.
     pub fn take(&mut self, handle: i32) -> Option<Request> {
         let waiting = self.0.get_mut(&handle)?;
         let (_, request) = waiting.pop_first()?;
@@ -23,7 +23,7 @@ impl Deferred {
         Some(request)
     }
 
-    /// Drops the requests of a connection that is gone; its handle may be another's by now.
+    /// Drops the requests of a closed connection; its handle may be reused by now.
     pub fn forget(&mut self, conn: ConnId) {
         if let Some(waiting) = self.0.get_mut(&conn.handle()) {
             waiting.retain(|_, request| request.conn != conn);

@@ -1,22 +1,24 @@
-//! When free memory is given back to the system: after much less waits to be written than did. What slow readers had waiting would be
-//! the process's for good otherwise.
+//! Decides when to trim the allocator: after the send buffers fall 16 MiB below their peak. Otherwise the process would keep the memory
+//! that slow readers' buffers once needed.
 
 use crate::sys::allocated::GIVE_BACK_EVERY;
 use std::time::Instant;
 
-/// How much less that is: to give back takes time. The process may keep as much.
+/// Minimum drop before a trim, because a trim takes time; the process may keep as much.
 const EBB_BYTES: usize = 16 << 20;
 
+/// State of the trim decision.
 #[derive(Debug, Default)]
 pub(super) struct Ebb {
-    /// The most that has waited since memory was given back.
+    /// Peak of the buffered bytes since the last trim.
     most_bytes: usize,
-    /// When to look again, after memory was not given back because it just had been.
+    /// When to retry a trim that was skipped because one had just happened.
     again_at: Option<Instant>,
 }
 
 impl Ebb {
-    /// Looks at the bytes that wait now. `give_back` says whether it has done so; if not, it is asked again at the next look.
+    /// Takes the currently buffered bytes. `give_back` trims and returns true, or returns false if it may not yet; then it is retried at
+    /// the next call.
     pub(super) fn look(&mut self, bytes: usize, now: Instant, give_back: impl FnOnce() -> bool) {
         self.most_bytes = self.most_bytes.max(bytes);
         self.again_at = None;
@@ -30,7 +32,7 @@ impl Ebb {
         }
     }
 
-    /// When to look again though nothing else is to be done.
+    /// Deadline of a retry, for an otherwise idle loop.
     pub(super) fn again_at(&self) -> Option<Instant> {
         self.again_at
     }
@@ -40,7 +42,7 @@ impl Ebb {
 mod tests {
     use super::*;
 
-    /// What each look at so many MiB does: whether it asks for memory to be given back.
+    /// For each call with so many MiB: whether a trim was attempted.
     fn asked(ebb: &mut Ebb, looks: &[usize], gives: bool) -> Vec<bool> {
         let now = Instant::now();
         let look = |mib: &usize| {

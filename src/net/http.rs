@@ -1,5 +1,5 @@
-//! HTTP/1.1 on the kdb+ port, as far as pages for monitors and q's handlers need it: Basic authentication, one request after
-//! the other. Pure; the loop's part is in `reactor::pages`.
+//! HTTP/1.1 on the kdb+ port, as far as monitoring pages and q's HTTP handlers need it: Basic authentication, one request at a time.
+//! Pure; the event loop's part is in `reactor::pages`.
 
 use crate::kernel::digest::from_base64;
 use crate::metrics::{Snapshot, prometheus};
@@ -11,23 +11,23 @@ use std::time::Instant;
 
 /// Page of all metrics.
 pub const METRICS: &str = "/metrics";
-/// Page that says whether the process does its work.
+/// Page with the health of the process.
 pub const HEALTH: &str = "/health";
-/// Both: what `--metrics-open` gives without a password.
+/// Both; `--metrics-open` serves them without a password.
 pub const OPEN: &[&str] = &[METRICS, HEALTH];
 
-/// What is understood; GET, HEAD and, where something takes them, the others.
+/// Supported methods: GET, HEAD and, if a handler accepts them, the others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "OPTIONS", "PATCH", "PUT", "DELETE"];
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// What a connection that speaks HTTP is at.
+/// State of an HTTP connection.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) stage: Stage,
-    /// When it is closed unless it goes on.
+    /// Deadline at which it is closed unless it progresses.
     pub(super) by: Instant,
-    /// The request for which the user is looked at.
+    /// The request that waits for authorisation by another thread.
     pub(super) asked: Option<Box<Request>>,
 }
 
@@ -37,15 +37,16 @@ pub(super) enum Stage {
     Idle,
     /// A request has begun.
     Reading,
-    /// A request waits for another thread: whether its user is let in, or what to answer.
+    /// A request waits for another thread: for authorisation, or for its response.
     Asking,
-    /// An answer leaves.
+    /// A response is being sent.
     Sending { keep: bool },
-    /// All is said: what the peer still sends is read, so that the answer is not lost in a reset.
+    /// The last response was sent; input is read and discarded, because closing with unread input would reset the connection and lose the
+    /// response.
     Ending,
 }
 
-/// Something to answer with.
+/// Contents of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub status: u16,
@@ -54,12 +55,12 @@ pub struct Page {
 }
 
 impl Page {
-    /// The values of a process, in Prometheus' text format.
+    /// The metrics page, in Prometheus' text format.
     pub fn metrics(snapshot: &Snapshot) -> Page {
         Page { status: 200, content_type: prometheus::CONTENT_TYPE, body: prometheus::render(snapshot).into() }
     }
 
-    /// Whether a process does its work, with a line on how, or why not.
+    /// The health page: 200 with a status line, or 503 with the reason.
     pub fn health(health: Result<String, String>) -> Page {
         match health {
             Ok(line) => Page::text(200, &line),
@@ -67,44 +68,44 @@ impl Page {
         }
     }
 
-    /// A line for people.
+    /// A plain-text page of one line.
     pub fn text(status: u16, line: &str) -> Page {
         Page { status, content_type: PLAIN, body: format!("{line}\n").into() }
     }
 }
 
-/// A request: all that is kept of it.
+/// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// One of [`METHODS`].
+    /// One of `METHODS`.
     pub method: &'static str,
-    /// The answer goes without its body.
+    /// The response has no body.
     pub head_only: bool,
-    /// Bytes of the body that follows the head.
+    /// Length of the body that follows the head.
     pub body_bytes: u64,
-    /// The body, once it is here.
+    /// The body, once received.
     pub body: Vec<u8>,
-    /// What follows the first `/`, with the query; as it was sent, nothing is decoded.
+    /// Target after the first `/`, with the query; not decoded.
     pub target: String,
-    /// From `/` on, without the query.
+    /// Path from `/` on, without the query.
     pub path: String,
-    /// The header's fields, in their order.
+    /// Header fields in order.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The key of a client that wants to speak WebSocket.
+    /// Key of a WebSocket upgrade.
     pub web_key: Option<Vec<u8>>,
-    /// User and password; empty ones if none were given.
+    /// User and password; empty if none were given.
     pub credentials: (Vec<u8>, Vec<u8>),
-    /// The connection goes on after the answer.
+    /// The connection stays open after the response.
     pub keep: bool,
 }
 
 impl Request {
-    /// Whether it only wants a page.
+    /// Whether the method is GET or HEAD.
     pub fn is_get(&self) -> bool {
         matches!(self.method, "GET" | "HEAD")
     }
 
-    /// As a handler of q gets it.
+    /// Returns the request as q's handlers receive it.
     pub fn for_handler(&self) -> WebRequest {
         let target = self.target.clone().into_bytes();
         let text = match self.method {
@@ -117,7 +118,7 @@ impl Request {
     }
 }
 
-/// Why a request is refused. The connection is closed after the answer.
+/// A rejected request. The connection is closed after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: u16,
@@ -128,10 +129,10 @@ const fn refused(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
-/// The request at the start of `bytes` and how long it is; none while more is to come.
+/// Parses the request at the start of `bytes`; returns it with the length of its head, or `None` if it is incomplete.
 ///
 /// # Errors
-/// A request that is none, or one for what is not offered here.
+/// A malformed request, or one for an unsupported feature.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     let mut rest = bytes;
     let Some(first) = line(&mut rest)? else { return Ok(None) };
@@ -148,7 +149,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     Ok(Some((request, bytes.len().saturating_sub(rest.len()))))
 }
 
-/// The next line without its end, CR LF or LF alone; none if it has none yet.
+/// Removes and returns the next line without its CR LF or LF; `None` if it is incomplete.
 fn line<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Refusal> {
     let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let (line, behind) = rest.split_at(end);
@@ -160,7 +161,7 @@ fn line<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Refusal> {
     }
 }
 
-/// What is read of the header.
+/// Header fields as parsed so far.
 #[derive(Default)]
 struct Fields {
     all: Vec<(Vec<u8>, Vec<u8>)>,
@@ -203,7 +204,7 @@ impl Fields {
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
-            // Whoever understands another scheme reads the field.
+            // Other schemes are left to q's handler, which receives the field.
             b"authorization" if value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) => {
                 let given = basic(value).ok_or(refused(401, "user and password cannot be read"))?;
                 self.credentials = Some(given);
@@ -249,12 +250,12 @@ fn request(first: &[u8], fields: Fields) -> Result<Request, Refusal> {
         web_key: fields.web_key.filter(|_| is_web),
         fields: fields.all,
         credentials: fields.credentials.unwrap_or_default(),
-        // A body of another method is not read; what follows it would be taken for a request.
+        // The body of a GET or HEAD is not read, so it would be parsed as the next request.
         keep: !fields.close && (has_handler || !has_body) && (is_1_1 || fields.keep_alive),
     })
 }
 
-/// `/path?query` of `/path?query` or `http://host/path?query`.
+/// Returns `/path?query` from `/path?query` or `http://host/path?query`.
 fn local(target: &str) -> Option<&str> {
     let target = match target.strip_prefix("http://") {
         Some(rest) => rest.find('/').and_then(|slash| rest.get(slash..)).unwrap_or("/"),
@@ -263,7 +264,7 @@ fn local(target: &str) -> Option<&str> {
     target.starts_with('/').then_some(target)
 }
 
-/// User and password of `Basic BASE64`.
+/// Returns user and password from `Basic BASE64`.
 fn basic(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (_, coded) = value.split_at_checked(6)?;
     let coded = coded.trim_ascii();
@@ -294,10 +295,10 @@ const fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A whole answer.
+/// Returns a whole response.
 pub fn answer(page: &Page, head_only: bool, keep: bool, now: Timestamp) -> Bytes {
     let mut text = format!("HTTP/1.1 {} {}\r\n", page.status, reason(page.status));
-    // The year 10000 has no such date; an answer needs none.
+    // Dates from the year 10000 on have no such format; the field is optional.
     if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&now) {
         text.push_str(&format!("Date: {date}\r\n"));
     }

@@ -1,7 +1,8 @@
-//! What the process at the other end of a handle has sent and nobody here has taken yet: answers for whoever waits for one, and
-//! messages, which are evaluated in their turn or, by `h[]`, taken as they are.
+//! Receive buffer of a q handle: responses awaited by a query, and messages, which are evaluated in order or, by `h[]`, returned
+//! unevaluated.
 
 use super::client::Incoming;
+use crate::less;
 use crate::sys::interrupt;
 use proto::{Endian, MessageKind};
 use std::collections::VecDeque;
@@ -9,42 +10,42 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often one who waits looks whether Ctrl-C was pressed.
+/// Ctrl-C poll interval of a blocking receive.
 const LOOK: Duration = Duration::from_millis(50);
-/// Messages and their bytes that may wait; their connection is not read on before some are taken.
+/// Limits of the buffered messages; at either one the connection is not read until some are taken.
 const MESSAGES_MOST: usize = 4096;
 const BYTES_MOST: usize = 64 << 20;
 
-/// A message that is no answer.
+/// A received message that is not a response.
 pub struct Message {
     pub kind: MessageKind,
     pub body: Vec<u8>,
     pub endian: Endian,
-    /// What to answer a sync message through: called once, with a whole message, for an async one with nothing.
+    /// Called once: with a whole response message, or with no bytes for an async message.
     pub answer: Answer,
 }
 
 pub type Answer = Box<dyn FnOnce(Vec<u8>) + Send>;
 
-/// Why nothing more comes.
+/// Why nothing more can be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The other side has closed the connection.
+    /// The peer closed the connection.
     Closed,
-    /// It has sent bytes that are no message; kdb+'s name for what is wrong with them.
+    /// The peer sent bytes that are not a message; with kdb+'s name of the error.
     Malformed(&'static str),
-    /// Not within the time, or Ctrl-C.
+    /// Timeout, or Ctrl-C.
     Stopped,
 }
 
 #[derive(Default)]
 struct State {
     answers: VecDeque<Incoming>,
-    /// Answers to come that nobody waits for any more.
+    /// Responses still to arrive whose requests were abandoned (timeout or Ctrl-C).
     given_up: usize,
     messages: VecDeque<Message>,
     bytes: usize,
-    /// Evaluations that have sent an async message: what comes back is theirs until they end.
+    /// Evaluations that have sent an async message; incoming async messages are reserved for them until they end.
     holds: usize,
     ended: Option<End>,
 }
@@ -57,15 +58,15 @@ impl State {
     fn take(&mut self, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
         let at = self.messages.iter().position(wanted)?;
         let message = self.messages.remove(at)?;
-        self.bytes = self.bytes.saturating_sub(message.body.len());
+        self.bytes = less!(self.bytes, message.body.len());
         Some(message)
     }
 }
 
-/// One for each connection.
+/// Receive buffer of one connection.
 #[derive(Default)]
 pub struct Inbox {
-    /// The handle under which the process knows the connection; 0 before it does, and once it has closed it itself.
+    /// The connection's handle in this process; 0 before it is assigned, and after this process closed it.
     number: AtomicI32,
     state: Mutex<State>,
     changed: Condvar,
@@ -84,7 +85,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An answer has come.
+    /// Stores a response, or drops it if its request was abandoned.
     pub fn put_answer(&self, answer: Incoming) {
         let mut state = self.state();
         match state.given_up.checked_sub(1) {
@@ -95,7 +96,7 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// A message has come. True if no more should be read before one is taken.
+    /// Stores a message. Returns true if no more should be read before one is taken.
     pub fn put(&self, message: Message) -> bool {
         let mut state = self.state();
         state.bytes = state.bytes.saturating_add(message.body.len());
@@ -106,7 +107,7 @@ impl Inbox {
         full
     }
 
-    /// Waits until there is room for messages, or nobody wants any.
+    /// Blocks until there is room for messages, or the connection is no longer in use.
     pub fn wait_for_room(&self) {
         let mut state = self.state();
         while state.is_full() && self.number() != 0 && state.ended.is_none() {
@@ -114,19 +115,19 @@ impl Inbox {
         }
     }
 
-    /// Nothing comes any more.
+    /// Records that nothing more will arrive.
     pub fn end(&self, end: End) {
         self.state().ended.get_or_insert(end);
         self.changed.notify_all();
     }
 
-    /// Whether nothing comes any more and nothing is there.
+    /// Whether the connection has ended and no message is left.
     pub fn is_over(&self) -> bool {
         let state = self.state();
         state.ended.is_some() && state.messages.is_empty()
     }
 
-    /// The message that is to be evaluated next.
+    /// Takes the next message to evaluate.
     pub fn take(&self) -> Option<Message> {
         let mut state = self.state();
         let held = state.holds > 0;
@@ -136,7 +137,7 @@ impl Inbox {
         taken
     }
 
-    /// The answer to the sync message that was sent last.
+    /// Waits for the response to the last sync request.
     ///
     /// # Errors
     /// Why there is none.
@@ -149,7 +150,7 @@ impl Inbox {
         found
     }
 
-    /// The next async message, as it is: `h[]`.
+    /// Waits for the next async message and returns it unevaluated: `h[]`.
     ///
     /// # Errors
     /// Why there is none.
@@ -183,11 +184,11 @@ impl Inbox {
     }
 }
 
-/// Keeps async messages for an evaluation while it lives.
+/// Reserves incoming async messages for an evaluation until dropped.
 pub struct Hold(Arc<Inbox>, Arc<dyn Fn(Arc<Inbox>) + Send + Sync>);
 
 impl Hold {
-    /// `tell` is called at the end, for what has come meanwhile.
+    /// `tell` is called when the last hold is dropped, if messages are left or the connection has ended.
     pub fn new(inbox: &Arc<Inbox>, tell: Arc<dyn Fn(Arc<Inbox>) + Send + Sync>) -> Hold {
         let mut state = inbox.state();
         state.holds = state.holds.saturating_add(1);
@@ -199,7 +200,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.holds = state.holds.saturating_sub(1);
+        state.holds = less!(state.holds, 1);
         let waiting = state.holds == 0 && (!state.messages.is_empty() || state.ended.is_some());
         drop(state);
         if waiting {

@@ -1,4 +1,4 @@
-//! What a service does with connections, as a trait: the loop's [`Control`], or a simulated network.
+//! A service's interface to connections, as a trait: implemented by the event loop's [`Control`] and by the simulated network.
 
 use super::control::{Control, Request};
 use super::peer::{ConnId, Peer};
@@ -7,7 +7,7 @@ use crate::metrics::Snapshot;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 
-/// The connections, as a service sees them. What each call means is said at [`Control`].
+/// The connections as a service sees them. [`Control`] documents each call.
 pub trait Links {
     fn peer(&self, conn: ConnId) -> Option<&Peer>;
     fn by_handle(&self, handle: i32) -> Option<ConnId>;
@@ -21,9 +21,9 @@ pub trait Links {
     fn outboxes_bytes(&self) -> usize;
     fn notify_below(&mut self, conn: ConnId, bytes: usize);
     fn end_after_silence(&mut self, conn: ConnId, most: Duration);
-    /// When this turn began.
+    /// Start of the current event-loop iteration.
     fn now(&self) -> Instant;
-    /// Ends the process after this turn.
+    /// Ends the process after this iteration.
     fn stop(&mut self);
     fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>);
 }

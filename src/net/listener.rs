@@ -1,5 +1,6 @@
-//! Sockets to listen on: TCP, and Unix sockets where kdb+ clients look for them.
+//! Listening sockets: TCP, and Unix sockets where kdb+ clients look for them.
 
+use super::holder;
 use super::reactor::FIRST_LISTENER;
 use super::stream::Stream;
 use crate::config::Listen;
@@ -14,11 +15,11 @@ use std::path::{Path, PathBuf};
 
 const BACKLOG: i32 = 1024;
 
-/// Where kdb+ has its Unix sockets, and the variable that moves them.
+/// Directory of kdb+'s Unix sockets, and the variable that overrides it.
 pub const SOCKETS: &str = "/tmp";
 pub const SOCKETS_VARIABLE: &str = "QUDSPATH";
 
-/// The directory of Unix sockets that the environment names; none where it is empty, which turns them off.
+/// Returns the directory of Unix sockets; `None` if the variable is set and empty, which disables them.
 pub fn socket_directory() -> Option<PathBuf> {
     let directory = std::env::var_os(SOCKETS_VARIABLE).unwrap_or_else(|| SOCKETS.into());
     (!directory.is_empty()).then(|| directory.into())
@@ -29,11 +30,11 @@ enum Listener {
     Unix(UnixListener),
 }
 
-/// Everything a process listens on.
+/// All listening sockets of a process.
 pub struct Listeners {
     listeners: Vec<Listener>,
     port: u16,
-    /// Removed when the listeners are dropped.
+    /// Removed on drop.
     path: Option<PathBuf>,
 }
 
@@ -41,7 +42,7 @@ impl Listeners {
     /// Binds the first free port of `listen`.
     ///
     /// # Errors
-    /// That no port of the range is free, or the address is none of this machine; in words, with what to do.
+    /// If no port of the range is free, or the address is not local; the text tells the operator what to do.
     pub fn tcp(listen: &Listen) -> io::Result<Listeners> {
         Listeners::bound(listen).map_err(|error| io::Error::new(error.kind(), unbound(listen, &error)))
     }
@@ -63,29 +64,29 @@ impl Listeners {
         Err(last)
     }
 
-    /// The TCP port, also where the system chose it.
+    /// The TCP port, also if the system chose it.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Listens on the Unix sockets of this port too: the abstract name that kdb+ 3.5 and later use, and the path of older
-    /// ones, `/tmp/kx.PORT` or in the directory given. A socket that cannot be had is left out, with a line that says so.
+    /// Also listens on the Unix sockets `DIRECTORY/kx.PORT`: as an abstract name (kdb+ 3.5 and later) and as a path (older versions). A
+    /// socket that cannot be bound is skipped with a warning.
     pub fn unix(&mut self, directory: &Path) {
         let path = directory.join(format!("kx.{}", self.port));
         match abstract_socket(&path) {
             Ok(listener) => self.listeners.push(Listener::Unix(listener)),
-            Err(error) => log::warn!("no abstract Unix socket {}: {error}", path.display()),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "no abstract Unix socket"),
         }
         match path_socket(&path) {
             Ok(listener) => {
                 self.listeners.push(Listener::Unix(listener));
                 self.path = Some(path);
             }
-            Err(error) => log::warn!("no Unix socket {}: {error}", path.display()),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "no Unix socket"),
         }
     }
 
-    /// The Unix socket's path.
+    /// Path of the Unix socket.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -101,14 +102,14 @@ impl Listeners {
         Ok(())
     }
 
-    /// The next connection: its stream, address, and whether it comes from this machine.
+    /// Accepts the next connection: its stream, its address, and whether it comes from this machine.
     pub(super) fn accept(&mut self) -> Option<io::Result<(Stream, IpAddr, bool)>> {
         for listener in &self.listeners {
             let accepted = match listener {
                 Listener::Tcp(listener) => listener.accept().map(|(stream, address)| {
                     let ip = address.ip().to_canonical();
                     let local = ip.is_loopback() || stream.local_addr().is_ok_and(|own| own.ip() == address.ip());
-                    // Small messages must not wait for the peer's acknowledgement; without it they are only slower.
+                    // Avoids delaying small messages (Nagle); failure only costs latency.
                     let _ = stream.set_nodelay(true);
                     let _ = sockopt::set_socket_keepalive(&stream, true);
                     (Stream::Tcp(stream), ip, local)
@@ -130,22 +131,27 @@ impl Listeners {
 impl Drop for Listeners {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Gone already is as good.
+            // It may be gone already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Why nothing could be listened on.
+/// Describes why no port could be bound.
 fn unbound(listen: &Listen, error: &io::Error) -> String {
     let Listen { host, first, last, .. } = listen;
     let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
-    let (what, which) = match first == last {
-        true => (format!("port {first}{on}"), "another process listens there"),
-        false => (format!("any port from {first} to {last}{on}"), "other processes listen on all of them"),
+    let what = match first == last {
+        true => format!("port {first}{on}"),
+        false => format!("any port from {first} to {last}{on}"),
     };
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
+            let which = match (first == last, holder::of_port(*first)) {
+                (true, Some(holder)) => format!("{holder} listens there"),
+                (true, None) => "another process listens there".to_string(),
+                (false, _) => "other processes listen on all of them".to_string(),
+            };
             format!("; {which} (`ss -ltnp` names it): end it, or give another port with -p (0 for any free one)")
         }
         io::ErrorKind::AddrNotAvailable => format!("; {host} is no address of this machine (`ip addr` shows them)"),
@@ -184,7 +190,7 @@ fn path_socket(path: &Path) -> io::Result<UnixListener> {
             if unix::UnixStream::connect(path).is_ok() {
                 return Err(error);
             }
-            // Nobody answers: left behind by a process that was killed.
+            // No process accepts on it: left over from a killed one.
             std::fs::remove_file(path)?;
             listening(unix::UnixListener::bind(path)?)
         }

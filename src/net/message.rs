@@ -1,10 +1,10 @@
-//! Whole messages for the reactor: a header and one object, as shared bytes.
+//! Builds whole messages for the event loop: a header and one object, as shared bytes.
 
 use super::peer::Peer;
 use bytes::Bytes;
 use proto::{EncodeError, MessageKind, Writer, compress, encode};
 
-/// Appends a message to `out`; `write` puts its object. A failed one leaves `out` as it was.
+/// Appends a message to `out`; `write` encodes its object. On failure `out` is unchanged.
 ///
 /// # Errors
 /// The writer's, or a message too long for a header.
@@ -19,7 +19,7 @@ pub fn append(out: &mut Vec<u8>, kind: MessageKind, write: impl FnOnce(&mut Writ
     result
 }
 
-/// One message.
+/// Returns one message.
 ///
 /// # Errors
 /// As [`append`].
@@ -29,7 +29,7 @@ pub fn message(kind: MessageKind, write: impl FnOnce(&mut Writer<'_>)) -> Result
     Ok(out.into())
 }
 
-/// A response that carries an object already encoded.
+/// Returns a response with an object that is already encoded.
 ///
 /// # Errors
 /// A message too long for a header.
@@ -37,12 +37,12 @@ pub fn response(object: &[u8]) -> Result<Bytes, EncodeError> {
     message(MessageKind::Response, |writer| writer.raw(object))
 }
 
-/// The error response `'text`.
+/// Returns the error response `'text`.
 pub fn error(text: &[u8]) -> Bytes {
     encode::error_message(text).into()
 }
 
-/// The message as it is to be sent to this peer: compressed where kdb+ would do so.
+/// Returns the message as this peer receives it: compressed where kdb+ would compress it.
 pub fn for_peer(message: Bytes, peer: &Peer) -> Bytes {
     if peer.local || peer.capability == 0 {
         return message;

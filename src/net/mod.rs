@@ -1,7 +1,7 @@
-//! The readiness loop: one thread, many connections, bounded memory; and the blocking client.
+//! The event loop (one thread, many connections, bounded memory) and the blocking client.
 //!
-//! Nothing else in elastick opens a socket. [`reactor::Reactor`] owns listeners and connections and hands whole messages to a
-//! [`reactor::Service`]; [`client::Client`] is the other side.
+//! Nothing else in elastick opens a socket. [`reactor::Reactor`] owns listeners and connections and passes whole messages to a
+//! [`reactor::Service`]; [`client::Client`] is the client side.
 
 pub mod access;
 pub mod client;
@@ -9,6 +9,7 @@ mod connection;
 pub mod control;
 mod deferred;
 mod ebb;
+mod holder;
 pub mod http;
 pub mod inbox;
 mod links;

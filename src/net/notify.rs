@@ -1,7 +1,7 @@
-//! What the service manager is told (systemd's notification protocol): ready, how it goes, still alive, ending.
+//! Notifications to the service manager (systemd's `sd_notify` protocol): ready, status, watchdog, stopping.
 //!
-//! The manager gives a datagram socket in `NOTIFY_SOCKET`; without one nothing is sent. It is never waited for once the
-//! process serves: a manager that does not read must not stop a tickerplant.
+//! The manager passes a datagram socket in `NOTIFY_SOCKET`; without it nothing is sent. After startup a send never blocks: a manager that
+//! does not read must not stop a tickerplant.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,11 +11,11 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time for the manager to take the word that the process is ready.
+/// Time limit of the `READY` notification.
 const READY_WITHIN: Duration = Duration::from_secs(5);
-/// How often the status is told to a manager that does not watch.
+/// Interval of status notifications without a watchdog.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
-/// Bytes of a status at most; it is a line for people.
+/// Maximum length of a status line.
 const STATUS_BYTES_MOST: usize = 500;
 
 struct Manager {
@@ -23,17 +23,17 @@ struct Manager {
     address: SocketAddr,
 }
 
-/// The way to the service manager, or to nobody.
+/// Sender of notifications; without a manager it does nothing.
 #[derive(Clone, Default)]
 pub struct Notifier {
     manager: Option<Arc<Manager>>,
-    /// The process is killed if it does not say for so long that it lives.
+    /// Watchdog timeout: the manager kills the process after so long without a notification.
     watchdog: Option<Duration>,
 }
 
 impl Notifier {
-    /// As `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` say. A socket that cannot be used is logged and left alone: the
-    /// manager will notice that nothing comes.
+    /// Configured by `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. An unusable socket is logged and ignored; the manager detects the
+    /// missing notifications.
     pub fn from_environment() -> Notifier {
         Notifier::from_variables(|name| std::env::var_os(name))
     }
@@ -43,31 +43,31 @@ impl Notifier {
         let manager = match Manager::at(&name) {
             Ok(manager) => manager,
             Err(error) => {
-                log::warn!("cannot tell the service manager anything at {}: {error}", name.display());
+                tracing::warn!(socket = %name.display(), %error, "cannot notify the service manager");
                 return Notifier::default();
             }
         };
         let number = |name: &str| variable(name).and_then(|text| text.to_str()?.parse::<u64>().ok());
-        // A watchdog that is meant for another process is none of ours.
+        // A watchdog of another process is ignored.
         let is_ours = variable("WATCHDOG_PID").is_none() || number("WATCHDOG_PID") == Some(std::process::id().into());
         let watchdog = number("WATCHDOG_USEC").filter(|time| is_ours && *time > 0).map(Duration::from_micros);
         Notifier { manager: Some(Arc::new(manager)), watchdog }
     }
 
-    /// The process serves. Waits a little for the manager, because without this word it ends the process.
+    /// Reports that the process serves. Blocks for a short time, because the manager kills a process that never reports it.
     pub fn ready(&self, status: &str) {
         let Some(manager) = &self.manager else { return };
         if let Err(error) = manager.send_patiently(&format!("READY=1\n{}", status_line(status))) {
-            log::warn!("cannot tell the service manager that this process is ready: {error}");
+            tracing::warn!(%error, "cannot notify the service manager that this process is ready");
         }
     }
 
-    /// What the process is at, for `systemctl status`.
+    /// Sends a status line, for `systemctl status`.
     pub fn status(&self, status: &str) {
         self.send(&status_line(status));
     }
 
-    /// The process ends by itself, or in order.
+    /// Reports that the process is stopping.
     pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=ending");
     }
@@ -76,7 +76,7 @@ impl Notifier {
         let Some(manager) = &self.manager else { return false };
         let sent = manager.socket.send_to_addr(text.as_bytes(), &manager.address);
         if let Err(error) = &sent {
-            log::debug!("cannot tell the service manager {text:?}: {error}");
+            tracing::debug!(?text, %error, "cannot notify the service manager");
         }
         sent.is_ok()
     }
@@ -103,20 +103,20 @@ impl Manager {
     }
 }
 
-/// One line, and not a long one: a line break would begin another word to the manager.
+/// Formats one short line: a line break would begin another field of the protocol.
 fn status_line(status: &str) -> String {
     let line: String = status.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let end = line.floor_char_boundary(STATUS_BYTES_MOST);
     format!("STATUS={}", line.get(..end).unwrap_or_default())
 }
 
-/// The beat of a loop: when the manager is to be told that the process lives.
+/// Watchdog of the event loop: schedules the liveness notifications.
 ///
-/// The loop itself beats, between its turns, so a loop that hangs is silent and the manager ends the process. What else must
-/// be alive answers through the loop: see [`Heart::beat`].
+/// The loop itself sends them between iterations, so the manager kills a process whose loop hangs. Other critical threads are checked
+/// through `vital_signs`, see [`Heart::beat`].
 pub struct Heart {
     notifier: Notifier,
-    /// Half of the manager's patience, as the protocol advises.
+    /// Half of the watchdog timeout, as the protocol advises.
     every: Duration,
     next: Option<Instant>,
 }
@@ -128,13 +128,13 @@ impl Heart {
         Heart { notifier, every, next }
     }
 
-    /// When to beat next; never without a manager.
+    /// Time of the next notification; `None` without a manager.
     pub fn due(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Tells the manager that the process lives and what it is at. Without vital signs it is told nothing, and they are looked
-    /// for again soon: a part that was busy for a while must not cost the whole rest of the manager's patience.
+    /// Sends a liveness notification with the status. If `vital_signs` is `None`, sends nothing. Then, or if the send fails, retries after a
+    /// quarter of the interval, so that a thread that was busy for a while does not use up the watchdog timeout.
     pub fn beat(&mut self, now: Instant, vital_signs: Option<String>) {
         let alive = if self.notifier.watchdog.is_some() { "WATCHDOG=1\n" } else { "" };
         let told = vital_signs.is_some_and(|status| self.notifier.send(&format!("{alive}{}", status_line(&status))));
@@ -156,7 +156,7 @@ mod tests {
         Notifier::from_variables(|name| of.get(name).cloned())
     }
 
-    /// A manager that listens at this name, and what to set for it.
+    /// A listening manager, and the value of `NOTIFY_SOCKET` for it.
     fn manager(kind: &str) -> (UnixDatagram, String) {
         let name = format!("elastick-notify-{kind}-{}", std::process::id());
         let socket = match kind {

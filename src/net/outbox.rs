@@ -1,19 +1,20 @@
-//! What waits to be written to one connection: shared chunks, in order, with their bytes counted.
+//! Send buffer of one connection: shared chunks in order, with their total length.
 
 use crate::config::{Limit, Limits};
+use crate::less;
 use crate::points::{self, Point};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 
-/// Chunks handed to the system at once.
+/// Chunks per vectored write.
 const SLICES: usize = 64;
 
-/// What one outbox may hold where all together are over their limit.
+/// Limit of one send buffer while all together are over their limit.
 pub const CROWDED_BYTES: usize = 1 << 20;
 
-/// The limit that forbids to put `more_bytes` of what nobody asked for into an outbox that holds `waiting_bytes`, all together
-/// `all_bytes`: its client does not read.
+/// Returns the limit that forbids queuing `more_bytes` of unsolicited data for a client whose send buffer holds `waiting_bytes`, with
+/// `all_bytes` in all send buffers; `None` if it is allowed.
 pub fn refuses(limits: &Limits, waiting_bytes: usize, all_bytes: usize, more_bytes: usize) -> Option<Limit> {
     let bytes = waiting_bytes.saturating_add(more_bytes);
     if bytes as u64 > limits.outbox_bytes.saturating_mul(2) {
@@ -23,6 +24,7 @@ pub fn refuses(limits: &Limits, waiting_bytes: usize, all_bytes: usize, more_byt
     (is_crowded && bytes > CROWDED_BYTES).then_some(Limit::outboxes_bytes)
 }
 
+/// Send buffer of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     chunks: VecDeque<Bytes>,
@@ -45,10 +47,10 @@ impl Outbox {
         self.chunks.is_empty()
     }
 
-    /// Writes until all is written or the socket takes no more. Whatever the outcome, [`Outbox::bytes`] are what it has not taken.
+    /// Writes until the buffer is empty or the socket is full. Also after an error, [`Outbox::bytes`] counts exactly the unwritten bytes.
     ///
     /// # Errors
-    /// The socket's, other than that it would block.
+    /// The socket's, except `WouldBlock`.
     pub(super) fn write_to(&mut self, stream: &mut impl Write) -> io::Result<()> {
         self.write_half(stream);
         while !self.chunks.is_empty() {
@@ -68,7 +70,7 @@ impl Outbox {
                 Err(error) => return Err(error),
             };
             self.advance(taken);
-            // A short write means that the socket is full: it will say when there is room.
+            // A short write means that the socket is full; it reports when it has room.
             if taken < offered {
                 break;
             }
@@ -76,24 +78,24 @@ impl Outbox {
         Ok(())
     }
 
-    /// Writes a part of the first chunk where a test wants the process to end in the middle of a message.
+    /// Failpoint: writes part of the first chunk, so that a test can end the process in the middle of a message.
     fn write_half(&mut self, stream: &mut impl Write) {
         let Some(first) = self.chunks.front() else { return };
         let half = first.slice(..points::half(Point::SocketHalfWritten, first.len()));
-        // Without room nothing is written here, and an error comes again.
+        // If the socket is full nothing is written here; an error recurs in the next write.
         let taken = if half.is_empty() { 0 } else { stream.write(&half).unwrap_or(0) };
         self.advance(taken);
         points::reach(Point::SocketHalfWritten);
     }
 
     fn advance(&mut self, mut taken: usize) {
-        self.bytes = self.bytes.saturating_sub(taken);
+        self.bytes = less!(self.bytes, taken);
         while let Some(front) = self.chunks.front_mut() {
             if taken < front.len() {
                 front.advance(taken);
                 return;
             }
-            taken = taken.saturating_sub(front.len());
+            taken = less!(taken, front.len());
             self.chunks.pop_front();
         }
     }
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Takes as many bytes at a time as it is told, then would block.
+    /// Accepts as many bytes per write as listed, then would block.
     struct Slow {
         got: Vec<u8>,
         room: VecDeque<usize>,
@@ -128,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Takes all of what it is offered once, then is broken.
+    /// Accepts one write, then fails.
     struct Breaks(bool);
 
     impl Write for Breaks {

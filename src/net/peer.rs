@@ -1,49 +1,49 @@
-//! Who is at the other end of a connection, and why a connection ended.
+//! The remote end of a connection, and the reason a connection ended.
 
 use proto::DecodeError;
 use std::fmt;
 use std::io;
 
-/// A connection. Never used twice, unlike its handle.
+/// Identity of a connection. Never reused, unlike its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId {
     pub(super) slot: u32,
     pub(super) generation: u32,
 }
 
-/// kdb+ processes have 0, 1 and 2 for the console; files and listeners come next.
+/// kdb+ uses 0, 1 and 2 for the console; files and listeners come next.
 const FIRST_HANDLE: i32 = 5;
 
 impl ConnId {
-    /// For a network that is not this module's; here the slots give them out.
+    /// For other networks (the simulator's); in the event loop the slots assign them.
     pub const fn new(slot: u32, generation: u32) -> ConnId {
         ConnId { slot, generation }
     }
 
-    /// The handle that q users see (`.z.w`): small, and given to a later connection when this one is closed.
+    /// The handle as q sees it (`.z.w`): small, and reused after the connection closes.
     pub fn handle(self) -> i32 {
         i32::try_from(self.slot).unwrap_or(i32::MAX).saturating_add(FIRST_HANDLE)
     }
 
-    /// A number that no other connection of the process ever has; never 0.
+    /// A number unique among all connections of the process; never 0.
     pub fn number(self) -> u64 {
         (u64::from(self.generation) << 32) | u64::from(self.slot)
     }
 
-    /// The slot that a handle stands for.
+    /// The slot of a handle.
     pub(super) fn slot_of(handle: i32) -> Option<u32> {
         u32::try_from(handle.checked_sub(FIRST_HANDLE)?).ok()
     }
 }
 
-/// The other end, after its handshake.
+/// The remote end, after its handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// As given in the handshake; may be empty.
     pub user: Vec<u8>,
-    /// Its address; 0.0.0.0 over a Unix socket.
+    /// Its address; 0.0.0.0 for a Unix socket.
     pub ip: std::net::IpAddr,
-    /// What both sides understand, 0 to 6.
+    /// The agreed capability, 0 to 6.
     pub capability: u8,
     /// On this machine: messages are not compressed.
     pub local: bool,
@@ -75,15 +75,15 @@ pub enum CloseReason {
     Peer,
     /// The socket failed.
     Socket(io::Error),
-    /// Bytes that are no message, or a message over a limit.
+    /// Bytes that are not a message, or a message over a limit.
     Malformed(DecodeError),
-    /// No handshake, a refused one, or one that took too long.
+    /// A missing, rejected or late handshake.
     Handshake(&'static str),
     /// A limit of this process.
     Limit(String),
-    /// The service asked for it.
+    /// Closed by the service.
     Service(String),
-    /// The process is going down.
+    /// The process is shutting down.
     Shutdown,
 }
 

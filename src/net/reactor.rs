@@ -1,8 +1,7 @@
-//! The readiness loop.
+//! The event loop.
 //!
-//! A turn: wait for readiness, read each ready connection once and hand its messages over, let the service end its turn,
-//! write what it has queued. One read a turn and connection is the budget: a publisher that never pauses gets no more of the
-//! loop than any other.
+//! One iteration: wait for readiness, read each ready connection once and deliver its messages, notify the service (`turn_ended`), write the
+//! queued data. The limit of one read per connection and iteration is for fairness: a publisher that never pauses cannot starve the others.
 
 mod login;
 mod pages;
@@ -17,6 +16,7 @@ use super::listener::Listeners;
 use super::notify::Heart;
 use super::peer::{CloseReason, ConnId, Peer};
 use crate::config::{Limit, Limits};
+use crate::less;
 use crate::metrics::{self, Id};
 use crate::points::{self, Point};
 use mio::{Events, Poll, Token, Waker};
@@ -29,72 +29,72 @@ use std::time::{Duration, Instant};
 const WAKER: Token = Token(0);
 pub(super) const FIRST_LISTENER: usize = 1;
 
-/// Bytes handled in a turn, over all connections, before the service may end it.
+/// Bytes read per event-loop iteration, over all connections, before the service finishes its batch.
 const TURN_BYTES: usize = 4 << 20;
 
-/// How long outboxes may take to empty when the loop ends.
+/// Time limit for emptying send buffers when the loop ends.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
-/// What drives connections' messages. All is called from the loop's one thread.
+/// Handler of the connections' messages. All methods are called from the event-loop thread.
 pub trait Service {
-    /// A peer has finished its handshake.
+    /// A peer has completed its handshake.
     fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control);
-    /// A message: its header as it was sent, and the bytes of one object, never compressed, not checked yet. For a sync
-    /// message [`Control::request`] says what to answer; for bytes that are no object there is [`Control::malformed`].
+    /// A message: its header as sent, and the body, decompressed but not validated. For a sync message [`Control::request`] returns the
+    /// request to respond to; for a body that is not an object call [`Control::no_object`].
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control);
-    /// All messages of a turn have been handed over; what is sent now leaves together.
+    /// All messages of the event-loop iteration have been delivered; what is sent now leaves in one write.
     fn turn_ended(&mut self, ctl: &mut Control);
-    /// No more waits for this connection than [`Control::notify_below`] asked for.
+    /// The send buffer has shrunk to the threshold of [`Control::notify_below`].
     fn writable(&mut self, conn: ConnId, ctl: &mut Control);
-    /// A connection that was opened is closed.
+    /// An opened connection has closed.
     fn closed(&mut self, conn: ConnId, reason: &CloseReason, ctl: &mut Control);
     /// Another thread woke the loop.
     fn woken(&mut self, ctl: &mut Control);
-    /// When [`Service::timer`] is to be called.
+    /// Deadline of the next [`Service::timer`] call.
     fn deadline(&self) -> Option<Instant>;
     fn timer(&mut self, ctl: &mut Control);
-    /// A line on how it goes, for the service manager. None if a thread that it cannot do without has not been heard of since
-    /// this was last asked: the manager then hears nothing, and in the end replaces the process.
+    /// Status line for the service manager. `None` if a critical thread has shown no progress since the last call: the watchdog is then not
+    /// notified, and the manager replaces the process in the end.
     fn vital_signs(&mut self) -> Option<String> {
         Some(String::new())
     }
-    /// Whether a user may come in whose password is right, if there are passwords.
+    /// Decides on a user whose password, if passwords are in use, is correct.
     fn login(&mut self, _conn: ConnId, _user: &[u8], _password: &[u8], _ctl: &mut Control) -> Login {
         Login::Admitted
     }
-    /// An HTTP request for which there is no [`Service::page`]; true if [`Control::answer_page`] will answer it.
+    /// Handles an HTTP request without a [`Service::page`]; returns true if [`Control::answer_page`] will send the response.
     fn request(&mut self, _conn: ConnId, _request: &http::Request, _peer: &Peer, _ctl: &mut Control) -> bool {
         false
     }
-    /// Whether [`Control::judge`] will say who an HTTP request comes from; else user and password do.
+    /// Returns true if [`Control::judge`] will authorise the HTTP request; otherwise user and password decide.
     fn authorise(&mut self, _conn: ConnId, _request: &http::Request, _peer: &Peer, _ctl: &mut Control) -> bool {
         false
     }
-    /// Whether clients may speak WebSocket. Those that do are opened and closed as others are.
+    /// Whether WebSocket upgrades are accepted. Such connections are opened and closed like others.
     fn takes_web(&self) -> bool {
         false
     }
-    /// A WebSocket client's message.
+    /// A message of a WebSocket client.
     fn web_message(&mut self, _conn: ConnId, _is_text: bool, _payload: Vec<u8>, _ctl: &mut Control) {}
-    /// The page that an HTTP client asks for: a path from `/` on, without its query. None if there is no such page.
+    /// Returns the page at a path (from `/` on, without the query), or `None`.
     fn page(&mut self, _path: &str, _ctl: &mut Control) -> Option<Page> {
         None
     }
 }
 
-/// Whether a user may come in.
+/// Decision on a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login {
     Admitted,
-    /// [`Control::admit`] will tell.
+    /// [`Control::admit`] will decide.
     Later,
 }
 
-/// Bounds of the loop; see `config::limits` for what each means.
+/// Limits of the event loop; see `config::limits` for their meaning.
 #[derive(Clone, Debug)]
 pub struct NetLimits {
     pub message_bytes: u64,
-    /// Which limit that is.
+    /// The configuration limit that `message_bytes` comes from.
     pub message_limit: Limit,
     pub decompressed_bytes: u64,
     pub depth: usize,
@@ -104,7 +104,7 @@ pub struct NetLimits {
     pub inboxes_bytes: usize,
     pub outbox_bytes: usize,
     pub outboxes_bytes: usize,
-    /// Sync messages of one connection without an answer; it is not read on before one is answered.
+    /// Pending sync requests per connection; at the limit it is not read until one has its response.
     pub open_requests: usize,
     pub http_connections: usize,
     pub http_request_bytes: usize,
@@ -142,7 +142,7 @@ impl NetLimits {
         }
     }
 
-    /// The codec's part of them.
+    /// The limits that apply to the codec.
     pub fn codec(&self) -> proto::Limits {
         proto::Limits {
             max_message_bytes: self.message_bytes,
@@ -152,28 +152,30 @@ impl NetLimits {
     }
 }
 
-/// Listeners, connections and the service that they belong to.
+/// The event loop with its listeners, connections and service.
 pub struct Reactor<S> {
     poll: Poll,
     events: Events,
     control: Control,
     listeners: Listeners,
     access: Box<dyn Access>,
-    /// Accepted and not through their handshake, in order of time.
+    /// Pending connections: accepted, handshake not complete, by deadline.
     strangers: VecDeque<(Instant, ConnId)>,
     heart: Option<Heart>,
-    /// Pages that need no password.
+    /// Pages without authentication.
     open_pages: &'static [&'static str],
     pub service: S,
 }
 
-/// What a service needs before the loop runs: its waker.
+/// Parts needed before the service exists: the waker.
 pub struct Parts {
     poll: Poll,
     waker: Arc<Waker>,
 }
 
 impl Parts {
+    /// Creates the readiness queue.
+    ///
     /// # Errors
     /// The system's, if it has no readiness queue left.
     pub fn new() -> io::Result<Parts> {
@@ -182,13 +184,15 @@ impl Parts {
         Ok(Parts { poll, waker })
     }
 
-    /// Wakes the loop from any thread.
+    /// The waker, usable from any thread.
     pub fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }
 }
 
 impl<S: Service> Reactor<S> {
+    /// Creates the event loop and registers the listeners.
+    ///
     /// # Errors
     /// The system's.
     pub fn new(
@@ -215,7 +219,7 @@ impl<S: Service> Reactor<S> {
         })
     }
 
-    /// From now on each turn may tell the service manager that the loop lives.
+    /// Enables liveness notifications to the service manager.
     pub fn set_heart(&mut self, heart: Heart) {
         self.heart = Some(heart);
     }
@@ -223,7 +227,7 @@ impl<S: Service> Reactor<S> {
     /// Runs until the service calls [`Control::stop`].
     ///
     /// # Errors
-    /// The readiness queue's own; errors of connections close those.
+    /// The readiness queue's; an error of a connection only closes that connection.
     pub fn run(&mut self) -> io::Result<()> {
         while !self.control.stopping {
             self.turn()?;
@@ -275,10 +279,9 @@ impl<S: Service> Reactor<S> {
         self.finish_logins();
         self.finish_verdicts();
         self.finish_pages();
-        // A service that has stopped has closed what it would handle messages with: a tickerplant could answer for an update, and
-        // would not log it any more.
+        // A stopped service has closed its resources: a tickerplant could acknowledge an update without logging it.
         if !self.control.stopping {
-            // A deadline that is due may be told as a time after this turn's begin.
+            // The deadline may be later than the start of this iteration.
             if self.service.deadline().is_some_and(|at| at <= Instant::now()) {
                 self.service.timer(&mut self.control);
             }
@@ -320,15 +323,15 @@ impl<S: Service> Reactor<S> {
             let (stream, ip, local) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file descriptors, or the peer has gone: those already here must not suffer.
-                    log::warn!("cannot accept a connection: {error}");
+                    // Out of file descriptors, or the peer is gone: existing connections must not suffer.
+                    tracing::warn!(%error, "cannot accept a connection");
                     return;
                 }
             };
             if self.control.open() >= self.control.limits.connections {
                 metrics::refused(Limit::connections);
                 let most = self.control.limits.connections;
-                log::warn!("connection from {ip} refused: there are {most} (--limit-connections)");
+                tracing::warn!(%ip, "connection refused: there are {most} (--limit-connections)");
                 continue;
             }
             match self.control.insert(stream, ip, local) {
@@ -338,12 +341,12 @@ impl<S: Service> Reactor<S> {
                     self.strangers.push_back((by, conn));
                     self.control.queue_read(conn);
                 }
-                Err(error) => log::warn!("cannot take a connection from {ip}: {error}"),
+                Err(error) => tracing::warn!(%ip, %error, "cannot take a connection"),
             }
         }
     }
 
-    /// Reads every ready connection once, as long as the turn's bytes last.
+    /// Reads every ready connection once, up to the byte limit of the iteration.
     fn read_ready(&mut self) {
         let mut budget = TURN_BYTES;
         for _ in 0..self.control.ready.len() {
@@ -355,7 +358,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// One read, and the messages that it completed. Answers the bytes read.
+    /// Reads once and delivers the messages completed by it. Returns the bytes read.
     fn read(&mut self, conn: ConnId) -> usize {
         let limits = self.control.limits.codec();
         let Some(connection) = self.control.get_mut(conn) else { return 0 };
@@ -372,7 +375,8 @@ impl<S: Service> Reactor<S> {
         if connection.peer.is_none() {
             return self.read_login(conn);
         }
-        // Out of the connection while its messages are handed over: the service may do anything to connections meanwhile.
+        let _span = connection.span.clone().entered();
+        // Moved out of the connection during delivery, because the service may modify any connection.
         let mut frames = std::mem::replace(&mut connection.frames, FrameReader::new(limits));
         let mut bytes = 0;
         let mut outcome = self.hand_over(conn, &mut frames);
@@ -387,7 +391,7 @@ impl<S: Service> Reactor<S> {
         if let Some(connection) = self.control.get_mut(conn) {
             connection.frames = frames;
             let before = std::mem::replace(&mut connection.inbox_bytes, held);
-            self.control.inboxes_bytes = self.control.inboxes_bytes.saturating_sub(before).saturating_add(held);
+            self.control.inboxes_bytes = less!(self.control.inboxes_bytes, before).saturating_add(held);
         }
         if let Err(reason) = outcome {
             self.control.close_with(conn, reason);
@@ -396,7 +400,7 @@ impl<S: Service> Reactor<S> {
         bytes
     }
 
-    /// Hands over the whole messages held. False if the connection has to wait before its next one.
+    /// Delivers the complete messages. Returns false if the connection has to wait before its next one.
     fn hand_over(&mut self, conn: ConnId, frames: &mut FrameReader) -> Result<bool, CloseReason> {
         loop {
             let Some(connection) = self.control.get_mut(conn) else { return Ok(false) };
@@ -422,7 +426,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// The request that a message of this kind is.
+    /// Registers a request if the message is sync.
     fn request(&mut self, conn: ConnId, kind: Option<MessageKind>) -> Option<Request> {
         if kind == Some(MessageKind::Sync) { self.control.ask(conn) } else { None }
     }
@@ -481,9 +485,9 @@ impl<S: Service> Reactor<S> {
             let who = connection.peer.as_ref().map_or_else(|| connection.ip.to_string(), Peer::to_string);
             match reason {
                 CloseReason::Malformed(_) | CloseReason::Limit(_) => {
-                    log::warn!("connection {} of {who} closed: {reason}", conn.handle());
+                    tracing::warn!(handle = conn.handle(), peer = %who, %reason, "connection closed");
                 }
-                _ => log::debug!("connection {} of {who} closed: {reason}", conn.handle()),
+                _ => tracing::debug!(handle = conn.handle(), peer = %who, %reason, "connection closed"),
             }
             if connection.peer.is_some() {
                 drop(connection);
@@ -493,7 +497,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// Gives outboxes a moment to empty, then closes everything.
+    /// Gives send buffers a short time to empty, then closes all connections.
     fn last_writes(&mut self) -> io::Result<()> {
         let by = Instant::now().checked_add(LAST_WRITES).unwrap_or_else(Instant::now);
         loop {
@@ -505,7 +509,7 @@ impl<S: Service> Reactor<S> {
             if left.is_zero() || open.iter().all(|conn| self.control.outbox_bytes(*conn) == 0) {
                 break;
             }
-            // Sockets that were full report room; the cap keeps this going where one does not.
+            // Full sockets report room; the cap keeps the loop going if one does not.
             self.poll
                 .poll(&mut self.events, Some(left.min(Duration::from_millis(50))))
                 .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) })?;

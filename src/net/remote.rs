@@ -1,5 +1,5 @@
-//! Other processes as q's handles reach them. A thread of each connection reads what comes, so that answers find whoever waits
-//! for them and messages of the other side's own are evaluated.
+//! Connections that q opens with `hopen`. A thread per connection reads, so that responses reach the waiting query and the peer's own
+//! messages are evaluated.
 
 use super::client::{Client, ClientError, Outgoing};
 use super::inbox::{End, Hold, Inbox, Message};
@@ -14,16 +14,16 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a connection may take to come about where nothing else is said.
+/// Default connection timeout.
 pub const CONNECT: Duration = Duration::from_secs(10);
 
-/// Told, on any thread, that a connection has something for [`Inbox::take`], or has ended.
+/// Callback, on any thread: a connection has something for [`Inbox::take`], or has ended.
 pub type Tell = Arc<dyn Fn(Arc<Inbox>) + Send + Sync>;
 
-/// A whole message of a value.
+/// Encodes a value as a whole message.
 ///
 /// # Errors
-/// `type` for what cannot travel, `limit`.
+/// `type` for a value without a wire format, `limit`.
 pub fn encoded(kind: MessageKind, value: &Value) -> Result<Vec<u8>, QError> {
     let mut bytes = Vec::new();
     let start = encode::begin_message(kind, &mut bytes);
@@ -34,13 +34,13 @@ pub fn encoded(kind: MessageKind, value: &Value) -> Result<Vec<u8>, QError> {
     Ok(bytes)
 }
 
-/// `name. OS reports: words`, as kdb+ says it.
+/// `name. OS reports: words`, in kdb+'s format.
 fn reported(name: &str, error: &io::Error) -> QError {
     let words = error.to_string();
     QError::signal(format!("{name}. OS reports: {}", words.split(" (os error").next().unwrap_or_default()))
 }
 
-/// Why `hopen` got no handle.
+/// The q error of a failed `hopen`.
 fn refused(error: ClientError) -> QError {
     match error {
         ClientError::Refused(_) => QError::named("access"),
@@ -51,7 +51,7 @@ fn refused(error: ClientError) -> QError {
     }
 }
 
-/// Why nothing came back.
+/// The q error of a receive that ended.
 ///
 /// # Errors
 /// Always.
@@ -63,10 +63,10 @@ pub fn ended<T>(end: End) -> Result<T, QError> {
     })
 }
 
-/// What an answer, or a message taken as it is, comes to.
+/// Decodes a response, or a message returned unevaluated.
 ///
 /// # Errors
-/// The other process's, or of bytes that are no object.
+/// The peer's error, or the decoder's for bytes that are not an object.
 pub fn value(incoming: &super::client::Incoming) -> Result<Value, QError> {
     let limits = Limits::default();
     let failed = |error| match error {
@@ -77,10 +77,10 @@ pub fn value(incoming: &super::client::Incoming) -> Result<Value, QError> {
     incoming.view(&limits).map_err(failed).and_then(|view| from_view(&view))
 }
 
-/// What a WebSocket client is sent: text, or bytes.
+/// Encodes a WebSocket message: text, or bytes.
 ///
 /// # Errors
-/// `type` for anything else.
+/// `type` for any other value.
 pub fn frame(value: &Value) -> Result<Bytes, QError> {
     match value {
         Value::Vector(Vector { items: Items::Byte(bytes), .. }) => Ok(websocket::message(false, bytes)),
@@ -88,7 +88,7 @@ pub fn frame(value: &Value) -> Result<Bytes, QError> {
     }
 }
 
-/// A process that this one has connected to.
+/// A connection that this process opened.
 struct Remote {
     inbox: Arc<Inbox>,
     out: Arc<Mutex<Outgoing>>,
@@ -134,20 +134,20 @@ impl Peer for Remote {
 
     fn known_as(&mut self, handle: i32) {
         self.inbox.set_number(handle);
-        // Something may have come before anybody knew whose it is.
+        // Messages may have arrived before the handle was assigned.
         (self.tell)(Arc::clone(&self.inbox));
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Who closes a handle is not told that it closed.
+        // No close notification for a handle that this process closes.
         self.inbox.set_number(0);
         self.cut();
     }
 }
 
-/// How `hopen` connects: `tell` hears of what the other side sends on its own account.
+/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends.
 pub fn connector(tell: Tell) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
@@ -178,7 +178,7 @@ fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<Outgoing>>, tell
         let out = Arc::clone(out);
         let answer = move |bytes: Vec<u8>| {
             if !bytes.is_empty() {
-                // One that is gone wants no answer.
+                // A closed peer needs no response.
                 let _ = write(&out, &bytes);
             }
         };

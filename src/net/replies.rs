@@ -1,25 +1,25 @@
-//! Answers leave in the order in which the questions came, however long each takes.
+//! Orders responses: they leave in the order of the requests, however long each takes.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Questions of one connection that have not been answered, or whose answer waits for an earlier one.
+/// Requests of one connection whose response is missing, or waits for an earlier one.
 #[derive(Debug, Default)]
 pub struct Replies {
-    /// Number of the question at the front.
+    /// Number of the oldest request.
     first: u64,
     waiting: VecDeque<Option<Bytes>>,
 }
 
 impl Replies {
-    /// A question has come: its number.
+    /// Registers a request; returns its number.
     pub fn ask(&mut self) -> u64 {
         let number = self.first.saturating_add(self.waiting.len() as u64);
         self.waiting.push_back(None);
         number
     }
 
-    /// The answer to question `number`; a second one is dropped. Hands over every answer whose turn it is.
+    /// Stores the response to request `number`, ignoring a second one, and passes every response that is next in order to `send`.
     pub fn answer(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
         let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
         if let Some(slot) = place.and_then(|place| self.waiting.get_mut(place)).filter(|slot| slot.is_none()) {
@@ -33,7 +33,7 @@ impl Replies {
         }
     }
 
-    /// Questions without an answer sent.
+    /// Requests whose response has not been sent.
     pub fn open(&self) -> usize {
         self.waiting.len()
     }

@@ -1,13 +1,13 @@
-//! SIGTERM and SIGINT as a word to the loop.
+//! Delivers SIGTERM and SIGINT to the event loop.
 
 use mio::Waker;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// From now on a request to end sets the flag and wakes the loop; a second one ends the process at once.
+/// Installs handlers: the first SIGTERM or SIGINT sets the flag and wakes the loop; a second one ends the process at once.
 ///
 /// # Errors
 /// The system's.
@@ -17,17 +17,23 @@ pub fn on_termination(waker: Arc<Waker>) -> io::Result<Arc<AtomicBool>> {
     Ok(asked)
 }
 
-/// Two ways to be asked to end.
+/// Makes a write beyond the file-size limit fail with an error; by default SIGXFSZ kills the process without a message.
+pub fn take_size_limit_as_error() {
+    // Without the handler such a write still kills the process.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
+/// Shutdown requests by signal.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// By SIGTERM, as a service manager does: there is time to leave in good order.
+    /// SIGTERM, as from a service manager: drain first.
     pub leave: Arc<AtomicBool>,
-    /// By SIGINT, as someone at a terminal does: now.
+    /// SIGINT, as from a terminal: end now.
     pub end: Arc<AtomicBool>,
 }
 
-/// As [`on_termination`], with a flag for each signal: one that was asked to leave can still be asked to end in order, and
-/// the same signal a second time ends the process at once.
+/// As [`on_termination`], with one flag per signal: a draining process can still be ended in order with the other signal. The same signal a
+/// second time ends the process at once.
 ///
 /// # Errors
 /// The system's.
@@ -47,14 +53,14 @@ fn register(waker: Arc<Waker>, flags: &[(i32, &Arc<AtomicBool>)]) -> io::Result<
     crate::sys::stack::thread("signals".into()).spawn(move || {
         let mut byte = [0; 1];
         while from_handler.read_exact(&mut byte).is_ok() {
-            // The flag is set before the byte is written. A loop that is gone needs no waking.
+            // The flag is set before the byte is written. The loop may be gone already.
             let _ = waker.wake();
         }
     })?;
     Ok(())
 }
 
-/// Whether the process was asked to end.
+/// Whether shutdown was requested.
 pub fn is_asked(flag: &AtomicBool) -> bool {
     flag.load(Ordering::SeqCst)
 }

@@ -1,18 +1,18 @@
-//! Noticing that a peer's host is gone without a word: cut off, or switched off.
+//! Detects that a peer's host disappeared without closing: network cut or power off.
 //!
-//! A host that ends says so, and a process that hangs is answered for by its kernel. Of a host that is simply no longer there
-//! TCP alone would not know for a quarter of an hour while something waits to be acknowledged, and for ever while nothing does.
+//! A host that shuts down closes its connections, and the kernel answers for a hanging process. If the host itself disappears, TCP alone
+//! takes a quarter of an hour to notice with unacknowledged data, and never notices without.
 
 use rustix::net::sockopt;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Questions to a silent peer before it counts as gone.
+/// Unanswered keepalive probes before the connection fails.
 const QUESTIONS: u32 = 3;
 
-/// Has a TCP connection fail when its peer has said nothing for about `most`, though it was asked or sent something.
+/// Makes a TCP connection fail after its peer has answered neither data nor probes for about `most`.
 ///
-/// A socket that does not take the options keeps the system's patience.
+/// A socket that rejects these options keeps the system's defaults.
 pub(super) fn end_after(stream: impl AsFd, most: Duration) {
     let step = (most / (QUESTIONS + 1)).max(Duration::from_secs(1));
     let milliseconds = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
@@ -22,6 +22,6 @@ pub(super) fn end_after(stream: impl AsFd, most: Duration) {
         .and_then(|()| sockopt::set_tcp_keepcnt(&stream, QUESTIONS))
         .and_then(|()| sockopt::set_tcp_user_timeout(&stream, milliseconds));
     if let Err(error) = set {
-        log::debug!("a silent peer will be noticed late: {error}");
+        tracing::debug!(%error, "cannot set keepalive: a silent peer will be noticed late");
     }
 }

@@ -13,7 +13,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Says that nothing more will be written.
+    /// Shuts down the writing direction.
     pub(super) fn shutdown_write(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),

@@ -1,4 +1,4 @@
-//! The loop against real sockets.
+//! The event loop with real sockets.
 
 mod http;
 
@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Length of the page `/large`.
 const LARGE_BYTES: usize = 20 << 20;
 
-/// Answers each question with what it asked. `"later"` is answered after the next one, `"stop"` ends the loop, `"pause"` stops
-/// reading its connection until anyone sends `"resume"`.
+/// Responds to each request with its text. `"later"` gets its response after the next one, `"stop"` ends the loop, `"pause"` pauses its
+/// connection until any client sends `"resume"`.
 struct Echo {
     events: mpsc::Sender<String>,
     late: Option<Request>,
@@ -366,7 +366,7 @@ fn a_peer_that_does_not_read_its_answers_is_not_read_either() {
     (&stream).write_all(b"x:\x06\0").unwrap();
     stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     let question = sync(&"q".repeat(100_000));
-    // Stops when neither side's buffers take any more; the server holds no more than twice its limit.
+    // Stops once all buffers on both sides are full; the server buffers at most twice its limit.
     let mut asked = 0usize;
     while (&stream).write_all(&question).is_ok() {
         asked += question.len();
@@ -386,7 +386,7 @@ fn what_a_broken_connection_took_no_longer_counts_as_waiting() {
     let ip = stream.peer_addr().unwrap().ip();
     let conn = ctl.insert(stream::Stream::Tcp(mio::net::TcpStream::from_std(stream)), ip, true).unwrap();
     drop(listener.accept().unwrap());
-    // More than one write takes, and the peer is gone: its system answers the first one, and the next fails.
+    // More chunks than one write takes. The peer is gone: its system resets the connection at the first write, and the next one fails.
     for _ in 0..200 {
         ctl.send(conn, bytes::Bytes::from_static(b"unread"));
     }

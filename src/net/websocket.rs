@@ -1,12 +1,12 @@
-//! WebSocket (RFC 6455) on the kdb+ port: the upgrade's answer, frames in and out. Pure; the loop's part is in `reactor::web`.
+//! WebSocket (RFC 6455) on the kdb+ port: upgrade response, frame parser and encoder. Pure; the event loop's part is in `reactor::web`.
 
 use crate::kernel::digest::{sha1, to_base64};
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// What every server appends to a client's key before it proves that it has read it.
+/// Constant of the RFC, appended to the client's key before hashing.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Reasons to close, as RFC 6455 numbers them.
+/// Close codes of RFC 6455.
 pub const GOING_AWAY: u16 = 1001;
 pub const PROTOCOL_ERROR: u16 = 1002;
 pub const TOO_LARGE: u16 = 1009;
@@ -18,37 +18,37 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// Longest payload of a control frame.
+/// Maximum payload of a control frame.
 const CONTROL_BYTES: usize = 125;
 
-/// What a peer has said.
+/// A parsed message or control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A whole message.
     Message { is_text: bool, payload: Vec<u8> },
     /// To be answered with a pong of the same payload.
     Ping(Vec<u8>),
-    /// The peer ends the connection.
+    /// The peer closes the connection.
     Close,
 }
 
-/// What is no WebSocket, or more of it than allowed; the code goes into the closing frame.
+/// Protocol violation or oversized message; `code` goes into the close frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub code: u16,
     pub reason: &'static str,
 }
 
-/// Bytes to messages. Holds at most one message's bytes and a frame's head.
+/// Frame parser. Buffers at most one message and one frame head.
 #[derive(Debug)]
 pub struct Reader {
     held: Vec<u8>,
-    /// A message of which a first fragment has come.
+    /// Fragments of an incomplete message.
     message: Option<(bool, Vec<u8>)>,
     most: usize,
 }
 
-/// A frame's head: what it is, how long, its mask.
+/// A frame's head.
 struct Head {
     is_last: bool,
     opcode: u8,
@@ -58,7 +58,7 @@ struct Head {
 }
 
 impl Reader {
-    /// For messages of at most so many bytes.
+    /// `most` is the maximum length of a message.
     pub fn new(most: usize) -> Reader {
         Reader { held: Vec::new(), message: None, most }
     }
@@ -71,10 +71,10 @@ impl Reader {
         self.held.len().saturating_add(self.message.as_ref().map_or(0, |(_, payload)| payload.len()))
     }
 
-    /// The next event; none while its frame is not whole.
+    /// Returns the next event; `None` while its frame is incomplete.
     ///
     /// # Errors
-    /// The connection cannot go on.
+    /// A violation after which the connection must be closed.
     pub fn next_event(&mut self) -> Result<Option<Event>, Broken> {
         loop {
             let Some(head) = self.head()? else { return Ok(None) };
@@ -173,22 +173,22 @@ fn frame(opcode: u8, payload: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// A message to a client.
+/// Encodes a message to a client.
 pub fn message(is_text: bool, payload: &[u8]) -> Bytes {
     frame(if is_text { TEXT } else { BINARY }, payload)
 }
 
-/// The answer to a ping.
+/// Encodes the answer to a ping.
 pub fn pong(payload: &[u8]) -> Bytes {
     frame(PONG, payload)
 }
 
-/// The last frame, with the reason's number.
+/// Encodes a close frame.
 pub fn close(code: u16) -> Bytes {
     frame(CLOSE, &code.to_be_bytes())
 }
 
-/// The answer that turns a request with this key into a WebSocket.
+/// Returns the response that accepts an upgrade request with this key.
 pub fn accepted(key: &[u8]) -> Bytes {
     let proof = to_base64(&sha1(&[key, KEY_SUFFIX].concat()));
     let head =
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A client's frame.
+    /// Encodes a client's (masked) frame.
     fn sent(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = frame(first & 0x0f, payload).to_vec();
         out[0] = first;
@@ -218,7 +218,7 @@ mod tests {
     fn events(bytes: &[u8], most: usize) -> Result<Vec<Event>, Broken> {
         let mut reader = Reader::new(most);
         let mut found = Vec::new();
-        // One byte at a time: frames are cut anywhere.
+        // One byte at a time, so that frames are split everywhere.
         for byte in bytes {
             reader.extend(&[*byte]);
             while let Some(event) = reader.next_event()? {

@@ -1,21 +1,28 @@
-//! Ends and beginnings: of a day, and of a tickerplant's life.
+//! End of the day, and restart of the tickerplant.
 
 use super::event::Action;
 use super::ids::{Date, Now, QueueName, UpdateIndex, Window};
+use super::note::Note;
 use super::table::{Kind, Line, Lost, Queue, State, Subscriber};
+use crate::defect::{Defect, is_planted};
 use std::collections::BTreeMap;
 
 impl Queue {
-    /// The day is over: live ones start the new log at 0, all others are told and leave the table. Nobody is promoted here: that
-    /// is for the first step after the new log is open.
+    /// Ends the day: live subscribers start the new log at 0, [`Queue::standbys`] standbys stay, all others receive `.u.end` and leave the
+    /// table. No standby is promoted here; the first step after the new log is open does that.
     pub(super) fn day_end(&mut self, new_date: Date, out: &mut Vec<Action>) {
         if new_date <= self.date {
-            return out.push(Action::Note(format!("{} cannot end into {new_date}", self.date)));
+            return out.push(Action::Note(Note::new(format!("the day cannot end into {new_date}")).date(self.date)));
         }
         let (ended, tip) = (self.date, self.tip);
         for (queue, line) in &self.lines {
             for lost in &line.lost {
-                out.push(Action::Note(format!("{ended} ended while nobody in {queue} held {}", lost.window)));
+                out.push(Action::Note(
+                    Note::new("the day ended while no node held the window")
+                        .queue(queue)
+                        .window(lost.window)
+                        .date(ended),
+                ));
             }
         }
         let mut standbys: BTreeMap<QueueName, usize> =
@@ -48,7 +55,7 @@ impl Queue {
                 self.forget(sub.id);
                 if let Some(handle) = sub.handle {
                     if matches!(sub.state, State::Rebuilding { .. } | State::TakingOver { .. }) {
-                        // The rest of its window is of no use any more, and would come into the day in which it joins again.
+                        // The rest of its window is useless now, and would arrive in the day in which the node joins again.
                         out.push(Action::StopFeed { handle });
                     }
                     out.push(Action::EndOfDay { handle, date: ended });
@@ -63,20 +70,21 @@ impl Queue {
         out.insert(0, Action::Journal(self.snapshot()));
     }
 
-    /// How many waiting subscribers of this queue stay over the end of the day: as many as configured, and one in any case
-    /// while the live one is not connected.
+    /// Returns the number of standbys of this queue that stay over the end of the day: as many as configured, and at least one while no
+    /// live subscriber is connected.
     pub(super) fn standbys(&self, queue: &QueueName) -> usize {
         let live_is_here = self.subscribers.iter().any(|s| s.is_live_in(queue) && s.handle.is_some());
         self.params.standbys_kept.max(usize::from(!live_is_here))
     }
 
-    /// After a restart: everyone gets time to come back, except who cannot be known again and who held updates that the log has
-    /// lost.
+    /// Starts the restart grace period of every subscriber that is not lost. Paper clients, which cannot be recognised again, and holders of
+    /// updates that the log has lost are given up at once.
     pub(super) fn restored(&mut self, tip: UpdateIndex, now: Now, out: &mut Vec<Action>) {
         self.tip = tip;
-        // The steady clock begins anew with each run: no reading of it in the journal means anything here.
+        // The steady clock restarts with each process, so its readings in the journal mean nothing here.
         self.came_ns = self.subscribers.iter().map(|s| (s.id, now.steady_ns)).collect();
-        let deadline_ns = now.steady_ns.saturating_add(self.params.restart_grace_ns);
+        let grace_ns = if is_planted(Defect::NoGraceAfterRestart) { 0 } else { self.params.restart_grace_ns };
+        let deadline_ns = now.steady_ns.saturating_add(grace_ns);
         let mut gone = Vec::new();
         for sub in self.subscribers.iter_mut().filter(|s| s.state != State::Lost) {
             sub.handle = None;

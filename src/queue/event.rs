@@ -1,21 +1,22 @@
-//! What happens to the queue, and what it wants done.
+//! Input and output of a step: events that happen to the queue, and actions for the shell to carry out.
 
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::Record;
 use super::leave::Leaving;
+use super::note::Note;
 use core::net::IpAddr;
 use std::sync::Arc;
 
-/// Tables and symbols that a subscriber asked for, as `.u.asg.sub` takes them.
+/// Tables and symbols of a subscription, as the arguments of `.u.asg.sub` give them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscription {
-    /// Table names; the empty symbol stands for all tables.
+    /// Table names; the empty symbol means all tables.
     pub tabs: Vec<Symbol>,
-    /// One list of symbols for each table; an empty list, or the empty symbol in it, stands for all symbols.
+    /// One list of symbols per table; an empty list, or the empty symbol in it, means all symbols.
     pub syms: Vec<Vec<Symbol>>,
 }
 
-/// A subscriber of the paper's kind: `.u.asg.sub[t;s;q]` from any q. It has no identity: its connection is all there is.
+/// Subscription of a paper client: `.u.asg.sub[t;s;q]` from any q process. It has no name; its connection is its only identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscribe {
     pub handle: Handle,
@@ -24,7 +25,7 @@ pub struct Subscribe {
     pub ip: IpAddr,
 }
 
-/// A native node's `.u.asg.join`: who it is, and what it says it holds.
+/// A native node's `.u.asg.join`: its identity, and the windows that it claims to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
     pub handle: Handle,
@@ -32,70 +33,69 @@ pub struct Join {
     pub queue: QueueName,
     pub subscription: Arc<Subscription>,
     pub ip: IpAddr,
-    /// Where it answers queries.
+    /// Port on which the node serves queries.
     pub port: Option<u16>,
-    /// The day its rows belong to; `None` where it has never been told one.
+    /// The day of its rows; `None` if the node has never received a date.
     pub date: Option<Date>,
-    /// Closed windows that it holds whole. Rows that it does not name here or in `open` it must have forgotten.
+    /// Closed windows that the node holds in full. It has discarded all rows that are neither here nor in `open`.
     pub held: Vec<Window>,
-    /// Its open window, where it is live.
+    /// The open window, if the node is live.
     pub open: Option<OpenWindow>,
-    /// The fleet's group that its instance belongs to, and the instance; `None` where no fleet has told it.
+    /// The fleet's group and the instance of the node; `None` if no fleet has set them.
     pub group: Option<Symbol>,
     pub instance: Option<Symbol>,
-    /// The process that has the name, where the name was given to it and another may have it as well.
+    /// Identity of the process, if its name was configured and another process may have the same.
     pub process: Option<Symbol>,
-    /// It is about to leave: it is given nothing any more.
+    /// The node is draining: it is assigned no window.
     pub leaving: Option<Leaving>,
 }
 
-/// The window of a live node: it holds `[first, next)`.
+/// The open window of a live node, which holds `[first, next)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenWindow {
     pub first: UpdateIndex,
     pub next: UpdateIndex,
 }
 
-/// What a node last said about itself. Shown; a standby at its roll level is given no window. Not kept in the journal.
+/// Last status report of a node. For display, and to assign no window to a standby at its roll level. Not in the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// Share of its memory in use, percent.
+    /// Memory in use, percent of the node's memory.
     pub memory_percent: Option<f64>,
-    /// Thresholds, percent.
+    /// Scale and roll thresholds, percent of the same memory.
     pub scale_percent: Option<f64>,
     pub roll_percent: Option<f64>,
     pub rows: Option<u64>,
     pub bytes: Option<u64>,
-    /// The next update it expects.
+    /// Index of the next update that the node expects.
     pub next: Option<UpdateIndex>,
-    /// Whether it has asked for its successor.
+    /// Whether the node has requested its successor.
     pub scaled: bool,
-    /// Measured time from asking for a node until it waits, nanoseconds.
+    /// Measured lead time, nanoseconds: from requesting a node until it waits in the queue.
     pub lead_ns: Option<i64>,
-    /// Updates missing in the windows it holds, because it refused them.
+    /// Updates missing from the node's windows because it rejected them.
     pub refused: Option<u64>,
 }
 
-/// Everything that can happen to a queue.
+/// An input of [`super::Queue::step`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     Subscribe(Subscribe),
     Join(Join),
-    /// A subscriber is full: its window ends before `next`. For a subscriber of the paper's kind the shell has translated the
-    /// count of messages into an update index. `date` is the day that `next` counts in: a roll that was under way while the day
-    /// ended does not close a window of the new day.
+    /// A subscriber is full, or leaves: its window ends before `next`. For a paper client the shell has translated the message count into an
+    /// update index. `date` is the day that `next` counts in, so that a roll in flight at the end of the day closes no window of the new day.
     Roll {
         handle: Handle,
         next: UpdateIndex,
         date: Date,
     },
-    /// A node has all of a window that it was told to rebuild. Sent again, it changes nothing.
+    /// A node holds all of a window that it was assigned to rebuild. Idempotent.
     Rebuilt {
         handle: Handle,
         window: Window,
         date: Date,
     },
-    /// The shell has compared what a node holds of a closed window with the log.
+    /// The shell has compared a node's proof of a closed window with the log.
     Proved {
         handle: Handle,
         window: Window,
@@ -106,78 +106,79 @@ pub enum Event {
         handle: Handle,
         status: Status,
     },
-    /// A native node's instance is going to end: what it holds goes to others, and then it is told [`Action::Left`]. A live one
-    /// rolls after it has said so, as only itself knows what it took in. Said again, it may change the time.
+    /// A native node's instance is about to end: other nodes take over its windows, then it receives [`Action::Left`]. A live node rolls
+    /// after this event, because only the node knows which updates it has applied. Repeating the event may change the time.
     Leaving {
         handle: Handle,
         leaving: Leaving,
     },
-    /// The connection has ended, whatever the reason.
+    /// The connection has ended, for any reason.
     Disconnect {
         handle: Handle,
     },
-    /// The day has ended; the step's tip is the ended day's last. `.u.end` to live ones is the tickerplant's own.
+    /// The day has ended; the step's tip is the last of that day. The tickerplant itself sends `.u.end` to live nodes.
     DayEnd {
         new_date: Date,
     },
-    /// The table has just been read from the journal after a restart: nobody is connected, nodes get time to come back.
+    /// The table was restored from the journal after a restart: no node is connected, and each has its grace period to reconnect.
     Restored,
-    /// Time has passed (see [`super::Queue::next_deadline_ns`]).
+    /// Time has passed; see [`super::Queue::next_deadline_ns`].
     Tick,
 }
 
-/// What the shell has to do, in this order.
+/// An output of a step. The shell carries actions out in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Write to the journal. Always the first action of a step that changed something. A snapshot ([`Record::is_snapshot`]) is the
-    /// first record of the new day's journal.
+    /// Append to the journal. Always the first action of a step that changed something, so that a change is recorded before its effects are
+    /// sent. A snapshot ([`Record::is_snapshot`]) is the first record of the new day's journal.
     Journal(Record),
-    /// Answer to [`Event::Join`], exactly one for each that is not refused. `drop`: forget all rows.
+    /// Response to [`Event::Join`], exactly one for each join that is not rejected. `drop`: the node discards all rows.
     Joined { handle: Handle, drop: bool },
-    /// The call changes nothing; answer with the reason (an error to a sync call, a log line otherwise).
+    /// The call is rejected and changes nothing: return the reason as an error to a sync call, log it otherwise.
     Refused { handle: Handle, reason: Refusal },
-    /// Feed it from `first` on: replay `[first, tip)` from the log, then the feed.
+    /// The subscriber is live: replay `[first, tip)` from the log, then send the feed.
     MakeLive { handle: Handle, first: UpdateIndex, tip: UpdateIndex },
-    /// It is live as before; feed it from `next` on.
+    /// The subscriber is still live: send updates from `next` on.
     Resume { handle: Handle, next: UpdateIndex },
-    /// It is no longer live, or no longer rebuilds what it is sent: no updates to it any more.
+    /// Send no more updates: the subscriber is no longer live, or no longer rebuilds the window being sent.
     StopFeed { handle: Handle },
-    /// Have it replay just this window. A subscriber of the paper's kind gets its `.sub.rep` with this window, outside `.u.w`.
-    /// `hidden`: a node that leaves holds it still, so that queries must not see it here before [`Action::Show`].
+    /// Replay exactly this window. A paper client gets it as `.sub.rep`, outside `.u.w`. `hidden`: a draining node still holds the window,
+    /// so that queries must not see it here before [`Action::Show`].
     Rebuild { handle: Handle, window: Window, hidden: bool },
-    /// This window was rebuilt elsewhere and is no longer this node's: it forgets it.
+    /// Another node has taken this window over: this node discards it.
     Handed { handle: Handle, window: Window },
-    /// From now on this node answers for a window that it took over, or goes on rebuilding it in sight.
+    /// The node serves queries on the window it took over, or continues to rebuild it visibly.
     Show { handle: Handle, window: Window },
-    /// It holds something that others hold: it forgets everything and waits.
+    /// The node holds updates that other nodes hold: it must discard everything and wait.
     Drop { handle: Handle },
-    /// A node that leaves has nothing left: it may end. It is no longer in the table.
+    /// A draining node holds nothing more and may end. It is no longer in the table.
     Left { handle: Handle },
-    /// This native node has closed a window: compare its proof with the log, then [`Event::Proved`].
+    /// This native node has closed a window: compare its proof with the log, then step [`Event::Proved`].
     Verify { handle: Handle, window: Window, date: Date },
-    /// The proof differs: it must drop that window.
+    /// The proof differs: the node drops that window.
     Recheck { handle: Handle, window: Window },
-    /// Send `.u.end` with the ended day's date; it is no longer in the table.
+    /// Send `.u.end` with the date of the ended day; the subscriber is no longer in the table.
     EndOfDay { handle: Handle, date: Date },
-    /// The node has come back over another connection: close this one.
+    /// Close this connection: the node has joined again over another one.
     Close { handle: Handle },
-    /// There is a window that nobody holds or that someone hands on, or no live subscriber, and too few who wait. Said when the
-    /// number of `missing` nodes grows, or the number to ask for, when another node is the one to be told, and again every
-    /// [`super::Params::need_again_ns`]. `desired`: how many instances the group then has in all, for the fleet. `via`: a native
-    /// node that can ask the fleet, the live one if possible, and one that stays rather than one that leaves; after that time the
-    /// next of them, as whoever was told may not be able to ask.
+    /// Nodes are missing: the open window, lost windows or windows of draining nodes outnumber the standbys. Sent when `missing` or,
+    /// while nodes are missing, `desired` grows, when another node becomes the one to notify, and every [`super::Params::need_again_ns`].
+    ///
+    /// - `desired`: total number of instances to request from the fleet.
+    /// - `via`: a native node that can ask the fleet: the live one unless it drains, else one that stays, else a draining one. Each periodic
+    ///   repetition goes to the next such node, because the previous one may be unable to ask.
     NeedNode { queue: QueueName, missing: usize, desired: usize, via: Option<Handle> },
-    /// For a node that belongs to a group, and watches its launches: the live one, or another while nobody lives. How many instances
-    /// to ask for when it wants its successor, and the names of those from which a node has joined; none for one that does not watch
-    /// any more. Said when any of it has changed.
+    /// For the node that watches the launches of its group (the live one, or another while none is live): the number of instances to
+    /// request with the next successor, and the instances from which a node has joined. `joined` is empty for a node that stops watching.
+    /// Sent on change.
     Group { handle: Handle, desired: usize, joined: Vec<Symbol> },
-    /// For the log.
-    Note(String),
-    /// For the log, and a human must know.
-    Alarm(String),
+    /// Log this event.
+    Note(Note),
+    /// Log this event as an alarm: an operator must act.
+    Alarm(Note),
 }
 
-/// Why a call was refused.
+/// Reason for rejecting a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("this connection is in queue {0} already")]
@@ -202,7 +203,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// kdb+'s name for it.
+    /// Returns the kdb+ error name.
     pub const fn term(&self) -> &'static str {
         match self {
             Refusal::TooManySubscribers(_) | Refusal::TooManyQueues(_) => "limit",

@@ -1,14 +1,14 @@
-//! How many instances a group needs, where several queues may share its instances.
+//! Computes the number of instances that a group needs, where several queues may share its instances.
 //!
-//! A fleet is asked for "at least so many instances", so that repeated requests change nothing. The number that a queue asks for
-//! counts every instance of the group on which no node waits in this queue, and one for each window that wants a node. A launch
-//! that serves two queues, because its instance brings a node for each, is thus asked for by both and made once; where another
-//! queue's node took the instance that this one had asked for, this queue's number is larger now, and it asks again.
+//! The fleet is asked for "at least N instances", so that repeated requests are idempotent. A queue's N counts every instance of the group
+//! without a standby in this queue, plus one for each window that needs a node. So a launch that serves two queues, because its instance
+//! brings a node for each, is requested by both and made once. If another queue's node took the instance that this queue had requested,
+//! this queue's N is larger now, and it asks again.
 //!
-//! An instance brings its nodes one after the other. Where another instance of the group has nodes in both queues, a new one with
-//! a node in the other queue counts as waiting here too, for a while.
+//! An instance starts its nodes one after another. If another instance of the group has nodes in both queues, a new one with a node in the
+//! other queue counts as a standby here too, until [`super::Params::companions_ns`] have passed.
 //!
-//! Nodes that name no instance count one each, in their own queue.
+//! A node that names no instance counts as one instance, in its own queue.
 
 use super::event::Action;
 use super::ids::{Handle, QueueName, Symbol};
@@ -16,27 +16,28 @@ use super::table::{Kind, Queue, State, Subscriber};
 use crate::defect::{Defect, is_planted};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the node that watches a queue's launches was told of its group.
+/// Last [`Action::Group`] sent to the node that watches a queue's launches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     handle: Handle,
-    /// What it was then: a node whose state has changed has forgotten what it knew.
+    /// State of the node at that time: a node whose state has changed has discarded the list.
     state: &'static str,
     desired: usize,
     joined: Vec<Symbol>,
 }
 
-/// The nodes of one instance, of whatever queue; those that were lost too.
+/// All nodes of one instance, in any queue, lost ones included.
 type Nodes<'a> = Vec<&'a Subscriber>;
 
 impl Queue {
-    /// How many instances the queue's group has that do not wait in this queue: with one more, its live node has a successor. What
-    /// a live node asks its fleet for is this plus one.
+    /// Returns the number of instances of the queue's group without a standby in this queue. The live node requests this plus one, for its
+    /// successor.
     pub fn position(&self, of: &Subscriber) -> usize {
         self.taken(&of.queue, of.group.as_ref())
     }
 
-    /// Instances of the group, and nodes of this queue that name none, on which no node waits in this queue.
+    /// Returns the number of instances of the group without a standby in this queue, plus the nodes of this queue that name no instance and
+    /// are no standby. Instances that the fleet replaces, and those whose nodes are all lost, do not count.
     pub(super) fn taken(&self, queue: &QueueName, group: Option<&Symbol>) -> usize {
         let alone = |s: &&Subscriber| {
             let counts = s.kind() == Kind::Native && s.queue == *queue && (group.is_none() || s.place().is_none());
@@ -61,7 +62,8 @@ impl Queue {
         instances
     }
 
-    /// Whether an instance may still bring a node for this queue, as others have that host the same queues.
+    /// Returns whether an instance may still start a node for this queue: it is recent, and another instance of the group has nodes in this
+    /// queue and in one of the instance's queues.
     fn is_expected(&self, queue: &QueueName, nodes: &Nodes<'_>, instances: &BTreeMap<&Symbol, Nodes<'_>>) -> bool {
         let brings = |nodes: &Nodes<'_>, queue: &QueueName| nodes.iter().any(|s| s.queue == *queue);
         let alike = |others: &Nodes<'_>| brings(others, queue) && nodes.iter().any(|s| brings(others, &s.queue));
@@ -69,11 +71,12 @@ impl Queue {
         !brings(nodes, queue) && due_ns.is_some_and(|due_ns| self.now_ns < due_ns) && instances.values().any(alike)
     }
 
+    /// Returns when an instance is no longer expected to start more nodes.
     fn companions_of_ns(&self, nodes: &Nodes<'_>) -> Option<i64> {
         Some(nodes.iter().filter_map(|s| self.came_ns.get(&s.id)).min()?.saturating_add(self.params.companions_ns))
     }
 
-    /// When an instance is no longer expected to bring more nodes.
+    /// Returns when the next instance is no longer expected to start more nodes.
     pub(super) fn companions_due_ns(&self) -> Option<i64> {
         let groups: BTreeSet<&Symbol> = self.subscribers.iter().filter_map(|s| Some(s.place()?.0)).collect();
         let several = self.lines.len() > 1;
@@ -83,13 +86,13 @@ impl Queue {
         due.filter(|due_ns| *due_ns > self.now_ns).min()
     }
 
-    /// Tells who watches the launches of a group what has changed in it: a queue's live node, or, while nobody lives, the first of
-    /// those that can ask for a successor, which may be one that never comes up.
+    /// Sends changes of its group to the node that watches the group's launches: a queue's live node, or, while none is live, the first
+    /// that can ask for a successor (the live node's successor may be an instance that never comes up).
     pub(super) fn tell_groups(&mut self, out: &mut Vec<Action>) {
         let mut told = BTreeMap::new();
         for sub in self.lines.keys().filter_map(|queue| self.watcher(queue)) {
             let (Some(handle), Some((group, _))) = (sub.handle, sub.place()) else { continue };
-            // Those that are away or lost as well: they have come up.
+            // Includes nodes that are away or lost: their instances have come up.
             let joined = self.instances(group).into_keys().cloned().collect();
             let now = Told { handle, state: sub.shown_state(), desired: self.position(sub).saturating_add(1), joined };
             if self.told.get(&sub.id) != Some(&now) {
@@ -98,7 +101,7 @@ impl Queue {
             told.insert(sub.id, now);
         }
         for sub in self.subscribers.iter().filter(|s| !told.contains_key(&s.id)) {
-            // What it knows grows old from now on, and who comes later is not late.
+            // Its list becomes stale from now on: it must not replace instances that join later as if they had not come up.
             if let Some(before) = self.told.get(&sub.id).filter(|before| sub.handle == Some(before.handle))
                 && !is_planted(Defect::RolledNodeReplacesOthers)
             {
@@ -108,6 +111,7 @@ impl Queue {
         self.told = told;
     }
 
+    /// Returns the node that watches the launches for a queue: the live one, or the first that can ask the fleet.
     fn watcher(&self, queue: &QueueName) -> Option<&Subscriber> {
         let callers = self.callers(queue);
         callers.iter().find(|s| s.state == State::Live).or(callers.first()).copied()
@@ -115,12 +119,12 @@ impl Queue {
 }
 
 impl Subscriber {
-    /// Its group and instance, where it named both.
+    /// Returns its group and instance, if it named both.
     fn place(&self) -> Option<(&Symbol, &Symbol)> {
         self.group.as_ref().zip(self.instance.as_ref())
     }
 
-    /// Whether its fleet counts it no longer.
+    /// Returns whether its fleet no longer counts it.
     pub(super) fn is_replaced(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.replaced)
     }

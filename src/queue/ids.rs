@@ -1,8 +1,8 @@
-//! Numbers and names of the queue, each a type of its own: an update index is never mistaken for a handle or a time.
+//! Newtypes for the queue's numbers and names, so that an update index cannot be passed for a handle or a time.
 
 use std::fmt;
 
-/// How many updates of the day's log come before an update; the tip is the index of the next one.
+/// Position of an update in the day's log, from 0; the tip is the index of the next update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpdateIndex(pub u64);
 
@@ -20,32 +20,32 @@ pub struct Window {
 }
 
 impl Window {
-    /// `None` where no update lies between the two.
+    /// Returns `[first, last)`, or `None` if it is empty.
     pub fn new(first: UpdateIndex, last: UpdateIndex) -> Option<Window> {
         (first < last).then_some(Window { first, last })
     }
 
-    /// The first update inside.
+    /// Returns the index of the first update.
     pub fn first(self) -> UpdateIndex {
         self.first
     }
 
-    /// The first update after it.
+    /// Returns the index after the last update.
     pub fn last(self) -> UpdateIndex {
         self.last
     }
 
-    /// How many updates it holds.
+    /// Returns the number of updates.
     pub fn updates(self) -> u64 {
         self.last.0.saturating_sub(self.first.0)
     }
 
-    /// What lies before and behind `part`, which is inside.
+    /// Returns the parts before and after `part`, which must be inside.
     pub fn without(self, part: Window) -> [Option<Window>; 2] {
         [Window::new(self.first, part.first), Window::new(part.last, self.last)]
     }
 
-    /// Whether every update of `other` is inside.
+    /// Returns whether every update of `other` is inside.
     pub fn contains(self, other: Window) -> bool {
         self.first <= other.first && other.last <= self.last
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// A connection as kdb+ names it (`.z.w`).
+/// A connection's handle, as in kdb+'s `.z.w`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub i32);
 
@@ -67,12 +67,12 @@ impl fmt::Display for Handle {
     }
 }
 
-/// Days from 2000.01.01, the date of a log.
+/// Date of a log, in days from 2000.01.01.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date(pub i32);
 
 impl fmt::Display for Date {
-    /// As q prints it, `2026.11.21`. The calendar is counted from a 1 March, so that leap days end its years.
+    /// Formats as q does: `2026.11.21`. The computation starts years on 1 March, so that leap days come last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAYS_FROM_0000_03_01: i64 = 730_425;
         const DAYS_PER_400_YEARS: i64 = 146_097;
@@ -88,19 +88,19 @@ impl fmt::Display for Date {
     }
 }
 
-/// The time of a step, by both clocks. Nothing is decided by the wall clock: one that is set back would stop every grace.
+/// The time of a step. Time-outs use the steady clock only: a wall clock that is set back would suspend every grace period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Nanoseconds from 2000.01.01 UTC, as kdb+ timestamps count. For the time columns of the table.
+    /// Nanoseconds from 2000.01.01 UTC, as in kdb+ timestamps; for the time columns of the table.
     pub wall_ns: i64,
-    /// Nanoseconds of a clock that never goes back, from anywhere. For graces and repetitions.
+    /// Nanoseconds on a monotonic clock of arbitrary origin; for grace periods and repetitions.
     pub steady_ns: i64,
 }
 
 /// A symbol's bytes; need not be UTF-8.
 pub type Symbol = Vec<u8>;
 
-/// The name that a node gives itself and keeps over reconnects.
+/// Name of a node; the node chooses it and keeps it over reconnects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(pub Symbol);
 
@@ -110,7 +110,7 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// The name of a queue; in the cloud the Auto Scaling group's with the application's after it.
+/// Name of a queue; in the cloud, the Auto Scaling group's name followed by the application's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueName(pub Symbol);
 

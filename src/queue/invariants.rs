@@ -1,16 +1,16 @@
-//! What must hold of every queue after every step, whatever happened. Asserted in debug builds, asked by tests and simulation.
+//! Invariants of every queue after every step. Asserted in debug builds; checked by tests and simulation.
 //!
-//! "Held" has one meaning: an update is held by the subscriber among whose closed windows it lies, by the one that rebuilds it, by
-//! the live one if the open window has begun, or by nobody (lost); by exactly one of these. One that takes over from a node that
-//! leaves holds nothing yet: what it takes over lies in a window that the leaver holds, no two take over the same, and when the
-//! last part is proved the window changes hands in that step.
+//! An update is *held* by exactly one of: the subscriber with a closed window that contains it, the subscriber that rebuilds such a window,
+//! the live subscriber if it lies in the open window, or none (lost). A node that takes over from a draining one holds nothing yet: its
+//! window lies in one that the draining node holds, no two nodes take over the same updates, and the window changes hands in the step that
+//! proves its last part.
 
 use super::ids::{Handle, NodeName, QueueName, UpdateIndex, Window};
 use super::leave;
 use super::table::{Kind, Line, Queue, State};
 use std::collections::BTreeSet;
 
-/// An invariant that does not hold.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     #[error("{queue} has {live} live subscribers")]
@@ -43,7 +43,7 @@ pub enum Violation {
     Lingers(String),
 }
 
-/// Checks the whole table after a step.
+/// Checks all invariants.
 ///
 /// # Errors
 /// The first violation found.
@@ -52,7 +52,7 @@ pub fn check(queue: &Queue) -> Result<(), Violation> {
     queue.lines().iter().try_for_each(|(name, line)| check_idle(queue, name, line))
 }
 
-/// Checks what the journal keeps. Which standbys can take a window is not kept.
+/// Checks the invariants of the journaled state, which does not say which standbys can take a window.
 ///
 /// # Errors
 /// The first violation found.
@@ -61,7 +61,7 @@ pub fn check_kept(queue: &Queue) -> Result<(), Violation> {
     queue.lines().iter().try_for_each(|(name, line)| check_line(queue, name, line))
 }
 
-/// No standby that can take a window waits while there is one.
+/// Fails if a standby that can take a window waits while there is one.
 fn check_idle(queue: &Queue, name: &QueueName, line: &Line) -> Result<(), Violation> {
     let able = || queue.subscribers().iter().filter(|s| s.is_waiting_here(name) && queue.is_able(s));
     let has_live = queue.live(name).is_some();
@@ -110,7 +110,7 @@ fn check_subscribers(queue: &Queue) -> Result<(), Violation> {
     Ok(())
 }
 
-/// One live at most, and every update before the tip in exactly one window.
+/// Fails unless at most one subscriber is live, and each update before the tip is in exactly one window.
 fn check_line(queue: &Queue, name: &QueueName, line: &Line) -> Result<(), Violation> {
     let here = || queue.subscribers().iter().filter(|s| s.queue == *name);
     let live = here().filter(|s| s.state == State::Live).count();
@@ -146,7 +146,7 @@ fn check_line(queue: &Queue, name: &QueueName, line: &Line) -> Result<(), Violat
         }
         covered = window.last();
     }
-    // From here on the open window covers the rest, held by the live subscriber or kept for the next.
+    // The open window covers the rest; the live subscriber holds it, or it awaits the next one.
     if covered != line.open {
         let (first, last) = (covered.min(line.open), covered.max(line.open));
         return Err(Violation::Gap { queue: name.clone(), first, last });

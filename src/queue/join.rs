@@ -1,16 +1,20 @@
-//! A native node joins, for the first time or again: what it says it holds is compared with what nobody else holds.
+//! Native nodes joining, for the first time or again.
 //!
-//! Whatever the table says of the node is taken from it first, as if it had died; then each window that it claims is taken
-//! out of what nobody holds. So one rule serves a node that resumes after a cut, one whose roll or finished rebuild never
-//! arrived, one that restarted empty, and one that comes back when its windows were declared lost but not given to another
-//! yet. If any claim fails, it holds something that another holds too, or that is not in the log: it must drop everything.
+//! The queue first releases every window that the table attributes to the node, as if it had died, then takes each claimed window out of
+//! the unheld ones. This one rule covers a node that resumes after a disconnect, one whose roll or finished rebuild never arrived, one that
+//! restarted empty, and one that returns after its windows were declared lost but before another node got them. If any claim fails, the
+//! node holds updates that another node holds or that the log lacks: it must discard everything.
 
 use super::event::{Action, Join, OpenWindow, Refusal};
 use super::ids::{Now, UpdateIndex, Window};
+use super::note::Note;
 use super::step::Newcomer;
 use super::table::{Held, Line, Lost, Queue, State, Subscriber, SubscriberId};
+use crate::bug;
+use crate::defect::{Defect, is_planted};
 
 impl Queue {
+    /// Admits a native node: releases its windows, takes in those it claims, and assigns its row.
     pub(super) fn join(&mut self, join: Join, now: Now, out: &mut Vec<Action>) {
         let handle = join.handle;
         if join.node.0.is_empty() {
@@ -34,7 +38,7 @@ impl Queue {
             self.release(known.id);
         }
 
-        // Rows that were taken in for another queue are no part of this one: it may ask for other tables or symbols.
+        // Rows of another queue are no part of this one, which may select other tables or symbols.
         let other_queue = known.is_some() && !same_queue;
         let other_day = join.date.is_some_and(|date| date != self.date);
         let claims = !join.held.is_empty() || join.open.is_some();
@@ -47,7 +51,9 @@ impl Queue {
             if let Some(known) = &known {
                 self.remove(known.id);
             }
-            out.push(Action::Note(format!("{} missed the end of {date}; it is not needed any more", join.node)));
+            out.push(Action::Note(
+                Note::new("the node missed the day's end; it is not needed any more").node(&join.node).date(date),
+            ));
             return out.push(Action::EndOfDay { handle, date });
         }
 
@@ -85,7 +91,7 @@ impl Queue {
         self.explain(id, drop, other_day, out);
     }
 
-    /// One connection stands for one subscriber.
+    /// A connection belongs to one subscriber.
     fn check_connection(&self, join: &Join) -> Result<(), Refusal> {
         match self.by_handle(join.handle) {
             Some(other) if other.node.as_ref() != Some(&join.node) => {
@@ -95,22 +101,23 @@ impl Queue {
         }
     }
 
-    /// A name belongs to the process that is connected under it: of two, each would close the other's connection for ever. The same
-    /// process comes again beside a connection of its own that is half open.
+    /// Returns the rejection if another process is connected under this name: each would close the other's connection forever. The process
+    /// that owns the name may join again beside a half-open connection of its own.
     fn name_taken(&self, join: &Join) -> Option<Refusal> {
         let holder = self.subscribers.iter().find(|s| s.node.as_ref() == Some(&join.node))?;
         let (own, other) = (join.process.as_ref()?, self.processes.get(&holder.id)?);
-        (holder.handle.is_some() && own != other).then(|| Refusal::NameTaken(join.node.clone(), holder.ip))
+        let is_taken = holder.handle.is_some() && own != other && !is_planted(Defect::NameGivenTwice);
+        is_taken.then(|| Refusal::NameTaken(join.node.clone(), holder.ip))
     }
 
-    /// Whether this one, beside the others who wait, would have been sent home at the day's end.
+    /// Returns whether the end of the day would have removed this node, given the other standbys.
     fn is_surplus(&self, join: &Join) -> bool {
         let is_other = |s: &&Subscriber| s.node.as_ref() != Some(&join.node) && s.is_waiting_here(&join.queue);
         let waiting = self.subscribers.iter().filter(is_other).count();
         self.lines.contains_key(&join.queue) && waiting >= self.standbys(&join.queue)
     }
 
-    /// Takes every claimed window out of what nobody holds, or none of them.
+    /// Takes every claimed window out of the unheld ones; all or none.
     fn adopt(&mut self, join: &Join) -> Option<Adopted> {
         if join.held.len() > self.params.held_windows_max {
             return None;
@@ -143,11 +150,11 @@ impl Queue {
     ) {
         let (date, handle) = (self.date, join.handle);
         let Adopted { mut held, open } = adopted;
-        let Some(sub) = self.find(id) else { return };
+        let Some(sub) = self.find(id) else { return bug!("a node that joins is not in the table") };
         for window in &mut held {
             let before = known.and_then(|k| k.held.iter().find(|h| h.window == window.window));
             window.verified = before.and_then(|before| before.verified);
-            // Also one whose proof was on its way when the connection ended.
+            // Includes windows whose proof was in flight when the connection ended.
             if window.verified.is_none() {
                 out.push(Action::Verify { handle, window: window.window, date });
             }
@@ -159,7 +166,7 @@ impl Queue {
         sub.port = join.port;
         sub.group = join.group.clone();
         sub.instance = join.instance.clone();
-        // Said before the connection ended, it still holds for the rows that it was said of.
+        // An announcement made before the connection ended still applies to the rows of that time.
         sub.leaving = join.leaving.or(known.and_then(|k| k.leaving));
         sub.state = match open {
             Some(_) => State::Live,
@@ -190,16 +197,15 @@ impl Queue {
 
     fn explain(&self, id: SubscriberId, drop: bool, other_day: bool, out: &mut Vec<Action>) {
         let Some(sub) = self.subscribers.iter().find(|s| s.id == id) else { return };
-        let label = sub.label();
         out.push(Action::Note(match (drop, other_day) {
-            (true, true) => format!("{label} joined with rows of another day and drops them"),
-            (true, false) => format!("{label} joined with rows that others hold or the log lacks, and drops them"),
-            _ => format!("{label} joined {} ({})", sub.queue, sub.state.name()),
+            (true, true) => sub.note("node joined with rows of another day and drops them"),
+            (true, false) => sub.note("node joined with rows that others hold or the log lacks, and drops them"),
+            _ => sub.note(format!("node joined as {}", sub.state.name())),
         }));
     }
 }
 
-/// What a node may keep.
+/// The windows that a joining node may keep.
 #[derive(Default)]
 struct Adopted {
     held: Vec<Held>,
@@ -207,7 +213,7 @@ struct Adopted {
 }
 
 impl Line {
-    /// Takes a closed window out of what nobody holds and returns how often it was rejected; `None` if any of it is held.
+    /// Takes a closed window out of the unheld ones. Returns its number of rejections; `None` if any of it is held.
     fn take(&mut self, window: Window, has_live: bool, tip: UpdateIndex) -> Option<u8> {
         if let Some(rejections) = self.take_lost(window) {
             return Some(rejections);
@@ -220,7 +226,7 @@ impl Line {
         Some(0)
     }
 
-    /// Takes a window out of the lost one that it lies in, and returns how often that was rejected.
+    /// Takes a window out of the lost one that contains it. Returns the number of rejections of that one.
     pub(super) fn take_lost(&mut self, window: Window) -> Option<u8> {
         let at = self.lost.iter().position(|lost| lost.window.contains(window))?;
         let Lost { window: whole, rejections } = self.lost.remove(at);
@@ -230,7 +236,7 @@ impl Line {
         Some(rejections)
     }
 
-    /// Takes the open window, if nobody is live in it.
+    /// Takes the open window; `None` if a subscriber is live in it or the claim is out of range.
     fn take_open(&mut self, claim: OpenWindow, has_live: bool, tip: UpdateIndex) -> Option<()> {
         if has_live || claim.first < self.open || claim.next < claim.first || claim.next > tip {
             return None;
@@ -239,7 +245,7 @@ impl Line {
         Some(())
     }
 
-    /// Starts the open window later; what lies before is lost.
+    /// Moves the start of the open window to `first`; the updates before it become a lost window.
     fn skip_to(&mut self, first: UpdateIndex) {
         if let Some(window) = Window::new(self.open, first) {
             self.add_lost(Lost { window, rejections: 0 });

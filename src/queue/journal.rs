@@ -1,10 +1,8 @@
-//! The journal of the queue: one line of text per step that changed something, so that a restarted tickerplant knows who
-//! holds what.
+//! The queue's journal: one line of text per step that changed something, from which a restarted tickerplant restores the table.
 //!
-//! A line is `crc tip changes`: eight hex digits of the CRC-32C of the rest, the tip, then the changes, all separated by
-//! single spaces. A change carries whole rows, not what happened, so that rules may change between versions. Names are written
-//! with `%xx` for bytes other than letters, digits, `.` and `_`; the empty name is `%`, and `-` stands for nothing. A last line
-//! that is cut short is left out; damage before that is an error.
+//! A line is `crc tip changes`, separated by single spaces: the CRC-32C of the rest as eight hex digits, the tip, and the changes. A change
+//! carries whole rows instead of events, so that rules may differ between versions. Names encode bytes other than letters, digits, `.` and
+//! `_` as `%xx`; the empty name is `%`, and `-` means absent. A torn last line is ignored; damage before it is an error.
 
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::leave::Leaving;
@@ -13,17 +11,17 @@ use super::{Subscription, invariants};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What one step changed.
+/// The changes of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub tip: UpdateIndex,
     pub changes: Vec<Change>,
 }
 
-/// A row as it now is.
+/// A row's new contents, or its removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Everything before is void: the start of a snapshot.
+    /// Clears the table: the start of a snapshot.
     Reset {
         date: Date,
         next_id: SubscriberId,
@@ -37,15 +35,15 @@ pub enum Change {
     LineGone(QueueName),
 }
 
-/// What a journal holds.
+/// The contents of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journal {
     pub records: Vec<Record>,
-    /// Where to append: after the last whole line. What follows was cut short and is to be cut off.
+    /// Length of the intact lines, in bytes: cut off the torn rest, and append here.
     pub good_bytes: u64,
 }
 
-/// Why a journal cannot be used. Nodes then bring along what they hold, and what nobody brings is rebuilt.
+/// Why a journal cannot be used. Joining nodes then claim what they hold, and unclaimed windows are rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
     #[error("line {line} of the queue's journal, at byte {offset}, is damaged")]
@@ -56,10 +54,10 @@ pub enum JournalError {
     Contradiction(#[from] invariants::Violation),
 }
 
-/// Reads a journal from its bytes.
+/// Parses the bytes of a journal.
 ///
 /// # Errors
-/// [`JournalError::Damaged`] where a line other than the last does not check.
+/// [`JournalError::Damaged`] if a line other than the last is invalid.
 pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
     let mut journal = Journal { records: Vec::new(), good_bytes: 0 };
     let mut lines = bytes.split_inclusive(|&byte| byte == b'\n').peekable();
@@ -79,10 +77,10 @@ pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
 }
 
 impl Queue {
-    /// The table that these records leave behind; [`super::Event::Restored`] is the first event to give it.
+    /// Returns the table that these records produce. Its first event must be [`super::Event::Restored`].
     ///
     /// # Errors
-    /// Records of another day, or ones that leave a table that cannot be.
+    /// The records are of another day, or produce a table that violates an invariant.
     pub fn restore(params: Params, date: Date, records: &[Record]) -> Result<Queue, JournalError> {
         let mut queue = Queue::new(params, date);
         for record in records {
@@ -129,12 +127,12 @@ impl Queue {
 }
 
 impl Record {
-    /// Whether this is a whole table: the first record of a new day's journal, to be written to a new file.
+    /// Returns whether this is a whole table: the first record of a new day's journal, to be written to a new file.
     pub fn is_snapshot(&self) -> bool {
         matches!(self.changes.first(), Some(Change::Reset { .. }))
     }
 
-    /// The line to append, line feed included.
+    /// Returns the line to append, with its line feed.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(String::new());
         out.number(self.tip.0);
@@ -145,7 +143,7 @@ impl Record {
         format!("{:08x} {body}\n", crc32c::crc32c(body.as_bytes())).into_bytes()
     }
 
-    /// A line without its line feed; `None` if it does not check.
+    /// Parses a line without its line feed; `None` if it is invalid.
     fn decode(line: &[u8]) -> Option<Record> {
         let (crc, body) = std::str::from_utf8(line).ok()?.split_once(' ')?;
         if crc.len() != 8 || u32::from_str_radix(crc, 16).ok()? != crc32c::crc32c(body.as_bytes()) {
@@ -161,7 +159,7 @@ impl Record {
     }
 }
 
-/// Words of a line; each begins with a space.
+/// The words of a line, each preceded by a space.
 struct Writer(String);
 
 impl Writer {
@@ -221,7 +219,7 @@ impl Writer {
                 self.number(next_id.0);
             }
             Change::Subscriber(sub) => {
-                // Without the words of a later version, a row is written as before it.
+                // A row without group, instance and announcement keeps the older format `sub`, which earlier versions can read.
                 let plain = sub.group.is_none() && sub.instance.is_none() && sub.leaving.is_none();
                 self.word(if plain { "sub" } else { "member" });
                 self.subscriber(sub);
@@ -311,7 +309,7 @@ impl Reader<'_> {
         Window::new(UpdateIndex(self.number()?), UpdateIndex(self.number()?))
     }
 
-    /// As many items as the line says and has words for.
+    /// Reads a count and that many items. Nothing is allocated ahead: the count may be wrong.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: u64 = self.number()?;
         let mut items = Vec::new();

@@ -1,24 +1,25 @@
-//! A node leaves before it dies: what it holds is rebuilt by others while it still answers for it.
+//! Draining: other nodes take over the windows of a node that is about to end, while it still serves queries.
 //!
-//! One that takes over replays the window, or a part that fits, out of sight of queries. When all parts of a window are proved,
-//! one step takes it off the leaver ([`Action::Handed`]) and gives it to the others ([`Action::Show`]): before that step the
-//! leaver holds it, after it they do. If the leaver goes first, its windows are lost like anyone's, and who was taking one over
-//! goes on with it as its holder.
+//! A node that takes over replays the window, or the part that fits, hidden from queries. Once all parts of a window are proved, one step
+//! takes it from the draining node ([`Action::Handed`]) and gives it to the others ([`Action::Show`]): before that step the draining node
+//! holds it, after it they do. If the draining node ends first, its windows are lost, and a node that was taking one over keeps it.
 
 use super::event::{Action, Refusal};
 use super::ids::{Handle, Now, QueueName, UpdateIndex, Window};
+use super::note::Note;
 use super::table::{Held, Kind, Progress, Queue, State, Subscriber, SubscriberId};
+use crate::bug;
 
-/// How a node leaves.
+/// A node's announcement that it drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving {
-    /// When it ends, whether or not it has handed on what it holds; nanoseconds from 2000.01.01 UTC. Shown, not acted on.
+    /// When it ends, whether or not its windows are handed off by then; nanoseconds from 2000.01.01 UTC. For display and ordering only.
     pub by_ns: i64,
-    /// Its fleet has taken the instance out of its capacity, and launches another by itself.
+    /// The fleet no longer counts the instance, and launches a replacement by itself.
     pub replaced: bool,
 }
 
-/// Windows of those who leave, or parts of them, that nobody takes over yet: of who ends first first, then the earliest.
+/// Returns the windows of draining nodes, or parts, that no node takes over yet: of the node that ends first, then by first update.
 pub(super) fn not_taken_over(subscribers: &[Subscriber], queue: &QueueName) -> Vec<Window> {
     let here = || subscribers.iter().filter(|s| s.queue == *queue);
     let mut leavers: Vec<&Subscriber> = here().filter(|s| s.leaving.is_some() && !s.held.is_empty()).collect();
@@ -36,7 +37,7 @@ pub(super) fn not_taken_over(subscribers: &[Subscriber], queue: &QueueName) -> V
     open
 }
 
-/// The parts of a window that are being taken over, by first update.
+/// Returns the parts of a window that are being taken over, sorted by first update.
 fn parts(subscribers: &[Subscriber], queue: &QueueName, window: Window) -> Vec<Window> {
     let taken = subscribers.iter().filter(|s| s.queue == *queue).filter_map(Subscriber::takes_over);
     let mut parts: Vec<Window> = taken.filter(|part| window.contains(*part)).collect();
@@ -45,7 +46,7 @@ fn parts(subscribers: &[Subscriber], queue: &QueueName, window: Window) -> Vec<W
 }
 
 impl Subscriber {
-    /// The window, or part of one, that it takes over.
+    /// Returns the window, or part of one, that this node takes over.
     pub(super) fn takes_over(&self) -> Option<Window> {
         match self.state {
             State::TakingOver { window, .. } => Some(window),
@@ -53,12 +54,12 @@ impl Subscriber {
         }
     }
 
-    /// Whether it holds, and is about to hand on, all of this.
+    /// Returns whether this node drains and holds all of `window`.
     pub(super) fn hands_on(&self, window: Window) -> bool {
         self.leaving.is_some() && self.held.iter().any(|held| held.window.contains(window))
     }
 
-    /// What it rebuilt out of sight was compared with the log. If it differs, the same node tries again.
+    /// Applies the result of comparing a takeover's proof with the log. If it differs, the same node replays the window again.
     pub(super) fn proved_taken(
         &mut self,
         handle: Handle,
@@ -76,13 +77,13 @@ impl Subscriber {
             return out.push(Action::Rebuild { handle, window, hidden: true });
         }
         if !ok {
-            let text = format!("{} takes {window} over unproved after {rebuilds_max} rebuilds", self.label());
-            out.push(Action::Alarm(text));
+            let text = format!("the window is taken over unverified after {rebuilds_max} rebuilds");
+            out.push(Action::Alarm(self.note(text).window(window)));
         }
         self.state = State::TakingOver { window, rejections, progress: Progress::Proved { as_logged: ok } };
     }
 
-    /// Holds from now on what it took over, or rebuilds it in sight if it has not got all of it.
+    /// Becomes the holder of the window it took over; if its replay is incomplete, it continues as a visible rebuild.
     fn take_in_hand(&mut self, window: Window, now: Now) {
         let State::TakingOver { rejections, progress, .. } = self.state else { return };
         let verified = match progress {
@@ -101,6 +102,7 @@ impl Subscriber {
 }
 
 impl Queue {
+    /// Marks a node as draining. Releases a window that it rebuilds or takes over, also one that is complete but not handed off yet.
     pub(super) fn leaving(&mut self, handle: Handle, leaving: Leaving, out: &mut Vec<Action>) {
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else {
             return out.push(Action::Refused { handle, reason: Refusal::NotSubscribed });
@@ -109,19 +111,19 @@ impl Queue {
             return out.push(Action::Refused { handle, reason: Refusal::NoName });
         }
         if sub.leaving.is_none() {
-            out.push(Action::Note(format!("{} ({}) is about to leave", sub.label(), sub.state.name())));
+            out.push(Action::Note(sub.note(format!("{} node is about to leave", sub.state.name()))));
         }
         sub.leaving = Some(leaving);
-        // Half a window is of no use to anyone.
+        // A partial replay is useless, and a node that ends cannot take a window over: another node replays all of it.
         let id = sub.id;
         if matches!(sub.state, State::Rebuilding { .. } | State::TakingOver { .. }) {
-            // The rest of it may be under way to it from the log.
+            // The rest of the window may be in flight from the log.
             out.push(Action::StopFeed { handle });
             self.release(id);
         }
     }
 
-    /// The part of a window that fits into one that takes it over; the rest is another's.
+    /// Rolls a node that is full before the end of the window it takes over: it keeps the part that fits, and another node takes the rest.
     pub(super) fn roll_of_part(
         &mut self,
         id: SubscriberId,
@@ -131,32 +133,34 @@ impl Queue {
         out: &mut Vec<Action>,
     ) {
         let date = self.date;
-        let Some(sub) = self.find(id) else { return };
-        let Some(handle) = sub.handle else { return };
-        // The rest may be under way to it from the log.
+        let Some(sub) = self.find(id) else { return bug!("a subscriber that rolls is not in the table") };
+        let Some(handle) = sub.handle else { return bug!("a subscriber rolls that is not connected") };
+        // The rest may be in flight from the log.
         out.push(Action::StopFeed { handle });
         match Window::new(window.first(), next.min(window.last())) {
             Some(window) => {
-                out.push(Action::Note(format!("{} is full with {window} of what it takes over", sub.label())));
+                out.push(Action::Note(
+                    sub.note("the node is full before the window that it takes over ends").window(window),
+                ));
                 sub.state = State::TakingOver { window, rejections, progress: Progress::Filled };
                 out.push(Action::Verify { handle, window, date });
             }
             None => {
-                out.push(Action::Note(format!("{} rolled before it took an update", sub.label())));
+                out.push(Action::Note(sub.note("the node rolled before it took an update")));
                 sub.give_back();
                 self.rests(id);
             }
         }
     }
 
-    /// What follows for those who leave and those who take over.
+    /// Advances draining and takeovers after a change.
     pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
         self.inherit(now, out);
         self.swap(now, out);
         self.let_go(out);
     }
 
-    /// Who was taking over from one that holds it no longer goes on for itself.
+    /// Ends takeovers whose draining node no longer holds the window: the node keeps the window if it is unheld, and drops it otherwise.
     fn inherit(&mut self, now: Now, out: &mut Vec<Action>) {
         let taking: Vec<(SubscriberId, Window)> =
             self.subscribers.iter().filter_map(|s| Some((s.id, s.takes_over()?))).collect();
@@ -170,7 +174,9 @@ impl Queue {
             match free {
                 Some(_) => {
                     sub.take_in_hand(window, now);
-                    out.push(Action::Note(format!("{} keeps {window}: who held it is gone", sub.label())));
+                    out.push(Action::Note(
+                        sub.note("the node keeps the window: the one that held it is gone").window(window),
+                    ));
                     out.extend(sub.handle.map(|handle| Action::Show { handle, window }));
                 }
                 None => {
@@ -183,7 +189,7 @@ impl Queue {
         }
     }
 
-    /// Windows of which every part is proved elsewhere change hands, if everyone can be told at once.
+    /// Hands off windows whose parts are all proved, if every node involved is connected.
     fn swap(&mut self, now: Now, out: &mut Vec<Action>) {
         let leavers = self.subscribers.iter().filter(|s| s.leaving.is_some() && s.handle.is_some());
         let held: Vec<(SubscriberId, QueueName, Window)> =
@@ -196,7 +202,7 @@ impl Queue {
                 .filter(|s| matches!(s.state, State::TakingOver { progress: Progress::Proved { .. }, .. }))
                 .filter_map(|s| Some((s.id, s.takes_over().filter(|part| window.contains(*part))?)))
                 .collect();
-            // Parts never overlap, so that they are the whole if they are as long.
+            // Parts never overlap, so equal numbers of updates mean that they cover the window.
             if heirs.iter().map(|(_, part)| part.updates()).sum::<u64>() != window.updates() {
                 continue;
             }
@@ -208,23 +214,23 @@ impl Queue {
             for (heir, part) in heirs {
                 if let Some(sub) = self.find(heir) {
                     sub.take_in_hand(part, now);
-                    out.push(Action::Note(format!("{} has taken over {part}", sub.label())));
+                    out.push(Action::Note(sub.note("the node has taken the window over").window(part)));
                     out.extend(sub.handle.map(|handle| Action::Show { handle, window: part }));
                 }
             }
         }
     }
 
-    /// Those who leave and have nothing left may end.
+    /// Removes draining nodes that hold nothing more, and allows them to end.
     fn let_go(&mut self, out: &mut Vec<Action>) {
         let done = |s: &&Subscriber| {
             let empty = s.held.is_empty() && matches!(s.state, State::Waiting | State::Rolled);
             s.leaving.is_some() && s.handle.is_some() && empty
         };
-        let gone: Vec<(SubscriberId, Option<Handle>, String)> =
-            self.subscribers.iter().filter(done).map(|s| (s.id, s.handle, s.label())).collect();
-        for (id, handle, label) in gone {
-            out.push(Action::Note(format!("{label} has left")));
+        let gone: Vec<(SubscriberId, Option<Handle>, Note)> =
+            self.subscribers.iter().filter(done).map(|s| (s.id, s.handle, s.note("the node has left"))).collect();
+        for (id, handle, note) in gone {
+            out.push(Action::Note(note));
             out.extend(handle.map(|handle| Action::Left { handle }));
             self.remove(id);
         }

@@ -1,17 +1,17 @@
-//! The subscriber queue: who of a queue is live, who waits, who holds which window, and what happens when one comes, is full,
-//! dies or returns. Pure: [`Queue::step`] takes an event, the tip and the time, and says what to do. See `README.md` here.
+//! The subscriber queue: which node is live, which are standbys, which node holds which window, and what changes when a node joins, fills
+//! up, dies or returns. Pure: [`Queue::step`] takes an event, the tip and the time, and returns actions. See `README.md` here.
 //!
-//! How a shell uses it:
+//! Protocol between the queue and its shell:
 //!
-//! - one [`Queue`] holds every queue of a tickerplant; each event goes through [`Queue::step`] with the current tip;
-//! - actions are carried out in order; [`Action::Journal`] comes first, so that what is sent was written;
-//! - [`Queue::next_deadline_ns`] says when to step [`Event::Tick`] if nothing else happens before;
-//! - at a start: [`journal::read`] the day's journal, [`Queue::restore`], then step [`Event::Restored`] with the log's tip; with no
-//!   journal, [`Queue::new`] and its [`Queue::snapshot`] as the first record;
+//! - one [`Queue`] holds all queues of a tickerplant; the shell steps each event with the current tip;
+//! - the shell carries actions out in order; [`Action::Journal`] is first, so that a change is recorded before its effects are sent;
+//! - [`Queue::next_deadline_ns`] returns when to step [`Event::Tick`] if no other event comes before;
+//! - at start-up: [`journal::read`] the day's journal, [`Queue::restore`], then step [`Event::Restored`] with the log's tip; without a
+//!   journal, [`Queue::new`], and its [`Queue::snapshot`] as the first record;
 //! - on a node's `.u.asg.proved`: step [`Event::Rebuilt`], compare the proof with the log, step [`Event::Proved`];
 //! - [`Queue::rows`] is `.u.asg.tab`.
 //!
-//! A step takes the time by two clocks ([`Now`]): what the table shows is wall time, what is waited for runs on a steady clock.
+//! A step takes the time of two clocks ([`Now`]): the table shows wall time, and time-outs run on a steady clock.
 
 mod ends;
 mod event;
@@ -21,6 +21,7 @@ pub mod invariants;
 mod join;
 pub mod journal;
 mod leave;
+mod note;
 mod rest;
 mod row;
 mod step;
@@ -33,6 +34,7 @@ mod tests;
 pub use event::{Action, Event, Join, OpenWindow, Refusal, Status, Subscribe, Subscription};
 pub use ids::{Date, Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 pub use leave::Leaving;
+pub use note::Note;
 pub use rest::Rest;
 pub use row::{COLUMNS, Row, Verified};
-pub use table::{Held, Kind, Line, Lost, Params, Queue, State, Subscriber, SubscriberId};
+pub use table::{Held, Kind, Line, Lost, Params, Progress, Queue, State, Subscriber, SubscriberId};

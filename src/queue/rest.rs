@@ -1,43 +1,44 @@
-//! Standbys that cannot take a window now: those whose memory is at their roll level, and those that gave a window back untouched.
+//! Back-off of standbys that cannot take a window: those whose memory is at their roll level, and those that gave a window back untouched.
 //!
-//! A standby at its roll level would roll before its first update, so it is passed over until it reports room again. A node that
-//! gave a window back is not offered one again before a pause that doubles, so that full standbys never exchange a window in a
-//! hot loop. Such a standby counts as no standby: another instance is asked for in its place, for a bounded number of them, as
-//! a cause that fills every new node as well (a budget too small, a crowded host) would otherwise take the group to its maximum.
+//! A standby at its roll level would roll before its first update, so it is passed over until it reports less. A node that gave a window
+//! back is offered one again after a back-off that doubles, so that full standbys never exchange a window in a hot loop. Neither of
+//! them counts as a standby: another instance is requested in its place, but only for a bounded number of them. A cause that fills every new
+//! node as well (a budget too small, a crowded host) would otherwise take the group to its maximum.
 
 use super::event::{Action, Status};
 use super::ids::{Handle, QueueName};
 use super::leave;
+use super::note::Note;
 use super::table::{Kind, Queue, State, Subscriber, SubscriberId};
 
 /// Back-off of a node that gave a window back untouched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// On the steady clock; `None` once the pause is over.
+    /// On the steady clock; `None` once the back-off is over.
     pub until_ns: Option<i64>,
     pub pause_ns: i64,
 }
 
 impl Status {
-    /// Whether the node would roll before it takes an update.
+    /// Returns whether the node would roll before it takes an update.
     pub fn is_full(&self) -> bool {
         matches!((self.memory_percent, self.roll_percent), (Some(memory), Some(roll)) if memory >= roll)
     }
 }
 
 impl Queue {
-    /// Whether a standby can be given a window now.
+    /// Returns whether a standby can take a window now.
     pub fn is_able(&self, sub: &Subscriber) -> bool {
         let rests = self.rests.get(&sub.id).is_some_and(|rest| rest.until_ns.is_some());
         !rests && !self.status.get(&sub.id).is_some_and(Status::is_full)
     }
 
-    /// Standbys of a queue that cannot take a window now.
+    /// Returns the number of standbys of a queue that cannot take a window now.
     pub fn unable(&self, queue: &QueueName) -> usize {
         self.unable_of(queue).count()
     }
 
-    /// The back-off of a node that gave a window back.
+    /// Returns the back-off of a node that gave a window back.
     pub fn rest(&self, id: SubscriberId) -> Option<Rest> {
         self.rests.get(&id).copied()
     }
@@ -46,31 +47,32 @@ impl Queue {
         self.subscribers.iter().filter(|s| s.state == State::Waiting && s.queue == *queue && !self.is_able(s))
     }
 
-    /// Whether a subscriber counts as a standby when nodes are asked for.
+    /// Returns whether a subscriber counts as a standby when nodes are requested.
     pub(super) fn counts_as_waiting(&self, sub: &Subscriber) -> bool {
         let replaced = || self.unable_of(&sub.queue).take(self.params.unable_replaced_max).any(|s| s.id == sub.id);
         sub.state == State::Waiting && !replaced()
     }
 
-    /// Keeps what a node reports. True if that changes whether it can be given a window.
+    /// Stores a node's status report. Returns whether that changes its ability to take a window.
     pub(super) fn set_status(&mut self, handle: Handle, status: Status) -> bool {
         let Some(id) = self.id_by_handle(handle) else { return false };
         let is_full = status.is_full();
         self.status.insert(id, status).is_some_and(|before| before.is_full()) != is_full
     }
 
-    /// A node gave its window back before it took an update: it waits again, after a pause.
+    /// Starts the back-off of a node that gave its window back before it took an update.
     pub(super) fn rests(&mut self, id: SubscriberId) {
         let (first_ns, most_ns) = (self.params.rest_first_ns, self.params.rest_most_ns);
         let pause_ns = self.rests.get(&id).map_or(first_ns, |rest| rest.pause_ns.saturating_mul(2).min(most_ns));
         self.rests.insert(id, Rest { until_ns: Some(self.now_ns.saturating_add(pause_ns)), pause_ns });
     }
 
-    /// When a pause ends.
+    /// Returns the ends of all back-offs.
     pub(super) fn rests_due_ns(&self) -> impl Iterator<Item = i64> {
         self.rests.values().filter_map(|rest| rest.until_ns)
     }
 
+    /// Ends the back-offs that are over.
     pub(super) fn end_rests(&mut self) {
         let now_ns = self.now_ns;
         for rest in self.rests.values_mut() {
@@ -78,7 +80,7 @@ impl Queue {
         }
     }
 
-    /// The standby that is to get the next window: of those that can, one that gave none back lately, then the longest waiting.
+    /// Returns the standby for the next window: of those that can take it, the one with the shortest back-off, then the longest-waiting.
     pub(super) fn next_standby(&self, queue: &QueueName, native_only: bool) -> Option<SubscriberId> {
         let can =
             |s: &&Subscriber| s.is_waiting_here(queue) && self.is_able(s) && (!native_only || s.kind() == Kind::Native);
@@ -86,7 +88,7 @@ impl Queue {
         self.subscribers.iter().filter(can).min_by_key(|s| (pause_ns(s), s.id)).map(|s| s.id)
     }
 
-    /// Raises an alarm when a window has no taker although nodes wait, once until it has one.
+    /// Raises an alarm if a window has no taker although nodes wait; once, until every window has a taker again.
     pub(super) fn alarm_blocked(&mut self, out: &mut Vec<Action>) {
         for (queue, line) in &self.lines {
             let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
@@ -96,12 +98,13 @@ impl Queue {
             let is_blocked = work && unable > 0;
             if is_blocked && self.blocked.insert(queue.clone()) {
                 let what = if has_live { "lost windows have" } else { "the open window has" };
-                out.push(Action::Alarm(format!(
-                    "queue {queue}: {what} no taker: {unable} standbys are at their roll level or gave the window back; \
-                     free their memory, or let the fleet launch more nodes"
-                )));
+                let text = format!(
+                    "{what} no taker: {unable} standbys are at their roll level or gave the window back; free their memory, or \
+                     let the fleet launch more nodes"
+                );
+                out.push(Action::Alarm(Note::new(text).queue(queue)));
             } else if !is_blocked && self.blocked.remove(queue) {
-                out.push(Action::Note(format!("queue {queue}: every window has a taker again")));
+                out.push(Action::Note(Note::new("every window has a taker again").queue(queue)));
             }
         }
         let lines = &self.lines;

@@ -1,21 +1,21 @@
-//! `.u.asg.tab` as plain data, for the shell to make a q table of.
+//! `.u.asg.tab` as plain data, from which the shell makes a q table.
 
 use super::ids::{QueueName, Symbol, UpdateIndex, Window};
 use super::table::{Queue, State, Subscriber};
 use core::net::IpAddr;
 
-/// What the proofs of a subscriber's windows gave.
+/// Result of the proofs of a subscriber's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// Nothing proved yet, or someone of the paper's kind, who proves nothing.
+    /// No proof was compared yet, or the subscriber is a paper client, which sends none.
     Unknown,
-    /// All closed windows are as logged.
+    /// All its closed windows agree with the log.
     Yes,
-    /// A window differed.
+    /// The proof of at least one of its windows differed.
     No,
 }
 
-/// One row. The first ten columns are the paper's, in its order; times are nanoseconds from 2000.01.01 UTC.
+/// One row of `.u.asg.tab`. The first ten columns are the paper's, in its order; times are nanoseconds from 2000.01.01 UTC.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub time_ns: i64,
@@ -29,34 +29,34 @@ pub struct Row {
     pub rolled_ns: Option<i64>,
     pub first_index: Option<UpdateIndex>,
     pub last_index: Option<UpdateIndex>,
-    /// Empty for the paper's kind.
+    /// Empty for a paper client.
     pub node: Symbol,
-    /// `waiting`, `live`, `rebuilding`, `taking`, `rolled` or `lost`; `leaving` instead for one that hands on what it holds, `away`
-    /// while it is not connected but may come back.
+    /// `waiting`, `live`, `rebuilding`, `taking`, `rolled` or `lost`; instead of these `leaving` for a draining node, and `away` for a node
+    /// that is disconnected but within its grace period.
     pub state: &'static str,
     pub memory_percent: Option<f64>,
     pub rows: Option<u64>,
     pub bytes: Option<u64>,
-    /// The next update that it expects.
+    /// Index of the next update that the node expects.
     pub next: Option<UpdateIndex>,
     pub verified: Verified,
     pub port: Option<u16>,
-    /// Closed windows that it holds and answers for.
+    /// Closed windows that the node holds and serves queries on.
     pub held: Vec<Window>,
-    /// When it ends, whether or not it has handed on what it holds.
+    /// When a draining node ends, whether or not its windows are handed off by then.
     pub leaving_ns: Option<i64>,
-    /// Updates missing in its windows, because it refused them.
+    /// Updates missing from its windows because the node rejected them.
     pub refused: Option<u64>,
 }
 
-/// Names of the columns of [`Row`], in order. None is a word of q, so that a select can name each.
+/// Column names of [`Row`], in order. None is a reserved word of q, so that a select can name each.
 pub const COLUMNS: [&str; 21] = [
     "time", "handle", "tabs", "syms", "ip", "queue", "live", "rolled", "firstI", "lastI", "node", "state", "memory",
     "rows", "bytes", "nextI", "verified", "port", "held", "leaving", "refused",
 ];
 
 impl Subscriber {
-    /// What it is doing, as [`Row::state`] says it.
+    /// Returns the state shown in [`Row::state`].
     pub fn shown_state(&self) -> &'static str {
         match (self.resume_by_ns, self.leaving) {
             (Some(_), _) => "away",
@@ -67,7 +67,7 @@ impl Subscriber {
 }
 
 impl Queue {
-    /// The table, in the order of coming.
+    /// Returns the table, in order of arrival.
     pub fn rows(&self) -> Vec<Row> {
         self.subscribers.iter().map(|sub| self.row(sub)).collect()
     }

@@ -1,18 +1,19 @@
-//! One step of the queue: the event itself, then deadlines, then who is next, then the record of what changed.
+//! One step of the queue: apply the event, expire deadlines, assign windows to standbys, then record the changes.
 
 use super::event::{Action, Event, Refusal, Subscribe, Subscription};
 use super::ids::{Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave;
 use super::table::{Asked, Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
+use crate::bug;
 use crate::defect::{Defect, is_planted};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Queue {
-    /// Takes an event at `now` with the log's `tip` (for [`Event::DayEnd`] the ended log's) and says what is to be done.
-    /// No event, in any order and from anyone, breaks the invariants (see [`super::invariants`]).
+    /// Applies an event at `now` with the log's `tip` (for [`Event::DayEnd`], that of the ended log), and returns the actions that follow.
+    /// No event breaks the invariants (see [`super::invariants`]), in any order and from any peer.
     pub fn step(&mut self, event: Event, tip: UpdateIndex, now: Now) -> Vec<Action> {
         let mut out = Vec::new();
         self.now_ns = now.steady_ns;
@@ -58,7 +59,7 @@ impl Queue {
         }
     }
 
-    /// Everything that follows from a change: deadlines, promotions, calls for nodes, and the record, put first.
+    /// Derives what follows from a change: expired deadlines, assignments, requests for nodes. Inserts the journal record first.
     fn settle(&mut self, before: Parts, now: Now, out: &mut Vec<Action>) {
         self.give_up_overdue(now, out);
         self.hand_over(now, out);
@@ -74,6 +75,7 @@ impl Queue {
         }
     }
 
+    /// Adds a paper client as a standby.
     fn subscribe(&mut self, event: Subscribe, now: Now, out: &mut Vec<Action>) {
         let Subscribe { handle, queue, subscription, ip } = event;
         if let Some(there) = self.by_handle(handle) {
@@ -87,7 +89,7 @@ impl Queue {
         self.add(Newcomer { handle, node, queue, subscription, ip, port: None, group, instance }, now);
     }
 
-    /// Whether one more subscriber of this queue stays within the limits.
+    /// Returns whether one more subscriber of this queue stays within the limits.
     pub(super) fn check_room(&self, queue: &QueueName) -> Result<(), Refusal> {
         if self.subscribers.iter().filter(|s| s.state != State::Lost).count() >= self.params.subscribers_max {
             return Err(Refusal::TooManySubscribers(self.params.subscribers_max));
@@ -98,6 +100,7 @@ impl Queue {
         Ok(())
     }
 
+    /// Adds a standby at the end of the table.
     pub(super) fn add(&mut self, new: Newcomer, now: Now) -> SubscriberId {
         let id = self.next_id;
         self.next_id = SubscriberId(id.0.saturating_add(1));
@@ -126,17 +129,18 @@ impl Queue {
         id
     }
 
+    /// Starts the grace period of a native node; gives up a paper client at once, which cannot be recognised again.
     fn disconnect(&mut self, handle: Handle, now: Now, out: &mut Vec<Action>) {
         let grace_ns = self.params.grace_ns;
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
-        let label = sub.label();
+        let note = sub.note(format!("{} node is disconnected", sub.state.name()));
         sub.handle = None;
         let was_rolled = sub.state == State::Rolled;
         let queue = sub.queue.clone();
         match sub.kind() {
             Kind::Native => {
                 sub.resume_by_ns = Some(now.steady_ns.saturating_add(grace_ns));
-                out.push(Action::Note(format!("{label} ({}) is disconnected", sub.state.name())));
+                out.push(Action::Note(note));
             }
             Kind::Paper => {
                 let id = sub.id;
@@ -154,6 +158,7 @@ impl Queue {
         }
     }
 
+    /// Gives up every subscriber whose grace period is over.
     pub(super) fn give_up_overdue(&mut self, now: Now, out: &mut Vec<Action>) {
         let overdue: Vec<SubscriberId> = self
             .subscribers
@@ -166,13 +171,13 @@ impl Queue {
         }
     }
 
-    /// Counts on a subscriber no longer: what it held is nobody's.
+    /// Marks a subscriber as lost and its windows as unheld; removes it if it was waiting. A window that it was taking over stays with the
+    /// draining node.
     pub(super) fn give_up(&mut self, id: SubscriberId, out: &mut Vec<Action>) {
         let tip = self.tip;
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.id == id) else { return };
-        let label = sub.label();
         if sub.state == State::Waiting {
-            out.push(Action::Note(format!("{label} left the queue {} while waiting", sub.queue)));
+            out.push(Action::Note(sub.note("the node left the queue while waiting")));
             return self.remove(id);
         }
         let open = self.lines.get(&sub.queue).map(|line| line.open).unwrap_or_default();
@@ -184,10 +189,10 @@ impl Queue {
         };
         let span = first.zip(last).and_then(|(first, last)| Window::new(first, last));
         match span {
-            Some(window) => {
-                out.push(Action::Note(format!("{label} ({}) is lost, and {window} with it", sub.state.name())))
-            }
-            None => out.push(Action::Note(format!("{label} ({}) is lost; it held nothing", sub.state.name()))),
+            Some(window) => out.push(Action::Note(
+                sub.note(format!("{} node is lost, and its window with it", sub.state.name())).window(window),
+            )),
+            None => out.push(Action::Note(sub.note(format!("{} node is lost; it held nothing", sub.state.name())))),
         }
         sub.span = span.or(sub.span);
         sub.handle = None;
@@ -200,8 +205,8 @@ impl Queue {
         self.forget(id);
     }
 
-    /// Gives the open window of every queue, then its lost ones, then those of nodes that leave, to those who have waited longest.
-    /// Only a native node can take over what another still holds: one of the paper's kind would show it at once.
+    /// Assigns work to standbys, longest-waiting first: open window, then lost windows, then windows of draining nodes. The last go to
+    /// native nodes only: a paper client cannot hide a window, and would show it while the draining node still does.
     fn assign(&mut self, now: Now, out: &mut Vec<Action>) {
         let tip = self.tip;
         let queues: Vec<QueueName> = self.lines.keys().cloned().collect();
@@ -219,24 +224,28 @@ impl Queue {
                 let (Some(line), Some(sub)) =
                     (self.lines.get_mut(queue), self.subscribers.iter_mut().find(|s| s.id == id))
                 else {
+                    bug!("the next standby is not in the table");
                     break;
                 };
-                let Some(handle) = sub.handle else { break };
+                let Some(handle) = sub.handle else {
+                    bug!("the next standby is not connected");
+                    break;
+                };
                 sub.live_ns = Some(now.wall_ns);
                 sub.rolled_ns = None;
                 sub.span = None;
                 if let Some(window) = handed_on {
                     sub.state = State::TakingOver { window, rejections: 0, progress: Progress::Replaying };
-                    out.push(Action::Note(format!("{} takes over {window}", sub.label())));
+                    out.push(Action::Note(sub.note("the node takes the window over").window(window)));
                     out.push(Action::Rebuild { handle, window, hidden: true });
                 } else if has_live {
                     let lost = line.lost.remove(0);
                     sub.state = State::Rebuilding { window: lost.window, rejections: lost.rejections };
-                    out.push(Action::Note(format!("{} rebuilds {}", sub.label(), lost.window)));
+                    out.push(Action::Note(sub.note("the node rebuilds the window").window(lost.window)));
                     out.push(Action::Rebuild { handle, window: lost.window, hidden: false });
                 } else {
                     sub.state = State::Live;
-                    out.push(Action::Note(format!("{} is live in {queue} from {}", sub.label(), line.open)));
+                    out.push(Action::Note(sub.note(format!("the node is live from update {}", line.open))));
                     let late = u64::from(is_planted(Defect::SuccessorStartsLate) && line.open.0 > 0 && line.open < tip);
                     let first = UpdateIndex(line.open.0.saturating_add(late));
                     out.push(Action::MakeLive { handle, first, tip });
@@ -245,7 +254,7 @@ impl Queue {
         }
     }
 
-    /// Keeps the table small: the newest rows of the lost only, and no queue that nobody is in and that knows nothing.
+    /// Bounds the table: keeps only the newest rows of lost subscribers, and drops queues that have neither subscribers nor state.
     fn forget_old_rows(&mut self) {
         let lost = self.subscribers.iter().filter(|s| s.state == State::Lost).count();
         let mut surplus = lost.saturating_sub(self.params.lost_rows_max);
@@ -258,6 +267,7 @@ impl Queue {
         self.lines.retain(|queue, line| *line != Line::default() || subscribers.iter().any(|s| s.queue == *queue));
     }
 
+    /// Requests nodes for every queue with more open, lost and unassigned draining windows than standbys.
     fn call_for_nodes(&mut self, out: &mut Vec<Action>) {
         let mut asked = BTreeMap::new();
         for (queue, line) in &self.lines {
@@ -273,12 +283,12 @@ impl Queue {
             let (best, desired) = (callers.first().and_then(|s| s.handle), in_all(callers.first()));
             let before = self.asked.get(queue).copied().unwrap_or_default();
             let told = callers.iter().position(|s| s.handle == before.via);
-            // What was on its way to a connection that is gone now may never have been heard.
+            // A request in flight to a closed connection may never have arrived.
             let unheard = best.is_some() && (best != before.best || told.is_none());
             let overdue = before.due_ns(&self.params).is_some_and(|due_ns| due_ns <= self.now_ns);
             let says = missing > before.missing || (missing > 0 && (desired > before.desired || unheard || overdue));
             let (via, at_ns) = if says {
-                // Whoever was told and changed nothing may not be able to: the next one is told.
+                // The notified node changed nothing and may be unable to ask: notify the next one.
                 let next = told.filter(|_| overdue && best == before.best).map_or(0, |at| at.saturating_add(1));
                 let via = callers.iter().cycle().nth(next);
                 let (desired, via) = (in_all(via), via.and_then(|s| s.handle));
@@ -292,8 +302,8 @@ impl Queue {
         self.asked = asked;
     }
 
-    /// Who can ask the fleet for nodes of a queue: the live one first, then the others, then those that leave. One that its fleet
-    /// replaces does not ask, and is here only where there is nobody else.
+    /// Returns the nodes that can ask the fleet for nodes of this queue: the live one, then the others that stay, then draining ones (a
+    /// draining live one first). A node that its fleet already replaces is included only if there is no other.
     pub(super) fn callers(&self, queue: &QueueName) -> Vec<&Subscriber> {
         let here = |s: &&Subscriber| s.queue == *queue && s.kind() == Kind::Native && s.handle.is_some();
         let mut callers: Vec<&Subscriber> = self.subscribers.iter().filter(here).collect();
@@ -308,6 +318,7 @@ impl Queue {
         Parts { subscribers: self.subscribers.clone(), lines: self.lines.clone(), next_id: self.next_id }
     }
 
+    /// Returns the rows that differ from `before`, for the journal.
     fn changes_since(&self, before: Parts) -> Vec<Change> {
         let mut changes = Vec::new();
         for sub in &self.subscribers {
@@ -318,7 +329,7 @@ impl Queue {
         for gone in before.subscribers.iter().filter(|b| !self.subscribers.iter().any(|s| s.id == b.id)) {
             changes.push(Change::SubscriberGone(gone.id));
         }
-        // Who came and went in the same step has a number all the same.
+        // A subscriber that came and went within the step has used its id: the journal must know, so that it is not reused.
         let came = before.next_id.0..self.next_id.0;
         let gone = came.map(SubscriberId).filter(|id| !self.subscribers.iter().any(|s| s.id == *id));
         changes.extend(gone.map(Change::SubscriberGone));
@@ -334,14 +345,14 @@ impl Queue {
     }
 }
 
-/// What the journal keeps, as it was before a step.
+/// The journaled state before a step.
 struct Parts {
     subscribers: Vec<Subscriber>,
     lines: BTreeMap<QueueName, Line>,
     next_id: SubscriberId,
 }
 
-/// Someone who comes to a queue.
+/// Fields of a new subscriber.
 pub(super) struct Newcomer {
     pub handle: Handle,
     pub node: Option<NodeName>,

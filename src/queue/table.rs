@@ -1,44 +1,46 @@
-//! The table: subscribers in the order in which they came, and for every queue what nobody holds.
+//! The table: subscribers in order of arrival, and for each queue the windows that no subscriber holds.
 
 use super::event::{Status, Subscription};
 use super::groups::Told;
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave::Leaving;
+use super::note::Note;
 use super::rest::Rest;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How long to wait, and how much to keep.
+/// Time-outs and capacity limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// How long a native node that lost its connection keeps its windows, nanoseconds.
+    /// Grace period: time for which a disconnected native node keeps its windows, nanoseconds.
     pub grace_ns: i64,
-    /// The same after a restart of the tickerplant.
+    /// Grace period after a restart of the tickerplant, nanoseconds.
     pub restart_grace_ns: i64,
-    /// Waiting subscribers of each queue that stay over the end of the day. The paper keeps none.
+    /// Standbys of each queue that stay over the end of the day. The paper keeps none.
     pub standbys_kept: usize,
-    /// How often a window whose proof differs is rebuilt; after that it is kept, marked as differing.
+    /// Rebuilds of a window whose proof differs; after these it is kept and marked as differing.
     pub rebuilds_max: u8,
-    /// Subscribers over all queues.
+    /// Maximum number of subscribers over all queues.
     pub subscribers_max: usize,
-    /// Queues of a day.
+    /// Maximum number of queues in a day.
     pub queues_max: usize,
-    /// Rows kept for show of subscribers that are gone; the oldest go first.
+    /// Maximum number of rows kept for display of lost subscribers; the oldest are removed first.
     pub lost_rows_max: usize,
-    /// Closed windows that one node may bring along in a join.
+    /// Maximum number of closed windows that a node may claim in a join.
     pub held_windows_max: usize,
-    /// Where instances host a node of each of several queues: how long after its first node an instance is expected to bring the
-    /// others, nanoseconds.
+    /// Time after an instance's first node during which its nodes of other queues are still expected, nanoseconds. Applies where instances
+    /// host one node of each of several queues.
     pub companions_ns: i64,
-    /// First and longest pause before a node that gave a window back untouched is given one again, nanoseconds; it doubles.
+    /// First and longest back-off of a node that gave a window back untouched, nanoseconds; each back-off doubles.
     pub rest_first_ns: i64,
     pub rest_most_ns: i64,
-    /// Standbys of a queue that cannot take a window for which another instance is asked for; more of them have one cause.
+    /// Maximum number of a queue's full standbys to request replacements for: more of them share one cause, which replacements would not
+    /// cure.
     pub unable_replaced_max: usize,
-    /// How long nodes are missing until they are asked for once more, nanoseconds: instances that were there when the fleet was
-    /// asked, and were enough, may have gone since with their part of its capacity.
+    /// Interval at which a request for missing nodes is repeated, nanoseconds: instances that satisfied the last request may have ended
+    /// since and reduced the group's capacity.
     pub need_again_ns: i64,
 }
 
@@ -62,38 +64,39 @@ impl Default for Params {
     }
 }
 
-/// Position of a subscriber in the order of coming; never used twice in a day's journal.
+/// Position of a subscriber in order of arrival; never reused within a day's journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriberId(pub u64);
 
-/// Which protocol a subscriber speaks.
+/// Protocol of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `elastick rdb`: has a name, can come back, proves what it holds.
+    /// `elastick rdb`: has a name, can reconnect, proves what it holds.
     Native,
-    /// The paper's `asg/r.q` in any q.
+    /// A paper client: `asg/r.q` in any q process.
     Paper,
 }
 
-/// What a subscriber is doing. Whether it is connected is told by its handle.
+/// State of a subscriber. [`Subscriber::handle`] shows whether it is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Holds nothing, next in line by order of coming.
+    /// Standby: holds nothing; the longest-waiting one is next.
     Waiting,
-    /// Receives the feed; its window starts at its line's `open`.
+    /// Active: receives the feed; its window starts at `open` of its [`Line`].
     Live,
-    /// Replays a closed window that another lost.
+    /// Replays a closed window that a lost node held.
     Rebuilding { window: Window, rejections: u8 },
-    /// Replays, where no query sees it, a window of one that leaves (or a part of it), who holds it until this is `proved`.
+    /// Replays, hidden from queries, a window (or part of one) of a draining node. The draining node holds it until its replacement is
+    /// `proved`.
     TakingOver { window: Window, rejections: u8, progress: Progress },
-    /// Holds its closed windows and takes nothing any more.
+    /// Sealed: holds its closed windows and takes no more updates.
     Rolled,
-    /// Gone, its windows given up; a row kept for show.
+    /// Dead: its windows are given up; the row is kept for display.
     Lost,
 }
 
 impl State {
-    /// The word for it, as `.u.asg.tab` shows it.
+    /// Returns the state's name in `.u.asg.tab`.
     pub fn name(self) -> &'static str {
         match self {
             State::Waiting => "waiting",
@@ -106,79 +109,85 @@ impl State {
     }
 }
 
-/// How far one that takes over has come.
+/// Progress of a takeover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     Replaying,
-    /// It has all of it; the proof is being compared.
+    /// The window is complete; its proof is being compared.
     Filled,
-    /// `as_logged` is false only where the window was rebuilt in vain too often.
+    /// `as_logged` is false only after the maximum number of rebuilds has failed.
     Proved {
         as_logged: bool,
     },
 }
 
-/// A closed window in a subscriber's hands.
+/// A closed window that a subscriber holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub window: Window,
-    /// What comparing its proof with the log gave; `None` before that.
+    /// Result of comparing its proof with the log; `None` before that.
     pub verified: Option<bool>,
-    /// How often this window was rebuilt because its proof differed.
+    /// Number of times that this window was rebuilt because its proof differed.
     pub rejections: u8,
 }
 
-/// A closed window in nobody's hands.
+/// A closed window that no subscriber holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub window: Window,
     pub rejections: u8,
 }
 
-/// One subscriber, as the journal keeps it.
+/// One subscriber. The journal stores all of these fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     pub id: SubscriberId,
-    /// When it came, by the wall clock; for show, as are `live_ns` and `rolled_ns`.
+    /// Time of arrival by the wall clock; for display, as are `live_ns` and `rolled_ns`.
     pub time_ns: i64,
-    /// `None` while it is not connected.
+    /// `None` while disconnected.
     pub handle: Option<Handle>,
-    /// `None` for the paper's kind.
+    /// `None` for a paper client.
     pub node: Option<NodeName>,
     pub queue: QueueName,
     pub subscription: Arc<Subscription>,
     pub ip: IpAddr,
     pub port: Option<u16>,
-    /// The fleet's group and the instance, where the node named them.
+    /// The fleet's group and the instance, if the node named them.
     pub group: Option<Symbol>,
     pub instance: Option<Symbol>,
-    /// Since it said that it leaves.
+    /// Set once the node has announced that it leaves.
     pub leaving: Option<Leaving>,
     pub state: State,
     pub live_ns: Option<i64>,
     pub rolled_ns: Option<i64>,
-    /// The window that it last closed or gave up, for show.
+    /// The last window that it closed or gave up; for display.
     pub span: Option<Window>,
-    /// Closed windows that it holds, by first update.
+    /// Closed windows that it holds, sorted by first update.
     pub held: Vec<Held>,
-    /// Windows of it whose proof differed from the log.
+    /// Number of its windows whose proof differed from the log.
     pub rejected: u32,
-    /// Until when, on the steady clock, it may come back and keep its windows; set exactly while a subscriber that counts is not connected.
+    /// End of the grace period on the steady clock; set exactly while a subscriber that is not lost is disconnected.
     pub resume_by_ns: Option<i64>,
 }
 
 impl Subscriber {
+    /// Returns the protocol: only native nodes have a name.
     pub fn kind(&self) -> Kind {
         if self.node.is_some() { Kind::Native } else { Kind::Paper }
     }
 
-    /// Its name for a log line: the node's, or the handle and address.
+    /// Returns its name for log lines: the node's name, or the handle and address.
     pub fn label(&self) -> String {
         match (&self.node, self.handle) {
             (Some(node), _) => node.to_string(),
             (None, Some(handle)) => format!("{}@{}", handle, self.ip),
             (None, None) => self.ip.to_string(),
         }
+    }
+
+    /// Returns a log event about this subscriber.
+    pub(super) fn note(&self, text: impl Into<String>) -> Note {
+        Note::new(text).queue(&self.queue).node(self.label())
     }
 
     pub(super) fn is_waiting_here(&self, queue: &QueueName) -> bool {
@@ -189,7 +198,7 @@ impl Subscriber {
         self.state == State::Live && self.queue == *queue
     }
 
-    /// It closed its window before it took an update: a standby again.
+    /// Makes it a standby again: it closed its window before it took an update.
     pub(super) fn give_back(&mut self) {
         self.state = State::Waiting;
         (self.live_ns, self.rolled_ns, self.span) = (None, None, None);
@@ -201,12 +210,12 @@ impl Subscriber {
     }
 }
 
-/// What a queue knows beside its subscribers.
+/// State of a queue beside its subscribers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// First update of the open window: the live subscriber's, or the one the next live subscriber starts with.
+    /// First update of the open window, whether or not a subscriber is live in it.
     pub open: UpdateIndex,
-    /// Closed windows that wait to be rebuilt, by first update.
+    /// Closed windows to be rebuilt, sorted by first update.
     pub lost: Vec<Lost>,
 }
 
@@ -217,58 +226,58 @@ impl Line {
     }
 }
 
-/// What a queue lacked when it was last looked at.
+/// Last request for nodes of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub missing: usize,
     pub desired: usize,
-    /// Who would rather be told than all others.
+    /// The preferred node to notify.
     pub best: Option<Handle>,
-    /// Who was to tell the fleet.
+    /// The node that was notified.
     pub via: Option<Handle>,
-    /// When that was said, on the steady clock.
+    /// Time of the request, on the steady clock.
     pub at_ns: i64,
 }
 
 impl Asked {
-    /// When it is to be said again.
+    /// Returns when to repeat the request; `None` if nothing is missing or no node can ask.
     pub fn due_ns(&self, params: &Params) -> Option<i64> {
         let waits = self.missing > 0 && self.via.is_some();
-        // `i64::MAX` is never, also for a steady clock that has just begun at 0.
+        // A period of `i64::MAX` means never, also while the steady clock reads 0 and the sum does not overflow.
         self.at_ns.checked_add(params.need_again_ns).filter(|due_ns| waits && *due_ns < i64::MAX)
     }
 }
 
-/// Every queue of a tickerplant.
+/// All queues of a tickerplant.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub(super) params: Params,
     pub(super) date: Date,
     pub(super) tip: UpdateIndex,
     pub(super) next_id: SubscriberId,
-    /// In the order of coming.
+    /// In order of arrival.
     pub(super) subscribers: Vec<Subscriber>,
     pub(super) lines: BTreeMap<QueueName, Line>,
-    /// What subscribers last said about themselves. Not kept over a restart.
+    /// Last status report of each subscriber. Not kept over a restart.
     pub(super) status: BTreeMap<SubscriberId, Status>,
-    /// What nodes were last asked for, by queue. Not kept over a restart: asking again does no harm.
+    /// Last request for nodes, by queue. Not kept over a restart: repeating a request is harmless.
     pub(super) asked: BTreeMap<QueueName, Asked>,
-    /// What live nodes were last told of their group. Not kept over a restart either.
+    /// Last [`super::Action::Group`] sent to each watching node. Not kept over a restart.
     pub(super) told: BTreeMap<SubscriberId, Told>,
-    /// The process that a node's name belongs to while it is connected, where it said. Not kept over a restart: nobody is connected.
+    /// Process that owns a connected node's name, if the join named one. Not kept over a restart: then no node is connected.
     pub(super) processes: BTreeMap<SubscriberId, Symbol>,
-    /// When each subscriber came, on the steady clock.
+    /// Arrival of each subscriber on the steady clock.
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
-    /// Nodes that gave a window back untouched. Not kept over a restart: offering it once more does no harm.
+    /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
     pub(super) rests: BTreeMap<SubscriberId, Rest>,
-    /// Queues with a window that no standby can take, for which the alarm was raised.
+    /// Queues for which the alarm was raised that no standby can take a window.
     pub(super) blocked: BTreeSet<QueueName>,
     /// The steady clock at the last step.
     pub(super) now_ns: i64,
 }
 
 impl Queue {
-    /// An empty table for a day.
+    /// Returns an empty table for a day.
     pub fn new(params: Params, date: Date) -> Queue {
         Queue {
             params,
@@ -288,42 +297,43 @@ impl Queue {
         }
     }
 
+    /// Returns the date of the day's log.
     pub fn date(&self) -> Date {
         self.date
     }
 
-    /// The tip of the last step.
+    /// Returns the tip of the last step.
     pub fn tip(&self) -> UpdateIndex {
         self.tip
     }
 
-    /// Everyone, in the order of coming.
+    /// Returns all subscribers, in order of arrival.
     pub fn subscribers(&self) -> &[Subscriber] {
         &self.subscribers
     }
 
-    /// Every queue's open start and lost windows.
+    /// Returns each queue's start of the open window, and its lost windows.
     pub fn lines(&self) -> &BTreeMap<QueueName, Line> {
         &self.lines
     }
 
-    /// The subscriber on this connection.
+    /// Returns the subscriber on this connection.
     pub fn by_handle(&self, handle: Handle) -> Option<&Subscriber> {
         self.subscribers.iter().find(|s| s.handle == Some(handle))
     }
 
-    /// The live subscriber of a queue, connected or within its grace, and the first update of its window.
+    /// Returns the live subscriber of a queue, connected or within its grace period, and the first update of its window.
     pub fn live(&self, queue: &QueueName) -> Option<(&Subscriber, UpdateIndex)> {
         let open = self.lines.get(queue)?.open;
         self.subscribers.iter().find(|s| s.is_live_in(queue)).map(|s| (s, open))
     }
 
-    /// What a subscriber last said about itself.
+    /// Returns the last status report of a subscriber.
     pub fn status(&self, id: SubscriberId) -> Option<&Status> {
         self.status.get(&id)
     }
 
-    /// When, on the steady clock, [`super::Event::Tick`] has work to do.
+    /// Returns when, on the steady clock, [`super::Event::Tick`] has work to do.
     pub fn next_deadline_ns(&self) -> Option<i64> {
         let needs = self.asked.values().filter_map(|asked| asked.due_ns(&self.params));
         self.subscribers
@@ -335,7 +345,7 @@ impl Queue {
             .min()
     }
 
-    /// The whole table as one record: what a new journal starts with.
+    /// Returns the whole table as one record, the first of a new journal.
     pub fn snapshot(&self) -> Record {
         let mut changes = vec![Change::Reset { date: self.date, next_id: self.next_id }];
         changes
@@ -352,7 +362,7 @@ impl Queue {
         self.by_handle(handle).map(|s| s.id)
     }
 
-    /// Drops what is kept of a subscriber beside its row.
+    /// Removes the state kept beside a subscriber's row.
     pub(super) fn forget(&mut self, id: SubscriberId) {
         self.status.remove(&id);
         self.processes.remove(&id);
@@ -361,6 +371,7 @@ impl Queue {
         self.rests.remove(&id);
     }
 
+    /// Removes a subscriber and all state kept for it.
     pub(super) fn remove(&mut self, id: SubscriberId) {
         self.subscribers.retain(|s| s.id != id);
         self.forget(id);

@@ -1,13 +1,14 @@
-//! Windows change hands: rolls, rebuilds, proofs, and what becomes of a subscriber's windows when it no longer counts.
+//! Transitions of windows: rolls, rebuilds, proofs, and releasing the windows of a subscriber that is lost.
 
 use super::event::{Action, Refusal};
 use super::ids::{Date, Handle, Now, UpdateIndex, Window};
+use super::note::Note;
 use super::table::{Held, Kind, Lost, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::defect::{Defect, is_planted};
 
 impl Subscriber {
-    /// Whether it has been told to take `[first, last)` from the log, and has not said yet that it has: what it asks for may have
-    /// been under way while it was told otherwise.
+    /// Returns whether `[first, last)` lies in the window that the node replays and has not reported complete. The check is needed because a
+    /// request for log data may cross a change of assignment.
     pub fn replays(&self, first: UpdateIndex, last: UpdateIndex) -> bool {
         let (State::Rebuilding { window, .. } | State::TakingOver { window, progress: Progress::Replaying, .. }) =
             self.state
@@ -19,6 +20,7 @@ impl Subscriber {
 }
 
 impl Queue {
+    /// Closes the window of a subscriber that is full or leaves, at `next`; the rest of a window that it rebuilds becomes lost.
     pub(super) fn roll(&mut self, handle: Handle, next: UpdateIndex, date: Date, now: Now, out: &mut Vec<Action>) {
         let Some(id) = self.id_by_handle(handle) else {
             return out.push(Action::Refused { handle, reason: Refusal::NotSubscribed });
@@ -29,9 +31,9 @@ impl Queue {
         let (tip, date) = (self.tip, self.date);
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.id == id) else { return };
         let line = self.lines.entry(sub.queue.clone()).or_default();
-        // A subscriber that says it has rolled has stopped taking updates already. Refusing an index that cannot be would leave a
-        // live one that takes nothing, so it is brought into range; a native node's proof then tells whether it holds that.
-        // A node that took nothing of its window holds nothing: it is a standby again. Where the log has lost what it took, it holds rows.
+        // The subscriber has already stopped taking updates. Rejecting an impossible index would leave a live subscriber that takes
+        // nothing, so clamp it into range; a native node's proof then shows whether it holds that window. A node that took no update of its
+        // window is a standby again. A node whose updates the log has lost is not: it still holds their rows.
         let begins = match sub.state {
             State::Live => line.open,
             State::Rebuilding { window, .. } | State::TakingOver { window, .. } => window.first(),
@@ -54,7 +56,7 @@ impl Queue {
                 return self.roll_of_part(id, window, rejections, next, out);
             }
             State::Rolled | State::TakingOver { .. } => {
-                return out.push(Action::Note(format!("{} has rolled already", sub.label())));
+                return out.push(Action::Note(sub.note("the node has rolled already")));
             }
             State::Waiting | State::Lost => {
                 return out.push(Action::Refused { handle, reason: Refusal::NotReceiving(sub.state.name()) });
@@ -66,21 +68,18 @@ impl Queue {
         out.push(Action::StopFeed { handle });
         match closed {
             Some(held) => {
-                out.push(Action::Note(format!(
-                    "{} rolled at {}, holds {}",
-                    sub.label(),
-                    held.window.last(),
-                    held.window
-                )));
+                out.push(Action::Note(sub.note("the node rolled and holds the window").window(held.window)));
                 if held.window.last() != next {
-                    out.push(Action::Note(format!("{} said {next}, which it cannot hold", sub.label())));
+                    out.push(Action::Note(
+                        sub.note(format!("the node reported a window up to {next}, which it cannot hold")),
+                    ));
                 }
                 if sub.kind() == Kind::Native {
                     out.push(Action::Verify { handle, window: held.window, date });
                 }
                 sub.add_held(held);
             }
-            None => out.push(Action::Note(format!("{} rolled before it took an update", sub.label()))),
+            None => out.push(Action::Note(sub.note("the node rolled before it took an update"))),
         }
         let gives_back = gives_back && sub.held.is_empty();
         if gives_back {
@@ -95,15 +94,18 @@ impl Queue {
         }
     }
 
-    /// The day ended while the roll was on its way: the subscriber was live into the new day, of which it takes nothing.
+    /// Rejects a roll of another day. A roll in flight at the end of the day leaves its sender live in the new day, so that one leaves the
+    /// queue.
     fn roll_of_other_day(&mut self, id: SubscriberId, handle: Handle, date: Date, out: &mut Vec<Action>) {
         let today = self.date;
         match self.find(id) {
             Some(sub) if sub.state == State::Live && date < today => {
-                let (label, sub_leaves) = (sub.label(), sub.leaving.is_some());
+                let sub_leaves = sub.leaving.is_some();
                 out.push(Action::StopFeed { handle });
-                out.push(Action::Note(format!("{label} rolled as {date} ended; it takes no part in the new day")));
-                // The day's end waited in its feed, which is stopped: it is told here.
+                out.push(Action::Note(
+                    sub.note("the node rolled as the day ended; it takes no part in the new one").date(date),
+                ));
+                // `.u.end` was queued in the feed that is stopped here, so send it directly.
                 match sub_leaves {
                     true => out.push(Action::Left { handle }),
                     false => out.push(Action::EndOfDay { handle, date }),
@@ -115,6 +117,7 @@ impl Queue {
         }
     }
 
+    /// Closes a window that a node has finished replaying. Ignored unless the node was assigned this window today.
     pub(super) fn rebuilt(&mut self, handle: Handle, window: Window, date: Date, now: Now, out: &mut Vec<Action>) {
         let today = self.date;
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
@@ -125,7 +128,7 @@ impl Queue {
                 sub.span = Some(window);
                 sub.add_held(Held { window, verified: None, rejections });
                 self.rests.remove(&sub.id);
-                out.push(Action::Note(format!("{} has rebuilt {window}", sub.label())));
+                out.push(Action::Note(sub.note("the node has rebuilt the window").window(window)));
                 if sub.kind() == Kind::Native {
                     out.push(Action::Verify { handle, window, date });
                 }
@@ -140,13 +143,13 @@ impl Queue {
         }
     }
 
+    /// Records the result of comparing a proof. A window that differs is rebuilt, up to `rebuilds_max` times.
     pub(super) fn proved(&mut self, handle: Handle, window: Window, date: Date, ok: bool, out: &mut Vec<Action>) {
         let (today, rebuilds_max) = (self.date, self.params.rebuilds_max);
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else {
-            return out.push(verdict(&format!("handle {handle}"), window, date, ok));
+            return out.push(verdict(Note::default().node(format!("handle {handle}")), window, date, ok));
         };
-        let label = sub.label();
-        out.push(verdict(&label, window, date, ok));
+        out.push(verdict(sub.note(""), window, date, ok));
         if let State::TakingOver { window: of, rejections, progress: Progress::Filled } = sub.state
             && of == window
             && date == today
@@ -159,14 +162,14 @@ impl Queue {
             return;
         }
         if held.rejections >= rebuilds_max {
-            let text = format!("{label} keeps {window} unproved after {rebuilds_max} rebuilds");
-            return out.push(Action::Alarm(text));
+            let text = format!("the node keeps the window unverified after {rebuilds_max} rebuilds");
+            return out.push(Action::Alarm(sub.note(text).window(window)));
         }
         let lost = Lost { window, rejections: held.rejections.saturating_add(1) };
         sub.held.retain(|h| h.window != window);
         sub.rejected = sub.rejected.saturating_add(1);
         out.push(Action::Recheck { handle, window });
-        // It holds nothing any more. What it was, or its log, made it differ: others are tried first.
+        // The node holds nothing now. Its state or its copy of the log caused the difference, so other nodes are tried first.
         let rests = sub.held.is_empty() && sub.state == State::Rolled && sub.kind() == Kind::Native;
         let id = sub.id;
         if rests {
@@ -178,7 +181,7 @@ impl Queue {
         }
     }
 
-    /// Takes everything from a subscriber, which is then waiting.
+    /// Takes all windows from a subscriber, which is then waiting.
     pub(super) fn release(&mut self, id: SubscriberId) {
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.id == id) else { return };
         let line = self.lines.entry(sub.queue.clone()).or_default();
@@ -192,10 +195,11 @@ impl Queue {
     }
 }
 
-fn verdict(label: &str, window: Window, date: Date, ok: bool) -> Action {
+fn verdict(about: Note, window: Window, date: Date, ok: bool) -> Action {
+    let about = about.window(window).date(date);
     if ok {
-        Action::Note(format!("{label} holds {window} of {date} as logged"))
+        Action::Note(Note { text: "the node holds the window as logged".to_string(), ..about })
     } else {
-        Action::Alarm(format!("what {label} holds of {window} of {date} differs from the log"))
+        Action::Alarm(Note { text: "what the node holds of the window differs from the log".to_string(), ..about })
     }
 }

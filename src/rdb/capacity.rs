@@ -1,7 +1,7 @@
-//! The thread that talks to the fleet: its calls may take as long as a network does.
+//! The fleet thread: makes all calls to the fleet, as each may take as long as a network timeout.
 //!
-//! What the node asks for is kept until it is done or makes no sense any more; what fails is tried again with growing
-//! pauses and jitter. A change is one line in the log, an attempt is none.
+//! A request is kept until it succeeds or is superseded; a failed call is retried with growing pauses and jitter. The
+//! log gets a line when the outcome changes, not one per attempt.
 
 mod counters;
 mod task;
@@ -20,73 +20,78 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use task::Task;
 
-/// What a node wants of its fleet.
+/// A request to the fleet thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The node waits in its queue.
     Ready,
-    /// At least so many nodes; without a number, one more than there were when this node was asked for.
+    /// The group needs at least this many nodes; `None` asks for one more than when this node was requested.
     AtLeast(Option<u32>),
-    /// Fewer nodes are enough by now: a request that the fleet has not granted yet is for no more than these.
+    /// Lowers a pending request: fewer nodes suffice by now.
     AtMost(u32),
-    /// The instances of the group from which a node has joined, this one among them, as the tickerplant says; empty as soon
-    /// as it cannot be asked, or where it is another node that watches the launches.
+    /// The group's instances whose nodes have joined, including this one, as reported by the tickerplant. Empty if
+    /// unknown, or if another node watches the launches.
     Joined(Vec<String>),
-    /// Whether the node holds rows of the day, so that the fleet must not take it when it makes the group smaller.
+    /// Switches scale-in protection: on while the node holds rows of the day.
     Protect(bool),
-    /// This process ends of its own accord: the fleet may count it no longer.
+    /// This process ends on its own: the fleet should stop counting it.
     Leaving,
-    /// Nothing is lost any more if this instance ends, after [`Answer::Leave`].
+    /// Ending the instance loses nothing any more; follows [`Answer::Leave`].
     Released,
-    /// A day has ended, and the nodes that rolled in it go: what was asked for makes no sense any more.
+    /// A day has ended and its rolled nodes go: drops pending requests for capacity.
     DayEnd,
+    /// End this instance and take one off the desired capacity.
     Terminate,
 }
 
-/// What became of it, and what the fleet says by itself.
+/// Replies and notices of the fleet thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Scaled(ScaleAnswer),
+    /// The latest lead time of the group.
     LeadTime {
         lead_ns: i64,
     },
-    /// The fleet is going to end this instance: at `by`, where it says when. Said again if the reason changes.
+    /// The fleet is about to end this instance, at `by` if known. Repeated if the reason changes.
     Leave {
         by: Option<Instant>,
         reason: Reason,
     },
-    /// To [`Ask::Leaving`]: whether the fleet launches another in this one's place before it has ended.
+    /// Reply to [`Ask::Leaving`]: whether the fleet launches a replacement before this node has ended.
     Leaving {
         replaced: bool,
     },
-    /// The fleet knows that nothing is lost any more if this instance ends.
+    /// The fleet knows that ending the instance loses nothing.
     Released,
-    /// An instance that was launched never joined; it is being replaced.
+    /// A launched instance never joined and is being replaced.
     Late {
         instance: String,
     },
+    /// Reply to [`Ask::Terminate`]: the fleet ends this instance.
     Terminated,
+    /// Reply to [`Ask::Terminate`]: the fleet keeps this instance.
     TerminateRefused,
 }
 
-/// How a node talks to the thread.
+/// Channels and counters of the fleet thread.
 pub struct Link {
     pub asks: Sender<Ask>,
     pub answers: Receiver<Answer>,
     pub counters: Arc<CapacityCounters>,
 }
 
-/// Pause between looks at the group while something is expected of it.
+/// Pause between descriptions of the group while an instance is awaited.
 const LOOK_SOON: Duration = Duration::from_secs(5);
-/// A node that could not be terminated in this time stays, and waits in its queue again.
+/// After this long without success a termination is given up: the node rejoins its queue.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(600);
 
 const PROTECTION: &str = "cannot change the protection of this node";
 
-/// Starts the thread. An instance that has not joined its queue after `launch_timeout` is late. It ends when the sender of questions is dropped.
+/// Starts the thread. An instance that has not joined its queue after `launch_timeout` is late. The thread ends when
+/// the sender of requests is dropped.
 ///
 /// # Errors
-/// No thread can be had.
+/// The thread cannot start.
 pub fn start(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result<Link> {
     let (asks, asked) = channel();
     let (answers, answered) = channel();
@@ -96,13 +101,13 @@ pub fn start(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result
     Ok(Link { asks, answers: answered, counters })
 }
 
-/// The thread's work without the thread: a world steps it.
+/// The fleet thread's work without the thread, stepped by a simulated environment.
 pub struct Steps {
     worker: Worker,
     asked: Receiver<Ask>,
 }
 
-/// As [`start`], for a world that calls [`Steps::step`].
+/// Like [`start`], for a simulated environment that calls [`Steps::step`].
 pub fn stepped(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> (Link, Steps) {
     let (asks, asked) = channel();
     let (answers, answered) = channel();
@@ -112,32 +117,33 @@ pub fn stepped(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> (Link, Steps)
 }
 
 impl Steps {
-    /// Takes what was asked and does what is due. Answers when to come again, if nothing is asked before.
+    /// Processes requests and does what is due. Returns when to call again if no request arrives before.
     pub fn step(&mut self) -> Instant {
         while let Ok(ask) = self.asked.try_recv() {
             self.worker.take(ask);
         }
-        // Nobody listens to a node that has ended.
+        // An ended node has dropped its receiver.
         let _ = self.worker.work();
         self.worker.deadline()
     }
 }
 
-/// Nobody listens any more.
+/// The receiver of answers is gone.
 struct Gone;
 
+/// State of the fleet thread.
 struct Worker {
     fleet: Box<dyn Fleet>,
     answers: Sender<Answer>,
     counters: Arc<CapacityCounters>,
     ready: Option<Task>,
-    /// At least so many nodes are wanted; without a number, one more than this node's place.
+    /// Pending request for capacity: the number of nodes, or `None` for one more than this node's place.
     want: Option<(Option<u32>, Task)>,
-    /// Why the fleet refused the last time.
+    /// Reason of the last rejection.
     refusal: Option<String>,
     replace: Vec<(String, Task)>,
     protect: Option<(bool, Task)>,
-    /// Whether the node wants to be protected.
+    /// Protection that the node wants.
     protection: bool,
     leaving: Option<Task>,
     released: Option<Task>,
@@ -260,20 +266,20 @@ impl Worker {
         self.answers.send(answer).map_err(|_| Gone)
     }
 
-    /// Does what is due.
+    /// Does everything that is due.
     fn work(&mut self) -> Result<(), Gone> {
         self.heed()?;
         if let Some(task) = Task::take_due(&mut self.ready) {
             let result = self.fleet.ready();
             self.ready = self.settle(task, result).err();
             if self.ready.is_none() {
-                // Its own lead time is known now.
+                // This node's own lead time is known now.
                 self.look_at = clock::now();
             }
         }
         if let Some(task) = Task::take_due(&mut self.leaving) {
             let result = match self.fleet.leaving() {
-                // It has no such call, or does not know this instance.
+                // The back end has no such call, or does not know this instance.
                 Err(FleetError::Refused(_)) => Ok(false),
                 result => result,
             };
@@ -309,7 +315,7 @@ impl Worker {
         self.look()
     }
 
-    /// What the task has come to: done, or itself, to be tried again.
+    /// Returns the result, or the task for a retry.
     fn settle<T>(&self, mut task: Task, result: Result<T, FleetError>) -> Result<T, Task> {
         match result {
             Ok(value) => {
@@ -324,7 +330,7 @@ impl Worker {
         }
     }
 
-    /// Asks whether this instance is going to be ended.
+    /// Checks whether this instance is about to be ended.
     fn heed(&mut self) -> Result<(), Gone> {
         let now = clock::now();
         if now < self.notice_at {
@@ -335,7 +341,7 @@ impl Worker {
             Ok(notice) => notice,
             Err(error) => {
                 if !std::mem::replace(&mut self.notice_failed, true) {
-                    log::warn!("cannot find out whether the fleet is going to end this node: {error}");
+                    tracing::warn!(%error, "cannot find out whether the fleet is going to end this node");
                 }
                 return Ok(());
             }
@@ -343,13 +349,13 @@ impl Worker {
         self.notice_failed = false;
         let Some(notice) = notice.filter(|notice| self.told != Some(notice.reason)) else { return Ok(()) };
         self.told = Some(notice.reason);
-        log::warn!("the fleet is going to end this node: {}", notice.reason.name());
+        tracing::warn!("the fleet is going to end this node: {}", notice.reason.name());
         let by = notice.left.and_then(|left| now.checked_add(left));
         self.tell(Answer::Leave { by, reason: notice.reason })
     }
 
     fn scale(&mut self, desired: Option<u32>, task: Task) -> Result<(), Gone> {
-        // Looked up once: after a lost answer it would be another number.
+        // Determined once: after a lost answer a second look-up would return a different number.
         let wanted = desired.map_or_else(|| self.fleet.one_more(), Ok);
         let wanted = match is_planted(Defect::ScalesTwiceOnRetry) && task.failures() > 0 {
             true => wanted.map(|wanted| wanted.saturating_add(task.failures())),
@@ -359,7 +365,7 @@ impl Worker {
         let first = task.failures() == 0;
         let answer = match self.settle(task, result) {
             Ok(Capacity::Granted { desired }) => {
-                log::info!("asked the fleet for a successor: {desired} nodes desired");
+                tracing::info!("asked the fleet for a successor: {desired} nodes desired");
                 self.refusal = None;
                 self.launches.granted(wanted.unwrap_or(desired));
                 self.counters.granted.add();
@@ -367,13 +373,13 @@ impl Worker {
             }
             Ok(Capacity::Refused { desired, reason }) => {
                 if self.refusal.replace(reason.clone()).as_ref() != Some(&reason) {
-                    log::warn!("the fleet stays at {desired} nodes: {reason}");
+                    tracing::warn!(%reason, "the fleet stays at {desired} nodes");
                 }
                 self.counters.refused.add();
                 ScaleAnswer::AtMaximum
             }
             Err(task) => {
-                // Tried again here; the policy's own repetition joins in.
+                // Retried here; a repeated request of the policy merges with it.
                 self.want = Some((wanted.ok(), task));
                 if !first {
                     return Ok(());
@@ -395,11 +401,11 @@ impl Worker {
             Ok(()) => self.tell(Answer::Terminated),
             Err(error) => match refused(&error) {
                 Some(reason) => {
-                    log::info!("the fleet keeps this node: {reason}");
+                    tracing::info!(%reason, "the fleet keeps this node");
                     self.tell(Answer::TerminateRefused)
                 }
                 None if task.age() > TERMINATE_WITHIN => {
-                    log::warn!("this node stays, for it could not be terminated: {error}");
+                    tracing::warn!(%error, "this node stays, for it could not be terminated");
                     self.tell(Answer::TerminateRefused)
                 }
                 None => {
@@ -410,13 +416,13 @@ impl Worker {
         }
     }
 
-    /// Looks at the group.
+    /// Describes the group when that is due.
     fn look(&mut self) -> Result<(), Gone> {
         if clock::now() < self.look_at {
             return Ok(());
         }
         let result = self.see();
-        // Nodes that were started together look apart.
+        // Jitter: nodes that started together describe at different times.
         let pause = match self.launches.expects() || self.want.is_some() {
             true => LOOK_SOON.min(self.fleet.describe_every()),
             false => self.fleet.describe_every(),
@@ -432,7 +438,7 @@ impl Worker {
             Err(error) => {
                 self.counters.count(&error);
                 if !std::mem::replace(&mut self.look_failed, true) {
-                    log::warn!("cannot look at the group: {error}");
+                    tracing::warn!(%error, "cannot look at the group");
                 }
                 return Ok(());
             }
@@ -446,7 +452,7 @@ impl Worker {
         let now_ns = u64::try_from(clock::since(self.began).as_nanos()).unwrap_or(u64::MAX);
         let own = &self.fleet.identity().instance;
         let own = group.members.iter().find(|member| member.instance == *own && member.stage == Stage::InService);
-        // It outlives the process: one that was started again may hold nothing and be protected still.
+        // Protection outlives the process: a restarted node may hold nothing and still be protected.
         if self.protect.is_none() && own.is_some_and(|own| own.protected != self.protection) {
             self.protect = Some((self.protection, Task::new(PROTECTION)));
         }
@@ -461,12 +467,12 @@ impl Worker {
         }
     }
 
-    /// Does something about what is wrong with the group.
+    /// Reacts to a problem of the group.
     fn pursue(&mut self, trouble: Trouble) -> Result<(), Gone> {
         match trouble {
             Trouble::Late { instance, waited_ns } => {
                 let waited = Duration::from_nanos(waited_ns).as_secs();
-                log::warn!("{instance} was launched and has not joined the queue for {waited} s: it is replaced");
+                tracing::warn!("{instance} was launched and has not joined the queue for {waited} s: it is replaced");
                 self.counters.late.add();
                 self.replace.push((instance.clone(), Task::new("cannot replace an instance that never joined")));
                 self.tell(Answer::Late { instance })
@@ -474,12 +480,14 @@ impl Worker {
             Trouble::Missing { instances, desired } => {
                 let reason = self.fleet.why_missing().ok().flatten();
                 let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-                log::warn!("the fleet has {instances} instances of {desired} and does not launch the others{reason}");
+                tracing::warn!(
+                    "the fleet has {instances} instances of {desired} and does not launch the others{reason}"
+                );
                 self.counters.late.add();
                 Ok(())
             }
             Trouble::SetBack { desired, granted } => {
-                log::warn!("the capacity is {desired} again, after {granted} were granted: asking again");
+                tracing::warn!("the capacity is {desired} again, after {granted} were granted: asking again");
                 if self.want.is_none() {
                     self.want = Some((Some(granted), Task::new("cannot ask the fleet for a successor")));
                 }

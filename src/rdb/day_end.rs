@@ -1,6 +1,6 @@
-//! The owner's `.u.end` of a node: days that have ended and are kept until it has returned.
+//! Ended days, kept until the owner's `.u.end` has processed them.
 //!
-//! The ingest thread hands over a snapshot of the ended day and goes on with the new one. A thread of the pool calls the
+//! The ingest thread hands over a snapshot of the ended day and goes on with the new one. A pool thread calls the
 //! function on that snapshot, within `--limit-day-end-time`.
 
 use super::shared::Moment;
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Days kept at the same time. A day that ends while so many are kept is not given to `.u.end`.
+/// Maximum number of days kept. `.u.end` is not called for a further one.
 const KEPT_MOST: usize = 2;
-/// An evaluation looks at its deadline between steps; one that has not returned this long after it hangs.
+/// An evaluation checks its deadline between steps; one that runs this much past it hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(30);
 
-/// A day that has ended.
+/// An ended day.
 #[derive(Debug)]
 pub struct Kept {
     /// Days from 2000.01.01.
     pub date: i32,
     pub bytes: u64,
-    /// Tables and windows as they were at its end.
+    /// Tables and windows as of its end.
     pub moment: Moment,
 }
 
@@ -30,13 +30,13 @@ struct Inner {
     waiting: VecDeque<Kept>,
     /// When the function counts as hanging.
     until: Option<Instant>,
-    /// The day that the function is called for now, and since when.
+    /// The day for which the function runs, and since when.
     running: Option<(i32, Instant)>,
-    /// The last day that was given to the function, and how that failed.
+    /// Result of the last call.
     last: Option<(i32, Result<(), String>)>,
 }
 
-/// The days that are kept, and what became of earlier ones.
+/// Days kept, and the results of earlier calls.
 #[derive(Debug, Default)]
 pub struct DayEnds {
     /// A start-up file defines `.u.end`.
@@ -54,7 +54,7 @@ impl DayEnds {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has days kept from now on; the function may take this long.
+    /// Starts keeping days; `time` is the limit of one call.
     pub fn want(&self, time: Duration) {
         self.time_ns.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.wanted.store(true, Ordering::SeqCst);
@@ -64,7 +64,7 @@ impl DayEnds {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Keeps a day. Returns for how long at most, `None` where too many are kept.
+    /// Keeps a day. Returns the longest time until its call has returned; `None` if too many days are kept.
     pub fn keep(&self, kept: Kept) -> Option<Duration> {
         let mut inner = self.inner();
         if self.open.load(Ordering::SeqCst) >= KEPT_MOST {
@@ -81,28 +81,28 @@ impl DayEnds {
         Some(most)
     }
 
-    /// The next day to call the function for.
+    /// Returns the next day to call the function for.
     pub fn take(&self) -> Option<Kept> {
         self.inner().waiting.pop_front()
     }
 
-    /// The function is called for a day.
+    /// Records the start of a call.
     pub fn begun(&self, date: i32) {
         self.inner().running = Some((date, clock::now()));
     }
 
-    /// The day that the function is called for, and for how long it has run.
+    /// Returns the day of the running call and its duration so far.
     pub fn running(&self) -> Option<(i32, Duration)> {
         let (date, since) = self.inner().running?;
         Some((date, clock::now().saturating_duration_since(since)))
     }
 
-    /// How long a call may take.
+    /// Time limit of one call.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.time_ns.load(Ordering::Relaxed))
     }
 
-    /// The function has returned, and its day is let go.
+    /// Records the result of a call and releases its day.
     pub fn done(&self, date: i32, bytes: u64, result: Result<(), String>) {
         let counter = if result.is_ok() { &self.succeeded } else { &self.failed };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -113,27 +113,27 @@ impl DayEnds {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether a day is kept.
+    /// Returns whether a day is kept.
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::SeqCst) > 0
     }
 
-    /// Until when a node that ends waits for the function; `None` while no day is kept.
+    /// Returns until when an ending node waits for the function; `None` if no day is kept.
     pub fn until(&self) -> Option<Instant> {
         if self.is_open() { self.inner().until } else { None }
     }
 
-    /// Bytes of the days that are kept.
+    /// Bytes of the days kept.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::SeqCst)
     }
 
-    /// Calls that returned, and those that failed.
+    /// Returns the number of successful and of failed calls.
     pub fn counts(&self) -> (u64, u64) {
         (self.succeeded.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
 
-    /// The last day whose function failed, with the reason; `None` once a later day's has returned.
+    /// Returns the day and reason of the last failure; `None` once a later call has succeeded.
     pub fn failure(&self) -> Option<(i32, String)> {
         match &self.inner().last {
             Some((date, Err(reason))) => Some((*date, reason.clone())),
@@ -141,7 +141,7 @@ impl DayEnds {
         }
     }
 
-    /// `running`, `done` or `failed`; empty before the first day.
+    /// Returns `running`, `done` or `failed`; empty before the first day.
     pub fn state(&self) -> &'static str {
         match &self.inner().last {
             _ if self.is_open() => "running",

@@ -1,8 +1,8 @@
-//! What an evaluation does outside: it happens once, though the evaluation may run twice.
+//! External effects of an evaluation: each happens once, although the evaluation may run twice.
 //!
-//! A query that turns out to assign is begun anew on its own. What it prints and sends to clients is held back until it has
-//! ended, so that the first attempt's is simply dropped; what has to be done at once, on handles to other processes, is noted
-//! with its result, and the second attempt gets that.
+//! A query that turns out to assign starts again, alone and with the right to do so. Its output and its messages to clients are
+//! held back until it ends, so those of the first attempt are simply dropped. Operations on handles to other processes
+//! happen at once; their results are recorded, and the second attempt gets the recorded results.
 
 use crate::net::{ConnId, Request};
 use crate::q::QError;
@@ -11,14 +11,14 @@ use crate::table::Value;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Something for the loop that serves connections.
+/// An action for the connection loop.
 #[derive(Debug)]
 pub enum Out {
     Send {
         conn: ConnId,
         message: Bytes,
     },
-    /// The answer to a message that was put off.
+    /// The response to a deferred message.
     Respond {
         request: Request,
         answer: Bytes,
@@ -26,7 +26,7 @@ pub enum Out {
     Close(ConnId),
 }
 
-/// Something done on a handle.
+/// An operation on a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deed {
     Open(Vec<u8>),
@@ -34,37 +34,37 @@ pub enum Deed {
     Send(i64),
 }
 
-/// The effects of one evaluation.
+/// Effects of one evaluation.
 #[derive(Debug, Default)]
 pub struct Effects {
     out: Vec<Out>,
-    /// Everything of this attempt, what has left already among it.
+    /// Number of actions of this attempt, including those already sent.
     said: usize,
-    /// How much of that has left before the end of an attempt.
+    /// Number of actions sent before the end of an attempt.
     left: usize,
     pub printed: Vec<u8>,
-    /// The message is answered later.
+    /// The response was deferred (`-30!(::)`).
     pub deferred: bool,
-    /// It has been answered all the same, by this evaluation.
+    /// The evaluation has sent the deferred response itself.
     pub answered: bool,
-    /// Whom this attempt has answered, of those whose answer was put off.
+    /// Deferred requests that this attempt has answered, by handle.
     taken: Vec<(i32, Request)>,
-    /// Whom the first attempt has, while the second has not.
+    /// Those that the first attempt has answered and the second has not yet.
     carried: Vec<(i32, Request)>,
     done: Vec<(Deed, Result<Value, QError>)>,
-    /// Deeds of the first attempt that this one has repeated.
+    /// Number of operations of the first attempt that this one has repeated.
     repeated: usize,
-    /// What keeps the messages that come on handles for this evaluation, by handle.
+    /// Guards that keep the messages arriving on a handle for this evaluation, by handle.
     held: BTreeMap<i64, Held>,
 }
 
 impl Effects {
-    /// For the second attempt.
+    /// Returns the effects with which the second attempt starts.
     pub fn again(self) -> Effects {
         Effects { done: self.done, left: self.left, held: self.held, carried: self.taken, ..Effects::default() }
     }
 
-    /// Whoever waits at a handle for an answer that was put off, and gets it now: once, though the first attempt has answered too.
+    /// Returns the deferred request to answer on a handle; `waiting` takes it from the scope unless the first attempt has.
     pub fn answer(&mut self, handle: i32, waiting: impl FnOnce() -> Option<Request>) -> Option<Request> {
         let before = self.carried.iter().position(|(carried, _)| *carried == handle);
         let request = before.map(|at| self.carried.remove(at).1).or_else(waiting)?;
@@ -72,14 +72,14 @@ impl Effects {
         Some(request)
     }
 
-    /// Whom the first attempt would have answered and the second has not: they wait on. Those whose answer had to leave early do
-    /// not.
+    /// Returns the requests that only the first attempt has answered: they stay deferred. Empty if messages of the
+    /// first attempt were already sent early, and the answers with them.
     pub fn unanswered(&mut self) -> Vec<(i32, Request)> {
         let waiting = std::mem::take(&mut self.carried);
         if self.left == 0 { waiting } else { Vec::new() }
     }
 
-    /// To be sent at the end.
+    /// Queues an action until the end, unless the first attempt has sent it already.
     pub fn send(&mut self, out: Out) {
         self.said = self.said.saturating_add(1);
         if self.said > self.left {
@@ -87,18 +87,18 @@ impl Effects {
         }
     }
 
-    /// What is to be sent now, before something that cannot wait.
+    /// Returns the actions to send now, before an operation that waits for a client.
     pub fn leave(&mut self) -> Vec<Out> {
         self.left = self.left.max(self.said);
         self.out()
     }
 
-    /// What is still to be sent.
+    /// Returns the actions not sent yet.
     pub fn out(&mut self) -> Vec<Out> {
         std::mem::take(&mut self.out)
     }
 
-    /// Keeps what comes on a handle until the evaluation ends.
+    /// Keeps the messages that arrive on a handle until the evaluation ends.
     pub fn hold(&mut self, handle: i64, hold: impl FnOnce() -> Option<Held>) {
         if !self.held.contains_key(&handle)
             && let Some(held) = hold()
@@ -107,19 +107,19 @@ impl Effects {
         }
     }
 
-    /// Whether the first attempt has done it.
+    /// Returns whether the first attempt has performed the operation.
     pub fn repeats(&self, deed: &Deed) -> bool {
         self.done.get(self.repeated).is_some_and(|(before, _)| before == deed)
     }
 
-    /// Whether this evaluation has opened the handle, though it may be closed again since.
+    /// Returns whether this evaluation has opened the handle; it may have been closed since.
     pub fn has_opened(&self, handle: i64) -> bool {
         let opened =
             |result: &Result<Value, QError>| result.as_ref().is_ok_and(|value| value.as_long() == Some(handle));
         self.done.iter().any(|(deed, result)| matches!(deed, Deed::Open(_)) && opened(result))
     }
 
-    /// Does it, unless the first attempt has.
+    /// Performs the operation, or returns the recorded result of the first attempt.
     ///
     /// # Errors
     /// Those of `act`.
@@ -130,7 +130,7 @@ impl Effects {
             self.repeated = self.repeated.saturating_add(1);
             return result.clone();
         }
-        // It goes another way than the first attempt: what that did counts no more.
+        // The second attempt takes another path: discard the remaining records of the first.
         self.done.truncate(self.repeated);
         let result = act();
         self.done.push((deed, result.clone()));

@@ -1,5 +1,4 @@
-//! What a node tells whoever watches it: its metrics, and whether it does its work. Read from what the ingest thread shows
-//! of itself; nothing here makes it wait.
+//! Metrics and health of a node, read from the state that the ingest thread publishes, so that a scrape never blocks it.
 
 use super::day_end::DayEnds;
 use super::policy::Phase;
@@ -14,10 +13,10 @@ use crate::table::{Sym, symbol};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// An ingest thread that has shown nothing for so long does not do its work.
+/// Heartbeat timeout of the ingest thread: health fails after this long without a published state.
 const SILENCE_MOST: Duration = Duration::from_secs(60);
 
-/// What a node is mostly seen doing; each has a number, if only 0.
+/// States with a gauge each; all but the current one are 0. Rare states have a gauge only while they last.
 const STATES: [&str; 6] = ["waiting", "live", "rebuilding", "rolled", "leaving", "ending"];
 
 fn text(name: Sym) -> String {
@@ -28,7 +27,7 @@ fn seconds(ns: Option<i64>) -> Option<f64> {
     ns.map(|ns| ns as f64 / 1e9)
 }
 
-/// All metrics of a node.
+/// Returns all metrics of a node.
 pub fn snapshot(shared: &Shared, constants: &Constants, limits: &Limits, ctl: &Control) -> Snapshot {
     let state = shared.state();
     let mut snapshot = Snapshot::new(Process::Node);
@@ -74,7 +73,7 @@ fn put_state(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
     let live = state.live_since.map(|since| since.elapsed().as_secs_f64());
     snapshot.set(Id::LiveAge, live);
     let behind = |(tip, next): (u64, u64)| tip.saturating_sub(next);
-    // Only a live node follows the tip; what others expect next lies in the past for good.
+    // Only a live node follows the tip; the next index of any other stays in the past.
     snapshot.set(Id::Lag, live.and(state.tip.zip(state.next)).map(behind));
     snapshot.set(Id::QueueWaiting, live.and(state.waiting));
     snapshot.set(Id::LeadTime, seconds(state.lead_ns));
@@ -97,7 +96,7 @@ fn put_memory(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
     ] {
         snapshot.add(Id::MemoryPart, &[part], bytes);
     }
-    // A server without memory is one whose figures could not be read.
+    // A total of 0 means that the server's figures could not be read.
     let is_known = memory.system_total > 0;
     snapshot.set(Id::SystemMemoryUsed, is_known.then_some(memory.system_used));
     snapshot.set(Id::SystemMemory, is_known.then_some(memory.system_total));
@@ -122,14 +121,15 @@ fn put_fleet(snapshot: &mut Snapshot, shared: &Shared) {
     let seen = fleet.and_then(|fleet| fleet.desired.get().zip(fleet.max.get()));
     snapshot.set(Id::DesiredNodes, seen.map(|(desired, _)| u64::from(desired)));
     snapshot.set(Id::MaxNodes, seen.map(|(_, max)| u64::from(max)));
-    // A group without limits has a maximum of 0 here.
+    // A maximum of 0 means that the group has no limits.
     snapshot.set(Id::DesiredAtMax, seen.map(|(desired, max)| max > 0 && desired >= max));
 }
 
-/// Whether the node is at its tickerplant, its ingest thread alive, what it holds whole, and, while it waits, whether it has room.
+/// Returns the health text if the node is connected, its ingest thread iterates, its windows are complete and, for a
+/// standby, memory is below the roll threshold.
 ///
 /// # Errors
-/// Why not.
+/// The reason why the node is unhealthy.
 pub fn health(shared: &Shared, roll_percent: f64) -> Result<String, String> {
     let state = shared.state();
     let silent = Instant::now().saturating_duration_since(state.shown_at);
@@ -157,8 +157,7 @@ pub fn health(shared: &Shared, roll_percent: f64) -> Result<String, String> {
     }
 }
 
-/// What a node says that does its work. One whose owner's `.u.end` has failed does: a probe that had it replaced would only lose
-/// more.
+/// Returns the text of a healthy node. A failed `.u.end` is only a warning: replacing the node would lose its rows as well.
 fn served(days: &DayEnds, phase: Phase) -> String {
     let phase = phase.name();
     let mut text = match days.failure() {

@@ -1,4 +1,5 @@
-//! What start-up files and clients have assigned on a node: a map that is replaced, never changed, so that running queries keep theirs.
+//! Globals that start-up files and clients have assigned: a copy-on-write map, so that running queries keep the version
+//! they began with.
 
 use crate::q::error::QError;
 use crate::q::guard::Authors;
@@ -6,7 +7,7 @@ use crate::table::{Sym, Value, symbol};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Most names that clients may define.
+/// Maximum number of global names.
 pub const NAMES_MOST: usize = 10_000;
 
 /// Names and values, in order of definition.
@@ -14,7 +15,7 @@ pub const NAMES_MOST: usize = 10_000;
 pub struct Globals {
     values: HashMap<Sym, Value>,
     order: Vec<Sym>,
-    /// Whose code they hold.
+    /// Records which names hold code of clients, which runs with a client's rights.
     pub authors: Authors,
 }
 
@@ -42,7 +43,7 @@ impl Globals {
         }
     }
 
-    /// Takes the values that some names have in `other`, or their absence.
+    /// Copies the values of `names` from `other`, removing those that it does not define.
     ///
     /// # Errors
     /// `'limit` for one name too many.
@@ -59,7 +60,7 @@ impl Globals {
         Ok(())
     }
 
-    /// The first parts of the names that begin with a dot, each once.
+    /// Returns the top-level namespaces, each once.
     pub fn namespaces(&self) -> Vec<Sym> {
         let mut found: Vec<Sym> = Vec::new();
         for name in &self.order {
@@ -74,13 +75,13 @@ impl Globals {
         found
     }
 
-    /// The names in a namespace, without it: of the root those without a dot.
+    /// Returns the names in a namespace without its prefix; for the root, those without a leading dot.
     pub fn names(&self, namespace: Sym) -> Vec<Sym> {
         within(self.order.iter().copied(), namespace)
     }
 }
 
-/// The short names of those of `names` that stand in a namespace.
+/// Returns the names within a namespace, without its prefix.
 pub fn within(names: impl Iterator<Item = Sym>, namespace: Sym) -> Vec<Sym> {
     let space = symbol::text(namespace);
     if space.is_empty() || space == b"." {
@@ -90,7 +91,7 @@ pub fn within(names: impl Iterator<Item = Sym>, namespace: Sym) -> Vec<Sym> {
     names.filter_map(short).filter_map(|name| symbol::intern(name).ok()).collect()
 }
 
-/// The current map.
+/// The current version of the map.
 #[derive(Debug, Default)]
 pub struct SharedGlobals(RwLock<Arc<Globals>>);
 
@@ -101,10 +102,12 @@ impl From<Globals> for SharedGlobals {
 }
 
 impl SharedGlobals {
+    /// Returns the current map; later assignments do not change it.
     pub fn current(&self) -> Arc<Globals> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Publishes a new map.
     pub fn replace(&self, globals: Globals) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(globals);
     }

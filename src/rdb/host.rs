@@ -1,5 +1,4 @@
-//! What a query sees of a node: tables as they were when it began, what start-up files and clients assigned, and
-//! `.rdb`.
+//! Query host of a node: a snapshot of the tables as of the query's start, globals of start-up files and clients, and `.rdb`.
 
 use super::effects::{Deed, Effects, Out};
 use super::globals::{Globals, within};
@@ -24,43 +23,44 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// How a query runs: beside others on a snapshot, or alone with the right to assign.
+/// How an evaluation runs; `Read`: alongside other queries, without the right to assign.
 enum Rights {
     Read,
+    /// Alone, on a copy of the globals that replaces them at the end.
     Write(Globals),
-    /// Beside others, for as long as it takes: what it assigns is everybody's at its end.
+    /// Alongside queries for as long as it takes (`.u.end`); its assignments are merged at its end.
     Apart {
         globals: Globals,
         changed: Vec<Sym>,
     },
 }
 
-/// One query's host.
+/// Host of one evaluation.
 pub struct QueryHost<'a> {
     scope: &'a NodeScope,
-    /// As all was when the query began.
+    /// The view as of its start.
     view: Moment,
-    /// Tables that it has asked for.
+    /// Snapshots of the tables read so far.
     seen: Mutex<HashMap<Sym, Value>>,
     globals: Arc<Globals>,
     rights: Rights,
     asker: &'a Asker,
-    /// When the evaluation ends.
+    /// Deadline of the evaluation.
     deadline: Option<Instant>,
     effects: Effects,
 }
 
-/// On whose behalf something is evaluated.
+/// Caller of an evaluation.
 #[derive(Debug, Default)]
 pub struct Asker {
     pub asking: Asking,
     pub request: Option<Request>,
-    /// Whose handles those are that it opens: a connection's number, 0 for the process's own.
+    /// Owner id of the handles that it opens: a connection's number, 0 for the process itself.
     pub owner: u64,
 }
 
-/// On whose behalf a job is evaluated. What another process has sent runs with a client's rights, also inside a handler; an
-/// event of the process's own, with no expression of a client's in it, with its owner's.
+/// Returns the caller of a job. Messages of other processes run with a client's rights, even inside a handler; events
+/// of the process itself, which contain no client's expression, run with the owner's.
 pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let handle = job.line.map_or(0, Line::handle);
     let (handle, remote) = match &job.event {
@@ -76,7 +76,7 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
 }
 
 impl<'a> QueryHost<'a> {
-    /// For a query beside others.
+    /// Host of a read-only evaluation.
     pub fn reading(scope: &'a NodeScope, asker: &'a Asker, deadline: Option<Instant>) -> QueryHost<'a> {
         let (view, globals) = (scope.shared.view(), scope.globals.current());
         QueryHost {
@@ -91,7 +91,8 @@ impl<'a> QueryHost<'a> {
         }
     }
 
-    /// For a query that assigns, with what its first attempt did. The caller sees to it that there is one at a time.
+    /// Host of an evaluation that assigns, with the effects of its first attempt. The caller ensures that only one runs
+    /// at a time.
     pub fn writing(
         scope: &'a NodeScope,
         asker: &'a Asker,
@@ -103,7 +104,7 @@ impl<'a> QueryHost<'a> {
         QueryHost { rights: Rights::Write(own), effects: before.again(), ..host }
     }
 
-    /// For the owner's `.u.end`, on the day that has ended.
+    /// Host of the owner's `.u.end`, on the ended day.
     pub fn of_ended_day(
         scope: &'a NodeScope,
         asker: &'a Asker,
@@ -115,10 +116,10 @@ impl<'a> QueryHost<'a> {
         QueryHost { rights, view: view.clone(), ..host }
     }
 
-    /// Makes what [`QueryHost::of_ended_day`] assigned everybody's. The caller sees to it that nobody else assigns meanwhile.
+    /// Publishes the assignments of [`QueryHost::of_ended_day`]. The caller ensures that nothing else assigns meanwhile.
     ///
     /// # Errors
-    /// `limit` for one name too many.
+    /// `'limit` for one name too many.
     pub fn merge(self) -> Result<Effects, QError> {
         if let Rights::Apart { globals, changed } = &self.rights
             && !changed.is_empty()
@@ -130,7 +131,7 @@ impl<'a> QueryHost<'a> {
         Ok(self.effects)
     }
 
-    /// Makes what a writing query assigned everybody's. As in kdb+, that goes for one that ended in an error too.
+    /// Publishes the assignments of a writing evaluation. As in kdb+, those made before an error count too.
     pub fn finish(self) -> Effects {
         if let Rights::Write(globals) = self.rights {
             self.scope.globals.replace(globals);
@@ -153,7 +154,7 @@ impl<'a> QueryHost<'a> {
         [self.scope.windows, self.scope.stats, self.scope.windows_v1, self.scope.stats_v1]
     }
 
-    /// Whether this may be changed by whoever asks.
+    /// Checks whether the caller may change this global.
     fn check_change(&self, name: Sym) -> Result<(), QError> {
         if self.is_fed(name) {
             return Err(no_update(name));
@@ -174,10 +175,10 @@ impl<'a> QueryHost<'a> {
         link.ok_or_else(|| QError::signal(words()))
     }
 
-    /// Queues an async message for a client's connection; it leaves when the evaluation has ended.
+    /// Queues an async message to a client; it is sent when the evaluation has ended.
     fn tell(&mut self, handle: i32, value: &Value) -> Result<Value, QError> {
         let Link { conn, spoken } = self.link(handle)?;
-        // Everything is sent once the evaluation has ended: there is nothing to wait for.
+        // An empty async message flushes in kdb+. Here everything is sent after the evaluation, so there is nothing to flush.
         if matches!(value, Value::Null) {
             return Ok(Value::Null);
         }
@@ -195,7 +196,7 @@ impl<'a> QueryHost<'a> {
     }
 }
 
-/// Asks a client on its own connection and waits for what it answers.
+/// Sends a sync message to a client and waits for its response.
 fn asked(scope: &NodeScope, link: Link, before: Vec<Out>, value: &Value, by: Option<Instant>) -> Result<Value, QError> {
     if link.spoken == Spoken::Web {
         return Err(QError::with("nyi", "WebSocket clients are sent async messages only"));
@@ -213,7 +214,7 @@ fn asked(scope: &NodeScope, link: Link, before: Vec<Out>, value: &Value, by: Opt
     }
 }
 
-/// Tables belong to the tickerplant's feed: rows that a client put in would be on no other node and in no log.
+/// Only the feed writes these tables: a client's rows would be on no other node and in no log.
 fn no_update(name: Sym) -> QError {
     QError::with("noupdate", format!("{} is fed by the tickerplant", String::from_utf8_lossy(symbol::text(name))))
 }
@@ -318,7 +319,7 @@ impl Host for QueryHost<'_> {
         }
         let old = match self.globals().get(name) {
             Some(old) => old.clone(),
-            // As in kdb+, a table inserted under a new name defines it.
+            // As in kdb+, inserting a table under a new name defines it.
             None => match rows {
                 Value::Table(table) => Value::Table(Arc::new(table.rows::<u32>(&[]))),
                 _ => return Err(QError::signal(symbol::text(name))),
@@ -378,7 +379,7 @@ impl Host for QueryHost<'_> {
 
     fn owns(&self, handle: i64) -> bool {
         let number = i32::try_from(handle.saturating_abs()).unwrap_or(0);
-        // The process's own are its owner's, also where an evaluation of the owner's has come to a client's code.
+        // Handles of the process are for its owner only, not for client code that an owner's evaluation has called.
         let asks = self.asker.owner != 0 || !self.caller().remote;
         let opened = || self.effects.has_opened(i64::from(number));
         asks && (opened() || self.scope.handles.owner_of(number) == Some(self.asker.owner))
@@ -421,7 +422,7 @@ impl Host for QueryHost<'_> {
         };
         let scope = self.scope;
         let is_own = self.effects.deferred && !self.effects.answered && handle == self.caller().handle;
-        // A message that this client has sent before, and that waits as well, is answered first.
+        // An earlier deferred message of this client is answered first.
         let request = self.effects.answer(handle, || scope.take_deferred(handle)).or_else(|| {
             self.effects.answered |= is_own;
             self.asker.request.filter(|_| is_own)
@@ -465,7 +466,7 @@ impl Host for QueryHost<'_> {
         self.scope.rules.block_writes
     }
 
-    /// Clients' connections and the processes that this one has connected to.
+    /// Returns the handles of client connections and of connections opened by this process.
     fn open_handles(&self) -> Vec<i32> {
         let clients: Vec<i32> = self.scope.connections().keys().copied().collect();
         [clients, self.scope.handles.peers()].concat()

@@ -1,5 +1,5 @@
-//! What a node takes in: tables, the windows that their rows belong to, and the rule that no update is missed or taken
-//! twice. No sockets, no files, no clock.
+//! Tables and windows of a node, and the invariant that every update is taken exactly once, in order. No sockets, files
+//! or clock.
 
 use super::update::Update;
 use super::windows::Window;
@@ -9,33 +9,33 @@ use crate::table::store::{Refused, Store};
 use crate::table::{Schema, symbol};
 use std::io;
 
-/// The window that is being filled.
+/// The window that updates are appended to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
     pub window: Window,
-    /// Where a window that is rebuilt ends; `None` for the live one.
+    /// End (exclusive) of a window that is being rebuilt; `None` for the live one.
     pub last: Option<u64>,
 }
 
-/// What became of an update.
+/// Result of taking an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     Rows(usize),
-    /// It belongs to no window of this node, or to a table that it did not ask for.
+    /// The update lies outside the node's windows, or its table is not subscribed to.
     Nothing,
 }
 
-/// Why an update was not taken. The store is as before.
+/// Why an update was not taken. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
     #[error("update {index}: {refused}")]
     Refused { index: u64, refused: Refused },
     #[error("update {index}: mismatch: table {table} comes with columns {found}, the schema has {expected}")]
     Names { index: u64, table: String, expected: String, found: String },
-    /// A gap or a duplicate: the connection cannot be trusted any more.
+    /// A gap or a duplicate: the connection is no longer reliable.
     #[error("update {found} came where {expected} was expected")]
     Index { expected: u64, found: u64 },
-    /// The table has no room: this node is full.
+    /// The table has no room: the node is full.
     #[error("update {index}: {refused}")]
     Full { index: u64, refused: Refused },
 }
@@ -44,10 +44,10 @@ pub enum TakeError {
 #[derive(Debug)]
 pub struct Intake {
     store: Store,
-    /// Column names of each table as they travel, to compare those of an arriving table with.
+    /// NUL-terminated column names of each table, as on the wire, to compare with those of an arriving table.
     names: Vec<Vec<u8>>,
     table_names: Vec<Vec<u8>>,
-    /// Every update of the log comes, so that indices have no gaps; not so for a subscription to some tables or symbols.
+    /// The subscription covers every update, so indices have no gaps; a selection of tables or symbols has gaps.
     gapless: bool,
     held: Vec<Window>,
     open: Option<Open>,
@@ -63,7 +63,7 @@ fn on_the_wire(schema: &Schema) -> Vec<u8> {
 }
 
 impl Intake {
-    /// `gapless` says that the subscription is for everything.
+    /// `gapless`: the subscription is for everything.
     pub fn new(store: Store, gapless: bool) -> Intake {
         Intake { store, names: Vec::new(), table_names: Vec::new(), gapless, held: Vec::new(), open: None }
     }
@@ -72,16 +72,17 @@ impl Intake {
         &self.store
     }
 
-    /// Whether columns missing at an update's end are nulls of columns that were added since: true of elastick's logs alone.
+    /// Sets whether missing trailing columns are null: true only for elastick's logs, where they stem from before a
+    /// schema change.
     pub fn set_fills(&mut self, fills: bool) {
         self.store.set_fills(fills);
     }
 
-    /// Defines the tables. Rows and windows are kept where tables are as they were or have columns more at their end; otherwise they
-    /// are forgotten, and the answer is true.
+    /// Defines the tables. Keeps rows and windows if each table is unchanged or has new columns at its end. Otherwise
+    /// drops them and returns true.
     ///
     /// # Errors
-    /// No address space.
+    /// The address space is exhausted.
     pub fn define(&mut self, schemas: Vec<Schema>) -> io::Result<bool> {
         let same = schemas.len() == self.table_names.len()
             && self.store.schemas().zip(&schemas).all(|(old, new)| old.name == new.name && old.same_columns(new));
@@ -91,7 +92,7 @@ impl Intake {
         let before = std::mem::take(&mut self.table_names);
         self.names = schemas.iter().map(on_the_wire).collect();
         self.table_names = schemas.iter().map(|schema| symbol::text(schema.name).to_vec()).collect();
-        // Where there is no room for the nulls, the rows are dropped and replayed.
+        // If there is no room for the nulls, the rows are dropped and replayed from the log.
         if !before.is_empty() && self.store.extend(&schemas).unwrap_or(false) {
             let place = |name: &Vec<u8>| before.iter().position(|before| before == name);
             let tables: Vec<_> = self.table_names.iter().map(place).zip(self.store.rows()).collect();
@@ -105,7 +106,7 @@ impl Intake {
         Ok(true)
     }
 
-    /// The tables with one of them as a change has it; `None` where that adds nothing to what is there.
+    /// Returns the schemas with `change` applied; `None` if it adds no column or its table is unknown.
     pub fn changed_by(&self, change: &Schema) -> Option<Vec<Schema>> {
         let mut schemas: Vec<Schema> = self.store.schemas().map(Schema::clone).collect();
         let own = schemas.iter_mut().find(|schema| schema.name == change.name)?;
@@ -116,7 +117,7 @@ impl Intake {
         Some(schemas)
     }
 
-    /// Passes over an update that holds no rows.
+    /// Advances past an update that has no rows.
     ///
     /// # Errors
     /// A gap or a duplicate.
@@ -132,7 +133,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Begins a window at `first`; up to `last` if it is a closed one to be rebuilt.
+    /// Opens a window at `first`; `last` is its end if it is a closed window to be rebuilt.
     pub fn open(&mut self, first: u64, last: Option<u64>) {
         self.close();
         self.open = Some(Open { window: Window::new(first, &self.store.rows()), last });
@@ -146,20 +147,20 @@ impl Intake {
         &self.held
     }
 
-    /// The update that the open window expects next.
+    /// Returns the next update index that the open window expects.
     pub fn next(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.window.next)
     }
 
-    /// Whether a window that is rebuilt has all its updates.
+    /// Returns whether the window being rebuilt is complete.
     pub fn is_rebuilt(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.last.is_some_and(|last| open.window.next >= last))
     }
 
-    /// Takes update `index`, or whichever comes next where the tickerplant gives no indices.
+    /// Takes update `index`; without an index, from a tickerplant that sends none, it counts as the next one.
     ///
     /// # Errors
-    /// [`TakeError`]; nothing of the update is in the store then.
+    /// [`TakeError`]; the store is unchanged then.
     pub fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<Took, TakeError> {
         let Some(open) = &mut self.open else { return Ok(Took::Nothing) };
         let expected = open.window.next;
@@ -204,45 +205,45 @@ impl Intake {
         Ok(took)
     }
 
-    /// Whether an update of this table should have been taken, but there is no such table.
+    /// Returns whether an update of this table is due but the table is undefined.
     pub fn lacks(&self, table: &[u8]) -> bool {
         self.gapless && self.open.is_some() && !self.table_names.iter().any(|name| name == table)
     }
 
-    /// Passes over an update that cannot be taken.
+    /// Advances past the next update without taking it.
     pub fn skip(&mut self) {
         if let Some(open) = &mut self.open {
             open.window.next = open.window.next.saturating_add(1);
         }
     }
 
-    /// Passes over the next update, which was refused: the window goes on without it, and counts it as missing.
+    /// Advances past the next update, which was rejected, and counts it as missing.
     pub fn skip_refused(&mut self) {
         self.count_refused();
         self.skip();
     }
 
-    /// Counts an update that [`Intake::take`] has passed over as refused.
+    /// Counts an update that [`Intake::take`] has already advanced past as rejected.
     pub fn count_refused(&mut self) {
         if let Some(open) = &mut self.open {
             open.window.refused = open.window.refused.saturating_add(1);
         }
     }
 
-    /// Updates that are missing in the windows held, because they were refused.
+    /// Returns the number of updates missing from the windows held because they were rejected.
     pub fn refused(&self) -> u64 {
         let open = self.open.iter().map(|open| &open.window);
         self.held.iter().chain(open).map(|window| window.refused).sum()
     }
 
-    /// Enters that a subscription to some tables or symbols has got everything before `next`.
+    /// Advances to `next` for a subscription with a selection: all updates before it were sent, and the rest did not match.
     pub fn reach(&mut self, next: u64) {
         if let Some(open) = self.open.as_mut().filter(|open| open.window.next < next) {
             open.window.next = next;
         }
     }
 
-    /// Ends the open window where it is and keeps it if anything is in it. Later updates are dropped.
+    /// Closes the open window at the next index; keeps it unless it is empty. Later updates are dropped.
     pub fn close(&mut self) -> Option<Window> {
         let window = self.open.take()?.window;
         if !window.is_empty() {
@@ -251,10 +252,10 @@ impl Intake {
         Some(window)
     }
 
-    /// Forgets the open window and its rows.
+    /// Drops the open window and its rows.
     ///
     /// # Errors
-    /// No address space.
+    /// The address space is exhausted.
     pub fn abandon(&mut self) -> io::Result<()> {
         match self.open.take() {
             Some(open) => self.cut(&open.window),
@@ -262,10 +263,11 @@ impl Intake {
         }
     }
 
-    /// Whether queries see what this node holds. One that takes over holds nothing else.
+    /// Hides the node's rows from queries, or shows them. Used while rebuilding a draining node's window: that node
+    /// still answers for it, and this one holds nothing else.
     ///
     /// # Errors
-    /// No address space.
+    /// The address space is exhausted.
     pub fn set_hidden(&mut self, hidden: bool) -> io::Result<()> {
         self.store.set_hidden(hidden)
     }
@@ -274,10 +276,10 @@ impl Intake {
         self.store.is_hidden()
     }
 
-    /// Forgets a closed window and its rows; false if it is not held.
+    /// Drops a closed window and its rows; returns false if the node does not hold it.
     ///
     /// # Errors
-    /// No address space.
+    /// The address space is exhausted.
     pub fn forget(&mut self, first: u64, last: u64) -> io::Result<bool> {
         let Some(at) = self.held.iter().position(|held| (held.first, held.next) == (first, last)) else {
             return Ok(false);
@@ -295,22 +297,22 @@ impl Intake {
         Ok(())
     }
 
-    /// Forgets all rows and windows, and gives the memory back.
+    /// Drops all rows and windows, and returns their memory to the system.
     ///
     /// # Errors
-    /// No address space.
+    /// The address space is exhausted.
     pub fn clear(&mut self) -> io::Result<()> {
         self.held.clear();
         self.open = None;
         self.store.clear()
     }
 
-    /// The proof of a window.
+    /// Returns the proof of a window.
     pub fn proof(&self, window: &Window) -> Proof {
         window.proof(self.table_names.iter().map(Vec::as_slice))
     }
 
-    /// Rows in all tables.
+    /// Returns the number of rows in all tables.
     pub fn rows(&self) -> u64 {
         self.store.rows().iter().map(|rows| *rows as u64).sum()
     }

@@ -1,18 +1,18 @@
-//! How much memory a node uses, on its own account, with the operating system's figures as guard.
+//! Measures a node's memory by its own counters, with the operating system's figures as a safeguard.
 //!
-//! Resident memory lies for seconds after a clear, so what decides is the sum of what the node knows it holds. With a budget of
-//! its own the share in use is that sum against the budget. Otherwise it is the server's share as `free` shows it, with the
-//! node's own part replaced by its account. When the server (or the container) itself runs out, that counts whatever
-//! the account says.
+//! Resident memory stays high for seconds after a clear, so decisions use the sum of what the node knows it holds. With
+//! a configured budget, memory use is that sum against the budget. Otherwise it is the server's use as `free` shows it,
+//! with this process's resident part replaced by the sum. When the server (or container) itself runs out of memory, its
+//! figure prevails.
 
 use super::shared::MemoryState;
 use crate::sys::memory::{Memory, Sources};
 use crate::table::store::Usage;
 use std::time::{Duration, Instant};
 
-/// Share of the server at which its own figure counts, percent.
+/// Memory use of the server at which its own figure prevails, in percent.
 const GUARD_PERCENT: f64 = 95.0;
-/// How often the operating system is asked.
+/// Interval of reading the operating system's figures.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// The system's figures as last read.
@@ -23,27 +23,27 @@ struct System {
     read_at: Instant,
 }
 
-/// Reads and reckons.
+/// Memory meter of one node.
 #[derive(Debug)]
 pub struct Meter {
-    /// None where the budget is all that counts.
+    /// `None` if only the budget counts.
     sources: Option<Sources>,
     budget_bytes: Option<u64>,
     system: Option<System>,
 }
 
 impl Meter {
-    /// `budget_bytes` is the node's own budget, if it has one.
+    /// `budget_bytes`: the configured budget, if any.
     pub fn new(sources: Sources, budget_bytes: Option<u64>) -> Meter {
         Meter { sources: Some(sources), budget_bytes, system: None }
     }
 
-    /// A meter that never asks the system: for nodes of a simulated world.
+    /// A meter that never reads the system's figures, for a simulated environment.
     pub fn of_budget(budget_bytes: u64) -> Meter {
         Meter { sources: None, budget_bytes: Some(budget_bytes), system: None }
     }
 
-    /// What the node may use at most.
+    /// Returns the node's memory budget in bytes.
     ///
     /// # Errors
     /// The system's figures cannot be read.
@@ -55,14 +55,14 @@ impl Meter {
         }
     }
 
-    /// The state of memory, given what the node holds. The system is asked if its figures are old.
+    /// Returns the memory state for the given use by the node. Reads the system's figures if they are old.
     pub fn read(&mut self, store: Usage, buffers: u64, queries: u64, now: Instant) -> MemoryState {
         if let Some(sources) = &self.sources
             && self.system.is_none_or(|system| now.duration_since(system.read_at) >= ASK_EVERY)
         {
             match sources.memory().and_then(|memory| Ok((memory, sources.own_bytes()?))) {
                 Ok((memory, own_bytes)) => self.system = Some(System { memory, own_bytes, read_at: now }),
-                Err(error) => log::warn!("cannot read the system's memory figures: {error}"),
+                Err(error) => tracing::warn!(%error, "cannot read the system's memory figures"),
             }
         }
         reckon(self.budget_bytes, self.system.map(|system| (system.memory, system.own_bytes)), store, buffers, queries)
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn without_one_the_servers_share_counts_with_the_own_part_by_account() {
-        // 5000 in use, 900 of them resident here although only 500 are held: a clear was a moment ago.
+        // 5000 in use, 900 of them resident here although the node holds only 500: it has just cleared.
         let state = reckon(None, Some((server(5000), 900)), STORE, 60, 40);
         assert_eq!((state.budget, state.used), (10_000, 4600));
     }

@@ -1,4 +1,4 @@
-//! A node of the elastic real-time database.
+//! A node (`elastick rdb`): one real-time database process of a queue. See `README.md` beside this file.
 
 pub mod capacity;
 pub mod day_end;
@@ -8,7 +8,6 @@ pub mod globals;
 pub mod host;
 pub mod ingest;
 pub mod intake;
-pub mod messages;
 pub mod meter;
 pub mod node;
 pub mod options;

@@ -1,4 +1,4 @@
-//! A node: its threads, put together.
+//! Builds a node from its parts: listeners, connection loop, ingest thread, query pool and fleet thread.
 
 use super::capacity::{self, Link};
 use super::ingest::{Identity, Ingest};
@@ -26,16 +26,16 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A query may take its share of the node's memory, but never less than this.
+/// Lower bound of a query's memory limit, which is otherwise the node's memory divided by the number of query threads.
 const QUERY_MEMORY_LEAST_BYTES: u64 = 64 << 20;
 
-/// Handles of clients begin at 5, those that the node opens this much above the number of clients.
+/// Handles opened by the node are numbered from the maximum number of connections plus this; client handles start at 5.
 const FIRST_OPENED: i32 = 100;
 
-/// What a subscriber in q defines and its tickerplant calls, or it calls itself to replay: a node does all that on its own.
+/// Callbacks of a subscriber written in q. A node takes updates natively and never calls them, so defining one is an error.
 const NEVER_CALLED: [&[u8]; 3] = [b"upd", b".u.upd", b".u.rep"];
 
-/// A node that listens and is yet to run.
+/// A node that listens and has not started running.
 pub struct Node {
     reactor: Reactor<Queries>,
     ingest: Ingest,
@@ -44,14 +44,14 @@ pub struct Node {
     tap: Option<Tap>,
 }
 
-/// A name that no other process has: host, process, and when it was made.
+/// Returns a unique node name: host, process id and start time in milliseconds.
 fn own_name() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis());
     format!("{host}-{}-{now}", std::process::id())
 }
 
-/// What a node's start-up files have made of it.
+/// Result of evaluating the start-up files.
 pub struct Program {
     pub startup: Startup,
     pub handles: Arc<Handles>,
@@ -63,10 +63,11 @@ impl Program {
     /// Evaluates the start-up files.
     ///
     /// # Errors
-    /// Of the first file that cannot be evaluated.
+    /// The first file that cannot be evaluated, a definition of `upd` and its like, or a `.u.end` that does not take
+    /// one argument.
     pub fn load(options: &NodeOptions, print: impl FnMut(&[u8])) -> Result<Program, StartupError> {
         symbol::set_limit(options.limits.symbols);
-        // Numbers of clients' connections come first.
+        // Handle numbers below this belong to client connections.
         let first = i32::try_from(options.limits.connections).unwrap_or(i32::MAX).saturating_add(FIRST_OPENED);
         let (outlet, said) = Outlet::new();
         let told = outlet.clone();
@@ -96,10 +97,11 @@ impl Program {
     }
 }
 
-/// Binds the port, and makes everything that can fail at the start.
+/// Binds the port and acquires everything that can fail at the start.
 ///
 /// # Errors
-/// The port, the file of users, or the system's memory figures cannot be had.
+/// The port, the password file, the allow list or the system's memory figures are unavailable; a name cannot be interned, or
+/// a thread cannot start.
 pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, notifier: &Notifier) -> io::Result<Node> {
     let options = Arc::new(options);
     let access: Box<dyn Access> = match &options.users {
@@ -129,7 +131,7 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
     let to_manager = notifier.clone();
     shared.set_wake(Box::new(move || {
         to_manager.stopping();
-        // A loop that is gone needs no waking.
+        // The loop may already be gone.
         let _ = on_end.wake();
     }));
 
@@ -192,32 +194,34 @@ impl Node {
         &self.identity
     }
 
-    /// Snapshots of its metrics, for the one who publishes them.
+    /// Returns the source of metrics snapshots for the publisher; once.
     pub fn tap(&mut self) -> Option<Tap> {
         self.tap.take()
     }
 
-    /// Runs until the node ends, and says why it did. For `ready` see [`Ingest::run`]; clients may connect before.
+    /// Runs until the node ends, and returns why. `ready` is passed to [`Ingest::run`]; clients may connect before it
+    /// is called.
     ///
     /// # Errors
-    /// The system's: no thread, no readiness queue.
+    /// The system has no thread or no readiness queue left.
     pub fn run(self, ready: impl FnOnce() + Send + 'static) -> io::Result<Ending> {
         let Node { mut reactor, mut ingest, shared, .. } = self;
         let guard = EndsWithThread(Arc::clone(&shared));
         let thread = crate::sys::stack::thread("ingest".into()).spawn(move || {
             let _guard = guard;
+            let _span = ingest.span().entered();
             symbol::claim();
             ingest.run(ready);
         })?;
         reactor.run()?;
         shared.end(Ending::Asked);
-        // A panic has been printed, and the guard has noted it.
+        // A panic was printed already, and the guard has recorded it.
         let _ = thread.join();
         Ok(shared.ending().unwrap_or(Ending::Asked))
     }
 }
 
-/// A node without its ingest thread must not go on answering as if nothing had happened.
+/// Ends the node with its ingest thread: without one, queries would return ever staler rows.
 struct EndsWithThread(Arc<Shared>);
 
 impl Drop for EndsWithThread {

@@ -1,57 +1,57 @@
-//! What a node is told at its start, checked.
+//! Validated options of a node.
 
-use super::messages::Subscription;
 use super::policy::{Params, ThresholdError};
 use crate::config::options::{self, Protocol};
 use crate::config::{Address, ConfigError, Limits, Listen, Settings};
+use crate::protocol::Filter;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time to leave where neither the fleet nor an option says any: a spot instance has two minutes.
+/// Time to leave if neither the fleet nor an option sets one; a spot instance has two minutes.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(90);
 
 /// Options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     pub tickerplant: Address,
-    /// What the tickerplant speaks, if the node is not to find out.
+    /// The tickerplant's protocol; `Auto` detects it.
     pub protocol: Protocol,
     pub listen: Listen,
-    /// The node's own name; none for one made of host and process.
+    /// Name of the node; `None` for one made of host and process id.
     pub node: Option<String>,
-    /// Name of the queue; none for the fleet's group.
+    /// Name of the queue; `None` for the fleet's group.
     pub queue: Option<String>,
-    pub subscription: Subscription,
-    /// What the node may use; none for the server's, or the container's.
+    pub subscription: Filter,
+    /// Memory budget; `None` for the memory of the server or container.
     pub memory_bytes: Option<u64>,
     pub policy: Params,
-    /// How long the node may take to hand on what it holds when it is told to end; none where nobody has said.
+    /// Time to hand off windows when asked to end; `None` if not configured.
     pub leave_within: Option<Duration>,
     pub query_threads: usize,
     pub query_time: Duration,
     pub users: Option<PathBuf>,
-    /// After this long an instance that the fleet launched and that has not joined is replaced.
+    /// Time after which a launched instance that has not joined is replaced.
     pub launch_timeout: Duration,
-    /// The pages of metrics and health need no password.
+    /// Metrics and health pages need no password.
     pub metrics_open: bool,
     pub block_writes: bool,
-    /// Directory of the Unix sockets; none for no such socket.
+    /// Directory of the Unix sockets; `None` for no sockets.
     pub unix_sockets: Option<PathBuf>,
-    /// What clients may touch, and whether they are kept within the working directory.
+    /// What clients may access, and whether they are confined to the working directory.
     pub remote_may: Vec<String>,
     pub kept_inside: bool,
-    /// A file of the functions that clients may call.
+    /// File that lists the functions clients may call.
     pub allow: Option<PathBuf>,
-    /// q files to evaluate at the start, in this order.
+    /// q files to load at the start, in order.
     pub load: Vec<PathBuf>,
-    /// `\` commands to evaluate before them.
+    /// System commands (`\`) to run before the files.
     pub commands: Vec<String>,
     /// Threads that one query may use.
     pub helper_threads: usize,
     pub limits: Limits,
 }
 
-/// Options that make no sense.
+/// Invalid options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     #[error(transparent)]
@@ -61,8 +61,8 @@ pub enum OptionsError {
 }
 
 impl NodeOptions {
-    /// A node whose bytes another process carries, so that it listens and connects nowhere: it subscribes to everything and is
-    /// told by nobody how long it may take to leave.
+    /// Options of a node in a simulated environment, which carries its bytes, so that it neither listens nor connects.
+    /// It subscribes to everything and has no configured time to leave.
     pub fn carried(protocol: Protocol, memory_bytes: u64, policy: Params) -> NodeOptions {
         NodeOptions {
             tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
@@ -70,7 +70,7 @@ impl NodeOptions {
             listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
             node: None,
             queue: None,
-            subscription: Subscription { tables: Vec::new(), symbols: Vec::new() },
+            subscription: Filter { tables: Vec::new(), symbols: Vec::new() },
             memory_bytes: Some(memory_bytes),
             policy,
             leave_within: None,
@@ -92,7 +92,7 @@ impl NodeOptions {
     }
 
     /// # Errors
-    /// What is wrong, by the option's name.
+    /// The invalid option, by name.
     pub fn resolve(settings: &Settings) -> Result<NodeOptions, OptionsError> {
         let limits = Limits::resolve(settings)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -112,10 +112,7 @@ impl NodeOptions {
             listen: settings.get(&options::NODE_PORT)?,
             node: settings.find(&options::NODE)?,
             queue,
-            subscription: Subscription {
-                tables: settings.get(&options::TABLES)?,
-                symbols: settings.get(&options::SYMBOLS)?,
-            },
+            subscription: Filter { tables: settings.get(&options::TABLES)?, symbols: settings.get(&options::SYMBOLS)? },
             memory_bytes: Some(memory_bytes).filter(|bytes| *bytes > 0),
             policy: Params::new(settings.get(&options::SCALE)?, settings.get(&options::ROLL_THRESHOLD)?)?,
             leave_within: settings.find(&options::LEAVE_WITHIN)?,

@@ -1,4 +1,4 @@
-//! What other threads tell the loop that serves connections.
+//! Messages from other threads to the connection loop.
 
 use super::effects::Out;
 use super::pool::Done;
@@ -8,22 +8,22 @@ use bytes::Bytes;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-/// One thing that is told.
+/// A message to the connection loop.
 pub enum Said {
     Done(Done),
-    /// A sync message to a client, whose answer an evaluation waits for; what that has sent before leaves before.
+    /// Send a sync request to a client, for an evaluation that waits for the response; `before`: its earlier messages, to be sent first.
     Ask {
         conn: ConnId,
         before: Vec<Out>,
         message: Bytes,
     },
-    /// A process that this one has connected to has sent messages, or has closed the connection.
+    /// A connection opened by this process has received messages or was closed.
     Told(Arc<Inbox>),
 }
 
 type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// The way to the loop, which may come later than the first thing that is said.
+/// Sender to the connection loop, which may start after the first message.
 #[derive(Clone)]
 pub struct Outlet {
     said: Sender<Said>,
@@ -31,18 +31,20 @@ pub struct Outlet {
 }
 
 impl Outlet {
+    /// Returns the sender, and the receiver for the loop.
     pub fn new() -> (Outlet, Receiver<Said>) {
         let (said, heard) = channel();
         (Outlet { said, wake: Arc::default() }, heard)
     }
 
-    /// How to wake the loop.
+    /// Sets the callback that wakes the loop.
     pub fn wakes(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.wake.set(Box::new(wake));
     }
 
+    /// Sends a message and wakes the loop.
     pub fn say(&self, said: Said) {
-        // A loop that is gone wants nothing.
+        // The loop may already be gone.
         let _ = self.said.send(said);
         if let Some(wake) = self.wake.get() {
             wake();

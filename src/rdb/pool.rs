@@ -1,8 +1,9 @@
-//! Threads that answer queries and run handlers, each evaluation on a snapshot. Those that assign run again, one at a time.
+//! Thread pool that evaluates queries and handlers, each on a snapshot. An evaluation that turns out to assign runs
+//! again, alone.
 //!
-//! Queries have threads of their own, as many as the node was told. The process's events (logins, connections that come and
-//! go, the timer) have two others, so that no number of long queries keeps anyone from logging in. The owner's `.u.end` has one of
-//! its own: it may take minutes.
+//! Queries have as many threads as configured. Events of the process (logins, connections opened or closed, the timer)
+//! have two threads of their own, so that long queries cannot block logins. The owner's `.u.end` has a third kind, as
+//! it may take minutes.
 
 use super::day_end::Kept;
 use super::effects::{Effects, Out};
@@ -29,16 +30,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where cores are short, a query gives way to the thread that ingests.
+/// Niceness of the pool's threads: if cores are short, queries yield to the ingest thread.
 const NICE: i32 = 10;
-/// Threads for events.
+/// Number of threads for events.
 const EVENT_THREADS: usize = 2;
 
-/// Whose jobs are done one after the other.
+/// A connection, whose jobs run one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Line {
     Client(ConnId),
-    /// A process that this one has connected to, by its handle.
+    /// A connection opened by this process, by its handle.
     Opened(i32),
 }
 
@@ -50,7 +51,7 @@ impl Line {
         }
     }
 
-    /// Whose handles those are that its evaluations open: a number that no other has.
+    /// Returns the owner id of handles opened by this connection's evaluations; unique over both kinds of connection.
     pub fn owner(self) -> u64 {
         const OPENED: u64 = 1 << 63;
         match self {
@@ -60,21 +61,21 @@ impl Line {
     }
 }
 
-/// Something to evaluate, and who it comes from.
+/// Something to evaluate, with its origin.
 pub struct Job {
-    /// None for what no connection has caused.
+    /// `None` for a job that no connection caused.
     pub line: Option<Line>,
     pub peer: Option<Peer>,
     pub event: Event,
-    /// Who waits for the answer to a message.
+    /// The sync message to answer.
     pub request: Option<Request>,
     pub answer: Option<Answer>,
-    /// The day that has ended, for the owner's `.u.end`.
+    /// The ended day, for the owner's `.u.end`.
     pub ended: Option<Kept>,
 }
 
 impl Job {
-    /// Something that nobody waits for.
+    /// A job without a caller that waits.
     pub fn of(line: Option<Line>, peer: Option<Peer>, event: Event) -> Job {
         Job { line, peer, event, request: None, answer: None, ended: None }
     }
@@ -84,7 +85,7 @@ impl Job {
         Job { event: Event::DayEnd { date: kept.date }, ended: Some(kept), ..Job::of(None, None, Event::Exit) }
     }
 
-    /// Bytes of the message that it is.
+    /// Size of the message in bytes; 0 for other jobs.
     pub fn body_bytes(&self) -> usize {
         match &self.event {
             Event::Message { body, .. } => body.len(),
@@ -92,49 +93,49 @@ impl Job {
         }
     }
 
-    /// Whether it is an event of the process's own.
+    /// Returns whether the job is an event of the process rather than a request.
     fn is_own(&self) -> bool {
         !matches!(self.event, Event::Message { .. } | Event::Web { .. } | Event::Page(_))
     }
 }
 
-/// A job that is done.
+/// A finished job.
 #[derive(Debug)]
 pub struct Done {
     pub line: Option<Line>,
-    /// What is to be sent, before the answer.
+    /// Messages to send before the answer.
     pub out: Vec<Out>,
     pub ended: Ended,
-    /// What came was no message: its connection is closed.
+    /// The peer sent no valid message: close its connection.
     pub closes: bool,
 }
 
-/// How a job has ended.
+/// Result of a job.
 #[derive(Debug)]
 pub enum Ended {
-    /// Nobody waits for anything.
+    /// Nobody waits for a result.
     Quietly,
     Answer(Request, Bytes),
     Login(bool),
     Verdict(Verdict),
-    /// The answer of an HTTP request; none where its handler failed.
+    /// HTTP response; `None` if its handler failed.
     Page(Option<Bytes>),
     Timer,
     DayEnd,
 }
 
-/// Bounds of one evaluation.
+/// Limits of one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     pub time: Duration,
-    /// Of `.z.pw`, `.z.po` and their like.
+    /// Time limit of `.z.pw`, `.z.po` and similar handlers.
     pub handler_time: Duration,
-    /// Of `.u.end`, and its memory.
+    /// Time and memory limit of `.u.end`.
     pub day_end_time: Duration,
     pub day_end_memory_bytes: u64,
     pub memory_bytes: u64,
     pub result_bytes: u64,
-    /// Nesting of a message.
+    /// Nesting depth of a message.
     pub message_depth: usize,
 }
 
@@ -157,20 +158,20 @@ struct Inner {
     events: Queue,
     day_ends: Queue,
     printer: Printer,
-    /// Taken by the evaluation that assigns.
+    /// Lock of the evaluations that assign.
     turn: Turn,
 }
 
-/// The threads. They end when the pool is dropped, each after the job that it is at.
+/// The pool. When it is dropped, each thread ends after its current job.
 pub struct Pool {
     inner: Arc<Inner>,
 }
 
 impl Pool {
-    /// Starts the threads; what they have done is said to the scope's loop.
+    /// Starts the threads. Results go to the scope's outlet.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// A thread cannot start.
     pub fn start(threads: usize, scope: Arc<NodeScope>, bounds: Bounds) -> std::io::Result<Pool> {
         let (queries, events, day_ends) = (Queue::default(), Queue::default(), Queue::default());
         let printer = Printer::start()?;
@@ -184,7 +185,7 @@ impl Pool {
         for (name, which) in queries.chain(events).chain(day_ends) {
             let inner = Arc::clone(&pool.inner);
             crate::sys::stack::thread(name).spawn(move || {
-                // On Linux this is the thread's own. Without it queries run as well, only less kindly.
+                // On Linux this affects only the calling thread. If it fails, queries merely run at normal priority.
                 let _ = rustix::process::nice(NICE);
                 q::adopt(inner.scope.settings);
                 while let Some(job) = which(&inner).next() {
@@ -196,6 +197,7 @@ impl Pool {
         Ok(pool)
     }
 
+    /// Queues a job for its kind of thread.
     pub fn push(&self, job: Job) {
         let queue = match job.event {
             Event::DayEnd { .. } => &self.inner.day_ends,
@@ -233,9 +235,10 @@ impl Queue {
 
 impl Inner {
     fn run(&self, mut job: Job) -> Done {
+        let _span = tracing::debug_span!("query", handle = job.line.map(Line::handle)).entered();
         let sum = self.scope.shared.query_bytes;
         let asker = asker(&job, &self.scope);
-        // An evaluation that panics shows a fault of ours; it must cost this one client its answer and nobody else anything.
+        // A panic is a bug in the evaluator: it fails this one query and leaves the node running.
         let result = allocated::shown_in(sum, || catch_unwind(AssertUnwindSafe(|| self.evaluate(&job, &asker))));
         let fault = || Err(QError::with("internal", "the query hit a fault of the evaluator"));
         let (result, mut effects) = result.unwrap_or_else(|_| (fault(), Effects::default()));
@@ -268,14 +271,14 @@ impl Inner {
         Done { line: job.line, out: effects.out(), ended, closes }
     }
 
-    /// The owner's `.u.end` has returned: lets the day go.
+    /// Releases an ended day after its `.u.end` has returned.
     fn day_ended(&self, date: i32, result: Result<(), QError>, kept: Option<Kept>) {
         let bytes = kept.as_ref().map_or(0, |kept| kept.bytes);
         drop(kept);
         let day = Date(date);
         match &result {
-            Ok(()) => log::info!(".u.end[{day}] has returned"),
-            Err(error) => log::error!(
+            Ok(()) => tracing::info!(date = %day, ".u.end has returned"),
+            Err(error) => tracing::error!(
                 ".u.end[{day}] failed: {error}. The day's rows are dropped here, maybe unsaved; the tickerplant's log has them: \
                  mend the start-up file and load the log into a node, or replay it with elastick q"
             ),
@@ -283,7 +286,7 @@ impl Inner {
         self.scope.shared.day_ends.done(date, bytes, result.map_err(|error| error.to_string()));
     }
 
-    /// Has whoever waits for the answer to a message get it.
+    /// Delivers the result of a message to its caller.
     fn answered(&self, job: &mut Job, result: Result<Outcome, QError>, effects: &Effects) -> Ended {
         if let Some(answer) = job.answer.take() {
             let is_sync = matches!(job.event, Event::Message { is_sync: true, .. });
@@ -295,7 +298,8 @@ impl Inner {
         if effects.answered {
             return Ended::Quietly;
         }
-        // From now on others may answer. What this evaluation has asked of them is held until it has ended, or leaves after this.
+        // From here on other evaluations may answer the request. This one's messages that make them do so are still
+        // held back, or leave after this.
         if effects.deferred && result.is_ok() {
             self.scope.defer(request);
             return Ended::Quietly;
@@ -391,10 +395,10 @@ impl Inner {
         match job.event {
             Event::Message { .. } | Event::Web { .. } => {
                 self.scope.shared.query_errors.fetch_add(1, Ordering::Relaxed);
-                log::debug!("a query of {who} failed: {error}");
+                tracing::debug!(peer = %who, %error, "a query failed");
             }
             Event::DayEnd { .. } => {}
-            _ => log::warn!("a handler failed for {who}: {error}"),
+            _ => tracing::warn!(peer = %who, %error, "a handler failed"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `.rdb.windows` and `.rdb.stats`: the node's state as q values.
+//! The node's state as q values: `.rdb.windows` and `.rdb.stats`.
 
 use super::policy::{Params, Phase};
 use super::shared::State;
@@ -10,25 +10,24 @@ fn long(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A fixed name. The symbol table has room for the names of a node, or nothing works.
+/// Interns a fixed name. If the symbol table has no room even for these, nothing works.
 fn sym(name: &str) -> Sym {
     symbol::intern(name.as_bytes()).unwrap_or(Sym::NULL)
 }
 
-/// Columns of `.rdb.windows`. None is a word of q, so that a select can name each.
+/// Columns of `.rdb.windows`. None is a reserved word of q, so that qSQL can name each.
 pub const WINDOW_COLUMNS: [&str; 7] = ["firstI", "lastI", "open", "tab", "updates", "rows", "hash"];
 
-/// Columns of `.rdb.windowsV1`, which keeps the names of the first version for programs that read them. `first` and `last` are
-/// words of q: only ``t`first`` reads them.
+/// Columns of `.rdb.windowsV1`, with the names of the first version for existing programs. `first` and `last` are
+/// reserved words: only ``t`first`` reads them.
 const WINDOW_COLUMNS_V1: [&str; 7] = ["first", "last", "open", "tab", "updates", "rows", "hash"];
 
-/// `.rdb.windows`: one row for each window and table of which it holds something, one with a null `tab` for a window that
-/// holds nothing.
+/// Returns `.rdb.windows`: one row for each window and table with updates, or one with a null `tab` for an empty window.
 pub fn windows(state: &State) -> Value {
     windows_as(state, WINDOW_COLUMNS)
 }
 
-/// `.rdb.windowsV1`.
+/// Returns `.rdb.windowsV1`.
 pub fn windows_v1(state: &State) -> Value {
     windows_as(state, WINDOW_COLUMNS_V1)
 }
@@ -65,7 +64,7 @@ fn windows_as(state: &State, names: [&str; 7]) -> Value {
     Value::table(Table::new(names.map(sym).to_vec(), columns.map(Into::into).to_vec()))
 }
 
-/// What does not change while a node runs.
+/// Facts that stay the same while a node runs.
 #[derive(Clone, Debug)]
 pub struct Constants {
     pub node: Sym,
@@ -74,7 +73,8 @@ pub struct Constants {
     pub policy: Params,
 }
 
-/// The dictionary `.rdb.stats`. No key is a word of q, so that ``select from enlist .rdb.stats`` can name each.
+/// Returns the dictionary `.rdb.stats`. No key is a reserved word of q, so that ``select from enlist .rdb.stats`` can
+/// name each.
 pub fn stats(state: &State, constants: &Constants, queries_open: u64, day_end: &str) -> Value {
     let lag = match (state.tip, state.next) {
         (Some(tip), Some(next)) => Value::Long(long(tip.saturating_sub(next))),
@@ -133,7 +133,7 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64, day_end: &
     Value::dict(Value::symbols(names), Value::list(values))
 }
 
-/// `.rdb.statsV1`: `.rdb.stats` with the key `next` of the first version.
+/// Returns `.rdb.statsV1`: `.rdb.stats` with the first version's key `next`.
 pub fn stats_v1(state: &State, constants: &Constants, queries_open: u64, day_end: &str) -> Value {
     match stats(state, constants, queries_open, day_end) {
         Value::Dict(dict) => {

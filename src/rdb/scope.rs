@@ -1,4 +1,4 @@
-//! What all evaluations of a node share.
+//! State shared by all evaluations of a node.
 
 use super::effects::Out;
 use super::globals::{Globals, SharedGlobals};
@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How an open connection is spoken to.
+/// Wire protocol of an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoken {
     Ipc,
@@ -33,15 +33,15 @@ pub struct Link {
     pub spoken: Spoken,
 }
 
-/// One for each node.
+/// Shared state of a node's evaluations.
 pub struct NodeScope {
     pub shared: Arc<Shared>,
     pub globals: SharedGlobals,
     pub constants: Constants,
     pub rules: Rules,
-    /// Most bytes that clients may hold in what they assign.
+    /// Maximum bytes of client-defined globals.
     pub global_bytes_most: u64,
-    /// Those that start-up files and queries have opened.
+    /// Connections opened by start-up files and queries.
     pub handles: Arc<Handles>,
     pub timer_ms: AtomicU64,
     pub console: Console,
@@ -55,9 +55,9 @@ pub struct NodeScope {
     pub(super) day_end: Sym,
     pub outlet: Outlet,
     connections: Mutex<BTreeMap<i32, Link>>,
-    /// Who waits for clients' answers, in the order of the questions.
+    /// Evaluations that wait for a client's response, in the order of their requests.
     asked: Mutex<HashMap<ConnId, VecDeque<Sender<Incoming>>>>,
-    /// Messages whose answer was put off, by their connection's handle.
+    /// Deferred requests, by handle of their connection.
     deferred: Mutex<Deferred>,
 }
 
@@ -66,10 +66,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NodeScope {
-    /// With what the start-up files have defined.
+    /// Creates the scope with the definitions of the start-up files.
     ///
     /// # Errors
-    /// More names than a node takes.
+    /// Too many names.
     pub fn new(
         shared: Arc<Shared>,
         constants: Constants,
@@ -108,17 +108,17 @@ impl NodeScope {
         })
     }
 
-    /// What is to be called, if it is set.
+    /// Returns the value of a handler; `None` if it is not set.
     pub fn handler(&self, handler: Handler) -> Option<Value> {
         self.globals.current().get(symbol::find(handler.name())?).cloned()
     }
 
-    /// Clients' connections by handle.
+    /// Client connections by handle.
     pub fn connections(&self) -> MutexGuard<'_, BTreeMap<i32, Link>> {
         locked(&self.connections)
     }
 
-    /// Asks a client; what it answers will be received. Nothing comes where its connection is gone.
+    /// Sends a sync request to a client. The receiver gets the response; it disconnects if the connection is gone.
     pub fn ask(&self, conn: ConnId, before: Vec<Out>, message: Bytes) -> Receiver<Incoming> {
         let (answer, answered) = channel();
         locked(&self.asked).entry(conn).or_default().push_back(answer);
@@ -126,12 +126,12 @@ impl NodeScope {
         answered
     }
 
-    /// A client has answered; whether more is asked of it.
+    /// Passes a client's response to the waiting evaluation. Returns whether further responses of this client are awaited.
     pub fn answered(&self, conn: ConnId, answer: Incoming) -> bool {
         let mut asked = locked(&self.asked);
         let Some(waiting) = asked.get_mut(&conn) else { return false };
         if let Some(one) = waiting.pop_front() {
-            // Whoever asked may have given up.
+            // The evaluation may have timed out.
             let _ = one.send(answer);
         }
         let more = !waiting.is_empty();
@@ -141,12 +141,12 @@ impl NodeScope {
         more
     }
 
-    /// Whether an answer of this client is waited for.
+    /// Returns whether a response of this client is awaited.
     pub fn is_asked(&self, conn: ConnId) -> bool {
         locked(&self.asked).contains_key(&conn)
     }
 
-    /// A client that is gone answers nothing.
+    /// Drops the waiters for a closed connection.
     pub fn unask(&self, conn: ConnId) {
         locked(&self.asked).remove(&conn);
     }
@@ -155,7 +155,7 @@ impl NodeScope {
         locked(&self.deferred).insert(request);
     }
 
-    /// Puts back what an evaluation took and did not answer, where its connection is still there.
+    /// Restores deferred requests that an evaluation took but did not answer, if their connection is still open.
     pub fn defer_again(&self, waiting: Vec<(i32, Request)>) {
         for (handle, request) in waiting {
             if self.connections().contains_key(&handle) {
@@ -168,7 +168,7 @@ impl NodeScope {
         locked(&self.deferred).take(handle)
     }
 
-    /// Forgets what hangs on a connection that is gone: handles that its evaluations have opened, answers that it waits for.
+    /// Releases the resources of a closed connection: handles opened by its evaluations, and its deferred requests.
     pub fn forget(&self, line: Line) {
         self.handles.close_those_of(line.owner());
         if let Line::Client(conn) = line {

@@ -1,5 +1,4 @@
-//! Clients' connections: messages and events go to the threads of the pool, one of each connection at a time, answers come
-//! back.
+//! Connection loop of a node: passes messages and events to the pool, one per connection at a time, and returns the results.
 
 use super::effects::Out;
 use super::figures;
@@ -25,23 +24,23 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// Time for running queries to end when the node does.
+/// Time for running queries to finish when the node ends.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// What is told to whoever watches the node.
+/// Inputs of the metrics and health pages.
 pub struct Watched {
     pub constants: Constants,
     pub limits: Limits,
-    /// Those who want the metrics; they wake the loop.
+    /// Requests for metrics snapshots; each wakes the loop.
     pub requests: Receiver<metrics::Request>,
 }
 
-/// How the process is asked to end.
+/// Termination requests by signals.
 pub struct Stop {
     asked: Asked,
-    /// SIGTERM lets the node hand on what it holds.
+    /// SIGTERM starts an orderly leave instead of ending the process.
     leaves: bool,
-    /// The node was told so.
+    /// The leave was requested already.
     told: bool,
 }
 
@@ -51,7 +50,7 @@ impl Stop {
     }
 }
 
-/// What the readiness loop calls.
+/// The service that the connection loop calls.
 pub struct Queries {
     pub(super) shared: Arc<Shared>,
     scope: Arc<NodeScope>,
@@ -59,23 +58,23 @@ pub struct Queries {
     said: Receiver<Said>,
     stop: Stop,
     watched: Watched,
-    /// When the loop ends whether or not queries have.
+    /// Deadline after which the loop ends despite running queries.
     drained_by: Option<Instant>,
-    /// Connections of which a job is being done, and those that wait behind it.
+    /// Connections with a running job, and the jobs queued behind it.
     busy: HashMap<Line, VecDeque<Job>>,
-    /// Processes that this one has connected to and that may have sent more than the job that is being done.
+    /// Connections opened by this process whose receive buffer may hold more than the running job.
     told: HashMap<i32, Arc<Inbox>>,
-    /// Connections that this process has closed: `.z.pc` is not called for them.
+    /// Connections closed by this process, for which `.z.pc` is not called.
     closed: HashSet<ConnId>,
     timer: Timer,
 }
 
-/// When `.z.ts` is called.
+/// Schedule of `.z.ts`.
 #[derive(Default)]
 struct Timer {
     next: Option<Instant>,
     period_ms: u64,
-    /// It is being evaluated: the next call waits for its end.
+    /// A call is running; the next is scheduled at its end.
     runs: bool,
 }
 
@@ -99,7 +98,7 @@ impl Queries {
         queries
     }
 
-    /// Hands a job over; those of one connection are done one after the other.
+    /// Queues a job; jobs of one connection run in order.
     fn push(&mut self, job: Job) {
         self.shared.queries_open.fetch_add(1, Ordering::SeqCst);
         if let Some(line) = job.line {
@@ -111,7 +110,7 @@ impl Queries {
         self.pool.push(job);
     }
 
-    /// A job of this line is done.
+    /// Starts the connection's next job, or resumes reading from it.
     fn next_of(&mut self, line: Line, ctl: &mut Control) {
         if let Some(Some(job)) = self.busy.get_mut(&line).map(VecDeque::pop_front) {
             return self.pool.push(job);
@@ -133,7 +132,7 @@ impl Queries {
         }
     }
 
-    /// A process that this one has connected to has sent a message, or has closed the connection.
+    /// Handles a message on a connection opened by this process, or its end.
     fn hear(&mut self, inbox: Arc<Inbox>) {
         let handle = inbox.number();
         if handle == 0 || self.shared.is_ending() {
@@ -148,20 +147,20 @@ impl Queries {
             self.push(Job { answer: Some(answer), ..Job::of(line, None, event) });
         } else if inbox.is_over() {
             inbox.set_number(0);
-            // One that was closed here meanwhile is closed already.
+            // The process itself may have closed it meanwhile.
             let _ = self.scope.handles.close(handle);
             self.push(Job::of(line, None, Event::Closed { web: false }));
         }
     }
 
-    /// Asks a client something for an evaluation that waits.
+    /// Sends a sync message to a client on behalf of an evaluation that waits for the response.
     fn ask(&mut self, conn: ConnId, before: Vec<Out>, message: Bytes, ctl: &mut Control) {
         for out in before {
             self.send(out, ctl);
         }
         let Some(peer) = ctl.peer(conn).cloned() else { return self.scope.unask(conn) };
         ctl.send(conn, message::for_peer(message, &peer));
-        // Its answer comes behind what it has sent already.
+        // The response arrives behind messages that the client has sent before.
         ctl.resume(conn);
     }
 
@@ -179,7 +178,7 @@ impl Queries {
             (Ended::Login(admitted), Some(conn)) => ctl.admit(conn, admitted),
             (Ended::Verdict(verdict), Some(conn)) => ctl.judge(conn, verdict),
             (Ended::Page(page), Some(conn)) => ctl.answer_page(conn, page),
-            // It counts as no query: what a node that ends waits for is known otherwise.
+            // `.u.end` is not counted as a query; an ending node waits for it separately.
             (Ended::DayEnd, _) => return,
             (Ended::Timer, _) => {
                 self.timer.runs = false;
@@ -189,7 +188,7 @@ impl Queries {
         }
         match line.filter(|_| closes) {
             Some(Line::Client(conn)) => ctl.close(conn, "'badmsg"),
-            // Its thread tells that it has ended.
+            // The connection's thread then reports its end.
             Some(Line::Opened(handle)) => self.scope.handles.cut(handle),
             None => {}
         }
@@ -217,14 +216,14 @@ impl Queries {
         }
     }
 
-    /// The next call of `.z.ts` is a period from now, if there is one.
+    /// Schedules the next call of `.z.ts` one period from now, if a period is set.
     fn set_timer(&mut self, now: Instant) {
         let period_ms = self.scope.timer_ms.load(Ordering::Relaxed);
         self.timer.period_ms = period_ms;
         self.timer.next = (period_ms > 0).then(|| now.checked_add(Duration::from_millis(period_ms))).flatten();
     }
 
-    /// Something may have set another period.
+    /// Reschedules if the period has changed.
     fn look_at_timer(&mut self, now: Instant) {
         if !self.timer.runs && self.timer.period_ms != self.scope.timer_ms.load(Ordering::Relaxed) {
             self.set_timer(now);
@@ -257,7 +256,7 @@ impl Queries {
         let is_drained = self.shared.queries_open.load(Ordering::SeqCst) == 0 && !days.is_open();
         if is_drained || ctl.now() >= by {
             if days.is_open() {
-                log::error!(
+                tracing::error!(
                     "the node ends while .u.end is still running: this node's rows of that day may be unsaved; the tickerplant's \
                      log has them"
                 );
@@ -266,7 +265,8 @@ impl Queries {
         }
     }
 
-    /// A node that ends with its day, or in good order, waits for the owner's `.u.end`; one that was told to end does so.
+    /// Returns whether an ending node still waits for the owner's `.u.end`. It does at the end of its day or after an
+    /// orderly leave, not on an explicit request to end.
     fn waits_for_day_end(&self, now: Instant) -> bool {
         let until = self.shared.day_ends.until();
         until.is_some_and(|until| now < until) && self.shared.ending() != Some(Ending::Asked)
@@ -284,12 +284,12 @@ impl Service for Queries {
     }
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control) {
-        log::debug!("{peer} connected");
+        tracing::debug!(handle = conn.handle(), %peer, "connection opened");
         let spoken = self.spoken(conn, ctl);
         self.scope.connections().insert(conn.handle(), Link { conn, spoken });
         let web = spoken == Spoken::Web;
         if self.scope.handler(if web { Handler::WebOpened } else { Handler::Opened }).is_some() {
-            // Its first message finds done what the handler does.
+            // The open handler finishes before the first message is processed.
             ctl.pause(conn);
             self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), Event::Opened { web }));
         }
@@ -312,8 +312,9 @@ impl Service for Queries {
         let is_sync = header.kind == MessageKind::Sync;
         let event = Event::Message { is_sync, body: body.to_vec(), endian: header.endian };
         self.push(Job { request: ctl.request(), ..Job::of(Some(line), Some(peer), event) });
-        // The next message of this connection may rely on what this one does. Where it is asked something, its answer comes
-        // behind such messages; they wait here, as far as there is room.
+        // The next message may depend on this one, so reading pauses. If an evaluation waits for this client's
+        // response, reading goes on instead, as the response follows such messages; they queue up to the receive
+        // buffer's limit.
         let waiting = |jobs: &VecDeque<Job>| jobs.iter().map(Job::body_bytes).sum::<usize>();
         let room = usize::try_from(self.watched.limits.inbox_bytes).unwrap_or(usize::MAX);
         if !self.scope.is_asked(conn) || self.busy.get(&line).map_or(0, waiting) > room {
@@ -357,7 +358,7 @@ impl Service for Queries {
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
 
     fn closed(&mut self, conn: ConnId, reason: &CloseReason, ctl: &mut Control) {
-        log::debug!("a connection ended: {reason}");
+        tracing::debug!(%reason, "a connection ended");
         self.scope.unask(conn);
         let link = self.scope.connections().remove(&conn.handle());
         let web = link.is_some_and(|link| link.spoken == Spoken::Web);
@@ -365,7 +366,7 @@ impl Service for Queries {
         let line = Line::Client(conn);
         let is_told = !self.closed.remove(&conn) && self.scope.handler(handler).is_some();
         if is_told || self.busy.contains_key(&line) {
-            // What is still being done for it ends first, and nobody gets its number before all is done.
+            // Running jobs finish first, and the handle number is not reused before then.
             ctl.keep_number(conn);
         }
         match is_told {
@@ -383,12 +384,12 @@ impl Service for Queries {
             }
         }
         while let Some(kept) = self.shared.day_ends.take() {
-            log::info!("calling .u.end[{}] for {} bytes of rows", Date(kept.date), kept.bytes);
+            tracing::info!("calling .u.end[{}] for {} bytes of rows", Date(kept.date), kept.bytes);
             self.pool.push(Job::of_day(kept));
         }
         self.look_at_timer(ctl.now());
         while let Ok(request) = self.watched.requests.try_recv() {
-            // Whoever asked may have given up.
+            // The requester may have timed out.
             let _ = request.send(self.snapshot(ctl));
         }
         let leave = signals::is_asked(&self.stop.asked.leave);
@@ -429,8 +430,8 @@ impl Service for Queries {
         }
     }
 
-    /// The loop serves queries while the ingest thread alone takes updates: neither is of use without the other. A node that
-    /// ends has a deadline of its own.
+    /// Watchdog status: `None` if the ingest thread has not iterated since the last call, as queries without updates
+    /// are of no use. A node that is ending has a deadline instead.
     fn vital_signs(&mut self) -> Option<String> {
         (self.shared.has_ingest_come_round() || self.shared.is_ending()).then(|| {
             let state = self.shared.state();

@@ -1,4 +1,4 @@
-//! What the thread that ingests lets the others see, and what they tell it.
+//! State shared between the ingest thread, the query threads and the connection loop of one node.
 
 use super::capacity::CapacityCounters;
 use super::day_end::DayEnds;
@@ -11,79 +11,79 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// A window as it was when the state was shown.
+/// A window as last published by the ingest thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownWindow {
     pub window: Window,
-    /// Still being filled.
+    /// The open window: rows are still being appended.
     pub open: bool,
 }
 
-/// Memory of a node, in bytes.
+/// Memory use of a node, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryState {
-    /// What the node may use.
+    /// Bytes that the node may use.
     pub budget: u64,
-    /// What it accounts for: rows, indexes, symbols, buffers, running queries; without a budget of its own, with what
-    /// others on the server use.
+    /// Bytes that count against the budget: rows, indexes, symbols, buffers, running queries. Without a configured
+    /// budget, also the memory of other processes on the server.
     pub used: u64,
     pub store: Usage,
     pub buffers: u64,
     pub queries: u64,
-    /// Rows of ended days that the owner's `.u.end` still reads.
+    /// Rows of ended days that the owner's `.u.end` is still reading.
     pub ended: u64,
-    /// The operating system's figures: resident and of this process alone; used by everything on the server (or in the
-    /// container), and what there is.
+    /// The operating system's figures: resident memory of this process; memory used in the whole server (or container);
+    /// its total.
     pub resident: u64,
     pub system_used: u64,
     pub system_total: u64,
 }
 
-/// The state of a node.
+/// State of a node as published to queries, metrics and health checks.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Names of the tables that windows count by.
+    /// Names of the tables, in the order of each window's counts.
     pub tables: Vec<Sym>,
-    /// Those that queries see.
+    /// Windows visible to queries.
     pub windows: Arc<[ShownWindow]>,
-    /// The store's changes when this was shown.
+    /// The store's change counter when this state was published.
     pub changes: u64,
     pub phase: Phase,
     pub connected: bool,
-    /// Why nothing is taken from the tickerplant that answers, where one does.
+    /// Why the node takes no updates from a tickerplant that it can reach; `None` if it does.
     pub refused: Option<String>,
-    /// When the ingest thread showed this.
+    /// When the ingest thread published this state.
     pub shown_at: Instant,
-    /// Since when it is live; none while it is not.
+    /// When the node became live; `None` while it is not live.
     pub live_since: Option<Instant>,
-    /// Nodes that wait behind this one, as the tickerplant last told.
+    /// Standbys waiting behind this node, as last reported by the tickerplant.
     pub waiting: Option<u64>,
-    /// What the tickerplant speaks, once known.
+    /// Protocol of the tickerplant (`elastick`, `paper`, `stock`); empty while unknown.
     pub protocol: &'static str,
     /// Days from 2000.01.01.
     pub date: Option<i32>,
-    /// The update expected next.
+    /// Index of the next expected update.
     pub next: Option<u64>,
-    /// The log's tip as last told.
+    /// The log's tip as last reported.
     pub tip: Option<u64>,
     pub memory: MemoryState,
     pub memory_percent: Option<f64>,
     pub scaled: bool,
     pub lead_ns: Option<i64>,
-    /// From being made live until all that had been logged by then was taken in.
+    /// Time from becoming live until the node reached the tip of that moment.
     pub catch_up_ns: Option<i64>,
     pub cushion: Option<f64>,
     pub bytes_per_second: Option<f64>,
     pub rows: u64,
-    /// Updates taken in since the process started.
+    /// Updates taken since the process started.
     pub updates_taken: u64,
-    /// Updates refused because of their form.
+    /// Updates that could not be taken: those that do not fit the schema, and those left out (`updates_left_out`).
     pub updates_refused: u64,
-    /// Of the windows held.
+    /// Updates missing from the windows held, because they were rejected.
     pub updates_missing: u64,
-    /// Times that the connection was made anew because an update did not follow the one before.
+    /// Reconnects caused by an update out of sequence.
     pub resyncs: u64,
-    /// See `elastick_windows_declined_total` and its neighbours.
+    /// Exported as `elastick_windows_declined_total`, `elastick_windows_given_up_total` and `elastick_updates_left_out_total`.
     pub windows_declined: u64,
     pub windows_given_up: u64,
     pub updates_left_out: u64,
@@ -124,70 +124,72 @@ impl Default for State {
     }
 }
 
-/// How a node ends.
+/// Why a node ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Asked to, by a signal or by the fleet.
+    /// A signal or the fleet requested it.
     Asked,
-    /// Its day is over and the fleet has taken it off its capacity.
+    /// The node's day is over and the fleet has taken it off its desired capacity.
     Terminated,
-    /// It has left: what it held is held by others, or its time was over.
+    /// The node has left: other nodes hold its windows, or its time to leave was over.
     Left,
-    /// It cannot go on.
+    /// A fatal error.
     Failed(String),
 }
 
-/// Tables, how many rows of each there were, and the state, all of one moment: a window that is begun, given away or shown is so in
-/// both. Of one that the state calls open there may be more rows than it says, and it may have been closed.
+/// A consistent view: tables, row counts and state of one moment. A window that opens, closes or is handed over appears
+/// in both tables and state, or in neither. Only the open window may have more rows than the state counts, and it may
+/// have closed since.
 #[derive(Clone, Debug)]
 pub struct Moment {
     pub tables: Arc<Tables>,
-    /// Rows of each table, in order of definition.
+    /// Row count of each table, in order of definition.
     rows: Vec<usize>,
     pub state: Arc<State>,
 }
 
 impl Moment {
-    /// A table as it was then.
+    /// Returns a snapshot of the table at this moment.
     pub fn table(&self, name: Sym) -> Option<Value> {
         let (table, rows) = self.tables.iter().zip(&self.rows).find(|(table, _)| table.schema().name == name)?;
         Some(table.snapshot(*rows))
     }
 }
 
-/// How long a query waits for tables and state of one moment: longer than it takes to change both.
+/// How long a query retries for a consistent view; far longer than the ingest thread needs between changing tables and
+/// publishing state.
 const VIEW_WITHIN: Duration = Duration::from_secs(1);
-/// Looks at them one right after the other; where the counts only have to stand still between two loads, few are needed.
+/// Retries without a pause; a few suffice if only an append came between two loads.
 const LOOKS_AT_ONCE: u32 = 100;
-/// Between any two later ones.
+/// Pause between later retries.
 const LOOK_PAUSE: Duration = Duration::from_micros(50);
 
 type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// One for each node.
+/// Shared state of one node.
 pub struct Shared {
     pub tables: SharedTables,
     state: RwLock<Arc<State>>,
-    /// Queries that have not been answered.
+    /// Queries that have no answer yet.
     pub queries_open: AtomicU64,
-    /// Messages of clients since the process started, and those that ended with an error.
+    /// Client messages since the process started, and those that ended with an error.
     pub queries: AtomicU64,
     pub query_errors: AtomicU64,
-    /// Bytes that running queries hold. Lives as long as the process: threads count in it.
+    /// Bytes held by running queries. `'static` because threads keep counting in it.
     pub query_bytes: &'static AtomicI64,
-    /// Bytes of what clients have assigned, an estimate.
+    /// Estimated bytes of client-defined globals.
     pub global_bytes: AtomicI64,
-    /// Ended days that the owner's `.u.end` is called for.
+    /// Ended days for the owner's `.u.end`.
     pub day_ends: DayEnds,
-    /// Set by the ingest thread whenever it comes round.
+    /// Liveness flag: set by every iteration of the ingest thread, cleared by the watchdog.
     ingest_came_round: AtomicBool,
     stopping: AtomicBool,
-    /// Someone wants the process to end, in good order.
+    /// An orderly end was requested (SIGTERM): the node drains first.
     leave: AtomicBool,
     ending: Mutex<Option<Ending>>,
     wake: OnceLock<Wake>,
     nudge: OnceLock<Wake>,
-    /// What the fleet was asked, once there is one.
+    /// Counters of fleet requests; unset before the fleet thread starts.
     fleet: OnceLock<Arc<CapacityCounters>>,
 }
 
@@ -212,12 +214,12 @@ impl Shared {
         }
     }
 
-    /// How to wake the thread that serves connections.
+    /// Sets the callback that wakes the connection loop when the node ends.
     pub fn set_wake(&self, wake: Wake) {
         let _ = self.wake.set(wake);
     }
 
-    /// Where requests to the fleet are counted.
+    /// Sets the counters of fleet requests.
     pub fn set_fleet(&self, counters: Arc<CapacityCounters>) {
         let _ = self.fleet.set(counters);
     }
@@ -226,13 +228,15 @@ impl Shared {
         self.fleet.get().map(Arc::as_ref)
     }
 
+    /// Returns the latest published state.
     pub fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What a query sees. The rows of a table only become more: where two counts of all tables find the same, all were so at the
-    /// moment between them. The thread that ingests shows its state after each change that adds, gives away or hides rows, and
-    /// before rows of a new window; should it be gone before it has, what is there has to do after a second.
+    /// Returns a consistent view of tables and state for one query. Tables only grow, so equal row counts before and
+    /// after the load prove that all counts held at one moment. The ingest thread publishes its state after each change
+    /// that adds, hands over or hides rows, and before the rows of a new window; the change counters then agree. If it
+    /// dies in between, the query gets the latest available view after one second.
     pub fn view(&self) -> Moment {
         let (mut looks, mut since) = (0u32, None);
         loop {
@@ -256,12 +260,13 @@ impl Shared {
         }
     }
 
+    /// Publishes a state.
     pub fn show(&self, state: State) {
         let state = Arc::new(state);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// Ends the node; the first reason stays.
+    /// Ends the node; the first reason given is kept.
     pub fn end(&self, ending: Ending) {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(ending);
         self.stopping.store(true, Ordering::SeqCst);
@@ -270,34 +275,34 @@ impl Shared {
         }
     }
 
-    /// How to wake that thread without ending the node.
+    /// Sets the callback that wakes the connection loop while the node goes on.
     pub fn set_nudge(&self, nudge: Wake) {
         let _ = self.nudge.set(nudge);
     }
 
-    /// Has the thread that serves connections look at what others have left for it.
+    /// Wakes the connection loop to pick up queued work.
     pub fn nudge(&self) {
         if let Some(nudge) = self.nudge.get() {
             nudge();
         }
     }
 
-    /// The ingest thread lives.
+    /// Records one iteration of the ingest thread for the watchdog.
     pub fn ingest_comes_round(&self) {
         self.ingest_came_round.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the ingest thread has come round since this was last asked.
+    /// Returns whether the ingest thread has iterated since the last call.
     pub fn has_ingest_come_round(&self) -> bool {
         self.ingest_came_round.swap(false, Ordering::Relaxed)
     }
 
-    /// Has the node leave.
+    /// Requests an orderly leave.
     pub fn ask_to_leave(&self) {
         self.leave.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the node was asked to leave; true once.
+    /// Returns whether a leave was requested, and clears the request.
     pub fn take_leave(&self) -> bool {
         self.leave.swap(false, Ordering::SeqCst)
     }
@@ -306,7 +311,7 @@ impl Shared {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Why the node ends.
+    /// Returns why the node ends; `None` while it runs.
     pub fn ending(&self) -> Option<Ending> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -323,7 +328,7 @@ mod tests {
     use crate::table::vector::Attr;
     use proto::types::LONG;
 
-    /// Tables with one column of longs each.
+    /// A store of tables that have one long column each.
     fn store(tables: &[&str]) -> Store {
         let symbol = |name: &str| intern(name.as_bytes()).expect("there is room");
         let column = ColumnSchema { name: symbol("n"), ty: LONG, attr: Attr::None };
@@ -339,7 +344,7 @@ mod tests {
         let mut store = store(&["quote", "trade"]);
         let shared = Shared::new(store.shared());
         shared.show(State { changes: store.changes(), ..State::default() });
-        // One long.
+        // A vector of one long.
         let row = [&[LONG as u8, 0, 1, 0, 0, 0][..], &[0; 8]].concat();
         std::thread::scope(|scope| {
             let feed = scope.spawn(|| {

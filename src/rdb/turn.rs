@@ -1,19 +1,20 @@
-//! Whose turn it is to assign: one evaluation at a time, and none waits longer than it may take.
+//! Write lock of the evaluations that assign globals: one at a time, and each waits only until its deadline.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+/// A lock whose acquisition has a deadline.
 #[derive(Debug, Default)]
 pub struct Turn {
     taken: Mutex<bool>,
     free: Condvar,
 }
 
-/// Held by the one whose turn it is.
+/// Guard: releases the lock on drop.
 pub struct Held<'a>(&'a Turn);
 
 impl Turn {
-    /// Waits for the turn; none if it has not come by then.
+    /// Acquires the lock; returns `None` if that takes until `by`.
     pub fn take(&self, by: Option<Instant>) -> Option<Held<'_>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken {

@@ -1,29 +1,29 @@
-//! Messages of the feed and records of the log, as borrowed bytes.
+//! Decodes feed messages and log records in place, without copying.
 //!
-//! `(upd; table; data)` and `(upd; table; data; index)` are recognised on the bytes; columns are not looked at: the
-//! store checks them while it takes them.
+//! `(upd; table; data)` and `(upd; table; data; index)` are recognised by their bytes. The columns are not parsed: the
+//! store checks them on append.
 
 use proto::{Endian, Head, Limits, View, types};
 use std::borrow::Cow;
 
-/// One update: bytes little-endian.
+/// One update, borrowed from little-endian bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update<'a> {
     pub table: &'a [u8],
-    /// Column names as they travel, each ended by NUL; `None` where the data is a bare list of columns.
+    /// NUL-terminated column names as on the wire; `None` if the data is a list of columns without names.
     pub names: Option<&'a [u8]>,
     /// Number of columns.
     pub count: usize,
-    /// The columns' objects, one after the other.
+    /// The columns' serialised objects, one after the other.
     pub objects: &'a [u8],
-    /// The update index, where the message carries it.
+    /// The update index, if the message carries one.
     pub index: Option<u64>,
 }
 
-/// An object in little-endian order: as it is, or turned.
+/// Returns an object in little-endian byte order, converted if necessary.
 ///
 /// # Errors
-/// Bytes that are no object, in words.
+/// The decoding error as text.
 pub fn little<'a>(body: &'a [u8], endian: Endian, limits: &Limits) -> Result<Cow<'a, [u8]>, String> {
     if endian == Endian::Little {
         return Ok(Cow::Borrowed(body));
@@ -34,7 +34,7 @@ pub fn little<'a>(body: &'a [u8], endian: Endian, limits: &Limits) -> Result<Cow
     Ok(Cow::Owned(turned))
 }
 
-/// Bytes that are stepped through from the front.
+/// Cursor over bytes.
 #[derive(Clone, Copy)]
 struct Bytes<'a>(&'a [u8]);
 
@@ -53,7 +53,7 @@ impl<'a> Bytes<'a> {
         (self.byte()? == ty.cast_unsigned()).then_some(())
     }
 
-    /// Number of items of the vector or list of that type whose head comes next.
+    /// Reads a vector or list head of type `ty`; returns its number of items.
     fn head(&mut self, ty: i8) -> Option<usize> {
         let (head, rest) = Head::split(self.0)?;
         self.0 = rest;
@@ -68,10 +68,10 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Bytes of an index as the last item: a long atom.
+/// Size of the trailing index: a long atom.
 const INDEX_BYTES: usize = 9;
 
-/// Reads a call of `upd`; `None` if the object is anything else. `object` is little-endian.
+/// Decodes a call of `upd` from a little-endian object; `None` for any other object.
 pub fn update(object: &[u8]) -> Option<Update<'_>> {
     let mut rest = Bytes(object);
     let items = rest.head(types::LIST)?;

@@ -1,35 +1,36 @@
-//! The windows that a node holds, and what it took in with each.
+//! The windows that a node holds, with their proofs.
 
 use crate::log::{Proof, TableProof, update_hash};
 use std::ops::Range;
 
-/// What a window holds of one table.
+/// A window's part of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     pub proof: TableProof,
-    /// Where the window's rows are in the store's table.
+    /// Row range of the window in the store's table.
     pub place: Range<usize>,
 }
 
-/// A window `[first, next)`: of update indices, or where the tickerplant gives none, of messages.
+/// A window `[first, next)` of update indices, or of message numbers if the tickerplant sends no indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     pub first: u64,
     pub next: u64,
-    /// Updates of the window that could not be taken: its proof differs, and health says so.
+    /// Rejected updates of the window: its proof differs from the log, and health fails.
     pub refused: u64,
-    /// One for each table of the store, in its order.
+    /// One entry for each table of the store, in its order.
     pub tables: Vec<Taken>,
 }
 
 impl Window {
-    /// An empty window that begins at `first`; `rows` are those that the store's tables have.
+    /// An empty window at `first`; `rows` are the row counts of the store's tables.
     pub fn new(first: u64, rows: &[usize]) -> Window {
         let taken = |rows: &usize| Taken { place: *rows..*rows, ..Taken::default() };
         Window { first, next: first, refused: 0, tables: rows.iter().map(taken).collect() }
     }
 
-    /// The same window where the store's tables stand in another order or have become more: for each the place of before and its rows.
+    /// Adapts the window to reordered or added tables of the store: for each new table, its previous position and its
+    /// row count.
     pub fn reordered(&mut self, tables: &[(Option<usize>, usize)]) {
         let taken = |(before, rows): &(Option<usize>, usize)| {
             let kept = before.and_then(|before| self.tables.get(before).cloned());
@@ -42,7 +43,7 @@ impl Window {
         self.first >= self.next
     }
 
-    /// Enters an update that the store has taken.
+    /// Records an update that the store has taken.
     pub fn enter(&mut self, table: usize, rows: usize, objects: &[u8]) {
         if let Some(taken) = self.tables.get_mut(table) {
             taken.proof.add(rows as u64, update_hash(objects));
@@ -54,7 +55,7 @@ impl Window {
         self.tables.iter().map(|taken| taken.proof.rows).sum()
     }
 
-    /// The proof of what was taken in; `names` are those of the store's tables.
+    /// Returns the proof of the window; `names` are those of the store's tables.
     pub fn proof<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Proof {
         let mut proof = Proof::new();
         for (name, taken) in names.zip(&self.tables) {
@@ -63,12 +64,12 @@ impl Window {
         proof
     }
 
-    /// The window's rows in each table.
+    /// Returns the window's row range in each table.
     pub fn places(&self) -> Vec<Range<usize>> {
         self.tables.iter().map(|taken| taken.place.clone()).collect()
     }
 
-    /// Moves the places of rows that stand behind rows that are cut out of the store.
+    /// Adjusts row ranges after `cuts` were removed from the store.
     pub fn shift(&mut self, cuts: &[Range<usize>]) {
         for (taken, cut) in self.tables.iter_mut().zip(cuts) {
             if taken.place.start >= cut.end {

@@ -1,4 +1,4 @@
-//! A log of tomorrow that is there before the day ends: written while the clock was ahead, moved away, and put back.
+//! Fault: tomorrow's log exists before the day ends, as if it had been written while the clock ran ahead and was then moved back into place.
 
 use super::audit::PUBLISHER_BITS;
 use super::audit::record::TABLES;
@@ -12,13 +12,13 @@ use crate::tick::clock;
 use std::io;
 use std::path::Path;
 
-/// Number of the publisher of what is in such logs; it adds the day to it.
+/// Publisher number of the records in such a log; the date is added, so that each log's ids are distinct.
 const FIRST_PUBLISHER: u64 = 1 << 20;
-/// Once in so many evenings.
+/// The fault is drawn on one evening in this many.
 const ONCE_IN: u64 = 6;
 
 impl World {
-    /// A moment before midnight: where a tickerplant runs that is going to end the day, tomorrow's log may be there.
+    /// Writes tomorrow's log just before midnight, where a running tickerplant is about to end the day.
     pub fn log_is_put_back(&mut self) {
         let is_chaotic = self.plan.faults.every_ns().is_some();
         let is_drawn = self.put_back.one_in(ONCE_IN);
@@ -28,11 +28,11 @@ impl World {
             return;
         }
         let Some(today) = self.tick.as_ref().map(|tick| tick.service.plant.queue().date()) else { return };
-        // 2000.01.01 is day 10957 from 1970.
+        // 2000.01.01 is day 10957 of the Unix epoch.
         let wall_day = i64::try_from(self.wall() / DAY).unwrap_or(0).saturating_sub(10_957);
         let tomorrow = Date(today.0.saturating_add(1));
         let path = log_path(Path::new(LOG_DIR), "sym", clock::civil_date(tomorrow));
-        // One that is behind or ahead of the clock does not end its day now.
+        // A tickerplant whose date differs from the clock's does not end its day now.
         if wall_day != i64::from(today.0) || self.storage.paths().contains(&path) {
             return;
         }

@@ -1,6 +1,7 @@
-//! Faults: which, when, and how they pass.
+//! Faults: which ones occur, when, and how they end.
 
 use super::audit::Promise;
+use super::audit::surplus::Reason;
 use super::cloud::CloudFaults;
 use super::disk::DiskFaults;
 use super::plan::Faults;
@@ -10,7 +11,7 @@ use crate::fleet::group::{Event as GroupEvent, Instance};
 use crate::rdb::policy::Phase;
 use std::sync::atomic::Ordering;
 
-/// A fault that is over at some time.
+/// A fault that ends by itself at a scheduled time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Passing {
     DiskFull,
@@ -22,7 +23,7 @@ pub enum Passing {
 }
 
 impl World {
-    /// Something goes wrong, and the next thing is looked forward to.
+    /// Injects one fault and schedules the next.
     pub fn chaos(&mut self) {
         let Some(every_ns) = self.plan.faults.every_ns() else { return };
         let pause_ns = self.between(every_ns / 10, every_ns * 2);
@@ -85,7 +86,7 @@ impl World {
         self.cut(line, Some(server_ns), Some(client_ns));
     }
 
-    /// One end learns at once, the other after the time of silence that production allows.
+    /// Drops a connection half-open: one end notices at once, the other after production's heartbeat timeout.
     fn half_open_line(&mut self) {
         let Some(line) = self.some_line() else { return };
         self.report.fault("connection half open");
@@ -128,20 +129,20 @@ impl World {
         }
     }
 
-    /// What changes the number of instances, where each launch must have its reason.
+    /// Faults of `Faults::Fleet`: they change the number of instances, and every launch must still have its reason.
     fn change_group(&mut self) {
         match self.rng.below(10) {
             0..=5 => self.trouble_fleet_calls(),
-            // The group replaces one that dies where it would have gone with the day, and the capacity with it.
+            // In the evening a killed instance would be replaced although its node ends with the day and takes its capacity with it.
             _ if self.evening => {}
             6 => self.kill_some_node(),
             7..=8 => self.end_some_node(),
-            // One that is killed may lose updates that nodes hold: what differs is rebuilt, which takes nodes too.
+            // Only an orderly stop: a kill may lose updates that nodes hold, and rebuilding those windows takes nodes too.
             _ => self.stop_tick_in_order(),
         }
     }
 
-    /// Someone ends the processes of a server, in good order.
+    /// Asks all processes of one server to end gracefully.
     fn end_some_node(&mut self) {
         if let Some(NodeKey { server, .. }) = self.some_node() {
             self.report.fault("node asked to end");
@@ -170,6 +171,7 @@ impl World {
     fn interrupt_some_node(&mut self) {
         let Some(NodeKey { server, .. }) = self.some_node() else { return };
         self.report.fault("spot interruption");
+        self.explain(server.group, Reason::TakenBack, &server.instance.to_le_bytes());
         let ns = self.between(2 * SECOND, 30 * SECOND);
         if let Some(cloud) = self.clouds.get(server.group) {
             cloud.lock().interrupt(Instance(server.instance), self.now_ns.saturating_add(ns));
@@ -205,6 +207,8 @@ impl World {
             let mut cloud = cloud.lock();
             let desired = cloud.group.desired().saturating_add(1);
             cloud.tell(GroupEvent::AtLeast(desired));
+            drop(cloud);
+            self.explain(group, Reason::Raised, &self.now_ns.to_le_bytes());
         }
         self.obey(group);
     }
@@ -251,7 +255,7 @@ impl World {
         self.tick_paused_until_ns = self.now_ns.saturating_add(self.rng.from(200 * MS, 6 * SECOND));
     }
 
-    /// The tickerplant's host loses its power, and what runs on it with it.
+    /// Cuts the power of the tickerplant's host, and so of the nodes on it.
     fn cut_power(&mut self) {
         self.report.fault("power cut");
         self.tick_dies(true, Promise::Power);
@@ -269,14 +273,13 @@ impl World {
     fn fill_disk(&mut self) {
         self.report.fault("disk full");
         let ns = self.between(300 * MS, 5 * SECOND);
-        // Too many files are open at times when the disk is full: then no log can be looked into either.
+        // One full disk in three also runs out of file descriptors, so that no log can be opened for reading.
         let no_more_files = ns.is_multiple_of(3);
         self.storage.set_faults(DiskFaults { full: true, no_more_files, ..self.storage.faults() });
         self.after(ns, Event::Over(Passing::DiskFull));
     }
 
-    /// A file system does not answer for a while: the threads of its host that use it wait, or all of a tickerplant that has none
-    /// for that.
+    /// Hangs a host's file system: the threads that use it wait. A tickerplant without a sync thread stops altogether.
     fn hang_some_disk(&mut self) {
         let until_ns = self.now_ns.saturating_add(self.rng.from(SECOND, 25 * SECOND));
         let host = self.some_node().and_then(|key| self.nodes.get(&key)).map_or(self.tick_host, |node| node.host);
@@ -309,15 +312,20 @@ impl World {
             (true, true) => ("clock that jumps hours back", 3 * 3_600 * SECOND),
         };
         self.report.fault(name);
-        let ns = self.between(0, most_ns).cast_signed();
-        let by_ns = if back { ns.saturating_neg() } else { ns };
+        let by_ns = self.between(0, most_ns);
+        let for_ns = self.between(SECOND, 10 * SECOND);
+        self.set_clock_off(by_ns, back, for_ns);
+    }
+
+    /// Sets the clock of the tickerplant's host off by `by_ns`, and back after `for_ns`.
+    pub fn set_clock_off(&mut self, by_ns: u64, back: bool, for_ns: u64) {
+        let by_ns = if back { by_ns.cast_signed().saturating_neg() } else { by_ns.cast_signed() };
         self.wall_ns = self.wall_ns.saturating_add(i128::from(by_ns));
-        let ns = self.between(SECOND, 10 * SECOND);
-        self.after(ns, Event::Over(Passing::SetClock(by_ns)));
+        self.after(for_ns, Event::Over(Passing::SetClock(by_ns)));
         self.after_tick();
     }
 
-    /// A fault is over.
+    /// Ends a fault.
     pub fn passes(&mut self, passing: Passing) {
         match passing {
             Passing::Memory(key) => self.set_other_memory(key, 0),
@@ -346,8 +354,8 @@ impl World {
         }
     }
 
-    /// A query, a client's variable or another program takes memory of a node, and gives it back later. Standbys are met more often:
-    /// what fills them shows only when they are to take a window.
+    /// Fills part of a node's memory, as a query, a client's variable or another program would, and frees it later. Standbys are picked
+    /// more often: a full standby is noticed only when it should take a window.
     pub fn fill_some_node(&mut self) {
         let pause_ns = self.fills.from(SECOND, 6 * SECOND);
         self.after(pause_ns, Event::Fill);
@@ -372,7 +380,7 @@ impl World {
         }
     }
 
-    /// The operator starts a tickerplant anew that takes no updates any more.
+    /// Restarts a tickerplant whose log has failed, as an operator would.
     pub fn restart_failed_tick(&mut self) {
         if self.tick.as_ref().is_some_and(|tick| tick.service.plant.failure().is_some()) {
             self.report.met("tickerplant that had failed is started anew");
@@ -381,7 +389,7 @@ impl World {
         }
     }
 
-    /// From here on nothing goes wrong, and what had gone wrong is put right.
+    /// Ends all faults and undoes their effects; none occur from here on.
     pub fn heal(&mut self) {
         self.chaotic = false;
         self.storage.set_faults(DiskFaults::default());

@@ -1,5 +1,5 @@
-//! Publishers, who note what they are told, and watchers: plain subscribers, who check that updates come in the log's order
-//! without a gap or a duplicate.
+//! Publishers, which record every response, and watchers: plain subscribers that check that updates arrive in the log's order without gap
+//! or duplicate.
 
 use super::audit::holdings::Filter;
 use super::audit::record::TABLES;
@@ -12,21 +12,22 @@ use bytes::Bytes;
 use proto::{Endian, FrameReader, Header, Limits, MessageKind, View};
 use std::collections::VecDeque;
 
-/// A feed of the simulated market.
+/// A simulated publisher.
 pub struct Publisher {
     pub(super) number: u64,
     pub(super) next: u64,
     pub line: Option<u64>,
-    open: bool,
+    pub open: bool,
     frames: FrameReader,
-    /// What answers are due, in order: an update's own, or one that confirms all before.
+    /// Responses due, in order: of a sync update, or of a query that confirms all updates before it.
     waiting: VecDeque<Awaited>,
-    /// Sent without a question, since the last confirmation.
+    /// Async updates sent since the last confirmation.
     unconfirmed: Vec<u64>,
-    /// One that keeps books as production's feed does, and does nothing of the above.
+    /// State of a publisher that keeps `feed::ledger` as `elastick feed` does; such a publisher does not use the fields above.
     pub feed: Option<Feed>,
 }
 
+/// A response that a publisher waits for, with the ids of the updates it settles.
 enum Awaited {
     Update(u64),
     Confirmation(Vec<u64>),
@@ -46,12 +47,12 @@ impl Publisher {
         }
     }
 
-    /// Whether it is connected, and all that it has asked is answered.
+    /// Returns whether the publisher is connected and no response is due.
     pub fn is_answered(&self) -> bool {
         self.open && self.waiting.is_empty() && self.feed.as_ref().is_none_or(Feed::is_ready)
     }
 
-    /// Takes bytes in, and hands over whole messages.
+    /// Receives bytes and passes whole messages to `take`.
     pub(super) fn hears(&mut self, bytes: &Bytes, mut take: impl FnMut(&Header, &[u8])) {
         self.frames.extend(bytes);
         while let Ok(Some((header, message))) = self.frames.next() {
@@ -66,16 +67,18 @@ pub struct Watcher {
     pub line: Option<u64>,
     open: bool,
     frames: FrameReader,
-    /// Day, and where in its log the next update of each table is looked for; none before the first. Batch mode keeps the order of
-    /// each table; without it all are at the same place.
+    /// Day, and place in its log from which the next update of each table is looked up; `None` before the first. Batch mode preserves order
+    /// per table only; without it all entries are equal.
     places: Places,
-    /// Told, and not found in the log yet.
+    /// Messages received whose update is not in the log yet.
     told: VecDeque<Told>,
     pub updates: u64,
 }
 
+/// For each table, a day and a place in its log.
 type Places = [Option<(i32, usize)>; TABLES.len()];
 
+/// A message that a watcher received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Update { id: u64, rows: Vec<u8>, table: usize },
@@ -97,7 +100,7 @@ impl Watcher {
 }
 
 impl World {
-    /// Whether a client has use for a connection.
+    /// Returns whether a client exists and has no connection.
     pub fn wants_line(&self, client: Client) -> bool {
         match client {
             Client::Node(key) => self.nodes.get(&key).is_some_and(|node| node.line.is_none()),
@@ -150,14 +153,14 @@ impl World {
         }
     }
 
-    /// A client's connection is gone, or was refused.
+    /// A client's connection is lost or was rejected.
     pub fn lost_line(&mut self, client: Client, number: u64) {
         match client {
             Client::Node(key) => return self.node_lost_line(key, number),
             Client::Publisher(at) => {
                 let Some(own) = self.publishers.get_mut(at).filter(|own| own.line == Some(number)) else { return };
                 (own.line, own.open) = (None, false);
-                // What was not answered may be in the log or not; it is not sent again.
+                // Updates without a response may or may not be in the log; a publisher without a ledger does not send them again.
                 own.waiting.clear();
                 own.unconfirmed.clear();
             }
@@ -171,7 +174,7 @@ impl World {
         self.after(ns, Event::Connect(client));
     }
 
-    /// Time for a publisher's next updates.
+    /// Timer: sends a publisher's next updates.
     pub fn publishes(&mut self, at: usize) {
         let surge = self.now_ns < self.surge_until_ns;
         let pause_ns = if surge { self.between(2 * MS, 20 * MS) } else { self.between(20 * MS, 150 * MS) };
@@ -195,11 +198,17 @@ impl World {
         let rows = if self.rng.one_in(20) { self.rng.from(100, 400) } else { self.rng.from(1, 40) };
         let syms: Vec<u8> = (0..rows).map(|_| u8::try_from(self.rng.below(10)).unwrap_or(0)).collect();
         let sync = self.rng.one_in(3);
-        let extras = self.extras().get(table).copied().unwrap_or(0);
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         if publisher.feed.is_some() {
             return self.feed_publishes(at, table, TABLES.get(table).copied().unwrap_or_default(), syms);
         }
+        self.publish_rows(at, table, syms, sync);
+    }
+
+    /// Publishes one update of a publisher without a ledger. Returns its id.
+    pub fn publish_rows(&mut self, at: usize, table: usize, syms: Vec<u8>, sync: bool) -> Option<u64> {
+        let extras = self.extras().get(table).copied().unwrap_or(0);
+        let publisher = self.publishers.get_mut(at)?;
         publisher.next = publisher.next.saturating_add(1);
         let id = (publisher.number << PUBLISHER_BITS) | publisher.next;
         let kind = if sync { MessageKind::Sync } else { MessageKind::Async };
@@ -215,7 +224,7 @@ impl World {
             writer.vector(proto::types::LONG, 0, &places);
             (0..extras).for_each(|_| writer.vector(proto::types::LONG, 0, &own));
         });
-        let (Ok(bytes), Some(line)) = (encoded, publisher.line) else { return };
+        let (Ok(bytes), Some(line)) = (encoded, publisher.line) else { return None };
         if sync {
             publisher.waiting.push_back(Awaited::Update(id));
         } else {
@@ -223,9 +232,10 @@ impl World {
         }
         self.auditor.sends(id, table, syms, extras);
         self.send_up(line, bytes);
+        Some(id)
     }
 
-    /// Asks something: when it is answered, all that was sent before has been handled.
+    /// Sends a query: its response confirms that all updates sent before it have been handled.
     fn confirm(&mut self, at: usize) {
         if self.publishers.get(at).is_some_and(|publisher| publisher.feed.is_some()) {
             return self.feed_confirms(at);
@@ -249,7 +259,7 @@ impl World {
         publisher.frames.extend(bytes);
         while let Ok(Some((header, message))) = publisher.frames.next() {
             let body = plain(&header, message);
-            // An error answer is one that is told: the update is not in the log.
+            // An error response: the update is not in the log.
             let refused = body.first() == Some(&128);
             match publisher.waiting.pop_front() {
                 Some(Awaited::Update(id)) if refused => {
@@ -267,7 +277,7 @@ impl World {
                         self.broken.get_or_insert(broken);
                     }
                 }
-                // It says that they were handled, not that each was accepted, nor how durable they are.
+                // The response confirms that the updates were handled, not that each was accepted, nor how durable it is.
                 Some(Awaited::Confirmation(ids)) => {
                     self.report.met_times("async update confirmed", ids.len() as u64);
                     self.auditor.handled(&ids, run);
@@ -299,7 +309,7 @@ impl World {
         };
         let whole: Vec<u8> =
             tables.iter().filter_map(|table| subscribe(table, &filter.syms).ok()).flat_map(Vec::from).collect();
-        // In one piece, so that nothing comes between.
+        // As one message, so that no other connection's message comes between.
         self.send_up(number, whole.into());
     }
 
@@ -321,7 +331,7 @@ impl World {
         self.check_watcher(at, false);
     }
 
-    /// Looks up in the log what a watcher was told. With `all`, it has been told everything.
+    /// Checks messages of a watcher against the log. With `all`, every logged update must have arrived.
     pub fn check_watcher(&mut self, at: usize, all: bool) {
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
         let line = self.watchers.get(at).and_then(|watcher| watcher.line);
@@ -332,15 +342,15 @@ impl World {
                 Told::DayEnd(date) => watcher.places = [Some((date.saturating_add(1), 0)); TABLES.len()],
                 Told::Update { id, rows, table } => {
                     let Some((day, place)) = self.auditor.place_of(id) else {
-                        // Not in the file yet, where writing is put off.
+                        // Not in the file yet, which is right only while writing is deferred.
                         if all || !(is_old || self.plan.publishes_ahead()) {
                             let what = format!("watcher {at} was told of update {id}, which is in no log");
                             self.broken.get_or_insert(Broken(what));
                         }
                         break;
                     };
-                    // Told before it was in the file, by a tickerplant that is gone or has lost its log: where it would have
-                    // been, nobody knows. It was sent again, and another has logged it.
+                    // Received before it was in the file, from a tickerplant that is gone or has lost its log, so its place there is
+                    // unknown. The publisher sent it again, and another tickerplant has logged it.
                     if is_old && self.auditor.is_behind_loss(day, place) {
                         break;
                     }
@@ -348,7 +358,7 @@ impl World {
                     let order = if batch { watcher.filter.of_table(table) } else { watcher.filter.clone() };
                     let expected = match watcher.places.get(table).copied().flatten() {
                         Some((date, from)) if date == day => self.auditor.next_told(day, from, &order),
-                        // After holidays, or the first one.
+                        // The first update, or the first after days without any.
                         _ => Some((id, place.saturating_add(1))),
                     };
                     let record = self.auditor.day(day).and_then(|day| day.records.get(place));
@@ -384,7 +394,7 @@ impl World {
         }
     }
 
-    /// An update of a day that a watcher has not been told of.
+    /// Returns an update of a day that a watcher has not received.
     fn untold(&self, watcher: &Watcher, date: i32) -> Option<u64> {
         watcher.places.iter().enumerate().find_map(|(table, place)| {
             let (_, from) = place.filter(|(day, _)| *day == date)?;
@@ -393,7 +403,7 @@ impl World {
         })
     }
 
-    /// Where a watcher stands, in words.
+    /// A watcher's position, for messages.
     pub fn watcher_state(&self, at: usize) -> String {
         let Some(watcher) = self.watchers.get(at) else { return String::new() };
         let Watcher { filter, line, open, places, told, updates, .. } = watcher;
@@ -403,7 +413,7 @@ impl World {
         )
     }
 
-    /// Whether a watcher has been told everything that the log has.
+    /// Returns whether a watcher has received everything in the log.
     pub fn watcher_is_at_tip(&self, at: usize) -> bool {
         let Some(watcher) = self.watchers.get(at) else { return true };
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
@@ -412,7 +422,7 @@ impl World {
     }
 }
 
-/// What a message to a plain subscriber says: one update, or in batch mode several of one table.
+/// Decodes a message to a plain subscriber: one update, or in batch mode several of one table.
 fn told(body: &[u8]) -> Option<Vec<Told>> {
     let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
     let list = view.list()?;
@@ -440,5 +450,5 @@ fn told(body: &[u8]) -> Option<Vec<Told>> {
     }
 }
 
-/// How long a settled world is looked at again.
+/// Interval at which a settled simulation is checked again.
 pub const LOOK_NS: u64 = SECOND;

@@ -1,5 +1,5 @@
-//! The fleet of a world: the rules of a scaling group as production has them, behind calls that may be slow, be refused, or lose
-//! their answer; and a provider that launches late, never, or one too many.
+//! The simulated fleet: production's scaling-group rules behind calls that may be slow, be throttled or lose their response, and a provider
+//! that launches late, never, or one instance too many.
 
 use super::rng::Rng;
 use crate::fleet::group::{Action, Event, Group, Instance, Rules};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What the provider is to do with instances.
+/// An order of the group to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Launch(Instance),
@@ -16,25 +16,26 @@ pub enum Order {
     Kill(Instance),
 }
 
-/// What a node asked of its fleet, whatever became of it.
+/// A request of a node to its fleet, whatever the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     AtLeast(u32),
-    /// That this instance makes room for another.
+    /// Terminate this instance and launch another in its place.
     Replace(u64),
 }
 
-/// Faults that are on.
+/// Active faults of the fleet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CloudFaults {
-    /// Calls of a hundred that the fleet asks to repeat later.
+    /// Percentage of calls that are throttled.
     pub busy_percent: u64,
-    /// Calls of a hundred whose answer is lost, carried out or not.
+    /// Percentage of calls whose response is lost, whether they were carried out or not.
     pub unsure_percent: u64,
     /// The group may not grow.
     pub at_maximum: bool,
 }
 
+/// State of the simulated fleet: one group, its faults and its pending orders.
 #[derive(Debug)]
 pub struct Cloud {
     rng: Rng,
@@ -43,14 +44,15 @@ pub struct Cloud {
     name: String,
     orders: Vec<Order>,
     pub faults: CloudFaults,
-    /// Interruptions that were announced, and when the server goes.
+    /// Announced interruptions by instance, with the time when the server goes.
     interrupted: BTreeMap<u64, u64>,
     asked: Vec<Asked>,
-    /// Instances that leave and were told that they are replaced.
+    /// Draining instances that were notified of a replacement.
     replaced: Vec<Instance>,
     pub counts: CloudCounts,
 }
 
+/// Counts of fleet faults that took effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CloudCounts {
     pub busy: u64,
@@ -58,7 +60,7 @@ pub struct CloudCounts {
     pub at_maximum: u64,
 }
 
-/// A cloud that calls and world share.
+/// The fleet, shared by its API calls and the simulated environment (`World`).
 #[derive(Clone, Debug)]
 pub struct SharedCloud(Arc<Mutex<Cloud>>);
 
@@ -82,7 +84,7 @@ impl SharedCloud {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fleet as one instance sees it.
+    /// Returns the fleet's API as one instance sees it.
     pub fn of(&self, instance: Instance) -> Box<dyn Fleet> {
         let group = self.lock().name.clone();
         let identity = Identity { instance: format!("{group}-{}", instance.0), group };
@@ -95,7 +97,7 @@ impl Cloud {
         self.now_ns = now_ns;
     }
 
-    /// An event of the group. Orders are kept until [`Cloud::take_orders`].
+    /// Handles an event of the group. Its orders are kept until [`Cloud::take_orders`].
     pub fn step(&mut self, event: Event) -> (Option<Capacity>, Result<(), String>) {
         let (mut capacity, mut answer) = (None, Ok(()));
         for action in self.group.step(event, self.now_ns) {
@@ -110,7 +112,7 @@ impl Cloud {
         (capacity, answer)
     }
 
-    /// An event that nobody waits for.
+    /// Handles an event whose result is not needed.
     pub fn tell(&mut self, event: Event) {
         drop(self.step(event));
     }
@@ -119,7 +121,7 @@ impl Cloud {
         std::mem::take(&mut self.orders)
     }
 
-    /// Whether an instance knows from the fleet that another takes its place.
+    /// Returns whether the fleet has confirmed to an instance that it will be replaced.
     pub fn has_said_that_it_replaces(&self, instance: &[u8]) -> bool {
         self.replaced.iter().any(|own| format!("{}-{}", self.name, own.0).as_bytes() == instance)
     }
@@ -128,7 +130,7 @@ impl Cloud {
         std::mem::take(&mut self.asked)
     }
 
-    /// A server is going to be taken back.
+    /// Announces that a server will be taken back.
     pub fn interrupt(&mut self, instance: Instance, at_ns: u64) {
         self.interrupted.insert(instance.0, at_ns);
     }
@@ -159,7 +161,7 @@ impl Cloud {
     }
 }
 
-/// What one instance asks.
+/// The fleet's API for one instance.
 struct OwnFleet {
     cloud: SharedCloud,
     instance: Instance,

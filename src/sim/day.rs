@@ -1,28 +1,27 @@
-//! A day of a world: faults, rest, faults over the day's end, rest. At rest everything must have come right.
+//! One simulated day: faults, rest, faults around the day's end, rest. At rest every promise must be fulfilled.
 
 use super::audit::holdings::tile;
 use super::audit::record::COLUMNS;
 use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
-use super::cloud::{Asked, SharedCloud};
 use super::node::NodeProcess;
-use super::plan::Faults;
-use super::world::{DAY, Event, MS, SECOND, Server, World};
+use super::plan::{Faults, QueuePlan};
+use super::world::{DAY, Event, MS, SECOND, World};
 use crate::log::LogWriter;
-use crate::queue::{Queue, QueueName, State};
+use crate::queue::{Queue, State};
 use crate::rdb::policy::Phase;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Virtual time in which everything must have come right once nothing goes wrong any more. It is counted anew whenever a queue has
-/// gone on: small nodes behind a surge of the feed are many, and each is launched when the one before it is full.
+/// Virtual time within which the cluster must settle after the last fault. Restarted whenever a queue has rolled: after a surge, many small
+/// nodes fill one after the other, and each is launched when the one before it is full.
 const SETTLES_WITHIN_NS: u64 = 900 * SECOND;
 
-/// However far the queues go on, no rest is longer.
+/// Upper bound of a rest, however often a queue rolls.
 const SETTLES_AT_LAST_NS: u64 = 3_600 * SECOND;
 
 impl World {
-    /// One day, from its morning to the next.
+    /// Runs one day, from its morning to the next.
     ///
     /// # Errors
     /// The rule that was broken.
@@ -33,7 +32,7 @@ impl World {
         let active_ns = self.between(20 * SECOND, 60 * SECOND);
         self.run_until(self.now_ns.saturating_add(active_ns))?;
         self.rest()?;
-        // To the evening, with the day's end ahead.
+        // Skip to the evening, shortly before the day's end.
         let before_ns = self.between(4 * SECOND, 20 * SECOND);
         let to_midnight_ns = DAY - self.wall() % DAY;
         if to_midnight_ns > before_ns {
@@ -54,10 +53,10 @@ impl World {
         Ok(())
     }
 
-    /// Nothing goes wrong any more, and nothing new comes: the world settles, and is looked at as a whole.
+    /// Ends all faults and publishing, waits until the cluster settles, and audits it.
     fn rest(&mut self) -> Result<(), Broken> {
         self.heal();
-        // Some updates still, so that the tip moves.
+        // A few more updates move the tip, so that a node that receives nothing is found.
         self.run_until(self.now_ns.saturating_add(2 * SECOND))?;
         self.publishing = false;
         let last_ns = self.now_ns.saturating_add(SETTLES_AT_LAST_NS);
@@ -87,13 +86,13 @@ impl World {
         self.audit()
     }
 
-    /// How many updates are in closed windows of the queues. Without new ones it grows so far and no farther.
+    /// Number of updates in closed windows, over all queues. It is bounded once publishing has stopped.
     fn given_out(&self) -> u64 {
         let Some(tick) = &self.tick else { return 0 };
         tick.service.plant.queue().lines().values().map(|line| line.open.0).fold(0, u64::saturating_add)
     }
 
-    /// What durability `none` holds back is written, and what watchers were told of before it was in the file is looked up.
+    /// Writes updates that durability `none` buffers, then checks watchers' messages that arrived before their update was in the file.
     fn flush_tick(&mut self) {
         if self.plan.promise() == Promise::Nothing {
             self.with_tick(|tick| tick.service.plant.flush_merged(&mut tick.links));
@@ -104,7 +103,7 @@ impl World {
         }
     }
 
-    /// Why the world has not come to rest, if it has not.
+    /// Returns why the cluster has not settled; `None` if it has.
     fn unsettled(&self) -> Option<String> {
         let Some(tick) = &self.tick else { return Some("there is no tickerplant".to_string()) };
         if self.old.is_some() {
@@ -159,14 +158,14 @@ impl World {
                 return Some(format!("{:?} is not connected", node.key));
             }
             let Some(of) = self.plan.queues.get(node.key.queue) else { continue };
-            // One that is fed from the log hears of the day's end behind what it is fed.
+            // A node that is fed from the log receives the end of the day only after the updates before it.
             if let Some(what) = zombie(node, queue) {
                 return Some(what);
             }
             if state.phase == Phase::Live && state.date != Some(queue.date().0) {
                 return Some(format!("{:?} is live on day {:?} still", node.key, state.date));
             }
-            // One that gets some tables or symbols knows of the tip only what those told it.
+            // A node with a filter knows the tip only as of its last update.
             let reached = state.next.is_some_and(|next| match of.filter.is_everything() {
                 true => next == tip,
                 false => self.auditor.next_told(queue.date().0, place(next), &of.filter).is_none(),
@@ -175,7 +174,7 @@ impl World {
                 return Some(format!("{:?} is live at {:?}, the tip is {tip}", node.key, state.next));
             }
         }
-        // What follows is hours later: those who watch its launch would take an instance that comes up then for one that never does.
+        // The next step skips hours: a live node would take an instance that is still launching for one that never comes up.
         let judges_launches = matches!(self.plan.faults, Faults::None | Faults::Fleet);
         if judges_launches && self.events.values().any(|event| matches!(event, Event::NodeStarts(_))) {
             return Some("an instance is being launched".to_string());
@@ -188,8 +187,8 @@ impl World {
             .map(|at| format!("watcher {at} has not been told everything: {}", self.watcher_state(at)))
     }
 
-    /// What waits still for the end of a fault. The tickerplant counts nobody of the day before any more: a node that is paused over
-    /// the day's end does not show in its table, and holds its rows until it comes round.
+    /// Returns a process or connection that a fault still delays. The table alone cannot show it: it drops rows of the day before, so a node
+    /// paused over the day's end is not in it, and holds its rows until it runs again.
     pub fn held_up(&self) -> Option<String> {
         if self.tick_paused_until_ns > self.now_ns {
             return Some("the tickerplant is paused".to_string());
@@ -197,7 +196,7 @@ impl World {
         if let Some(node) = self.nodes.values().find(|node| node.paused_until_ns > self.now_ns) {
             return Some(format!("{:?} is paused", node.key));
         }
-        // A file system that hung answers again, but the thread that waits for it comes round later.
+        // A hung file system responds again, but the thread that waits for it runs only at its next event.
         if self.tick.as_ref().and_then(|tick| tick.service.plant.log()).is_some_and(LogWriter::sync_is_due) {
             return Some("the log is not written to its end".to_string());
         }
@@ -205,7 +204,7 @@ impl World {
         Some(format!("messages from or to {:?} are held up", line.client))
     }
 
-    /// Everything against the log.
+    /// Compares everything with the log.
     fn audit(&mut self) -> Result<(), Broken> {
         self.report.audits = self.report.audits.saturating_add(1);
         self.run_until(self.now_ns.saturating_add(100 * MS))?;
@@ -225,6 +224,14 @@ impl World {
             return Err(Broken(format!("the tickerplant's tip is {tip}, the log has {logged} updates")));
         }
         let (queue, extras) = (plant.queue(), self.extras());
+        let leaves_out = |of: &QueuePlan| self.auditor.leaves_out(date, 0..tip, &of.filter);
+        if let Some(of) = self.plan.queues.iter().find(|of| leaves_out(of)) {
+            self.report.met("update that nodes left out");
+            if plant.health().is_ok_and(|health| health.starts_with("ok")) {
+                let name = &of.name;
+                return Err(Broken(format!("health is ok, and nodes of queue {name} have left out an update")));
+            }
+        }
         let mut tiles: Vec<Vec<_>> = vec![Vec::new(); self.plan.queues.len()];
         for node in self.nodes.values() {
             let (state, holdings) = node.shown();
@@ -250,8 +257,8 @@ impl World {
                 }
                 let checked = self.auditor.check_holding(&who, date, &holding, &filter);
                 if let Err(broken) = checked {
-                    // What a crash took out of the log, and others have replaced, is found when its window is proved: not
-                    // before it is closed.
+                    // A live node may hold updates that a crash took from the log and others replaced. They are found when the window is
+                    // proved, so not before it is closed.
                     let doubted = queue.subscribers().iter().flat_map(|subscriber| &subscriber.held).any(|held| {
                         held.verified == Some(false)
                             && (place(held.window.first().0)..place(held.window.last().0)) == holding.window
@@ -268,16 +275,14 @@ impl World {
                 }
             }
         }
-        if matches!(self.plan.faults, Faults::None | Faults::Fleet) {
-            self.nobody_launched_in_vain()?;
-        }
+        self.nobody_launched_in_vain()?;
         for (tiles, of) in tiles.into_iter().zip(&self.plan.queues) {
             tile(&of.name, tiles, tip)?;
         }
         Ok(())
     }
 
-    /// Into the trace, so that two runs of one seed are compared by what they hold as well.
+    /// Writes checksums of the log and of each node's rows into the trace, so that two runs of one seed are compared by content too.
     fn say_sums(&mut self) {
         let sum = |of: &dyn Fn(&mut DefaultHasher)| {
             let mut hasher = DefaultHasher::new();
@@ -296,80 +301,11 @@ impl World {
         });
     }
 
-    /// Where no instance was lost, and none was launched by mistake, few wait.
-    fn nobody_launched_in_vain(&self) -> Result<(), Broken> {
-        let Some(tick) = &self.tick else { return Ok(()) };
-        for of in &self.plan.queues {
-            let here =
-                || tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
-            let waiting = here().filter(|own| own.state == State::Waiting).count();
-            let busy = here().filter(|own| !matches!(own.state, State::Waiting | State::Lost)).count();
-            let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
-            // The live one's successor, those who stayed over the night, or what the group's minimum keeps.
-            let most = self.plan.standbys_kept.max(1).max((min as usize).saturating_sub(busy));
-            let most = most.saturating_add(self.left_unanswered.len());
-            if waiting > most {
-                return Err(Broken(format!("queue {}: {waiting} wait, where {most} are enough", of.name)));
-            }
-        }
-        Ok(())
-    }
-
-    /// How many instances each group has use for, in the auditor's reckoning: one for each node that waits no longer, and those who wait,
-    /// one at least.
-    pub fn note_wanted(&mut self) {
-        let Some(tick) = &self.tick else { return };
-        for of in &self.plan.queues {
-            let here =
-                || tick.service.plant.queue().subscribers().iter().filter(|own| own.queue.0 == of.name.as_bytes());
-            let waiting = here().filter(|own| own.state == State::Waiting).count();
-            let open = tick.service.plant.queue().lines().get(&QueueName(of.name.clone().into_bytes()));
-            let lost = open.map_or(0, |line| line.lost.len());
-            let handed_on: usize = here().filter(|own| own.leaving.is_some()).map(|own| own.held.len()).sum();
-            let is_live = here().any(|own| own.state == State::Live);
-            let waiting = waiting.max(lost + handed_on + usize::from(!is_live)).max(1);
-            let busy = here().filter(|own| own.state != State::Waiting).count();
-            let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
-            let wanted = u32::try_from(busy.saturating_add(waiting)).unwrap_or(u32::MAX).max(min);
-            self.wanted.note(of.group, wanted, self.now_ns);
-            let unaware = here().filter(|own| own.leaving.is_some_and(|leaving| !leaving.replaced));
-            for instance in unaware.filter_map(|own| own.instance.as_ref()) {
-                let cloud = self.clouds.get(of.group).map(SharedCloud::lock);
-                let unanswered = cloud.is_some_and(|cloud| !cloud.has_said_that_it_replaces(instance));
-                if unanswered && self.left_unanswered.insert(instance.clone()) {
-                    self.report.met("node that left without an answer of its fleet");
-                }
-            }
-        }
-    }
-
-    /// What nodes have asked their fleet for, where no instance is lost.
-    pub fn judge_asked(&mut self, group: usize) {
-        let asked = self.clouds.get(group).map(|cloud| cloud.lock().take_asked()).unwrap_or_default();
-        if !matches!(self.plan.faults, Faults::None | Faults::Fleet) || asked.is_empty() {
-            return;
-        }
-        self.note_wanted();
-        for asked in asked {
-            let judged = match asked {
-                Asked::AtLeast(instances) => self.wanted.check(group, instances),
-                Asked::Replace(instance) => {
-                    let server = Server { group, instance };
-                    let works =
-                        self.nodes.values().any(|node| node.key.server == server && node.shared.state().connected);
-                    let what = || format!("instance {instance} of group {group} is to be replaced, and does its work");
-                    if works { Err(Broken(what())) } else { Ok(()) }
-                }
-            };
-            self.judge(judged);
-        }
-    }
-
-    /// Yesterday's books and files are closed.
+    /// Drops audit records and files of days before yesterday.
     fn clean_up(&mut self) {
         let Some(date) = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0) else { return };
         self.auditor.forget_before(date.saturating_sub(1));
-        self.left_unanswered.clear();
+        self.surplus_is_kept();
         let keep = [date, date.saturating_sub(1)].map(|date| {
             let date = crate::tick::clock::civil_date(crate::queue::Date(date));
             format!("sym{:04}.{:02}.{:02}", date.year(), date.month(), date.day())
@@ -383,7 +319,7 @@ impl World {
     }
 }
 
-/// What a node does that the table knows otherwise, if anything: one that the table calls live takes updates, and no other does.
+/// Compares the table with a node's own state: a node takes updates exactly if the table calls it live. Returns the difference.
 fn zombie(node: &NodeProcess, queue: &Queue) -> Option<String> {
     let state = node.shared.state();
     let name = node.name.as_bytes();
@@ -396,7 +332,7 @@ fn zombie(node: &NodeProcess, queue: &Queue) -> Option<String> {
     })
 }
 
-/// An update's place in the auditor's books.
+/// An update's index as the auditor counts it.
 fn place(index: u64) -> usize {
     usize::try_from(index).unwrap_or(usize::MAX)
 }

@@ -1,8 +1,8 @@
-//! The disk under the log, and how hosts see it: what is not synced is in its writer's page cache, and a power cut takes it, or a
+//! The simulated disk under the log, as each host sees it. Data that is not synced is in its writer's page cache; a power cut loses it, or
 //! part of it, or leaves a hole.
 //!
-//! A *local* disk is seen by its own host alone. A *shared* one is a server: it has what was synced; the writer's host sees its
-//! own cache, other hosts see the server, and some time an old size or a name that is missing still.
+//! A *local* disk is visible to its own host alone. A *shared* disk is a file server, which has only synced data: the writer's host sees
+//! its own cache, other hosts see the server, and for some time an old size or a missing name.
 
 use super::mounts::Mounts;
 use super::rng::Rng;
@@ -16,15 +16,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where the tickerplant and its disk are.
+/// Host of the tickerplant and its disk.
 pub const TICK_HOST: u32 = 0;
-/// How long another host may go on with an old size or a missing name.
+/// How long another host may see an old size or a missing name.
 const STALE_NS: u64 = 3_000_000_000;
-/// What the system says where a server refuses to write.
+/// Error number of a write that the server rejects.
 const EIO: i32 = 5;
-/// What it says to a process that has too many files open.
+/// Error number of an open when the process has too many files open.
 const EMFILE: i32 = 24;
 
+/// A change of a file's content.
 #[derive(Clone, Debug)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
@@ -48,30 +49,32 @@ impl Change {
     }
 }
 
+/// A file: its visible and its durable content.
 #[derive(Debug, Default)]
 struct Inode {
-    /// As its writer's host sees it.
+    /// Content as the writer's host sees it.
     bytes: Vec<u8>,
-    /// What survives a power cut; on a shared disk, what the server has.
+    /// Content that survives a power cut; on a shared disk, that of the server.
     durable: Vec<u8>,
     unsynced: Vec<Change>,
-    /// Where the last write ended, if it was given more than it took.
+    /// End of the last write if it was a short write.
     taken_short: Option<usize>,
     lock: Option<u64>,
     /// Size as a host saw it, and when.
     seen: BTreeMap<u32, (usize, u64)>,
 }
 
-/// Faults that are on.
+/// Active faults of the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskFaults {
     pub full: bool,
     /// The next sync of the log fails.
     pub fail_sync: bool,
-    /// On its writer's host no file can be opened to be read: too many are.
+    /// No file can be opened for reading on the writer's host: too many are open.
     pub no_more_files: bool,
 }
 
+/// State of the disk: names, files and active faults.
 #[derive(Debug)]
 struct State {
     rng: Rng,
@@ -81,22 +84,22 @@ struct State {
     names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
     inodes: BTreeMap<u64, Inode>,
-    /// Names that a host asked for when they were not there.
+    /// Names that a host looked up in vain, with the time.
     missing: BTreeMap<(u32, PathBuf), u64>,
     next: u64,
     faults: DiskFaults,
-    /// Until when a host's file system does not answer.
+    /// Time until which a host's file system hangs.
     hangs: BTreeMap<u32, u64>,
-    /// Where the process that may write is.
+    /// Host of the process that may write.
     writer_host: u32,
-    /// Processes whose locks the server has taken away, and what they see of each file since.
+    /// Processes whose locks the server has revoked, with the content that each still sees of every file.
     given_up: BTreeMap<u32, BTreeMap<u64, Vec<u8>>>,
     counts: DiskCounts,
-    /// Hosts that have another volume in its place.
+    /// Hosts that have another volume mounted instead of this disk.
     mounts: Mounts,
 }
 
-/// What a disk has met.
+/// Counts of faults that took effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounts {
     pub full: u64,
@@ -109,7 +112,7 @@ pub struct DiskCounts {
     pub other_logs: u64,
 }
 
-/// One disk of a world.
+/// One simulated disk.
 #[derive(Clone, Debug)]
 pub struct Storage(Arc<Mutex<State>>);
 
@@ -150,8 +153,7 @@ impl Storage {
         self.lock().faults = faults;
     }
 
-    /// The server has not heard of a process's host for the time of a lease: its locks are another's to take, and what it has not
-    /// synced never arrives.
+    /// The server's lease of a process has expired: its locks become free, and its unsynced data never arrives.
     pub fn give_up(&self, process: u32, next_host: u32) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -161,17 +163,17 @@ impl Storage {
             inode.unsynced.clear();
             inode.lock = None;
         }
-        // One that lost its log before has ended by now, or sees what it saw.
+        // A process that lost its log earlier has ended, or keeps its own view.
         state.given_up.insert(process, seen);
         state.writer_host = next_host;
     }
 
-    /// A host's file system does not answer until then.
+    /// Hangs a host's file system until that time.
     pub fn hang(&self, host: u32, until_ns: u64) {
         self.lock().hangs.insert(host, until_ns);
     }
 
-    /// A host has another volume in the place of this disk until then.
+    /// Mounts another volume on a host in place of this disk until that time.
     pub fn mount(&self, host: u32, until_ns: u64, rng: &mut Rng) {
         self.lock().mounts.mount(host, until_ns, rng);
     }
@@ -180,7 +182,7 @@ impl Storage {
         self.lock().hangs.get(&host).copied().unwrap_or(0)
     }
 
-    /// Every file system answers again.
+    /// Ends all hangs.
     pub fn wake(&self) {
         self.lock().hangs.clear();
     }
@@ -190,31 +192,31 @@ impl Storage {
         DiskCounts { other_logs: state.mounts.opened, ..state.counts }
     }
 
-    /// The disk as a process on a host uses it.
+    /// Returns the disk as a process on a host uses it.
     pub fn of(&self, host: u32, process: u32) -> Arc<dyn Disk> {
         Arc::new(HostDisk { storage: self.clone(), host, process })
     }
 
-    /// A file as its writer sees it, from a byte on; for the auditor.
+    /// Returns a file as its writer sees it, from a byte on; for the auditor.
     pub fn read(&self, path: &Path, from: usize) -> Option<Vec<u8>> {
         let state = self.lock();
         let inode = state.inodes.get(state.names.get(path)?)?;
         Some(inode.bytes.get(from..).unwrap_or_default().to_vec())
     }
 
-    /// How much of a file a power cut leaves in any case: up to the first change that is not synced.
+    /// Returns how many bytes of a file survive any power cut: those before the first unsynced change.
     pub fn durable_bytes(&self, path: &Path) -> usize {
         let state = self.lock();
         let Some(inode) = state.names.get(path).and_then(|inode| state.inodes.get(inode)) else { return 0 };
         if state.durable_names.contains_key(path) { inode.durable.len() } else { 0 }
     }
 
-    /// The files there are; for the auditor.
+    /// Returns all files; for the auditor.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.lock().names.keys().cloned().collect()
     }
 
-    /// Removes a file that nobody needs any more.
+    /// Removes a file of an old day.
     pub fn remove(&self, path: &Path) {
         let mut state = self.lock();
         if let Some(inode) = state.names.remove(path) {
@@ -223,7 +225,7 @@ impl Storage {
         state.durable_names.remove(path);
     }
 
-    /// The host of the disk loses its power; its processes must be gone.
+    /// Cuts the power of the disk's host. Its processes must have ended before.
     pub fn power_cut(&self) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -231,7 +233,7 @@ impl Storage {
         let counts = &mut state.counts;
         for inode in state.inodes.values_mut() {
             let unsynced = std::mem::take(&mut inode.unsynced);
-            // Part of the cache had been written by itself: in order mostly, and the last change torn.
+            // The kernel had written part of the cache by itself, mostly in order; the last change may be torn.
             let kept = usize::try_from(state.rng.below(unsynced.len() as u64 + 1)).unwrap_or(0);
             let holes = state.rng.one_in(4);
             let before = inode.bytes.len();
@@ -265,7 +267,7 @@ impl Storage {
     }
 }
 
-/// A storage as one process on one host sees it.
+/// The disk as one process on one host sees it.
 struct HostDisk {
     storage: Storage,
     host: u32,
@@ -277,7 +279,7 @@ impl State {
         host == self.writer_host
     }
 
-    /// What a process on this host sees of a file's bytes.
+    /// Returns a file's bytes as a process on this host sees them.
     fn view(&self, inode: u64, host: u32, process: u32) -> &[u8] {
         if let Some(seen) = self.given_up.get(&process).and_then(|files| files.get(&inode)) {
             return seen;
@@ -416,13 +418,14 @@ impl Disk for HostDisk {
     }
 }
 
+/// A file opened by one process on one host.
 struct SimFile {
     storage: Storage,
     inode: u64,
     host: u32,
     process: u32,
     token: u64,
-    /// Reads go past what this host remembers.
+    /// Reads bypass this host's cache.
     fresh: bool,
 }
 
@@ -435,7 +438,7 @@ impl SimFile {
         if let Some(inode) = state.inodes.get_mut(&self.inode) {
             change.apply(&mut inode.bytes);
             match (inode.unsynced.last_mut(), change) {
-                // No disk takes in a part of a page between two pieces of one write.
+                // The pieces of a short write share a page, so no disk persists one without the other.
                 (Some(Change::Write { offset, bytes }), Change::Write { offset: at, bytes: more })
                     if inode.taken_short == Some(at) && offset.saturating_add(bytes.len()) == at =>
                 {
@@ -452,10 +455,10 @@ impl LogFile for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
         let state = self.storage.lock();
         if !state.is_writer(self.host) && state.hangs.get(&self.host).is_some_and(|until_ns| *until_ns > state.now_ns) {
-            // A thread of production would wait; here it comes again.
+            // A production thread would block here; the simulation retries.
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        // Past what it remembers, even one that was given up sees what the server has.
+        // A read that bypasses the cache sees the server's content, even in a process whose lock was revoked.
         let process = if self.fresh { 0 } else { self.process };
         let mut bytes = state.view(self.inode, self.host, process);
         if !state.is_writer(self.host)
@@ -482,7 +485,7 @@ impl LogFile for SimFile {
             let state = &mut *guard;
             if state.faults.full {
                 state.counts.full = state.counts.full.saturating_add(1);
-                // A disk that fills up takes a part first.
+                // A disk that fills up accepts part of the write first.
                 let part = usize::try_from(state.rng.below(bytes.len() as u64 + 1)).unwrap_or(0);
                 if part == 0 || state.rng.percent(50) {
                     return Err(io::ErrorKind::StorageFull.into());
@@ -514,7 +517,7 @@ impl LogFile for SimFile {
         let unsynced = std::mem::take(&mut inode.unsynced);
         if fails {
             state.counts.failed_syncs = state.counts.failed_syncs.saturating_add(1);
-            // The kernel has dropped what it could not write: a later sync that succeeds says nothing of it.
+            // The kernel has dropped the dirty pages: a later sync returns success and proves nothing.
             return Err(io::Error::from_raw_os_error(28));
         }
         unsynced.iter().for_each(|change| change.apply(&mut inode.durable));

@@ -1,5 +1,5 @@
-//! Publishers that keep their books as `elastick feed` does: what was in doubt when a connection broke is looked up in the log, and
-//! sent again if it is not there.
+//! Publishers with a ledger of unconfirmed updates, as `elastick feed` has: updates in doubt after a broken connection are looked up in the
+//! log, and sent again if they are not there.
 
 use super::audit::record::COLUMNS;
 use super::audit::{Broken, PUBLISHER_BITS};
@@ -13,25 +13,25 @@ use bytes::Bytes;
 use proto::{Limits, MessageKind, Writer, decode};
 use std::collections::BTreeMap;
 
-/// How far a feed is with its connection.
+/// Progress of a feed on its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// It has asked where the log is, for the first time over this connection.
+    /// Has requested the log's place (tip and path), the first time on this connection.
     #[default]
     First,
-    /// And once more: what was read of the last connection has been handled then.
+    /// Has requested it a second time: by then the tickerplant has handled whatever it had read from the last connection.
     Second,
     Ready,
-    /// It waits for an answer that confirms all before.
+    /// Waits for a response that confirms all updates before it.
     Confirming,
 }
 
-/// A feed's side of its connection, and its books.
+/// State of a feed: its connection and its ledger.
 #[derive(Default)]
 pub struct Feed {
     stage: Stage,
     ledger: Option<Ledger>,
-    /// The numbers of updates that are not confirmed, by hash.
+    /// Ids of unconfirmed updates, by hash.
     ids: BTreeMap<u64, u64>,
 }
 
@@ -41,7 +41,7 @@ impl Feed {
     }
 }
 
-/// The columns of an update, one behind the other; `extras` of them beyond the first ones.
+/// Encodes the columns of an update, one after the other, with `extras` columns beyond the first ones.
 pub fn columns(time_ns: i64, syms: &[u8], id: u64, extras: usize) -> Option<Columns> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes);
@@ -61,7 +61,7 @@ impl World {
         self.publishers.get_mut(at)?.feed.as_mut()
     }
 
-    /// A feed has a connection: it asks where the log is.
+    /// A feed's connection is open: it requests the log's place.
     pub fn feed_connected(&mut self, at: usize) {
         if let Some(feed) = self.feed_of(at) {
             feed.stage = Stage::First;
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Answers to the only question that it asks.
+    /// Handles responses to that request, the only one a feed sends.
     pub fn feed_hears(&mut self, at: usize, bytes: &Bytes) {
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         let mut answers = Vec::new();
@@ -143,10 +143,10 @@ impl World {
         }
     }
 
-    /// What was in doubt is looked up, and what is not in the log is sent again.
+    /// Looks up updates in doubt and sends again those that are not in the log.
     fn feed_settles(&mut self, at: usize, place: Place) {
         let process = u32::MAX.saturating_sub(u32::try_from(at).unwrap_or(0));
-        // It runs on the tickerplant's own host, or where its log is seen late.
+        // Half of the feeds run on the tickerplant's host, half on hosts where the log is visible late.
         let host = if at.is_multiple_of(2) { self.tick_host } else { process };
         let files = self.storage.of(host, process);
         self.enter(&files);
@@ -156,7 +156,7 @@ impl World {
         let settled = ledger.settle(place, Limits::default(), 32 << 10);
         feed.stage = Stage::Ready;
         if let Err(reason) = settled {
-            // Its operator starts another, which knows nothing of these.
+            // The operator starts another feed, which knows nothing of these updates.
             *feed = Feed::default();
             self.trace.say(|| format!("feed {at} ends with updates in doubt: {reason}"));
             self.report.met("feed that ended with updates in doubt");

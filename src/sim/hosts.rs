@@ -1,4 +1,4 @@
-//! What the tickerplant of a simulated world is set up with, whichever world it is.
+//! Service options that every simulated tickerplant shares.
 
 use crate::q::Rules;
 use crate::tick::globals::Globals;
@@ -6,7 +6,7 @@ use crate::tick::query::Bounds;
 use crate::tick::service::ServiceOptions;
 use std::time::Duration;
 
-/// A tickerplant's service. Virtual time does not pass while a query runs, so that no limit of its time is ever met.
+/// Returns options of a tickerplant's service. Virtual time stands still during a query, so that no query timeout ever fires.
 pub fn service_options(codec: proto::Limits) -> ServiceOptions {
     let bounds = Bounds { time: Duration::from_secs(3600), memory_bytes: 64 << 20 };
     ServiceOptions {

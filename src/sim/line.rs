@@ -1,14 +1,14 @@
-//! Connections: bytes in order each way, late, held up, or gone with both ends learning of it at their own time.
+//! Connections: in-order bytes in each direction that may be late, stalled or lost; each end learns of a broken connection at its own time.
 
 use super::world::{Client, Event, MS, SECOND, World};
 use crate::net::{ConnId, Peer};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The longest that a message takes where nothing holds it up.
+/// Longest latency of a message that nothing delays.
 const LATENCY_MOST_NS: u64 = 2 * MS;
 
-/// What travels to a client.
+/// A packet to a client.
 #[derive(Clone, Debug)]
 pub enum Packet {
     Data(Bytes),
@@ -21,7 +21,7 @@ pub enum Packet {
 pub struct Line {
     pub client: Client,
     pub conn: Option<ConnId>,
-    /// The run of the tickerplant that it is to.
+    /// Number of the tickerplant's run that the connection belongs to.
     pub run: u32,
     up: VecDeque<Bytes>,
     down: VecDeque<Packet>,
@@ -29,22 +29,22 @@ pub struct Line {
     pub down_at_ns: u64,
     pub up_stalled_until_ns: u64,
     pub down_stalled_until_ns: u64,
-    /// Nothing passes any more, whatever the ends think.
+    /// Broken: nothing passes any more, whatever the ends assume.
     pub cut: bool,
     pub client_knows: bool,
     pub server_knows: bool,
-    /// What the client reads in a millisecond, where it is slow.
+    /// Bytes that a slow client reads in a millisecond.
     pub slow_bytes: Option<u64>,
 }
 
 impl Line {
-    /// Time passes in which nothing happens.
+    /// Postpones deliveries when idle time is skipped.
     pub fn skip(&mut self, ns: u64) {
         self.up_at_ns = self.up_at_ns.saturating_add(ns);
         self.down_at_ns = self.down_at_ns.saturating_add(ns);
     }
 
-    /// Whether nothing passes one way for now, or what a slow reader was sent is not with it yet.
+    /// Returns whether a direction is stalled, or a packet to a slow reader is still on its way.
     pub fn is_held_up(&self, now_ns: u64) -> bool {
         self.up_stalled_until_ns.max(self.down_stalled_until_ns) > now_ns
             || self.up_at_ns.max(self.down_at_ns) > now_ns.saturating_add(LATENCY_MOST_NS)
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// A client wants a connection.
+    /// A client opens a connection.
     pub fn connects(&mut self, client: Client) {
         if !self.wants_line(client) {
             return;
@@ -91,7 +91,7 @@ impl World {
         self.after(latency_ns, Event::Accept(number));
     }
 
-    /// Has the host of the tickerplant that a connection is to do something; where that one is gone, the present one's.
+    /// Runs `act` at the tickerplant that owns a connection, or at the present one if that is gone.
     fn at_server(&mut self, number: u64, act: impl FnOnce(&mut World, u64)) {
         let run = self.line_run(number);
         match self.old_run() == Some(run) {
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// The host of the tickerplant that it is to hears of a new connection.
+    /// A new connection arrives at the tickerplant's host.
     pub fn accept_at(&mut self, number: u64) {
         self.at_server(number, World::accepts);
     }
@@ -110,7 +110,7 @@ impl World {
         let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
         let client = line.client;
         let (Some(tick), true) = (self.tick.as_mut(), line.run == run) else {
-            // Nobody listens.
+            // No process listens.
             line.cut = true;
             line.server_knows = true;
             return self.after(MS, Event::ClientLearns(number));
@@ -147,7 +147,7 @@ impl World {
         self.at(at_ns, Event::Up(number));
     }
 
-    /// The tickerplant sends.
+    /// The tickerplant sends a packet.
     pub fn send_down(&mut self, number: u64, packet: Packet) {
         let latency_ns = self.latency_ns();
         let at_ns = self.now_ns.saturating_add(latency_ns);
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// A connection is broken from now on. Each end learns of it in its own time; none means at once.
+    /// Breaks a connection. `server_ns` and `client_ns` are the delays after which each end notices; `None` schedules nothing for that end.
     pub fn cut(&mut self, number: u64, server_ns: Option<u64>, client_ns: Option<u64>) {
         let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
         line.cut = true;
@@ -263,7 +263,7 @@ impl World {
         self.cut(number, Some(server_ns), None);
     }
 
-    /// The tickerplant is gone: what was under way is lost.
+    /// The tickerplant is gone: packets in flight are lost.
     pub fn cut_all(&mut self, silent: bool) {
         let run = self.tick_runs;
         let here = |line: &Line| !line.cut && line.run == run;

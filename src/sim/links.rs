@@ -1,5 +1,5 @@
-//! Connections as the tickerplant sees them: [`Links`] over a simulated network. What a turn has to send is kept until the world
-//! takes it.
+//! Connections as the tickerplant sees them: [`Links`] over a simulated network. Output of an event-loop iteration is kept until the
+//! simulated environment takes it.
 
 use crate::config::Limit;
 use crate::metrics::Snapshot;
@@ -10,20 +10,20 @@ use proto::{FrameReader, Limits};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// One connection at the server's end.
+/// The server's end of one connection.
 pub struct ServerEnd {
-    /// The connection's number in the world.
+    /// The connection's number in the simulated environment.
     pub line: u64,
     peer: Peer,
     pub frames: FrameReader,
     replies: Replies,
-    /// Sent and not drained by the peer yet.
+    /// Size of the send buffer: sent, and not drained by the peer yet.
     pub outbox_bytes: usize,
     pub notify_below: Option<usize>,
     pub paused: bool,
 }
 
-/// What a turn wants done.
+/// An action that an event-loop iteration requests.
 #[derive(Debug)]
 pub enum Wish {
     Send(ConnId, Bytes),
@@ -38,7 +38,7 @@ pub struct TickLinks {
     pub request: Option<Request>,
     pub wishes: Vec<Wish>,
     pub stopping: bool,
-    /// Connections that were allowed to go on.
+    /// Connections that may be read again.
     pub resumed: Vec<ConnId>,
 }
 
@@ -55,7 +55,7 @@ impl TickLinks {
         }
     }
 
-    /// A connection has come; the lowest free handle is its.
+    /// Adds a connection under the lowest free handle.
     pub fn open(&mut self, line: u64, peer: Peer) -> ConnId {
         let free = self.slots.iter().position(|(_, conn)| conn.is_none());
         let slot = free.unwrap_or(self.slots.len());
@@ -101,13 +101,13 @@ impl TickLinks {
         self.ends.get(&conn)
     }
 
-    /// The number of a question that has come.
+    /// Returns the number of a request that has arrived.
     pub fn ask(&mut self, conn: ConnId) -> Option<Request> {
         let number = self.ends.get_mut(&conn)?.replies.ask();
         Some(Request::new(conn, number))
     }
 
-    /// Connections of which little is left to be sent, as was asked for.
+    /// Returns connections whose send buffer has drained below the level for which a notice was requested.
     pub fn take_notices(&mut self) -> Vec<ConnId> {
         let mut notices = Vec::new();
         for (conn, end) in &mut self.ends {

@@ -1,5 +1,5 @@
-//! Simulated days: the production code in a world of virtual time, with a disk, a network, a fleet and clocks that fail as real
-//! ones do, and an auditor who keeps books of his own. How it is built, and how to go on: `src/sim/README.md`.
+//! Simulated days: the production code on virtual time, with a disk, network, fleet and clocks that fail as real ones do, and an auditor
+//! with its own records. Design and use: `src/sim/README.md`.
 
 mod ahead;
 mod audit;
@@ -10,6 +10,7 @@ mod day;
 mod disk;
 mod feeds;
 mod hosts;
+mod launches;
 mod line;
 mod links;
 mod mistakes;
@@ -19,10 +20,13 @@ mod node;
 mod plan;
 #[cfg(test)]
 mod planted;
+mod progress;
 mod proofs;
 mod report;
 mod rng;
 mod run;
+#[cfg(test)]
+mod schema_kills;
 mod schemas;
 mod servers;
 mod takeover;

@@ -1,4 +1,4 @@
-//! Another volume where a host should have the log's directory: files of another log stand at the paths of this one.
+//! Another volume where a host should have the log's directory: files of a different log stand at this log's paths.
 
 use super::audit::record;
 use super::rng::Rng;
@@ -9,35 +9,35 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Device number of other volumes. They count their inodes from 1 as the storage does, so that numbers occur on both.
+/// Device number of other volumes. Their inodes count from 1, as those of `Storage` do, so that inode numbers collide across devices.
 const DEVICE: u64 = 1;
 
-/// What the other volume has at the path of a log.
+/// Content of the other volume at the path of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
-    /// A log of the same records without the first one, so that each is at the place of another; it is the longer one.
+    /// All records but the first, followed by all of them: each is at another's place, and the log is longer.
     Shifted,
-    /// A copy that was taken some time ago, and went on without a record that this one has.
+    /// An older copy that went on without one record of this log.
     Branched,
-    /// A copy of a day before, by its bytes.
+    /// A byte copy of an earlier day's log.
     DayBefore,
 }
 
-/// A volume mounted in the place of the log's.
+/// Another volume, mounted in place of the log's.
 #[derive(Debug)]
 struct Mount {
     until_ns: u64,
     other: Other,
-    /// Each log as it was first looked at: a file is the same one every time it is opened.
+    /// Each log as it was first opened, so that reopening it finds the same file.
     files: BTreeMap<PathBuf, Option<Arc<OtherFile>>>,
 }
 
-/// The hosts that have one.
+/// Hosts with another volume.
 #[derive(Debug, Default)]
 pub struct Mounts {
     hosts: BTreeMap<u32, Mount>,
     next: u64,
-    /// How many times a log of another volume was opened.
+    /// How often a log of another volume was opened.
     pub opened: u64,
 }
 
@@ -47,7 +47,7 @@ impl Mounts {
         self.hosts.insert(host, Mount { until_ns, other, files: BTreeMap::new() });
     }
 
-    /// The file that a host with another volume opens: `None` where it has the log's own. `log` has the bytes of this log, and of
+    /// Opens a file on a host with another volume; `None` if the host has the log's own volume. `log` returns the bytes of this log and of
     /// the newest one before it.
     pub fn open<'a>(
         &mut self,
@@ -60,7 +60,7 @@ impl Mounts {
         }
         let Mount { other, files, .. } = self.hosts.get_mut(&host)?;
         let file = files.entry(path.to_path_buf()).or_insert_with(|| {
-            // The other volume has no side file of it.
+            // The other volume has no side file.
             let bytes = match (crate::log::date_of(path).is_some(), log()) {
                 (true, (Some(own), before)) => of_another_log(*other, own, before)?,
                 _ => return None,
@@ -78,7 +78,7 @@ impl Mounts {
     }
 }
 
-/// Bytes of a log that is like this one and is another one.
+/// Builds a log that resembles this one and differs. Returns `None` if this log is too short.
 fn of_another_log(other: Other, own: &[u8], before: Option<&[u8]>) -> Option<Vec<u8>> {
     let head = own.get(..record::HEAD_BYTES)?;
     let mut ends = vec![record::HEAD_BYTES];
@@ -98,7 +98,7 @@ fn of_another_log(other: Other, own: &[u8], before: Option<&[u8]>) -> Option<Vec
     })
 }
 
-/// A file of another volume; nobody of this world writes it.
+/// A file of another volume; no simulated process writes it.
 #[derive(Debug)]
 struct OtherFile {
     place: Place,

@@ -1,4 +1,4 @@
-//! A node's process: production's ingest over a simulated connection, disk and fleet, step by step.
+//! A node's process: production's ingest over a simulated connection, disk and fleet, stepped by events.
 
 use super::audit::Broken;
 use super::audit::holdings::{Holding, Row};
@@ -20,7 +20,7 @@ use proto::FrameReader;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node that runs.
+/// A running node.
 pub struct NodeProcess {
     pub key: NodeKey,
     /// Its name in the table.
@@ -39,7 +39,7 @@ pub struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// What queries see of this node: its state, and its windows with their rows.
+    /// Returns what queries see on this node: its state, and its windows with their rows.
     pub fn shown(&self) -> (Arc<State>, Vec<Holding>) {
         let view = self.shared.view();
         let state = Arc::clone(&view.state);
@@ -71,7 +71,7 @@ impl NodeProcess {
 }
 
 impl NodeProcess {
-    /// The tables that it takes, by number, each with how many columns it has.
+    /// Returns the node's tables by number, each with its count of columns.
     pub fn columns(&self) -> Vec<(usize, usize)> {
         let view = self.shared.view();
         let of = |name: &Sym| {
@@ -83,7 +83,7 @@ impl NodeProcess {
     }
 }
 
-/// The rows of a table, by its columns `time`, `sym`, `id` and `row`.
+/// Returns the rows of a table, from its columns `time`, `sym`, `id` and `row`.
 fn rows_of(table: &Value) -> Vec<Row> {
     let Value::Table(table) = table else { return Vec::new() };
     let [times, syms, ids, places, added @ ..] = table.columns.as_slice() else { return Vec::new() };
@@ -94,7 +94,7 @@ fn rows_of(table: &Value) -> Vec<Row> {
         text.strip_prefix('s')?.parse().ok()
     };
     let added: Vec<&[i64]> = added.iter().filter_map(|column| longs(&column.items)).collect();
-    // Its number up to some column, nulls from there on; anything else is no row of a publisher's.
+    // Added columns hold the update's id up to some column and nulls behind it; no publisher sends other rows.
     let extras = |at: usize, id: i64| {
         let mut values = added.iter().filter_map(|column| column.get(at));
         let filled = values.by_ref().take_while(|value| **value == id).count();
@@ -124,7 +124,7 @@ fn longs(items: &Items) -> Option<&[i64]> {
 }
 
 impl World {
-    /// An instance's server has come up, or its process is started anew.
+    /// Starts a node's process: its server has come up, or the process restarts.
     pub fn node_starts(&mut self, key: NodeKey) {
         let Server { group, instance } = key.server;
         let Some(cloud) = self.clouds.get(group).cloned() else { return };
@@ -145,6 +145,7 @@ impl World {
             Ok(node) => {
                 self.nodes.insert(key, node);
                 self.report.met("node started");
+                self.came_ns.entry(key.server).or_insert(self.now_ns);
                 self.after(MS, Event::Connect(Client::Node(key)));
                 self.next_turn(key, MS);
                 self.next_fleet(key, MS);
@@ -237,7 +238,7 @@ impl World {
         self.node_runs(key);
     }
 
-    /// The node's thread comes round: messages, then what is between them.
+    /// One iteration of the node's loop: messages, then the work between them.
     fn node_runs(&mut self, key: NodeKey) {
         let Some(node) = self.nodes.get(&key) else { return };
         let files = Arc::clone(&node.files);
@@ -292,7 +293,7 @@ impl World {
         self.fleet_soon(key);
     }
 
-    /// The fleet's thread is woken by a question; here it looks a moment later.
+    /// In production a request wakes the fleet thread; here it is scheduled a moment later.
     fn fleet_soon(&mut self, key: NodeKey) {
         if self.nodes.get(&key).is_some_and(|node| node.fleet_at_ns > self.now_ns.saturating_add(50 * MS)) {
             self.next_fleet(key, 20 * MS);
@@ -320,12 +321,12 @@ impl World {
         self.obey(key.server.group);
     }
 
-    /// The session is over; the node tries again after its pause.
+    /// Ends the session; the node reconnects after its pause.
     fn node_ends_session(&mut self, key: NodeKey, result: Result<(), Fault>) {
         if let Err(fault) = &result {
             self.trace.say(|| format!("{key:?} ends its session: {fault:?}"));
             match fault {
-                // No fault makes the tickerplant say what does not follow what came before.
+                // No fault lets the tickerplant send a message that does not follow the ones before.
                 Fault::Surprise(why) => {
                     let why = why.clone();
                     self.judge(Err(Broken(format!("{key:?} was surprised: {why}"))));
@@ -342,7 +343,7 @@ impl World {
         node.open = false;
         let line = node.line.take();
         let pause = node.ingest.ended(result);
-        // What is written without a connection goes nowhere.
+        // Output without a connection is lost.
         drop(node.ingest.take_output());
         if let Some(line) = line {
             self.hang_up(line, false);
@@ -387,7 +388,7 @@ impl World {
         self.ends_if_empty(key.server);
     }
 
-    /// A node whose work is over holds no rows any more: its day has ended, and it has heard of it.
+    /// Checks that a node whose work is over holds no rows: its day has ended and it was notified.
     fn holds_nothing(&self, key: NodeKey) -> Result<(), Broken> {
         let Some((state, holdings)) = self.nodes.get(&key).map(NodeProcess::shown) else { return Ok(()) };
         let rows: usize = holdings.iter().flat_map(|holding| &holding.tables).map(Vec::len).sum();
@@ -399,18 +400,19 @@ impl World {
         Err(Broken(format!("{key:?} ends as its work is over, and holds {rows} rows of day {date:?} in {windows:?}")))
     }
 
-    /// A process is there no longer.
+    /// Removes a process.
     pub fn node_is_gone(&mut self, key: NodeKey, silent: bool) {
         if let Some(line) = self.nodes.remove(&key).and_then(|node| node.line) {
             self.hang_up(line, silent);
         }
     }
 
-    /// The process dies and is started again on the same instance, with nothing.
+    /// Restarts a killed process on the same instance, with empty memory.
     pub fn node_restarts(&mut self, key: NodeKey) {
         if !self.nodes.contains_key(&key) {
             return;
         }
+        self.ends_at_night(key.server);
         self.node_is_gone(key, false);
         let ns = self.between(200 * MS, 3 * SECOND);
         self.after(ns, Event::NodeStarts(key));

@@ -1,4 +1,4 @@
-//! What a seed decides before its world begins: how the tickerplant is set up, how many queues there are, and who subscribes.
+//! The plan that a seed draws before its run: the tickerplant's configuration, the queues and the subscribers.
 
 use super::audit::Promise;
 use super::audit::holdings::Filter;
@@ -9,21 +9,20 @@ use crate::config::options::Protocol;
 use crate::config::units::{RollTime, Scale, roll_time};
 use crate::config::{Durability, Limits};
 use crate::fleet::group::Rules;
-use crate::rdb::messages::Subscription;
+use crate::protocol;
 use crate::rdb::options::NodeOptions;
 use crate::rdb::policy;
 use std::time::Duration;
 
-/// More than any world's day fills. At its maximum a group grows no more and a lost window has nobody who rebuilds it: then a world
-/// rightly does not come to rest. A group that refuses for a while is a fault (`cloud.rs`).
+/// More instances than a simulated day ever needs. At its maximum a group cannot launch a node to rebuild a lost window, and the cluster
+/// rightly does not settle. A group that rejects launches for a while is a fault (`cloud.rs`).
 const MOST_INSTANCES: u32 = 2_000;
 
-/// How many faults there are.
+/// Level of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     None,
-    /// Calls of the fleet that are throttled or unanswered, nodes killed or told to end, the tickerplant ended in order: no instance may be
-    /// launched in vain.
+    /// Throttled or lost calls of the fleet, nodes killed or asked to end, the tickerplant stopped in order: no instance may be launched in vain.
     Fleet,
     Some,
     Hell,
@@ -49,7 +48,7 @@ impl Faults {
         }
     }
 
-    /// Mean time between two faults, in nanoseconds.
+    /// Returns the mean time between two faults, in nanoseconds; `None` without faults.
     pub fn every_ns(self) -> Option<u64> {
         match self {
             Faults::None => None,
@@ -59,7 +58,7 @@ impl Faults {
         }
     }
 
-    /// Something that goes wrong once in so many times.
+    /// Returns the odds of a rare fault, as one in so many.
     pub fn rare(self) -> u64 {
         match self {
             Faults::None | Faults::Fleet => u64::MAX,
@@ -80,32 +79,33 @@ pub struct GroupPlan {
 #[derive(Clone, Debug)]
 pub struct QueuePlan {
     pub name: String,
-    /// Its place in [`Plan::groups`].
+    /// Index in [`Plan::groups`].
     pub group: usize,
     pub filter: Filter,
     pub scale: Scale,
 }
 
+/// Configuration of one seed: tickerplant, queues, groups and clients.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub faults: Faults,
     pub durability: Durability,
     pub shared_disk: bool,
-    /// Batch mode: how often plain subscribers are told.
+    /// Interval of batch mode; `None` publishes each update at once.
     pub batch: Option<Duration>,
     pub groups: Vec<GroupPlan>,
     pub queues: Vec<QueuePlan>,
     pub publishers: usize,
-    /// Those of them that keep books as production's feed does.
+    /// Indices of publishers with a ledger, as `elastick feed` has.
     pub feeds: Vec<usize>,
     pub watchers: Vec<Filter>,
     pub standbys_kept: usize,
     pub roll: RollTime,
-    /// One in so many nodes is on the tickerplant's host.
+    /// One node in so many runs on the tickerplant's host.
     pub hosts: u64,
-    /// What a node may hold.
+    /// Memory budget of a node.
     pub budget_bytes: u64,
-    /// Whether other programs, queries and variables of clients fill the memory of nodes.
+    /// Whether other programs, queries and clients' variables fill nodes' memory.
     pub fills: bool,
 }
 
@@ -128,9 +128,9 @@ impl Plan {
             10..=16 => 2,
             _ => 3,
         };
-        // Each of the first queues takes a table of its own, or the first takes everything.
+        // Several queues either divide the tables among them, or the first takes everything.
         let divided = count > 1 && rng.percent(40);
-        // With a node of each queue on every server. What a group is asked for then is reckoned otherwise than the auditor does.
+        // Each server of a shared group runs a node for every queue. A group then counts its need otherwise than the auditor's exact check does.
         let shared_servers = count > 1 && matches!(faults, Faults::Some | Faults::Hell) && rng.percent(40);
         let group = |(number, rng): (usize, &mut Rng)| GroupPlan {
             name: format!("g{number}"),
@@ -169,12 +169,12 @@ impl Plan {
             roll: roll_time("00:00 UTC")?,
             hosts: rng.from(2, 4),
             budget_bytes: rng.from(500, 1500) << 10,
-            // The last one drawn: it changes nothing else of a seed.
+            // Drawn last, so that it changes nothing else in a seed.
             fills: matches!(faults, Faults::Some | Faults::Hell) && rng.percent(50),
         })
     }
 
-    /// What an answer to a publisher promises.
+    /// Returns what a response to a publisher promises.
     pub fn promise(&self) -> Promise {
         match self.durability {
             Durability::None => Promise::Nothing,
@@ -183,7 +183,7 @@ impl Plan {
         }
     }
 
-    /// Whether updates are published before they are in the log's file.
+    /// Returns whether updates are published before they are in the log's file.
     pub fn publishes_ahead(&self) -> bool {
         match self.durability {
             Durability::None => true,
@@ -194,8 +194,9 @@ impl Plan {
 
     pub fn tick_limits(&self) -> Limits {
         Limits {
-            message_bytes: 4 << 20,
-            decompressed_bytes: 4 << 20,
+            // The message limit, so that an update larger than a node can still be sent.
+            message_bytes: 8 << 20,
+            decompressed_bytes: 8 << 20,
             outbox_bytes: 64 << 10,
             outboxes_bytes: 1 << 20,
             log_read_chunk_bytes: 32 << 10,
@@ -204,15 +205,17 @@ impl Plan {
         }
     }
 
+    /// Returns the options of a queue's nodes.
+    ///
     /// # Errors
-    /// Thresholds that make no sense.
+    /// Invalid thresholds.
     pub fn node_options(&self, queue: usize) -> Result<NodeOptions, policy::ThresholdError> {
         let of = self.queues.get(queue);
         let filter = of.map(|of| of.filter.clone()).unwrap_or_default();
         let scale = of.map_or(Scale::At(40.0), |of| of.scale);
         let mut policy = policy::Params::new(scale, 70.0)?;
         policy.drain_ns = 2_000_000_000;
-        let subscription = Subscription {
+        let subscription = protocol::Filter {
             tables: filter.tables.iter().filter_map(|table| TABLES.get(*table)).map(|t| (*t).to_string()).collect(),
             symbols: filter.syms.iter().map(|sym| format!("s{sym}")).collect(),
         };

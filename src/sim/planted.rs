@@ -1,13 +1,17 @@
-//! Each planted defect is caught by the seed that the table in this folder's README names, and that seed's day comes right without it.
+//! Each mutant is caught by the seed that the table in this folder's README names, and that seed's day passes without it.
 
 use super::{Faults, run_seed};
 use crate::defect::Defect;
 use std::collections::BTreeSet;
 
-/// What production's own assertions find before the auditor looks.
+/// Mutants caught by production's own assertions before the auditor looks.
 const ASSERTED: &[Defect] = &[Defect::RolledDisconnectPromotes, Defect::LostWindowForgotten];
 
-/// The table: a defect, how much goes wrong, and the seed.
+/// Mutants that a simulated day cannot reach: they need a second process under a node's name, or an update that one node can never receive.
+/// The model checker finds them.
+const OF_THE_MODEL: &[Defect] = &[Defect::NameGivenTwice, Defect::StuckForgottenAtJoin];
+
+/// Parses the README's table: mutant, level of faults, seed.
 fn table() -> Vec<(Defect, Faults, u64)> {
     let readme =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/README.md")).expect("it is there");
@@ -20,7 +24,7 @@ fn table() -> Vec<(Defect, Faults, u64)> {
     rows.collect()
 }
 
-/// Every fourth row from one on.
+/// Tests every fourth row, from `first` on.
 fn are_caught(first: usize) {
     for (defect, faults, seed) in table().into_iter().skip(first).step_by(4) {
         let day = run_seed(seed, 1, faults, false, false, Some(defect));
@@ -43,7 +47,8 @@ fn without_a_defect_the_days_of_the_table_come_right() {
 #[test]
 fn the_table_has_each_defect_once() {
     let named: Vec<Defect> = table().into_iter().map(|(defect, ..)| defect).collect();
-    assert_eq!(named, Defect::ALL);
+    let expected: Vec<Defect> = Defect::ALL.into_iter().filter(|defect| !OF_THE_MODEL.contains(defect)).collect();
+    assert_eq!(named, expected);
 }
 
 #[test]

@@ -1,17 +1,18 @@
-//! Proofs that differ, judged when the tickerplant has compared them: only what was taken from the log may be held otherwise than it
-//! is logged.
+//! Judges differing proofs once the tickerplant has compared them: a node may differ from the log only where a crash took updates from the
+//! log, or where an update is larger than a node.
 
 use super::audit::Broken;
+use super::audit::holdings::Filter;
 use super::world::World;
 use crate::queue::{State, Subscriber, Window};
 use crate::tick::plant::Plant;
 use std::collections::BTreeMap;
 
-/// What one tickerplant had found before.
+/// Differing proofs known so far, of one run of the tickerplant.
 #[derive(Default)]
 pub struct Seen {
     differing: u64,
-    /// How many windows of each subscriber, by number.
+    /// Number of differing windows of each subscriber, by number.
     of: BTreeMap<u64, usize>,
 }
 
@@ -22,13 +23,13 @@ impl Seen {
     }
 }
 
-/// Windows of a subscriber that differed: those that were taken from it, and those that it keeps.
+/// Counts a subscriber's windows whose proof differed: those taken from it, and those that it keeps.
 fn differed(subscriber: &Subscriber) -> usize {
     let kept = subscriber.held.iter().filter(|held| held.verified == Some(false)).count();
     (subscriber.rejected as usize).saturating_add(kept)
 }
 
-/// Windows of a subscriber's queue that are in doubt: to be rebuilt since a proof differed, or kept all the same.
+/// Returns the doubtful windows of a subscriber's queue: to be rebuilt since a proof differed, or kept all the same.
 fn doubted(plant: &Plant, of: &Subscriber) -> Vec<Window> {
     let line = plant.queue().lines().get(&of.queue);
     let lost = line.into_iter().flat_map(|line| &line.lost).filter(|lost| lost.rejections > 0);
@@ -49,7 +50,7 @@ fn doubted(plant: &Plant, of: &Subscriber) -> Vec<Window> {
 }
 
 impl World {
-    /// Looks whether the tickerplant has found a proof that differs.
+    /// Judges proofs that were found to differ since the last call.
     pub fn judge_proofs(&mut self) {
         let Some(tick) = self.tick.as_mut() else { return };
         let plant = &tick.service.plant;
@@ -66,7 +67,12 @@ impl World {
             named = true;
             let windows = doubted(plant, own);
             let is_taken = |from: u64| windows.iter().any(|window| window.last().0 > from);
-            if !lost_from(date).is_some_and(|from| is_taken(from as u64)) {
+            let filter = self.plan.queues.iter().find(|of| of.name.as_bytes() == own.queue.0).map(|of| &of.filter);
+            let leaves_out = windows.iter().any(|window| {
+                let window = window.first().0 as usize..window.last().0 as usize;
+                filter.is_some_and(|filter| self.auditor.leaves_out(date, window, filter))
+            });
+            if !leaves_out && !lost_from(date).is_some_and(|from| is_taken(from as u64)) {
                 let windows: Vec<String> = windows.iter().map(ToString::to_string).collect();
                 judged = Err(Broken(format!(
                     "the proof of {} differs ({} of {date}), of which nothing was taken from the log",
@@ -75,8 +81,14 @@ impl World {
                 )));
             }
         }
-        // Of yesterday, of one who is gone, or of what is taken over unproved.
-        if !named && lost_from(date).or(lost_from(date.saturating_sub(1))).is_none() {
+        // No subscriber matches: the window is of yesterday, its node is gone, or it was taken over unproved.
+        let everything = Filter::default();
+        let leaves_out = |date| self.auditor.leaves_out(date, 0..usize::MAX, &everything);
+        if !named
+            && lost_from(date).or(lost_from(date.saturating_sub(1))).is_none()
+            && !leaves_out(date)
+            && !leaves_out(date.saturating_sub(1))
+        {
             judged = Err(Broken(format!(
                 "a proof of {date} or the day before differs, of which nothing was taken from the log"
             )));

@@ -1,10 +1,10 @@
-//! What a run has met, counted.
+//! Counts of what a run has met.
 
 use crate::tick::plant::Stats;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Counts of one world, or of many together.
+/// Counts of one seed, or of many added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub days: u64,
@@ -17,12 +17,14 @@ pub struct Report {
     pub refused: u64,
     pub verified: u64,
     pub differing: u64,
+    /// Longest time in which a node took none of its updates while everything flowed.
+    pub longest_idle_ns: u64,
     faults: BTreeMap<&'static str, u64>,
     moves: BTreeMap<(&'static str, &'static str), u64>,
     met: BTreeMap<&'static str, u64>,
 }
 
-/// What a long run under all faults must have met, or the simulator does not do its work.
+/// State transitions that a long run under all faults must meet, or the simulator does not do its work.
 const MOVES: &[(&str, &str)] = &[
     ("away", "leaving"),
     ("away", "live"),
@@ -70,14 +72,15 @@ const MOVES: &[(&str, &str)] = &[
     ("waiting", "taking"),
 ];
 
-/// Faults and turns of a day that it must have met too. A node's surprise at what it is told is not among them: only a defect
-/// of somebody makes it.
+/// Faults and events that such a run must meet too. A node's `Fault::Surprise` is not among them: only a defect causes it.
 const ALL_MET: &[&str] = &[
     "another log at the path of a node's log",
     "another volume where a host should have the log",
     "async update confirmed to a feed",
     "bytes lost at power cuts",
     "clock that jumps",
+    "clock that jumps days ahead",
+    "clock that jumps days back",
     "clock that jumps hours ahead",
     "clock that jumps hours back",
     "log of tomorrow that is there already",
@@ -99,6 +102,14 @@ const ALL_MET: &[&str] = &[
     "log taken over by a second tickerplant",
     "memory of a node filled by others",
     "log that could not be opened to be read",
+    "one too many: capacity raised",
+    "one too many: ended between the day's end and its own",
+    "one too many: given up while its instance is there",
+    "one too many: left without an answer of its fleet",
+    "one too many: not in the table at the day's end",
+    "one too many: server taken back",
+    "one too many: standby that cannot take a window",
+    "one too many: there when the day began",
     "node asked to end",
     "node found unhealthy by the fleet",
     "node killed",
@@ -110,6 +121,7 @@ const ALL_MET: &[&str] = &[
     "old size or missing name on another host",
     "power cut",
     "queues with a part of the tables each",
+    "rolled node back before the live one",
     "second tickerplant started beside the first",
     "several queues on the servers of one group",
     "slow network",
@@ -126,6 +138,8 @@ const ALL_MET: &[&str] = &[
     "tickerplant that had lost its log ended",
     "torn last write",
     "two launched instead of one",
+    "update larger than a node",
+    "update that nodes left out",
     "update in doubt found in the log",
     "update in doubt sent again",
     "update refused",
@@ -157,7 +171,7 @@ impl Report {
         add(&mut self.moves, (from, to), 1);
     }
 
-    /// Takes in what a tickerplant counted while it ran.
+    /// Adds a tickerplant's own counts when it ends.
     pub fn add(&mut self, stats: &Stats) {
         self.updates = self.updates.saturating_add(stats.updates);
         self.refused = self.refused.saturating_add(stats.refused);
@@ -165,7 +179,7 @@ impl Report {
         self.differing = self.differing.saturating_add(stats.differing);
     }
 
-    /// Takes in what another world has met.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Report) {
         for (own, other) in [
             (&mut self.days, other.days),
@@ -181,12 +195,13 @@ impl Report {
         ] {
             *own = own.saturating_add(other);
         }
+        self.longest_idle_ns = self.longest_idle_ns.max(other.longest_idle_ns);
         other.faults.iter().for_each(|(name, count)| add(&mut self.faults, *name, *count));
         other.met.iter().for_each(|(name, count)| add(&mut self.met, *name, *count));
         other.moves.iter().for_each(|(name, count)| add(&mut self.moves, *name, *count));
     }
 
-    /// Changes of state and faults that a long run must meet and this one did not.
+    /// Returns transitions and faults that a long run must meet and this one did not.
     pub fn never_met(&self) -> Vec<String> {
         let missing = MOVES.iter().filter(|(from, to)| !self.moves.keys().any(|(a, b)| (a, b) == (from, to)));
         let met = |name: &str| self.faults.contains_key(name) || self.met.contains_key(name);
@@ -213,6 +228,8 @@ impl fmt::Display for Report {
             "{} rows of nodes compared with the log; {} windows proved, {} differed",
             self.checked_rows, self.verified, self.differing
         )?;
+        let idle_ms = self.longest_idle_ns / 1_000_000;
+        writeln!(f, "{idle_ms} ms at most in which a node took none of the updates that it was given")?;
         writeln!(f, "faults:")?;
         for (name, count) in &self.faults {
             writeln!(f, "  {count:>9}  {name}")?;

@@ -1,6 +1,6 @@
-//! One seeded generator: everything in a world that is left to chance comes from it.
+//! The seeded random generator: the only source of chance in a simulation.
 
-/// splitmix64: small, fast, and the same everywhere.
+/// splitmix64: small, fast, and the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -17,22 +17,22 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// From 0 to `bound`, without it; 0 for a bound of 0.
+    /// Returns a number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
 
-    /// From `first` to `last`, with both.
+    /// Returns a number in `first..=last`.
     pub fn from(&mut self, first: u64, last: u64) -> u64 {
         first.saturating_add(self.below(last.saturating_sub(first).saturating_add(1)))
     }
 
-    /// Once in `times`; never for 0.
+    /// Returns true with probability 1 in `times`; never for 0.
     pub fn one_in(&mut self, times: u64) -> bool {
         times > 0 && self.below(times) == 0
     }
 
-    /// True for so many in a hundred.
+    /// Returns true with this probability, in percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -41,7 +41,7 @@ impl Rng {
         of.get(usize::try_from(self.below(of.len() as u64)).unwrap_or(0))
     }
 
-    /// A generator of its own, for a part of the world.
+    /// Derives an independent generator for one part of the simulation.
     pub fn split(&mut self) -> Rng {
         Rng(self.next())
     }

@@ -1,4 +1,4 @@
-//! Many worlds, one for each seed, over threads; every tenth is run twice and must be the same, byte for byte.
+//! Runs many seeds over threads. Every tenth seed runs twice and must be identical, byte for byte.
 
 use super::plan::{Faults, Plan};
 use super::report::Report;
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub seed: u64,
@@ -22,20 +22,21 @@ pub struct Options {
     /// Prints every event.
     pub trace: bool,
     pub threads: usize,
-    /// One that is planted, where there can be one.
+    /// Mutant to seed, in builds that can.
     pub defect: Option<Defect>,
 }
 
-/// A run that went wrong.
+/// A failed seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub seed: u64,
-    /// Days that were over by then.
+    /// Days completed before the failure.
     pub day: u64,
     pub at_ns: u64,
     pub what: String,
     pub faults: &'static str,
-    /// Two runs of the seed differ, of so many days: it is done again as the tenth of ten seeds, which is run twice.
+    /// Set if two runs of the seed differ: number of days of the run. To reproduce it, run ten seeds of which this is the tenth, which is
+    /// run twice.
     pub differs_in: Option<u64>,
 }
 
@@ -55,19 +56,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Every seed of so many is run twice.
+/// Every n-th seed is run twice.
 const TWICE_EVERY: u64 = 10;
 
-/// Told after every seed.
+/// Progress, reported after every seed.
 pub struct Progress<'a> {
     pub done: u64,
     pub of: u64,
     pub report: &'a Report,
-    /// If this seed went wrong.
+    /// The failure of this seed, if it failed.
     pub failure: Option<&'a Failure>,
 }
 
-/// Runs one seed. Answers what it met, and the trace where `keep` asks for it.
+/// Runs one seed. Returns its counts, and its trace if `keep` is set.
 ///
 /// # Errors
 /// The first rule that was broken, or a panic of the code under test.
@@ -114,7 +115,7 @@ pub fn run_seed(
     Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name(), differs_in: None })
 }
 
-/// Runs all seeds. Failures come in the order in which they were met; the report holds what whole seeds have met.
+/// Runs all seeds, calling `told` after each. Returns the counts of passed seeds, and failures in the order in which they occurred.
 pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Vec<Failure>) {
     let (next, done, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let all = Mutex::new((Report::default(), Vec::new()));
@@ -139,7 +140,7 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
                 Ok((report, _)) => all.0.merge(&report),
                 Err(failure) => {
                     all.1.push(failure);
-                    // Enough to look at.
+                    // A few failures suffice to diagnose.
                     ends.store(all.1.len() >= 5, Ordering::Relaxed);
                 }
             }
@@ -157,10 +158,10 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a run that came right answers: what it met, and its trace.
+/// Counts and trace of a seed that passed.
 type Done = (Report, Option<String>);
 
-/// What a second run of a seed has done otherwise than the first, which came right.
+/// Returns how the second run of a seed differs from the first, which passed.
 fn difference(first: &Done, second: Result<Done, Failure>, seed: u64, options: &Options) -> Option<Failure> {
     let failure = |day, at_ns, what| Failure {
         seed,
@@ -187,7 +188,7 @@ fn difference(first: &Done, second: Result<Done, Failure>, seed: u64, options: &
     }
 }
 
-/// Where two traces part.
+/// Returns where two traces diverge.
 fn parts_at(first: &str, second: &str) -> String {
     let at = first.lines().zip(second.lines()).position(|(one, other)| one != other);
     let at = at.unwrap_or(first.lines().count().min(second.lines().count()));
@@ -203,7 +204,7 @@ mod tests {
         Options { seed: 0, seeds: 10, days: 3, faults: Faults::Some, trace: false, threads: 1, defect: None }
     }
 
-    /// What is said of a first run and of a second, as `elastick sim` prints it.
+    /// Text of such a difference, as `elastick sim` prints it.
     fn said(first: &Done, second: Result<Done, Failure>) -> Option<String> {
         difference(first, second, 9, &options()).map(|failure| failure.to_string())
     }

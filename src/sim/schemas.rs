@@ -4,24 +4,24 @@ use super::audit::record::{COLUMNS, Extras, MOST_EXTRAS, TABLES};
 use super::rng::Rng;
 use super::world::{Client, Event, SECOND, World};
 use crate::net::message;
+use crate::protocol::tables::schema_record;
 use crate::table::schema::{ColumnSchema, Schema};
 use crate::table::{Attr, Sym, symbol};
 use crate::tick::core::Tables;
-use crate::tick::messages;
 use proto::MessageKind;
 use std::sync::Arc;
 
-/// The user who may call `.u.schema`.
+/// The user with permission to call `.u.schema`.
 pub const OPERATOR: &[u8] = b"operator";
 
-/// One seed in so many has tables that change.
+/// One seed in so many has changing tables.
 const ONE_IN: u64 = 3;
 
-/// What the operator changes, drawn from a stream of its own.
+/// The operator's schema changes, drawn from a random stream of their own.
 pub struct Schemas {
-    /// None where nothing changes.
+    /// `None` if the seed has no changes.
     rng: Option<Rng>,
-    /// The columns that the schema file adds to each table.
+    /// Number of columns that the schema file adds to each table.
     pub file: Extras,
 }
 
@@ -37,7 +37,7 @@ impl Schemas {
     }
 }
 
-/// The tables with so many columns more than they have at first: `x1`, `x2`, … of longs.
+/// Returns the tables with so many added columns: `x1`, `x2`, … of longs.
 pub fn tables(extras: Extras) -> Arc<Tables> {
     let sym = |text: &str| symbol::intern(text.as_bytes()).unwrap_or(Sym::NULL);
     let schemas = TABLES.iter().zip(extras).map(|(name, extras)| {
@@ -50,7 +50,7 @@ pub fn tables(extras: Extras) -> Arc<Tables> {
 }
 
 impl World {
-    /// The columns that the tickerplant's tables have beyond the first ones: publishers follow at once.
+    /// Returns the added columns of the tickerplant's tables; publishers follow a change at once.
     pub fn extras(&self) -> Extras {
         let Some(tick) = &self.tick else { return self.schemas.file };
         let tables = &tick.service.plant.tables;
@@ -58,7 +58,7 @@ impl World {
         TABLES.map(|name| columns(name).saturating_sub(COLUMNS.len()))
     }
 
-    /// The operator adds a column to a table, and the next change is looked forward to.
+    /// The operator adds a column to a table; schedules the next change.
     pub fn column_is_added(&mut self) {
         let now = self.extras();
         let Some(rng) = self.schemas.rng.as_mut() else { return };
@@ -85,14 +85,14 @@ impl World {
         }
     }
 
-    /// A client of the operator's calls `.u.schema`, and notes the column in the schema file, or forgets to.
+    /// A client of the operator calls `.u.schema`, and adds the column to the schema file or forgets to.
     fn call_for_columns(&mut self, table: usize, extras: usize, both: bool) {
         let Some(line) = self.watchers.first().and_then(|watcher| watcher.line) else { return };
         let mut wanted = self.extras();
         let Some(own) = wanted.get_mut(table) else { return };
         *own = extras;
         let tables = tables(wanted);
-        let Some(record) = tables.get(table).and_then(|spec| messages::schema_record(spec).ok()) else { return };
+        let Some(record) = tables.get(table).and_then(|spec| schema_record(&spec.schema).ok()) else { return };
         let Ok(call) = message::message(MessageKind::Async, |writer| writer.raw(&record)) else { return };
         self.report.fault("column added while the tickerplant runs");
         self.auditor.calls_for_columns(table, extras);
@@ -102,7 +102,7 @@ impl World {
         self.send_up(line, call);
     }
 
-    /// Who is at the client's end of a connection.
+    /// Returns the user name of a client.
     pub fn user_of(client: Client) -> Vec<u8> {
         match client {
             Client::Watcher(0) => OPERATOR.to_vec(),

@@ -1,11 +1,13 @@
-//! Servers: what a fleet launches and takes away. Each brings a node of every queue of its group.
+//! Servers that a fleet launches and terminates. Each runs a node for every queue of its group.
 
+use super::audit::surplus::Reason;
 use super::cloud::Order;
 use super::world::{Event, MS, NodeKey, SECOND, Server, World};
+use crate::fleet::Stage;
 use crate::fleet::group::{Event as GroupEvent, Instance};
 
 impl World {
-    /// Does what a group wants done.
+    /// Carries out a group's orders.
     pub fn obey(&mut self, group: usize) {
         let Some(cloud) = self.clouds.get(group).cloned() else { return };
         let orders = cloud.lock().take_orders();
@@ -21,7 +23,7 @@ impl World {
     fn launch(&mut self, server: Server) {
         let Some(lead_ns) = self.lead_ns() else {
             self.report.fault("launch that never comes");
-            // Where no live node finds it late, its provider does in the end.
+            // If no live node notices the failed launch, the provider reports it in the end.
             return self.after(200 * SECOND, Event::NeverCame(server));
         };
         let of_group = |(_, queue): &(usize, &super::plan::QueuePlan)| queue.group == server.group;
@@ -63,7 +65,7 @@ impl World {
         self.nodes.keys().filter(|key| key.server == server).copied().collect()
     }
 
-    /// A server goes, and with it all that runs there.
+    /// Terminates a server and all processes on it.
     pub fn server_goes(&mut self, server: Server, why: &'static str) {
         let silent = self.rng.one_in(3);
         for key in self.nodes_on(server) {
@@ -75,6 +77,7 @@ impl World {
     }
 
     fn server_is_gone(&mut self, server: Server) {
+        self.ends_at_night(server);
         if let Some(cloud) = self.clouds.get(server.group) {
             let mut cloud = cloud.lock();
             cloud.set_now(self.now_ns);
@@ -83,18 +86,34 @@ impl World {
         self.obey(server.group);
     }
 
-    /// A server whose last node has ended ends too.
+    /// After its day's end a node ends and lowers the capacity. If it dies before it has requested that, the group replaces it.
+    pub fn ends_at_night(&mut self, server: Server) {
+        if self.evening && self.stands(server) {
+            self.explain(server.group, Reason::EndedAtNight, &server.instance.to_le_bytes());
+        }
+    }
+
+    /// Returns whether the group counts on an instance.
+    pub fn stands(&self, server: Server) -> bool {
+        self.clouds.get(server.group).is_some_and(|cloud| {
+            let cloud = cloud.lock();
+            let own = cloud.group.slots().iter().find(|slot| slot.instance.0 == server.instance);
+            own.is_some_and(|slot| slot.stage() != Stage::Terminating)
+        })
+    }
+
+    /// Terminates a server whose last node has ended.
     pub fn ends_if_empty(&mut self, server: Server) {
         if self.nodes_on(server).is_empty() {
             self.server_is_gone(server);
         }
     }
 
-    /// The fleet asks what runs on a server to end.
+    /// The fleet asks the nodes on a server to end.
     fn server_is_stopped(&mut self, server: Server) {
         let up = self.nodes_on(server);
         if up.is_empty() {
-            // It had not come up: nobody is there to be asked.
+            // It has not come up: there is no process to notify.
             return self.server_is_gone(server);
         }
         for node in up.iter().filter_map(|key| self.nodes.get(key)) {

@@ -1,7 +1,7 @@
-//! Two tickerplants on one network file system: its server takes the first one's locks away, a second one goes on with the log on
-//! another host, and the first one learns of it when it syncs, or reads who writes.
+//! Two tickerplants on one network file system: the server revokes the first one's locks, a second one continues the log on another host,
+//! and the first one learns of it when it syncs or reads the lock file.
 //!
-//! The first one is the *old* one from then on. What happens at it happens with it in the place of the one that writes.
+//! From then on the first is the *old* one. Its events run with it swapped into the place of the present writer.
 
 use super::audit::{Broken, Promise};
 use super::tick::{LOG_DIR, TickProcess};
@@ -9,14 +9,14 @@ use super::world::{Event, MS, SECOND, World};
 use crate::log::Waker;
 use std::sync::Arc;
 
-/// How often a tickerplant reads in the lock file who writes.
+/// Interval at which a tickerplant reads the writer in the lock file.
 const LOOKS_EVERY_NS: u64 = SECOND;
-/// Numbers of hosts on which a tickerplant is started in another's place: above those of nodes.
+/// First host number for replacement tickerplants; above those of nodes.
 const FIRST_OTHER_HOST: u32 = 1 << 30;
-/// A host that is nobody's.
+/// Host without other processes.
 const ANOTHER_HOST: u32 = u32::MAX;
 
-/// A tickerplant that has lost its log, and need not know.
+/// A tickerplant that has lost its log, perhaps without noticing.
 pub struct OldTick {
     tick: TickProcess,
     run: u32,
@@ -25,7 +25,7 @@ pub struct OldTick {
 }
 
 impl World {
-    /// The server of the file system takes the locks away, and another tickerplant is started.
+    /// The server revokes the locks, and another tickerplant starts.
     pub fn take_over(&mut self) {
         if !self.plan.shared_disk || self.old.is_some() {
             return;
@@ -35,7 +35,7 @@ impl World {
         let host = self.tick_host;
         self.tick_host = FIRST_OTHER_HOST.saturating_add(self.next_process);
         self.storage.give_up(tick.process, self.tick_host);
-        // It need not have been unreachable itself, only its way to the server.
+        // The old one itself may run on: only its path to the server need be down.
         let paused_until_ns = match self.rng.percent(50) {
             true => self.now_ns.saturating_add(self.rng.from(100 * MS, 4 * SECOND)),
             false => self.tick_paused_until_ns,
@@ -51,7 +51,7 @@ impl World {
         self.after(LOOKS_EVERY_NS, Event::Fence(run));
     }
 
-    /// Someone starts a second tickerplant while the first one writes: it is refused.
+    /// Starts a second tickerplant while the first one writes; it must be rejected.
     pub fn start_beside(&mut self) {
         if self.tick.is_none() || self.old.is_some() {
             return;
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// Does something at the tickerplant of a run, the old one or the one that writes.
+    /// Runs `act` at the tickerplant of a run: the old one or the present writer.
     pub fn at_run(&mut self, run: u32, act: impl FnOnce(&mut World)) {
         if run == self.tick_runs {
             return act(self);
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// The old one's thread looks who writes.
+    /// One iteration of the old one's fence thread.
     pub fn looks_who_writes(&mut self, run: u32) {
         if self.tick_paused_until_ns > self.now_ns {
             return self.at(self.tick_paused_until_ns, Event::Fence(run));
@@ -101,7 +101,7 @@ impl World {
         self.after(LOOKS_EVERY_NS, Event::Fence(run));
     }
 
-    /// The run of the tickerplant that new connections reach: the old one's still, some time.
+    /// Returns the run that new connections reach; for some time that may still be the old one.
     pub fn run_reached(&mut self) -> u32 {
         match self.old_run() {
             Some(run) if self.rng.percent(20) => run,

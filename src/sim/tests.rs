@@ -1,4 +1,4 @@
-//! What the simulator once found, on its disk alone; and when a world has come to rest.
+//! Regression tests of defects that the simulator found, on its disk alone; and tests of when a simulation has settled.
 
 use super::disk::{DiskFaults, Storage, TICK_HOST};
 use super::line;
@@ -17,7 +17,7 @@ use crate::tick::journal::JournalFile;
 use proto::{Value, encode};
 use std::path::Path;
 
-/// A disk, and what a process on its host sees.
+/// A disk with test processes on its host.
 struct Bench(Storage);
 
 impl Bench {
@@ -25,7 +25,7 @@ impl Bench {
         Bench(Storage::new(Rng::new(1), false))
     }
 
-    /// Does something as a process of its own.
+    /// Runs `act` as a process of its own.
     fn process<T>(&self, number: u32, act: impl FnOnce() -> T) -> T {
         disk::set_virtual(Some(self.0.of(TICK_HOST, number)));
         let done = act();
@@ -37,7 +37,7 @@ impl Bench {
         LogWriter::open(Bench::options(durability), jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
     }
 
-    /// Bytes that a log shows, of which far more than the last few blocks are not durable.
+    /// Returns the log's visible size; asserts that far more of it than the last few blocks is not durable.
     fn blocks_in_doubt(&self, path: &Path) -> usize {
         let written = self.0.read(path, 0).map_or(0, |bytes| bytes.len());
         assert!(self.0.durable_bytes(path) + (3 << 20) < written, "more than a few blocks");
@@ -62,7 +62,7 @@ impl Bench {
 
 const GROUP: Durability = Durability::Group(std::time::Duration::from_millis(10));
 
-/// 80,000 updates, many blocks of the side file.
+/// Appends 80,000 updates, many blocks of the side file.
 fn append_blocks(log: &mut LogWriter) {
     let batch: Vec<u8> = record().repeat(2_000);
     for _ in 0..40 {
@@ -107,7 +107,7 @@ fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
     let path = Path::new("/logs/sym2030.01.01");
     bench.process(1, || {
         let mut log = Bench::open_log(GROUP);
-        // The thread that syncs hangs meanwhile.
+        // The sync thread hangs meanwhile.
         append_blocks(&mut log);
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         log.step_threads();
@@ -147,7 +147,7 @@ fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
         append_blocks(&mut log);
         log.flush().expect("there is room");
     });
-    // The writer is killed before anything is synced. The start behind it comes as far as its own sync, which fails.
+    // The writer is killed before any sync. The next start gets as far as its own sync, which fails.
     bench.process(2, || {
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         let log = disk::open(path, disk::Open::Read).expect("it is there");
@@ -204,7 +204,7 @@ fn what_the_side_file_said_of_an_end_that_was_cut_off_does_not_come_back() {
         let kept = log.written_bytes();
         log.append(&batch, 5_000).expect("there is room");
         log.close().expect("it can be synced");
-        // In time the system writes everything by itself, the side file too. Then the log's own end is lost.
+        // The kernel writes everything back in time, the side file too. Then the end of the log is lost.
         disk::open(side, disk::Open::Write).and_then(|side| side.sync()).expect("it can be synced");
         disk::sync_directory_of(side).expect("it can be synced");
         let log = disk::open(path, disk::Open::Write).expect("it is there");
@@ -237,7 +237,7 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
         let reset = Change::Reset { date: today, next_id: Default::default() };
         journal.append(&Record { tip: UpdateIndex(0), changes: vec![reset] }).expect("there is room");
         bench.0.set_faults(DiskFaults { full: true, ..DiskFaults::default() });
-        // Until a part of a line has been taken.
+        // Until part of a line was written.
         let before = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
         while bench.0.read(path, 0).map_or(0, |bytes| bytes.len()) == before {
             assert!(journal.append(&line(1)).is_err());
@@ -252,8 +252,8 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
     assert_eq!(open, [UpdateIndex(3)]);
 }
 
-/// Has one update in doubt that is the last of a day, and looks it up where the day before it ended was seen already: as another
-/// host on one file system.
+/// Leaves in doubt the last update of a day and looks it up from another host of a shared file system, which has cached the log's size from
+/// before that update.
 fn look_up_behind_the_days_end(seed: u64) -> (Ledger, Result<(), String>) {
     let bench = Bench(Storage::new(Rng::new(seed), true));
     let (path, next_path) = ("/logs/sym2030.01.01", "/logs/sym2030.01.02");
@@ -316,7 +316,7 @@ fn a_feed_finds_what_was_logged_on_a_day_between() {
     assert_eq!((settled, ledger.unconfirmed()), (Ok(()), &[][..]));
 }
 
-/// A world without faults in which everybody has come up.
+/// Returns a simulation without faults in which every process has started.
 fn world() -> World {
     world_of(Plan::of(1, Faults::None).expect("a plan"))
 }
@@ -328,7 +328,7 @@ fn world_of(plan: Plan) -> World {
     world
 }
 
-/// No code of the world's processes runs on this thread any more.
+/// Unsets the thread's virtual clock and disk.
 fn leave(world: World) {
     drop(world);
     clock::set_virtual(None);
@@ -360,7 +360,7 @@ fn a_world_does_not_rest_while_the_tickerplant_is_paused() {
 fn a_world_does_not_rest_while_nothing_passes_on_a_connection() {
     let mut world = world();
     let until_ns = world.now_ns + 8 * SECOND;
-    // Nothing passes one way, or what was sent is still to come.
+    // A direction is stalled, or a packet is still on its way.
     let held: [fn(&mut line::Line) -> &mut u64; 4] = [
         |line| &mut line.down_stalled_until_ns,
         |line| &mut line.up_stalled_until_ns,

@@ -1,4 +1,4 @@
-//! The tickerplant's process: production's service over simulated connections and disk, turn by turn.
+//! The tickerplant's process: production's service over simulated connections and disk, one event-loop iteration at a time.
 
 use super::audit::Promise;
 use super::hosts;
@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where the log is.
+/// Directory of the log.
 pub const LOG_DIR: &str = "/logs";
 
-/// A tickerplant that runs.
+/// A running tickerplant.
 pub struct TickProcess {
     pub service: TickService,
     pub links: TickLinks,
@@ -33,14 +33,14 @@ pub struct TickProcess {
     work_due: bool,
     sync_due: bool,
     pub timer_at_ns: Option<u64>,
-    /// To be killed after a turn's log was written and before anything left; and when it is started again then.
+    /// Set to kill it after an iteration's log write, before any output leaves; the value is the delay until it restarts.
     pub dies_in_turn: Option<u64>,
     seen: transitions::Seen,
     pub proofs: super::proofs::Seen,
 }
 
 impl World {
-    /// Someone, or something, starts the tickerplant.
+    /// An operator or a supervisor starts the tickerplant.
     pub fn tick_starts(&mut self) {
         if self.tick.is_some() {
             return;
@@ -81,13 +81,13 @@ impl World {
             sync_due: false,
             timer_at_ns: None,
             dies_in_turn: None,
-            seen: transitions::Seen::default(),
+            seen: transitions::Seen::since(self.table_date),
             proofs,
         });
         self.report.met("tickerplant started");
         if let Some(crash) = self.crash.take() {
             let taken_over = std::mem::take(&mut self.taken_over);
-            // It did not end the day whose log was the last, if that is over.
+            // This tickerplant did not end the day of the last log, so `audit_log` must not follow that log to its end.
             self.last_log = None;
             let today = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
             let judged = self.auditor.restarted(&self.storage, crash, taken_over, today);
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// Starts a tickerplant as the process whose files were entered; where the log is damaged, as an operator would.
+    /// Starts a tickerplant as the process whose disk was entered; repairs a damaged log as an operator would.
     pub fn try_to_start(&mut self, waker: &Waker) -> Result<Plant, StartError> {
         let options = |damage| PlantOptions {
             src: "sym".to_string(),
@@ -115,6 +115,7 @@ impl World {
             mount: RequiredMount::Any,
             batch: self.plan.batch,
             roll: self.plan.roll.clone(),
+            today: None,
             limits: self.plan.tick_limits(),
             queue: Params { standbys_kept: self.plan.standbys_kept, ..Params::default() },
         };
@@ -124,13 +125,13 @@ impl World {
         self.trace.say(|| format!("the tickerplant does not start: {error}"));
         self.report.fault("start that is refused");
         if error.to_string().contains("damage") || error.to_string().contains("bytes") {
-            // What the operator does then: keep what stands before the damage.
+            // The operator keeps what precedes the damage.
             return Plant::start(options(Damage::KeepBefore), tables, Arc::clone(waker));
         }
         Err(error)
     }
 
-    /// The tickerplant hears bytes of a connection.
+    /// The tickerplant receives bytes of a connection.
     pub fn tick_hears(&mut self, conn: ConnId, bytes: &[u8]) {
         if let Some(end) = self.tick.as_mut().and_then(|tick| tick.links.end_mut(conn)) {
             end.frames.extend(bytes);
@@ -139,7 +140,7 @@ impl World {
         self.open_turn();
     }
 
-    /// Hands over the whole messages of a connection, unless it waits for an answer of its own.
+    /// Handles the complete messages of a connection, unless it waits for a response.
     fn tick_reads(&mut self, conn: ConnId) {
         let Some(files) = self.tick.as_ref().map(|tick| Arc::clone(&tick.files)) else { return };
         self.enter(&files);
@@ -168,7 +169,7 @@ impl World {
         }
     }
 
-    /// Defers an event of the tickerplant while it stands still; true if it is for it and now.
+    /// Returns whether an event is for this run and the tickerplant is not paused; a paused one gets the event later.
     fn is_up(&mut self, run: u32, event: Event) -> bool {
         if self.tick.is_none() || run != self.tick_runs {
             return false;
@@ -208,7 +209,7 @@ impl World {
         self.after_tick();
     }
 
-    /// A thread beside the loop does what it has to do.
+    /// Runs one iteration of the threads beside the event loop.
     pub fn tick_works(&mut self, run: u32) {
         if !self.is_up(run, Event::TickWork(run)) {
             return;
@@ -219,7 +220,7 @@ impl World {
         }
         self.with_tick(|tick| {
             tick.work_due = false;
-            // What they wait for comes by the thread that syncs.
+            // The work may wait for results of the sync thread.
             if let Some(log) = tick.service.plant.log() {
                 log.step_threads();
             }
@@ -262,7 +263,7 @@ impl World {
         }
     }
 
-    /// A connection is gone.
+    /// A connection is lost.
     pub fn tick_loses(&mut self, conn: ConnId) {
         self.with_tick(|tick| {
             if tick.links.remove(conn).is_some() {
@@ -273,7 +274,7 @@ impl World {
         self.after_tick();
     }
 
-    /// A peer has taken bytes in.
+    /// A peer has drained bytes.
     pub fn drained(&mut self, conn: ConnId, bytes: usize) {
         let Some(tick) = self.tick.as_mut() else { return };
         if let Some(end) = tick.links.end_mut(conn) {
@@ -284,7 +285,7 @@ impl World {
         }
     }
 
-    /// After the tickerplant's code has run: what it wrote is read, what it sends leaves, what it waits for is noted.
+    /// After the tickerplant's code has run: audits its log writes, sends its output and schedules its timers.
     pub fn after_tick(&mut self) {
         if let Some(files) = self.tick.as_ref().map(|tick| Arc::clone(&tick.files)) {
             self.enter(&files);
@@ -369,18 +370,18 @@ impl World {
         events.into_iter().for_each(|(ns, event)| self.after(ns, event));
     }
 
-    /// The auditor reads on in the log.
+    /// The auditor follows the log.
     fn audit_log(&mut self) {
-        // What one that has lost its log thinks of it counts no more.
+        // Writes of a tickerplant that has lost its log no longer count.
         let Some(tick) = self.tick.as_ref().filter(|_| !self.is_old) else { return };
         let Some(log) = tick.service.plant.log() else { return };
         let (path, date) = (log.path().to_path_buf(), tick.service.plant.queue().date().0);
         let log_date = crate::tick::clock::day_number(log.date()).0;
-        // While a day ends, log and queue are of two days.
+        // During the end of a day, log and queue are of different dates.
         if log_date >= date {
             let before = self.last_log.replace((path.clone(), log_date));
             if let Some((before, of)) = before.filter(|(before, _)| *before != path) {
-                // The last of yesterday was written in the turn that ended it.
+                // Yesterday's last updates were written in the iteration that ended the day.
                 let judged = self.auditor.follow(&self.storage, &before, of);
                 self.judge(judged);
             }
@@ -393,16 +394,21 @@ impl World {
         self.note_wanted();
         if let Some(tick) = self.tick.as_mut() {
             let queue = tick.service.plant.queue();
-            tick.seen.look(queue, &mut self.report);
+            let changes = tick.seen.look(queue, &mut self.report);
             let plant = &tick.service.plant;
+            self.table_date = queue.date().0;
             let judged = super::audit::queues::check(queue)
                 .and_then(|()| super::audit::queues::check_health(queue, plant.tip(), &plant.health()));
             self.judge(judged);
+            self.gave_up(&changes.given_up);
+            if let Some(sent_home) = changes.sent_home {
+                self.day_ended_without(&sent_home);
+            }
         }
         self.judge_proofs();
     }
 
-    /// The process ends without a word. `silent`: its host went with it.
+    /// The process dies. `silent`: so does its host, and peers notice only by timeout.
     pub fn tick_dies(&mut self, silent: bool, crash: Promise) {
         let Some(files) = self.tick.as_ref().map(|tick| Arc::clone(&tick.files)) else { return };
         self.enter(&files);
@@ -416,7 +422,7 @@ impl World {
     }
 }
 
-/// The object of a message, decompressed.
+/// Returns a message's object, decompressed.
 pub fn plain(header: &Header, message: &[u8]) -> Vec<u8> {
     let body = |message: &[u8]| message.get(proto::HEADER_BYTES..).unwrap_or_default().to_vec();
     match header.compression {

@@ -1,16 +1,16 @@
-//! The trace of a run: every event as it happened, to be compared with that of a second run, or to be read.
+//! The trace of a run: every event in order, for comparison with a second run or for reading.
 
 use super::world::Event;
 use std::fmt::Write;
 
-/// What is kept of a run.
+/// Trace of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// Lines, where they are kept.
+    /// Lines, if they are kept.
     pub lines: Option<String>,
-    /// Whether they are printed at once.
+    /// Whether lines are printed at once.
     pub print: bool,
-    /// The moment of the last event, in the world's nanoseconds.
+    /// Virtual time of the last event, in nanoseconds.
     pub at_ns: u64,
 }
 
@@ -23,7 +23,7 @@ impl Trace {
         }
     }
 
-    /// A line of its own, made only where someone wants it.
+    /// Adds a line; `line` runs only if the line is kept or printed.
     pub fn say(&mut self, line: impl FnOnce() -> String) {
         if self.lines.is_some() || self.print {
             let line = format!("{:>16} {}\n", self.at_ns, line());
@@ -36,7 +36,7 @@ impl Trace {
             eprint!("{line}");
         }
         if let Some(lines) = &mut self.lines {
-            // A string takes what it is given.
+            // Writing to a `String` cannot fail.
             let _ = lines.write_str(line);
         }
     }

@@ -1,4 +1,5 @@
-//! The world: virtual time, what happens next, and who it happens to. One thread, one generator, no order that is not its own.
+//! The simulated environment (`World`): virtual time and the queue of events. One thread, one generator, and no order that depends on
+//! anything else.
 
 use super::audit::{Auditor, Broken, Promise};
 use super::clients::{Publisher, Watcher};
@@ -24,7 +25,7 @@ use std::time::Duration;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 pub const DAY: u64 = proto::time::DAY_NS.unsigned_abs();
-/// The beginning of the first day of every world, 2030.01.01.
+/// Unix time at which every simulation starts: 2030.01.01.
 const FIRST_WALL: u64 = 1_893_456_000 * SECOND;
 
 /// An instance of one of the groups.
@@ -34,14 +35,14 @@ pub struct Server {
     pub instance: u64,
 }
 
-/// A node on an instance: it has one for each queue of its group.
+/// A node on an instance, which has one for each queue of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeKey {
     pub server: Server,
     pub queue: usize,
 }
 
-/// Who is at the client's end of a connection.
+/// The client's end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
     Node(NodeKey),
@@ -49,16 +50,16 @@ pub enum Client {
     Watcher(usize),
 }
 
-/// Something that happens at a moment. What belongs to a process that is gone by then finds nobody.
+/// A scheduled event. An event for a process that is gone has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// Bytes reach the tickerplant, or a client, over a line.
+    /// Bytes arrive at the tickerplant (`Up`) or at a client (`Down`).
     Up(u64),
     Down(u64),
     Connect(Client),
     Accept(u64),
     Connected(u64),
-    /// One end of a line learns that the other is gone.
+    /// One end of a connection learns that it is broken.
     ServerLearns(u64),
     ClientLearns(u64),
     TurnEnds(u32),
@@ -73,30 +74,33 @@ pub enum Event {
     Cloud(usize),
     Publish(usize),
     Chaos,
-    /// Something else than the node fills the memory of one.
+    /// Checks that subscribers make progress.
+    Progress,
+    /// Fills some node's memory from outside.
     Fill,
     Mistake(Mistake),
     /// A table gets a column.
     Schema,
-    /// A fault that was begun is over.
+    /// A fault ends.
     Over(super::chaos::Passing),
-    /// A tickerplant that has lost its log reads who writes.
+    /// A tickerplant that has lost its log reads the lock file.
     Fence(u32),
-    /// An instance's server is taken back.
+    /// A server is taken back.
     ServerGoes(Server),
 }
 
+/// The simulated environment of one seed: its processes, disk, network, fleet, faults and auditor.
 pub struct World {
     pub rng: Rng,
-    /// Of logs of tomorrow that are there already; of its own, as `fills`.
+    /// Random stream of `ahead.rs`; separate, as `fills`.
     pub put_back: Rng,
-    /// Of its own, so that what else happens to a seed is the same without it.
+    /// Random stream of memory faults; separate, so that they change nothing else in a seed.
     pub fills: Rng,
     pub mistakes: Mistakes,
     pub schemas: Schemas,
     pub plan: Plan,
     pub now_ns: u64,
-    /// What the clock of the tickerplant's host shows more than the world's time from 1970.
+    /// Offset of the wall clock of the tickerplant's host from virtual time, in nanoseconds.
     pub wall_ns: i128,
     pub events: BTreeMap<(u64, u64), Event>,
     sequence: u64,
@@ -104,17 +108,17 @@ pub struct World {
     pub tick: Option<TickProcess>,
     pub tick_runs: u32,
     pub tick_paused_until_ns: u64,
-    /// Where the tickerplant that writes is.
+    /// Host of the tickerplant that writes the log.
     pub tick_host: u32,
-    /// One that has lost its log.
+    /// A tickerplant that has lost its log.
     pub old: Option<OldTick>,
-    /// Whether the old one stands in the place of the tickerplant just now.
+    /// Whether the old tickerplant is swapped in at present.
     pub is_old: bool,
-    /// Whether the next start goes on with a log that another may write still.
+    /// Whether the next start continues a log that another process may still write.
     pub taken_over: bool,
     /// What the last end of a tickerplant could take from the log.
     pub crash: Option<Promise>,
-    /// The log that was read last, and its day.
+    /// Path and day of the log that the auditor read last.
     pub last_log: Option<(PathBuf, i32)>,
     pub lines: BTreeMap<u64, Line>,
     pub next_line: u64,
@@ -125,20 +129,29 @@ pub struct World {
     pub auditor: Auditor,
     pub report: Report,
     pub trace: Trace,
-    /// Whether faults are to happen, and updates to be published.
+    /// Whether faults occur.
     pub chaotic: bool,
     pub publishing: bool,
-    /// The day's end is near.
+    /// Whether the day's end is near.
     pub evening: bool,
     pub surge_until_ns: u64,
     pub slow_net_until_ns: u64,
     pub broken: Option<Broken>,
-    /// Processes have numbers that are not used twice.
+    /// Next process number; numbers are never reused.
     pub next_process: u32,
-    /// How many instances each group had use for lately.
+    /// How many instances each group needed lately.
     pub wanted: super::audit::wanted::Wanted,
-    /// Instances that left today while their fleet did not answer whether it replaces them: one more was asked for.
-    pub left_unanswered: std::collections::BTreeSet<Vec<u8>>,
+    /// Date of the tickerplant's table when last seen.
+    pub table_date: i32,
+    /// Start time of each server's first node.
+    pub came_ns: BTreeMap<Server, u64>,
+    /// When the last day ended.
+    pub day_ended_ns: Option<u64>,
+    pub progress: super::progress::Watch,
+    /// Longest time without progress while everything flowed.
+    pub longest_idle_ns: u64,
+    /// Faults that explain surplus instances.
+    pub surplus: super::audit::surplus::Surplus,
 }
 
 impl World {
@@ -188,7 +201,12 @@ impl World {
             broken: None,
             next_process: 1,
             wanted: super::audit::wanted::Wanted::default(),
-            left_unanswered: std::collections::BTreeSet::new(),
+            table_date: 0,
+            came_ns: BTreeMap::new(),
+            day_ended_ns: None,
+            progress: super::progress::Watch::default(),
+            longest_idle_ns: 0,
+            surplus: super::audit::surplus::Surplus::default(),
             plan,
         };
         world.after(0, Event::TickStarts);
@@ -203,6 +221,7 @@ impl World {
             world.after(150 * MS, Event::Connect(Client::Watcher(watcher)));
         }
         world.after(SECOND, Event::Chaos);
+        world.after(SECOND, Event::Progress);
         if world.plan.fills {
             world.after(2 * SECOND, Event::Fill);
         }
@@ -215,7 +234,7 @@ impl World {
         world
     }
 
-    /// Something will happen in so many nanoseconds.
+    /// Schedules an event after a delay.
     pub fn after(&mut self, ns: u64, event: Event) {
         self.at(self.now_ns.saturating_add(ns), event);
     }
@@ -225,17 +244,17 @@ impl World {
         self.events.insert((at_ns.max(self.now_ns), self.sequence), event);
     }
 
-    /// A moment between two bounds, in nanoseconds.
+    /// Draws a duration between two bounds, in nanoseconds.
     pub fn between(&mut self, first_ns: u64, last_ns: u64) -> u64 {
         self.rng.from(first_ns, last_ns)
     }
 
-    /// What the clock of the tickerplant's host shows, from 1970.
+    /// Wall clock of the tickerplant's host, as Unix time in nanoseconds.
     pub fn wall(&self) -> u64 {
         u64::try_from(self.wall_ns.saturating_add(i128::from(self.now_ns))).unwrap_or(0)
     }
 
-    /// The code of a process runs next: it sees its own time and its own disk.
+    /// Enters a process: its code sees its own clock and disk.
     pub fn enter(&self, files: &Arc<dyn disk::Disk>) {
         let wall = Duration::from_nanos(self.wall());
         clock::set_virtual(Some(Virtual { elapsed: Duration::from_nanos(self.now_ns), wall }));
@@ -243,7 +262,7 @@ impl World {
         disk::set_virtual(Some(Arc::clone(files)));
     }
 
-    /// Runs until a moment, or until a rule is broken.
+    /// Runs until a time, or until a rule is broken.
     ///
     /// # Errors
     /// The rule.
@@ -266,23 +285,25 @@ impl World {
         Ok(())
     }
 
-    /// Nothing happens for a while: everything that was to come comes so much later.
+    /// Skips time: every pending event is postponed by the same amount.
     pub fn skip(&mut self, ns: u64) {
         let later = std::mem::take(&mut self.events);
         self.events = later.into_iter().map(|((at, number), event)| ((at.saturating_add(ns), number), event)).collect();
         self.now_ns = self.now_ns.saturating_add(ns);
         self.wanted.skip(ns);
+        self.came_ns.values_mut().for_each(|at_ns| *at_ns = at_ns.saturating_add(ns));
+        self.day_ended_ns = self.day_ended_ns.map(|at_ns| at_ns.saturating_add(ns));
         for line in self.lines.values_mut() {
             line.skip(ns);
         }
         if let Some(tick) = &mut self.tick {
             tick.timer_at_ns = tick.timer_at_ns.map(|at| at.saturating_add(ns));
         }
-        // The wall clock has gone on: what it is waited for comes sooner than it was put off.
+        // The wall clock went on, so wall-clock timers may be due before the postponed events.
         self.after_tick();
     }
 
-    /// Tells that a rule is broken; the first one counts.
+    /// Records a broken rule; the first one counts.
     pub fn judge(&mut self, result: Result<(), Broken>) {
         if let Err(broken) = result {
             self.broken.get_or_insert(broken);
@@ -312,6 +333,7 @@ impl World {
             Event::Cloud(group) => self.cloud_ticks(group),
             Event::Publish(publisher) => self.publishes(publisher),
             Event::Chaos => self.chaos(),
+            Event::Progress => self.judge_progress(),
             Event::Fill => self.fill_some_node(),
             Event::Mistake(kind) => self.mistake(kind),
             Event::Schema => self.column_is_added(),
@@ -322,7 +344,7 @@ impl World {
 }
 
 impl World {
-    /// The run is over: what is counted elsewhere comes into the report, and processes end while their world is there.
+    /// Ends the run: adds counts kept elsewhere to the report, and drops processes while their environment still exists.
     pub fn close(&mut self) {
         let disk = self.storage.counts();
         self.report.fault_times("write to a full disk", disk.full);
@@ -347,6 +369,7 @@ impl World {
         }
         let told = self.watchers.iter().map(|watcher| watcher.updates).sum();
         self.report.met_times("update told to a watcher", told);
+        self.report.longest_idle_ns = self.longest_idle_ns;
         self.report.allowed_losses = self.auditor.allowed_losses;
         self.report.checked_rows = self.auditor.checked_rows;
         self.old = None;

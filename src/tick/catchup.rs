@@ -1,5 +1,4 @@
-//! Reading the log for subscribers that are behind, and putting what is read into their messages. Runs on a thread of its own,
-//! since a disk may take its time.
+//! Reads the log for subscribers in catch-up and encodes it as their messages. Runs on its own thread, because a disk read may block.
 
 use super::core::batch::Batch;
 use super::core::call::Call;
@@ -19,33 +18,33 @@ use std::hash::Hash;
 use std::io;
 use std::time::Duration;
 
-/// Logs held open for subscribers that will ask for more.
+/// Log readers kept open between two reads of their subscribers.
 const OPEN_READERS: usize = 64;
 
-/// What the thread is to do.
+/// Job of the catch-up thread.
 pub enum Job<K> {
     Read(Part<K>),
-    /// Nobody is behind any more: a log that is held open is not gone when it is removed.
+    /// No subscriber is in catch-up: close the open logs, because a removed file keeps its disk space while it is open.
     LetGo,
 }
 
-/// A read, and the log that it is of.
+/// One read, and the log to read from.
 pub struct Part<K> {
     pub read: ReadJob<K>,
     pub log: LogSource,
-    /// How long the log may take to show what is to be read.
+    /// How long to wait until the log shows the requested updates.
     pub patience: Duration,
 }
 
-/// What was read.
+/// Result of a read.
 pub struct Done<K> {
     pub subscriber: K,
     pub serial: u64,
-    /// Messages, and the index behind the last update that they cover.
+    /// Messages, and the index after the last update that they cover.
     pub outcome: Result<(Bytes, u64), LogError>,
 }
 
-/// What reading takes.
+/// What the catch-up thread needs for every read.
 #[derive(Clone)]
 pub struct Setup {
     pub tables: Current,
@@ -56,7 +55,7 @@ pub struct Setup {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system's.
+/// The system's, if it has no thread left.
 pub fn start<K: Copy + Eq + Hash + Send + 'static>(
     setup: Setup,
     waker: Waker,
@@ -105,16 +104,16 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Byte
                 }
                 return Ok((frames.into(), chunk.last_index()));
             }
-            // A log that does not have what was written to it is not the log that was written.
+            // The file lacks updates that were accepted: the sync thread has yet to write them, or another file is at this path.
             Next::NotYet => reader.reopen_until(read.until, by)?,
         }
     }
 }
 
-/// Puts one log record into a lane's message, in the form in which updates travel, whoever wrote the log. A record that is no
-/// update of a table of ours is sent as it stands to nodes that take everything, and passed over for others.
+/// Appends one log record to `out` in the wire form of a fan-out group, whichever program wrote the log. A record that is not an update
+/// of a known table goes only to nodes that subscribe to everything; other subscribers skip it.
 fn append_messages(setup: &Setup, tables: &Tables, spec: &LaneSpec, record: &[u8], index: u64, out: &mut Vec<u8>) {
-    // A node that takes everything counts what it refuses; without a message it would see a gap in the indices.
+    // A node that subscribes to everything counts records that it rejects; without a message it would see a gap in the indices.
     let is_whole_node = spec.key.form == Form::Indexed && spec.is_everything();
     let Some(record) = parts(record, &setup.limits) else {
         if is_whole_node {
@@ -130,7 +129,7 @@ fn append_messages(setup: &Setup, tables: &Tables, spec: &LaneSpec, record: &[u8
         return;
     }
     if record.function != b"upd" {
-        // Its function is another's: no node has it, and its columns are not to be taken for an update's.
+        // The record calls another function: no node holds it, and its columns must not be taken for those of an update.
         if is_whole_node {
             append_indexed(record.table, index, out, |writer| writer.list_head(0));
         }
@@ -150,8 +149,8 @@ fn append_messages(setup: &Setup, tables: &Tables, spec: &LaneSpec, record: &[u8
     }
 }
 
-/// A record that was logged before columns were added. A node gets the columns that were logged, which its proof is of, and fills the
-/// others itself; anyone else gets them filled with nulls.
+/// Appends a record that was logged before columns were added. A node gets the logged columns, which its proof covers, and fills the
+/// others itself; other subscribers get nulls in them.
 fn append_older(tables: &Tables, spec: &LaneSpec, table: usize, older: &Older<'_>, index: u64, out: &mut Vec<u8>) {
     let (Some(own), Some(filter)) = (tables.get(table), spec.filter(table)) else { return };
     if spec.key.form == Form::Table {
@@ -167,17 +166,17 @@ fn append_older(tables: &Tables, spec: &LaneSpec, table: usize, older: &Older<'_
     });
 }
 
-/// A record as it stands in the log, for a node.
+/// Appends a record as it is in the log, for a node.
 fn append_as_logged(record: &Record<'_>, index: u64, out: &mut Vec<u8>) {
     append_indexed(record.table, index, out, |writer| writer.raw(record.columns.raw()));
 }
 
-/// The message `` (`upd; table; data; index) ``.
+/// Appends the message `` (`upd; table; data; index) ``.
 fn append_indexed(table: &[u8], index: u64, out: &mut Vec<u8>, data: impl FnOnce(&mut Writer<'_>)) {
     append_call(b"upd", table, index, out, data);
 }
 
-/// The message `` (function; table; data; index) ``.
+/// Appends the message `` (function; table; data; index) ``.
 fn append_call(function: &[u8], table: &[u8], index: u64, out: &mut Vec<u8>, data: impl FnOnce(&mut Writer<'_>)) {
     let start = out.len();
     encode::begin_message(MessageKind::Async, out);
@@ -209,7 +208,7 @@ mod tests {
         Tables::new([Schema { name: sym("trade"), columns, keys: 0 }]).unwrap()
     }
 
-    /// What a lane of all of `trade` is sent of a log over a change of its schema, as functions with the items behind them.
+    /// Messages that a fan-out group of all of `trade` gets from a log with a schema change, as (function, other items).
     fn sent(form: Form) -> Vec<(String, Vec<Value>)> {
         let tables = tables();
         let call = |items: [Value; 3]| Value::list(items);
@@ -252,7 +251,7 @@ mod tests {
     }
 
     fn messages_schema(tables: &Tables) -> Vec<u8> {
-        crate::tick::messages::schema_record(tables.get(0).unwrap()).unwrap()
+        crate::protocol::tables::schema_record(&tables.get(0).unwrap().schema).unwrap()
     }
 
     #[test]
@@ -273,7 +272,7 @@ mod tests {
         assert_eq!(names, ["upd", ".u.schema", "upd", "upd", "upd"]);
         let indices: Vec<&Value> = sent.iter().map(|(_, items)| &items[2]).collect();
         assert_eq!(indices, (0..5).map(Value::Long).collect::<Vec<_>>().iter().collect::<Vec<_>>());
-        // What is no call of upd has no columns that could be taken.
+        // A record that is not a call of `upd` has no columns to send.
         let empty = Value::list([]);
         assert_eq!(sent[3].1[..2], [Value::symbol("trade"), empty.clone()]);
         assert_eq!(sent[4].1[..2], [Value::symbol(""), empty]);

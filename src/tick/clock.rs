@@ -1,4 +1,4 @@
-//! The time of day in the configured zone, and when the day rolls.
+//! Time of day in the configured zone, and the time of the day roll.
 
 use super::core::Stamp;
 use super::day::Calendar;
@@ -12,32 +12,32 @@ use std::time::{Duration, Instant};
 
 const NS: i64 = 1_000_000_000;
 
-/// Nanoseconds from 2000.01.01 UTC.
+/// Current time in nanoseconds since 2000.01.01 UTC.
 pub fn utc_now_ns() -> i64 {
     let ns = i64::try_from(clock::wall().as_nanos()).unwrap_or(i64::MAX);
     ns.saturating_sub(EPOCH_UNIX_S.saturating_mul(NS))
 }
 
-/// What the day runs by: the wall clock, and time since the machine started.
+/// Clocks of the day roll: wall clock, and time since boot.
 pub fn of_day() -> Now {
     let steady_ns = i64::try_from(clock::since_boot().as_nanos()).unwrap_or(i64::MAX);
     Now { wall_ns: utc_now_ns(), steady_ns }
 }
 
-/// The calendar date of a day number.
+/// Returns the calendar date of a day number.
 pub fn civil_date(date: Date) -> civil::Date {
     let first = civil::Date::constant(2000, 1, 1);
     first.saturating_add(i64::from(date.0).days())
 }
 
-/// The day number of a calendar date.
+/// Returns the day number of a calendar date.
 pub fn day_number(date: civil::Date) -> Date {
     let first = civil::Date::constant(2000, 1, 1);
     let days = first.until(date).map_or(0, |span| span.get_days());
     Date(days)
 }
 
-/// A clock that never goes back, in nanoseconds from its start: what is waited for runs on it.
+/// Monotonic clock in nanoseconds since its creation, used for deadlines.
 pub struct Steady {
     began: Instant,
 }
@@ -51,16 +51,16 @@ impl Steady {
         i64::try_from(clock::since(self.began).as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// The instant at which it shows this.
+    /// Returns the instant at which the clock shows `at_ns`.
     pub fn instant(&self, at_ns: i64) -> Option<Instant> {
         self.began.checked_add(Duration::from_nanos(u64::try_from(at_ns).unwrap_or(0)))
     }
 }
 
-/// A wall clock.
+/// Wall clock in the zone of the day roll.
 pub struct Clock {
     roll: RollTime,
-    /// The zone's offset, and the second up to which it was looked up.
+    /// Cached UTC offset of the zone, and the time until which it is valid.
     offset_ns: i64,
     offset_until_ns: i64,
 }
@@ -70,9 +70,9 @@ impl Clock {
         Clock { roll, offset_ns: 0, offset_until_ns: i64::MIN }
     }
 
-    /// Local time, as kdb+'s `.z.P`.
+    /// Returns local time, like kdb+'s `.z.P`.
     pub fn stamp(&mut self, utc_ns: i64) -> Stamp {
-        // Zones change at whole minutes.
+        // Zone offsets change at whole minutes.
         const LOOK_UP_NS: i64 = 60 * NS;
         if utc_ns >= self.offset_until_ns || utc_ns < self.offset_until_ns.saturating_sub(LOOK_UP_NS) {
             let offset = self.roll.zone.to_offset(timestamp(utc_ns));
@@ -82,8 +82,8 @@ impl Clock {
         Stamp { timestamp_ns: utc_ns.saturating_add(self.offset_ns) }
     }
 
-    /// The day that a moment belongs to, and when the next one begins. A day that rolls at 17:00 is named after the date on which
-    /// it ends, as trading days are; one that rolls in the morning after the date on which it begins.
+    /// Returns the day of a moment, and when the next day begins. A day that rolls at noon or later (17:00) is named after the date on which
+    /// it ends, as trading days are; a day that rolls before noon, after the date on which it begins.
     pub fn calendar(&self, utc_ns: i64) -> Calendar {
         let now = timestamp(utc_ns).to_zoned(self.roll.zone.clone());
         let today_roll = self.roll_of(now.date());
@@ -99,7 +99,7 @@ impl Clock {
 
     fn roll_of(&self, date: civil::Date) -> Zoned {
         let at = date.to_datetime(self.roll.time);
-        // A time that a change of clocks leaves out is taken an hour later.
+        // A local time skipped by a daylight saving change becomes the time one hour later.
         at.to_zoned(self.roll.zone.clone()).unwrap_or_else(|_| Timestamp::MAX.to_zoned(self.roll.zone.clone()))
     }
 }

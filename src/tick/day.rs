@@ -1,5 +1,5 @@
-//! The roll of the day, step by step. Pure: the shell turns the configured time and zone into a [`Calendar`], carries out one
-//! action at a time and says how it went.
+//! State machine of the day roll. Pure: the caller turns the configured time and zone into a [`Calendar`], carries out one action
+//! at a time and reports its result.
 //!
 //! ```text
 //!            due, or by hand
@@ -8,11 +8,11 @@
 //!                                              +-> Idle (old date), tried again
 //! ```
 //!
-//! The new log is made before anybody is told, for two reasons. If it cannot be made (the disk is full), the old day simply goes
-//! on. And its file is the mark that the day has rolled: a tickerplant that dies before it exists starts in the old day and
-//! rolls again; one that dies after it starts in the new day, and nodes that come with rows of the old day drop them.
+//! The new log is created before any subscriber is notified, for two reasons. If it cannot be created (the disk is full), the old
+//! day continues. And its file marks the roll as done: a tickerplant that crashes before the file exists restarts in the old day
+//! and rolls again; one that crashes after that restarts in the new day, and nodes that join with rows of the old day drop them.
 //!
-//! A shell drives it like this, and takes no update before it is idle again, so that every update is in one day or the other:
+//! The caller drives it like this, and accepts no update until it is idle again, so that every update belongs to exactly one day:
 //!
 //! ```text
 //! let mut event = Event::Clock(calendar);
@@ -22,8 +22,9 @@
 //! }
 //! ```
 //!
-//! kdb+tick gives up with "more than one day?" if it wakes more than a day late; here it rolls straight to today, and
-//! [`Action::Flush`] tells how many days were left out. A wall clock that jumps by days is not followed: see [`trust`].
+//! kdb+tick gives up with "more than one day?" if it wakes more than a day late; this state machine rolls straight to today, and
+//! [`Action::Flush`] has the number of days left out. A wall clock that jumps by days is ignored: see [`trust`]. So is one that is
+//! too far ahead of the newest log at a start, because the log of that day would stay the newest one until that date.
 
 use crate::queue::{Date, Now};
 use proto::time::DAY_NS;
@@ -33,45 +34,45 @@ use trust::Trust;
 mod tests;
 pub mod trust;
 
-/// How long to wait before the new log is tried again.
+/// Pause before another attempt to create the new log.
 pub const RETRY_NS: i64 = 5_000_000_000;
 
-/// What the clock says, in the configured zone with the configured time of roll.
+/// Day and next roll according to a clock, in the configured zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calendar {
-    /// The day that an update of this moment belongs to.
+    /// Day of an update at this moment.
     pub today: Date,
-    /// When the next day begins, as [`Day::time_ns`] counts.
+    /// Begin of the next day, on the clock of [`Day::time_ns`].
     pub next_roll_ns: i64,
 }
 
-/// What happens to the day.
+/// Input of the day's state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Time has passed. Needed only when [`Day::is_due`].
+    /// Time has passed. Needed only if [`Day::is_due`].
     Clock(Calendar),
-    /// Someone called `.u.endofday`.
+    /// A client called `.u.endofday`.
     Manual,
-    /// The action has been carried out.
+    /// The action succeeded.
     Done,
-    /// It could not be.
+    /// The action failed.
     Failed,
 }
 
-/// What the shell has to do next.
+/// Next action for the caller to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A roll begins. Publish what batches still hold and flush the log of day `from`. `days_left_out`: days between that have
-    /// no log, more than none only if the tickerplant was stopped or its clock stood.
+    /// A roll begins. Publish the rows held by batch mode and flush the log of day `from`. `days_left_out`: days in between without a
+    /// log; not 0 only if the tickerplant was stopped or its clock stood still.
     Flush { from: Date, to: Date, days_left_out: u32 },
-    /// Make the log of this day and sync its directory; do not write to it yet.
+    /// Create the log of this day and sync its directory; do not write to it yet.
     CreateLog { date: Date },
-    /// Send `.u.end` with this date to everyone who receives the feed.
+    /// Send `.u.end` with this date to all subscribers.
     SendEnd { date: Date },
-    /// Step the queue with its `DayEnd`, the tip being the ended log's.
+    /// Step the queue with `DayEnd` at the tip of the ended log.
     EndQueueDay { new_date: Date },
-    /// Sync and close the log of this day; from here on updates go to the new one, and `.u.i` starts from 0. Then step the queue
-    /// with a `Tick`.
+    /// Sync and close the log of this day, unless the creation of the new one has done so. From here on updates go to the new log, and `.u.i`
+    /// starts from 0, or after the last update of a log that existed already. Then step the queue with a `Tick`.
     CloseLog { date: Date },
 }
 
@@ -85,41 +86,68 @@ enum Stage {
     Closing,
 }
 
-/// The day of a tickerplant.
+/// State machine of the day roll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
     date: Date,
     to: Date,
     stage: Stage,
     next_roll_ns: i64,
-    /// Set after the new log could not be made.
+    /// Set while the creation of the new log is to be tried again.
     retry: Option<Retry>,
     trust: Trust,
-    /// The wall clock was so far behind the newest log at the start that one of the two is wrong.
+    /// At the start the wall clock was so far behind the newest log that one of the two is wrong.
     is_doubtful: bool,
+    /// At the start the wall clock was too far ahead of the newest log: it is ignored until it shows this time or an earlier one.
+    followed_from_ns: Option<i64>,
+    max_pause_days: i64,
+}
+
+/// Limits within which the wall clock is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Believed {
+    /// Largest difference from the steady clock while the tickerplant runs, and largest time by which the day may be ahead of the clock.
+    pub jump_ns: i64,
+    /// Largest time by which the clock may be ahead of the newest log at a start.
+    pub pause_ns: i64,
+    /// Date confirmed by the operator: a clock that shows it at the start is right.
+    pub today: Option<Date>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Retry {
-    /// By the steady clock: one that is set back would put it off.
+    /// On the steady clock: a wall clock that is set back would postpone the retry.
     at_ns: i64,
     to: Date,
 }
 
 impl Day {
-    /// At a start. `newest_log`: the date of the newest log found, if there is one. A log of the past is taken up as it is and is
-    /// due at once, so that it ends as it should have; one of the future was begun by hand, or by a clock that was wrong, and is
-    /// gone on with. `max_jump_ns`: how far the wall clock may jump and be followed.
-    pub fn start(newest_log: Option<Date>, calendar: Calendar, now: Now, max_jump_ns: i64) -> Day {
+    /// State at a start. `newest_log`: date of the newest log, if there is one. A past log is resumed and its day is due at once, so that
+    /// it ends properly. A future log was begun by hand or under a wrong clock, and is continued; so is a log so far in the past that the
+    /// clock is more likely wrong.
+    pub fn start(newest_log: Option<Date>, calendar: Calendar, now: Now, believed: Believed) -> Day {
         let date = newest_log.unwrap_or(calendar.today);
-        let next_roll_ns = if date < calendar.today { i64::MIN } else { calendar.next_roll_ns };
-        let trust = Trust::start(now, max_jump_ns);
-        let mut day = Day { date, to: date, stage: Stage::Idle, next_roll_ns, retry: None, trust, is_doubtful: false };
+        let mut day = Day {
+            date,
+            to: date,
+            stage: Stage::Idle,
+            next_roll_ns: if date < calendar.today { i64::MIN } else { calendar.next_roll_ns },
+            retry: None,
+            trust: Trust::start(now, believed.jump_ns),
+            is_doubtful: false,
+            followed_from_ns: None,
+            max_pause_days: (believed.pause_ns / DAY_NS).max(1),
+        };
         day.is_doubtful = day.stuck_ahead(calendar).is_some();
+        if let Some(days) = day.too_late(calendar).filter(|_| believed.today != Some(calendar.today)) {
+            let too_many = days.saturating_sub(day.max_pause_days);
+            day.followed_from_ns = Some(now.wall_ns.saturating_sub(too_many.saturating_mul(DAY_NS)));
+            day.next_roll_ns = i64::MAX;
+        }
         day
     }
 
-    /// The day that updates belong to; while a roll is under way, still the old one.
+    /// Day of new updates; during a roll, still the old one.
     pub fn date(&self) -> Date {
         self.date
     }
@@ -128,27 +156,31 @@ impl Day {
         self.stage != Stage::Idle
     }
 
-    /// The time that the day runs by: the wall clock, or the steady clock while that has jumped.
+    /// Time used for the day: the wall clock, or the steady clock after a jump of the wall clock.
     pub fn time_ns(&self, now: Now) -> i64 {
         self.trust.time_ns(now)
     }
 
-    /// By how much the wall clock has jumped, while it is not followed.
+    /// Size of the jump while the wall clock is not trusted.
     pub fn jump_ns(&self, now: Now) -> Option<i64> {
         self.trust.jump_ns(now)
     }
 
-    /// Whether [`Day::look`] has something to say.
+    /// Whether [`Day::look`] has a change to report.
     pub fn has_changed(&self, now: Now) -> bool {
-        self.trust.has_changed(now)
+        self.trust.has_changed(now) || self.followed_from_ns.is_some_and(|from_ns| now.wall_ns <= from_ns)
     }
 
-    /// Whether the wall clock has jumped, or is back; said once. The calendar is that of the wall clock.
+    /// Reports once that the wall clock has jumped, is back, or has been corrected. The calendar is that of the wall clock.
     pub fn look(&mut self, now: Now, calendar: Calendar) -> Option<trust::Change> {
-        if self.is_doubtful && self.trust.jump_ns(now).is_some() && self.stuck_ahead(calendar).is_none() {
-            self.is_doubtful = false;
+        let is_behind_no_more =
+            self.is_doubtful && self.trust.jump_ns(now).is_some() && self.stuck_ahead(calendar).is_none();
+        if is_behind_no_more || self.followed_from_ns.is_some_and(|from_ns| now.wall_ns <= from_ns) {
+            self.followed_from_ns = None;
+            // A clock set back too far is as wrong as one that was too far behind at the start.
+            self.is_doubtful = self.stuck_ahead(calendar).is_some();
             self.trust.begin_anew(now);
-            // What the calendar of before said of the next roll does not count.
+            // The next roll computed from the wrong clock is obsolete.
             self.next_roll_ns = calendar.next_roll_ns;
             if self.date < calendar.today {
                 self.next_roll_ns = i64::MIN;
@@ -158,66 +190,82 @@ impl Day {
         self.trust.look(now)
     }
 
-    /// By how many days the day is ahead of the calendar's.
+    /// Number of days by which the day is ahead of the calendar.
     pub fn days_ahead(&self, calendar: Calendar) -> i64 {
         i64::from(self.date.0).saturating_sub(i64::from(calendar.today.0)).max(0)
     }
 
-    /// As [`Day::days_ahead`], if that is more than the clock may jump: a clock that was wrong began the day, and none ends until then.
+    /// As [`Day::days_ahead`], if that exceeds the allowed jump: a wrong clock began this day, and no day ends until the calendar reaches
+    /// it.
     pub fn stuck_ahead(&self, calendar: Calendar) -> Option<i64> {
         let days = self.days_ahead(calendar);
         (days > self.max_days_ahead()).then_some(days)
     }
 
-    /// How many days the day may be ahead of the calendar's. One by hand is as usual, whatever the limit.
+    /// Number of days by which the calendar is ahead of this day, if that exceeds the longest plausible downtime.
+    pub fn too_late(&self, calendar: Calendar) -> Option<i64> {
+        let days = i64::from(calendar.today.0).saturating_sub(i64::from(self.date.0));
+        (days > self.max_pause_days).then_some(days)
+    }
+
+    /// Whether the wall clock is ignored since the start because it is too far ahead of the newest log.
+    pub fn doubts_clock(&self) -> bool {
+        self.followed_from_ns.is_some()
+    }
+
+    /// Number of days by which the day may be ahead of the calendar. At least 1, so that a day can be ended by hand whatever the limit.
     pub fn max_days_ahead(&self) -> i64 {
         (self.trust.max_jump_ns() / DAY_NS).max(1)
     }
 
-    /// Whether the day may be ended by hand: the next one is not further ahead of the calendar than a day may be. Code that answers
-    /// each end of a day by ending the next would make logs of years to come, and no day would end until then.
+    /// Whether the day may be ended by hand, which keeps the next day within the allowed distance from the calendar. Code that ends a day
+    /// at every end of a day would create logs years ahead, and no day would end until then.
     pub fn may_end_by_hand(&self, calendar: Calendar) -> bool {
         self.days_ahead(calendar) < self.max_days_ahead()
     }
 
-    /// How long until the calendar is to be looked at again; not positive once it is due.
+    /// Nanoseconds until the calendar must be checked again; 0 or negative once it is due.
     pub fn left_ns(&self, now: Now) -> i64 {
         match self.retry {
-            _ if self.trust.has_changed(now) => 0,
+            _ if self.has_changed(now) => 0,
             Some(retry) => retry.at_ns.saturating_sub(now.steady_ns),
             None => self.next_roll_ns.saturating_sub(self.time_ns(now)),
         }
     }
 
-    /// Whether [`Event::Clock`] has work to do. Cheap: asked before every update, so that one after the roll is in the new day.
+    /// Whether [`Event::Clock`] has work to do. Cheap: called before every update, so that the first update after the roll is in the new
+    /// day.
     pub fn is_due(&self, now: Now) -> bool {
         self.left_ns(now) <= 0
     }
 
-    /// Takes an event and says what to do next; `None` when there is nothing to do.
+    /// Processes an event and returns the next action; `None` if there is none.
     pub fn step(&mut self, event: Event, now: Now) -> Option<Action> {
         match (self.stage, event) {
             (Stage::Idle, Event::Clock(calendar)) => self.clock(calendar, now),
             (Stage::Idle, Event::Manual) => self.begin(Date(self.date.0.checked_add(1)?)),
             (Stage::Idle, Event::Done | Event::Failed) => None,
-            // A roll under way is not begun again, whatever the clock or anyone says meanwhile.
+            // A roll in progress is not started again by the clock or by hand.
             (_, Event::Clock(_) | Event::Manual) => None,
             (Stage::Creating, Event::Failed) => {
                 self.stage = Stage::Idle;
                 self.retry = Some(Retry { at_ns: now.steady_ns.saturating_add(RETRY_NS), to: self.to });
                 None
             }
-            // Nothing but the new log can stop a roll: a flush or a sync that failed stops the log's writer by itself.
+            // Only the creation of the log can stop a roll: a failed flush or sync stops the log's writer by itself.
             (_, Event::Done | Event::Failed) => self.advance(),
         }
     }
 
     fn clock(&mut self, calendar: Calendar, now: Now) -> Option<Action> {
-        self.next_roll_ns = calendar.next_roll_ns;
+        // While the clock is not trusted, only a failed roll by hand is tried again.
+        let (today, next_roll_ns) =
+            if self.doubts_clock() { (self.date, i64::MAX) } else { (calendar.today, calendar.next_roll_ns) };
+        self.next_roll_ns = next_roll_ns;
         let to = match self.retry {
             Some(retry) if now.steady_ns < retry.at_ns => return None,
-            Some(retry) => retry.to.max(calendar.today),
-            None => calendar.today,
+            Some(retry) => retry.to.max(today),
+            None => today,
         };
         if to <= self.date {
             return None;

@@ -1,6 +1,6 @@
-//! Rows of an update that a subscriber asked for, cut out of its bytes.
+//! Cuts the rows that a subscriber wants out of the bytes of an update.
 //!
-//! Everything here takes columns in the core's form: one vector for each column of the table, little-endian, all of one length.
+//! All columns here have the core's form: one vector for each column of the table, little-endian, all of one length.
 
 use super::core::schema::{ColumnSpec, TableSpec};
 use foldhash::fast::FixedState;
@@ -8,14 +8,14 @@ use hashbrown::HashSet;
 use proto::{Endian, HEAD_BYTES, Head, Limits, types, walk};
 use std::collections::BTreeSet;
 
-/// The symbols of one table that are wanted.
+/// Symbols of one table in a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Symbols {
     All,
     Some(BTreeSet<Vec<u8>>),
 }
 
-/// [`Symbols`] made ready for looking up.
+/// [`Symbols`] as a hash set for lookup.
 #[derive(Clone, Debug)]
 pub enum Filter {
     All,
@@ -30,7 +30,7 @@ impl Filter {
         }
     }
 
-    /// Appends the columns with the wanted rows alone, and answers how many those are. Nothing is appended for none.
+    /// Appends the columns with the wanted rows only and returns their number. Appends nothing if there are none.
     pub fn select(&self, spec: &TableSpec, columns: &[u8], rows: usize, out: &mut Vec<u8>) -> usize {
         let Filter::Some(wanted) = self else {
             out.extend_from_slice(columns);
@@ -54,10 +54,10 @@ impl Filter {
     }
 }
 
-/// Objects inside updates were walked when they were accepted.
+/// The objects of an update were validated when it was accepted.
 const WALKED: Limits = Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth: usize::MAX };
 
-/// Bytes of the column at the start of `columns`.
+/// Size in bytes of the column at the start of `columns`.
 fn column_bytes(column: &ColumnSpec, columns: &[u8]) -> Option<usize> {
     match column.width {
         Some(width) => Head::split(columns)?.0.count().checked_mul(width)?.checked_add(HEAD_BYTES),
@@ -65,7 +65,7 @@ fn column_bytes(column: &ColumnSpec, columns: &[u8]) -> Option<usize> {
     }
 }
 
-/// The items of each column, without the column's head.
+/// Returns the items of each column, without the column's head.
 pub fn columns<'a>(spec: &TableSpec, columns: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = columns;
     spec.columns.iter().map_while(move |column| {
@@ -75,12 +75,12 @@ pub fn columns<'a>(spec: &TableSpec, columns: &'a [u8]) -> impl Iterator<Item = 
     })
 }
 
-/// The items of the column `sym`.
+/// Returns the items of the column `sym`.
 fn sym_items<'a>(spec: &TableSpec, bytes: &'a [u8]) -> Option<&'a [u8]> {
     columns(spec, bytes).nth(spec.sym_column?)
 }
 
-/// Appends the chosen rows (in rising order) of every column.
+/// Appends the chosen rows (ascending) of every column.
 fn pick(spec: &TableSpec, bytes: &[u8], chosen: &[usize], out: &mut Vec<u8>) -> Option<()> {
     for (column, items) in spec.columns.iter().zip(columns(spec, bytes)) {
         Head::new(column.ty, chosen.len()).ok()?.write(out);
@@ -109,7 +109,7 @@ fn pick(spec: &TableSpec, bytes: &[u8], chosen: &[usize], out: &mut Vec<u8>) -> 
     Some(())
 }
 
-/// Steps through items one by one and hands over the chosen ones.
+/// Iterates over items of variable width and passes the chosen ones to `take`.
 fn each_chosen<'a>(
     chosen: &[usize],
     mut next: impl FnMut() -> Option<&'a [u8]>,

@@ -1,27 +1,28 @@
-//! What clients and the schema file have defined, besides what belongs to the tickerplant. Read by queries on other threads,
-//! changed by the owner alone.
+//! Globals defined by clients and the schema file. Read by query threads, changed by the event-loop thread only.
 
 use super::core::schema::Tables;
 use crate::config::Limit;
+use crate::less;
 use crate::metrics;
 use crate::q::{Console, QError, to_wire};
 use crate::table::{Schema, Sym, Value, symbol};
 use proto::Writer;
 use std::collections::HashMap;
 
+/// Globals of the tickerplant outside of `.u`.
 #[derive(Clone, Default)]
 pub struct Globals {
-    /// Each value with its size as it would travel.
+    /// Each value with its serialised size.
     values: HashMap<Sym, (Value, usize)>,
     order: Vec<Sym>,
     bytes: usize,
     bytes_most: usize,
-    /// How values become text.
+    /// Display settings.
     pub console: Console,
 }
 
 impl Globals {
-    /// What the schema file defines, and room for `bytes_most` more.
+    /// Globals of the schema file, with room for `bytes_most` bytes more.
     pub fn new(defined: Vec<(Sym, Value)>, bytes_most: usize) -> Globals {
         let order = defined.iter().map(|(name, _)| *name).collect();
         let values = defined.into_iter().map(|(name, value)| (name, (value, 0))).collect();
@@ -32,12 +33,12 @@ impl Globals {
         self.values.get(&name).map(|(value, _)| value)
     }
 
-    /// Bytes of what clients have defined, as it would travel.
+    /// Serialised size of all globals defined by clients.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Shows the tables as they are.
+    /// Updates the globals of the tables to their current schema.
     pub fn show_tables(&mut self, tables: &Tables) {
         for spec in tables.iter() {
             let name = spec.schema.name;
@@ -48,8 +49,10 @@ impl Globals {
         }
     }
 
+    /// Defines or replaces a global.
+    ///
     /// # Errors
-    /// `wsfull` where all that clients have defined is over the limit.
+    /// `wsfull` if the globals of all clients exceed the limit; a value that cannot be serialised.
     pub fn set(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
@@ -57,7 +60,7 @@ impl Globals {
         writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
         let size = object.len().saturating_add(symbol::text(name).len());
         let before = self.values.get(&name).map_or(0, |(_, size)| *size);
-        let bytes = self.bytes.saturating_sub(before).saturating_add(size);
+        let bytes = less!(self.bytes, before).saturating_add(size);
         if bytes > self.bytes_most {
             metrics::refused(Limit::globals_bytes);
             return Err(QError::with("wsfull", format!("clients may define {} bytes in all", self.bytes_most)));
@@ -69,7 +72,7 @@ impl Globals {
         Ok(())
     }
 
-    /// Names in a namespace, without it, in order of definition.
+    /// Returns the names in a namespace, without its prefix, in order of definition.
     pub fn names(&self, namespace: &[u8]) -> Vec<&'static [u8]> {
         let inside = |name: &Sym| {
             let text = symbol::text(*name);

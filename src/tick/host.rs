@@ -1,11 +1,12 @@
-//! What the tickerplant offers to expressions: tables, `.u`, and what clients have defined.
+//! What the tickerplant offers to expressions: tables, `.u`, and globals of clients.
 //!
-//! Queries run beside the loop on a [`SnapshotHost`]; what looks at `.u` or changes anything is run again on the loop's thread
-//! with an [`OwnerHost`].
+//! Queries run beside the event loop on a [`SnapshotHost`]; a query that reads `.u` or changes anything is run again on the event-loop
+//! thread with an [`OwnerHost`].
 
 use super::globals::Globals;
 use super::plant::Plant;
 use super::plant::calls::{self, Called};
+use super::plant::functions::{self, Row};
 use super::plant::values::VARIABLES;
 use super::sends::{self, Connections, Sends};
 use crate::net::{ConnId, Deferred, Links, Request};
@@ -16,33 +17,33 @@ use proto::{Endian, Limits, View, Writer};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// What needs no connection: the timer may call it.
+/// Functions that need no connection: the timer may call them.
 const OWN: [&[u8]; 4] = [b".u.upd", b".u.end", b".u.endofday", b".z.ts"];
 
-/// Parameters of a native function.
+/// Number of parameters of a native function.
 fn native(name: Sym) -> Option<u8> {
-    calls::parameters(symbol::text(name))
+    functions::find(symbol::text(name)).map(Row::arity)
 }
 
 fn is_own(name: &[u8]) -> bool {
     name == b".u" || name.starts_with(b".u.") || name == b".z.ts"
 }
 
-/// A client may not write into the tickerplant's own tables and variables.
+/// Error of a client that writes to the tickerplant's own tables and variables.
 fn no_update(name: Sym) -> QError {
     let name = symbol::text(name).escape_ascii();
     QError::with("noupdate", format!("{name} belongs to the tickerplant; publish with .u.upd"))
 }
 
-/// A host for queries beside the loop.
+/// Host of queries beside the event loop.
 pub struct SnapshotHost {
     globals: Arc<Globals>,
     caller: Caller,
     connections: Arc<Connections>,
-    /// Whoever asks waits for an answer.
+    /// The client waits for a response.
     is_sync: bool,
     sends: Sends,
-    /// Set when the query has looked at what only the owner can tell.
+    /// Set once the query needs data that only the event-loop thread has.
     asks_owner: Cell<bool>,
 }
 
@@ -51,12 +52,12 @@ impl SnapshotHost {
         SnapshotHost { globals, caller, connections, is_sync, sends: Sends::default(), asks_owner: Cell::new(false) }
     }
 
-    /// What the evaluation has sent.
+    /// Returns the messages that the evaluation sends.
     pub fn sends(self) -> Sends {
         self.sends
     }
 
-    /// Whether the result, whatever it is, does not count.
+    /// Whether the result is void because the query must run on the event-loop thread.
     pub fn asks_owner(&self) -> bool {
         self.asks_owner.get()
     }
@@ -125,33 +126,33 @@ fn defer(is_sync: bool, sends: &mut Sends) -> Result<(), QError> {
     if is_sync { Ok(()) } else { Err(QError::with("access", "nobody waits for an answer here")) }
 }
 
-/// A host on the loop's thread.
+/// Host of queries on the event-loop thread.
 pub struct OwnerHost<'a> {
     pub plant: &'a mut Plant,
     pub ctl: &'a mut dyn Links,
-    /// Who asks; none for the timer.
+    /// Calling connection; `None` for the timer.
     pub conn: Option<ConnId>,
-    /// The sync message that is evaluated, `None` for an async one.
+    /// Sync message under evaluation, `None` for an async one.
     pub request: Option<Request>,
     pub connections: &'a Connections,
-    /// Messages whose answer was put off, by handle.
+    /// Sync messages with a deferred response, by handle.
     pub deferred: &'a mut Deferred,
     pub sends: Sends,
     pub caller: Caller,
     pub globals: &'a mut Arc<Globals>,
-    /// Whether clients may define anything (kdb+'s `-b` forbids it).
+    /// Whether clients may define globals (kdb+'s `-b` forbids it).
     pub may_assign: bool,
     pub codec: Limits,
-    /// An update was accepted: the answer is held until it is as durable as promised.
+    /// The expression published an update: its response waits until the update is as durable as promised.
     pub published: bool,
-    /// It has ended a day.
+    /// The expression ended a day.
     pub day_ended: bool,
-    /// Something could not be defined: what clients define is at its limit.
+    /// A global was rejected: the globals of clients are at their limit.
     pub globals_full: bool,
 }
 
-/// Calls a function at the expense of the expression. The log of a large day takes its time to close, and that is no fault of
-/// whoever ends it; an expression that ends one day after the other pays for all but the first.
+/// Charges the call to the query's CPU budget, except the first end of day: closing a large log is slow, and the caller cannot help it.
+/// An expression that ends several days pays for all but the first.
 fn charged<R>(name: &[u8], day_ended: &mut bool, call: impl FnOnce() -> R) -> R {
     match name == b".u.endofday" && !std::mem::replace(day_ended, true) {
         true => clock::uncounted(call),
@@ -179,7 +180,7 @@ impl OwnerHost<'_> {
 }
 
 impl OwnerHost<'_> {
-    /// The message that is evaluated, if its answer was put off and is still due.
+    /// Returns the message under evaluation if its response was deferred and is still due.
     fn own_deferred(&mut self, handle: i32) -> Option<Request> {
         let is_due = self.sends.deferred && !self.sends.answered && handle == self.caller.handle;
         let request = self.request.filter(|_| is_due)?;
@@ -187,7 +188,7 @@ impl OwnerHost<'_> {
         Some(request)
     }
 
-    /// A namespace inside `.u`, as a dictionary.
+    /// Returns a namespace inside `.u` as a dictionary.
     fn space(&self, space: &[u8]) -> Option<Value> {
         let mut keys = vec![Sym::NULL];
         let mut values = vec![Value::Null];
@@ -201,12 +202,12 @@ impl OwnerHost<'_> {
     }
 }
 
-/// The quarantine may be large: `key` lists it, but a dictionary of the namespace, as `` .u`i`L `` makes one, does not hold it.
+/// The quarantine may be large: `key` lists it, but a dictionary of the namespace, as `` .u`i`L `` creates one, leaves it out.
 const LARGE: &[u8] = b".u.quarantine";
 
-/// Names of variables and functions in a namespace of the tickerplant's own, and of the namespaces in it, but for [`LARGE`].
+/// Returns the names of variables, functions and nested namespaces in one of the tickerplant's own namespaces, except [`LARGE`].
 fn own_names(space: &[u8]) -> Vec<&'static [u8]> {
-    let functions = calls::FUNCTIONS.iter().map(|(name, _)| *name);
+    let functions = functions::FUNCTIONS.iter().map(|row| row.name);
     let mut names: Vec<&'static [u8]> = Vec::new();
     for name in VARIABLES.iter().copied().chain(functions).map(str::as_bytes).filter(|name| *name != LARGE) {
         let Some(rest) = name.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")) else { continue };
@@ -322,7 +323,7 @@ impl Host for OwnerHost<'_> {
 
     fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
         let answer = sends::answer(result)?;
-        // An earlier message of the same client whose answer is still due is answered first.
+        // An earlier message of the same client with a response still due is answered first.
         let request = self.deferred.take(handle).or_else(|| self.own_deferred(handle));
         let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
         self.sends.answers.push((request.ok_or_else(unexpected)?, answer));
@@ -335,7 +336,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Whether a call that takes this thread some time is charged.
+    /// Whether a call that uses this thread's CPU time is charged.
     fn is_charged(name: &[u8], day_ended: &mut bool) -> bool {
         let by = clock::thread_processor_time() + Duration::from_millis(2);
         charged(name, day_ended, || while clock::thread_processor_time() < by {});

@@ -1,4 +1,4 @@
-//! The queue's journal as a file beside the log.
+//! Journal of the queue, a file beside the log.
 
 use crate::defect::{Defect, is_planted};
 use crate::log::{self, LogFile, disk, write_at_point};
@@ -9,18 +9,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The journal of a tickerplant's queue.
+/// Journal of a tickerplant's queue.
 pub enum Journal {
-    /// Without a log.
+    /// The tickerplant has no log.
     None,
     Open(JournalFile),
-    /// The last record could not be written; what comes next begins with all that the queue holds.
+    /// The last record was not written; the next one starts with a snapshot of the queue.
     Failed,
-    /// Another tickerplant's by now.
+    /// Another tickerplant owns it now.
     GivenUp,
 }
 
-/// Appends one line for each change of the queue.
+/// Open journal; appends one line for each change of the queue.
 pub struct JournalFile {
     file: Arc<dyn LogFile>,
     end_bytes: u64,
@@ -28,12 +28,12 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens or makes the journal of a day, takes its lock (on a network file system a tickerplant that was replaced can then not
-    /// write to it any more), and reads the queue from it. A journal that cannot be used is kept under another name,
-    /// and the queue begins empty: nodes bring along what they hold. True if there was anything to restore.
+    /// Opens or creates the journal of a day, locks it (so that a fenced tickerplant cannot write to it on a network file system), and
+    /// restores the queue from it. An unusable journal is renamed, and the queue starts empty: nodes report what they hold when they
+    /// join. Returns true if something was restored.
     ///
     /// # Errors
-    /// The file system's.
+    /// Those of the file system.
     pub fn open(path: &Path, params: Params, date: Date) -> io::Result<(JournalFile, Queue, bool)> {
         let mut file = disk::open(path, disk::Open::Create)?;
         file.try_lock()?;
@@ -51,14 +51,14 @@ impl JournalFile {
             Err(error) => {
                 let aside = path.with_extension(format!("queue.bad.{}", bytes.len()));
                 disk::rename(path, &aside)?;
-                ::log::error!("{}: {error}; kept as {}, the queue begins empty", path.display(), aside.display());
+                tracing::error!(path = %path.display(), "{error}; kept as {}, the queue begins empty", aside.display());
                 file = disk::open(path, disk::Open::New)?;
                 file.try_lock()?;
                 (Queue::new(params, date), 0, false)
             }
         };
         if good_bytes < bytes.len() as u64 && good_bytes > 0 {
-            ::log::warn!("{}: a last line that was cut short is left out", path.display());
+            tracing::warn!(path = %path.display(), "a last line that was cut short is left out");
         }
         file.truncate(good_bytes)?;
         Ok((JournalFile { file, end_bytes: good_bytes, path: path.to_path_buf() }, queue, restored))
@@ -68,10 +68,10 @@ impl JournalFile {
         &self.path
     }
 
-    /// Writes a record; a restart of this process finds it.
+    /// Appends a record, which survives a restart of this process.
     ///
     /// # Errors
-    /// The file system's.
+    /// Those of the file system.
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
         let line = record.encode();
         points::reach(Point::JournalBeforeWrite);

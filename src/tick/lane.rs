@@ -1,4 +1,4 @@
-//! A lane: one distinct subscription. What it sends is encoded once, however many subscribe to it.
+//! A fan-out group (`Lane`): all subscribers of one selection and one form of message. Messages are encoded once for all of them.
 
 use super::core::batch::{Batch, Update};
 use super::core::schema::{Form, Tables};
@@ -6,15 +6,15 @@ use super::filter::{Filter, Symbols};
 use proto::{compress, encode, types};
 use std::sync::Arc;
 
-/// What makes a subscription distinct.
+/// Identity of a fan-out group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneKey {
-    /// For each table of the tickerplant, in its order: the symbols wanted, or that the table is not.
+    /// For each table, in the tickerplant's order: the symbols wanted, or `None` if the table is not subscribed.
     pub tables: Vec<Option<Symbols>>,
     pub form: Form,
-    /// Batch mode: rows are told table by table when the timer fires, not update by update.
+    /// Batch mode: rows are sent table by table on the timer, not update by update.
     pub merged: bool,
-    /// The peer is on another host and takes compressed messages.
+    /// The peer is on another host and accepts compressed messages.
     pub compress: bool,
 }
 
@@ -24,7 +24,7 @@ impl LaneKey {
     }
 }
 
-/// A lane's key, and its filters ready for use.
+/// Key of a fan-out group with its prepared filters.
 #[derive(Debug)]
 pub struct LaneSpec {
     pub key: LaneKey,
@@ -37,7 +37,7 @@ impl LaneSpec {
         Arc::new(LaneSpec { key, filters })
     }
 
-    /// The filter of a table; `None` if the table is not wanted.
+    /// Returns the filter of a table; `None` if the table is not wanted.
     pub fn filter(&self, table: usize) -> Option<&Filter> {
         self.filters.get(table)?.as_ref()
     }
@@ -47,12 +47,12 @@ impl LaneSpec {
         self.filters.iter().all(|filter| matches!(filter, Some(Filter::All)))
     }
 
-    /// Appends the message that tells one update, unless no row of it is wanted.
+    /// Appends the message of one update, unless no row of it is wanted.
     pub fn encode(&self, tables: &Tables, batch: &Batch, update: &Update, index: u64, out: &mut Vec<u8>) {
         self.encode_columns(tables, update.table, batch.columns(update), update.rows, index, out);
     }
 
-    /// As [`LaneSpec::encode`], for columns that stand somewhere else.
+    /// As [`LaneSpec::encode`], for columns outside a batch.
     pub fn encode_columns(
         &self,
         tables: &Tables,
@@ -74,7 +74,7 @@ impl LaneSpec {
             out.extend_from_slice(&index.cast_signed().to_le_bytes());
         }
         if encode::finish_message(out, start).is_err() {
-            // Only a message of a terabyte has no header; records are far shorter.
+            // Unreachable in practice: only a message of a terabyte fails, and records are far shorter.
             out.truncate(start);
         } else if self.key.compress
             && let Some(small) = out.get(start..).and_then(compress::compress)

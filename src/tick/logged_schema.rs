@@ -1,17 +1,17 @@
-//! The schema that a day's log was written with: `DIR/SRCdate.schema`, and the check of the tickerplant's schema against it.
+//! Schema with which a day's log was written, `DIR/SRCdate.schema`, and the check of the tickerplant's schema against it.
 //!
-//! A change without a restart (`.u.schema`) is noted before it is logged, and the names of the tables so changed with it: what a start
-//! finds there counts more than the schema file, which knows nothing of it.
+//! A change without a restart (`.u.schema`) is recorded there before it is logged, with the names of the changed tables. At a start its
+//! columns are added to a table of the schema file that lacks them.
 //!
-//! A log has no column names, and its records keep the columns they were logged with. During a day a table may only grow columns
-//! at its end: its older records are filled with nulls wherever they are read. Any other change of a table that has records today
-//! is refused, because those records could be queried nowhere.
+//! A log has no column names, and its records keep the columns with which they were logged. During a day a table may only grow columns at
+//! its end; readers fill its older records with nulls. Any other change of a table with records today is rejected, because those records
+//! could not be queried anywhere.
 
 use super::core::older::older;
 use super::core::schema::{TableSpec, Tables};
-use super::messages::put_empty_table;
 use super::verify::is_acceptable;
 use crate::log::{self, LogError, LogReader, disk};
+use crate::protocol::tables::put_empty;
 use crate::sys::clock;
 use crate::table::schema::Schema;
 use crate::table::{symbol, wire};
@@ -23,13 +23,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A kdb+ file: `get` reads it as a dictionary of empty tables.
+/// First bytes of a kdb+ file: `get` reads it as a dictionary of empty tables.
 const FILE_HEAD: &[u8] = &[0xff, 0x01];
 
-/// Bytes of records that are looked at in one go.
+/// Bytes of records read at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Why the day's log cannot be gone on with.
+/// Why the day's log cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggedSchemaError {
     #[error(
@@ -41,51 +41,51 @@ pub enum LoggedSchemaError {
     Log(#[from] LogError),
 }
 
-/// Names of tables that `.u.schema` has changed, as a schema file notes them.
+/// Key under which a schema file records the tables changed by `.u.schema`.
 const CHANGED: &[u8] = b".u.schema";
 
-/// Tables that `.u.schema` has changed, and the schema file has not the columns of.
+/// Tables changed by `.u.schema`, whose new columns are not in the schema file.
 pub type Changed = BTreeSet<Vec<u8>>;
 
-/// The tables of a day.
+/// Tables of a day.
 #[derive(Clone, Debug)]
 pub struct Adopted {
     pub tables: Arc<Tables>,
     pub changed: Changed,
 }
 
-/// What a file notes.
+/// Content of a schema file beside a log.
 struct Noted {
     schemas: Vec<Schema>,
     changed: Changed,
 }
 
-/// How a log is read.
+/// Parameters for reading a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     pub limits: Limits,
     pub chunk_bytes: usize,
-    /// Updates in the log.
+    /// Number of updates in the log.
     pub tip: u64,
 }
 
-/// Where the schema of a log stands.
+/// Path of the schema of a log.
 pub fn schema_path(log: &Path) -> PathBuf {
     let mut name = log.as_os_str().to_owned();
     name.push(".schema");
     PathBuf::from(name)
 }
 
-/// Checks the tables against what the log was written with, and notes them as the log's. Columns that `.u.schema` added during the
-/// day count, whatever the schema file says. What was noted and is missing or damaged is replaced by what the log's records
-/// say: names of columns are not known then, only types, but for those that `.u.schema` added.
+/// Checks the tables against the recorded schema of the log and records them as the log's. Columns added by `.u.schema` during the day
+/// count, even if the schema file lacks them. A missing or damaged record of the schema is replaced by what the log's records show: types
+/// only, no column names, except those of columns added by `.u.schema`.
 ///
 /// # Errors
-/// A change that the log's records do not allow, in words; the log cannot be read.
+/// A change that the log's records do not allow, described; the log cannot be read.
 pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted, LoggedSchemaError> {
     let path = schema_path(log);
     let noted = read(&path, &reading.limits).unwrap_or_else(|error| {
-        ::log::warn!("{}: {error}; the log's records are looked at instead", path.display());
+        tracing::warn!(path = %path.display(), "{error}; the log's records are looked at instead");
         None
     });
     let is_noted = noted.is_some();
@@ -115,14 +115,15 @@ pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted,
         Some(change) => return Err(LoggedSchemaError::Refused { log: log.to_path_buf(), change }),
         None => write(log, &adopted),
     };
-    // The records tell nearly as much at the next start.
+    // Does not stop the start: the next one derives nearly as much from the records.
     if let Err(error) = written {
-        ::log::error!("{} cannot be written: {error}", path.display());
+        tracing::error!(path = %path.display(), %error, "cannot write the day's schema");
     }
     Ok(adopted)
 }
 
-/// The tables with what `.u.schema` added to them during a day that is over: its log is not gone on with, so nothing is refused.
+/// Returns the tables with the columns that `.u.schema` added during a day that has ended: nothing is rejected, because its log is not
+/// continued.
 pub fn go_on_from(log: &Path, adopted: &Adopted, limits: &Limits) -> Adopted {
     match read(&schema_path(log), limits) {
         Ok(Some(Noted { schemas, changed })) => {
@@ -132,13 +133,13 @@ pub fn go_on_from(log: &Path, adopted: &Adopted, limits: &Limits) -> Adopted {
         }
         Ok(None) => adopted.clone(),
         Err(error) => {
-            ::log::warn!("{}: {error}; the tables are those of the schema file", schema_path(log).display());
+            tracing::warn!(path = %schema_path(log).display(), "{error}; the tables are those of the schema file");
             adopted.clone()
         }
     }
 }
 
-/// The tables with columns that `.u.schema` added. A schema file that has them, or others in their place, stands.
+/// Returns the tables with the columns that `.u.schema` added. A schema file that has them, or others in their place, takes precedence.
 fn with_changes(adopted: &Adopted, changes: &[Schema]) -> Adopted {
     let mut adopted = adopted.clone();
     for change in changes {
@@ -150,7 +151,7 @@ fn with_changes(adopted: &Adopted, changes: &[Schema]) -> Adopted {
         let (added, table) = (names_after(change, own.columns.len()), name.escape_ascii());
         match adopted.tables.with(change) {
             Ok(Some(tables)) => {
-                ::log::warn!(
+                tracing::warn!(
                     "table {table} has columns that .u.schema added during the day and the schema file lacks: {added}. \
                      They stay; write them into the schema file"
                 );
@@ -158,19 +159,19 @@ fn with_changes(adopted: &Adopted, changes: &[Schema]) -> Adopted {
                 adopted.changed.insert(name.to_vec());
             }
             Ok(None) => {}
-            Err(error) => ::log::error!("table {table} stays as the schema file has it: {error}"),
+            Err(error) => tracing::error!(%table, %error, "the table stays as the schema file has it"),
         }
     }
     adopted
 }
 
-/// Names of the columns behind the first ones, for people.
+/// Names of the columns after the first `columns`, for display.
 fn names_after(schema: &Schema, columns: usize) -> String {
     let names = schema.columns.iter().skip(columns).map(|column| symbol::text(column.name).escape_ascii().to_string());
     names.collect::<Vec<_>>().join(" ")
 }
 
-/// What `.u.schema` made of tables, by the records of a log, in their order.
+/// Returns the schema changes recorded in a log, in order.
 fn logged_changes(log: &Path, reading: Reading) -> Result<Vec<Schema>, LogError> {
     let mut changes = Vec::new();
     each_record(log, reading, |_, record| {
@@ -184,7 +185,7 @@ fn logged_changes(log: &Path, reading: Reading) -> Result<Vec<Schema>, LogError>
     Ok(changes)
 }
 
-/// What of a table is other than before, and more than columns added at its end.
+/// Describes how a table changed by more than columns added at its end; `None` if it did not.
 pub(super) fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
     let name = symbol::text(before.name);
     let table = name.escape_ascii();
@@ -205,7 +206,7 @@ pub(super) fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
     (before.keys != now.schema.keys).then(|| format!("table {table} has other keys"))
 }
 
-/// Calls `look` with each record of the log.
+/// Calls `look` for each record of the log.
 fn each_record(
     log: &Path,
     reading: Reading,
@@ -222,7 +223,7 @@ fn each_record(
     Ok(())
 }
 
-/// The change of the first changed table that has a record in the log.
+/// Returns the change of the first changed table that has a record in the log.
 fn first_recorded(
     log: &Path,
     reading: Reading,
@@ -236,7 +237,7 @@ fn first_recorded(
     Ok(found)
 }
 
-/// Where the last record of a table does not fit the table, or there is no such table: which.
+/// Describes the first table, or missing table, whose last record does not fit; `None` if all fit.
 fn unfit_record(log: &Path, tables: &Tables, reading: Reading) -> Result<Option<String>, LogError> {
     let mut unfit: BTreeMap<Vec<u8>, Option<u64>> = BTreeMap::new();
     each_record(log, reading, |index, record| {
@@ -256,7 +257,7 @@ fn unfit_record(log: &Path, tables: &Tables, reading: Reading) -> Result<Option<
     }))
 }
 
-/// Whether nodes can take a record.
+/// Whether nodes accept a record.
 fn fits(tables: &Tables, record: &Record<'_>) -> bool {
     let is_older = |spec: &TableSpec| older(spec, record).is_some();
     tables.find(record.table).is_some_and(|(_, spec)| is_older(spec)) || is_acceptable(tables, record)
@@ -271,7 +272,7 @@ fn encode(adopted: &Adopted) -> Result<Vec<u8>, proto::EncodeError> {
     let names: Vec<&[u8]> = tables.iter().map(|spec| spec.name.as_slice()).chain(of_changes).collect();
     writer.symbols(&names);
     writer.list_head(names.len());
-    tables.iter().for_each(|spec| put_empty_table(&mut writer, spec));
+    tables.iter().for_each(|spec| put_empty(&mut writer, &spec.schema));
     if of_changes.is_some() {
         writer.symbols(changed);
     }
@@ -294,7 +295,7 @@ fn decode(bytes: &[u8], limits: &Limits) -> Option<Noted> {
     Some(noted)
 }
 
-/// What a file notes; `None` where there is none.
+/// Reads the schema beside a log; `None` if there is no file.
 fn read(path: &Path, limits: &Limits) -> io::Result<Option<Noted>> {
     let file = match disk::open(path, disk::Open::Read) {
         Ok(file) => file,
@@ -305,10 +306,10 @@ fn read(path: &Path, limits: &Limits) -> io::Result<Option<Noted>> {
     decode(&bytes, limits).map(Some).ok_or_else(|| io::Error::other("not a dictionary of tables"))
 }
 
-/// Notes the tables as those of a log, whole or not at all.
+/// Records the tables as those of a log, atomically.
 ///
 /// # Errors
-/// The file system's.
+/// Those of the file system.
 pub(super) fn write(log: &Path, adopted: &Adopted) -> io::Result<()> {
     let path = schema_path(log);
     let bytes = encode(adopted).map_err(io::Error::other)?;

@@ -1,13 +1,14 @@
 //! Batch mode: rows wait, table by table, until the timer fires. Pure.
 //!
-//! Columns of one table follow one another item by item, so merging two updates is putting their items behind one another.
+//! The items of a column are contiguous, so merging two updates concatenates their items.
 
 use super::core::batch::{Batch, Update};
 use super::core::schema::Tables;
 use super::filter;
+use crate::bug;
 use proto::Head;
 
-/// Rows of one table that wait.
+/// Waiting rows of one table.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     rows: usize,
@@ -15,7 +16,7 @@ struct Waiting {
     items: Vec<Vec<u8>>,
 }
 
-/// Rows that were logged and not published yet.
+/// Rows that are logged but not yet published.
 #[derive(Clone, Debug)]
 pub struct Merge {
     tables: Vec<Waiting>,
@@ -28,18 +29,20 @@ impl Merge {
         Merge { tables: tables.iter().map(|spec| waiting(spec.columns.len())).collect(), bytes: 0 }
     }
 
-    /// Bytes that wait.
+    /// Size in bytes of the waiting rows.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes the rows of a turn.
+    /// Adds the rows of a batch.
     pub fn add(&mut self, tables: &Tables, batch: &Batch) {
         batch.updates().iter().for_each(|update| self.add_update(tables, batch, update));
     }
 
     fn add_update(&mut self, tables: &Tables, batch: &Batch, update: &Update) {
-        let (Some(spec), Some(waiting)) = (tables.get(update.table), self.tables.get_mut(update.table)) else { return };
+        let (Some(spec), Some(waiting)) = (tables.get(update.table), self.tables.get_mut(update.table)) else {
+            return bug!("an accepted update is of table {}, which batch mode does not have", update.table);
+        };
         let columns = filter::columns(spec, batch.columns(update));
         for (own, items) in waiting.items.iter_mut().zip(columns) {
             own.extend_from_slice(items);
@@ -48,7 +51,7 @@ impl Merge {
         waiting.rows = waiting.rows.saturating_add(update.rows);
     }
 
-    /// What waits, as one update for each table that has rows; nothing waits afterwards.
+    /// Takes the waiting rows, as one update for each table that has any.
     pub fn take(&mut self, tables: &Tables) -> Batch {
         let mut merged = Batch::default();
         for (at, (waiting, spec)) in self.tables.iter_mut().zip(tables.iter()).enumerate() {

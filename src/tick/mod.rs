@@ -1,4 +1,4 @@
-//! The tickerplant.
+//! The tickerplant: receives updates, logs them, publishes them to subscribers, and runs the queue of RDB nodes.
 
 pub mod catchup;
 pub mod clock;
@@ -12,7 +12,6 @@ pub mod journal;
 pub mod lane;
 pub mod logged_schema;
 pub mod merge;
-pub mod messages;
 pub mod plant;
 pub mod program;
 pub mod quarantine;

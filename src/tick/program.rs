@@ -1,7 +1,7 @@
-//! q files given to the tickerplant: functions and variables for its clients, and what is done with their messages.
+//! q files given to the tickerplant: functions and variables for its clients, and message handlers.
 //!
-//! Updates and calls of `.u` go by all of it: nothing that a file holds can hold up what is published. Its handlers run on the
-//! threads of the queries, as does `.z.ts`, `.z.pw` on one of its own.
+//! Updates and calls of `.u` bypass them, so a q file cannot delay publishing. Handlers and `.z.ts` run on the query threads, `.z.pw` on
+//! its own thread.
 
 use super::core::Tables;
 use super::globals::Globals;
@@ -19,23 +19,23 @@ use std::sync::Arc;
 
 const HANDLERS: [&[u8]; 3] = [b".z.pg", b".z.ps", b".z.pw"];
 
-/// What start-up files have made of the tickerplant.
+/// Result of the start-up files.
 #[derive(Default)]
 pub struct Program {
     /// Names and values.
     pub globals: Vec<(Sym, Value)>,
-    /// The timer's function, and every how many milliseconds it is called.
+    /// Timer function and its interval in milliseconds.
     pub timer: Option<(Value, u64)>,
     /// `\c` and `\P`.
     pub console: Console,
 }
 
-/// What the files have defined, if the tickerplant can have it.
+/// Returns the definitions of the files.
 ///
 /// # Errors
-/// In words: a name that belongs to the tickerplant.
+/// A name that belongs to the tickerplant, described.
 pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String> {
-    // `.z.ts` called by clients stays what it is in kdb+tick: batch mode's rows are published.
+    // A client's call of `.z.ts` keeps its meaning of kdb+tick: publish the rows of batch mode.
     let at = startup.globals.iter().position(|(name, _)| symbol::text(*name) == b".z.ts");
     let timer = at.map(|at| startup.globals.remove(at).1).map(|function| (function, startup.timer_ms));
     for (name, _) in &startup.globals {
@@ -60,12 +60,12 @@ pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String>
     Ok(Program { globals: startup.globals, timer, console: startup.console })
 }
 
-/// What `.z.pg` or `.z.ps` is, if one is set.
+/// Returns `.z.pg` or `.z.ps`, if it is set.
 pub fn handler(host: &dyn Host, is_sync: bool) -> Option<Value> {
     host.global(symbol::find(if is_sync { b".z.pg" } else { b".z.ps" })?)
 }
 
-/// A user to be let in or not.
+/// A login to be decided by `.z.pw`.
 pub struct Login {
     conn: ConnId,
     user: Vec<u8>,
@@ -73,11 +73,11 @@ pub struct Login {
     globals: Arc<Globals>,
 }
 
-/// Decides on logins, on a thread of its own.
+/// Thread that decides logins.
 pub struct Logins(Worker<Login, (ConnId, bool)>);
 
 impl Logins {
-    /// Starts the thread if there is a `.z.pw`.
+    /// Starts the thread if `.z.pw` is set.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -90,7 +90,7 @@ impl Logins {
                 let admitted = decide(&login, bounds);
                 if let Err(error) = &admitted {
                     super::service::query_refused(error, Limit::handler_time_ns);
-                    log::warn!(".z.pw failed for {}: {error}", login.user.escape_ascii());
+                    tracing::warn!(user = %login.user.escape_ascii(), %error, ".z.pw failed");
                 }
                 (login.conn, admitted.unwrap_or(false))
             }
@@ -98,11 +98,12 @@ impl Logins {
         Worker::start("logins", 1, waker, work).map(|worker| Some(Logins(worker)))
     }
 
+    /// Submits a login to be decided.
     pub fn submit(&self, conn: ConnId, user: &[u8], password: &[u8], globals: Arc<Globals>) {
         self.0.submit(Login { conn, user: user.to_vec(), password: password.to_vec(), globals });
     }
 
-    /// One that has been decided on.
+    /// Returns a decided login, if there is one.
     pub fn decided(&self) -> Option<(ConnId, bool)> {
         self.0.result()
     }

@@ -1,22 +1,23 @@
-//! Refused updates, kept to be looked at: the latest ones, within limits. Pure.
+//! The latest rejected updates, kept for inspection within limits. Pure.
 
+use crate::less;
 use std::collections::VecDeque;
 
-/// A refused update.
+/// A rejected update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Nanoseconds from 2000.01.01, local time.
+    /// Nanoseconds since 2000.01.01, local time.
     pub time_ns: i64,
-    /// The publisher's handle and name.
+    /// Handle and name of the publisher.
     pub handle: i32,
     pub user: Vec<u8>,
     pub table: Vec<u8>,
-    /// kdb+'s name for what was wrong, and the words.
+    /// kdb+'s error name, and the description.
     pub term: String,
     pub reason: String,
-    /// The start of the message's object.
+    /// First bytes of the message's object.
     pub message: Vec<u8>,
-    /// All of its bytes.
+    /// Full size of the object in bytes.
     pub message_bytes: usize,
 }
 
@@ -27,7 +28,7 @@ impl Refused {
     }
 }
 
-/// The latest refused updates.
+/// The latest rejected updates.
 #[derive(Debug)]
 pub struct Quarantine {
     kept: VecDeque<Refused>,
@@ -36,7 +37,7 @@ pub struct Quarantine {
     bytes_most: usize,
 }
 
-/// Most that is kept of one message.
+/// Bytes kept of one message.
 pub const MESSAGE_BYTES: usize = 4096;
 
 impl Quarantine {
@@ -44,7 +45,7 @@ impl Quarantine {
         Quarantine { kept: VecDeque::new(), bytes: 0, updates_most, bytes_most }
     }
 
-    /// Takes one in; the oldest make room. Answers how many did because there were too many, and because of their bytes.
+    /// Adds an update and evicts the oldest beyond the limits. Returns the number evicted for the count limit, and for the byte limit.
     pub fn add(&mut self, mut refused: Refused) -> (u64, u64) {
         refused.message.truncate(MESSAGE_BYTES);
         self.bytes = self.bytes.saturating_add(refused.held_bytes());
@@ -54,7 +55,7 @@ impl Quarantine {
             let reason = if self.kept.len() > self.updates_most { &mut for_number } else { &mut for_bytes };
             *reason = reason.saturating_add(1);
             let Some(oldest) = self.kept.pop_front() else { break };
-            self.bytes = self.bytes.saturating_sub(oldest.held_bytes());
+            self.bytes = less!(self.bytes, oldest.held_bytes());
         }
         (for_number, for_bytes)
     }
@@ -64,7 +65,7 @@ impl Quarantine {
         self.bytes
     }
 
-    /// What is kept, the oldest first.
+    /// Returns the kept updates, oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Refused> {
         self.kept.iter()
     }

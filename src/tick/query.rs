@@ -1,4 +1,4 @@
-//! Expressions that clients send, on threads of their own.
+//! Expressions from clients, evaluated on query threads.
 
 use super::globals::Globals;
 use super::host::SnapshotHost;
@@ -16,24 +16,24 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is evaluated.
+/// What a query evaluates.
 pub enum Work {
-    /// The message's object, little-endian, checked.
+    /// Object of the message, little-endian, validated.
     Message(Vec<u8>),
-    /// The timer's function.
+    /// Timer function.
     Timer(Value),
 }
 
-/// Who waits, and where.
+/// Client that sent a query.
 pub struct From {
     pub conn: ConnId,
     pub request: Option<Request>,
     pub peer: Peer,
 }
 
-/// Something to evaluate.
+/// A query to evaluate.
 pub struct Query {
-    /// None for the timer.
+    /// `None` for the timer.
     pub from: Option<From>,
     pub work: Work,
     pub caller: Caller,
@@ -47,15 +47,15 @@ impl Query {
     }
 }
 
-/// What became of a query.
+/// Outcome of a query.
 pub enum Done {
-    /// What to answer, the error where it is one, and what it has sent.
+    /// Response, its error if it is one, and the messages to send.
     Result { from: Option<From>, answer: Bytes, error: Option<QError>, sends: Sends },
-    /// It has to be run again, on the thread that owns what it wants.
+    /// Must run again on the event-loop thread.
     NeedsOwner(Query),
 }
 
-/// What one evaluation may use.
+/// Limits of one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     pub time: Duration,
@@ -71,7 +71,7 @@ impl Bounds {
         }
     }
 
-    /// The same, of processor time of this thread: on a busy machine a question that needs little is answered all the same.
+    /// The same with the time limit in CPU time of this thread: on a busy machine a cheap query still gets its response.
     pub(super) fn limits_of_this_thread(self) -> q::Limits {
         let processor_time = clock::thread_processor_time().checked_add(self.time);
         q::Limits { processor_time, ..self.limits() }
@@ -81,7 +81,7 @@ impl Bounds {
 /// Starts the threads.
 ///
 /// # Errors
-/// The system's.
+/// The system's, if it has no thread left.
 pub fn start(
     threads: usize,
     bounds: Bounds,
@@ -89,7 +89,7 @@ pub fn start(
     codec: Limits,
     waker: Waker,
 ) -> io::Result<Worker<Query, Done>> {
-    // Those of the thread that evaluated the start-up files.
+    // Settings of the thread that evaluated the start-up files.
     let settings = q::settings();
     let work = move || {
         let rules = Arc::clone(&rules);
@@ -113,10 +113,10 @@ fn run(query: Query, bounds: Bounds, rules: &Rules, codec: &Limits) -> Done {
     Done::Result { from: query.from, answer, error, sends: host.sends() }
 }
 
-/// Evaluates a message by way of the handler that a start-up file has set for it, or the timer's function.
+/// Evaluates a message with the handler of a start-up file if there is one, or the timer function.
 ///
 /// # Errors
-/// The expression's; `access` for what is not on the list of what clients may call.
+/// Those of the expression; `access` for a call that clients may not make.
 pub fn evaluate(
     host: &mut dyn Host,
     work: &Work,
@@ -137,7 +137,7 @@ pub fn evaluate(
     }
 }
 
-/// The response to a result for whoever waits for it, and its error; the timer waits for none.
+/// Returns the response to a result for its client, and its error; empty for the timer.
 pub fn answered(from: Option<&From>, result: Result<Value, QError>, limits: &q::Limits) -> (Bytes, Option<QError>) {
     match from {
         Some(from) => answer(result, &from.peer, limits),
@@ -145,7 +145,7 @@ pub fn answered(from: Option<&From>, result: Result<Value, QError>, limits: &q::
     }
 }
 
-/// The response to a result, as it is to be sent to this peer within these limits; an error that has none of its own becomes one.
+/// Encodes the response to a result for this peer within these limits; a result that cannot be encoded becomes an error.
 fn answer(result: Result<Value, QError>, peer: &Peer, limits: &q::Limits) -> (Bytes, Option<QError>) {
     let answered = result.and_then(|value| {
         let mut deep = Ok(());

@@ -1,4 +1,4 @@
-//! Schema files: q scripts whose tables are the tickerplant's.
+//! Schema files: q scripts that define the tickerplant's tables.
 
 use crate::q::Limits;
 use crate::q::script::{self, ScriptError};
@@ -9,17 +9,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a schema file defines.
+/// Definitions of a schema file.
 pub struct SchemaFile {
     pub tables: Vec<Schema>,
-    /// All that it defines, tables included, in order.
+    /// All globals in order of definition, tables included.
     pub globals: Vec<(Sym, Value)>,
 }
 
-/// The schema that is used where there is no file for the name `sym`.
+/// Schema used if there is no file for the name `sym`.
 pub const BUILT_IN: &str = include_str!("../../schemas/sym.q");
 
-/// Where a schema comes from.
+/// Source of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     File(PathBuf),
@@ -35,8 +35,8 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// The schema called `src`: `given` itself where it is a file, `SRC.q` in it, `tick/SRC.q` as kdb+tick keeps it, or for `sym`
-/// the built-in one.
+/// Finds the schema called `src`: `given` itself if it is a q file, else `SRC.q` in it, `tick/SRC.q` as in kdb+tick, or for `sym` the
+/// built-in schema.
 pub fn find(given: &Path, src: &str) -> Source {
     if given.extension().is_some_and(|ending| ending == "q") {
         return Source::File(given.to_path_buf());
@@ -61,14 +61,17 @@ pub enum SchemaFileError {
     Read { origin: Source, error: io::Error },
     #[error("{origin}, {error}")]
     Script { origin: Source, error: ScriptError },
-    #[error("{origin} defines no table")]
+    #[error(
+        "{origin} defines no table: a tickerplant needs one at least, such as \
+         trade:([]time:`timespan$();sym:`symbol$();price:`float$())"
+    )]
     NoTable { origin: Source },
 }
 
 /// Runs a schema file and takes the tables of the root namespace, as kdb+tick does.
 ///
 /// # Errors
-/// The file's, or the script's with its line.
+/// Those of the file, or of the script with its line.
 pub fn load(source: &Source) -> Result<SchemaFile, SchemaFileError> {
     let text = match source {
         Source::BuiltIn => BUILT_IN.as_bytes().to_vec(),
@@ -79,10 +82,10 @@ pub fn load(source: &Source) -> Result<SchemaFile, SchemaFileError> {
     parse(&text, source, &Limits::default())
 }
 
-/// What the text of a schema file defines, each expression of it evaluated within the limits; `source` names it in errors.
+/// Returns the definitions of a schema text, with each expression evaluated within the limits; `source` names it in errors.
 ///
 /// # Errors
-/// The script's with its line.
+/// Those of the script, with its line.
 pub fn parse(text: &[u8], source: &Source, limits: &Limits) -> Result<SchemaFile, SchemaFileError> {
     let mut session = Session::new();
     script::run(text, &mut session, limits)
@@ -97,7 +100,7 @@ pub fn parse(text: &[u8], source: &Source, limits: &Limits) -> Result<SchemaFile
     Ok(SchemaFile { tables, globals })
 }
 
-/// kdb+tick puts `` `g# `` on the symbols of every table.
+/// Sets `` `g# `` on the `sym` column, as kdb+tick does for every table.
 fn grouped(value: Value) -> Value {
     let Value::Table(table) = &value else { return value };
     let mut table: Table = Table::clone(table);

@@ -1,4 +1,5 @@
-//! What an evaluation sends to clients: it leaves when the evaluation has ended, so that one that is begun anew sends it once.
+//! Messages that an evaluation sends to clients. They leave after its end, so that an evaluation that starts again on the event-loop
+//! thread sends them once.
 
 use crate::net::{ConnId, Request, message};
 use crate::q::{QError, to_wire};
@@ -8,7 +9,7 @@ use proto::MessageKind;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Clients' connections by handle.
+/// Client connections by handle.
 #[derive(Debug, Default)]
 pub struct Connections(Mutex<BTreeMap<i32, ConnId>>);
 
@@ -25,21 +26,21 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).copied()
     }
 
-    /// All handles, ascending.
+    /// Returns all handles, ascending.
     pub fn handles(&self) -> Vec<i32> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 }
 
-/// What one evaluation sends.
+/// Messages and responses of one evaluation.
 #[derive(Debug, Default)]
 pub struct Sends {
     pub messages: Vec<(ConnId, Bytes)>,
-    /// Answers to messages whose answer was put off.
+    /// Responses to messages with a deferred response.
     pub answers: Vec<(Request, Bytes)>,
-    /// The message that is evaluated is answered by `-30!`, here or later.
+    /// The evaluation called `-30!`: its own response comes later, or is in `answers`.
     pub deferred: bool,
-    /// This evaluation has given the answer that it put off.
+    /// The evaluation has sent the response that it deferred.
     pub answered: bool,
 }
 
@@ -47,7 +48,8 @@ impl Sends {
     /// `neg[handle] value`.
     ///
     /// # Errors
-    /// `nyi` for a question: the tickerplant waits for nobody; a handle that is not open; what cannot travel.
+    /// `nyi` for a sync message, because the tickerplant never waits for a client; a handle that is not open; a value that cannot be
+    /// serialised.
     pub fn send(&mut self, handle: i64, value: &Value, connections: &Connections) -> Result<Value, QError> {
         if handle > 0 {
             return Err(QError::with("nyi", "the tickerplant sends async messages only: neg[handle] message"));
@@ -55,7 +57,7 @@ impl Sends {
         let conn = i32::try_from(handle.saturating_neg()).ok().and_then(|handle| connections.of(handle));
         let words = || format!("Cannot write to handle {}. OS reports: Bad file descriptor", handle.saturating_neg());
         let conn = conn.ok_or_else(|| QError::signal(words()))?;
-        // Everything leaves at the end: there is nothing to wait for.
+        // A flush (`neg[handle][]`) has no effect: all messages leave at the end.
         if !matches!(value, Value::Null) {
             let mut put = Ok(());
             let message = message::message(MessageKind::Async, |writer| put = to_wire(value, writer));
@@ -66,10 +68,10 @@ impl Sends {
     }
 }
 
-/// The answer to a message that was put off.
+/// Encodes a deferred response.
 ///
 /// # Errors
-/// A result that cannot travel.
+/// A result that cannot be serialised.
 pub fn answer(result: Result<&Value, &[u8]>) -> Result<Bytes, QError> {
     let value = match result {
         Err(name) => return Ok(message::error(name)),

@@ -1,10 +1,11 @@
-//! The tickerplant behind its port: messages to updates, calls and queries.
+//! Message handling of the tickerplant: turns messages into updates, calls and queries.
 
 use super::core::call;
 use super::globals::Globals;
 use super::host::OwnerHost;
 use super::plant::Plant;
 use super::plant::calls::{self, Called, Caller};
+use super::plant::functions;
 use super::program::Logins;
 use super::query::{self, Bounds, Done, From, Query, Work};
 use super::sends::{Connections, Sends};
@@ -27,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// A tickerplant as the loop drives it.
+/// The tickerplant as the event loop drives it.
 pub struct TickService {
     pub plant: Plant,
     codec: Limits,
@@ -36,48 +37,48 @@ pub struct TickService {
     own_bounds: Bounds,
     rules: Arc<Rules>,
     connections: Arc<Connections>,
-    /// Messages whose answer was put off, by handle.
+    /// Sync messages with a deferred response, by handle.
     deferred: Deferred,
     timer: Option<Timer>,
-    /// Where `.z.pw` is set.
+    /// Set if `.z.pw` is defined.
     logins: Option<Logins>,
-    /// Set when the process was asked to end.
+    /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
-    /// Those who want the metrics; they wake the loop.
+    /// Pending requests for metrics; each wakes the event loop.
     watched: Receiver<metrics::Request>,
 }
 
-/// `.z.ts` of a start-up file. It is called again so long after it has ended.
+/// `.z.ts` of a start-up file. The interval counts from the end of one call to the next call.
 struct Timer {
     function: Value,
     every: Duration,
-    /// None while it runs.
+    /// `None` while it runs.
     next: Option<Instant>,
 }
 
-/// How messages that are no updates are handled.
+/// Options for messages other than updates.
 pub struct ServiceOptions {
-    /// Bounds of a message.
+    /// Limits of a message.
     pub codec: Limits,
     pub globals: Globals,
-    /// Bounds of a query beside the loop, and of one on its thread.
+    /// Limits of a query on the query threads, and of one on the event-loop thread.
     pub query: Bounds,
     pub own_query: Bounds,
-    /// Threads for queries.
+    /// Number of query threads.
     pub threads: usize,
-    /// Bounds of `.z.pw`.
+    /// Limits of `.z.pw`.
     pub handler: Bounds,
     /// What clients may call and define.
     pub rules: Rules,
-    /// `.z.ts` of a start-up file, and every how many milliseconds it is called.
+    /// `.z.ts` of a start-up file and its interval in milliseconds.
     pub timer: Option<(Value, u64)>,
 }
 
 impl TickService {
-    /// Starts the threads for queries.
+    /// Starts the query threads.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, if it has no thread left.
     pub fn new(
         plant: Plant,
         options: ServiceOptions,
@@ -109,7 +110,7 @@ impl TickService {
         })
     }
 
-    /// A message of a connection.
+    /// Handles a message of a connection.
     pub fn handle(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut dyn Links) {
         if header.kind == MessageKind::Response {
             return;
@@ -126,18 +127,18 @@ impl TickService {
         }
     }
 
-    /// Other threads have finished something.
+    /// Takes the results of other threads.
     pub fn come_round(&mut self, ctl: &mut dyn Links) {
         self.plant.woken(ctl);
         self.queries_done(ctl);
     }
 
-    /// Where a world steps: whether a thread beside the loop has a job.
+    /// Simulation hook: whether a background thread has a job.
     pub fn work_is_due(&self) -> bool {
         self.plant.work_is_due() || self.queries.is_due()
     }
 
-    /// Where a world steps: one job of each thread beside the loop.
+    /// Simulation hook: runs one job of each background thread.
     pub fn step_work(&self) {
         self.plant.step_work();
         self.queries.step();
@@ -147,7 +148,7 @@ impl TickService {
         if let Some(call) = call::recognise(body) {
             match ctl.request() {
                 None if is_planted(Defect::AsyncUpdateSwallowed) && call.data.len().is_multiple_of(7) => {}
-                // Refusals of updates that nobody waits for are counted and kept.
+                // A rejection of an async update is counted and kept in quarantine.
                 None => drop(self.plant.update(conn, &call, ctl)),
                 Some(request) => self.plant.update_sync(conn, &call, request, ctl),
             }
@@ -168,7 +169,8 @@ impl TickService {
         self.malformed(caller, &error.to_string(), ctl);
     }
 
-    /// Bytes in a whole message that are no object: kdb+ closes the connection; who waits is told why first.
+    /// Handles a whole message that is not a valid object: a sync message gets an error response, and its connection stays open. The sender of
+    /// an async message cannot be notified, so its connection is closed.
     fn malformed(&mut self, caller: Caller, reason: &str, ctl: &mut dyn Links) {
         self.plant.stats.malformed = self.plant.stats.malformed.wrapping_add(1);
         match caller.request {
@@ -177,7 +179,7 @@ impl TickService {
         }
     }
 
-    /// Anything but an update in its usual form.
+    /// Handles every message that is not an update in its usual form.
     fn other(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
         let items: Vec<View<'_>>;
         let atoms: Vec<Vec<u8>>;
@@ -195,7 +197,7 @@ impl TickService {
             items = Vec::new();
         }
         let Some((function, args)) = items.split_first() else { return self.query(view, caller, ctl) };
-        if let Some(name) = function.text().filter(|name| calls::parameters(name).is_some()) {
+        if let Some(name) = function.text().filter(|name| functions::find(name).is_some()) {
             return self.call(name, args, caller, ctl);
         }
         match (function.lambda(), args) {
@@ -251,11 +253,11 @@ impl TickService {
                 };
                 ctl.reply(request, message::error(&text));
             }
-            None => log::warn!("message of handle {}: {error}", caller.conn.handle()),
+            None => tracing::warn!(handle = caller.conn.handle(), %error, "an asynchronous message failed"),
         }
     }
 
-    /// An expression: beside the loop if it can be, at once if it is about `.u`.
+    /// Evaluates an expression: on a query thread if possible, at once if it reads `.u`.
     fn query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
         let Some(peer) = ctl.peer(caller.conn).cloned() else { return };
         self.plant.stats.queries = self.plant.stats.queries.wrapping_add(1);
@@ -279,12 +281,12 @@ impl TickService {
         if is_own {
             return self.own_query(query, ctl);
         }
-        // Its connection waits, so that what follows on it sees what this one did.
+        // Pause the connection, so that its next message sees the effect of this one.
         ctl.pause(conn);
         self.queries.submit(query);
     }
 
-    /// An expression on this thread.
+    /// Evaluates an expression on this thread.
     fn own_query(&mut self, query: Query, ctl: &mut dyn Links) {
         self.plant.begin_turn(ctl);
         self.plant.settle(ctl);
@@ -318,7 +320,7 @@ impl TickService {
         self.finish(from, (answer, error), sends, published, ctl);
     }
 
-    /// Sends what an evaluation has sent, and its answer.
+    /// Sends the messages and the response of an evaluation.
     fn finish(
         &mut self,
         from: Option<From>,
@@ -339,12 +341,12 @@ impl TickService {
                 timer.next = ctl.now().checked_add(timer.every);
             }
             if let Some(error) = error {
-                log::warn!(".z.ts: {error}");
+                tracing::warn!(%error, ".z.ts failed");
             }
             return;
         };
         if answered {
-            // What fails after the answer was given has nobody left to send it to.
+            // The response is already sent, so a later error has no receiver.
             return self.answered(conn, None, answer, error, ctl);
         }
         if let Some(request) = request.filter(|_| deferred && error.is_none()) {
@@ -358,7 +360,7 @@ impl TickService {
         }
     }
 
-    /// A client that does not take what it is sent is closed.
+    /// Sends a message to a client; closes the connection if its send buffer is over the limit.
     fn send(&mut self, conn: ConnId, message: Bytes, ctl: &mut dyn Links) {
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
@@ -396,8 +398,8 @@ impl TickService {
         if let Some(error) = &error {
             self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
             match request {
-                None => log::warn!("message of handle {}: {error}", conn.handle()),
-                Some(_) => log::debug!("query of handle {}: {error}", conn.handle()),
+                None => tracing::warn!(handle = conn.handle(), %error, "an asynchronous message failed"),
+                Some(_) => tracing::debug!(handle = conn.handle(), %error, "a query failed"),
             }
         }
         if let Some(request) = request {
@@ -426,7 +428,7 @@ impl TickService {
     }
 }
 
-/// Counts a query that one of its limits has ended.
+/// Counts a query that exceeded one of its limits.
 pub(super) fn query_refused(error: &QError, time: Limit) {
     match error.name.as_ref() {
         b"stop" => metrics::refused(time),
@@ -451,7 +453,7 @@ impl Service for TickService {
     }
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
-        log::debug!("handle {} opened by {peer}", conn.handle());
+        tracing::debug!(handle = conn.handle(), %peer, "connection opened");
         self.connections.opened(conn);
     }
 
@@ -479,7 +481,7 @@ impl Service for TickService {
             ctl.admit(conn, admitted);
         }
         while let Ok(request) = self.watched.try_recv() {
-            // Whoever asked may have given up.
+            // The receiver may have given up.
             let _ = request.send(self.plant.snapshot(self.globals.bytes(), ctl));
         }
         if signals::is_asked(&self.end) {

@@ -1,5 +1,4 @@
-//! The room on the log's file system, looked at by a thread of its own: on a network file system the question may take as long
-//! as the server pleases.
+//! Free space on the log's file system, polled by its own thread: on a network file system the call may block for long.
 
 use crate::log::disk;
 use crate::sys::fs::{self, Room};
@@ -9,24 +8,25 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Pause between two looks.
+/// Polling interval.
 const EVERY: Duration = Duration::from_secs(5);
-/// Older figures are none.
+/// Age above which figures are not reported.
 const OLDEST: Duration = Duration::from_secs(60);
 
+/// Latest figures and the time of the poll.
 type Seen = Mutex<Option<(Room, Instant)>>;
 
-/// The latest figures. Its thread ends when it is dropped; on a virtual disk there is none, and no figures.
+/// Latest figures. The thread ends when this is dropped; on a simulated disk there is no thread and no figures.
 pub struct Space {
     seen: Arc<Seen>,
     _end: Sender<()>,
 }
 
 impl Space {
-    /// Starts to look.
+    /// Starts polling.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, if it has no thread left.
     pub fn watch(directory: PathBuf) -> io::Result<Space> {
         let (end, ended) = mpsc::channel();
         let seen = Arc::<Seen>::default();
@@ -38,9 +38,9 @@ impl Space {
         Ok(Space { seen, _end: end })
     }
 
-    /// The room as last seen, unless that was long ago.
+    /// Returns the latest figures, unless they are too old.
     pub fn latest(&self) -> Option<Room> {
-        // Held for a copy alone, by either side.
+        // Both sides hold the lock only for a copy.
         let (room, at) = (*self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
         (at.elapsed() < OLDEST).then_some(room)
     }
@@ -52,7 +52,7 @@ fn look(directory: &std::path::Path, seen: &Seen, ended: &Receiver<()>) {
         match fs::room(directory) {
             Ok(room) => *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((room, Instant::now())),
             Err(error) if !std::mem::replace(&mut warned, true) => {
-                ::log::warn!("cannot tell the room in {}: {error}", directory.display());
+                tracing::warn!(path = %directory.display(), %error, "cannot find out the free space of the log's file system");
             }
             Err(_) => {}
         }

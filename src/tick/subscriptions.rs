@@ -1,10 +1,10 @@
-//! `.u.w`: who is subscribed to which table, and to which symbols of it. Pure.
+//! `.u.w`: which subscriber has which tables and symbols. Pure.
 
 use super::core::schema::Form;
 use super::filter::Symbols;
 use super::lane::LaneKey;
 
-/// Symbols as a subscriber named them: `` ` `` for all, else a list whose order is shown again in `.u.w`.
+/// Symbols as a subscriber named them: `` ` `` for all, else a list that `.u.w` shows in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     All,
@@ -12,7 +12,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Adds other symbols, as `.u.add` does for a handle that is there already. All and more are all.
+    /// Adds symbols, as `.u.add` does for an existing handle. All plus anything is all.
     fn union(&mut self, other: &Wanted) {
         match (&mut *self, other) {
             (Wanted::List(own), Wanted::List(other)) => {
@@ -46,12 +46,12 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
         Subscriptions { tables: (0..tables).map(|_| Vec::new()).collect() }
     }
 
-    /// Subscribers of a table.
+    /// Returns the subscribers of a table.
     pub fn of(&self, table: usize) -> &[(K, Wanted)] {
         self.tables.get(table).map_or(&[], Vec::as_slice)
     }
 
-    /// `.u.add`: adds to what the subscriber has of the table.
+    /// `.u.add`: adds to the subscriber's subscription of the table.
     pub fn add(&mut self, table: usize, subscriber: K, wanted: Wanted) {
         let Some(entries) = self.tables.get_mut(table) else { return };
         match entries.iter_mut().find(|(who, _)| *who == subscriber) {
@@ -60,20 +60,20 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
         }
     }
 
-    /// `.u.del`.
+    /// `.u.del`: ends the subscriber's subscription of the table.
     pub fn remove(&mut self, table: usize, subscriber: K) {
         if let Some(entries) = self.tables.get_mut(table) {
             entries.retain(|(who, _)| *who != subscriber);
         }
     }
 
-    /// What a subscriber has of a table, and its place there.
+    /// Returns a subscriber's subscription of a table and its position in the list.
     pub fn entry(&self, table: usize, subscriber: K) -> Option<(usize, Wanted)> {
         let mut entries = self.of(table).iter().enumerate();
         entries.find(|(_, (who, _))| *who == subscriber).map(|(place, (_, wanted))| (place, wanted.clone()))
     }
 
-    /// Undoes a change: `before` is what [`Subscriptions::entry`] gave.
+    /// Undoes a change: `before` is the result of [`Subscriptions::entry`].
     pub fn put_back(&mut self, table: usize, subscriber: K, before: Option<(usize, Wanted)>) {
         self.remove(table, subscriber);
         if let (Some((place, wanted)), Some(entries)) = (before, self.tables.get_mut(table)) {
@@ -81,11 +81,12 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
         }
     }
 
+    /// Ends the subscriber's subscriptions of all tables.
     pub fn remove_everywhere(&mut self, subscriber: K) {
         (0..self.tables.len()).for_each(|table| self.remove(table, subscriber));
     }
 
-    /// What a subscriber has, as the key of its lane.
+    /// Returns the fan-out group of a subscriber.
     pub fn key(&self, subscriber: K, form: Form, merged: bool, compress: bool) -> LaneKey {
         let of_table = |entries: &Vec<(K, Wanted)>| {
             entries.iter().find(|(who, _)| *who == subscriber).map(|(_, wanted)| wanted.symbols())

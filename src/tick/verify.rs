@@ -1,5 +1,5 @@
-//! Comparing what a node says it holds with the log, and counting a paper subscriber's messages in it. Runs on a thread of its
-//! own: a window may be the whole day.
+//! Compares the proof of a node with the log, and finds the position of a paper subscriber by counting its messages in the log. Runs on
+//! its own thread, because a window may be the whole day.
 
 use super::core::batch::Batch;
 use super::core::call::Call;
@@ -20,29 +20,29 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a log on a network file system may take to show what was written to it.
+/// How long a log on a network file system may take to show written data.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Before a log that could not be read is asked for the first time again; the pause doubles from then on.
+/// Pause before the first retry of an unreadable log; it doubles from then on.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_PAUSE: Duration = Duration::from_secs(600);
 
-/// Something to find out from a log.
+/// A question about a log.
 pub struct Job {
     pub handle: Handle,
-    /// Whose the handle is: it may be another's when the answer is there.
+    /// Connection of the handle at the time of the job; the handle may belong to another connection when the result arrives.
     pub conn: Option<ConnId>,
     pub date: Date,
     pub log: LogSource,
     pub spec: Arc<LaneSpec>,
     pub question: Question,
-    /// How often the log could not be read for it.
+    /// Number of failed reads.
     pub failures: u32,
 }
 
 impl Job {
-    /// Counts that the log could not be read, and gives the pause before it is asked again: a log that has been moved away may never
-    /// come back.
+    /// Counts a failed read and returns the pause before the next one. The pause grows because a log that was moved away may never come
+    /// back.
     pub fn put_off(&mut self) -> Duration {
         let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.failures)).min(MAX_PAUSE);
         self.failures = self.failures.saturating_add(1);
@@ -50,33 +50,35 @@ impl Job {
     }
 }
 
+/// Question about a log.
 pub enum Question {
-    /// Does a node hold this window as it was logged?
+    /// Does the node hold this window as logged?
     Proof { window: Window, held: Proof },
-    /// A subscriber got `messages` since `from`: which update is next?
+    /// The subscriber received `messages` since `from`: which update is next?
     Position { from: u64, until: u64, messages: u64 },
 }
 
-/// What was found.
+/// Result of a job.
 pub struct Done {
     pub job: Job,
     pub answer: Result<Answer, LogError>,
 }
 
+/// Answer to a [`Question`].
 pub enum Answer {
     Proof {
         window: Window,
-        /// In words, where what is held differs from the log.
+        /// How the node's content differs from the log, for display.
         difference: Option<String>,
     },
-    /// `None` if it has not got so many.
+    /// `None` if the log has not that many messages for the subscriber.
     Position(Option<UpdateIndex>),
 }
 
 /// Starts the thread.
 ///
 /// # Errors
-/// The system's.
+/// The system's, if it has no thread left.
 pub fn start(tables: Current, limits: Limits, chunk_bytes: usize, waker: Waker) -> io::Result<Worker<Job, Done>> {
     Worker::start("verify", 1, waker, move || {
         let tables = tables.clone();
@@ -100,11 +102,11 @@ fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Don
     Done { job, answer }
 }
 
-/// What of a record a node of this lane must hold. A record that does not fit the table counts whole: no node can hold it, so the
-/// proof differs, as it must while rows of the window cannot be queried.
+/// Returns the part of a record that a node of this fan-out group must hold. A record that does not fit the table counts whole: no node
+/// can hold it, so the proof differs, as it must while rows of the window cannot be queried.
 fn due(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
     let Some((table, own)) = tables.find(record.table) else {
-        // Of a table that is not there any more, only a subscriber of all tables is due something.
+        // Records of a removed table count only for a subscriber of all tables.
         return if spec.is_everything() { Keep::Whole } else { Keep::Skip };
     };
     match spec.filter(table) {
@@ -117,7 +119,7 @@ fn due(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>)
     }
 }
 
-/// What of a record is sent to a lane's subscribers: nothing of a record that does not fit the table.
+/// Returns the part of a record that is sent to a fan-out group: nothing of a record that does not fit the table.
 fn sent(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>) -> Keep {
     if record.is_schema() {
         return Keep::Skip;
@@ -131,7 +133,7 @@ fn sent(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>
         filter => {
             let (columns, rows) = columns_of(&record.columns);
             let rows = usize::try_from(rows).unwrap_or(0);
-            // Only columns in our own form can be filtered as they stand.
+            // Only columns in the tickerplant's own form can be filtered without decoding.
             match if plain { filter.select(own, columns, rows, out) } else { 0 } {
                 0 => Keep::Skip,
                 chosen if chosen == rows => Keep::Whole,
@@ -141,8 +143,8 @@ fn sent(tables: &Tables, spec: &LaneSpec, record: &Record<'_>, out: &mut Vec<u8>
     }
 }
 
-/// Whether a record is in the form in which the tickerplant writes it: columns of the table's types, all of one length. Columns
-/// that were added later may be missing at the end.
+/// Whether a record has the form in which the tickerplant writes it: columns of the table's types and of one length. Later columns may be
+/// missing at the end.
 fn is_plain(own: &TableSpec, record: &Record<'_>) -> bool {
     if older(own, record).is_some() {
         return true;
@@ -172,7 +174,7 @@ fn proof_of(
     window_proof(reader, range, deadline, |_, record, out| due(tables, spec, record, out))
 }
 
-/// The index behind the update with which a subscriber has got `messages` since `from`, if it got so many.
+/// Returns the index after the update with which a subscriber has received `messages` since `from`, if the log has that many.
 fn position_of(
     tables: &Tables,
     spec: &LaneSpec,
@@ -244,7 +246,7 @@ mod tests {
         Tables::new([Schema { name: sym("trade"), columns: columns_of.map(column).to_vec(), keys: 0 }]).unwrap()
     }
 
-    /// What a node that takes all of `trade`, a table of a time and a symbol, is due of a record of `name`; and whether it is sent.
+    /// For a node that takes all of `trade` (time and symbol): whether it must hold a record of `name`, and whether the record is sent.
     fn due_and_sent(name: &str, columns: Value) -> (bool, bool) {
         let tables = tables();
         let key = LaneKey { tables: vec![Some(Symbols::All)], form: Form::Indexed, merged: false, compress: false };

@@ -1,4 +1,4 @@
-//! Threads that do jobs for the reactor.
+//! Worker threads for the event loop.
 
 use crate::log::{Waker, disk};
 use std::cell::RefCell;
@@ -7,19 +7,19 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Jobs go in, results come out, and the loop is woken for each. With one thread, results keep the order of the jobs.
+/// Takes jobs, returns results, and wakes the event loop for each result. With one thread, results keep the order of the jobs.
 pub struct Worker<J, R> {
     jobs: Sender<J>,
     results: Receiver<R>,
     stepped: Option<Stepped<J, R>>,
 }
 
-/// Instead of the threads where a world runs this one: a job is done when the world says so.
+/// Replaces the threads in a simulated environment, which decides when a job runs.
 struct Stepped<J, R> {
     todo: Receiver<J>,
     done: Sender<R>,
     work: RefCell<Box<dyn FnMut(J) -> R>>,
-    /// Taken from `todo` and not done yet.
+    /// Taken from `todo` and not yet run.
     next: RefCell<VecDeque<J>>,
 }
 
@@ -45,13 +45,13 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
             let (todo, done, waker, mut work) = (Arc::clone(&todo), done.clone(), Arc::clone(&waker), work());
             crate::sys::stack::thread(name.into()).spawn(move || {
                 loop {
-                    // Whoever waits holds the lock; a job is worked on without it.
+                    // The waiting thread holds the lock; jobs run without it.
                     let job = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(job) = job else { return };
                     if done.send(work(job)).is_err() {
                         return;
                     }
-                    // The loop looks at the results whenever it turns.
+                    // The event loop takes the results in its next iteration.
                     waker();
                 }
             })?;
@@ -59,7 +59,7 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         Ok(Worker { jobs, results, stepped: None })
     }
 
-    /// Where a world steps: whether there is a job.
+    /// Simulation hook: whether there is a job.
     pub fn is_due(&self) -> bool {
         let Some(stepped) = &self.stepped else { return false };
         let mut next = stepped.next.borrow_mut();
@@ -67,24 +67,24 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         !next.is_empty()
     }
 
-    /// Where a world steps: does one job.
+    /// Simulation hook: runs one job.
     pub fn step(&self) {
         if self.is_due()
             && let Some(stepped) = &self.stepped
             && let Some(job) = stepped.next.borrow_mut().pop_front()
         {
             let result = (stepped.work.borrow_mut())(job);
-            // The other end is this worker's own.
+            // Cannot fail: this worker owns the receiver.
             let _ = stepped.done.send(result);
         }
     }
 
-    /// Hands over a job. False if all threads have died.
+    /// Submits a job. Returns false if all threads have ended.
     pub fn submit(&self, job: J) -> bool {
         self.jobs.send(job).is_ok()
     }
 
-    /// A result, if there is one.
+    /// Returns a result, if there is one.
     pub fn result(&self) -> Option<R> {
         self.results.try_recv().ok()
     }

@@ -1,4 +1,4 @@
-"""Bad days of the AWS fleet: what an operator sees, and that nothing is launched that nobody asked for."""
+"""Failures of the AWS fleet: their visibility to an operator, and no launch without a request."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from aws.cloud.scene import NodeScene
 
 
 class Surge(NodeScene):
-    """Helpers: a first node that is live, and updates that fill it."""
+    """Helpers: a first, live node, and updates that fill it."""
 
     def first_node(self, **options):
         group = self.group(**{"minimum": 1, "maximum": 6, **options})
@@ -17,7 +17,7 @@ class Surge(NodeScene):
         return group, self.node_in("live")
 
     def fill_up(self):
-        """Publishes until the first node is full, where nobody takes over: what comes then is only in the log."""
+        """Publishes until the first node is full, without a successor: later updates are only in the log."""
         for _ in range(80):
             self.publish(20)
             if "rolled" in self.states():
@@ -28,7 +28,7 @@ class Surge(NodeScene):
         return lambda: len(self.queue() or []) >= count + 1
 
     def assert_launches(self, group, wanted):
-        """Exactly so many instances were ever launched, and none comes after."""
+        """Asserts exactly this many launches, and none afterwards."""
         self.eventually(lambda: len(self.launches(group)) >= wanted, f"{wanted} launches")
         self.assertEqual(len(self.launches(group)), wanted, self.events("desired", group=group))
 
@@ -56,7 +56,7 @@ class Api(Surge):
         self.said(r"the fleet asks to wait: .*[Tt]hrottl", live)
         self.assertGreaterEqual(live.metrics()["elastick_fleet_calls_throttled_total"], 1)
         self.assertEqual(len(self.launches(group)), 1)
-        # Five minutes of it are tried by hand, with as many updates as a second node can hold.
+        # Five minutes of it were tested by hand, with as many updates as a second node can hold.
         until = time.monotonic() + float(os.environ.get("ELASTICK_THROTTLE_S", "0"))
         while time.monotonic() < until:
             self.publish(1)
@@ -107,7 +107,7 @@ class Limits(Surge):
     def test_a_group_at_its_maximum_refuses_visibly_and_goes_on_when_it_is_raised(self):
         group, live = self.first_node(maximum=1)
         self.fill_up()
-        self.said(r"the fleet stays at 1 nodes: .*max", live)
+        self.said(r"the fleet stays at 1 nodes .*max", live)
         self.assertGreaterEqual(live.metrics()["elastick_fleet_scale_outs_refused_total"], 1)
         self.eventually(lambda: live.metrics()["elastick_fleet_desired_at_max"] == 1, "the metrics say so")
         self.publish(10)
@@ -118,7 +118,7 @@ class Limits(Surge):
 
 
 class TwoQueues(Surge):
-    """Every instance hosts a node of each queue; both become full at the same time."""
+    """Every instance runs a node of each queue; both fill up at the same time."""
 
     def program(self, machine):
         command, environment = super().program(machine)
@@ -137,7 +137,7 @@ class TwoQueues(Surge):
         self.assertEqual((live, desired), (2, 2), self.queue())
 
     def in_step(self):
-        """Each row is held by both queues."""
+        """Waits until both queues have each row."""
         self.eventually(self.all_taken, "the nodes keep up with the feed")
 
     def all_taken(self):
@@ -154,13 +154,13 @@ class Launches(Surge):
         super().setUp()
 
     def dead_on_arrival(self, view):
-        """The second instance of the group never comes up."""
+        """Makes the group's second instance never come up."""
         self.seen += 1
         return self.seen == 2
 
     def test_a_launched_instance_that_never_comes_up_is_named_and_replaced(self):
         group, live = self.first_node()
-        # However long the launch takes: what is published with nobody to take it in is in the log.
+        # However long the launch takes: updates without a live node are in the log.
         self.fill_up()
         self.eventually(lambda: len(self.launches(group)) >= 2, "a second launch", 90)
         dead = self.launches(group)[1]
@@ -178,7 +178,7 @@ class Launches(Surge):
 
 class Notices(Surge):
     def rolled_over(self):
-        """A live node with rows, and another that waits."""
+        """A live node with rows, and a standby."""
         group, live = self.first_node()
         self.fill_until(self.has_successor(), "a second node waits")
         return group, live

@@ -1,4 +1,4 @@
-"""The stand-in cloud itself: that it does what AWS documents, where the tests of elastick rely on it."""
+"""Tests of the simulated AWS: it behaves as AWS documents wherever tests of elastick rely on it."""
 
 import json
 import unittest
@@ -119,7 +119,7 @@ class Groups(CloudScene):
         self.assertEqual(refused.exception.code, 401)
 
     def instance_client(self, machine, service="autoscaling"):
-        """A client with the credentials that the instance's metadata give."""
+        """A client with the credentials from the instance's metadata."""
         import boto3
 
         found = json.loads(machine.metadata.find(f"/latest/meta-data/iam/security-credentials/{machine.view['role']}"))

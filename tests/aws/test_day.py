@@ -1,4 +1,4 @@
-"""The day on AWS: the template deployed, a surge with faults, an instance ended by AWS, a weekend, and the proof."""
+"""A day on AWS: deployment of the template, a surge with faults, an instance terminated by AWS, a weekend, and the proof."""
 
 import collections
 import datetime
@@ -20,11 +20,11 @@ from harness.process import ROOT, eventually, reserve_port
 TEMPLATE = ROOT / "deploy" / "cloudformation" / "elastick.yaml"
 MINUTES = float(os.environ.get("ELASTICK_DAY_MINUTES", "1.2"))
 ASKED = re.compile(r"asked the fleet for a successor: (\d+) nodes desired")
-# Faults of the API during the surge: answers lost after the call took effect, calls throttled, calls that fail; and one
-# request is lost before it has any effect.
+# API faults during the surge: replies lost after the call took effect, throttled calls, failing calls, and one
+# request lost before it has any effect.
 LOST, THROTTLED, FAILED = 2, 40, 5
 FAULTS = LOST + 1 + THROTTLED + FAILED
-# A deadline that only ends a test which has failed.
+# A deadline that only a failing test reaches.
 SETTLE_S = 120
 
 
@@ -66,7 +66,7 @@ class Stack(CloudScene):
         self.tick_group, self.rdb_group = outputs["TickGroup"], outputs["RdbGroup"]
 
     def program(self, machine):
-        """User data, boot script and units; what they cannot have here, tags tell: ports, no NFS, the schema's place."""
+        """User data, boot script and units; tags replace what cannot exist here: ports, no NFS, the path of the schema."""
         if machine.app == "tick-asg":
             machine.overrides = {
                 "ELASTICK_PORT": str(self.port),
@@ -116,7 +116,7 @@ class Stack(CloudScene):
         self.feed_errors.close()
 
     def feed_has_ended(self):
-        """Gives it a moment to do so."""
+        """Waits a moment for the end of the feed."""
         try:
             self.feed.wait(0.1)
         except subprocess.TimeoutExpired:
@@ -124,12 +124,12 @@ class Stack(CloudScene):
         return True
 
     def sent(self):
-        """The feed's account, once it has ended."""
+        """The counts that the feed printed at its end."""
         self.assertEqual(self.feed.returncode, 0, (self.directory / "feed.err").read_text()[-2000:])
         return json.loads((self.directory / "feed.json").read_text())
 
     def held(self):
-        """List of (node, first, last, proof) of all nodes; None while one does not answer."""
+        """List of (node, first, last, proof) of all nodes; None while one does not reply."""
         found = []
         for state, node, port in self.queue():
             windows = account.windows_of(port) if state != "away" else None
@@ -156,7 +156,7 @@ class Day(Stack):
         self.report()
 
     def weekend(self):
-        """Friday evening to Monday morning; updates that come before the cluster is on again are only in the log."""
+        """Friday evening to Monday morning; updates before the cluster is on again are only in the log."""
         self.api.clock("2026-11-20T19:00:00Z")
         self.api.clock("2026-11-21T00:00:00Z")
         self.eventually(lambda: self.members(self.rdb_group) == [], "the cluster is off", SETTLE_S)
@@ -171,7 +171,7 @@ class Day(Stack):
         self.assertEqual(min(first for first, _ in account.windows_of(port)), 0, "it has the day from its first update")
 
     def surge(self):
-        """The rest of the day, with faults on the way."""
+        """The rest of the day, with faults."""
         self.ended, self.killed = None, None
         acts = [
             (2, self.lose_answers),
@@ -182,7 +182,7 @@ class Day(Stack):
         until = time.monotonic() + MINUTES * 60 + SETTLE_S
         while not self.feed_has_ended():
             self.assertLess(time.monotonic(), until, "the feed goes on and on")
-            # After so many launches of the day (the first instance went at the weekend).
+            # After this many launches of the day (the first instance was terminated at the weekend).
             if acts and len(self.launches(self.rdb_group)) > acts[0][0] and acts[0][1]():
                 acts.pop(0)
         self.assertEqual(acts, [], f"the day was too small: {self.launches(self.rdb_group)}")
@@ -202,7 +202,7 @@ class Day(Stack):
         return True
 
     def end_one(self):
-        """AWS finds a node with rows unhealthy."""
+        """AWS declares a node with rows unhealthy."""
         rolled = [name for state, name, _ in self.queue() if state == "rolled"]
         if not rolled:
             return False
@@ -213,7 +213,7 @@ class Day(Stack):
         return True
 
     def kill_live(self):
-        """kill -9 of the live node; its unit starts it again."""
+        """kill -9 of the live node; its unit restarts it."""
         live = [name for state, name, _ in self.queue() if state == "live"]
         if not live:
             return False
@@ -247,7 +247,7 @@ class Day(Stack):
         self.total = (tip, sent["rows"])
 
     def watched(self):
-        """What an operator looks at: the metrics of the alarms, the group on the console, the tickerplant's name."""
+        """Checks the operator's view: metrics of the alarms, the group in the console, the tickerplant's DNS name."""
         cloudwatch = self.api.client("cloudwatch")
 
         def published(group):
@@ -293,7 +293,7 @@ class Day(Stack):
         self.reasons = reasons
 
     def report(self):
-        """What happened when; pasted where the day is to be shown."""
+        """Timeline of the day, for presentation."""
         tip, rows = self.total
         print(f"\n\nThe day on AWS (stand-in): {tip} updates, {rows} rows in {len(self.windows)} windows, each held exactly once")
         short = {instance: f"n{number}" for number, instance in enumerate(self.made, 1)}
@@ -314,7 +314,7 @@ class Day(Stack):
         print("  calls of instances:", ", ".join(f"{action}{how} {n}" for (action, how), n in sorted(counts.items())))
 
     def said_by_aws(self):
-        """Launches, ends, faults: list of (time, line)."""
+        """Launches, terminations, faults: list of (time, line)."""
         lines = []
         for event in self.api.ask("events", self.first_event):
             kind, instance = event["event"], event.get("instance", "")
@@ -335,12 +335,12 @@ class Day(Stack):
         return lines
 
     def said_by_tick(self):
-        """Lives and rolls, from the tickerplant's log lines."""
+        """Nodes that became live or rolled, from the tickerplant's log lines."""
         lines = []
         for machine in self.machines.all("tick-asg"):
-            pattern = r"^\[(\S+)Z \w+ +elastick::tick::plant::queue\] (.*)$"
+            pattern = r"^(\S+)Z +\w+ elastick::tick::plant::queue: (.*)$"
             for stamp, line in re.findall(pattern, machine.printed(), re.M):
-                if re.search(r" is live in| rolled | has left| takes| about to leave", line):
+                if re.search(r"is live from|node rolled|has left|takes the|about to leave", line):
                     at = datetime.datetime.fromisoformat(stamp).replace(tzinfo=datetime.timezone.utc)
-                    lines.append((at.timestamp(), line.replace(f" in {self.rdb_group}", "")))
+                    lines.append((at.timestamp(), line.replace(f" queue={self.rdb_group}", "")))
         return lines

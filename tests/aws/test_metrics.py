@@ -1,4 +1,4 @@
-"""What tickerplant and nodes publish to CloudWatch, and what becomes of it while that cannot be reached."""
+"""Metrics that tickerplant and nodes publish to CloudWatch, also while it is unreachable."""
 
 import datetime
 import http.client
@@ -14,7 +14,7 @@ def hours(count):
 
 
 class Published:
-    """What CloudWatch has been given."""
+    """Helpers: metrics received by CloudWatch."""
 
     def setUp(self):
         super().setUp()
@@ -29,7 +29,7 @@ class Published:
         return {name for dimensions, name in of if dimensions == wanted}
 
     def points(self, name, group, instance=None):
-        """All values that a metric was given, with their unit."""
+        """All published values of a metric, with their unit."""
         dimensions = [{"Name": "AutoScalingGroupName", "Value": group}]
         if instance:
             dimensions.append({"Name": "InstanceId", "Value": instance})
@@ -45,7 +45,7 @@ class Published:
 
 
 class Node(Published, NodeScene):
-    """A group of one node, which publishes every second."""
+    """A group of one node that publishes every second."""
 
     node_options = ("--memory", "64MiB", "--scale", "30", "--roll-threshold", "60", "--cloudwatch", "1s")
 
@@ -55,7 +55,7 @@ class Node(Published, NodeScene):
         return group, self.node_in("live")
 
     def scrape(self, machine, name):
-        """A value on a node's own page."""
+        """A metric on a node's own page."""
         connection = http.client.HTTPConnection("127.0.0.1", machine.port, timeout=30)
         try:
             connection.request("GET", "/metrics")
@@ -84,19 +84,19 @@ class Node(Published, NodeScene):
         self.publish(25)
         self.eventually(lambda: self.api.faults_left() == 0, "the API is asked again and again", 60)
         self.eventually(lambda: self.total("UpdateCount", group, machine.id) == 25, "all are counted once", 60)
-        self.said("metrics cannot be published now: .*[Tt]hrottl", machine)
+        self.said("metrics cannot be published now .*[Tt]hrottl", machine)
         self.said("metrics are published again", machine)
         self.assertGreaterEqual(self.scrape(machine, "elastick_cloudwatch_failures_total"), 3)
 
     def test_a_role_without_the_permission_is_told_which(self):
         _, machine = self.node(policy=policy(without=("cloudwatch:PutMetricData",)))
-        self.said("metrics cannot be published now: .*cloudwatch:PutMetricData", machine)
+        self.said("metrics cannot be published now .*cloudwatch:PutMetricData", machine)
         self.publish(5)
         self.eventually(lambda: self.scrape(machine, "elastick_updates_total") == 5, "the node does its work")
 
 
 class Tickerplant(Published, CloudScene):
-    """A tickerplant in a group of its own, which publishes every second."""
+    """A tickerplant in its own group that publishes every second."""
 
     def program(self, machine):
         options = ("-p", "127.0.0.1:0", "--schemas", self.directory / "sym.q", "--fleet", "aws", "--cloudwatch", "1s")
@@ -119,5 +119,5 @@ class Tickerplant(Published, CloudScene):
         self.api.fault("PutMetricData", "hang", count=1000)
         self.eventually(lambda: self.api.faults_left() < 1000, "a call hangs")
         machine.shut_down()
-        # A call may last for 8 seconds, and the machine would be killed after 5.
+        # A call may take 8 seconds, but the machine would be killed after 5.
         self.eventually(lambda: machine.exits == [0], "the tickerplant ends in order", 20)

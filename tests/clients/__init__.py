@@ -1,1 +1,1 @@
-"""Real third-party clients, and the wire behaviour of q's own scripts, against real elastick processes."""
+"""Third-party clients, and emulations of q's own scripts, against real elastick processes."""

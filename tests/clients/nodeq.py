@@ -1,4 +1,4 @@
-"""Runs `node_q.js`: node-q is driven from Python by a list of steps."""
+"""Runs `node_q.js`, which executes a list of steps with node-q."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ SCRIPT = pathlib.Path(__file__).with_name("node_q.js")
 
 
 def play(address, *steps):
-    """The results of the steps, in order."""
+    """Runs the steps. Returns their results in order."""
     command = ["node", "--no-deprecation", SCRIPT, str(address), json.dumps(steps)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)

@@ -25,7 +25,7 @@ def rows_of(symbols, prices, sizes, seqs):
 
 
 class Subscriber(ClientContext):
-    """Gathers what is pushed to it."""
+    """Collects pushed messages."""
 
     def __init__(self):
         self.rows = []
@@ -55,7 +55,7 @@ class AiokdbPublishes(Scene):
         self.port = self.tick().port
 
     def play(self, publish, count):
-        """Subscribes, runs `publish` on another connection, and gives the rows that were pushed."""
+        """Subscribes, runs `publish` on another connection, and returns the pushed rows."""
 
         async def run():
             context = Subscriber()

@@ -1,4 +1,4 @@
-"""`elastick q` at a terminal, in a pipe, and as a process that others connect to."""
+"""`elastick q` at a terminal, in a pipe, and as a server."""
 
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""A day with rolls: three kinds of client publish, and what each reads from all nodes adds up to what was sent."""
+"""A day with rolls: three kinds of clients publish, and each reads exactly the published rows from all nodes."""
 
 import asyncio
 
@@ -67,7 +67,7 @@ class Day(Scene):
         return counts()
 
     def publish_until_nodes_rolled(self, wanted):
-        """Rounds of all three clients, until so many nodes are full."""
+        """Publishes rounds with all three clients until this many nodes are full."""
         with QConnection("127.0.0.1", self.tp.port, timeout=30) as q:
             for _ in range(60):
                 first = len(self.rows)
@@ -131,7 +131,7 @@ class Day(Scene):
         self.eventually(verified, "each handover is proved")
 
     def the_day_ends(self):
-        """The live node stays and is empty; the others are gone."""
+        """Asserts that the live node stays, empty, and that the others terminate."""
         self.h.ask(".u.endofday[]")
         self.eventually(lambda: sum(node.is_running() for node in self.nodes) == 1, "one node is left")
         (live,) = [node for node in self.nodes if node.is_running()]

@@ -12,7 +12,7 @@ TABLES = {
 
 
 def timed(columns, at=1_000_000):
-    """Puts a time column before the others, as tick.q does."""
+    """Prepends a time column, as tick.q does."""
     return kdb.lst(kdb.timespans([at] * len(columns[0])), *columns.v)
 
 
@@ -106,7 +106,7 @@ class UnderThePapersTick(ForeignTick):
         self.assertEqual(tp.rolled_at(), sorted(tp.rolled_at()))
 
     def in_step(self, tp, nodes, updates):
-        """Waits until the nodes together have taken what was sent, so that none is flooded before it can roll."""
+        """Waits until the nodes have ingested all updates, so that none is overrun before it can roll."""
         counts = lambda: sum(self.count(node) for node in nodes)
         self.eventually(lambda: counts() >= updates * 1000, f"{updates} updates are taken in")
 

@@ -1,4 +1,4 @@
-"""Monitors on the port of tickerplant and node: Prometheus as its own parser reads it, health checks, other HTTP clients."""
+"""Monitoring on the port of tickerplant and node: metrics as read by Prometheus's own parser, health checks, other HTTP clients."""
 
 import base64
 import http.client
@@ -22,7 +22,7 @@ def page(process, path, method="GET", **headers):
 
 
 def scrape(process):
-    """Families by name, and values by name and sorted labels."""
+    """Metric families by name, and values by name and sorted labels."""
     status, headers, text = page(process, "/metrics")
     assert status == 200, status
     assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8", headers
@@ -125,7 +125,7 @@ class Monitors(Scene):
                     sock.sendall(request)
                     self.assertRegex(sock.recv(100), rb"^HTTP/1.1 (400|431|505) ")
                 self.assertEqual(self.h.ask("1+1").v, 2)
-        # Clients that stop in the middle do not keep others from the page.
+        # Clients that stop in the middle of a request do not block the page for others.
         idle = [socket.create_connection(("127.0.0.1", self.tp.port), timeout=30) for _ in range(40)]
         for sock in idle:
             self.addCleanup(sock.close)

@@ -15,7 +15,7 @@ class PaperRdbUnderElastick(Scene):
         self.sent = 0
 
     def publish(self, count):
-        """Bulk updates and single rows, trades and quotes in turn."""
+        """Publishes bulk updates and single rows, alternating trades and quotes."""
         for i in range(self.sent, self.sent + count):
             if i % 3 == 0:
                 self.feed.ask(update("quote", quotes(i * 10, 10)))
@@ -40,7 +40,7 @@ class PaperRdbUnderElastick(Scene):
         return PaperRdb(self.connect(self.tp), queue)
 
     def asg(self, queue="paper.r-asg"):
-        """Rows of `.u.asg.tab` as dicts."""
+        """The rows of `.u.asg.tab` as dicts."""
         table = self.feed.ask(f"select from .u.asg.tab where queue=`$\"{queue}\"").py()
         return [dict(zip(table, row)) for row in zip(*table.values())]
 

@@ -1,4 +1,4 @@
-"""The played q scripts get along with each other, without elastick: else a failure elsewhere would be theirs."""
+"""The emulated q scripts work with each other without elastick, so that failures elsewhere are not theirs."""
 
 from harness.qtick import QTick
 from harness.scene import Scene, trades

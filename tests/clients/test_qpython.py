@@ -38,7 +38,7 @@ class QPythonPublishes(Scene):
         self.addCleanup(self.q.close)
 
     def published(self):
-        """What a subscriber on a connection of its own gets: rows without time, until it has `count`."""
+        """Rows without time that a subscriber on a separate connection receives, up to `count`."""
         subscriber = connect(self.port)
         subscriber.open()
         self.addCleanup(subscriber.close)

@@ -1,4 +1,4 @@
-"""Schema files are q: timestamps as TorQ has them, keyed tables, attributes, comments; and the ones that are shipped."""
+"""Schema files are q: timestamps as in TorQ, keyed tables, attributes, comments; and the shipped schemas."""
 
 import pathlib
 

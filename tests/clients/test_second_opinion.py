@@ -1,4 +1,4 @@
-"""The tests' own codec agrees with bytes that q processes wrote; otherwise what it says of elastick means nothing."""
+"""Checks the tests' own codec against bytes written by q processes; other tests of elastick rely on it."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Stock `tick/r.q` against elastick's tickerplant: the start-up string, `-11!` of the path it is told, `upd`, `.u.end`."""
+"""Stock `tick/r.q` against elastick's tickerplant: the start-up string, `-11!` of the received path, `upd`, `.u.end`."""
 
 import datetime
 

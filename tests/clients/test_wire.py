@@ -1,4 +1,4 @@
-"""What clients send on the wire, seen from the bytes: logins, probes, call forms, byte orders, compression, sockets."""
+"""The wire protocol byte by byte: logins, probes, call forms, byte orders, compression, sockets."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ PROBE = 'k){x:. x;$[99h<@x;:`$"_pykx_fn_marker";99h~@x;:`$"_pykx_ctx_marker";x]}
 
 
 class Wire(Scene):
-    """One tickerplant and one node serve the whole class of questions below."""
+    """One tickerplant and one node, shared by all tests of the class."""
 
     def setUp(self):
         super().setUp()

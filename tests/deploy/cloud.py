@@ -1,4 +1,4 @@
-"""The stand-in for AWS (`../shared/aws`), and stacks launched in it as an operator launches them."""
+"""The simulated AWS (`../shared/aws`), and stacks launched in it as by an operator."""
 
 import functools
 import os
@@ -15,7 +15,7 @@ from deploy.parameters import refusal
 SCRIPTS = pathlib.Path(os.environ.get("ELASTICK_AWS_SCRIPTS", templates.ROOT.parent / "shared" / "aws" / "scripts"))
 SERVER = pathlib.Path(__file__).with_name("server.py")
 ACCESS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
-# Kinds of resources that the server passes over.
+# Resource types that the server ignores.
 NOT_MADE = {
     "AWS::AutoScaling::WarmPool",
     "AWS::CloudWatch::Alarm",
@@ -25,7 +25,7 @@ NOT_MADE = {
 
 
 class Refused(Exception):
-    """CloudFormation would not have begun."""
+    """CloudFormation would reject the request before it begins."""
 
 
 class Cloud:
@@ -39,7 +39,7 @@ class Cloud:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            # Its stricter groups cannot be deleted with their stack.
+            # With stricter groups the server cannot delete them with their stack.
             env={**os.environ, "MOTO_STRICT_ASG": "0"},
         )
         end = time.monotonic() + 60
@@ -64,7 +64,7 @@ class Cloud:
 
     @functools.cache
     def needed(self):
-        """The parameters of the paper that name things of the account."""
+        """The paper's parameters that name resources of the account."""
         ec2 = self.client("ec2")
         vpc = next(vpc["VpcId"] for vpc in ec2.describe_vpcs()["Vpcs"] if vpc["IsDefault"])
         subnets = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
@@ -72,7 +72,7 @@ class Cloud:
         return {"AMI": image, "VPCID": vpc, "SUBNETID": subnets[0]["SubnetId"]}, [s["SubnetId"] for s in subnets]
 
     def launch(self, template, stack, **parameters):
-        """Launches a template with the parameters that it has, and waits for it."""
+        """Launches a template with those of the parameters that it has, and waits for completion."""
         known = templates.load(template)["Parameters"]
         given = {key: value for key, value in {**self.needed()[0], **parameters}.items() if key in known}
         if reason := refusal(templates.load(template), given):
@@ -95,7 +95,7 @@ class Stack:
         formation = cloud.client("cloudformation")
         (self.described,) = formation.describe_stacks(StackName=name)["Stacks"]
         made = formation.describe_stack_resources(StackName=name)["StackResources"]
-        # A resource that was passed over has no name here.
+        # An ignored resource has no name here.
         self.resources = {found["LogicalResourceId"]: found for found in made if "LogicalResourceId" in found}
         self.outputs = {found["OutputKey"]: found["OutputValue"] for found in self.described["Outputs"]}
 
@@ -112,7 +112,7 @@ class Stack:
 
 
 class CloudTest(unittest.TestCase):
-    """One server for all tests of a class; each test launches stacks under names of its own."""
+    """One server for all tests of a class; each test launches stacks with unique names."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""An instance's metadata service as EC2 has it (IMDSv2): a token first, tags if they are told, states that change."""
+"""A fake instance metadata service (IMDSv2): tokens, optional tags, changing states."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,7 +7,7 @@ PREFIX = "/latest/meta-data/"
 
 
 class Metadata:
-    """`paths` maps what stands after latest/meta-data/ to its text, or to a list of texts that are told in turn."""
+    """`paths` maps a path below latest/meta-data/ to its text, or to a list of texts returned one after the other."""
 
     def __init__(self, paths=None, tags=None):
         self.paths = {"instance-id": "i-0123456789abcdef0", "placement/region": "eu-west-1", "local-ipv4": "10.0.0.7"}

@@ -1,6 +1,6 @@
-"""What CloudFormation checks before it creates anything, by its documentation: the API server does not check it.
+"""CloudFormation's checks before it creates anything, from its documentation; the API server does not have them.
 
-`refusal` is the reason why a template with these parameters is refused, or None.
+`refusal` returns the reason for which a template with these parameters is rejected, or None.
 """
 
 import re
@@ -48,7 +48,7 @@ def refused_value(name, rule, value):
 
 
 def holds(condition, values):
-    """The value of a rule's condition; only the functions that rules may use."""
+    """Evaluates a rule's condition; supports only the functions allowed in rules."""
     if isinstance(condition, bool):
         return condition
     ((function, arguments),) = condition.items()

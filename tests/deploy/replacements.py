@@ -1,6 +1,6 @@
-"""What a change of a parameter replaces, by the schemas of the resource types that cfn-lint brings.
+"""Resources that a change of a parameter replaces, from the resource type schemas of cfn-lint.
 
-`python -m deploy.replacements` prints it for every parameter of elastick.yaml: the guide's table is checked against it.
+`python -m deploy.replacements` prints them for every parameter of elastick.yaml; a test compares the guide's table with them.
 """
 
 import functools
@@ -13,7 +13,7 @@ from deploy import templates
 
 @functools.cache
 def create_only(kind):
-    """Properties of a resource type whose change makes a new resource, as paths of names."""
+    """Create-only properties of a resource type, as paths of names."""
     import cfnlint
 
     folder = pathlib.Path(cfnlint.__file__).parent / "data" / "schemas"
@@ -24,7 +24,7 @@ def create_only(kind):
 
 
 def mentions(value, conditions):
-    """Names that an expression depends on, through conditions as well."""
+    """Names on which an expression depends, also through conditions."""
     found = set()
     for part in templates.walk(value):
         if not isinstance(part, dict):
@@ -42,7 +42,7 @@ def mentions(value, conditions):
 
 
 def effect(template, parameter):
-    """(resources replaced, resources updated in place, resources made or ended) by a change of a parameter."""
+    """(replaced, updated in place, created or deleted) resources of a change of a parameter."""
     conditions = template.get("Conditions", {})
     replaced, updated, switched = set(), set(), set()
     while True:

@@ -1,8 +1,8 @@
-"""Runs the API server with what it lacks for stacks made by a change set, as `aws cloudformation deploy` makes them.
+"""Runs the API server with fixes for stacks created by a change set, as `aws cloudformation deploy` does.
 
     python server.py PATH_OF_moto_run.py -H HOST -p PORT
 
-It forgets their outputs, exports and imports.
+Without them the server loses their outputs, exports and imports.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""The templates, read: YAML with CloudFormation's short forms written out."""
+"""Loads the templates: YAML with CloudFormation's short forms expanded."""
 
 import functools
 import pathlib
@@ -43,7 +43,7 @@ def resources(name, kind=None):
 
 
 def walk(value):
-    """Every dict, list and scalar inside, the value itself first."""
+    """Yields the value and every dict, list and scalar inside it."""
     yield value
     if isinstance(value, dict):
         for inner in value.values():
@@ -54,5 +54,5 @@ def walk(value):
 
 
 def tags(group):
-    """{key: value} of a group's tags that it gives to its instances."""
+    """{key: value} of the tags that a group propagates to its instances."""
     return {tag["Key"]: tag["Value"] for tag in group["Properties"]["Tags"] if tag["PropagateAtLaunch"]}

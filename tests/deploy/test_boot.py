@@ -1,4 +1,4 @@
-"""elastick-boot against a metadata service: what it mounts, writes and starts, and what it refuses."""
+"""elastick-boot against a fake metadata service: its mounts, files and started units, and its errors."""
 
 import json
 import os
@@ -34,7 +34,7 @@ TICK = {
     "ELASTICK_PORT": "5010",
     "ELASTICK_ROLL": "17:00 America/New_York",
 }
-# Commands that write down how they were called, and do what the test says.
+# Fake commands that record their arguments and behave as the test specifies.
 RECORDING = '#!/usr/bin/env bash\nprintf "%s\\n" "$(basename "$0") $*" >>"$CALLS"\n'
 MOUNTS = RECORDING + 'touch "$MOUNTED"\n'
 FINDS = '#!/usr/bin/env bash\n[ -e "$MOUNTED" ] && { echo "${MOUNTED_KIND:-nfs4}"; exit 0; }; exit 1\n'
@@ -96,7 +96,7 @@ class Boot(unittest.TestCase):
         return done
 
     def refuses(self, *words):
-        """Fails with these words in the one line that says why, and starts nothing."""
+        """Asserts that it fails with one line that contains these words, and starts nothing."""
         done = self.boot()
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         last = done.stderr.strip().splitlines()[-1]

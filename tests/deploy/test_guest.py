@@ -1,7 +1,7 @@
-"""The units under a real systemd: a guest kernel boots a bare Debian that has elastick's files, an instance's metadata and NFS.
+"""The units under a real systemd: a guest kernel boots a minimal Debian with elastick's files, a fake metadata service and NFS.
 
-The guest is User-Mode Linux, so that its systemd is process 1 and nothing of this machine is changed. What happens in it is in
-guest/day.py. The bare Debian is made once, in .cache/guest.
+The guest is User-Mode Linux: its systemd is process 1, and this machine is not changed. guest/day.py has the steps in the guest.
+The minimal Debian is created once, in .cache/guest.
 """
 
 import os
@@ -26,7 +26,7 @@ def binary():
 
 
 def missing():
-    """Why there is no guest here, or none."""
+    """Why no guest can run on this machine, or None."""
     if os.geteuid() != 0:
         return "needs root"
     if platform.machine() != "x86_64":
@@ -48,7 +48,7 @@ def missing():
 
 
 def bare_system():
-    """Makes the bare Debian, or says why that failed."""
+    """Creates the minimal Debian. Returns the reason if that fails, else None."""
     if (GUEST / "etc" / "made").exists():
         return None
     shutil.rmtree(GUEST, ignore_errors=True)
@@ -73,7 +73,7 @@ class Guest(unittest.TestCase):
         self.install()
 
     def install(self):
-        """Elastick's files, as its package has them, and what the guest runs at its boot."""
+        """Installs elastick's files as its package does, and the guest's boot program."""
         assets = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["metadata"]["deb"]["assets"]
         for source, place, mode in assets:
             found = [binary()] if source.startswith("target/") else sorted(ROOT.glob(source))

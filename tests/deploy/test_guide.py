@@ -1,4 +1,4 @@
-"""The operator's guide: its commands are run, and its tables are what the templates say."""
+"""The operator's guide: its commands run, and its tables match the templates."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ def section(title):
 
 
 def blocks():
-    """Shell blocks of the guide, each as the part that can be tried here and the rest."""
+    """Shell blocks of the guide, each as (part that runs here, rest)."""
     for block in re.finditer(r"^( *)```sh\n(.*?)^\1```", GUIDE.read_text(), re.M | re.S):
         text = re.sub(rf"^{block[1]}", "", block[2], flags=re.M)
         if text.startswith(UP_TO_THE_CHANGE_SET):
@@ -31,14 +31,14 @@ def blocks():
 
 
 def awscli():
-    """The AWS CLI, from the environment that tests/run installs it into, or None."""
+    """Path of the AWS CLI in the environment that tests/run installs, or None."""
     path = pathlib.Path(os.environ.get("ELASTICK_AWSCLI", templates.ROOT / ".venv-awscli" / "bin" / "aws"))
     return path if path.exists() else None
 
 
 class Tables(unittest.TestCase):
     def rows(self):
-        """{parameter: resources that a change replaces} of the guide."""
+        """{parameter: replaced resources} from the guide's table."""
         found = {}
         for row in re.finditer(r"^\| (`[^|]*) \| ([^|]*)\|", section("What a change replaces"), re.M):
             names, replaced = (re.findall(r"`(\w+)`", part) for part in row.groups())

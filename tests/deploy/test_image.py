@@ -1,4 +1,4 @@
-"""The image's recipe: the template says what it must, and the plain script works on a bare Debian and refuses what it cannot."""
+"""The image: required settings of the Packer template; the install script on a minimal Debian, and its errors."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ AMI = ROOT / "deploy" / "ami"
 
 
 def plain(value):
-    """Without the quotes that some versions of the parser leave around texts."""
+    """Removes the quotes that some versions of the parser leave around strings."""
     if isinstance(value, str):
         return value.strip('"')
     if isinstance(value, list):
@@ -29,7 +29,7 @@ def plain(value):
 
 @unittest.skipIf(hcl2 is None, "python-hcl2 is not installed; tests/run installs it")
 class Template(unittest.TestCase):
-    """Read by a parser of the language; `packer validate` itself knows the plugin's options."""
+    """The template as parsed; only `packer validate` would check the plugin's options."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""Linters have nothing to say, and the template that holds everything is what its parts make."""
+"""Linters report nothing, and the combined template matches its parts."""
 
 import datetime
 import json
@@ -11,12 +11,12 @@ import unittest
 from deploy import templates
 
 COMBINE = templates.FOLDER / "combine.py"
-# CloudFormation takes a template that is sent along up to this size; a larger one must lie in S3.
+# Maximum size of a template in a request to CloudFormation; a larger one must be in S3.
 MOST_BYTES = 51_200
 
 
 def tool(name, environment):
-    """A linter's command, from the environment that tests/run installs it into, or None."""
+    """Path of a linter in the environment that tests/run installs, or None."""
     found = pathlib.Path(os.environ.get(environment, sys.executable)).with_name(name)
     return found if found.exists() else None
 
@@ -85,7 +85,7 @@ class Lint(unittest.TestCase):
         }
         for name in templates.NAMES:
             for key, found in templates.resources(name).items():
-                # A schedule or a warm pool names the group that it belongs to.
+                # A schedule or a warm pool refers to its group.
                 if found["Type"] in ("AWS::AutoScaling::ScheduledAction", "AWS::AutoScaling::WarmPool"):
                     continue
                 self.assertEqual(names & set(found.get("Properties", {})), set(), f"{key} of {name}")

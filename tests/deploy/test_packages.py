@@ -1,4 +1,4 @@
-"""Package metadata: what it names exists, both packages hold the same, and built packages install and run."""
+"""Packages: files named in the metadata exist, both packages have the same contents, and built packages install and run."""
 
 import glob
 import os
@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["metadata"]
 DEB, RPM = PACKAGE["deb"], PACKAGE["generate-rpm"]
-# Where `deploy/packages/build` has put packages; nothing is built for the tests.
+# Output folder of `deploy/packages/build`; the tests build nothing.
 BUILT = pathlib.Path(os.environ.get("ELASTICK_PACKAGES", ROOT / "target" / "packages"))
 
 
@@ -68,7 +68,7 @@ class Built(unittest.TestCase):
         listed = set(run("rpm", "-qpl", "--nosignature", package).stdout.split())
         lines = run("dpkg-deb", "--contents", deb).stdout.splitlines()
         files = {line.split()[-1].lstrip(".") for line in lines if line.startswith("-")}
-        # What Debian's policy adds.
+        # Files required by Debian's policy.
         self.assertEqual({name for name in files if not name.endswith(("/copyright", ".gz"))} - listed, set())
 
 

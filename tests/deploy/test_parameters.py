@@ -1,4 +1,4 @@
-"""What the templates refuse before anything is created, and what they let through."""
+"""Parameters that the templates reject before anything is created, and parameters that they accept."""
 
 import unittest
 

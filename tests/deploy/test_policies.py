@@ -1,13 +1,13 @@
-"""The roles: what they allow is what the code calls, and it changes nothing that is not the stack's own."""
+"""The roles: they allow exactly the calls of the code, and changes to the stack's own resources only."""
 
 import re
 import unittest
 
 from deploy import templates
 
-# Actions that look and change nothing.
+# Read-only actions.
 READS = ("Describe", "Get", "List")
-# Actions that the service reference lists without any resource; a condition narrows them where the service has one.
+# Actions without resource-level permissions in the service reference; a condition restricts them if the service has one.
 WITHOUT_RESOURCE = {
     "cloudwatch:PutMetricData": {"StringEquals": {"cloudwatch:namespace": "RdbCluster"}},
     "ssmmessages:CreateControlChannel": None,
@@ -24,12 +24,12 @@ NODE_CHANGES = {
 }
 
 
-# What the mount helper, the agents of Systems Manager and of CloudWatch call.
+# Calls of the mount helper and of the agents of Systems Manager and CloudWatch.
 OTHERS = {"elasticfilesystem", "ssm", "ssmmessages", "logs"}
 
 
 def called():
-    """The actions that elastick and its boot script need, as their sources say."""
+    """The actions that elastick and its boot script call, from their sources."""
     api = (templates.ROOT / "src" / "fleet" / "aws" / "api.rs").read_text()
     boot = (templates.ROOT / "deploy" / "userdata" / "elastick-boot").read_text()
     found = set(re.findall(r'needs "(\w+:\w+)"', api)) | {"cloudwatch:PutMetricData"}

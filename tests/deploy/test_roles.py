@@ -1,4 +1,4 @@
-"""What the roles of launched stacks allow and refuse, as the stand-in for AWS of `tests/aws` evaluates them; and the hooks."""
+"""Permissions of the roles of launched stacks, as evaluated by the simulated AWS of `tests/aws`; and the hooks."""
 
 import pathlib
 import tempfile
@@ -31,7 +31,7 @@ class Roles(unittest.TestCase):
 
     @classmethod
     def launch(cls, template, name, **parameters):
-        """The outputs of a new stack."""
+        """Launches a stack; returns its outputs."""
         known = templates.load(template)["Parameters"]
         formation = cls.api.client("cloudformation")
         formation.create_stack(
@@ -51,7 +51,7 @@ class Roles(unittest.TestCase):
 
         described = self.api.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[group])
         instance = described["AutoScalingGroups"][0]["Instances"][0]["InstanceId"]
-        # What its metadata would give it.
+        # The credentials that its metadata service would return.
         access = {
             "aws_access_key_id": "ASIA" + instance.removeprefix("i-")[-16:].upper(),
             "aws_secret_access_key": "secret",

@@ -1,4 +1,4 @@
-"""The templates on the API server: what it makes of them, and what instances are told."""
+"""The templates on the API server: created resources, and tags of instances."""
 
 import os
 import subprocess
@@ -146,7 +146,7 @@ class Variants(CloudTest):
         stack = self.cloud.launch("elastick", "zones", ZONENAME="zones.internal", **PAPER, **zones)
         targets = self.cloud.client("efs").describe_mount_targets(FileSystemId=stack.outputs["FileSystem"])
         self.assertEqual({each["SubnetId"] for each in targets["MountTargets"]}, set(subnets[:3]))
-        # The tickerplant's group is made after all of them.
+        # The tickerplant's group is created after all of them.
         told = stack.instance_tags("TickGroup")["MOUNTTARGETS"].split()
         self.assertEqual(set(told), {each["MountTargetId"] for each in targets["MountTargets"]})
         for logical in ("TickGroup", "RdbGroup"):

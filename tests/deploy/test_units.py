@@ -1,4 +1,4 @@
-"""The systemd units and scripts, looked at by systemd's and the shell's own tools."""
+"""The systemd units and scripts, checked with systemd's and the shell's own tools."""
 
 import os
 import pathlib
@@ -17,12 +17,12 @@ SCRIPTS = [
     for path in sorted((ROOT / "deploy" / folder).rglob("*"))
     if path.is_file() and path.read_bytes().startswith((b"#!/usr/bin/env bash", b"#!/bin/sh", b"#!/bin/bash"))
 ]
-# Of 100; what systemd-analyze security calls exposure, times ten. A unit without any measure has 96.
+# Maximum exposure of `systemd-analyze security`, times ten. A unit without hardening has 96.
 EXPOSURE_MOST = 20
 
 
 def needs(tool, package):
-    """Skips where a tool is not there and cannot be installed."""
+    """Skips the test if a tool is missing and cannot be installed."""
 
     def decorate(test):
         def run(self):
@@ -59,7 +59,7 @@ class Units(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             copies = []
             for unit in UNITS:
-                # What they run is installed by the package; here it only has to be something that can be run.
+                # The package installs their executables; here any executable file will do.
                 text = re.sub(r"(?m)^(Exec\w+=)\S+", r"\1/bin/true", unit.read_text())
                 copy = pathlib.Path(folder) / unit.name
                 copy.write_text(text)

@@ -1,4 +1,4 @@
-"""Alarms and the dashboard look at metrics that elastick publishes, under the dimensions that it publishes them with."""
+"""Alarms and the dashboard use metrics and dimensions that elastick publishes."""
 
 import json
 import re
@@ -11,7 +11,7 @@ ROW = re.compile(r"^\| `elastick_\w+` \| \w+ \| (?P<of>[\w, ]+) \|.*\| `(?P<name
 
 
 def published():
-    """{CloudWatch name: (who publishes it, whether under the group's name alone as well)}."""
+    """{CloudWatch name: (publishing program, whether also under the group's name alone)}."""
     found = {}
     for row in ROW.finditer(METRICS.read_text()):
         notes = [note.strip() for note in row["notes"].split(",")]
@@ -21,7 +21,7 @@ def published():
 
 
 def watched(alarm):
-    """(namespace, metric, dimensions) of each metric that an alarm looks at."""
+    """(namespace, metric, dimensions) of each metric of an alarm."""
     properties = alarm["Properties"]
     if "MetricName" in properties:
         yield properties["Namespace"], properties["MetricName"], properties["Dimensions"]

@@ -1,1 +1,1 @@
-"""The log on EFS, shown with real kernels: an NFS server, and User-Mode Linux guests that mount it."""
+"""Tests of the log on EFS with real kernels: an NFS server, and User-Mode Linux guests that mount it."""

@@ -1,6 +1,6 @@
-"""Runs in a guest: does what the tests ask for over TCP, one request a connection, JSON lines.
+"""Agent in a guest: serves the tests' requests over TCP, one request per connection, as JSON lines.
 
-Standard library only, so that the host's Python runs it in the guest as it is.
+Standard library only, so that the host's Python can run it in the guest.
 """
 
 import json
@@ -14,7 +14,7 @@ started = {}
 
 
 def run(command, deadline_s=120):
-    """A shell command to its end: (exit code, output)."""
+    """Runs a shell command. Returns (exit code, output)."""
     try:
         done = subprocess.run(command, shell=True, capture_output=True, timeout=deadline_s, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
@@ -23,7 +23,7 @@ def run(command, deadline_s=120):
 
 
 def start(arguments, output, environment=None):
-    """A process that goes on by itself; its output goes to a file. Answers its number."""
+    """Starts a background process with its output in a file. Returns its number."""
     with open(output, "ab") as file:
         child = subprocess.Popen(
             arguments,
@@ -44,7 +44,7 @@ def kill(pid, number=signal.SIGKILL):
 
 
 def poll(pid):
-    """Exit code, None while it runs."""
+    """Exit code; None while it runs."""
     return started[pid].poll()
 
 

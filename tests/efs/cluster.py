@@ -1,4 +1,4 @@
-"""A tickerplant in one guest, nodes in another, the log on the file system that both mount; the account of the other tests."""
+"""A tickerplant in one guest and nodes in another, with the log on their common file system; audited like the other tests."""
 
 import os
 import signal
@@ -10,17 +10,17 @@ from harness.process import LISTENING, Process, eventually
 
 from .lab import EFS, OF_NODES, OF_TICKERPLANT, Lab
 
-# Guests share few processors with everything else that runs.
+# Guests share few processors with all other programs.
 DEADLINE_S = 120
 
 
 def long(test):
-    """Cases that take long, or that show again with other options what another case shows."""
+    """Decorator for slow cases, and for repetitions with other options."""
     return unittest.skipUnless(os.environ.get("ELASTICK_EFS_LONG"), "ELASTICK_EFS_LONG is not set")(test)
 
 
 class GuestProcess(Process):
-    """An elastick process in a guest. `port` is where it answers: (address, port)."""
+    """An elastick process in a guest. `port` is its (address, port)."""
 
     def __init__(self, guest, name, arguments, environment=None):
         self.guest = guest
@@ -56,7 +56,7 @@ class GuestProcess(Process):
         return self
 
     def poll(self):
-        """Exit code, None while it runs or while its guest cannot be asked."""
+        """Exit code; None while it runs or its guest is unreachable."""
         if self._code is None:
             try:
                 self._code = self.guest.ask("poll", within_s=10, pid=self._pid)
@@ -81,7 +81,7 @@ class GuestProcess(Process):
 
 
 class EfsCluster(Cluster):
-    """Each test has a directory of its own on the file system, and guests that mounted it for this test."""
+    """Test case with its own directory on the file system, which guests mount anew for each test."""
 
     of_tickerplant = OF_TICKERPLANT
     of_nodes = OF_NODES

@@ -1,8 +1,8 @@
-"""The lab: an NFSv4.1 server as EFS is one, and kernels that mount it, on a network of their own.
+"""The lab: an NFSv4.1 server with the features of EFS, and kernels that mount it, on a private network.
 
-The server is nfs-ganesha without delegations; a guest is a User-Mode Linux kernel, so its NFS client is the one that an
-instance has. The host's root is the guest's root (hostfs, read-only), so a guest runs the host's binaries by their paths.
-Everything is in a network namespace of the test process and is gone when that ends.
+The server is nfs-ganesha without delegations; a guest is a User-Mode Linux kernel, so it has the same NFS client as an EC2
+instance. The host's root is the guest's root (hostfs, read-only), so a guest runs the host's binaries by their paths.
+Everything runs in a network namespace of the test process and ends with it.
 """
 
 import atexit
@@ -27,12 +27,12 @@ TOOLS = "ganesha.nfsd linux.uml modprobe busybox mount.nfs4 ethtool ip".split()
 SERVER = "10.99.0.1"
 AGENT_PORT = 7000
 EFS = "/mnt/efs"
-# What AWS documents for EFS, and what amazon-efs-utils mounts with.
+# Mount options that AWS documents for EFS and amazon-efs-utils uses.
 DEFAULTS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
-# What the guide has elastick mount with: see README.md here.
+# Mount options that the guide recommends: see README.md here.
 OF_TICKERPLANT = f"{DEFAULTS},noatime,lookupcache=positive"
 OF_NODES = f"{DEFAULTS},ro,noatime,lookupcache=positive,actimeo=1"
-# How long the server keeps the locks of a client that it does not hear of.
+# Lease: the server drops the locks of a client after this time without contact.
 LEASE_S = 10
 BOOT_S = 120
 
@@ -42,7 +42,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def missing():
-    """Why there can be no lab here, or None. Installs the packages where that is possible."""
+    """Why the lab cannot run on this machine, or None. Installs packages if possible."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         return "User-Mode Linux runs on x86-64 Linux"
     if os.geteuid() != 0:
@@ -73,13 +73,13 @@ def _install():
 
 
 def _modules():
-    """The folder of the newest guest kernel's modules."""
+    """Module folder of the newest guest kernel."""
     found = sorted(pathlib.Path("/usr/lib/uml/modules").glob("*"))
     return found[-1] if found else None
 
 
 def _with_us():
-    """In a child: end when the tests do."""
+    """In a child process: exit together with the tests."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -88,18 +88,18 @@ def _ip(*words):
 
 
 def _without_offload(device):
-    # Segments that the kernel would cut late are lost on the way into a guest: large reads would hang.
+    # Disable segmentation offload: unsegmented packets are lost on the way into a guest, and large reads would hang.
     subprocess.run(["ethtool", "-K", device, *"tso off gso off gro off tx off sg off".split()], capture_output=True)
 
 
 class Lab:
-    """Server and guests; one for a test process, started when it is first asked for."""
+    """Server and guests; one per test process, started on first use."""
 
     _one = None
 
     @classmethod
     def get(cls):
-        """The lab; skips the test where there can be none."""
+        """The lab; skips the test if it cannot run."""
         if cls._one is None:
             reason = missing()
             if reason:
@@ -134,22 +134,22 @@ class Lab:
         self.start_server()
 
     def pause_server(self):
-        """The server answers nobody, as in an outage of the file system."""
+        """Pauses the server, as in an outage of the file system."""
         self.server.send_signal(signal.SIGSTOP)
-        # The signal is one thread's at first; until that has run, which on a busy machine takes a while, the others serve.
+        # One thread receives the signal first; until it is scheduled on a busy machine, the other threads keep serving.
         self._until(lambda: _stands_still(self.server.pid), "the NFS server is stopped", self.server)
 
     def resume_server(self):
         self.server.send_signal(signal.SIGCONT)
 
     def restart_server(self):
-        """The server is gone and comes back: clients claim again what they had open and locked."""
+        """Restarts the server: clients reclaim their open files and locks."""
         os.killpg(self.server.pid, signal.SIGKILL)
         self.server.wait()
         self.start_server()
 
     def start_server(self):
-        """The NFS server as EFS is one: 4.1 only, no delegations, advisory locks, a lease."""
+        """Starts the NFS server with the features of EFS: 4.1 only, no delegations, advisory locks, a lease."""
         configuration = self.directory / "ganesha.conf"
         configuration.write_text(
             f"""NFS_CORE_PARAM {{ Protocols = 4; Bind_addr = {SERVER}; NFS_Port = 2049; Enable_NLM = false;
@@ -193,7 +193,7 @@ class Lab:
             time.sleep(0.05)
 
     def guest(self, name, options=OF_NODES):
-        """A guest that runs and has the file system mounted with these options."""
+        """A running guest that has the file system mounted with these options."""
         self.resume_server()
         guest = self.guests.get(name)
         if guest is None:
@@ -240,7 +240,7 @@ con0=null,fd:1 quiet loglevel=0 vec0:transport=tap,ifname={self.tap},vec=0"
         lab._until(lambda: _connects(self.address, AGENT_PORT), f"guest {name} answers", self.kernel)
 
     def ask(self, what, within_s=180, **arguments):
-        """Has the guest do something and gives back what it answers."""
+        """Sends a request to the guest's agent; returns the reply."""
         with socket.create_connection((self.address, AGENT_PORT), timeout=within_s) as sock:
             sock.sendall(json.dumps([what, arguments]).encode() + b"\n")
             answer = json.loads(sock.makefile("rb").readline())
@@ -249,21 +249,21 @@ con0=null,fd:1 quiet loglevel=0 vec0:transport=tap,ifname={self.tap},vec=0"
         return answer["value"]
 
     def run(self, command, deadline_s=120):
-        """The output of a shell command that must succeed."""
+        """Runs a shell command, which must succeed; returns its output."""
         code, output = self.ask("run", within_s=deadline_s + 60, command=command, deadline_s=deadline_s)
         if code != 0:
             raise RuntimeError(f"{self.name}: {command}: exit code {code}: {output}")
         return output
 
     def mount(self, options):
-        """Mounts with these options, anew, so that no cache is left from before."""
+        """Remounts with these options, which drops all caches."""
         if self.options is not None:
             self.run(f"umount -f -l {EFS}")
         self.run(f"mount -t nfs4 -o {options} {SERVER}:/ {EFS}")
         self.options = options
 
     def cut_off(self):
-        """Nothing of this guest reaches anyone any more, nor it anything."""
+        """Disconnects this guest in both directions."""
         _ip("link", "set", self.tap, "nomaster")
 
     def heal(self):
@@ -271,7 +271,7 @@ con0=null,fd:1 quiet loglevel=0 vec0:transport=tap,ifname={self.tap},vec=0"
 
 
 def _stands_still(pid):
-    """Whether each thread of a process is stopped."""
+    """Whether all threads of a process are stopped."""
     threads = pathlib.Path(f"/proc/{pid}/task").iterdir()
     return all((thread / "stat").read_text().rpartition(") ")[2].startswith("T") for thread in threads)
 

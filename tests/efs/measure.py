@@ -1,4 +1,4 @@
-"""Figures for README.md: what each set of mount options shows when, what appending costs, how fast a log is replayed.
+"""Figures for README.md: visibility delays per set of mount options, cost of appends, speed of replay.
 
 `ELASTICK_BIN=target/release/elastick python3 -m efs.measure` from tests/, as root; some minutes. Prints Markdown tables.
 """
@@ -26,10 +26,10 @@ OPTIONS = {
     "actimeo=1,lookupcache=positive": f"{DEFAULTS},actimeo=1,lookupcache=positive",
     "noac": f"{DEFAULTS},noac",
 }
-# By default what is known of a file that does not change is believed for 3, 6, 12, 24, 48 and then 60 s.
+# By default attributes of an unchanged file are cached for 3, 6, 12, 24, 48 and then 60 s.
 QUIET_S = 105
 
-# In the nodes' guest, all mounts side by side: how long after its time an append, and a new name, is seen.
+# Runs in the nodes' guest, on all mounts in parallel: delay until an append, and a new name, is visible.
 WATCHER = """
 import json, os, sys, threading, time
 points, at = json.loads(sys.argv[1]), float(sys.argv[2])
@@ -113,7 +113,7 @@ def trades(count):
 
 
 class Stage:
-    """A tickerplant in its guest with a directory of its own."""
+    """A tickerplant in its guest with its own directory."""
 
     number = 0
 
@@ -162,7 +162,7 @@ def costs(lab, here):
 
 
 def outage(lab, here):
-    """Whether the tickerplant answers while the server is silent for some seconds."""
+    """Whether the tickerplant replies while the server is paused for some seconds."""
     stage = Stage(lab, here, "group(5ms)")
     with Connection(stage.port) as feed, Connection(stage.port, deadline_s=60) as h:
         for _ in range(50):

@@ -1,4 +1,4 @@
-"""The file system does not answer; the tickerplant's host is cut off; another tickerplant takes its place."""
+"""Outages of the file system; a disconnected tickerplant host; takeover by another tickerplant."""
 
 import pathlib
 import sys
@@ -17,10 +17,10 @@ NULL = 101
 
 
 class Outage(EfsCluster):
-    """Silence that is shorter than a lease."""
+    """Outages shorter than the lease."""
 
     def is_acknowledged(self, feed, first):
-        """Whether an update is answered within some seconds."""
+        """Whether an update is acknowledged within some seconds."""
         feed.deadline_s = 3
         try:
             feed.ask(update("trade", trades(first, 1)))
@@ -31,7 +31,7 @@ class Outage(EfsCluster):
             feed.deadline_s = 120
 
     def outage(self, begin, end, meanwhile=lambda: None):
-        """Nothing is acknowledged while it lasts, nodes answer, and afterwards all goes on."""
+        """Asserts that during an outage nothing is acknowledged and nodes reply, and that everything continues afterwards."""
         node = self.start_node()
         self.joined(1)
         self.publish(20)
@@ -106,7 +106,7 @@ class Outage(EfsCluster):
 
 @long
 class SilentHosts(EfsCluster):
-    """A host that is gone without a word."""
+    """Hosts that disappear silently."""
 
     def test_a_live_node_whose_host_is_cut_off_is_replaced_and_does_not_count_when_it_is_back(self):
         self.start_node()
@@ -140,7 +140,7 @@ for seq in range({first}, {first} + 1_000_000):
 
 
 class TakeOver(EfsCluster):
-    """Cut off for longer than a lease, with another tickerplant in its place. The address goes with the tickerplant."""
+    """Disconnected for longer than the lease; another tickerplant takes over, with the same address."""
 
     address = "10.99.0.100"
     number = 5099
@@ -164,7 +164,7 @@ class TakeOver(EfsCluster):
             guest.run(f"ip addr del {self.address}/24 dev vec0 2>&1 || true")
 
     def publish_beside_the_tickerplant(self):
-        """A publisher on the tickerplant's own host. Answers a function: what it has been acknowledged so far."""
+        """Starts a publisher on the tickerplant's host. Returns a function that gives the updates acknowledged so far."""
         program = self.lab.work / f"{self.label}.publisher.py"
         program.write_text(PUBLISHER.format(tests=str(TESTS), port=self.number, first=1_000_000))
         output = self.lab.work / f"{self.label}.publisher.out"
@@ -174,7 +174,7 @@ class TakeOver(EfsCluster):
         return lambda: [int(line) for line in output.read_text().splitlines() if line.isdigit()]
 
     def take_over(self):
-        """Starts a tickerplant in the spare guest, again and again as a supervisor does, until the log is free."""
+        """Starts a tickerplant in the spare guest; repeats it like a supervisor until the log is free."""
         eventually(self.start_tick_once, "the other tickerplant gets the log", 120)
 
     def start_tick_once(self):
@@ -185,7 +185,7 @@ class TakeOver(EfsCluster):
             return None
 
     def cut_off_the_first(self):
-        """The address is given to another host soon after this one cannot be reached."""
+        """Disconnects the first host, and soon afterwards removes its address, which another host then takes."""
         moves = f"sleep 3; ip addr del {self.address}/24 dev vec0"
         self.here.ask("start", arguments=["sh", "-c", moves], output="/dev/null")
         self.here.cut_off()
@@ -211,7 +211,7 @@ class TakeOver(EfsCluster):
         self.publish(20)
         inside = noted()
         self.acknowledged += inside
-        # One may have been on its way, and be in the log without its answer.
+        # One update may have been in flight, logged but not acknowledged.
         self.unsure.append(1_000_000 + len(inside))
         log = next(self.path.glob("sym????.??.??"))
         logged = [seq for record in tplog.read(log) for seq in record[2][4].v]

@@ -1,4 +1,4 @@
-"""What a reader in another kernel sees of a log that lags, shrinks, is replaced, or is not there yet."""
+"""Readers in another kernel, of a log that lags, shrinks, is replaced, or does not exist yet."""
 
 import datetime
 
@@ -9,12 +9,12 @@ from .lab import DEFAULTS, EFS
 
 
 class StaleSizes(EfsCluster):
-    """The nodes' kernel remembers sizes for ten minutes, and another process there keeps the log open."""
+    """The nodes' kernel caches sizes for ten minutes, and another process there keeps the log open."""
 
     of_nodes = f"{DEFAULTS},actimeo=600"
 
     def log(self):
-        """The day's log as the server has it."""
+        """The day's log on the server."""
         return next(path for path in self.path.glob("sym????.??.??"))
 
     def test_a_tip_announced_before_the_file_shows_it_is_replayed_by_path(self):
@@ -37,14 +37,14 @@ class StaleSizes(EfsCluster):
 
 @long
 class StaleOpens(StaleSizes):
-    """Not even opening asks the server: a mount that breaks close-to-open."""
+    """A mount without close-to-open consistency: opening a file does not ask the server."""
 
     of_nodes = f"{DEFAULTS},actimeo=600,nocto"
 
 
 class Shrinking(EfsCluster):
     def cat_stopped_in_the_middle(self):
-        """`elastick log cat` in the nodes' guest, held up by whoever reads its output until `go` is there."""
+        """`elastick log cat` in the nodes' guest, blocked by the reader of its output until the file `go` exists."""
         path = f"{EFS}/{self.path.name}/{self.log().name}"
         command = (
             f"{binary()} log cat {path} 2>/mnt/work/{self.label}.err | "
@@ -58,7 +58,7 @@ class Shrinking(EfsCluster):
     log = StaleSizes.log
 
     def go_on(self, pid):
-        """Its exit code and what it said."""
+        """Lets it continue. Returns exit code and output."""
         (self.lab.work / f"{self.label}.go").touch()
         self.eventually(lambda: self.there.ask("poll", pid=pid) is not None, "the reader ends")
         return self.there.ask("poll", pid=pid), (self.lab.work / f"{self.label}.err").read_text()
@@ -87,12 +87,12 @@ class Shrinking(EfsCluster):
 
 
 class NewDay(EfsCluster):
-    """A new day's log that was looked for by name before it was there."""
+    """A new day's log whose name was looked up before it existed."""
 
     of_nodes = DEFAULTS
 
     def look_for_it(self):
-        """A process beside the nodes that asks for the name of tomorrow's log again and again."""
+        """Starts a process on the nodes' host that repeatedly looks up the name of tomorrow's log."""
         looked = self.lab.work / f"{self.label}.looked"
         command = f"while :; do [ -e {EFS}/{self.path.name}/{self.tomorrow()} ]; touch /mnt/work/{looked.name}; done"
         pid = self.there.ask("start", arguments=["bash", "-c", command], output="/dev/null")
@@ -124,6 +124,6 @@ class NewDay(EfsCluster):
 
 @long
 class NewDayByName(NewDay):
-    """As above with the recommended options: names that are missing are not remembered."""
+    """The same with the recommended options, which do not cache missing names."""
 
     of_nodes = EfsCluster.of_nodes

@@ -1,4 +1,4 @@
-"""A node in another kernel replays the log by its path while the tickerplant appends to it."""
+"""A node in another kernel replays the log from the file while the tickerplant appends to it."""
 
 import threading
 
@@ -7,14 +7,14 @@ from .lab import DEFAULTS, OF_NODES, OF_TICKERPLANT
 
 
 class ReplayWithDefaults(EfsCluster):
-    """With the options that AWS documents: sizes may be a minute old."""
+    """Replay with the options that AWS documents: cached sizes may be a minute old."""
 
     of_tickerplant = DEFAULTS
     of_nodes = DEFAULTS
     rows_at_once = 500
 
     def publish_beside(self):
-        """A publisher that goes on until it is told to stop; the account has what it sent."""
+        """A background publisher whose updates are audited."""
         over = threading.Event()
         thread = threading.Thread(target=lambda: [self.publish(1) for _ in iter(over.is_set, True)])
         thread.start()
@@ -27,7 +27,7 @@ class ReplayWithDefaults(EfsCluster):
         return stop
 
     def assert_replayed_by_path(self, node):
-        """It took the log from the file, not from the tickerplant's stream."""
+        """Asserts that the node read the log from the file, not from the tickerplant's stream."""
         self.assertNotRegex(node.printed(), "cannot go on|is streamed|fed from 0 on")
 
     def test_a_node_replays_a_log_that_grows_all_the_while(self):
@@ -49,7 +49,7 @@ class ReplayWithDefaults(EfsCluster):
 
 @long
 class Replay(ReplayWithDefaults):
-    """With the recommended options."""
+    """Replay with the recommended options."""
 
     of_tickerplant = OF_TICKERPLANT
     of_nodes = OF_NODES

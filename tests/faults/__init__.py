@@ -1,1 +1,1 @@
-"""Bad input and bad days, on real processes: a clear error where there is someone to tell, the others unharmed."""
+"""Invalid input and faults on real processes: the offender gets a clear error, and other clients are unaffected."""

@@ -1,4 +1,4 @@
-"""Limits of what clients evaluate, at whatever process does it."""
+"""Limits on client expressions, for every kind of process that evaluates them."""
 
 from harness import kdb, wire
 from harness.client import Connection

@@ -1,6 +1,5 @@
-"""Going over limits on purpose. A test marked with `over` starts its processes with the limit set low by its own option,
-goes over it, and shows what the offender meets, that `/metrics` counts it under the limit's name, and that others do not
-notice."""
+"""Helpers of tests that exceed limits. A test marked with `over` starts its processes with a low limit, exceeds it, and shows the
+effect on the offender, the count at `/metrics` under the limit's name, and that other clients are unaffected."""
 
 import contextlib
 import re
@@ -18,7 +17,7 @@ USED = "elastick_limit_used_bytes"
 
 
 def over(limit, value, *more):
-    """Marks a test: it goes over this limit, set so by its option; `more` are further options that it needs."""
+    """Decorator: the test exceeds `limit`, which its processes set to `value`; `more` are further options."""
 
     def mark(test):
         test.limit, test.limit_options = limit, (f"--{limit}", value, *more)
@@ -28,14 +27,14 @@ def over(limit, value, *more):
 
 
 def http(process, request):
-    """Sends bytes to a process' port and reads what it answers until it closes."""
+    """Sends bytes to a process' port and returns the response up to the close."""
     with socket.create_connection(("127.0.0.1", process.port), timeout=30) as sock:
         sock.sendall(request)
         return rest_of(sock)
 
 
 def rest_of(sock):
-    """What comes until the peer closes."""
+    """Reads until the peer closes."""
     answer = b""
     with contextlib.suppress(ConnectionError):
         while data := sock.recv(1 << 16):
@@ -48,7 +47,7 @@ def get(path, *fields):
 
 
 def metrics(process):
-    """The page; once there is a place, where connections that are gone still have theirs."""
+    """The text of `/metrics`. Retries on 503, because closed connections may still count towards the limit."""
 
     def page():
         answer = http(process, get("/metrics", "Connection: close"))
@@ -58,7 +57,7 @@ def metrics(process):
 
 
 def figure(process, name, limit):
-    """A value of a limit at `/metrics`."""
+    """A metric of a limit at `/metrics`."""
     page = metrics(process)
     found = re.search(rf'^{name}{{limit="{limit}"}} (\S+)$', page, re.MULTILINE)
     if not found:
@@ -67,10 +66,10 @@ def figure(process, name, limit):
 
 
 class Limited(Others):
-    """A tickerplant with its publisher and subscriber; the one to be harmed is `self.target`."""
+    """Base of the tests: a tickerplant with a publisher and a subscriber; the process under attack is `self.target`."""
 
     program = "tick"
-    # What the process to be harmed loads.
+    # Start-up script of the target.
     script = ""
 
     def setUp(self):
@@ -100,7 +99,7 @@ class Limited(Others):
 
     @contextlib.contextmanager
     def refused(self):
-        """What happens inside is refused, and counted; everybody else goes on during it and after."""
+        """Context manager: asserts that its body is rejected and counted, and that other clients are unaffected during and after it."""
         limit = getattr(self, self._testMethodName).limit
         before = self.refusals(limit)
         yield
@@ -114,24 +113,24 @@ class Limited(Others):
             self.eventually(lambda: self.reader.ask("count trade").v == self.published, "the node has every row")
 
     def assert_said(self, words):
-        """Where there is nobody to tell, the log of the process says it."""
+        """Asserts a line in the log of the process, for cases without a client to notify."""
         self.target.wait_for(words)
 
     def assert_closed(self, h):
         self.assertTrue(h.is_closed_by_peer(), "the connection is closed")
 
     def told(self, h):
-        """The error that the next answer is; the connection may be closed behind it."""
+        """The error of the next reply; the connection may be closed after it."""
         k = h.answer_or_error()
         self.assertEqual(k.t, -128, f"answered with {k!r}")
         return k.v
 
 
 class Slow(Limited):
-    """With subscribers that do not read until they are told to."""
+    """Adds subscribers that do not read until the test reads from them."""
 
     def lazy(self, buffer_bytes=1 << 16):
-        """A subscriber that does not read until it is told to."""
+        """A subscriber that does not read until the test reads from it."""
         h = Connection(self.tp.port, user=None)
         self.connections.append(h)
         h.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
@@ -140,7 +139,7 @@ class Slow(Limited):
         return h
 
     def publish_until(self, done, rows=500):
-        """Updates, each of which the other subscriber gets."""
+        """Publishes updates until the condition holds; the other subscriber receives each of them."""
         self.updates = 0
         while not done():
             for _ in range(50):
@@ -159,7 +158,7 @@ class Slow(Limited):
         return seqs
 
     def assert_unharmed(self):
-        """As for others; what was published here were larger updates."""
+        """Like `Others.assert_unharmed`, with the larger updates published here."""
         before = self.feed.ask(".u.i").v
         self.feed.ask(update("trade", trades(self.published, 2)))
         self.assertEqual(self.subscriber.push()[2]["seq"].v, [self.published, self.published + 1])

@@ -29,7 +29,7 @@ from harness import points  # noqa: E402
 
 @dataclass
 class Outcome:
-    """What became of one seed: what went wrong, if anything did, with all that was printed; and what was met."""
+    """Result of one seed: failures with all output, and the failpoints and faults reached."""
 
     seed: int
     wrong: str
@@ -51,7 +51,7 @@ class One(Play):
 
 
 def played(seed, listed, keep):
-    """Plays a seed: in a process of its own, so that one that is slow holds up no other."""
+    """Runs a seed in a separate process, so that a slow one does not delay others."""
     case, result, said = One(), unittest.TestResult(), io.StringIO()
     case.seed, case.listed, case.keep = seed, listed, keep or case.keep
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The others: a publisher and a subscriber that must not notice what somebody else does to the tickerplant."""
+"""Bystanders: a publisher and a subscriber that must be unaffected by a bad client of the tickerplant."""
 
 from harness import kdb
 from harness.scene import Scene, trades, update
@@ -7,7 +7,7 @@ MB = 1 << 20
 
 
 class Others(Scene):
-    """A tickerplant with one publisher and one subscriber, both well behaved."""
+    """A tickerplant with one well-behaved publisher and subscriber."""
 
     tick_options = ()
 
@@ -20,7 +20,7 @@ class Others(Scene):
         self.published = 0
 
     def assert_unharmed(self):
-        """An update is accepted, counted, and pushed on, exactly once."""
+        """Asserts that an update is accepted, counted and published exactly once."""
         self.feed.ask(update("trade", trades(self.published, 2)))
         _, table, data = self.subscriber.push().v
         self.assertEqual((table.v, data["seq"].v), ("trade", [self.published, self.published + 1]))

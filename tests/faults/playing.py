@@ -1,4 +1,4 @@
-"""Plays a schedule of faults on real processes, then has everything settle, and looks at the books."""
+"""Runs a schedule of faults on real processes, waits until the cluster has recovered, and audits it."""
 
 import collections
 import contextlib
@@ -20,24 +20,24 @@ from harness.whole import spans
 
 TABLES = {"trade": "seq", "quote": "seq", "tape": "size"}
 QUESTION = "(.rdb.windows;" + ";".join(f"exec {column} from {table}" for table, column in TABLES.items()) + ")"
-# How long publishers may take to get as far as a step wants; with the tickerplant paused they do not.
+# Maximum wait for publishers to reach a step; they do not reach it while the tickerplant is paused.
 STEP_S = 0.6
-# What is thrown at one who is not there yet waits for him so long.
+# Maximum wait for a fault's victim to exist.
 VICTIM_S = 3
-# Once no fault happens any more: how long nothing may change although something is not right, and how long it may all take. They end
-# only what has failed; a slow machine gets as far, later.
+# After the last fault: longest time without progress while something is wrong, and longest time to recover. Only failing runs reach
+# them.
 STILL_S = 90
 SETTLED_S = 900
-# A publisher whose answer is lost must stand still, not dial again.
+# A publisher whose reply is lost must block rather than reconnect.
 ANSWER_S = 2 * SETTLED_S
 ROWS = 200
-# Of each elastick feed: on a machine that is slow, schedules last longer and must not grow with it.
+# Updates per elastick feed: on a slow machine schedules last longer, but their size must not grow.
 FEED_UPDATES = 2500
 NODES_MOST = 16
 
 
 def state_of(pid):
-    """The letter of a process's state: T where it is paused."""
+    """State letter of a process: T if paused."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -49,17 +49,17 @@ def has_come(process, point):
 
 
 class Play(Cluster):
-    """One schedule. It is the fleet as well: a tickerplant that is gone is started again, a node that is missing is replaced."""
+    """One run of a schedule. Also acts as the fleet: restarts the tickerplant and replaces missing nodes."""
 
     schema = SCHEMA + "tape:([]time:`timespan$();sym:`g#`symbol$();price:`float$();size:`long$())\n"
     # About 30,000 trades each.
     node_options = ("--memory", "2MiB", "--scale", "30", "--roll-threshold", "60", "--leave-within", "20s")
     schedule = None
-    # Where the files of a schedule that went wrong are kept, if anywhere.
+    # Directory for the files of a failed schedule, if any.
     keep = os.environ.get("ELASTICK_KEEP")
 
     def setUp(self):
-        """Of a test case: processes are a schedule's."""
+        """Starts no cluster without a schedule: processes belong to one."""
         if self.schedule is None:
             Scene.setUp(self)
         else:
@@ -70,11 +70,11 @@ class Play(Cluster):
         self.executable = points.binary()
         self.schedule, self.told = schedule, str(schedule)
         self.tick_options = ("--start-grace", "1s", "--node-grace", "300ms", *schedule.options)
-        # What has happened and what was looked at, for a report.
+        # Faults that took effect and replies of nodes, for the report.
         self.tally, self.happened, self.reached = collections.Counter(), collections.Counter(), []
         self.looks = []
         self.paused = {}
-        # Who is to die or end: of a kill of ours, at an armed point, by SIGTERM.
+        # Processes that are expected to exit: killed by the schedule, at an armed failpoint, by SIGTERM.
         self.killed, self.armed, self.told_to_end = set(), {}, collections.Counter()
         self.arming = True
         self.patience_s = 1
@@ -95,7 +95,7 @@ class Play(Cluster):
                 part.stop()
 
     def keep_files(self):
-        """Logs and all that was printed, beside what was to happen."""
+        """Keeps the logs, all output, and the schedule."""
         if self.keep:
             (self.directory / "schedule").write_text(f"{self.told}\n")
             with contextlib.suppress(shutil.Error):
@@ -104,7 +104,7 @@ class Play(Cluster):
     # Processes.
 
     def start_armed(self, program, name, *arguments):
-        """Starts a process with what the next one of its program has armed: first what one that is gone has not come to."""
+        """Starts a process with the next armed failpoint of its program; failpoints that exited processes did not reach come first."""
         waiting = self.schedule.armed.get(program, [])
         for process, point in self.armed.items():
             if point and point.program == program and not process.is_running() and not has_come(process, point):
@@ -149,14 +149,14 @@ class Play(Cluster):
     def parts(self):
         return [*self.publishers, *self.watchers, *self.papers] if hasattr(self, "publishers") else []
 
-    # What goes on beside the faults.
+    # Background work beside the faults.
 
     def tend(self):
-        """What an operator's systemd and fleet do: what is gone is started again, what is paused goes on after its time."""
+        """Acts as systemd and fleet: restarts exited processes, and resumes paused ones after their time."""
         now = time.monotonic()
         for process in [self.tp, *self.nodes, *self.feeds]:
             if state_of(process.pid) == "T" and process not in self.paused:
-                # At a point of its own.
+                # Paused itself at a failpoint.
                 self.paused[process] = now + self.armed[process].seconds
         for process, until in list(self.paused.items()):
             if now >= until or not process.is_running():
@@ -175,7 +175,7 @@ class Play(Cluster):
         return self.tp not in self.paused and self.tp.is_running() and "listening on" in self.tp.printed()
 
     def ask_soon(self, process, question):
-        """The answer of a process that is not paused; None if there is none soon."""
+        """The reply of a process; None if it is paused or does not reply soon."""
         if process in self.paused or not process.is_running() or "listening on" not in process.printed():
             return None
         try:
@@ -190,7 +190,7 @@ class Play(Cluster):
         return None if table is None else list(zip(table.v["state"].v, table.v["node"].v, [()] * len(table)))
 
     def look(self):
-        """A question to every node, whose answer must be true of the log as it will be known."""
+        """Queries every node and records the replies; the final audit compares them with the log."""
         for node in self.running():
             answer = self.ask_soon(node, QUESTION)
             if answer is not None:
@@ -216,17 +216,17 @@ class Play(Cluster):
         self.replace()
 
     def replace(self, patiently=False):
-        """The fleet's work: a node more where none waits; `patiently` once all that run have joined."""
+        """Acts as the fleet: starts a node if there is no standby; with `patiently` only after all running nodes have joined."""
         queue = self.queue()
         waiting = queue is None or {"waiting", "away"} & {state for state, *_ in queue}
         coming = patiently and {node.name for node in self.running()} - {name for _, name, *_ in queue or []}
         if not waiting and not coming and len(self.running()) < NODES_MOST:
             self.start_node()
 
-    # Each gives what it has happened to; nothing where it has not.
+    # Each fault returns its victim, or None if it did not take effect.
 
     def victim(self, step):
-        """Who is to be hit: whoever is in that state, or soon is."""
+        """The process that is in the state named by the step; waits for one."""
         found = []
 
         def is_there():
@@ -274,7 +274,7 @@ class Play(Cluster):
         return self.ask_soon(self.tp, ".u.endofday[]")
 
     def second(self, _):
-        """A second tickerplant on the same directory, whatever the first one does: refused while the first one has it."""
+        """Starts a second tickerplant on the same directory: it must be rejected while the first one has the lock."""
         if not soon(self.tick_serves, VICTIM_S):
             return None
         arguments = ("tick", "sym", self.logs, "-p", "0", "--schemas", self.directory / "sym.q")
@@ -285,7 +285,7 @@ class Play(Cluster):
         self.processes.remove(second)
         second.output_file.close()
         if refused is None:
-            # The first one has ended meanwhile: nothing refuses the second one.
+            # The first one has exited meanwhile, so the second one may start.
             return None
         self.assertIn("is in use by another tickerplant", second.printed(), self.told)
         self.assertEqual(refused, 1, self.told)
@@ -313,7 +313,7 @@ class Play(Cluster):
         self.count()
 
     def comes_right(self):
-        """Looks again and again; gives up when nothing changes any more."""
+        """Repeats the audit until it finds nothing; fails when there is no progress any more."""
         began = changed = time.monotonic()
         seen = None
 
@@ -333,7 +333,7 @@ class Play(Cluster):
         return not self.wrong
 
     def how_far(self):
-        """What changes as long as somebody gets on."""
+        """A fingerprint of progress: it changes as long as any process makes progress."""
         return (
             [publisher.done for publisher in self.publishers],
             [len(segment.seqs) for watcher in self.watchers for segment in watcher.segments],
@@ -342,7 +342,7 @@ class Play(Cluster):
         )
 
     def looked_at(self):
-        """All that is not right yet. Publishers stand still, and the elastick feed is told to end, before the books are closed."""
+        """All current deviations. The audit starts only when publishers are idle and the elastick feed has ended."""
         if any(publisher.allowed._value or not publisher.acknowledged for publisher in self.publishers):
             return ["publishers have not sent everything"]
         if not self.feed_has_ended():
@@ -355,7 +355,7 @@ class Play(Cluster):
             return odd
         answers = [(node.name, self.ask_soon(node, QUESTION)) for node in self.running()]
         if any(answer is None for _, answer in answers):
-            # A machine may be too slow for an answer in so short a time.
+            # A slow machine may need longer for a reply.
             self.patience_s = min(2 * self.patience_s, 30)
             return [f"{name} does not answer" for name, answer in answers if answer is None]
         self.books = audit.Logs(self.logs)
@@ -371,7 +371,7 @@ class Play(Cluster):
         return wrong
 
     def feed_has_ended(self):
-        """Tells the elastick feed to end, once; it confirms all that it has sent before it does."""
+        """Sends SIGTERM to the elastick feed, once; the feed waits for confirmation of all its updates before it exits."""
         if self.feeding:
             self.feeding = False
             self.tell_to_end(self.feeds[-1])
@@ -385,7 +385,7 @@ class Play(Cluster):
         return [f"the paper's queue: {difference}"] if difference else []
 
     def unproved(self):
-        """Windows whose proof has not been compared yet."""
+        """Windows that are not verified yet."""
         question = "exec node from .u.asg.tab where queue=`rdb, state=`rolled, verified<>`yes"
         nodes = self.ask_soon(self.tp, question)
         if nodes is None:
@@ -402,25 +402,25 @@ class Play(Cluster):
         self.assertEqual(audit.of_feeds(self.books, "tape", [account(feed) for feed in self.feeds]), [], self.told)
 
     def ended_well(self, process):
-        """It runs, or has ended as it was made to: by us, at its point, by its fleet when a day ended, or, a feed, with its last update."""
+        """Whether the process runs or exited as expected: by the schedule, its failpoint, the end of its day, or a feed's last update."""
         code = process.popen.poll()
         if code == -signal.SIGKILL:
             point = self.armed[process]
             return process in self.killed or point and point.action == "kill" and has_come(process, point)
         if process in self.told_to_end:
-            # SIGTERM itself ends only who has not come so far as to heed it; told twice, a process ends at once.
+            # SIGTERM kills a process that has not installed its handler yet; a second SIGTERM makes a process exit at once.
             at_once = code == 1 and self.told_to_end[process] > 1
             return at_once or code in (None, 0, -signal.SIGTERM)
         if process in self.feeds and code is not None:
             told = account(process)
-            # At its first connection a feed cannot tell a tickerplant that is gone before it has answered from one that refuses the user.
+            # On its first connection a feed cannot distinguish a tickerplant that died before replying from a rejected login.
             refused = code == 1 and "refused the user or password" in process.printed()
             return refused if told is None else code == 0 and told["tables"]["tape"]["updates"] == FEED_UPDATES
         over = process in self.nodes and len(self.books.days) > 1 and "the day is over; terminated\n" in process.printed()
         return code is None or over and code == 0
 
     def count(self):
-        """What was there to be lost, and how often somebody looked."""
+        """Counts updates, starts and replies, for the report."""
         days = self.books.days
         self.tally["updates logged"] = sum(len(day.updates) for day in days)
         self.tally["updates acknowledged"] = sum(len(publisher.acknowledged) for publisher in self.publishers)
@@ -438,7 +438,7 @@ class Play(Cluster):
 
 
 def account(feed):
-    """The account that a feed printed when it ended."""
+    """The counts that a feed printed at its end."""
     for line in reversed(feed.printed().splitlines()):
         if line.startswith("{"):
             return json.loads(line)

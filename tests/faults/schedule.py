@@ -1,9 +1,9 @@
-"""A schedule of faults, drawn from a seed: what is started with which point armed, and what happens to whom."""
+"""A schedule of faults, drawn from a seed: the armed failpoints of each process, and the faults with their victims."""
 
 import random
 from dataclasses import dataclass, field
 
-# How often a point is passed before something happens there, at most: these are passed all the time.
+# Maximum number of passes before a frequently passed failpoint acts.
 BUSY = {
     "log-before-write": 150,
     "log-half-written": 150,
@@ -29,10 +29,10 @@ BUSY = {
     "feed-confirmed": 4,
 }
 
-# Started again, a tickerplant passes these at once.
+# A restarted tickerplant passes these at once.
 AT_START = ("start-locked", "start-log-opened", "start-journal-read", "start-restored")
 
-# What has to happen in a schedule, one right after the other, for a point to be passed at all.
+# Faults, in direct succession, without which a failpoint is never passed.
 NEEDS = {
     **{f"day-{at}": "day" for at in ("flushed", "log-made", "end-sent", "queue-ended", "closed")},
     "node-day-ends": "day",
@@ -41,7 +41,7 @@ NEEDS = {
     "rebuild-told": "kill rolled",
     "node-rebuilds": "kill rolled",
     "node-rebuilt": "kill rolled",
-    # Whoever is away while the tickerplant begins anew is given up.
+    # A restarted tickerplant gives up a node that stays disconnected.
     "node-drops": "pause rolled; kill tick",
     "node-leaves": "end rolled",
     "node-hands": "end rolled",
@@ -49,16 +49,16 @@ NEEDS = {
     "feed-reconnected": "kill tick",
     "feed-looked-up": "kill tick",
     "feed-resent": "kill tick",
-    # The second one passes them.
+    # The second tickerplant process passes them.
     **{at: "kill tick" for at in AT_START},
 }
 
-# Passed by whoever takes over what another held: any but the first node.
+# Passed by a node that takes over another's window: any but the first node.
 BY_OTHERS = ("node-rebuilds", "node-rebuilt", "node-shows")
-# Long enough for a node to be given up.
+# Longer than a node's grace period.
 LONG_S = 2.5
 VICTIMS = ("tick", "live", "rolled", "waiting", "feed")
-# Nodes are so for moments; with what makes them so right before.
+# Short-lived states of nodes, each with the fault that causes it.
 PASSING = {"rebuilding": "kill rolled", "taking": "end rolled", "leaving": "end rolled"}
 PAUSES_S = (0.1, 0.3, 1.0, LONG_S, 4.0)
 DURABILITIES = ("os", "os", "each", "group(5ms)")
@@ -70,7 +70,7 @@ class Armed:
     name: str
     nth: int
     action: str
-    # How long it pauses there.
+    # Duration of the pause.
     seconds: float = 0.0
 
     def __str__(self):
@@ -83,7 +83,7 @@ def lasting(seconds):
 
 @dataclass
 class Step:
-    """What happens once so many updates of each publisher have gone out. `seconds` is how long a pause lasts."""
+    """A fault, after each publisher has sent `updates` more updates. `seconds` is the duration of a pause."""
 
     updates: int
     fault: str
@@ -101,7 +101,7 @@ class Step:
 class Schedule:
     seed: int
     options: tuple
-    # For each program, what its processes have armed, in the order in which they are started.
+    # Armed failpoints by program, one per process in the order of their start.
     armed: dict = field(default_factory=dict)
     steps: list = field(default_factory=list)
     with_paper: bool = False
@@ -112,14 +112,14 @@ class Schedule:
 
 
 def in_turn(points):
-    """The points in an order in which the programs take turns as often as they have points, so that a dozen seeds in a row meet each."""
+    """The failpoints, with the programs interleaved in proportion to their failpoints, so that a dozen consecutive seeds use each program."""
     mixed = random.Random(1).sample(points, len(points))
     of = {program: [point for point in mixed if point[0] == program] for program, _ in points}
     return sorted(mixed, key=lambda point: (of[point[0]].index(point) + 0.5) / len(of[point[0]]))
 
 
 def draw(seed, points):
-    """The schedule of a seed. Seeds in a row arm the points in turn, to kill and to pause by turns, and the other way the next time."""
+    """The schedule of a seed. Consecutive seeds arm the failpoints in turn, alternately to kill and to pause; the next round swaps the two."""
     dice = random.Random(seed)
     schedule = Schedule(seed, options=("--durability", dice.choice(DURABILITIES)))
     if dice.random() < 0.15:
@@ -132,7 +132,7 @@ def draw(seed, points):
     more = [armed_at_random(dice, points) for _ in range(dice.randrange(0, 3))]
     for point in [main, *more]:
         of = schedule.armed.setdefault(point.program, [])
-        # The first tickerplant starts in an empty directory, and the first node is the first to be full.
+        # Not in the first process: the first tickerplant starts in an empty directory, and the first node is the first to be full.
         of += [None] * (0 if point.name not in (*AT_START, *BY_OTHERS) or of else 1)
         of += [point] * (3 if point.name in BY_OTHERS else 1)
         need = NEEDS.get(point.name)
@@ -141,7 +141,7 @@ def draw(seed, points):
             first, *others = need.split("; ")
             steps[at:at] = [step_named(first, updates), *(step_named(name, 1) for name in others)]
     if any(step.victim == "rolled" for step in steps):
-        # There has to be one: the first step comes when somebody has rolled.
+        # Delay the first step until a node has rolled.
         steps[0].updates = max(steps[0].updates, 190)
     schedule.steps = steps
     return schedule
@@ -163,13 +163,13 @@ def armed(dice, program, name, action):
 
 
 def drawn_time(dice, name):
-    """At which time of passing a point something happens there. Those that need a fault are seldom passed twice by one process."""
+    """The pass at which a failpoint acts. A process rarely passes a failpoint that needs a fault twice."""
     most = BUSY.get(name, 1 if name in NEEDS or name in AT_START else 2)
     return 1 + int(dice.random() ** 2 * most)
 
 
 def drawn_steps(dice):
-    """A fault, mostly one; at somebody who is on the way from one state to another, what sent him there comes first."""
+    """Usually one fault; for a victim in a short-lived state, first the fault that causes that state."""
     step = drawn_step(dice)
     if step.victim not in PASSING:
         return [step]

@@ -1,4 +1,4 @@
-"""The books find what is wrong: each kind of loss and of holding twice, written into logs and answers that are right otherwise."""
+"""Tests of the audit: each kind of loss and duplication is injected into otherwise correct logs and replies, and must be found."""
 
 import pathlib
 import shutil
@@ -21,7 +21,7 @@ def logged(first, rows=ROWS):
 
 
 class Books(unittest.TestCase):
-    """Two days: updates 0 and 1, then 2, 3 and 4. Row numbers go on over the night."""
+    """Logs of two days: updates 0 and 1, then 2, 3 and 4. Row numbers continue across the days."""
 
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="elastick-audit-"))
@@ -34,7 +34,7 @@ class Books(unittest.TestCase):
             tplog.write(path, [logged(first) for first in firsts])
         self.logs = audit.Logs(self.directory)
 
-    # What publishers were told.
+    # Acknowledgements to publishers.
 
     def publisher(self, sent=(0, 3, 6, 9, 12), acknowledged=(0, 3, 6, 9, 12)):
         return SimpleNamespace(table="trade", rows=ROWS, sent=list(sent), acknowledged=set(acknowledged))
@@ -73,10 +73,10 @@ class Books(unittest.TestCase):
         self.logs = audit.Logs(self.directory)
         self.assertEqual(len(self.of_publisher()), 1)
 
-    # What nodes hold.
+    # Contents of nodes.
 
     def of_nodes(self, *answers):
-        """Each node's windows as (first, last, open), with the numbers of its rows."""
+        """Audits nodes, given as windows (first, last, open) and row numbers."""
         held = [(f"node{at}", set(windows), {"trade": list(rows)}) for at, (windows, rows) in enumerate(answers)]
         return audit.of_nodes(self.logs.today, held, TABLES)
 
@@ -112,7 +112,7 @@ class Books(unittest.TestCase):
     def test_rows_of_the_day_before(self):
         self.assertTrue(self.of_nodes(([(0, 3, True)], range(0, 15))))
 
-    # What a node answers in the middle of things.
+    # Replies of nodes during the faults.
 
     def of_look(self, windows, rows):
         return audit.of_look(self.logs, "node0", set(windows), list(rows), "trade")
@@ -132,7 +132,7 @@ class Books(unittest.TestCase):
     def test_a_look_at_a_row_twice(self):
         self.assertEqual(len(self.of_look([(0, 3, True)], [6, 6, 7])), 1)
 
-    # What a watcher got.
+    # Messages to a subscriber.
 
     def of_watcher(self, seqs, ends, i=1, day=0):
         segment = Segment(i, f":{self.paths[day]}")
@@ -171,7 +171,7 @@ class Books(unittest.TestCase):
     def test_a_watcher_without_a_connection(self):
         self.assertEqual(audit.of_watcher(self.logs, SimpleNamespace(table="trade", segments=[])), ([], False))
 
-    # What elastick feeds say.
+    # Counts of elastick feeds.
 
     def of_feeds(self, *accounts):
         return audit.of_feeds(self.logs, "trade", accounts)

@@ -1,4 +1,4 @@
-"""Bytes that are no message, or one that means harm: the connection pays, memory does not, nobody else notices."""
+"""Invalid and malicious messages: the connection is closed, memory stays bounded, and other clients are unaffected."""
 
 import random
 import struct
@@ -14,7 +14,7 @@ def header(length, kind=wire.SYNC, packed=0):
 
 
 class Attacks:
-    """What is sent to `self.target`, whatever process that is."""
+    """Attacks on `self.target`, for any kind of process."""
 
     def setUp(self):
         super().setUp()
@@ -24,7 +24,7 @@ class Attacks:
         self.memory_before = self.target.memory_bytes("VmHWM")
 
     def choose_target(self):
-        """The tickerplant, unless a class says otherwise."""
+        """Sets the target: the tickerplant, unless a class overrides this."""
 
     def tearDown(self):
         self.assert_unharmed()
@@ -34,7 +34,7 @@ class Attacks:
         self.assertLess(grown, 150 * MB, f"the memory of {self.target.name} grew by {grown / MB:.0f} MB")
 
     def answer_or_close(self, h):
-        """The error text that a bad message is answered with, or None if the connection was closed without one."""
+        """The error text in the reply to a bad message, or None if the connection was closed without a reply."""
         try:
             k = h.answer()
         except ConnectionError:
@@ -44,7 +44,7 @@ class Attacks:
         self.fail(f"answered with {k!r}")
 
     def assert_told(self, h, words):
-        """There is someone to tell: a sync caller gets an error by name before anything is closed."""
+        """Asserts that a sync caller gets this kdb+ error before the connection is closed."""
         told = self.answer_or_close(h)
         self.assertIsNotNone(told, "closed without a word")
         self.assertRegex(told, words)
@@ -152,7 +152,7 @@ class Attacks:
             self.fail(f"no answer to seed {seed}")
 
     def send_as_far_as_taken(self, h, data):
-        """The peer may close before it has read all."""
+        """Sends bytes; the peer may close the connection before it has read all."""
         try:
             h.raw(data)
         except OSError:

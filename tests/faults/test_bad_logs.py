@@ -1,4 +1,4 @@
-"""Logs found at start: torn, damaged in the middle, of another schema. What is cut or refused is said exactly."""
+"""Logs found at start: torn, damaged in the middle, of another schema. The exact range that is cut off or rejected is reported."""
 
 import datetime
 
@@ -23,7 +23,7 @@ class BadLogs(Scene):
         return len(kdb.encode(record(0)))
 
     def goes_on(self, tp, held):
-        """It takes updates after those that it found, and a node gets all of them."""
+        """Asserts that updates after the existing ones are accepted, and that a node gets all of them."""
         h = self.connect(tp)
         self.assertEqual(h.ask(".u.i").v, held)
         h.ask(update("trade", trades(10_000, 2)))
@@ -66,7 +66,7 @@ class BadLogs(Scene):
         self.assertEqual(self.today().read_bytes(), b"#!/bin/sh\necho this is not a log\n")
 
     def damaged(self):
-        """Record 10 of 20 is overwritten where its columns begin; the rest of the log is good."""
+        """A log of 20 records; record 10 is overwritten at the start of its columns."""
         whole, size = self.whole_log(), self.one_record()
         at = len(tplog.MAGIC) + 10 * size
         bad = at + len(kdb.encode(kdb.lst(kdb.sym("upd"), kdb.sym("trade"))))

@@ -1,4 +1,4 @@
-"""Updates that do not fit the schema: refused by kdb+'s name and in words, never in the log, never at a subscriber."""
+"""Updates that do not match the schema: rejected with kdb+'s error and an explanation, neither logged nor published."""
 
 from harness import kdb, tplog
 from harness.scene import trades, update

@@ -1,5 +1,5 @@
-"""Crowds: a subscriber that stops reading while the tickerplant is under full load, a thousand connections that come and go, clients
-that send garbage. The tickerplant's memory and descriptors stay what they were, and nobody else notices.
+"""Crowds: a subscriber that stops reading under full load, a thousand short connections, clients that send
+garbage. The tickerplant's memory and descriptors must not grow, and other clients must be unaffected.
 
 `ELASTICK_STALL_S=60` makes the stall a minute."""
 
@@ -21,12 +21,12 @@ OUTBOX_MB = 4
 CROWD = 1000
 OPEN_MOST = 300
 ROWS = 500
-# Updates a second, of about ten rows, beside those that are checked.
+# Additional updates per second, of about ten rows, that are not checked.
 FLOOD = 40_000
 
 
 class Load(threading.Thread):
-    """Publishes as fast as the tickerplant takes it, until told to stop; `sent` rows were acknowledged."""
+    """Publishes at the maximum rate until it is stopped; `sent` rows were acknowledged."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -62,14 +62,14 @@ class Crowd(Others):
         return load
 
     def read_on(self, h, seqs):
-        """What a subscriber reads until it has as many rows."""
+        """Reads from a subscription until this many rows have arrived."""
         got = []
         while len(got) < seqs:
             got += h.push()[2]["seq"].v
         return got
 
     def lazy(self):
-        """A subscriber whose socket soon takes no more."""
+        """A subscriber with a small receive buffer, which fills up quickly."""
         h = Connection(self.tp.port, user=None)
         self.connections.append(h)
         h.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
@@ -81,26 +81,26 @@ class Crowd(Others):
         lazy = self.lazy()
         self.subscriber.close()
         load = self.begin_load()
-        # More than its outbox and all buffers between take.
+        # More than its send buffer and all buffers in between can hold.
         self.eventually(lambda: load.sent > 1_000_000, "one who does not read is behind", 60)
         load.stop()
         self.assertEqual(self.read_on(lazy, load.sent), list(range(load.sent)))
         self.eventually(lambda: self.times_open() == 1, "only the writer has it open")
 
     def times_open(self):
-        """How often the tickerplant has the day's log open."""
+        """Number of the tickerplant's descriptors of the day's log."""
         log = str(self.log_path(self.feed))
         return sum(os.path.realpath(fd) == log for fd in pathlib.Path(f"/proc/{self.tp.pid}/fd").iterdir())
 
     def test_a_subscriber_that_does_not_read_under_full_load(self):
-        # All that this test's updates need beside is in the bound too.
+        # The bound includes all memory that this test's updates need otherwise.
         before = self.tp.memory_bytes()
         lazy = self.lazy()
         self.subscriber.close()
         deaf = Connection(self.tp.port, user="deaf:")
         deaf.ask(kdb.syms(".u.sub", "quote", ""))
         load = self.begin_load()
-        # What one who reads every row can keep up with afterwards is not all that the tickerplant can take.
+        # A separate feed adds load on another table, because a subscriber to all rows could not catch up with the maximum rate.
         feed = ("feed", f"127.0.0.1:{self.tp.port}", "--tables", "quote", "--rate", FLOOD)
         flood = self.start("flood", *feed)
         self.eventually(lambda: self.feed.ask(".u.stats`rows").v > load.sent + 200_000, "the flood has begun")
@@ -114,7 +114,7 @@ class Crowd(Others):
             f"\n  two subscribers stalled for {STALL_S:.0f} s, {rows:,} rows in all, {load.sent - behind:,} of them for one:"
             f" memory {before / MB:.1f} MB before, {grown / MB:+.1f} MB at most"
         )
-        # Its outbox, and the latest turns, which are kept for those who are about to come back.
+        # Its send buffer, and the messages of the latest event-loop iterations, kept for subscribers that are about to rejoin.
         self.assertLess(grown, (OUTBOX_MB * 2 + 16) * MB)
         self.assertEqual(self.read_on(lazy, load.sent), list(range(load.sent)), "it has missed nothing")
 
@@ -134,11 +134,11 @@ class Crowd(Others):
             h.close()
         load.stop()
         self.check_subscriber(load.sent)
-        # Nobody is behind any more, for whom the log would be open.
+        # No subscriber is catching up, so no descriptor of the log is open for one.
         self.eventually(lambda: descriptors(self.tp) <= files, "no descriptor is left behind")
-        # One in five subscribes and reads nothing: at most a third of those that are open at once, an outbox for each.
+        # One in five subscribes and never reads: at most a third of the open connections, each with a full send buffer.
         self.assertLess(self.tp.memory_bytes("VmHWM") - before, OPEN_MOST // 3 * OUTBOX_MB * MB)
-        # It may keep 16 MB of what waited for them.
+        # Up to 16 MB of freed send buffers may stay in the allocator.
         self.eventually(lambda: self.tp.memory_bytes() < before + 20 * MB, "the tickerplant is as small as it was")
         logged = audit.Logs(self.logs).all_rows("trade")
         self.assertEqual(logged, list(range(load.sent)))
@@ -147,7 +147,7 @@ class Crowd(Others):
     seen = ()
 
     def check_subscriber(self, rows=None):
-        """The one who behaves gets every row, in order, all the while: what is there by now, or so many rows in all."""
+        """Asserts that the well-behaved subscriber gets every row in order: those available now, or `rows` in all."""
         got = list(self.seen)
         while len(got) < rows if rows else len(got) < len(self.seen) + 200 * ROWS:
             got += self.subscriber.push()[2]["seq"].v
@@ -157,7 +157,7 @@ class Crowd(Others):
         self.seen = got
 
     def one_of_a_crowd(self, i, dice):
-        """A connection that subscribes, asks, sends garbage, half a message, or nothing."""
+        """A connection that subscribes, queries, sends garbage, half a message, or nothing."""
         kind = i % 5
         h = Connection(self.tp.port, user=None if kind == 4 else f"crowd{i}:")
         try:

@@ -1,6 +1,6 @@
-"""A log cut, flipped, or with garbage behind it, at the edges of every record and between them. What is due is worked out by the
-harness's own reader, so each case has one right outcome: a tickerplant starts with every record that can be read and says how much
-it cut off, or refuses, says where, and changes nothing; a node then holds exactly what the log says."""
+"""Logs that are truncated, bit-flipped, or followed by garbage, at and between the boundaries of every record. The harness's own reader
+computes the one correct outcome of each case: the tickerplant starts with every readable record and reports the size of the cut, and a
+node then has exactly the logged rows; or the start fails, names the damaged range, and changes nothing."""
 
 import random
 import re
@@ -13,16 +13,16 @@ from harness.scene import Scene, trades, update
 
 RECORDS = 5
 ROWS = 3
-# With which every record begins.
+# The first bytes of every record.
 CALL = kdb.encode(tplog.update("trade", kdb.lst()))[:11]
-# Whose log it was: of a tickerplant that closed it, so that the side file's one block covers it; of one that was killed before a
-# block was full; of q, which has no side file.
+# Writers of the log: a tickerplant that closed it, so that the side file has one block for all of it; one that was killed before a
+# block was full; q, which has no side file.
 WRITERS = "closed", "killed", "q"
 
 
 @dataclass
 class Due:
-    """What has to become of a log: its first `records`, which end at byte `end`, are kept, and the rest is cut off; or it is refused."""
+    """Correct outcome of a log: either the first `records`, which end at byte `end`, are kept and the rest is cut off, or it is rejected."""
 
     records: int
     end: int
@@ -30,7 +30,7 @@ class Due:
 
 
 def message_at(data, at):
-    """Where the message at a byte ends; ValueError if none begins there, IndexError or struct.error if the bytes end inside it."""
+    """The end of the message at a byte. ValueError if none begins there, IndexError or struct.error if the bytes end inside it."""
     if data[at] == kdb.GENERAL:
         (count,) = struct.unpack_from("<i", data, at + 2)
         if count < 1 or data[at + 6] not in (256 - kdb.SYMBOL, kdb.CHAR, *range(100, 112)):
@@ -44,7 +44,7 @@ def message_at(data, at):
 
 
 def whole_behind(data, at):
-    """Whether a record can be read somewhere behind a byte, and another one or nothing behind it."""
+    """Whether a readable record follows somewhere after a byte, itself followed by another one or by the end."""
     while (at := data.find(CALL, at + 1)) > 0:
         try:
             end = message_at(data, at)
@@ -56,13 +56,13 @@ def whole_behind(data, at):
 
 
 def due(data):
-    """What has to become of a log of which nothing but its bytes is known."""
+    """The correct outcome of a log without a side file."""
     records, at = 0, len(tplog.MAGIC)
     while at < len(data):
         try:
             at = message_at(data, at)
         except (IndexError, struct.error):
-            # It ends inside a record, unless others follow: then this one's length is wrong.
+            # The log ends inside a record; or, if others follow, this record's length is wrong.
             return Due(records, at, whole_behind(data, at))
         except ValueError:
             return Due(records, at, any(data[at:]))
@@ -94,13 +94,13 @@ class Damage(Scene):
         self.assertEqual(len(self.edges), RECORDS + 1)
 
     def places(self):
-        """Every edge, the bytes at either side of it, in each record the ends of its names, counts and columns, and places between."""
+        """Test positions: record boundaries and adjacent bytes; in each record the ends of names, counts and columns, and its middle."""
         near = {edge + by for edge in self.edges for by in (-1, 0, 1, 6, 9, 10, 20)}
         between = {(a + b) // 2 for a, b in zip(self.edges, self.edges[1:])}
         return sorted(at for at in {0, 2} | near | between if at < len(self.whole))
 
     def start_on(self, data, writer):
-        """A tickerplant on a directory whose log is `data`."""
+        """Starts a tickerplant on a directory whose log is `data`."""
         self.cases += 1
         self.logs = self.directory / f"logs{self.cases}"
         shutil.copytree(self.templates[writer], self.logs)
@@ -112,12 +112,12 @@ class Damage(Scene):
         return tp
 
     def play(self, data, writer, at, what=None):
-        """A tickerplant on a log damaged at byte `at`: what is due, and nothing else, becomes of it."""
+        """Starts a tickerplant on a log damaged at byte `at`, and asserts the correct outcome."""
         tp = self.start_on(data, writer)
-        # Where records follow what is no record, the length of the one before it is what may be wrong.
+        # If records follow unreadable bytes, the length of the record before them may be wrong.
         what, first = what or due(data), max((edge for edge in self.edges if edge < at), default=self.edges[0])
         if writer == "closed" and data[: len(self.whole)] != self.whole and len(data) >= len(self.whole):
-            # The block is there and has other bytes than were written; where all of it can be read, it is named as a whole.
+            # The block is complete with changed bytes; if all its records are readable, the error names the whole block.
             what, first = Due(0, what.end, refused=True), self.edges[0]
         if what.refused:
             self.is_refused(tp, data, first, what.end)
@@ -127,7 +127,7 @@ class Damage(Scene):
         return what
 
     def done(self):
-        """Ends this case's processes."""
+        """Stops this case's processes."""
         for process in self.processes:
             process.close()
         for connection in self.connections:
@@ -136,8 +136,8 @@ class Damage(Scene):
         self.connections.clear()
 
     def is_refused(self, tp, data, least, most):
-        """Nothing was changed, and the words name the file and a range. It begins in the damaged record: at the earliest with it, at
-        the latest where nothing can be read any more."""
+        """Asserts that the start failed without changes and named the file and a range. The range must begin between `least`, the start
+        of the damaged record, and `most`, the first unreadable byte."""
         self.assertNotEqual(tp.wait(), 0, f"started{tp.tail()}")
         self.assertEqual(self.path.read_bytes(), data, "a refused log is left as it was")
         said = re.search(r"\bbytes (\d+) to (\d+) \(updates (?:from )?(\d+) ", tp.printed())
@@ -149,7 +149,7 @@ class Damage(Scene):
         self.range = first, last
 
     def holds_what_the_log_says(self, tp, data, what):
-        """Every byte that is due is there, and no other; the log goes on, and a node holds its rows."""
+        """Asserts that the log has exactly the expected bytes, accepts updates, and that a node has its rows."""
         self.assertTrue(tp.is_running(), f"refused{tp.tail()}")
         feed = self.connect(tp)
         self.assertEqual(feed.ask(".u.i").v, what.records)
@@ -170,7 +170,7 @@ class Damage(Scene):
                     play(at, writer)
 
     def before(self, at):
-        """How many records end at a byte or before it."""
+        """Number of records that end at or before a byte."""
         return sum(edge <= at for edge in self.edges[1:])
 
     def test_cut_anywhere(self):
@@ -197,7 +197,7 @@ class Damage(Scene):
         self.each_place(play)
 
     def play_head(self, data, at, writer):
-        """The first three bytes make it a log; q keeps no count in the others, and nobody looks at them."""
+        """Damage in the head: only the first three bytes identify a log; the others are not read."""
         tp = self.start_on(data, writer)
         if at < 3:
             self.assertNotEqual(tp.wait(), 0)
@@ -227,7 +227,7 @@ class Damage(Scene):
                         self.play(self.whole[:at] + tail, writer, at, self.due_before_zeros(at, tail) if name == "zeros" else None)
 
     def due_before_zeros(self, at, tail):
-        """A record that ends in zeros which go on behind it is none that was written, unless it is just as it was."""
+        """The correct outcome with zeros appended: a record completed by these zeros does not count, unless its bytes are unchanged."""
         data = self.whole[:at] + tail
         kept = sum(data.startswith(self.whole[:edge]) for edge in self.edges[1:])
         torn = self.edges[kept] == at or kept > self.before(at)
@@ -235,7 +235,7 @@ class Damage(Scene):
 
 
 def fits(record):
-    """Whether a record is an update that the table takes."""
+    """Whether a record is an update that matches the table."""
     try:
         head, table, columns = record.v
         types = [column.t for column in columns.v]

@@ -1,4 +1,4 @@
-"""A full disk: acknowledgements stop at once and say why; what was acknowledged is there after the restart, in the log and at a node."""
+"""A full disk: acknowledgements stop at once with the reason; after a restart all acknowledged updates are in the log and on a node."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ class FullDisk(Scene):
         self.assertLess(36 * (len(self.acknowledged) - logged), 64 << 10)
 
     def play(self, *options):
-        """Fills the disk, and starts again; how many of the rows that were sent first the log has kept."""
+        """Fills the disk and restarts. Returns how many of the first rows the log has kept."""
         self.acknowledged.clear()
         for path in self.logs.iterdir():
             path.unlink()
@@ -74,7 +74,7 @@ class FullDisk(Scene):
         logged = [seq for record in tplog.read(path) for seq in record[2][4].v]
         held = node.ask("exec seq from trade").v
         self.assertEqual(held, logged, "what the node had and the log has not is dropped")
-        # The update that was refused may have been written, or not.
+        # The rejected update may have been written or not.
         kept = len(logged) - 1
         self.assertIn(kept, range(len(self.acknowledged) + 101))
         self.assertEqual(logged, [*range(kept), 950_000])

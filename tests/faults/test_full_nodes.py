@@ -1,4 +1,4 @@
-"""Nodes that cannot take what they are given: full before they are live, an update larger than a node, another log at the log's path."""
+"""Nodes that cannot ingest: full before they are live, an update larger than a node, another log at the log's path."""
 
 import urllib.error
 import urllib.request
@@ -23,7 +23,7 @@ def health(port):
 
 class FullStandbys(Cluster):
     def filled(self, name):
-        """A standby at its roll level by what a client has assigned on it."""
+        """A standby that a client's global has filled to its roll level."""
         node = self.start_node(name=name)
         self.eventually(lambda: name in [shown for _, shown, _ in self.queue() or []], f"{name} waits")
         self.ask(node, FILL)
@@ -65,6 +65,18 @@ class FullStandbys(Cluster):
         self.eventually(lambda: health(self.port)[1].startswith("ok"), "all can be queried")
 
 
+    def test_a_live_node_that_is_full_before_it_has_taken_anything_waits_again(self):
+        only = self.start_node(name="only")
+        self.eventually_equal(self.states, ["live"], "it is live")
+        self.ask(only, FILL)
+        self.eventually_equal(self.states, ["waiting"], "it gives its empty window back")
+        self.publish(2)
+        self.ask(only, "delete junk from `.")
+        self.eventually(lambda: ("live", "only") in [q[:2] for q in self.queue() or []], "it is live with room", 60)
+        self.assert_held_once("what came meanwhile is held")
+        self.eventually(lambda: health(self.port)[1].startswith("ok"), "all can be queried")
+
+
 class LargeUpdates(GroupCluster):
     rows_at_once = 2
 
@@ -86,7 +98,7 @@ class LargeUpdates(GroupCluster):
 
 
 class OtherLogs(Scene):
-    """Tickerplant and node see the same path of the log, and other files there, as two containers do."""
+    """Tickerplant and node see different files at the same path, as in two containers."""
 
     def test_another_log_at_the_same_path_is_not_read(self):
         here, there = self.directory / "here", self.directory / "there"

@@ -1,4 +1,4 @@
-"""A group's nodes: the day is replayed by those that come late, and an instance that is ended is left first."""
+"""Nodes of a fleet group: late nodes replay the day, and a node is drained before its instance terminates."""
 
 import os
 import signal
@@ -12,11 +12,11 @@ SMALL = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
 
 
 class Group(GroupCluster):
-    # Longer than a node is held up.
+    # Longer than the pause of a node.
     tick_options = ("--start-grace", "30s")
 
     def is_whole(self):
-        """All that was acknowledged has been taken in, and the windows have no gaps."""
+        """Whether nodes have ingested all acknowledged rows, in windows without gaps."""
         rows, windows = Probe(self).look()
         return is_whole([span for _, *span in windows]) and sorted(rows) == self.acknowledged
 
@@ -59,7 +59,7 @@ class Group(GroupCluster):
         self.assertLessEqual(self.states().count("waiting"), 1, "nobody was launched in vain")
 
     def rolled_and_live(self):
-        """Two instances; gives the processes of the rolled one and of the live one."""
+        """Starts two instances. Returns the processes of the rolled and of the live one."""
         self.start_group(*SMALL)
         self.joined(1)
         while "rolled" not in self.states():
@@ -73,7 +73,7 @@ class Group(GroupCluster):
         return int(self.fleet.wait_for(rf"{name} started as process (\d+)").group(1))
 
     def capacity(self):
-        """What the group wants, and how many it has ever launched."""
+        """Desired capacity of the group, and the number of launches so far."""
         return self.description()["desired"].v, self.launched()
 
     def test_a_rolled_node_that_is_told_to_end_is_replaced_by_one(self):

@@ -1,4 +1,4 @@
-"""The moments in which a window changes hands: rolls during replay, subscribers that vanish or hang in between."""
+"""Handover of a window: rolls during replay, subscribers that disconnect or hang in between."""
 
 from harness import kdb
 from harness.cluster import Cluster
@@ -30,7 +30,7 @@ class Handover(Cluster):
         self.assert_held_once("nodes came late")
 
     def paper(self):
-        """A subscriber that the test moves by hand."""
+        """A paper subscriber that the test steps message by message."""
         return PaperRdb(self.connect(self.port), "rdb")
 
     def test_a_successor_that_vanishes_in_its_handover_leaves_the_window_to_the_next(self):

@@ -1,4 +1,4 @@
-"""kill -9 of each kind of process: no acknowledged update is lost, none is held twice."""
+"""kill -9 of each kind of process: no acknowledged update is lost or duplicated."""
 
 from harness import wire
 from harness.cluster import Cluster
@@ -12,7 +12,7 @@ class Kills(Cluster):
         self.joined(count)
 
     def fill_until(self, rolled):
-        """Publishes until so many nodes have rolled."""
+        """Publishes until this many nodes have rolled."""
         for _ in range(60):
             self.publish(20)
             self.in_step()

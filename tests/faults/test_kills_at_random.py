@@ -1,4 +1,4 @@
-"""kill -9 of anything at moments drawn from a seed, while a publisher goes on: nothing acknowledged is lost or held twice."""
+"""kill -9 of any process at random moments (from a seed) under load: no acknowledged update is lost or duplicated."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Nodes that are told to end hand on what they hold first; queries over all nodes stay exact meanwhile."""
+"""Draining: a terminating node hands its windows over first, and queries over all nodes stay exact meanwhile."""
 
 import signal
 
@@ -8,7 +8,7 @@ from harness.whole import Probe
 
 
 class Leaving(Cluster):
-    # A node that has rolled holds some hundreds of updates; the live one has room for all that a test publishes after it.
+    # A rolled node has some hundreds of updates; the live one has room for all updates that a test publishes afterwards.
     node_options = ("--memory", "64MiB", "--scale", "90", "--roll-threshold", "95", "--leave-within", "600s")
 
     def answering(self):
@@ -18,7 +18,7 @@ class Leaving(Cluster):
         node.signal(signal.SIGTERM)
 
     def rolled_and_live(self, waiting=1):
-        """One node that has rolled, one that is live, and some that wait."""
+        """One rolled node, one live node, and some standbys."""
         first = self.start_node("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60", "--leave-within", "600s")
         self.joined(1)
         live = self.start_node()

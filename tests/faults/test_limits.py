@@ -1,4 +1,4 @@
-"""Every limit that a program offers is gone over by a test."""
+"""Every limit of every program has a test that exceeds it."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ PROGRAMS = "tick", "rdb", "feed", "log verify"
 
 
 def gone_over():
-    """(program, limit) of every test that is marked."""
+    """(program, limit) of every marked test."""
     classes = (of for module in MODULES for of in vars(module).values() if isinstance(of, type))
     tests = ((of.program, getattr(of, name)) for of in classes if hasattr(of, "program") for name in dir(of))
     return {(program, test.limit) for program, test in tests if hasattr(test, "limit")}

@@ -1,4 +1,4 @@
-"""Limits of HTTP and WebSocket, which never are those of kdb+ clients."""
+"""Limits of HTTP and WebSocket, which are separate from those of kdb+ clients."""
 
 import os
 import socket

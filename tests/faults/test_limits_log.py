@@ -1,4 +1,4 @@
-"""How much of a log is read or held back at once. Nothing is refused by it: the limits are sizes."""
+"""Limits on the bytes of a log that are read or buffered at once. They reject nothing."""
 
 import contextlib
 import pathlib
@@ -14,7 +14,7 @@ RECORDS, ROWS = 400, 1000
 
 
 def readings(process):
-    """(bytes, how often) that a process has read from files so far."""
+    """(bytes, number of calls) of a process's file reads so far."""
     text = pathlib.Path(f"/proc/{process.pid}/io").read_text()
     return tuple(int(re.search(rf"{name}: (\d+)", text).group(1)) for name in ("rchar", "syscr"))
 
@@ -61,7 +61,7 @@ class AtANode(Others):
         for _ in range(200):
             self.feed.ask(update("trade", trades(self.published, 500)))
             self.published += 500
-        # One that is longer than a piece.
+        # An update longer than a chunk.
         self.feed.ask(update("trade", trades(self.published, 5000)))
         self.published += 5000
         pieces = self.readings_of_a_node("small", *self.test_a_window_is_replayed_in_pieces.limit_options)
@@ -76,16 +76,16 @@ class AtANode(Others):
 
 
 class Programs(Scene):
-    """Programs that end, and tell in words."""
+    """Programs that exit and report errors as text."""
 
     def made(self, records=RECORDS):
-        """A log of 14 MB."""
+        """Writes a log of 14 MB."""
         log = self.directory / "made"
         log.write_bytes(tplog.MAGIC + kdb.encode(record(0)) * records)
         return log
 
     def run_to_end(self, *arguments):
-        """Exit code, output, and the most memory that it was seen to hold."""
+        """Runs a program. Returns exit code, output and the observed peak memory."""
         running = self.start("program", *arguments)
         most = 0
         while running.is_running():
@@ -104,7 +104,7 @@ class TheLogTools(Programs):
         self.assertEqual(code, 0, text)
         self.assertIn(f"{RECORDS}", text)
         much = lambda: self.run_to_end("log", "verify", "--limit-log-read-chunk", "64MiB", log)[2]
-        # On a busy machine a program may end before it was looked at.
+        # On a busy machine a program may exit before its memory is sampled.
         self.eventually(lambda: little + 8 * MB < much(), "more is held at once of a log of 14 MB")
 
     @over("limit-message", "16KiB")

@@ -1,4 +1,4 @@
-"""Limits of a node's own."""
+"""Limits that only nodes have."""
 
 import re
 

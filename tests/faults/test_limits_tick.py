@@ -1,4 +1,4 @@
-"""Limits of the tickerplant's own: subscriptions, queues, the quarantine, and what clients evaluate there."""
+"""Limits that only the tickerplant has: subscriptions, queues, the quarantine, and its clients' expressions."""
 
 from harness import kdb
 from harness.scene import trades, update
@@ -31,7 +31,7 @@ class AtTheTickerplant(Evaluations, Slow):
             lazy = self.lazy()
             seqs = self.publish_until(lambda: self.refusals("limit-outbox") > 0)
             waiting = figure(self.tp, USED, "limit-outboxes")
-            # What waited before it was too much, which then shrinks, and a piece of the log.
+            # The send buffer up to its limit, which then drains, plus a chunk of the log.
             self.assertLess(waiting, 512 << 10)
             self.assertEqual(self.read(lazy, len(seqs)), seqs)
 
@@ -43,7 +43,7 @@ class AtTheTickerplant(Evaluations, Slow):
             seqs = self.publish_until(lambda: self.refusals("limit-outboxes") >= len(lazy))
             self.assertEqual(self.refusals("limit-outbox"), 0)
             waiting = figure(self.tp, USED, "limit-outboxes")
-            # What waited before, and a chunk of the log for each.
+            # The send buffers up to their limit, plus a chunk of the log for each.
             self.assertLess(waiting, (4 + len(lazy) * 2) << 20)
             for h in lazy:
                 self.assertEqual(self.read(h, len(seqs)), seqs)
@@ -89,7 +89,7 @@ class AtTheTickerplant(Evaluations, Slow):
         self.assert_kept(3, rows=200)
 
     def assert_kept(self, count, rows):
-        """Of twelve updates of so many rows, all of them refused, the quarantine keeps `count`."""
+        """Asserts that the quarantine keeps `count` of twelve rejected updates with this many rows."""
         with self.refused():
             for _ in range(12):
                 self.assertRegex(self.feed.error_of(update("nosuch", trades(0, rows))), "^nosuch")

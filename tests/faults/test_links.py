@@ -1,4 +1,4 @@
-"""Nodes and publishers on hosts of their own: links cut one way and both ways, connections that die in silence, delay and loss."""
+"""Nodes and publishers on separate hosts: links cut in one or both directions, silently dropped connections, delay and loss."""
 
 import pathlib
 import unittest
@@ -17,7 +17,7 @@ REASON = links.missing()
 
 @unittest.skipIf(REASON, f"links are not cut here: {REASON}")
 class Links(Scene):
-    """A tickerplant on a host; `far(name)` makes another one, with a link to it."""
+    """A tickerplant on a host; `far(name)` creates another host with a link to it."""
 
     def setUp(self):
         super().setUp()
@@ -48,7 +48,7 @@ class Links(Scene):
             return self.connect(address, deadline_s=20)
 
     def node(self, host, link=None, name=None, options=SMALL):
-        """A node at a host, which reaches the tickerplant over its link."""
+        """Starts a node on a host, which reaches the tickerplant over its link."""
         address = f"{link.near_address if link else '127.0.0.1'}:{PORT}"
         name = name or f"node{len(self.nodes)}"
         node = self.start_at(
@@ -65,7 +65,7 @@ class Links(Scene):
             self.sent += ROWS
 
     def ask_at(self, process, question):
-        """One question, asked from the process's own host; None without an answer."""
+        """The result of a query from the process's own host; None without a reply."""
         try:
             with self.where[process].inside():
                 h = Connection(process.port, deadline_s=5)
@@ -86,7 +86,7 @@ class Links(Scene):
         self.fail(f"{node.name} is not {state}: {self.states()}")
 
     def wrong(self):
-        """What the books say is not right yet."""
+        """Current deviations according to the audit."""
         answers = [(node.name, self.ask_at(node, "(.rdb.windows;exec seq from trade)")) for node in self.nodes]
         if any(answer is None for _, answer in answers):
             return ["a node does not answer"]
@@ -111,7 +111,7 @@ class Links(Scene):
         fars = {name: self.far(name) for name in ("both", "out", "in", "silent")}
         nodes = {}
         for name, (host, link) in fars.items():
-            # The last one is live when its connection dies.
+            # The last node is live when its connection dies.
             options = SMALL if name != "silent" else ("--memory", "256MiB", "--scale", "90", "--roll-threshold", "95")
             nodes[name] = self.node(host, link, name, options)
             if name != "silent":
@@ -141,7 +141,7 @@ class Links(Scene):
         self.assertEqual(logged, list(range(self.sent)), "every acknowledged row is in the log, once, in order")
 
     def local_port(self, host):
-        """The port at this host of its node's connection to the tickerplant."""
+        """Local port of this host's connection from its node to the tickerplant."""
         with host.inside():
             lines = pathlib.Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
         pairs = [[int(end.split(":")[1], 16) for end in line.split()[1:3]] for line in lines]
@@ -167,7 +167,7 @@ class Links(Scene):
             for way in cut:
                 way.cut = True
             dropped = sum(way.dropped for way in cut)
-            # Until somebody has tried in vain: a way on which nothing is sent loses nothing.
+            # Wait until packets have been dropped: an idle direction drops none.
             self.eventually(lambda: sum(way.dropped for way in cut) > dropped + 3 or not publisher.allowed._value, "packets are lost")
             for way in cut:
                 way.cut = False

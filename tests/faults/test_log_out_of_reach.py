@@ -1,4 +1,4 @@
-"""Nodes that cannot reach the log file, as on another host without the file system: the tickerplant streams it to them."""
+"""Nodes without access to the log file, as on a host without the file system: the tickerplant streams the log to them."""
 
 import os
 import subprocess

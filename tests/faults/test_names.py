@@ -1,4 +1,4 @@
-"""Two nodes that were given one name: the second is refused in words, and the first goes on undisturbed."""
+"""Two nodes configured with one name: the second is rejected with an explanation, and the first is unaffected."""
 
 import urllib.error
 import urllib.request
@@ -26,7 +26,7 @@ class Names(Scene):
         handle = h.ask("exec handle from .u.asg.tab").v
         second = self.node(tp, "second")
         words = r"refuses this node.*a node named same is connected already.*--node"
-        # It asks again and again, and nothing changes.
+        # It retries repeatedly, and nothing changes.
         self.eventually(lambda: len(second.printed().split("connected already")) > 3, "the second is refused")
         second.wait_for(words)
         status, said = self.health(second)

@@ -1,4 +1,4 @@
-"""One writer for each log; a tickerplant that is told to end, and one that starts again on the same day."""
+"""One writer per log; graceful shutdown of a tickerplant, and a restart on the same day."""
 
 import signal
 
@@ -57,7 +57,7 @@ class End(Others):
             self.tp = self.tick(name=f"tick{beginning}")
 
     def acknowledgements(self, publisher):
-        """How many of its updates were answered before the connection ended."""
+        """Number of its updates with a reply before the connection ended."""
         count = 0
         try:
             while True:
@@ -68,7 +68,7 @@ class End(Others):
 
 
 class Restart(Others):
-    """On a port that stays the same, so that nodes find it again."""
+    """Restarts on a fixed port, so that nodes find it again."""
 
     def tick(self, *options, name="tick", **more):
         self.port = getattr(self, "port", None) or reserve_port()

@@ -1,7 +1,7 @@
-"""Random schedules of faults on real processes, at named points of the protocol and at random moments. After each, what publishers
-were told is what logs, nodes, watchers and proofs have: nothing lost, nothing twice, no gap between windows.
+"""Random schedules of faults on real processes, at failpoints and at random moments. After each, logs, nodes, subscribers and proofs
+must agree with the acknowledgements: no loss, no duplicates, no gap between windows.
 
-More of them: `tests/faults/many.py`. One again: `ELASTICK_SEEDS=17 ... -m unittest faults.test_schedules`."""
+More seeds: `tests/faults/many.py`. To repeat one: `ELASTICK_SEEDS=17 ... -m unittest faults.test_schedules`."""
 
 import os
 import unittest
@@ -11,7 +11,7 @@ from harness import points
 from .playing import Play
 from .schedule import draw
 
-# Kills and pauses at points of tickerplant, node and feed each.
+# Kills and pauses at failpoints of tickerplant, node and feed.
 SEEDS = [int(seed) for seed in os.environ.get("ELASTICK_SEEDS", "1 2 3 4 5 6 7 8 9 10 11 23").split()]
 
 

@@ -1,4 +1,4 @@
-"""Clients that stop reading, or that send a byte now and then: they cost neither memory nor anybody's time."""
+"""Clients that stop reading, or send one byte at a time: they must neither use memory nor delay others."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ class StopsReading(Others):
         super().setUp()
 
     def lazy(self, question):
-        """A subscriber with a small receive buffer, which nobody reads."""
+        """A subscriber with a small receive buffer that is not read."""
         h = Connection(self.tp.port, user=None)
         self.connections.append(h)
         h.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
@@ -35,7 +35,7 @@ class StopsReading(Others):
         self.published += updates * ROWS
 
     def seqs_of(self, h, rows):
-        """What the lazy one reads once it reads, until it has so many rows."""
+        """Reads from the slow subscriber until this many rows have arrived."""
         seqs = []
         while len(seqs) < rows:
             seqs += h.push()[2]["seq"].v
@@ -62,7 +62,7 @@ class StopsReading(Others):
         self.publish(2500)
         self.assertGreater(self.tp.memory_bytes(), before + 30 * MB, "much waits for one who does not read")
         self.assertEqual(self.seqs_of(lazy, self.published), list(range(self.published)))
-        # It may keep 16 MB of what waited.
+        # Up to 16 MB of freed send buffers may stay in the allocator.
         self.eventually(lambda: self.tp.memory_bytes() < before + 20 * MB, "the tickerplant is small again")
 
     test_what_waited_is_given_back_to_the_system.outbox = "256MiB"

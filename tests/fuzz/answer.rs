@@ -1,4 +1,4 @@
-//! One expression: evaluated within limits, watched, and its answer tried in every way an answer is used.
+//! Evaluates one expression within limits and under a watchdog, and checks that its result can be used.
 
 use elastick::q::session::Session;
 use elastick::q::{Console, Host, Limits, eval_text, from_view, one_line, show, to_wire};
@@ -11,19 +11,19 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// What an expression may take.
+/// Limits of one expression.
 const TIME: Duration = Duration::from_millis(300);
 pub const MEMORY_BYTES: u64 = 64 << 20;
-/// An expression that takes this long has not seen its limit. Machines are busy; nothing else takes minutes.
+/// An expression that takes this long has evaded its time limit; a busy machine alone does not explain minutes.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
-/// What is being evaluated on each thread, and since when.
+/// The expression under evaluation on each thread, with its start.
 static RUNNING: Mutex<Option<HashMap<ThreadId, Begun>>> = Mutex::new(None);
 
-/// Since when, and the text.
+/// Start of evaluation, and the text.
 type Begun = (Instant, Vec<u8>);
 
-/// An expression that is being evaluated on this thread. It is told of where it does not end.
+/// Guard of an expression under evaluation on this thread; the watchdog reports it if it does not end.
 pub struct Running;
 
 impl Running {
@@ -40,7 +40,7 @@ impl Drop for Running {
     }
 }
 
-/// Ends the process where an expression does not end.
+/// Starts the watchdog, which aborts the process if an expression does not end.
 fn watch() {
     static WATCHER: Once = Once::new();
     WATCHER.call_once(|| {
@@ -50,7 +50,7 @@ fn watch() {
                 let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
                 for (since, text) in running.iter().flat_map(HashMap::values) {
                     if since.elapsed() > HANGS_AFTER {
-                        // Not by a macro: what is printed in tests is held back.
+                        // Not by a macro: the test harness would capture its output.
                         let told = [b"does not end: ", &text[..], b"\n"].concat();
                         std::io::stderr().write_all(&told).ok();
                         std::process::abort();
@@ -74,7 +74,7 @@ fn note(text: Option<&[u8]>) {
     };
 }
 
-/// Evaluates a text with these globals; what is wrong with it goes to `wrong`.
+/// Evaluates a text with these globals; appends any fault to `wrong`.
 pub fn check(globals: &[(Sym, Value)], text: &[u8], wrong: &mut Vec<String>) {
     let _running = Running::note(text);
     if let Some(what) = fault(globals, text) {
@@ -87,7 +87,7 @@ pub fn finish(seed: u64, wrong: &[String]) {
     assert!(wrong.is_empty(), "seed {seed}: {} expressions\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The text with as many of its bytes left out as it takes to be still wrong.
+/// Returns the text without as many bytes as can be removed while the fault stays.
 pub fn shrunk(text: &[u8], is_wrong: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut least = text.to_vec();
     if least.len() > 3000 {
@@ -117,12 +117,12 @@ fn fault(globals: &[(Sym, Value)], text: &[u8]) -> Option<String> {
     }
 }
 
-/// What an expression may take from now on.
+/// Returns the limits of one expression, from now on.
 pub fn limits() -> Limits {
     Limits { deadline: Some(Instant::now() + TIME), memory_bytes: MEMORY_BYTES, ..Limits::default() }
 }
 
-/// A session with these globals. Not a console's: what is made up must not reach files and the system.
+/// Returns a session with these globals. It is no console: generated text must not reach files or the system.
 pub fn session(globals: &[(Sym, Value)]) -> Session {
     let mut session = Session::new();
     for (name, value) in globals {
@@ -131,7 +131,7 @@ pub fn session(globals: &[(Sym, Value)]) -> Session {
     session
 }
 
-/// Evaluates a text with these globals and tries its value; what is wrong with it.
+/// Evaluates a text with these globals and checks its result. Returns the fault found.
 pub fn answer(globals: &[(Sym, Value)], text: &[u8]) -> Result<(), String> {
     let limits = limits();
     match eval_text(&mut session(globals), text, &limits) {
@@ -140,13 +140,13 @@ pub fn answer(globals: &[(Sym, Value)], text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Tries a value in every way an answer is used: it can be shown, sent and read back.
+/// Checks that a value can be shown, sent and read back.
 pub fn usable(value: &Value, limits: &Limits) -> Result<(), String> {
     limits.within(|| {
         show(value, &Console::default());
         one_line(value);
     });
-    // What is too large to be sent is too large to be walked.
+    // A value too large to send is too large to walk.
     if let Some(bytes) = limits.within(|| bytes_of(value)) {
         let (view, _) = proto::View::parse(&bytes, proto::Endian::Little, &proto::Limits::default())
             .map_err(|e| format!("is not read ({e})"))?;
@@ -161,11 +161,11 @@ pub fn usable(value: &Value, limits: &Limits) -> Result<(), String> {
     Ok(())
 }
 
-/// What is shown as q writes it is read as the same value.
+/// Checks that a value's text in q syntax is read back as the same value.
 fn readable(value: &Value) -> Result<(), String> {
     let Some(bytes) = limits().within(|| bytes_of(value)) else { return Ok(()) };
-    // The text of millions of items takes longer than they are worth; and a list of one list many times over, which is small, has
-    // more items than can be looked at.
+    // Skips the text of millions of items, which takes too long. A small value may be one list repeated many times, with too many items to
+    // visit.
     if bytes.len() >= 1 << 18 || !literal(value) {
         return Ok(());
     }
@@ -181,17 +181,17 @@ fn bytes_of(value: &Value) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut writer = proto::Writer::new(&mut bytes);
     let put = to_wire(value, &mut writer).is_ok();
-    // Both are asked: the writer wants to be finished.
+    // Evaluate both: the writer must be finished in any case.
     (writer.finish().is_ok() & put).then_some(bytes)
 }
 
-/// Data alone: what is enumerated travels as its symbols, functions without a code as lambdas.
+/// Returns whether a value is plain data. Enumerations travel as their symbols, and functions without a code as lambdas.
 fn plain(value: &Value) -> bool {
     match value {
         Value::Enum(..) | Value::Link(..) | Value::Func(_) => false,
         Value::Vector(Vector { items, attr }) => match items {
             Items::Enum(..) | Items::Link(..) => false,
-            // Attributes of general lists stay behind.
+            // Attributes of general lists are not sent.
             Items::List(_) if *attr != Attr::None => false,
             Items::List(all) => all.iter().all(plain),
             _ => true,
@@ -202,11 +202,11 @@ fn plain(value: &Value) -> bool {
     }
 }
 
-/// What `.Q.s1` writes as q reads it: atoms and vectors of one type in the usual range, lists of them. Floats lose
-/// digits, lists of one item are written with a comma, symbols may hold anything.
+/// Returns whether `.Q.s1` writes this value as q reads it: atoms and vectors of one type in the usual range, and lists of them. Floats
+/// lose digits, lists of one item are written with a comma, and symbols may hold any byte.
 fn literal(value: &Value) -> bool {
     let simple_symbol = |s: &Sym| symbol::text(*s).iter().all(u8::is_ascii_alphanumeric);
-    // A clock is read in nanoseconds: two million hours and no more.
+    // Times are read in nanoseconds, which hold no more than two million hours.
     let on_a_clock = |minutes: &i32| !(150_000_000..i32::MAX).contains(&minutes.saturating_abs());
     match value {
         Value::Bool(_) | Value::Byte(_) | Value::Short(_) | Value::Int(_) | Value::Long(_) | Value::Char(_) => true,
@@ -219,12 +219,12 @@ fn literal(value: &Value) -> bool {
             Items::Minute(all) => all.iter().all(on_a_clock),
             Items::Second(_) | Items::Time(_) | Items::Timespan(_) | Items::Timestamp(_) => true,
             Items::Sym(all) => all.iter().all(simple_symbol),
-            // A parse tree may hold as a list what else is a vector.
+            // A parse tree may hold a list where q would read a vector.
             Items::List(all) => all.iter().all(literal) && Items::collapse(all.to_vec()).is_err(),
             _ => false,
         },
         Value::Func(f) => match &**f {
-            // Its text says neither its namespace nor that it is k.
+            // The text omits the namespace, and that the lambda is k.
             Function::Lambda(lambda) => lambda.namespace == Sym::NULL && lambda.source.starts_with(b"{"),
             _ => false,
         },

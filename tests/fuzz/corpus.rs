@@ -1,5 +1,5 @@
-//! The committed corpora of the coverage-guided fuzzer (`fuzz/`), run through its targets without it: what was once found stays
-//! found.
+//! Runs the committed corpora of the coverage-guided fuzzer (`fuzz/`) through its targets, without the fuzzer: regression tests of past
+//! findings.
 
 use crate::targets::ALL;
 use std::fs;
@@ -7,7 +7,7 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A target's inputs; there are some.
+/// Returns the inputs of a target; fails if there are none.
 fn inputs(target: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -27,7 +27,7 @@ fn check(target: &str) {
     assert!(failed.is_empty(), "{target}: {failed:?}");
 }
 
-/// One test for each target, so that they run beside each other.
+/// One test per target, so that they run in parallel.
 macro_rules! corpora {
     ($($target:ident),*) => {
         $(#[test]
@@ -48,7 +48,7 @@ corpora!(codec, decompress, stream, http, websocket, publish, log, journal, q, m
 fn a_target_that_is_not_there_is_refused_with_those_that_are() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/run");
     for arguments in [&["nosuch", "5"][..], &["replay", "nosuch", "a-file"], &["minimize"]] {
-        // Nothing is built: there is no compiler.
+        // An absent compiler makes any attempt to build fail.
         let output = Command::new(&script).args(arguments).env("RUSTC", "/nowhere").output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let words = String::from_utf8_lossy(&output.stderr);

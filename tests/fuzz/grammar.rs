@@ -1,13 +1,20 @@
-//! Text at random from the rules in `grammar.txt`.
+//! Generates random text from the rules in `grammar.txt`.
 
 use std::collections::HashMap;
 
 enum Part {
     Text(&'static str),
     Rule(usize),
+    /// Any number of repetitions of the rule.
+    Chain(usize),
+    /// The second rule inside any number of the first, whose alternatives mark the place of the inner text by `…`.
+    Nest(usize, usize),
 }
 
-/// An alternative of a rule, and how many rules deep it goes at least.
+/// Maximum number of repetitions: above the nesting limit of values (512), and about that of text (1,000).
+const MOST: f64 = 1100.0;
+
+/// An alternative of a rule, and its minimum depth in rules.
 struct Alternative {
     parts: Vec<Part>,
     depth: usize,
@@ -16,9 +23,10 @@ struct Alternative {
 pub struct Grammar {
     rules: Vec<Vec<Alternative>>,
     start: usize,
+    deep: usize,
 }
 
-/// Texts beyond this are closed as soon as the rules allow.
+/// Length above which a text takes the shallowest alternatives only.
 const LONGEST: usize = 2000;
 
 impl Grammar {
@@ -40,7 +48,13 @@ impl Grammar {
                     piece
                 } else {
                     let (name, rest) = piece.split_once(">>").expect("<< has its >>");
-                    out.push(Part::Rule(*numbers.get(name).unwrap_or_else(|| panic!("no rule {name}"))));
+                    let rule = |name: &str| *numbers.get(name).unwrap_or_else(|| panic!("no rule {name}"));
+                    let words: Vec<&str> = name.split(' ').collect();
+                    out.push(match words[..] {
+                        ["chain", of] => Part::Chain(rule(of)),
+                        ["nest", around, inner] => Part::Nest(rule(around), rule(inner)),
+                        _ => Part::Rule(rule(name)),
+                    });
                     rest
                 };
                 out.push(Part::Text(rest));
@@ -52,13 +66,21 @@ impl Grammar {
         };
         let mut rules: Vec<Vec<Alternative>> = written.iter().map(|(_, texts)| read(texts)).collect();
         while settle(&mut rules) {}
-        Grammar { start: numbers["line"], rules }
+        Grammar { start: numbers["line"], deep: numbers["deep"], rules }
     }
 
-    /// A line whose rules nest at most `depth` deep, where they can.
+    /// Returns a line whose rules nest at most `depth` deep, if they can.
     pub fn line(&self, random: &mut fastrand::Rng, depth: usize) -> String {
         let mut out = String::new();
         self.write(self.start, depth, random, &mut out);
+        out
+    }
+
+    /// Returns a line of deeply nested values and syntax, chains, and long argument lists.
+    pub fn nested_line(&self, random: &mut fastrand::Rng) -> String {
+        let mut out = String::new();
+        let depth = random.usize(1..4);
+        self.write(self.deep, depth, random, &mut out);
         out
     }
 
@@ -72,12 +94,37 @@ impl Grammar {
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Rule(inner) => self.write(*inner, depth.saturating_sub(1), random, out),
+                Part::Chain(link) => (0..many(random)).for_each(|_| self.write(*link, 0, random, out)),
+                Part::Nest(around, inner) => self.nest(*around, *inner, depth, random, out),
             }
         }
     }
+
+    /// Nests many times: one alternative throughout, or a random one at each level.
+    fn nest(&self, around: usize, inner: usize, depth: usize, random: &mut fastrand::Rng, out: &mut String) {
+        let halves = |random: &mut fastrand::Rng| {
+            let mut text = String::new();
+            self.write(around, 0, random, &mut text);
+            let (left, right) = text.split_once('…').expect("an alternative has its …");
+            (left.to_owned(), right.to_owned())
+        };
+        let (one, is_mixed, mut closing) = (halves(random), random.bool(), Vec::new());
+        for _ in 0..many(random) {
+            let (left, right) = if is_mixed { halves(random) } else { one.clone() };
+            out.push_str(&left);
+            closing.push(right);
+        }
+        self.write(inner, depth.saturating_sub(1), random, out);
+        closing.iter().rev().for_each(|right| out.push_str(right));
+    }
 }
 
-/// Works the depths of alternatives out from those of the rules in them; whether any changed.
+/// Returns a number of repetitions, log-uniform: a few as often as some hundreds.
+fn many(random: &mut fastrand::Rng) -> usize {
+    MOST.powf(random.f64()) as usize
+}
+
+/// Updates the depths of alternatives from the rules in them. Returns whether any changed.
 fn settle(rules: &mut [Vec<Alternative>]) -> bool {
     let least: Vec<usize> =
         rules.iter().map(|r| r.iter().map(|a| a.depth).min().expect("a rule has alternatives")).collect();
@@ -85,7 +132,7 @@ fn settle(rules: &mut [Vec<Alternative>]) -> bool {
     for alternative in rules.iter_mut().flatten() {
         let inner = alternative.parts.iter().map(|p| match p {
             Part::Text(_) => 0,
-            Part::Rule(rule) => least[*rule].saturating_add(1),
+            Part::Rule(rule) | Part::Chain(rule) | Part::Nest(_, rule) => least[*rule].saturating_add(1),
         });
         let depth = inner.max().unwrap_or(0);
         changed |= depth != alternative.depth;

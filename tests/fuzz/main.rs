@@ -1,10 +1,11 @@
-//! Input that nobody meant: expressions made at random, from a grammar and out of the case files, and what the coverage-guided
-//! fuzzer keeps (`corpus`). Whatever they say, the evaluator answers with a value or an error, in time, and what it answers can
-//! be shown, sent and read back.
+//! Fuzz tests of the evaluator with random expressions, from a grammar and from mutated case files, and of all fuzz targets with the
+//! committed corpus (`corpus`). For every input the evaluator returns a value or an error in time, and the value can be shown, sent and
+//! read back.
 //!
-//! `ELASTICK_FUZZ_RUNS` says how many expressions each test makes, or `ELASTICK_FUZZ_SECONDS` how long it makes some,
-//! `ELASTICK_FUZZ_SEED` where it begins, and `ELASTICK_FUZZ_LAST` the file that keeps what is being evaluated, for crashes
-//! that leave no word.
+//! - `ELASTICK_FUZZ_RUNS`: number of expressions per test.
+//! - `ELASTICK_FUZZ_SECONDS`: duration of each test instead.
+//! - `ELASTICK_FUZZ_SEED`: seed.
+//! - `ELASTICK_FUZZ_LAST`: file that keeps the expression under evaluation, for crashes without a message.
 
 mod answer;
 mod corpus;
@@ -25,8 +26,41 @@ use rounds::{Rounds, seed};
 use std::fs;
 use std::path::PathBuf;
 
+/// Runs `work` on a stack sized for unoptimised code, whose frames are several times those of a release: values that nest 512 or 1,000
+/// levels must reach those limits and not the end of the stack.
+fn on_a_thread_of_ours(work: fn()) {
+    use elastick::sys::stack;
+    const RECURSION_BYTES: usize = 32 << 20;
+    let thread = stack::thread_that_allows("lines".into(), RECURSION_BYTES).spawn(move || {
+        stack::allow(RECURSION_BYTES);
+        work();
+    });
+    let thread = thread.expect("a thread");
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
 #[test]
 fn lines_of_the_grammar_end_in_a_value_or_an_error() {
+    on_a_thread_of_ours(lines_of_the_grammar);
+}
+
+#[test]
+fn what_nests_deep_or_goes_on_for_long_ends_in_a_value_or_an_error() {
+    on_a_thread_of_ours(nested_lines);
+}
+
+fn nested_lines() {
+    let (seed, grammar, globals) = (seed(), grammar::Grammar::read(), kept(&named()));
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut wrong = Vec::new();
+    for _ in Rounds::of("nested lines", 400) {
+        let line = grammar.nested_line(&mut random);
+        check(&globals, line.as_bytes(), &mut wrong);
+    }
+    finish(seed, &wrong);
+}
+
+fn lines_of_the_grammar() {
     let (seed, grammar, globals) = (seed(), grammar::Grammar::read(), kept(&named()));
     let mut random = fastrand::Rng::with_seed(seed);
     let mut wrong = Vec::new();
@@ -38,13 +72,13 @@ fn lines_of_the_grammar_end_in_a_value_or_an_error() {
     finish(seed, &wrong);
 }
 
-/// Names and what they hold.
+/// Globals by name.
 type Globals = Vec<(Sym, Value)>;
 
-/// The expressions of a file, and what was defined when each ran.
+/// The expressions of a file, and the globals defined before each.
 type Cases = (Vec<String>, Vec<Globals>);
 
-/// The expressions of the case files, and what was defined when each ran.
+/// Returns the expressions of the case files, and the globals defined before each.
 fn cases() -> Vec<Cases> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("q/tests/cases");
     let mut files: Vec<PathBuf> =
@@ -84,7 +118,7 @@ fn cases_with_something_amiss_end_in_a_value_or_an_error() {
 fn case_with_something_amiss<'a>(files: &'a [Cases], random: &mut fastrand::Rng) -> (&'a Globals, String) {
     let (lines, globals) = &files[random.usize(0..files.len())];
     let at = random.usize(0..lines.len());
-    // What lends tokens is mostly of the same file: its names are known there.
+    // Tokens come mostly from the same file, whose names are defined.
     let (others, _) = if random.u8(0..4) > 0 { &files[random.usize(0..files.len())] } else { &files[0] };
     let other = &if random.bool() { lines } else { others }[..];
     let other = &other[random.usize(0..other.len())];

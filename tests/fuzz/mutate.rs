@@ -1,7 +1,7 @@
-//! Other people's expressions with something amiss: tokens left out, doubled, swapped, moved from one to another.
+//! Mutates expressions of the case files: tokens removed, doubled, swapped, moved between expressions.
 
-/// Tokens as far as a mutation needs them: words with their dots, numbers with what sticks to them, symbols, strings,
-/// spaces, single glyphs. Joined again they give the text.
+/// Splits a text into tokens as far as mutation needs: words with their dots, numbers with their suffixes, symbols, strings, spaces, single
+/// glyphs. Concatenated, they are the text.
 pub fn tokens(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -36,7 +36,7 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// What is put in where a token is replaced or added.
+/// Tokens that replace others or are inserted.
 const STRANGE: [&str; 40] = [
     "0N",
     "0W",
@@ -80,7 +80,7 @@ const STRANGE: [&str; 40] = [
     " ",
 ];
 
-/// A text made from `tokens` with one to three changes; `other` lends tokens to it.
+/// Returns a text made from `tokens` by one to three changes; `other` supplies tokens.
 pub fn mutant(tokens: &[&str], other: &[&str], random: &mut fastrand::Rng) -> String {
     let mut own: Vec<String> = tokens.iter().map(|t| (*t).to_owned()).collect();
     for _ in 0..random.usize(1..4) {
@@ -104,7 +104,7 @@ pub fn mutant(tokens: &[&str], other: &[&str], random: &mut fastrand::Rng) -> St
                 own.splice(at..at, other[start..end].iter().map(|t| (*t).to_owned()));
             }
             7 => {
-                // The whole of the other as an operand.
+                // The whole of the other expression as an operand.
                 own[at] = format!("({})", other.concat());
             }
             8 => own.truncate(at + 1),
@@ -114,7 +114,7 @@ pub fn mutant(tokens: &[&str], other: &[&str], random: &mut fastrand::Rng) -> St
     own.concat()
 }
 
-/// A number with a digit changed; other tokens in brackets.
+/// Returns a number with one digit changed, and any other token in parentheses.
 fn number_like(token: &str, random: &mut fastrand::Rng) -> String {
     if !token.starts_with(|c: char| c.is_ascii_digit()) {
         return format!("({token})");
@@ -124,7 +124,7 @@ fn number_like(token: &str, random: &mut fastrand::Rng) -> String {
     token.char_indices().map(|(i, c)| if i == at && c.is_ascii_digit() { digit } else { c }).collect()
 }
 
-/// Bytes that no one typed: glyphs, any bytes, and a text with bytes turned.
+/// Returns arbitrary bytes: glyphs, any bytes, or a text with bytes changed.
 pub fn garbage(text: &str, random: &mut fastrand::Rng) -> Vec<u8> {
     let pieces = b"()[]{};'/\\:`\"+-*%&|^=<>$,#_~!?@.0123456789abcxyz \n\t\0";
     match random.u8(0..4) {

@@ -1,10 +1,10 @@
-//! What made-up expressions can be about.
+//! Globals that generated expressions refer to.
 
 use elastick::q::session::Session;
 use elastick::q::{Limits, eval_text};
 use elastick::table::{Sym, Value};
 
-/// What the grammar's names stand for.
+/// Returns a session with the names that the grammar uses.
 pub fn named() -> Session {
     let mut session = Session::new();
     for line in [
@@ -35,7 +35,7 @@ pub fn named() -> Session {
     session
 }
 
-/// The globals of a session, to make others of.
+/// Returns the globals of a session, from which others are made.
 pub fn kept(session: &Session) -> Vec<(Sym, Value)> {
     session.globals().map(|(name, value)| (name, value.clone())).collect()
 }

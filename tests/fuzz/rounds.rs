@@ -1,9 +1,9 @@
-//! How long a test goes on: so many expressions, or, where `ELASTICK_FUZZ_SECONDS` is set, so many seconds.
+//! Length of a test: a number of expressions, or of seconds if `ELASTICK_FUZZ_SECONDS` is set.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How often it tells how far it is.
+/// Interval of progress reports.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 fn number(name: &str) -> Option<u64> {
@@ -14,7 +14,7 @@ pub fn seed() -> u64 {
     number("ELASTICK_FUZZ_SEED").unwrap_or(20_261_121)
 }
 
-/// One item for each expression that is wanted. At its end it tells how many there were.
+/// Iterator with one item per expression to test. Reports their number at its end.
 pub struct Rounds {
     name: &'static str,
     most: u64,
@@ -24,13 +24,13 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// So many, where nothing else is said.
+    /// Ends after `usual` expressions unless the environment says otherwise.
     pub fn of(name: &'static str, usual: u64) -> Rounds {
         let until = number("ELASTICK_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
         Rounds { name, most: number("ELASTICK_FUZZ_RUNS").unwrap_or(usual), until, done: 0, told: Instant::now() }
     }
 
-    /// Not by a macro: what is printed in tests is held back.
+    /// Not by a macro: the test harness would capture its output.
     fn tell(&self) {
         writeln!(std::io::stderr(), "{}: {} expressions, seed {}", self.name, self.done, seed()).ok();
     }

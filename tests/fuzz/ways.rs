@@ -1,15 +1,15 @@
-//! The ways there are to evaluate an expression: on the register machine or by walking the syntax, with rows in sections or
-//! at once, on one thread or two. All give the same.
+//! Ways to evaluate an expression: on the register VM or by walking the syntax tree, with rows in sections or at once, on one thread or
+//! two. All must return the same.
 
 use crate::answer::{Running, session, shrunk};
 use elastick::q::{Limits, eval_text, one_line};
 use elastick::table::{Sym, Value};
 use std::time::{Duration, Instant};
 
-/// Enough for nearly all; what takes longer is not compared.
+/// Enough for nearly all expressions; slower ones are not compared.
 const TIME: Duration = Duration::from_millis(1500);
 const MEMORY_BYTES: u64 = 64 << 20;
-/// What is compared of an answer.
+/// Length of the result's text that is compared.
 const SHOWN_BYTES: usize = 20_000;
 
 struct Way {
@@ -27,7 +27,7 @@ const WAYS: [Way; 4] = [
 ];
 const USUAL: Way = Way { name: "as usual", machine: true, section_rows: None, threads: 1 };
 
-/// The answer as text, or the name of the error. None where a limit has ended it: when, is not the same in all ways.
+/// Returns the result as text, or the name of the error; `None` if a limit ended the evaluation, as the ways reach it at different points.
 fn told(globals: &[(Sym, Value)], text: &[u8], way: &Way, time: Duration) -> Option<String> {
     let mut session = session(globals).with_threads(way.threads);
     eval_text(&mut session, b"\\S 7", &Limits::default()).expect("a seed");
@@ -52,13 +52,13 @@ fn told(globals: &[(Sym, Value)], text: &[u8], way: &Way, time: Duration) -> Opt
     }
 }
 
-/// The parts of a text: numbers, and what stands between them.
+/// Splits a text into numbers and the text between them.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let is_digit = |c: u8| c.is_ascii_digit() || matches!(c, b'.' | b'e' | b'-' | b'+');
     text.as_bytes().chunk_by(move |a, b| is_digit(*a) == is_digit(*b)).map(|p| std::str::from_utf8(p).unwrap_or("?"))
 }
 
-/// Whether two answers are one, but for the last digits of floats: sums are made in another order.
+/// Returns whether two results agree up to the last digits of floats, since the ways sum in different orders.
 fn agree(a: &str, b: &str) -> bool {
     if a == b {
         return true;
@@ -77,16 +77,17 @@ fn agree(a: &str, b: &str) -> bool {
     }
 }
 
-/// What differs, if anything does, where all ways are done in time.
+/// Returns the difference between the ways, if there is one and all finish in time.
 pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Option<String> {
     let told = |way| told(globals, text, way, time);
     let usual = told(&USUAL)?;
-    // Helper threads draw numbers of their own, and neither assign nor send; .Q.fc cuts its list into as many parts.
+    // Helper threads have random generators of their own and neither assign nor send; .Q.fc cuts its list into as many parts as there are
+    // threads.
     let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
     let parallel = [&b"peach"[..], b"prior", b"':", b".Q.fc"].into_iter().any(has);
-    // Bytes of floats tell the last digits too.
+    // Bytes of floats include the last digits.
     let bytes = [&b"-8!"[..], b"vs"].into_iter().any(has);
-    // How much there is to give back is another number each time.
+    // The amount of memory to return differs between runs.
     if has(b".Q.gc") || has(b"-20!") {
         return None;
     }
@@ -95,10 +96,10 @@ pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Opti
         let other = told(way)?;
         let asks_threads = way.threads > 1 && [&b"\\"[..], b"system"].into_iter().any(has);
         if asks_threads && (&usual[..], &other[..]) == ("1i ", "2i ") {
-            // It is how many threads there are.
+            // The result depends on the number of threads.
             return None;
         }
-        // The clock, the memory that is used, and the like are not the same twice.
+        // Clock, memory in use and the like differ between runs.
         if agree(&usual, &other) || told(&USUAL)? != usual || told(way)? != other {
             return None;
         }
@@ -106,7 +107,7 @@ pub fn difference(globals: &[(Sym, Value)], text: &[u8], time: Duration) -> Opti
     })
 }
 
-/// Evaluates a text in all ways; what differs goes to `wrong`.
+/// Evaluates a text in all ways; appends any difference to `wrong`.
 pub fn compare(globals: &[(Sym, Value)], text: &[u8], wrong: &mut Vec<String>) {
     let _running = Running::note(text);
     if let Some(what) = difference(globals, text, TIME) {

@@ -1,1 +1,1 @@
-"""What the client and fault tests stand on: processes, a kdb+ client and codec of their own, logs, other tickerplants."""
+"""Shared helpers of the Python tests: processes, an independent kdb+ client and codec, logs, other tickerplants."""

@@ -1,5 +1,5 @@
-"""The books: what publishers were told, what the logs hold, what nodes hold, what watchers got. Each against the logs, which are read
-here by the harness's own reader."""
+"""The audit: compares acknowledgements to publishers, contents of nodes, and messages to subscribers with the logs, which the harness's
+own reader reads."""
 
 import collections
 import itertools
@@ -13,7 +13,7 @@ LOG = re.compile(r"\d{4}\.\d\d\.\d\d$")
 
 
 class Day:
-    """One log: its updates as (table, rows' numbers); a table without numbers has its count of rows."""
+    """One log: its updates as (table, row numbers); for a table without numbers, the count of rows."""
 
     def __init__(self, path):
         self.path = path
@@ -24,13 +24,13 @@ class Day:
         return [row for name, rows in self.updates[first:last] if name == table for row in rows]
 
     def contents(self, table):
-        """All that each update of a table carries."""
+        """The rows of each update of a table."""
         records = (record for record in tplog.read(self.path) if record[1].v == table)
         return [tuple(tuple(column.v) for column in record[2].v) for record in records]
 
 
 def numbers(table, columns):
-    """What tells a row from all others: its number; the elastick feed's rows have none, so its prices stand for them."""
+    """Values that identify rows: their numbers; for rows of the elastick feed, which have none, their prices."""
     return columns[3].v if table == "tape" else columns[4].v
 
 
@@ -49,7 +49,7 @@ class Logs:
         return [row for day in self.days for row in day.rows(table)]
 
     def since(self, path, index, table):
-        """Rows of a table from update `index` of the day of this log on: this day's, then those of each later one."""
+        """Rows of a table from update `index` of this log's day on, by day: the rest of this day, then each later day."""
         at = next((at for at, day in enumerate(self.days) if str(day.path) == path.lstrip(":")), None)
         if at is None:
             raise AssertionError(f"{path} is none of the logs")
@@ -57,7 +57,7 @@ class Logs:
 
 
 def of_publisher(logs, publisher):
-    """What is wrong between what a publisher was told and the logs."""
+    """Differences between the acknowledgements to a publisher and the logs."""
     found = [rows for day in logs.days for name, rows in day.updates if name == publisher.table]
     firsts = [rows[0] for rows in found]
     sent = set(publisher.sent)
@@ -68,7 +68,7 @@ def of_publisher(logs, publisher):
     lost = sorted(publisher.acknowledged - set(firsts))
     if lost:
         wrong.append(f"{len(lost)} acknowledged updates are in no log, the first begins with row {lost[0]}")
-    # One after the other in the order of sending: none twice, none before an earlier one.
+    # Logged in the order of sending, and none twice.
     for before, after in zip(firsts, firsts[1:]):
         if after <= before:
             wrong.append(f"the update of row {after} comes behind that of row {before}")
@@ -76,12 +76,12 @@ def of_publisher(logs, publisher):
 
 
 def of_watcher(logs, watcher):
-    """What is wrong with what a watcher got; and whether it has everything up to the end."""
+    """Differences between the messages to a subscriber and the logs, and whether it has everything up to the end."""
     wrong, is_at_end = [], False
     for segment in list(watcher.segments):
         days = logs.since(segment.log, segment.i, watcher.table)
         logged = [row for rows in days for row in rows]
-        # Where days end, today's not yet.
+        # Row counts at the ends of days, except today.
         nights = list(itertools.accumulate(map(len, days)))[:-1]
         ends, got = list(segment.ends), list(segment.seqs)
         is_at_end = len(got) == len(logged) and ends == nights
@@ -95,7 +95,7 @@ def of_watcher(logs, watcher):
 
 
 def of_nodes(day, answers, tables):
-    """What is wrong with what nodes hold, each with its windows, of this day. `answers`: name, windows (first, last, open), rows by table."""
+    """Differences between the rows on nodes and this day's log. `answers`: name, windows (first, last, open), rows by table."""
     wrong = []
     windows = sorted(window for _, windows, _ in answers for window in windows)
     at = 0
@@ -116,7 +116,7 @@ def of_nodes(day, answers, tables):
 
 
 def differences(wanted, held):
-    """How two sorted lists differ, in words; nothing if they do not."""
+    """The differences of two sorted lists as text; empty if there are none."""
     if wanted == held:
         return ""
     missing = [row for row in sorted(set(wanted)) if not contains(held, row)]
@@ -134,9 +134,9 @@ def contains(ordered, row):
 
 
 def of_feeds(logs, table, accounts):
-    """What is wrong between what elastick feeds say of a table and the logs. `accounts`: what each told when it ended, None of one that
-    was killed. Of what is unconfirmed at the end, some may have been logged. No feed sends two updates that are alike, and each has
-    a seed of its own: whatever has become of them, an update that is logged twice was sent twice."""
+    """Differences between the counts of elastick feeds for a table and the logs. `accounts`: the counts that each feed printed at its end,
+    None for a killed feed. Updates that were unconfirmed at the end may be logged or not. A feed never sends two equal updates, and each
+    has its own seed, so an update that is logged twice was sent twice."""
     times = collections.Counter(update for day in logs.days for update in day.contents(table))
     twice = sum(count - 1 for count in times.values())
     if twice:
@@ -155,8 +155,8 @@ def of_feeds(logs, table, accounts):
 
 
 def of_look(logs, name, windows, rows, table):
-    """Whether what a node said in the middle of things was true of some day: its closed windows whole, of the open one a part
-    without gap."""
+    """Differences of a reply that a node gave during the faults, unless it was correct for some day: closed windows complete, the open one
+    a prefix without gap."""
     for day in logs.days:
         if max((last for _, last, _ in windows), default=0) > len(day.updates):
             continue

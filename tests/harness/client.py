@@ -1,4 +1,4 @@
-"""A kdb+ connection over TCP or a Unix socket: enough of a client to play any kdb+ process byte for byte."""
+"""A kdb+ client over TCP or a Unix socket, with enough control to imitate any kdb+ process byte for byte."""
 
 import socket
 import time
@@ -10,11 +10,11 @@ DEADLINE_S = 30
 
 
 class KdbError(Exception):
-    """An error answer; its text is the error's."""
+    """An error reply; the text is the kdb+ error."""
 
 
 class Connection:
-    """One connection. Answers and pushed messages are kept apart, so a subscriber may also ask."""
+    """One connection. Keeps replies and pushed messages apart, so that a subscriber can also query."""
 
     def __init__(self, address, user="tests:", capability=3, deadline_s=DEADLINE_S):
         """`address` is a port on this machine, (host, port), or the path of a Unix socket (a leading NUL: an abstract one)."""
@@ -45,7 +45,7 @@ class Connection:
         return sock
 
     def handshake(self, login):
-        """Sends the login bytes; answers the capability agreed on. Raises ConnectionError when refused."""
+        """Sends the login bytes. Returns the agreed capability. Raises ConnectionError if the login is rejected."""
         self.socket.sendall(login)
         answer = self.socket.recv(1)
         if not answer:
@@ -60,24 +60,24 @@ class Connection:
         self.raw(wire.message(k, wire.ASYNC, **options))
 
     def ask(self, k, **options):
-        """Sends a sync message and waits for its answer; an error answer raises KdbError."""
+        """Sends a sync message and returns the reply; raises KdbError for an error reply."""
         self.raw(wire.message(k, wire.SYNC, **options))
         return self.answer()
 
     def answer_or_error(self):
-        """The next answer, an error as the value that it is."""
+        """The next reply; an error is returned as a value."""
         self._read_until(self.answers)
         return self.answers.popleft()
 
     def answer(self):
-        """The next answer."""
+        """The next reply."""
         k = self.answer_or_error()
         if k.t == kdb.ERROR:
             raise KdbError(k.v)
         return k
 
     def push(self):
-        """The next pushed message, that is one which is not an answer."""
+        """The next pushed message, that is, one that is not a reply."""
         self._read_until(self.pushed)
         return self.pushed.popleft()
 
@@ -85,7 +85,7 @@ class Connection:
         return [self.push() for _ in range(count)]
 
     def error_of(self, k, **options):
-        """The text of the error that a sync message is answered with, or None if it is answered with a value."""
+        """The error text in the reply to a sync message, or None if the reply is a value."""
         try:
             self.ask(k, **options)
         except KdbError as error:
@@ -93,7 +93,7 @@ class Connection:
         return None
 
     def is_closed_by_peer(self):
-        """Reads on until the peer closes; False if the deadline comes first."""
+        """Reads until the peer closes the connection; False after the deadline."""
         end = time.monotonic() + self.deadline_s
         while time.monotonic() < end:
             try:
@@ -129,7 +129,7 @@ class Connection:
         del self.received[:at]
 
     def finish(self):
-        """Says that nothing more will be sent; what comes back can still be read."""
+        """Closes the sending side; replies can still be read."""
         try:
             self.socket.shutdown(socket.SHUT_WR)
         except OSError:

@@ -1,4 +1,4 @@
-"""A wall clock that a test sets, for one process: a small library is preloaded into it (needs a C compiler, as building elastick does)."""
+"""A settable wall clock for one process, by a small preloaded library (needs a C compiler, as building elastick does)."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ SOURCE = pathlib.Path(__file__).with_name("clock.c")
 
 
 class Clock:
-    """The clock of processes that are started with `environment`."""
+    """The wall clock of processes started with `environment`."""
 
     def __init__(self, directory):
         self.offset = directory / "clock.offset"
@@ -20,8 +20,8 @@ class Clock:
         self.environment = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(self.offset)}
 
     def set(self, seconds):
-        """Off by so many seconds from now on."""
-        # One write of a fixed length, for the process reads at any time.
+        """Sets the offset from the real clock, in seconds."""
+        # One write of fixed length, because the process may read at any time.
         text = f"{int(seconds):<24}".encode()
         file = os.open(self.offset, os.O_WRONLY | os.O_CREAT, 0o600)
         try:

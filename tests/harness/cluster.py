@@ -1,4 +1,4 @@
-"""A tickerplant on a fixed port with nodes in one queue, and the account of what was acknowledged and what is held."""
+"""A tickerplant on a fixed port with nodes in one queue, and an audit of acknowledged rows against the rows on nodes."""
 
 from . import kdb
 from .client import Connection, KdbError
@@ -9,9 +9,9 @@ GONE = (ConnectionError, TimeoutError, OSError)
 
 
 class Cluster(Scene):
-    """`publish` keeps account of acknowledged rows; `assert_held_once` compares it with all nodes that run."""
+    """`publish` records acknowledged rows; `assert_held_once` compares them with the rows of all running nodes."""
 
-    # Long enough for a node that runs to come back; the default would make each lost node cost half a minute.
+    # Long enough for a running node to reconnect; with the default each lost node would cost half a minute.
     tick_options = ("--start-grace", "3s")
     rows_at_once = 200
     node_options = SMALL
@@ -44,7 +44,7 @@ class Cluster(Scene):
         return [node for node in self.nodes if node.is_running()]
 
     def ask(self, process, question):
-        """One question on a connection of its own; None if the process does not answer."""
+        """The result of a query on a new connection; None if the process does not reply."""
         try:
             with Connection(process.port, deadline_s=20) as h:
                 return h.ask(question)
@@ -52,7 +52,7 @@ class Cluster(Scene):
             return None
 
     def publish(self, updates=1):
-        """Sync updates. One that gets no answer is neither sent again nor relied on."""
+        """Publishes sync updates. An update without a reply is not resent, and may be logged or not."""
         for _ in range(updates):
             if not self.connect_feed():
                 continue
@@ -69,7 +69,7 @@ class Cluster(Scene):
                 self.unsure += rows
 
     def connect_feed(self):
-        """Whether the feed has a connection; it dials again after one was lost."""
+        """Whether the feed is connected; reconnects if the connection was lost."""
         try:
             if self.feed is None:
                 self.feed = Connection(self.port, deadline_s=20)
@@ -79,7 +79,7 @@ class Cluster(Scene):
         return True
 
     def queue(self):
-        """Subscribers that are not lost: list of (state, node name, closed windows); None while nobody answers."""
+        """Subscribers that are not lost: list of (state, node name, closed windows); None while the tickerplant does not reply."""
         table = self.ask(self.tp, "select state, node, held from .u.asg.tab where state<>`lost")
         if table is None:
             return None
@@ -91,7 +91,7 @@ class Cluster(Scene):
         return sorted(state for state, *_ in self.queue() or [])
 
     def node_in(self, state):
-        """A running node that the tickerplant shows in this state, or None."""
+        """A running node in this state according to the tickerplant, or None."""
         names = [name for shown, name, _ in self.queue() or [] if shown == state]
         return next((node for node in self.running() if node.name in names), None)
 
@@ -100,7 +100,7 @@ class Cluster(Scene):
         self.eventually(here, f"{count} subscribers are in the queue")
 
     def replace_missing(self):
-        """What a fleet does: sees to it that a node waits."""
+        """Acts as the fleet: starts a node if there is no standby."""
         queue = self.queue()
         if queue is not None and not {"waiting", "away"} & {state for state, *_ in queue}:
             self.start_node().port
@@ -117,11 +117,11 @@ class Cluster(Scene):
         return sum(count.v for count in counts if count is not None)
 
     def in_step(self):
-        """Waits until all that was acknowledged has been taken in somewhere."""
+        """Waits until nodes have ingested all acknowledged rows."""
         self.eventually(lambda: self.held_count() >= len(self.acknowledged), "the nodes keep up with the feed")
 
     def assert_held_once(self, why="", fleet=False):
-        """Every acknowledged row on exactly one node; of the unsure ones each at most once; nothing else."""
+        """Asserts that every acknowledged row is on exactly one node, every unacknowledged one at most once, and no other row is."""
         wrong = []
 
         def exact():
@@ -153,7 +153,7 @@ class Cluster(Scene):
 
 
 def ranges(rows):
-    """Rows as ranges, shortened."""
+    """Row numbers as ranges, abbreviated."""
     out = []
     for row in rows:
         if out and out[-1][1] == row:

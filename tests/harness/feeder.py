@@ -1,10 +1,10 @@
-"""A publisher that goes on beside a test."""
+"""A publisher that runs in the background of a test."""
 
 import threading
 
 
 class Feeder(threading.Thread):
-    """Publishes until told to stop, over restarts of the tickerplant. `allow` keeps it from running ahead."""
+    """Publishes until it is stopped, across restarts of the tickerplant. `allow` limits its rate."""
 
     def __init__(self, cluster):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""A cluster whose nodes are a group's: `elastick fleet` launches, replaces and ends them."""
+"""A cluster whose nodes belong to a fleet group: `elastick fleet` launches, replaces and terminates them."""
 
 import re
 
@@ -9,7 +9,7 @@ from .process import binary
 
 
 class Member:
-    """A node that the tickerplant shows with its port."""
+    """A node as listed by the tickerplant, with its port."""
 
     def __init__(self, name, port):
         self.name = name
@@ -17,7 +17,7 @@ class Member:
 
 
 class GroupCluster(Cluster):
-    """Nodes are found in `.u.asg.tab`; `nodes` stays empty."""
+    """A cluster that finds its nodes in `.u.asg.tab`; `nodes` stays empty."""
 
     def start_group(self, *node_options, least=1, most=8, options=()):
         node = (binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", *node_options)
@@ -34,7 +34,7 @@ class GroupCluster(Cluster):
     answering = running
 
     def call(self, name, *arguments):
-        """A call of the supervisor."""
+        """Calls a function of the supervisor."""
         connection = self.connect(self.fleet_port)
         return connection.ask(kdb.lst(kdb.sym(f".fleet.{name}"), *arguments))
 
@@ -43,5 +43,5 @@ class GroupCluster(Cluster):
         return dict(zip(d.v[0].v, d.v[1].v)) if isinstance(d.v, tuple) else d.v
 
     def launched(self):
-        """How many instances the group has ever launched."""
+        """Number of instances that the group has launched so far."""
         return len(re.findall(r"started as process", self.fleet.printed()))

@@ -1,4 +1,4 @@
-"""Guest kernels of User-Mode Linux."""
+"""User-Mode Linux guest kernels."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ import tempfile
 def no_guest_runs():
     """Why no guest kernel can run a process on this processor, or None.
 
-    User-Mode Linux 6.1 cannot restore the floating-point registers of processors whose state is larger than it knows (AMX): it
-    kills its first process for that.
+    User-Mode Linux 6.1 cannot restore the floating-point registers of processors with a larger state than it supports (AMX), and
+    kills its first process.
     """
     command = "linux.uml mem=384M root=/dev/root rootfstype=hostfs rootflags=/ ro init=/bin/true con=null con0=null,fd:1"
     with tempfile.TemporaryDirectory() as home:

@@ -1,7 +1,7 @@
-"""kdb+ values and their bytes, written from the format's description: a second opinion on elastick's own codec.
+"""kdb+ values and their bytes, written from the format's description: an independent check of elastick's codec.
 
-A value is `K(t, v)`: `t` is the kdb+ type number, `v` a plain Python value (see `K`). Nothing is converted on the way,
-so what a test compares is what went over the wire.
+A value is `K(t, v)`: `t` is the kdb+ type number, `v` a plain Python value (see `K`). Nothing is converted,
+so a test compares exactly the values on the wire.
 """
 
 import struct
@@ -45,7 +45,7 @@ class K:
         return len(self.v)
 
     def __getitem__(self, key):
-        """Item of a general list by place, column of a table or value of a dictionary by name."""
+        """Item of a general list by position, column of a table or value of a dictionary by name."""
         if self.t == TABLE:
             return self.v[key]
         if self.t in (DICT, SORTED_DICT):
@@ -168,12 +168,12 @@ def _raw(text):
 
 
 def _text(raw):
-    """Symbols and strings are bytes; latin-1 gives each byte its character, so that lengths stay true."""
+    """Symbols and strings are bytes; latin-1 maps each byte to one character, which preserves lengths."""
     return raw.decode("latin-1")
 
 
 def decode(data, order="<", offset=0):
-    """One object at `offset`, and where it ends. Raises IndexError or struct.error where bytes are missing."""
+    """The object at `offset`, and its end. Raises IndexError or struct.error if bytes are missing."""
     t = struct.unpack_from("b", data, offset)[0]
     at = offset + 1
     if t == ERROR or t == -SYMBOL:
@@ -251,7 +251,7 @@ def _decode_items(data, order, t, count, at):
 
 
 def _columns(values):
-    """Columns of a table: a list of vectors; a table of one general column may come as any list."""
+    """Columns of a table: a list of vectors; a table with one general column may be encoded as any list."""
     return values.v if values.t == GENERAL else [K(-values.t, item) for item in values.v]
 
 

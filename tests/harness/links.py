@@ -1,7 +1,7 @@
-"""Hosts as network namespaces, and links between them that can be cut one way or both, slowed, and made to lose packets.
+"""Simulated hosts (network namespaces), and links between them that can be cut in one or both directions, delayed, or made lossy.
 
-A link is two TUN devices, one in each namespace; what one kernel sends is handed to the other by a thread here, if at all. So
-connections are the kernels' own TCP. (The kernel's netem would do as much, where it has it; this works without.)
+A link is two TUN devices, one in each namespace; a thread here forwards or drops each packet. Connections therefore use the
+kernel's own TCP. (netem could do the same, but not every kernel has it.)
 """
 
 import contextlib
@@ -26,7 +26,7 @@ numbers = itertools.count(1)
 
 
 def missing():
-    """Why there can be no hosts here, or None."""
+    """Why this machine cannot run simulated hosts, or None."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not os.path.exists("/dev/net/tun"):
@@ -42,7 +42,7 @@ def missing():
 
 
 class Host:
-    """A network of its own; ends with `close`."""
+    """A simulated host with its own network; `close` removes it."""
 
     def __init__(self, name):
         self.name = f"el-{os.getpid()}-{next(numbers)}-{name}"
@@ -51,7 +51,7 @@ class Host:
 
     @property
     def wrapper(self):
-        """A command that executes another one here."""
+        """Command prefix that runs a command on this host."""
         return ("ip", "netns", "exec", self.name)
 
     def run(self, *command):
@@ -59,7 +59,7 @@ class Host:
 
     @contextlib.contextmanager
     def inside(self):
-        """Sockets that this thread makes meanwhile are this host's."""
+        """Context manager: sockets that this thread creates inside it belong to this host."""
         with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{self.name}") as here:
             enter(here)
             try:
@@ -68,7 +68,7 @@ class Host:
                 enter(home)
 
     def tun(self, device, address):
-        """A device here whose packets are read from and written to the file descriptor."""
+        """Creates a TUN device on this host; its packets are read from and written to the file descriptor."""
         with self.inside():
             fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI))
@@ -97,7 +97,7 @@ class Way:
         self.dice = random.Random(seed)
 
     def passes(self, packet, dead_ports):
-        """Whether a packet arrives."""
+        """Whether to deliver a packet."""
         gone = self.cut or (self.loss and self.dice.random() < self.loss) or bool(dead_ports & ports(packet))
         self.carried += not gone
         self.dropped += gone
@@ -105,7 +105,7 @@ class Way:
 
 
 def ports(packet):
-    """Both TCP ports of an IPv4 packet."""
+    """Source and destination TCP port of an IPv4 packet."""
     if packet[0] >> 4 != 4 or packet[9] != TCP:
         return set()
     at = (packet[0] & 15) * 4
@@ -113,14 +113,14 @@ def ports(packet):
 
 
 class Link(threading.Thread):
-    """Between the `near` host, at 10.77.N.1, and the `far` one, at 10.77.N.2. `to_far` and `to_near` are its two ways."""
+    """Link between the `near` host, 10.77.N.1, and the `far` one, 10.77.N.2. `to_far` and `to_near` are its two directions."""
 
     def __init__(self, near, far, seed=0):
         super().__init__(daemon=True)
         number = next(numbers) % 250 + 1
         self.near_address, self.far_address = f"10.77.{number}.1", f"10.77.{number}.2"
         self.to_far, self.to_near = Way(seed), Way(seed + 1)
-        # Connections that the middle has forgotten: nothing of them passes, and nobody is told.
+        # Connections silently dropped in the middle: no packet passes, and neither end gets an error.
         self.dead_ports = set()
         self.closing = False
         self.near_fd = near.tun(f"tun{number}", self.near_address)
@@ -168,7 +168,7 @@ class Link(threading.Thread):
 
 
 def packets(fd):
-    """What waits, at most so many that the other way gets its turn."""
+    """Pending packets, limited so that the other direction is served too."""
     for _ in range(64):
         try:
             yield os.read(fd, 1 << 16)
@@ -180,5 +180,5 @@ def put(fd, packet):
     try:
         os.write(fd, packet)
     except OSError:
-        # Its queue is full, or it has been taken down: lost, as on a wire.
+        # The queue is full or the device is down: the packet is lost, as on a wire.
         pass

@@ -1,4 +1,4 @@
-"""An elastick process: started, waited for by what it prints, watched, stopped or killed together with its children."""
+"""An elastick process: start, wait for output, monitor, stop or kill it with its children."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ LISTENING = re.compile(r"listening on \S*?(\d+)\b")
 
 
 def binary():
-    """The elastick under test."""
+    """The elastick binary under test."""
     path = pathlib.Path(os.environ.get("ELASTICK_BIN", ROOT / "target" / "debug" / "elastick"))
     if not path.exists():
         raise FileNotFoundError(f"{path} is not built; tests/run builds it, or set ELASTICK_BIN")
@@ -26,9 +26,9 @@ def binary():
 
 
 def eventually(check, what, deadline_s=DEADLINE_S, on_failure=lambda: ""):
-    """Polls until `check` gives something true, and gives it back; fails naming `what` after the deadline.
+    """Polls until `check` returns a true value, and returns that; fails with `what` after the deadline.
 
-    An error answer is "not yet": a node that has not joined has no tables.
+    An error reply counts as "not yet": a node that has not joined has no tables.
     """
     end = time.monotonic() + deadline_s
     pause = 0.002
@@ -48,7 +48,7 @@ def eventually(check, what, deadline_s=DEADLINE_S, on_failure=lambda: ""):
 
 
 def soon(check, within_s):
-    """Polls until `check` gives something true, for so long at most; tells whether it did."""
+    """Polls until `check` returns a true value or the time is over. Returns whether it did."""
     end = time.monotonic() + within_s
     while not (seen := check()) and time.monotonic() < end:
         time.sleep(0.005)
@@ -56,7 +56,7 @@ def soon(check, within_s):
 
 
 class Process:
-    """One running command. Its output goes to a file, so that it never blocks on us."""
+    """One running command. Its output goes to a file, so that it never blocks on a pipe."""
 
     def __init__(self, name, arguments, directory, environment=None, wrapper=(), program=None):
         self.name = name
@@ -81,17 +81,17 @@ class Process:
 
     @property
     def port(self):
-        """The port that it says it listens on; waits for the line."""
+        """The port from its `listening on` line; waits for the line."""
         if self._port is None:
             self._port = int(self.wait_for(LISTENING).group(1))
         return self._port
 
     def printed(self):
-        """All that this run of it has printed so far."""
+        """The output of this run so far."""
         return self.output_path.read_bytes()[self.printed_before :].decode("utf-8", "replace")
 
     def wait_for(self, pattern, deadline_s=DEADLINE_S):
-        """Waits until a pattern is in its output; ending before that fails."""
+        """Waits until its output matches a pattern; fails if the process exits before."""
         pattern = re.compile(pattern)
 
         def found():
@@ -105,7 +105,7 @@ class Process:
         return eventually(found, f"{self.name} prints {pattern.pattern!r}", deadline_s, self.tail)
 
     def tail(self, lines=15):
-        """The end of its output, for a failure's message."""
+        """The end of its output, for failure messages."""
         last = "\n".join("    " + line for line in self.printed().splitlines()[-lines:])
         return f"\n  {self.name} ({' '.join(self.arguments)}), exit code {self.popen.poll()}, printed:\n{last}"
 
@@ -113,12 +113,12 @@ class Process:
         return self.popen.poll() is None
 
     def memory_bytes(self, field="VmRSS"):
-        """Resident memory now, or with `VmHWM` the most it ever was."""
+        """Current resident memory, or its peak with `VmHWM`."""
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(rf"{field}:\s+(\d+) kB", status).group(1)) * 1024
 
     def signal(self, number):
-        """To this process alone."""
+        """Sends a signal to this process only, not to its children."""
         if self.is_running():
             self.popen.send_signal(number)
 
@@ -129,19 +129,19 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def wait(self, deadline_s=DEADLINE_S):
-        """Its exit code."""
+        """Waits for the exit and returns the exit code."""
         try:
             return self.popen.wait(deadline_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} did not end within {deadline_s} s{self.tail()}") from None
 
     def terminate(self):
-        """SIGTERM, and its exit code."""
+        """Sends SIGTERM; returns the exit code."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
     def kill(self):
-        """kill -9, of the process and whatever it started."""
+        """Sends SIGKILL to the process and its children."""
         try:
             os.killpg(self.popen.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -154,8 +154,8 @@ class Process:
 
 
 def reserve_port():
-    """A port that was free a moment ago, and none that the system gives out by itself: nobody gets it by chance while the process
-    that listens on it is started again."""
+    """A free port outside the range of ephemeral ports, so that no other process gets it by chance while its listener is
+    restarted."""
     first_given_out = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         with socket.socket() as sock, contextlib.suppress(OSError):

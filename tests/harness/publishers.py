@@ -1,4 +1,4 @@
-"""Publishers that go on over everything that happens to the tickerplant, and keep account of what they were told."""
+"""Publishers that survive faults of the tickerplant, and record the acknowledgements that they receive."""
 
 import contextlib
 import threading
@@ -10,15 +10,15 @@ from .scene import update
 
 
 class Publisher(threading.Thread):
-    """Publishes one table's rows, numbered from 0, as far as it is allowed to. An update that gets no answer is not sent again.
+    """Publishes numbered rows of one table, as many updates as `allow` permits. An update without a reply is not resent.
 
-    With `burst` 1 each update is a sync message; with more, so many async ones are followed by a question, and its answer
+    With `burst` 1 each update is a sync message. Otherwise `burst` async updates are followed by a sync query, whose reply
     means that all of them were accepted.
     """
 
     def __init__(self, port, table, columns, rows, burst=1, dialling=contextlib.nullcontext, deadline_s=20):
-        """`dialling` is entered while a connection is made: a host's `inside`. `deadline_s`: after it a connection without an
-        answer counts as gone."""
+        """`dialling` is a context manager for connecting, such as a host's `inside`. After `deadline_s` without a reply a connection
+        counts as lost."""
         super().__init__(daemon=True)
         self.dialling, self.deadline_s = dialling, deadline_s
         self.port, self.table, self.columns, self.rows, self.burst = port, table, columns, rows, burst
@@ -28,7 +28,7 @@ class Publisher(threading.Thread):
         self.connection = None
         self.next = 0
         self.done = 0
-        # First rows of updates: what was sent, and what was acknowledged.
+        # First row numbers of the sent and of the acknowledged updates.
         self.sent = []
         self.acknowledged = set()
 
@@ -47,7 +47,7 @@ class Publisher(threading.Thread):
                 self._publish()
                 self.done += 1
         except Exception as failure:
-            # Whatever it is: a publisher that stands still must not look like one that has nothing to do.
+            # Record any failure: a publisher that has failed must not look like an idle one.
             self.failure = f"the publisher of {self.table}, at row {self.next}: {failure!r}"
 
     def _connected(self):
@@ -79,7 +79,7 @@ class Publisher(threading.Thread):
             connection.close()
 
     def _confirm(self, connection):
-        """Asks until there is an answer: a tickerplant that has no time for the question says `stop`."""
+        """Repeats the query until it has a result: a busy tickerplant replies `stop`."""
         while True:
             try:
                 return connection.ask(".u.i")
@@ -88,7 +88,7 @@ class Publisher(threading.Thread):
                     raise
 
     def cut(self):
-        """Its connection ends, whatever is on its way."""
+        """Closes the connection, with messages in flight."""
         connection = self.connection
         if connection is not None:
             connection.finish()

@@ -1,7 +1,7 @@
-"""Tickerplants as q runs them: stock `tick.q`, and the paper's `tickasg.q` on top of it. No native extensions.
+"""Fake tickerplants that behave like q's: stock `tick.q`, and the paper's `tickasg.q` on top of it. No native extensions.
 
-Played as the q code behaves (zero-latency mode: publish, then log), on a thread of its own with one lock around all
-state; an unknown function answers with its name, as q does.
+They follow the q code (zero-latency mode: publish, then log), on a separate thread with one lock around all
+state; a call of an unknown function returns an error with its name, as in q.
 """
 
 import selectors
@@ -14,7 +14,7 @@ ROLL_SOURCE = "{.u.asg.roll[.z.w;x]}"
 
 
 class QTick:
-    """A tickerplant that `elastick rdb` should get along with. `paper` says whether `.u.asg` is loaded."""
+    """A fake tickerplant with which `elastick rdb` must work. `paper`: whether `.u.asg` is loaded."""
 
     def __init__(self, log_path, tables, paper):
         self.tables = tables
@@ -44,7 +44,7 @@ class QTick:
             sock.close()
         self.listener.close()
 
-    # What a feed and an operator do.
+    # Actions of a feed and an operator.
 
     def upd(self, name, columns):
         """`.u.upd` in zero-latency mode: to each subscriber a table, then the columns to the log."""
@@ -58,7 +58,7 @@ class QTick:
             self.i += 1
 
     def end(self, date):
-        """`.u.end` of tick.q, then `.u.asg.end` for those that are not live."""
+        """`.u.end` of tick.q, then `.u.asg.end` for subscribers that are not live."""
         with self.lock:
             message = wire.message(kdb.lst(kdb.sym(".u.end"), kdb.K(-kdb.DATE, date)), wire.ASYNC)
             for handle in dict.fromkeys(h for subscribers in self.w.values() for h, _ in subscribers):
@@ -71,7 +71,7 @@ class QTick:
                 row["firstI"] = 0
 
     def rolled_at(self):
-        """`lastI` of those that have rolled, in order."""
+        """`lastI` of the subscribers that have rolled, in order."""
         with self.lock:
             return [row["lastI"] for row in self.asg if row["rolled"]]
 
@@ -132,7 +132,7 @@ class QTick:
         for row in rows:
             row["handle"] = None
 
-    # What `value` of a message does.
+    # `value` of a message.
 
     def _value(self, handle, k):
         if k.t == kdb.CHAR:

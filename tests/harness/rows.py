@@ -1,4 +1,4 @@
-"""Rows as a subscriber gathers them, from live tables and from logged columns alike."""
+"""Rows that a subscriber collects from published tables and logged columns."""
 
 from . import kdb
 
@@ -15,7 +15,7 @@ class Rows:
         self.tables[name] = {column: [] for column in schema.v}
 
     def upd(self, name, data):
-        """`upd:insert`: a table comes live, a list of columns (or of atoms) from a log."""
+        """`upd:insert`: a table from the live feed, or a list of columns or atoms from a log."""
         table = self.tables[name]
         columns = list(data.v.values()) if data.t == kdb.TABLE else data.v
         if len(columns) != len(table):
@@ -33,5 +33,5 @@ class Rows:
         return self.tables[table][name]
 
     def seqs(self, table="trade"):
-        """The `seq` column: which rows are held, in the order in which they came."""
+        """The `seq` column: row numbers in the order of arrival."""
         return self.tables[table]["seq"]

@@ -1,4 +1,4 @@
-"""The test case that all tests here are: a directory of its own, processes and connections that end with it."""
+"""Base test case: a temporary directory, and processes and connections that end with the test."""
 
 import pathlib
 import shutil
@@ -14,15 +14,15 @@ trade:([]time:`timespan$();sym:`g#`symbol$();price:`float$();size:`long$();seq:`
 quote:([]time:`timespan$();sym:`g#`symbol$();bid:`float$();ask:`float$();seq:`long$())
 """
 
-# A node that is full after some tens of thousands of trades: few megabytes, and room above for the process itself.
+# Options of a node that is full after some tens of thousands of trades: a few megabytes, plus room for the process itself.
 SMALL = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
 
 
 class Scene(unittest.TestCase):
-    """Starts processes with `tick` and `rdb`, connects with `connect`; when a test fails, prints what they said."""
+    """Starts processes with `tick` and `rdb`, connects with `connect`; prints their output if a test fails."""
 
     schema = SCHEMA
-    # Another binary than the one under test everywhere.
+    # Overrides the binary under test.
     executable = None
     maxDiff = 4000
 
@@ -73,7 +73,7 @@ class Scene(unittest.TestCase):
         return self.start(name, *arguments, wrapper=wrapper)
 
     def connect(self, process, **options):
-        """A connection to a process, a port or a Unix socket."""
+        """Opens a connection to a process, a port or a Unix socket."""
         address = process.port if isinstance(process, Process) else process
         connection = Connection(address, **options)
         self.connections.append(connection)
@@ -83,7 +83,7 @@ class Scene(unittest.TestCase):
         return eventually(check, what, deadline_s)
 
     def eventually_equal(self, read, wanted, what, deadline_s=30):
-        """Polls until `read` gives `wanted`; the failure shows the difference."""
+        """Polls until `read` returns `wanted`; a failure shows the difference."""
         seen = []
 
         def same():
@@ -96,12 +96,12 @@ class Scene(unittest.TestCase):
             self.assertEqual(seen[0], wanted, f"not within {deadline_s} s: {what}")
 
     def log_path(self, tick_connection):
-        """The path of the day's log, as the tickerplant tells it."""
+        """The path of the day's log, from the tickerplant."""
         return pathlib.Path(tick_connection.ask(".u.L").v[1:])
 
 
 def trades(first, count, symbols=("AAA", "BBB", "CCC")):
-    """Columns of `count` trades without time; `seq` counts from `first`, so that each row is known again."""
+    """Columns of `count` trades without time; `seq` counts from `first` and identifies each row."""
     seq = range(first, first + count)
     return kdb.lst(
         kdb.syms(*(symbols[i % len(symbols)] for i in seq)),
@@ -122,5 +122,5 @@ def quotes(first, count, symbols=("AAA", "BBB", "CCC")):
 
 
 def update(table, columns):
-    """The publishers' call."""
+    """A call of `.u.upd`."""
     return kdb.lst(kdb.chars(".u.upd"), kdb.sym(table), columns)

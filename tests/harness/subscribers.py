@@ -1,4 +1,4 @@
-"""q's real-time databases played over a raw connection: `tick/r.q` and the paper's `asg/r.q`, message for message."""
+"""Emulations of q's real-time databases over a raw connection, message for message: `tick/r.q` and the paper's `asg/r.q`."""
 
 from . import kdb, tplog
 from .rows import Rows
@@ -8,7 +8,7 @@ ROLL = kdb.lam("{.u.asg.roll[.z.w;x]}")
 
 
 class StockRdb:
-    """`tick/r.q`: the start-up string, `-11!` of what it is told, then `upd` and `.u.end`."""
+    """`tick/r.q`: the start-up string, `-11!` of the log, then `upd` and `.u.end`."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -33,7 +33,7 @@ class StockRdb:
             raise ValueError(f"r.q does not know {name!r}")
 
     def take(self):
-        """Takes one pushed message and gives it back."""
+        """Processes one pushed message and returns it."""
         message = self.connection.push()
         self._run(message)
         return message
@@ -45,7 +45,7 @@ class StockRdb:
 
 
 class PaperRdb:
-    """`asg/r.q` and `asg/sub.q`, with the replay's comparison as it was meant (`>=`, see kdb-tick.md section 9)."""
+    """`asg/r.q` and `asg/sub.q`, with the replay's comparison corrected to `>=` (see kdb-tick.md section 9)."""
 
     def __init__(self, connection, queue):
         self.connection = connection
@@ -97,7 +97,7 @@ class PaperRdb:
         return self
 
     def roll(self):
-        """`.sub.roll[]`: takes nothing more, and says up to where it did."""
+        """`.sub.roll[]`: stops ingesting, and sends the count of ingested messages."""
         self.live = False
         self.connection.send(kdb.lst(ROLL, kdb.long(self.i)))
         return self.i

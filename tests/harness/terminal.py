@@ -1,4 +1,4 @@
-"""A program at a terminal of its own: a person who types, and what stands on the screen."""
+"""A program on a pseudo-terminal: typed input, and the screen's output."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ import time
 
 from .process import DEADLINE_S, binary
 
-# Sequences that move the cursor, colour, and switch modes of the terminal.
+# Control sequences: cursor movement, colours, terminal modes.
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\r")
 
 
@@ -39,7 +39,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def interrupt(self):
-        """Ctrl-C, as the terminal hands it on."""
+        """Types Ctrl-C."""
         self.type("\x03")
 
     def _more(self, end):
@@ -54,13 +54,13 @@ class Terminal:
         return bool(got)
 
     def wait_for(self, text):
-        """Reads until `text` has come since the last wait; what came before it, without control sequences."""
+        """Reads until `text` appears after the last wait. Returns the output before it, without control sequences."""
         end = time.monotonic() + DEADLINE_S
         while True:
             shown = CONTROL.sub(b"", self.seen[self.read_to:])
             at = shown.find(text.encode())
             if at >= 0:
-                # Everything shown so far counts as read up to the text's end in the raw bytes.
+                # Marks the raw bytes as read, up to the end of the text.
                 raw, plain = self.read_to, b""
                 while not plain.endswith(text.encode()) or len(plain) < at + len(text.encode()):
                     raw += 1
@@ -71,7 +71,7 @@ class Terminal:
                 raise AssertionError(f"not shown within {DEADLINE_S} s: {text!r}; seen {shown!r}")
 
     def ended(self):
-        """The exit code, once the process has ended."""
+        """Waits for the exit and returns the exit code."""
         end = time.monotonic() + DEADLINE_S
         while self.popen.poll() is None:
             if time.monotonic() > end:

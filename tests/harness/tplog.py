@@ -1,4 +1,4 @@
-"""kdb+ tickerplant logs: what `-11!` would see, and logs to be found at start, whole or damaged."""
+"""kdb+ tickerplant logs: reading like `-11!`, and writing intact or damaged logs."""
 
 import pathlib
 import struct
@@ -16,7 +16,7 @@ def path_of(handle):
 
 
 def read(path, count=None):
-    """The first `count` records as values, or all of them; bytes that make no whole record are an error."""
+    """The first `count` records as values, or all of them; an incomplete record is an error."""
     data = pathlib.Path(path).read_bytes()
     if data[:8] != MAGIC:
         raise ValueError(f"{path} begins with {data[:8].hex()}, not as a log")
@@ -31,7 +31,7 @@ def read(path, count=None):
 
 
 def whole_bytes(path):
-    """(records, bytes) that are whole: the answer of `-11!(-2;path)`."""
+    """(records, bytes) of the intact part: the result of `-11!(-2;path)`."""
     data = pathlib.Path(path).read_bytes()
     records, at = 0, len(MAGIC)
     while at < len(data):
@@ -44,7 +44,7 @@ def whole_bytes(path):
 
 
 def write(path, records):
-    """A log that holds these records."""
+    """Writes a log with these records."""
     pathlib.Path(path).write_bytes(MAGIC + b"".join(kdb.encode(record) for record in records))
 
 

@@ -1,4 +1,4 @@
-"""Subscribers that note all they are sent, over restarts of the tickerplant: plain ones, and the paper's in a queue."""
+"""Subscribers that record everything they receive, across restarts of the tickerplant: stock ones, and the paper's in a queue."""
 
 import threading
 
@@ -9,8 +9,8 @@ from .subscribers import PaperRdb
 
 
 class Segment:
-    """What came over one connection: from update `i` of the log `log` on, rows of one table in their order. `ends`: how many of
-    them had come when each day ended."""
+    """Rows of one table received over one connection, from update `i` of the log `log` on. `ends`: number of rows at each
+    end of a day."""
 
     def __init__(self, i, log):
         self.i, self.log = i, log
@@ -19,7 +19,7 @@ class Segment:
 
 
 class Subscriber(threading.Thread):
-    """Connects, again whenever the connection has ended, and does on it what `serve` says."""
+    """Thread that connects, runs `serve` on the connection, and reconnects when it ends."""
 
     def __init__(self, port, name):
         super().__init__(daemon=True)
@@ -34,7 +34,7 @@ class Subscriber(threading.Thread):
                 if soon(self._dialled, 1):
                     self._served()
         except Exception as failure:
-            # Whatever it is: one that has stopped listening must not look like one that is sent nothing.
+            # Record any failure: a failed subscriber must not look like one that receives nothing.
             self.failure = f"{self.called}: {failure!r}"
 
     def _dialled(self):
@@ -53,7 +53,7 @@ class Subscriber(threading.Thread):
 
     def cut(self):
         if self.connection is not None:
-            # Whatever the thread does on it fails then.
+            # Makes the thread's current operation on it fail.
             self.connection.finish()
 
     def stop(self):
@@ -63,7 +63,7 @@ class Subscriber(threading.Thread):
 
 
 class Watcher(Subscriber):
-    """Subscribes to a table as any q client does. Over each new connection it learns where it begins, and notes what it gets."""
+    """Subscribes to a table like any q client. Requests the start position on each new connection, and records the messages."""
 
     def __init__(self, port, table):
         super().__init__(port, f"the watcher of {table}")
@@ -78,7 +78,7 @@ class Watcher(Subscriber):
             try:
                 self._take(segment, connection.push())
             except TimeoutError:
-                # Nothing has come for a while. Were it to begin anew for that, it would not show what it was not sent.
+                # Nothing has arrived for a while. Do not reconnect: a new subscription would hide missing messages.
                 pass
 
     def _take(self, segment, message):
@@ -89,7 +89,7 @@ class Watcher(Subscriber):
 
 
 class PaperMember(Subscriber):
-    """The paper's `asg/r.q` in a queue of its own; after its connection has ended it comes back with nothing, as q would."""
+    """The paper's `asg/r.q` in a separate queue; reconnects without rows, like a restarted q process."""
 
     def __init__(self, port, queue, table):
         super().__init__(port, "the paper's client")

@@ -1,4 +1,4 @@
-"""Queries over all nodes that check themselves, and a thread that makes them while windows change hands."""
+"""Self-checking queries over all nodes, and a thread that runs them while windows change hands."""
 
 import threading
 
@@ -22,8 +22,8 @@ def is_whole(windows):
 
 
 class Probe(threading.Thread):
-    """Asks all nodes for all rows, again and again. Where the windows that came with the answers are whole, the rows must be:
-    each once, from the first, with none missing. Rows are numbered in the order in which they were published."""
+    """Thread that repeatedly queries all nodes for all rows. If the windows in the replies are complete, the rows must be too:
+    each exactly once, from the first on. Rows are numbered in the order of publication."""
 
     def __init__(self, cluster, between=lambda: None):
         """`between` is called after each look."""
@@ -37,7 +37,7 @@ class Probe(threading.Thread):
         self.seen = set()
 
     def look(self):
-        """Rows and windows of all nodes that answer; each node's belong together."""
+        """Rows and windows of all nodes that reply; those of one node are consistent."""
         rows, windows = [], []
         for node in self.cluster.answering():
             answer = self.cluster.ask(node, "(exec seq from trade;.rdb.windows)")

@@ -15,7 +15,7 @@ def message(k, kind=SYNC, order="<", compressed=False):
 
 
 def frame(body, kind, order="<", compressed=False):
-    """Puts the header before an encoded object."""
+    """An encoded object with the message header before it."""
     little = 1 if order == "<" else 0
     plain = struct.pack(order + "BBBBI", little, kind, 0, 0, HEADER + len(body)) + body
     if not compressed:
@@ -47,7 +47,7 @@ def open_message(data):
 
 
 def compress(plain):
-    """The stream for a whole message. Never gives up, where q would send it uncompressed."""
+    """The compressed form of a whole message, also where q would send it uncompressed."""
     seen = [0] * 256
     out = bytearray()
     items = 0
@@ -84,7 +84,7 @@ def compress(plain):
 
 
 def decompress(stream, total):
-    """What a stream stands for, without the header; `total` counts the header."""
+    """The decompressed bytes without the header; `total` includes the header."""
     seen = [0] * 256
     out = bytearray(HEADER)
     entered = HEADER

@@ -1,4 +1,4 @@
-//! The owner's `.u.end` of a node: days that are written down with one's own code.
+//! A node's `.u.end` from a start-up file: the owner's end-of-day write-down.
 
 use crate::harness::{Directory, Process, elastick, wait_for};
 use crate::tick_support::{PATIENCE, Tick, call, trades};
@@ -30,10 +30,10 @@ fn node(tick: &Tick, name: &str, file: &Path, options: &[&str], parts: &Path) ->
 }
 
 fn example(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rdb/examples").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/write-down").join(name)
 }
 
-/// What a script of the console prints; it must end well.
+/// Output of a script run by `elastick q`, which must exit with 0.
 fn console(arguments: &[&str]) -> String {
     let output = elastick(&["q"]).args(arguments).stdin(Stdio::null()).output().expect("it runs");
     let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -54,7 +54,7 @@ fn two_nodes_save_their_windows_and_the_parts_become_one_partition() {
     let (_second, second) = node(&tick, "n2", &example("save.q"), &["--memory", "256MiB"], &parts);
     let mut second = connect(second);
     until(&mut feed, "2=count .u.asg.tab");
-    // Enough for the first to be full, whatever it counts besides rows.
+    // Publish until the first node rolls; its memory use includes more than rows.
     let mut fed = 0;
     while answer(&mut first, ".rdb.stats`state") == Value::symbol("live") {
         feed.request(&trades(fed..fed + 1000)).expect("published");
@@ -76,7 +76,7 @@ fn two_nodes_save_their_windows_and_the_parts_become_one_partition() {
         wait_for(&format!("{name} to save"), || windows.exists().then_some(()));
     }
     until(&mut second, "`done=.rdb.stats`dayEnd");
-    // The new day goes on at the live node.
+    // The live node ingests the new day.
     feed.request(&trades(0..5)).expect("published");
     until(&mut second, "5=count trade");
 
@@ -91,7 +91,7 @@ fn two_nodes_save_their_windows_and_the_parts_become_one_partition() {
         assert!(String::from_utf8_lossy(&wrong.stderr).contains(words), "{wrong:?}");
     };
     refused(Some(&(tip + 1).to_string()), "do not make up the day");
-    // What the last node has not saved is missed only by its number.
+    // Only the number of updates reveals that the last node's part is missing.
     refused(None, "usage");
     refused(Some("all"), "no number of updates");
     console(&[join, parts, hdb, &date, &tip.to_string()]);
@@ -135,7 +135,7 @@ fn the_function_sees_the_ended_day_with_the_owners_rights_while_the_new_day_goes
     answer(&mut feed, ".u.endofday[]");
     feed.request(&trades(0..2)).expect("published");
     until(&mut client, "2=count trade");
-    // It is still running: neither the feed, nor queries, nor those that assign wait for it.
+    // `.u.end` is still running: feed, queries and assignments do not wait for it.
     assert_eq!(answer(&mut client, ".rdb.stats`dayEnd"), Value::symbol("running"));
     assert_eq!(answer(&mut client, "0<.rdb.stats`ended"), Value::Bool(true));
     let running = || page(port, "/health");
@@ -204,7 +204,7 @@ fn a_function_that_ends_the_next_day_comes_to_an_end() {
     assert!(page(port, "/health").contains("] failed: 'limit: the day "), "{}", page(port, "/health"));
     let refused = feed.query(".u.endofday[]").expect_err("the day is far ahead").to_string();
     assert!(refused.contains("3 days ahead of the clock") && refused.contains("--limit-clock-jump"), "{refused}");
-    // The day that has come goes on.
+    // The new day continues.
     feed.request(&trades(0..5)).expect("published");
     until(&mut client, "5=count trade");
 }
@@ -232,7 +232,7 @@ fn what_a_process_never_calls_is_refused_at_its_start() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("define upd") && said.contains("never calls") && said.contains(".u.sub"), "{said}");
     }
-    // With a second argument it would wait for that one, and the day be called saved.
+    // With two parameters the call would return a projection, and the day would count as saved.
     for body in ["{[date;more]date}", "5", "\"save\""] {
         std::fs::write(file, format!(".u.end:{body}\n")).expect("written");
         let output = elastick(&["rdb", ":1", file]).args(["-p", "127.0.0.1:0"]).output().expect("it runs");

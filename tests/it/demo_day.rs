@@ -1,4 +1,4 @@
-//! The whole demo, short: it must prove its day, and leave nothing behind when it is ended early.
+//! A short run of the whole demo: it must verify its day, and leave no process or file when it is interrupted.
 
 use crate::harness::{Directory, elastick, is_running, signal, wait_for};
 use serde_json::Value as Json;
@@ -50,7 +50,7 @@ fn a_window_that_nobody_holds_is_named() {
     assert_eq!(report["proved"], false);
 }
 
-/// Processes that the demo's own processes say they started, and these themselves.
+/// The demo's processes and their children, from their output.
 fn started(dir: &Path) -> Vec<u32> {
     let text = std::fs::read_to_string(dir.join("fleet.log")).unwrap_or_default();
     let numbers = text.lines().filter_map(|line| line.split_once("started as process ")?.1.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! The feed against a tickerplant that breaks connections, refuses updates, or has no log.
+//! `elastick feed` against a tickerplant that breaks connections, rejects updates, or has no log.
 
 use crate::fake_tickerplant::{Faults, start, write_log};
 use crate::harness::{Directory, Process, elastick, wait_for};
@@ -23,7 +23,7 @@ fn summary(output: &Output) -> Json {
     })
 }
 
-/// The account that the feed gives.
+/// The counts that the feed prints at its end.
 fn accepted(summary: &Json) -> Proof {
     let mut proof = Proof::new();
     for (name, table) in summary["tables"].as_object().expect("tables") {
@@ -89,7 +89,7 @@ fn a_tickerplant_that_goes_while_it_is_asked_for_its_tables_is_waited_for() {
 #[test]
 fn an_answer_that_is_too_long_is_said_at_once() {
     let directory = Directory::new("feed-long");
-    // Without a log to name, all other answers are shorter than a table.
+    // If there is no log, all other replies are shorter than a table.
     let (port, _) = start(&directory, Faults { no_log: true, ..Faults::default() });
     let output = feed(port, &["--limit-message", "64"]);
     assert_eq!(output.status.code(), Some(1));
@@ -176,7 +176,7 @@ fn nothing_is_lost_or_doubled_when_the_tickerplant_is_killed() {
     assert_eq!(proof, accepted(&summary));
 }
 
-/// Files of a folder and of those in it.
+/// Files of a folder, recursively.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -194,7 +194,7 @@ fn logs_that_kdb_wrote_are_replayed() {
         let directory = Directory::new("feed-kdb");
         let (port, taken) = start(&directory, Faults::default());
         let output = feed(port, &["--replay", path.to_str().expect("a path"), "--speed", "0"]);
-        // Not all files are logs; those that are not are refused.
+        // Not all files are logs; others are rejected.
         if output.status.success() {
             assert_eq!(accepted(&summary(&output)), *taken.lock().unwrap(), "{}", path.display());
             replayed += taken.lock().unwrap().total().updates;

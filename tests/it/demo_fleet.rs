@@ -1,4 +1,4 @@
-//! The supervisor with real children.
+//! `elastick fleet` with real child processes.
 
 use crate::harness::{Directory, Process, elastick, is_running, signal, wait_for};
 use elastick::fleet::local::Local;
@@ -8,7 +8,7 @@ use elastick::net::Client;
 use proto::Limits;
 use std::time::Duration;
 
-/// Arguments of a fleet of processes that do nothing until they are ended.
+/// Arguments of a fleet of processes that idle until they are terminated.
 fn fleet(arguments: &[&str]) -> (Process, u16) {
     let idle = ["--", "sleep", "100000"];
     let mut process = Process::start(&mut elastick(&[&["fleet", "--group", "idle"], arguments, &idle].concat()));

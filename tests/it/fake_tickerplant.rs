@@ -1,4 +1,4 @@
-//! A tickerplant that logs, and breaks connections where a test wants it.
+//! A fake tickerplant that logs, and breaks connections on request of a test.
 
 use crate::harness::Directory;
 use elastick::config::{Limits, Listen};
@@ -13,16 +13,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// What it does wrong.
+/// Faults to inject.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Closes the connection when it has taken this many updates, and hears nothing of what was sent after them.
+    /// Closes the connection after this many updates and ignores later ones in flight.
     pub break_after: BTreeSet<u64>,
-    /// Closes the connection instead of answering one of these, once each.
+    /// Closes the connection instead of replying to each of these, once.
     pub break_at: BTreeSet<&'static str>,
-    /// Refuses every update whose number is a multiple of this.
+    /// Rejects every update whose number is a multiple of this.
     pub refuse_every: Option<u64>,
-    /// Has no log that others can read.
+    /// Has no log that other processes can read.
     pub no_log: bool,
 }
 
@@ -34,7 +34,7 @@ struct Fake {
     taken: Arc<Mutex<Proof>>,
 }
 
-/// Runs in a thread until the test's process ends. The port, and what was taken.
+/// Runs in a thread until the test process ends. Returns the port and the accepted updates.
 pub fn start(directory: &Directory, faults: Faults) -> (u16, Arc<Mutex<Proof>>) {
     let path = directory.path().join("sym2026.11.21");
     let mut log = File::create(&path).expect("a log");
@@ -88,7 +88,7 @@ impl Fake {
         }
     }
 
-    /// False if the update was refused.
+    /// Returns false if the update was rejected.
     fn take(&mut self, call: &View<'_>) -> bool {
         self.heard += 1;
         if self.faults.refuse_every.is_some_and(|every| self.heard.is_multiple_of(every)) {
@@ -148,7 +148,7 @@ impl Service for Fake {
     fn timer(&mut self, _: &mut Control) {}
 }
 
-/// Writes a log of these records, as some tickerplant might have.
+/// Writes a log of these records.
 pub fn write_log(path: &std::path::Path, updates: &[(&str, Value)]) {
     let mut bytes = records::FILE_HEAD.to_vec();
     for (table, data) in updates {

@@ -1,11 +1,11 @@
-//! Processes, directories and waiting for what must come.
+//! Test helpers: processes, temporary directories, polling.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest wait for anything: it only ends a test that has failed already.
+/// Deadline of all polls; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command of the binary under test.
@@ -18,7 +18,7 @@ pub fn elastick(arguments: &[&str]) -> Command {
     command
 }
 
-/// A process that is ended with its test.
+/// A process that is killed at the end of its test.
 pub struct Process {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -35,7 +35,7 @@ impl Process {
         self.child.id()
     }
 
-    /// The first line of its output that `wanted` finds something in.
+    /// The first match of `wanted` in the lines of its output.
     pub fn line<T>(&mut self, wanted: impl Fn(&str) -> Option<T>) -> T {
         let mut seen = String::new();
         loop {
@@ -57,7 +57,7 @@ impl Process {
         })
     }
 
-    /// Asks it to end and waits for that.
+    /// Sends SIGTERM and waits for the exit.
     pub fn stop(&mut self) -> std::process::ExitStatus {
         signal(self.child.id(), "TERM");
         wait_for("the process to end", || self.child.try_wait().expect("it can be waited for"))
@@ -71,7 +71,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended; there is nothing more to do about it.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -89,7 +89,7 @@ pub fn is_running(process: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Polls until there is something.
+/// Polls until `found` returns a value.
 pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let by = Instant::now() + PATIENCE;
     loop {
@@ -101,13 +101,13 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A directory that is removed with its test.
+/// A directory that is removed at the end of its test.
 pub struct Directory(PathBuf);
 
 impl Directory {
     pub fn new(name: &str) -> Directory {
         let path = std::env::temp_dir().join(format!("elastick-it-{name}-{}", std::process::id()));
-        // A test that was killed may have left it.
+        // An earlier test that was killed may have left it.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("a directory can be made");
         Directory(path)

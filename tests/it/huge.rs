@@ -1,5 +1,5 @@
-//! Expressions that ask for more than there is, sent to a node: each is answered, the node lives on in little memory, and
-//! other clients do not notice.
+//! Expressions that need more memory than there is, sent to a node: each gets an error, the node keeps running in little memory,
+//! and other clients are unaffected.
 
 use crate::node_program::with;
 use crate::rdb_process::ask;
@@ -22,7 +22,7 @@ fn huge() -> (String, Vec<String>) {
     (definitions, expressions)
 }
 
-/// The most memory that a process has ever held.
+/// Peak resident memory of a process.
 fn peak_bytes(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");

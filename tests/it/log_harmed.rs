@@ -1,4 +1,4 @@
-//! A log that other programs remove, move, replace or cut while the tickerplant writes it.
+//! Other programs remove, move, replace or truncate the log while the tickerplant writes it.
 
 use crate::harness::{Process, elastick, wait_for};
 use crate::metrics::{page, scrape};
@@ -27,8 +27,8 @@ fn publish(feed: &mut Client, updates: std::ops::Range<i64>) {
     updates.for_each(|i| drop(feed.request(&trades(i * 10..i * 10 + 10)).expect("acknowledged")));
 }
 
-/// What the tickerplant's health says of its log, once it does. A log that is elsewhere asks for no restart: the process may hold its
-/// last copy.
+/// Waits until the tickerplant's `/health` reports its log. A moved or removed log must not cause a restart (200), because the process
+/// may hold its last copy.
 fn harm(tick: &Tick, expected: u16) -> String {
     wait_for("the tickerplant to notice", || {
         let (status, body) = page(tick.port, "/health");
@@ -41,7 +41,7 @@ fn gauge(tick: &Tick) -> f64 {
     scrape(tick.port)["elastick_log_file_harmed"]
 }
 
-/// A node that has not been there before; what it holds.
+/// Starts a new node and returns its rows.
 fn assert_a_new_node_gets(tick: &Tick, rows: i64) {
     let tickerplant = format!("127.0.0.1:{}", tick.port);
     let arguments = ["rdb", &tickerplant, "-p", "127.0.0.1:0", "--memory", "64MiB", "--node", "late"];
@@ -51,7 +51,7 @@ fn assert_a_new_node_gets(tick: &Tick, rows: i64) {
     eventually(&mut client, "(count trade;sum trade`id)", &Value::longs([rows, rows * (rows - 1) / 2]));
 }
 
-/// Updates in a file.
+/// Number of updates in a file.
 fn updates_in(log: &Path) -> u64 {
     let mut reader = LogReader::open(log, Limits::default(), 1 << 16).expect("a log");
     while let Next::Chunk(_) = reader.next_chunk(1 << 16, u64::MAX).expect("it can be read") {}
@@ -110,7 +110,7 @@ fn updates_are_refused_once_the_log_was_cut() {
         let (tick, mut feed, log) = started("harmed-cut", &["--durability", durability]);
         fs::copy(&log, log.with_extension("1")).expect("copied");
         fs::File::create(&log).expect("cut");
-        // A feed that goes on fills the file up again, behind a hole.
+        // Further updates make the file grow again, after a hole.
         let refused = wait_for("updates to be refused", || feed.request(&trades(0..10)).err());
         assert!(refused.to_string().contains("io: "), "{durability}: {refused}");
         let reason = harm(&tick, 503);

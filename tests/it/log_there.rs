@@ -1,4 +1,4 @@
-//! A day that begins with a log that is there already: written by a clock that was ahead, or made by hand.
+//! A roll into a day whose log already exists: written while the clock was ahead, or made by hand.
 
 use crate::harness::{Directory, Process, elastick, wait_for};
 use crate::metrics::{page, scrape};
@@ -8,7 +8,7 @@ use elastick::net::Client;
 use proto::{Limits, Value};
 use std::path::{Path, PathBuf};
 
-/// The path of the log of the day after a tickerplant's.
+/// Path of the next day's log of a tickerplant.
 fn tomorrows(tick: &Tick) -> PathBuf {
     let files = std::fs::read_dir(tick.directory.path()).expect("listed").flatten().map(|entry| entry.path());
     let date = files.filter_map(|path| elastick::log::date_of(&path)).min().expect("a log");
@@ -19,7 +19,7 @@ fn publish(feed: &mut Client, updates: std::ops::Range<i64>) {
     updates.for_each(|i| drop(feed.request(&trades(i..i + 1)).expect("acknowledged")));
 }
 
-/// The log of another tickerplant with these updates.
+/// Makes a log with these updates by another tickerplant.
 fn logged(name: &str, updates: std::ops::Range<i64>) -> (Directory, PathBuf) {
     let mut tick = Tick::start(name, &[]);
     publish(&mut tick.client(), updates);
@@ -53,7 +53,7 @@ fn the_day_goes_on_behind_what_is_there_and_everyone_gets_all_of_it() {
         let mut subscriber = tick.client();
         subscriber.request(&all("trade")).expect("subscribed");
         let tomorrow = tomorrows(&tick);
-        // By kdb+, or by hand: without a side file.
+        // As from kdb+ or made by hand: without a side file.
         let (_directory, log) = logged("there-made", 100..125);
         std::fs::copy(&log, &tomorrow).expect("copied");
         feed.query(".u.endofday[]").expect("the day ends");
@@ -62,7 +62,7 @@ fn the_day_goes_on_behind_what_is_there_and_everyone_gets_all_of_it() {
         let series = scrape(tick.port);
         let (tip, durable) = (series["elastick_log_updates"], series["elastick_log_durable_updates"]);
         assert!((30.0, 30.0) == (tip, durable), "{tip} {durable}");
-        // In batch mode rows of before may come first.
+        // In batch mode rows of the day before may come first.
         while name_of(&told(&mut subscriber)) != ".u.end" {}
         assert_eq!(take_ids(&mut subscriber, 30), (100..130).collect::<Vec<_>>());
         eventually(&mut at_node, "trade`id", &Value::longs((100..130).collect::<Vec<_>>()));
@@ -101,7 +101,7 @@ fn a_day_does_not_end_into_another_tickerplants_log() {
     assert!(health.starts_with("ok: 1 updates"), "{health}");
 }
 
-/// A node's handshake; it is in the table and the journal from then on.
+/// A node's handshake, which puts it into the table and the journal.
 fn joined(tick: &Tick, name: &str) -> Client {
     let keys = ["proto", "node", "queue", "tabs", "syms", "port", "date", "held", "live", "first", "next"];
     let none = || Value::Long(i64::MIN);
@@ -133,6 +133,6 @@ fn a_journal_that_cannot_be_opened_leaves_yesterdays_alone_and_is_written_whole_
     let _other = joined(&tick, "n3");
     assert_eq!(std::fs::read(&yesterdays).expect("a journal"), before);
     let tick = tick.restarted(&["--durability", "each"]);
-    // The live one and those behind it, though two of them came while there was no journal.
+    // The live node and the standbys, two of which joined while there was no journal.
     eventually(&mut tick.client(), "exec node from .u.asg.tab", &Value::symbols(["n1", "n2", "n3"]));
 }

@@ -1,4 +1,4 @@
-//! `elastick log` as a person or a script runs it.
+//! The subcommands of `elastick log` as processes.
 
 use crate::harness::{Directory, elastick};
 use elastick::config::{Damage, Durability, RequiredMount};
@@ -179,7 +179,7 @@ fn repair_of_damage_asks_where_to_and_keeps_the_damaged_log() {
     assert_eq!((&report["updates"], &report["lost"][0]["last_index"]), (&9.into(), &1.into()));
     let original = report["original"].as_str().expect("where the damaged log is");
     assert_eq!(std::fs::read(original).expect("it can be read"), damaged);
-    // The rest of the block cannot be told from what was written only in part: it stays marked.
+    // The rest of the block may have been written only in part, so it stays marked as damaged.
     let verify = run(&["verify", "--json"], &log);
     assert!(!verify.status.success());
     assert!(
@@ -212,7 +212,7 @@ fn repair_names_blocks_with_changed_values_and_neither_it_nor_a_new_side_file_hi
         let proof = json(&run(&["proof", "--json"], marked));
         assert_eq!(proof["damage"][0]["last_index"], 10);
     }
-    // What the operator takes for right in spite of all: without the side file nothing speaks against it.
+    // Accepts the log as it is: without the side file there is no checksum to contradict it.
     std::fs::remove_file(elastick::log::side_path(&log)).expect("the side file can be removed");
     assert!(run(&["index"], &log).status.success());
     assert!(run(&["verify"], &log).status.success());

@@ -1,5 +1,6 @@
-//! Real processes of the binary, on ports that the system chooses, in directories that are removed.
+//! Integration tests with real processes of the binary, on ports chosen by the system, in temporary directories.
 
+mod any_shape;
 mod day_end;
 mod demo_day;
 mod demo_feed;
@@ -10,6 +11,7 @@ mod huge;
 mod log_harmed;
 mod log_there;
 mod log_tools;
+mod logging;
 mod metrics;
 mod names;
 mod node_handles;

@@ -1,4 +1,4 @@
-//! The pages that a tickerplant and a node give to monitors.
+//! `/metrics` and `/health` of a tickerplant and of a node.
 
 use crate::harness::{Directory, Process, elastick, wait_for};
 use crate::tick_support::{Tick, call, trades};
@@ -20,7 +20,7 @@ pub fn page(port: u16, path: &str) -> (u16, String) {
     (status, body.to_string())
 }
 
-/// The values of `/metrics` by name and labels, as they stand there.
+/// The values of `/metrics` by name with labels, as printed.
 pub fn scrape(port: u16) -> BTreeMap<String, f64> {
     let (status, text) = page(port, "/metrics");
     assert_eq!(status, 200);
@@ -33,7 +33,7 @@ pub fn scrape(port: u16) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Metrics of a process that the page lacks.
+/// Metrics of a process that are missing on the page.
 fn missing(of: Of, series: &BTreeMap<String, f64>) -> Vec<Id> {
     let has = |name: &str| series.keys().any(|key| key.split('{').next() == Some(name));
     Id::ALL.iter().copied().filter(|id| id.metric().of.includes(of) && !has(id.metric().name)).collect()
@@ -105,7 +105,7 @@ fn a_node_tells_its_metrics_also_to_who_has_no_password_if_they_are_open() {
         let known = has("elastick_queue_waiting_nodes", 1.0) && has("elastick_rows", 10.0);
         (known && series.contains_key("elastick_catch_up_seconds")).then_some(series)
     });
-    // Nobody has been launched for it, it has not rolled, and there is no fleet: these are not known.
+    // Unknown, because there is no fleet, no launch for this node, and no roll.
     let unknown = [Id::FillRate, Id::LeadTime, Id::Cushion];
     let missing: Vec<Id> = missing(Of::Node, &series).into_iter().filter(|id| !unknown.contains(id)).collect();
     assert_eq!(missing, []);

@@ -1,4 +1,4 @@
-//! Names that a q client types: columns, members of namespaces, addresses of Unix sockets.
+//! Names that q clients use: columns, members of namespaces, addresses of Unix sockets.
 
 use crate::harness::{Directory, Process, elastick, wait_for};
 use crate::rdb_process::refused;
@@ -9,7 +9,7 @@ use elastick::net::Client;
 use proto::{Limits, Value};
 use std::process::Command;
 
-/// A node of this tickerplant, and the port that it answers on.
+/// Starts a node of this tickerplant; returns it and its port.
 fn node(tick: &Tick, options: &[&str]) -> (Process, u16) {
     let mut process = Process::start(node_command(tick).args(options));
     let port = process.number_after("listening on");
@@ -39,7 +39,7 @@ fn answer(client: &mut Client, question: &str) -> Value {
     client.query(question).unwrap_or_else(|error| panic!("{question}: {error}"))
 }
 
-/// A select can name each column of a table.
+/// Checks that `select` can name each column of a table.
 fn can_be_selected(client: &mut Client, table: &str) {
     let words = texts(&answer(client, ".Q.res,1_key .q"));
     assert!(["first", "next", "select"].iter().all(|word| words.iter().any(|known| known == word)));
@@ -83,7 +83,7 @@ fn every_column_that_we_make_can_be_named_in_a_select() {
     assert_eq!(keys, ["group", "min", "max"], "words of q among the keys of a description");
 }
 
-/// Whatever a name of ours stands for, now and with a table or a key more: no column and no key is a word of q.
+/// Applies to every table and dictionary of elastick, also future ones: no column and no key is a reserved word of q.
 #[test]
 fn no_table_or_dictionary_of_a_namespace_has_a_word_of_q() {
     let tick = Tick::start("names-all", &[]);
@@ -136,7 +136,7 @@ fn each_name_of_the_tickerplant_is_listed_once_and_there() {
         }
     }
     assert_eq!(answer(&mut client, "`quarantine`asg in key`.u"), Value::bools([true, true]));
-    // A dictionary of the namespace is small: stock subscribers ask for one at their start.
+    // The namespace as a dictionary must be small: stock subscribers request it at their start.
     assert_eq!(answer(&mut client, "`quarantine in key get`.u"), Value::Bool(false));
 }
 
@@ -158,6 +158,21 @@ fn a_condition_cannot_be_subscribed_to() {
     for what in ["`A", "`A`B", "`", "\"\""] {
         answer(&mut client, &format!(".u.sub[`trade;{what}]"));
     }
+}
+
+#[test]
+fn a_list_of_no_symbols_is_a_subscription_to_no_rows_as_in_u_q() {
+    let tick = Tick::start("names-nothing", &[]);
+    let mut client = tick.client();
+    for nothing in ["()", "`symbol$()"] {
+        answer(&mut client, &format!(".u.sub[`trade;{nothing}]"));
+        assert_eq!(answer(&mut client, "{x~enlist(.z.w;`symbol$())}.u.w`trade"), Value::Bool(true), "{nothing}");
+    }
+    client.request(&trades(0..3)).expect("published");
+    answer(&mut client, ".u.sub[`trade;`A]");
+    client.request(&trades(3..6)).expect("published");
+    // The first message belongs to the second subscription.
+    assert_eq!(crate::tick_support::ids(&crate::tick_support::told(&mut client)), [3]);
 }
 
 #[test]
@@ -200,7 +215,7 @@ fn unix_sockets_are_where_kdb_has_them() {
     std::fs::write(&file, "\\p 0W\n-1\"listening on \",string system\"p\";\n.z.ts:{}\n\\t 100\n").expect("written");
     let mut console = Process::start(elastick(&["q", file.to_str().expect("a path")]).env("QUDSPATH", path));
     asked(console.number_after("listening on"));
-    // An empty name turns them off.
+    // An empty name turns Unix sockets off.
     let mut without = Process::start(node_command(&tick).env("QUDSPATH", ""));
     let port = without.number_after("listening on");
     assert!(!directory.path().join(format!("kx.{port}")).exists());

@@ -1,4 +1,4 @@
-//! A node and the processes at the ends of its handles: clients that it asks, processes that it has connected to.
+//! A node's handles: sync calls from the node to its clients, and connections that the node has opened.
 
 use crate::harness::{Directory, wait_for};
 use crate::node_program::{list, pushed, sym, tell, until, with};
@@ -20,7 +20,7 @@ fn answer(value: &Value) -> Vec<u8> {
     encode::message(MessageKind::Response, value).expect("encodes")
 }
 
-/// Asks, and answers what is asked back meanwhile.
+/// Sends a query and replies to the calls that come back before its reply.
 fn ask_answering(client: &mut Client, question: &str, with: &Value) -> Value {
     let mut out = client.outgoing().expect("a socket");
     let question = encode::message(MessageKind::Sync, &Value::chars(question)).expect("encodes");
@@ -35,7 +35,7 @@ fn ask_answering(client: &mut Client, question: &str, with: &Value) -> Value {
     proto::decode::object(&answered.body, answered.header.endian, &proto::Limits::default()).expect("an object").0
 }
 
-/// A live node whose start-up file has connected to a process that the test plays.
+/// A live node whose start-up file has connected to the test.
 fn with_peer(name: &str, program: &str, options: &[&str]) -> (Directory, Scene, Guest) {
     let door = Door::open();
     let program = format!("h:hopen`::{}\n{program}", door.port());
@@ -51,7 +51,7 @@ fn a_client_that_asks_is_asked_back() {
     let (_files, scene) = with("ask-back", "back:{1+.z.w x}\n", &[]);
     let mut client = scene.connect();
     assert_eq!(ask_answering(&mut client, "back`question", &Value::Long(41)), Value::Long(42));
-    // Also where the evaluation assigns and is begun anew: the question is asked once.
+    // An evaluation that assigns is restarted; the call must still be sent only once.
     assert_eq!(ask_answering(&mut client, "{kept::back x;kept}`question", &Value::Long(6)), Value::Long(7));
 }
 
@@ -85,7 +85,7 @@ fn another_client_is_asked_where_that_is_granted() {
         waiting.join().expect("no panic")
     });
     assert_eq!(asked.expect("answered"), Value::Long(2));
-    // One that goes instead of answering.
+    // A peer that disconnects instead of replying.
     let lost = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| client.query(&question));
         let by = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -151,7 +151,7 @@ fn what_an_evaluation_does_outside_happens_once() {
     assert_eq!(lines("by-command"), Some(1));
     ask(&mut client, &format!("{{f:`$\":{}\";f set 1 2;kept::x;.[f;();,;3 4];hcount f}}2", path("by-amend")));
     assert_eq!(ask(&mut client, &format!("get`$\":{}\"", path("by-amend"))), Value::longs([1, 2, 3, 4]));
-    // The second attempt would find nothing to delete.
+    // A second run would find no file to delete.
     ask(&mut client, &format!("{{hdel`$\":{}\";kept::x}}3", path("by-amend")));
     assert_eq!((lines("by-amend"), ask(&mut client, "kept")), (None, Value::Long(3)));
 }
@@ -160,7 +160,7 @@ fn what_an_evaluation_does_outside_happens_once() {
 fn a_handle_that_cannot_be_had_says_why() {
     let (_files, scene) = with("hopen", "", &SOCKETS);
     let mut client = scene.connect();
-    // Accepts, and never answers the handshake; closed, nobody listens.
+    // Accepts connections but never replies to the handshake; once dropped, connections are refused.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("bound").port();
     assert_eq!(refused(&mut client, &format!("hopen(`::{port};100)")), "timeout");
@@ -242,7 +242,7 @@ fn an_owners_event_closes_a_client() {
     let bob = Client::connect(&address, std::time::Duration::from_secs(30), proto::Limits::default());
     let mut bob = bob.expect("connected");
     assert!(bob.query("1+1").is_err());
-    // As in kdb+, who closes is not told of it.
+    // As in kdb+, `.z.pc` is not called for a connection that this side closes.
     assert_eq!(ask(&mut client, "count gone"), Value::Long(0));
 }
 

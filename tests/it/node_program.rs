@@ -1,4 +1,4 @@
-//! q files given to a node: what they define, the handlers that they set, and what clients may do by way of them.
+//! Start-up files of a node: their definitions and handlers, and the rights of clients that call them.
 
 use crate::harness::{Directory, elastick, wait_for};
 use crate::rdb_process::{Scene, ask, live, refused};
@@ -27,12 +27,13 @@ pub fn tell(client: &mut Client, text: &str) {
     client.flush().expect("sent");
 }
 
-/// Asks until the answer is as wanted.
+/// Repeats a query until it returns `wanted`.
 pub fn until(client: &mut Client, question: &str, wanted: &Value) {
     wait_for(question, || (ask(client, question) == *wanted).then_some(()));
 }
 
-/// What `later` asks is answered when another says `free` or `fail`; the file's `waits` tells who waits.
+/// Checks a deferred reply: the query `later` gets its reply when another client calls `free` or `fail`. The start-up file keeps the
+/// waiting handle in `waits`.
 pub fn puts_off(client: &mut Client, other: &mut Client) {
     for (release, wanted) in [("free 1 2", Ok(Value::longs([1, 2]))), ("fail \"mine\"", Err("mine"))] {
         ask(other, "{waits::0Ni}[]");
@@ -50,8 +51,8 @@ pub fn puts_off(client: &mut Client, other: &mut Client) {
     }
 }
 
-/// A client that pipelines has several questions put off: each is answered, in the order in which they were sent. Answers are
-/// text, so that a session's program can make them.
+/// Checks several deferred replies to a client that pipelines: each query gets its reply, in the order of the queries. Replies are
+/// text, so that a session's program can produce them.
 pub fn puts_off_several(client: &mut Client, other: &mut Client) {
     ask(other, "{held::0#0i}[]");
     let question = |text: &str| proto::encode::message(MessageKind::Sync, &Value::chars(text)).expect("a message");
@@ -231,7 +232,7 @@ fn a_query_calls_its_client_back() {
     let mut client = scene.connect();
     assert_eq!(client.query("work[`got;21]").expect("answered"), sym("done"));
     assert_eq!(pushed(&mut client), list([sym("got"), Value::Long(42)]));
-    // Also where the query assigns, and so is run twice inside.
+    // A query that assigns is evaluated twice internally.
     assert_eq!(ask(&mut client, "{neg[.z.w]`once;kept::x;x}5"), Value::Long(5));
     assert_eq!(pushed(&mut client), sym("once"));
     assert_eq!(ask(&mut client, "kept"), Value::Long(5));
@@ -254,7 +255,7 @@ fn an_answer_may_be_put_off() {
     let (mut client, mut other) = (scene.connect(), scene.connect());
     puts_off(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
-    // An evaluation that assigns is begun anew: the answer is given all the same, and once.
+    // An evaluation that assigns is restarted; the reply must be sent exactly once.
     for release in ["[-30!(waits;0b;42);seen:1]", "[seen:1;-30!(waits;0b;42)]", "[-30!(waits;0b;42);seen::2;seen]"] {
         ask(&mut other, "{waits::0Ni}[]");
         let answer = std::thread::scope(|scope| {
@@ -267,7 +268,7 @@ fn an_answer_may_be_put_off() {
         assert_eq!(ask(&mut client, "1+1"), Value::Long(2), "{release}");
     }
     puts_off_several(&mut client, &mut other);
-    // Put off and answered by the same message.
+    // Deferred and replied to within one message.
     assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);seen::x;`nobody}7"), Value::Long(7));
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2));
 }
@@ -307,13 +308,13 @@ fn a_node_asks_another() {
     assert_eq!(ask(&mut asked.connect(), "kept"), sym("hello"));
     assert_eq!(refused(&mut client, "h\"1+`a\""), "type");
     assert_eq!(ask(&mut client, "via 1"), Value::Long(2));
-    // Whoever opens a handle in a query closes it or leaves it behind; it goes with the client.
+    // A handle that a query leaves open is closed with the client's connection.
     let mut other = scene.connect();
     let Value::Int(handle) = ask(&mut other, &format!("hopen `::{}", asked.port)) else { panic!("a handle") };
     assert_eq!(ask(&mut client, &format!("{handle}\"1+1\"")), Value::Long(2));
     drop(other);
     wait_for("the handle to be closed", || client.query(&format!("{handle}\"1\"")).is_err().then_some(()));
-    // The other side does not answer in the time that this query has.
+    // The peer does not reply within this query's time limit.
     assert_eq!(refused(&mut client, "loop[]"), "stop");
 }
 
@@ -327,7 +328,7 @@ fn without_leave_a_client_uses_no_handle_of_the_node() {
 
 #[test]
 fn a_query_waits_for_another_that_runs_beside_it() {
-    // The node is asked by itself: with one thread, the question would wait for its own answer.
+    // The node queries itself: with one query thread, the call would wait for its own reply.
     for (threads, wanted) in [("2", Some(Value::Long(42))), ("1", None)] {
         let (_files, scene) = with("beside", "", &["--query-threads", threads, "--remote-may", "sockets", "-T", "2"]);
         let mut client = scene.connect();
@@ -344,7 +345,7 @@ fn readers_go_on_beside_one_that_assigns_and_two_that_assign_take_turns() {
     let program = "n:0\nslow:{n::n+1;h\"1\";n::n+1;n}\n";
     let (_files, scene) = with("turns", program, &["--query-threads", "4", "--remote-may", "sockets", "-T", "20"]);
     let (mut client, mut other) = (scene.connect(), scene.connect());
-    // While it assigns it asks its own node, whose readers therefore run beside it.
+    // While it assigns it queries its own node, so queries that only read must run concurrently.
     ask(&mut client, &format!("{{h::hopen`::{}}}[]", scene.port));
     let (one, two) = std::thread::scope(|scope| {
         let one = scope.spawn(|| ask(&mut client, "slow[]"));

@@ -1,4 +1,4 @@
-//! Browsers at a node: pages made by `.z.ph` and `.z.pp`, WebSocket by `.z.ws`.
+//! HTTP and WebSocket at a node: `.z.ph`, `.z.pp`, `.z.ws`.
 
 use crate::harness::wait_for;
 use crate::node_program::with;
@@ -14,12 +14,12 @@ fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// All that is answered to a request until the connection is closed.
+/// The whole response to a request, until the connection is closed.
 fn exchange(scene: &Scene, request: &str) -> String {
     exchange_at(scene.port, request)
 }
 
-/// The same with any process.
+/// The same for any process.
 pub fn exchange_at(port: u16, request: &str) -> String {
     let mut stream = connect(port);
     stream.write_all(request.as_bytes()).expect("sent");
@@ -36,7 +36,7 @@ pub fn get(target: &str, fields: &str) -> String {
 fn pages_are_made_by_the_file() {
     let program = ".z.ph:{.h.hy[`txt] x[0],\"|\",x[1;`Host],\"|\",string .z.u}\n.z.pp:{.h.hy[`txt] reverse x 0}\n";
     let (_files, scene) = with("pages", program, &[]);
-    // ann:x
+    // Base64 of ann:x.
     let page = exchange(&scene, &get("/a/b?c=d%20e", "Authorization: Basic YW5uOng=\r\n"));
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
     assert!(page.ends_with("a/b?c=d%20e|h|ann"), "{page}");
@@ -98,7 +98,7 @@ fn a_handler_says_who_asks_for_a_page() {
     let page = |fields: &str| exchange(&scene, &get("/", fields));
     assert!(page("Token: a\r\n").ends_with("\r\n\r\nann"));
     assert!(page("Token: a\r\nAuthorization: Bearer x\r\n").ends_with("\r\n\r\nann"));
-    // bob:x
+    // Base64 of bob:x.
     assert!(page("Token: b\r\nAuthorization: Basic Ym9iOng=\r\n").ends_with("\r\n\r\nbob"));
     assert!(page("Token: b\r\n").starts_with("HTTP/1.1 401 "));
     assert!(page("Token: c\r\n").starts_with("HTTP/1.1 418 Teapot\r\n"));

@@ -1,4 +1,4 @@
-//! What a service manager hears of a tickerplant and of a node, at a real datagram socket.
+//! Notifications to a service manager (sd_notify) from a tickerplant and a node, at a real datagram socket.
 
 use crate::harness::{Directory, Process, elastick, signal};
 use std::os::unix::net::UnixDatagram;
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Half of it passes between two signs of life.
+/// Watchdog interval; notifications come every half of it.
 const WATCHDOG: Duration = Duration::from_millis(200);
 
 /// A manager's socket in its directory.
@@ -37,7 +37,7 @@ impl Manager {
         self.start(&mut elastick(&["tick", "sym", &logs, "-p", "127.0.0.1:0", "--unix-sockets="]))
     }
 
-    /// The next word, if one comes in time.
+    /// The next notification, if one arrives in time.
     fn hears(&self, within: Duration) -> Option<String> {
         self.socket.set_read_timeout(Some(within)).expect("a timeout");
         let mut buffer = [0; 4096];
@@ -45,7 +45,7 @@ impl Manager {
         Some(String::from_utf8_lossy(&buffer[..bytes]).into_owned())
     }
 
-    /// Waits for a word that begins so; answers what came before it.
+    /// Waits for a notification with this prefix; returns those before it.
     fn expect(&self, start: &str) -> Vec<String> {
         let mut before = Vec::new();
         loop {
@@ -76,7 +76,7 @@ fn a_stopped_tickerplant_is_silent() {
     let tick = manager.tick();
     manager.expect("WATCHDOG=1");
     signal(tick.id(), "STOP");
-    // What it sent before it stopped.
+    // Notifications sent before it stopped.
     while manager.hears(5 * WATCHDOG).is_some() {}
     assert_eq!(manager.hears(5 * WATCHDOG), None);
     signal(tick.id(), "CONT");
@@ -105,7 +105,8 @@ fn a_node_without_its_tickerplant_is_ready_and_says_what_it_waits_for() {
     manager.expect("WATCHDOG=1\nSTATUS=waiting, waiting for the tickerplant, 0 rows");
 }
 
-/// A tickerplant that accepts and says nothing more holds the ingest thread up; the loop goes on turning.
+/// A tickerplant that never replies blocks the ingest thread while the event loop keeps running. The node must stop its watchdog
+/// notifications, so that the manager restarts it.
 #[test]
 fn a_node_whose_ingest_thread_hangs_is_silent() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

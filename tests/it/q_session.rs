@@ -1,4 +1,4 @@
-//! `elastick q` as a process that others connect to, and how it ends.
+//! `elastick q` as a server process, and its exit.
 
 use crate::harness::{Directory, Process, elastick};
 use crate::node_program::{pushed, puts_off_several, sym};
@@ -9,7 +9,7 @@ use proto::Value;
 use std::io::Write;
 use std::process::{Output, Stdio};
 
-/// A session that has loaded this program and listens.
+/// A listening session that has loaded this program.
 fn serving(name: &str, program: &str) -> (Directory, Process, u16) {
     let directory = Directory::new(&format!("session-{name}"));
     let script = directory.path().join("s.q");
@@ -23,7 +23,7 @@ fn browsers_get_pages_from_a_session() {
     let program = ".z.ph:{.h.hy[`txt]x[0],\"|\",x[1;`Host],\"|\",string .z.u}\n.z.pp:{.h.hy[`txt]reverse x 0}\n\
                    .z.pm:{.h.hy[`txt]string x 0}\n";
     let (_files, _process, port) = serving("pages", program);
-    // ann:x
+    // Base64 of ann:x.
     let page = exchange_at(port, &get("/a?b", "Authorization: Basic YW5uOng=\r\n"));
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("a?b|h|ann"), "{page}");
     let posted = exchange_at(port, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
@@ -62,7 +62,7 @@ fn a_web_client_talks_to_a_session() {
     web.send(2, &[1, 2]);
     assert_eq!(web.next(), (2, vec![2, 1]));
     assert_eq!(ask(&mut client, "count here"), Value::Long(1));
-    // It is asked nothing, and told what can be told.
+    // A sync call to a WebSocket client is an error; an async message is sent.
     assert_eq!(refused(&mut client, "(first here)\"1\""), "nyi");
     ask(&mut client, "neg[first here]\"told\"");
     assert_eq!(web.next(), (1, b"told".to_vec()));
@@ -95,7 +95,7 @@ fn one_question_needs_no_handle() {
     assert!(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).contains("'type"));
 }
 
-/// A session in a pipe.
+/// A session whose stdin is a pipe.
 fn piped(arguments: &[&str], input: &str) -> Output {
     let mut command = elastick(&[&["q"], arguments].concat());
     let mut child =
@@ -138,7 +138,7 @@ fn lines_of_a_console_go_through_its_handler() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "+(,`a)!,1 2\n2\n", "{output:?}");
 }
 
-/// A gateway that puts its clients' questions off, asks two workers, and answers once both have, or one has failed.
+/// A gateway that defers the replies to its clients, queries two workers, and replies when both have replied or one has failed.
 const GATEWAY: &str = "id:0\nwho:()!()\ngot:()!()\nerrs:\"\"\nclosed:0\n.z.pc:{closed+:1}\n\
     .z.pg:{$[\"work \"~5#x;later value 5_x;value x]}\n\
     later:{id+:1;who[id]:.z.w;got[id]:();-30!(::);{[i;x;h]neg[h](`work;i;x)}[id;x]each h;`nobody}\n\
@@ -156,11 +156,11 @@ fn a_gateway_in_q_puts_answers_off_and_gives_them_once_its_workers_have() {
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2), "what is not put off is answered at once");
     assert_eq!(ask(&mut client, "work 3"), Value::Long(18));
     assert_eq!(refused(&mut client, "work `bad"), "broken");
-    // The second worker fails as well, and nobody waits any more.
+    // The second worker fails too, when no reply is due any more.
     let unexpected = "errs like\"Handle * was not expecting a response msg\"";
     crate::node_program::until(&mut other, unexpected, &Value::Bool(true));
     assert_eq!(ask(&mut client, "work 4"), Value::Long(32), "the connection is in step");
-    // A client closes while its answer is worked on.
+    // A client disconnects before its reply.
     for worker in [one, two] {
         ask(&mut connect(worker), "hold:1b");
     }
@@ -179,11 +179,11 @@ fn a_gateway_in_q_puts_answers_off_and_gives_them_once_its_workers_have() {
         assert_eq!(ask(&mut worker, "go[]"), Value::Long(1));
     }
     crate::node_program::until(&mut other, unexpected, &Value::Bool(true));
-    // Who does not wait gets nothing, and a message that nobody waits for puts nothing off.
+    // No reply can be sent to a client that waits for none, or from a message without a deferred reply.
     for text in ["-30!(77i;0b;1)", "-30!(.z.w;0b;1)"] {
         assert!(refused(&mut other, text).contains("was not expecting a response msg"), "{text}");
     }
-    // Put off and answered by the same message; failed after it was put off.
+    // Deferred and replied to within one message; an error after deferral.
     assert_eq!(ask(&mut other, "{-30!(::);-30!(.z.w;0b;x);`nobody}7"), Value::Long(7));
     assert_eq!(refused(&mut other, "{-30!(::);'`late}7"), "late");
     assert_eq!(ask(&mut other, "1+1"), Value::Long(2));

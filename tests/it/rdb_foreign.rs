@@ -1,4 +1,4 @@
-//! A node under tickerplants in q: the paper's `.u.asg`, and stock kdb+tick. Bytes as those send them.
+//! A node under tickerplants in q: the paper's `.u.asg`, and stock kdb+tick, emulated byte for byte.
 
 use crate::rdb_support::{Asked, Door, Guest, Log, Node, called, long, put_tables};
 use elastick::rdb::policy::Phase;
@@ -7,7 +7,7 @@ use proto::{MessageKind, Value, types};
 
 const DATE: i32 = 9821;
 
-/// Answers the question by which a node finds out what it is connected to.
+/// Replies to the query with which a node identifies the tickerplant.
 fn in_q(guest: &mut Guest, has_queue: bool) {
     let (kind, value) = guest.next();
     assert_eq!((kind, called(&value)), (MessageKind::Sync, ".u.asg.join".to_string()));

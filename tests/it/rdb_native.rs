@@ -1,4 +1,4 @@
-//! A node's ingest under elastick's own protocol, against a tickerplant played message by message.
+//! A node's ingest under elastick's own protocol, against a fake tickerplant, message by message.
 
 use crate::rdb_support::{Asked, Door, Guest, Log, Node, called, entry, long, proof};
 use elastick::log::update_hash;
@@ -9,7 +9,7 @@ use proto::{MessageKind, Value, Writer, types};
 
 const DATE: i32 = 9821;
 
-/// A node that has joined and waits.
+/// A node that has joined and is a standby.
 fn waiting(options: &[(&str, &str)]) -> (Door, Node, Guest) {
     let door = Door::open();
     let node = Node::start(door.port(), options);
@@ -151,7 +151,7 @@ fn a_cut_during_replay_resumes_where_the_replay_was() {
         log.update("trade", &[value]);
     }
     let (door, node, mut guest) = waiting(&[]);
-    // The log is announced to have more than it shows: the node looks again and again.
+    // The announced tip is beyond the end of the file: the node keeps retrying.
     guest.make_live(0, 30, DATE, Some(&log.path()));
     node.until_values("trade", 0..20);
     drop(guest);

@@ -1,4 +1,4 @@
-//! A node as a process: what it takes of memory, what it answers, how it ends.
+//! A node as a process: memory use, replies, exit.
 
 use crate::harness::{Process, elastick, wait_for};
 use crate::rdb_support::{Door, Guest, entry, put_tables};
@@ -42,7 +42,7 @@ impl Scene {
         Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected")
     }
 
-    /// Waits until the node has so many trades.
+    /// Waits until the node has this many trades.
     pub fn holds(&self, client: &mut Client, rows: i64) {
         wait_for("the rows to be held", || (ask(client, "count trade") == Value::Long(rows)).then_some(()));
     }
@@ -71,7 +71,7 @@ fn a_row_of_trades_takes_its_width_in_resident_memory() {
     let mut scene = live_with(put_default, &["--memory", "1GiB", "--roll-threshold", "90"]);
     let mut client = scene.connect();
     let block: Vec<i64> = (0..10_000).collect();
-    // The first block touches everything once: buffers, tables of symbols, first pages of columns.
+    // The first block allocates buffers, symbol tables and first pages of columns, and is not measured.
     scene.guest.feed_columns("trade", &TRADE, |w| put_trades(w, &block), 0);
     scene.holds(&mut client, 10_000);
     let before = scene.resident_bytes();
@@ -111,7 +111,7 @@ fn windows_and_stats_tell_how_the_node_is() {
     let mut client = scene.connect();
     scene.guest.feed("trade", &[3, 1], 0);
     scene.guest.feed("trade", &[2], 1);
-    // What is told of the node follows its rows by a turn.
+    // The published state lags the rows by one event-loop iteration.
     let is_told = |client: &mut Client| ask(client, "exec sum rows from .rdb.windows") == Value::Long(3);
     wait_for("the rows to be told", || is_told(&mut client).then_some(()));
     let windows = ask(&mut client, ".rdb.windows");

@@ -1,5 +1,4 @@
-//! A node in this process, a tickerplant played by the test over a real socket, and a fleet that writes down what it is
-//! asked.
+//! Test helpers: a node in this process, a fake tickerplant on a real socket, and a fake fleet that records requests.
 
 use crate::harness::{Directory, wait_for};
 use elastick::config::{Program, Settings};
@@ -24,7 +23,7 @@ pub fn sym(text: &str) -> Sym {
     symbol::intern(text.as_bytes()).expect("room for a symbol")
 }
 
-/// What the fleet was asked.
+/// Recorded requests to the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     Ready,
@@ -85,7 +84,7 @@ impl Fleet for Notes {
     }
 }
 
-/// A node's ingest, ended with its test.
+/// A node's ingest, stopped at the end of its test.
 pub struct Node {
     pub shared: Arc<Shared>,
     pub asked: Arc<Mutex<Vec<Asked>>>,
@@ -97,7 +96,7 @@ impl Node {
         Node::start_in(port, options, false)
     }
 
-    /// A node whose fleet does not let it go.
+    /// A node whose fleet refuses to release it.
     pub fn start_kept(port: u16, options: &[(&str, &str)]) -> Node {
         Node::start_in(port, options, true)
     }
@@ -138,7 +137,7 @@ impl Node {
         self.shared.state()
     }
 
-    /// Waits until the state is as wanted.
+    /// Waits until the state satisfies the condition.
     pub fn until(&self, what: &str, wanted: impl Fn(&State) -> bool) -> Arc<State> {
         wait_for(what, || Some(self.state()).filter(|state| wanted(state)))
     }
@@ -164,7 +163,7 @@ impl Node {
         });
     }
 
-    /// As [`Node::until_values`], where other rows may be there first.
+    /// Like [`Node::until_values`], but other rows may come first.
     pub fn until_values_again(&self, table: &str, expected: impl IntoIterator<Item = i64>) {
         let expected: Vec<i64> = expected.into_iter().collect();
         wait_for(&format!("{table} to hold {expected:?}"), || (self.values(table) == expected).then_some(()));
@@ -198,10 +197,10 @@ impl Drop for Node {
     }
 }
 
-/// Puts the list of (name; empty table).
+/// Writes the list of (name; empty table).
 pub type Tables = fn(&mut Writer<'_>);
 
-/// Where the test plays a tickerplant.
+/// Listener of the fake tickerplant.
 pub struct Door(TcpListener, Tables);
 
 impl Door {
@@ -209,7 +208,7 @@ impl Door {
         Door::open_with(put_tables)
     }
 
-    /// A tickerplant with other tables.
+    /// A fake tickerplant with other tables.
     pub fn open_with(tables: Tables) -> Door {
         Door(TcpListener::bind("127.0.0.1:0").expect("a port"), tables)
     }
@@ -242,7 +241,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The next message, reports of how the node is left out.
+    /// The next message other than a status report.
     pub fn next(&mut self) -> (MessageKind, Value) {
         loop {
             let (kind, value) = self.receive();
@@ -324,7 +323,7 @@ impl Guest {
         });
     }
 
-    /// Answers `.u.asg.join` and gives its dictionary back.
+    /// Replies to `.u.asg.join`; returns its dictionary.
     pub fn join(&mut self, date: i32, tip: u64, drop: bool) -> Value {
         let (kind, value) = self.next();
         assert_eq!((kind, called(&value)), (MessageKind::Sync, ".u.asg.join".to_string()));
@@ -346,7 +345,7 @@ impl Guest {
         }
     }
 
-    /// `.u.asg.live` with a log, or without one that the node could read.
+    /// Sends `.u.asg.live` with a log, or without one that the node can read.
     pub fn make_live(&mut self, first: u64, tip: u64, date: i32, log: Option<&Path>) {
         let tables = self.tables;
         self.tell(|w| {
@@ -365,7 +364,7 @@ impl Guest {
         });
     }
 
-    /// `.u.asg.rebuild`.
+    /// Sends `.u.asg.rebuild`.
     pub fn have_rebuilt(&mut self, first: u64, last: u64, date: i32, log: Option<&Path>) {
         self.tell(|w| {
             w.list_head(2);
@@ -381,7 +380,7 @@ impl Guest {
     }
 }
 
-/// The function that a message calls; a string as it is; of a lambda its source.
+/// The function that a message calls: its name, the string, or a lambda's source.
 pub fn called(value: &Value) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match value {
@@ -396,7 +395,7 @@ pub fn called(value: &Value) -> String {
     }
 }
 
-/// The value under a key of a dictionary.
+/// The value of a dictionary at a key.
 pub fn entry(dict: &Value, key: &str) -> Value {
     let Value::Dict { keys, values, .. } = dict else { panic!("{dict:?}") };
     let Value::Vector { items: proto::Items::Symbol(keys), .. } = keys.as_ref() else { panic!("{keys:?}") };
@@ -444,7 +443,7 @@ pub fn put_tables(w: &mut Writer<'_>) {
     }
 }
 
-/// A log as kdb+ writes it.
+/// Writes a log as kdb+ does.
 pub struct Log {
     directory: Directory,
     bytes: Vec<u8>,

@@ -1,5 +1,5 @@
-//! What remote callers may touch: every way to files, processes, sockets and handlers that is written down in `rights.txt`, tried at
-//! a node and at a session that listens.
+//! Access rights of remote callers: tries every access to files, processes, sockets and handlers in `rights.txt`, at a node and at
+//! a listening session.
 
 use crate::harness::{Directory, Process, elastick, wait_for};
 use crate::node_program::{until, with};
@@ -11,9 +11,9 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What is not to change, and where nobody is to connect.
+/// Files that must not change, and a listener that must get no connection.
 struct Bait {
-    /// Its name can stand in a symbol.
+    /// The path is valid in a symbol literal.
     directory: PathBuf,
     listener: TcpListener,
 }
@@ -53,7 +53,7 @@ impl Bait {
         assert!(accepted.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "{accepted:?}");
     }
 
-    /// The cases: text and error, with what stands for names put in.
+    /// The cases (text and error), with placeholders replaced.
     fn cases(&self, own: &str, other: &str) -> Vec<(String, String)> {
         let directory = self.directory.to_str().expect("a path").to_string();
         let port = self.listener.local_addr().expect("bound").port().to_string();
@@ -74,7 +74,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Tries every case as it is, by way of `value`, and of a function of the owner's.
+/// Tries every case directly, through `value`, and through a function of the owner.
 fn try_all(client: &mut Client, cases: &[(String, String)]) {
     let mut wrong = Vec::new();
     for (text, error) in cases {
@@ -90,7 +90,7 @@ fn try_all(client: &mut Client, cases: &[(String, String)]) {
 
 const PROGRAM: &str = "run:{value x}\n.own.f:{x+1}\n.own.n:1\ntab:([]sym:`a`b;n:1 2)\nt:1\n";
 
-/// A session that listens, and its port.
+/// A listening session and its port.
 pub fn session(script: &Path, options: &[&str]) -> (Process, u16) {
     let script = script.to_str().expect("a path");
     let mut process = Process::start(&mut elastick(&[&["q", script, "-p", "0W"], options].concat()));
@@ -131,7 +131,7 @@ fn clients_of_a_session_reach_nothing_that_is_not_granted() {
     let (_process, port) = session(&script, &[]);
     let mut client = connect(port);
     let before = bait.files();
-    // Such a session passes on between those who are connected.
+    // A session may relay between its connected clients, so skip the cases with handles.
     let mut cases = bait.cases("{own}", "{other}");
     cases.retain(|(text, _)| !text.contains("{own}") && !text.contains("{other}"));
     try_all(&mut client, &cases);
@@ -139,7 +139,7 @@ fn clients_of_a_session_reach_nothing_that_is_not_granted() {
     assert_eq!(ask(&mut client, "run\".own.f 1\""), Value::Long(2));
 }
 
-/// What an owner's timer does with what a client has put in its way, and what the client puts there.
+/// Pairs: code of the owner's timer that uses a client's global, and the client's definition of that global.
 const HOOKS: [(&str, &str); 6] = [
     ("if[`hook in key`.;hook[]]", "hook:{ran::1;system\"touch {dir}/new\"}"),
     ("if[`hook in key`.;hook[`a][]]", "hook:(enlist`a)!enlist{ran::1;system\"touch {dir}/new\"}"),
@@ -285,7 +285,7 @@ fn passwords_are_asked_of_a_file() {
     }
 }
 
-/// What would end a process whose recursion has no bound.
+/// Expressions that crash a process with unbounded recursion.
 const DEEP: [&str; 9] = [
     "null {enlist x}/[5000;1]",
     "fills {enlist x}/[5000;1]",

@@ -35,7 +35,7 @@ impl Day {
             .to_vec()
     }
 
-    /// Starts the tickerplant, on the same port again.
+    /// Restarts the tickerplant on the same port.
     pub fn start(&mut self, schema: &str) {
         self.tick = None;
         let arguments = self.arguments(schema);
@@ -45,7 +45,7 @@ impl Day {
         self.tick = Some(process);
     }
 
-    /// What a start with another schema says instead of starting.
+    /// Error of a start that a changed schema must make fail.
     pub fn refuses(&mut self, schema: &str) -> String {
         self.tick = None;
         let arguments = self.arguments(schema);
@@ -90,7 +90,7 @@ fn connect_as(user: &str, port: u16) -> Client {
     Client::connect(&address, PATIENCE, Limits::default()).expect("it answers")
 }
 
-/// An update of the schema before, or with the columns that were added.
+/// An update with the old schema, or with the added columns.
 pub fn trade(id: i64, added: bool) -> Value {
     let mut columns = vec![Value::symbols([if id % 2 == 0 { "A" } else { "B" }]), Value::longs([id])];
     if added {
@@ -101,7 +101,7 @@ pub fn trade(id: i64, added: bool) -> Value {
 
 const FILLED: &str = "exec (id; cond; who; count each note) from trade";
 
-/// Waits until a node has these trades. It may not know of the columns yet.
+/// Waits until a node has these trades. It may not have the new columns yet.
 pub fn holds(node: &mut Client, wanted: &Value) {
     wait_for("the trades to be held", || (node.query(FILLED).ok().as_ref() == Some(wanted)).then_some(()));
 }
@@ -123,7 +123,7 @@ fn columns_added_over_a_restart_are_nulls_in_the_rows_before() {
     eventually(&mut asks_first, "count trade", &Value::Long(4));
     day.start(AFTER);
     let mut feed = day.client();
-    // A publisher that does not know of the columns yet.
+    // A publisher that still uses the old columns.
     let old = call(".u.upd", [Value::symbol("trade"), Value::list([Value::symbols(["A"]), Value::longs([9])])]);
     let error = feed.request(&old).expect_err("refused").to_string();
     assert!(error.contains("length"), "{error}");
@@ -131,15 +131,15 @@ fn columns_added_over_a_restart_are_nulls_in_the_rows_before() {
     let all = filled(&[0, 1, 2, 3, 10, 11, 12, 13]);
     holds(&mut asks_first, &all);
     assert_eq!(asks_first.query(".rdb.stats`missing").expect("an answer"), Value::Long(0));
-    // One that takes over from the log alone, and proves it.
+    // A node that takes over from the log alone; its window is verified.
     let (_second, mut asks_second) = day.node("second", &[]);
     eventually(&mut feed, "exec state from .u.asg.tab where node=`second", &Value::symbols(["waiting"]));
     drop((first, asks_first));
     holds(&mut asks_second, &all);
-    // One symbol, streamed by the tickerplant.
+    // A node for one symbol, streamed by the tickerplant.
     let (_some, mut asks_some) = day.node("some", &["--queue", "some", "--symbols", "A"]);
     holds(&mut asks_some, &filled(&[0, 2, 10, 12]));
-    // The end of the day proves what is held of it.
+    // The end of the day verifies the windows of the day.
     for node in ["second", "some"] {
         let ask = format!("exec first refused from .u.asg.tab where node=`{node}");
         eventually(&mut feed, &ask, &Value::Long(0));
@@ -169,7 +169,7 @@ fn other_changes_of_a_table_with_records_are_refused_at_the_start() {
         let said = day.refuses(schema);
         assert!(said.contains(says) && said.contains("until the day has ended"), "{said}");
     }
-    // Without the file, the records say it. A start that is refused writes none.
+    // Without the schema file beside the log, the records decide. A failed start writes no such file.
     std::fs::remove_file(day.log_file(".schema")).expect("removed");
     for schema in
         ["trade:([]time:`timespan$();sym:`symbol$();id:`float$())\n", "quote:([]time:`timespan$();sym:`symbol$())\n"]
@@ -178,14 +178,14 @@ fn other_changes_of_a_table_with_records_are_refused_at_the_start() {
         assert!(said.contains("record 0"), "{said}");
     }
     day.start(AFTER);
-    // What has no records may change at will.
+    // A table without records may change freely.
     day.start(&format!("{AFTER}quote:([]time:`timespan$();sym:`symbol$();bid:`float$())\n"));
     day.start(&format!("{AFTER}quote:([]time:`timespan$();sym:`symbol$();bid:`long$())\n"));
     assert_eq!(day.client().query(".u.i").expect("an answer"), Value::Long(1));
     wait_for("the file to be there", || Some(day.log_file(".schema")));
 }
 
-/// A record that is no update: rows that another program has put into the log by a function of its own.
+/// A record that is not an update: another program has logged rows with a function of its own.
 #[test]
 fn a_record_of_another_function_is_counted_as_missing() {
     let mut day = Day::new("schema-other-function");

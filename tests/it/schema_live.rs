@@ -13,7 +13,7 @@ fn publish(feed: &mut Client, ids: std::ops::Range<i64>) {
     ids.for_each(|id| drop(feed.request(&trade(id, id >= 10)).expect("taken")));
 }
 
-/// What a command of elastick prints.
+/// Output of an elastick command.
 fn printed(arguments: &[&str]) -> String {
     let output = elastick(arguments).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -35,7 +35,7 @@ fn every_node_gets_columns_added_without_a_restart_at_the_same_update() {
     let mut stock = day.client();
     stock.query(".u.sub[`trade;`]").expect("subscribed");
     feed.query(ADDED).expect("changed");
-    // The change counts as an update, and calling it again changes nothing.
+    // The change counts as an update, and a repeated call changes nothing.
     feed.query(ADDED).expect("as it is");
     assert_eq!(feed.query(".u.i").expect("an answer"), Value::Long(5));
     assert_eq!(feed.query("count cols trade").expect("an answer"), Value::Long(6));
@@ -45,17 +45,17 @@ fn every_node_gets_columns_added_without_a_restart_at_the_same_update() {
     let error = feed.request(&trade(9, false)).expect_err("of the columns before").to_string();
     assert!(error.contains("length"), "{error}");
     publish(&mut feed, 10..14);
-    // A stock subscriber sees nothing of the change but the columns of the next update.
+    // A stock subscriber sees the change only as columns of the next update.
     let Value::List { items: update, .. } = told(&mut stock) else { panic!("no update") };
     assert_eq!((update.first(), update.len()), (Some(&Value::symbol("upd")), 3));
     let all = filled(&[0, 1, 2, 3, 10, 11, 12, 13]);
     holds(&mut asks_first, &all);
     holds(&mut asks_some, &filled(&[0, 2, 10, 12]));
 
-    // One that takes over replays over the change.
+    // A node that takes over replays across the change.
     drop((first, asks_first));
     holds(&mut asks_waits, &all);
-    // The schema file is as it was: what was logged counts.
+    // The schema file is unchanged: the logged schema applies.
     day.start(BEFORE);
     let mut feed = day.client();
     publish(&mut feed, 14..16);
@@ -63,7 +63,7 @@ fn every_node_gets_columns_added_without_a_restart_at_the_same_update() {
     holds(&mut asks_waits, &all);
     let (_late, mut asks_late) = day.node("late", &["--queue", "late"]);
     holds(&mut asks_late, &all);
-    // Without the file of schemas, the log's records say it.
+    // Without `SRCdate.schema`, the log's records decide.
     std::fs::remove_file(day.log_file(".schema")).expect("removed");
     day.start(BEFORE);
     let mut feed = day.client();
@@ -83,7 +83,7 @@ fn every_node_gets_columns_added_without_a_restart_at_the_same_update() {
     }
     feed.query(".u.endofday[]").expect("the day ends");
     eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([3, 0]));
-    // The new day has the columns as well, also after a restart.
+    // The new day has the columns too, also after a restart.
     publish(&mut feed, 20..21);
     day.start(BEFORE);
     publish(&mut day.client(), 21..22);

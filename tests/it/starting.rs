@@ -1,11 +1,11 @@
-//! What a process says when it cannot start, and kdb+'s options.
+//! Start errors, and kdb+'s options.
 
 use crate::harness::{Directory, Process, elastick, signal, wait_for};
 use elastick::net::Client;
 use proto::{Limits, Value};
 use std::time::Duration;
 
-/// What a process that does not start says, on one text.
+/// Error output of a process that must fail to start.
 fn said(arguments: &[&str]) -> String {
     let output = elastick(arguments).stdin(std::process::Stdio::null()).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -44,7 +44,7 @@ fn a_time_zone_that_is_unknown_ends_the_start() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains("TZ is \"Europe/Zurch\"") && said.contains("tzdata"), "{arguments:?}: {said}");
     }
-    // Empty is UTC for every program of a Unix; a rule and a path need no database.
+    // On Unix an empty TZ is UTC; a POSIX rule and a path need no time zone database.
     for zone in ["", "UTC", "EST5EDT,M3.2.0,M11.1.0", "<+03>-3"] {
         let output = elastick(&["q"]).env("TZ", zone).stdin(std::process::Stdio::null()).output().expect("it runs");
         assert!(output.status.success(), "{zone:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -122,7 +122,7 @@ fn options_of_kdb_are_taken_or_refused_by_what_they_mean() {
     let mut client = Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected");
     let mut answer = |question: &str| client.query(question).expect(question);
     assert_eq!(answer("\"D\"$\"03/04/2026\""), answer("2026.04.03"));
-    // Beside the loop, and on it.
+    // On a query thread, and on the event loop.
     for question in ["string 1%3", "{.u.t;string x}1%3"] {
         assert_eq!(answer(question), Value::chars("0.333"));
     }

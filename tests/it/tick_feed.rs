@@ -124,7 +124,7 @@ fn an_expression_that_never_ends_is_ended() {
     let (mut busy, mut other) = (tick.client(), tick.client());
     busy.send_async(&Value::chars("while[1b;1]")).unwrap();
     busy.flush().unwrap();
-    // Others are served meanwhile, and it is told in the end.
+    // Other clients are served meanwhile, and this one gets its reply in the end.
     assert!(other.request(&trades(0..1)).is_ok());
     let ended = busy.query("while[1b;1]");
     assert!(matches!(&ended, Err(ClientError::Server(name)) if name == b"stop"), "{ended:?}");

@@ -1,4 +1,4 @@
-//! The tickerplant's side of elastick's own protocol, played message by message.
+//! The tickerplant's side of elastick's own protocol, against fake nodes, message by message.
 
 use crate::tick_support::*;
 use elastick::log::{Proof, update_hash};
@@ -35,7 +35,7 @@ fn field(message: &Value, key: &str) -> i64 {
     message.item(1).and_then(|d| d.lookup(key)).and_then(|v| v.as_long()).unwrap()
 }
 
-/// What a node that took in these updates says it holds.
+/// The proof of a node that has ingested these updates.
 fn proof_of(updates: &[Value]) -> Proof {
     let mut proof = Proof::new();
     for update in updates {
@@ -81,7 +81,7 @@ fn a_first_node_is_live_at_once_and_is_fed_from_where_it_says() {
     assert_eq!(index(&told(&mut node)), 6);
 }
 
-/// A live node that has taken in five trades, and one that waits.
+/// A live node with five trades, and a standby.
 fn handover(name: &str) -> (Tick, Client, Client, Client, Vec<Value>) {
     let tick = Tick::start(name, &[]);
     let mut feed = tick.client();
@@ -110,7 +110,7 @@ fn a_handover_whose_proof_agrees_is_shown_as_verified() {
 fn a_handover_whose_proof_differs_is_rebuilt() {
     let (_tick, mut feed, mut first, mut second, updates) = handover("tick-differs");
     let date = feed.query(".u.d").unwrap();
-    // It lost an update.
+    // A proof that lacks an update.
     first.send_async(&rolling(5, &proof_of(&updates[1..]), date)).unwrap();
     first.flush().unwrap();
     let recheck = told(&mut first);
@@ -124,12 +124,12 @@ fn a_window_is_streamed_to_who_rebuilds_it_and_cannot_read_the_log() {
     let (tick, mut feed, mut first, mut second, updates) = handover("tick-stream");
     let mut third = node(&tick, "third");
     let date = feed.query(".u.d").unwrap();
-    // It lost an update: its window is rebuilt.
+    // Its proof lacks an update, so its window is rebuilt.
     first.send_async(&rolling(5, &proof_of(&updates[1..]), date)).unwrap();
     first.flush().unwrap();
     assert_eq!(name_of(&told(&mut second)), ".u.asg.live");
     assert_eq!(name_of(&told(&mut third)), ".u.asg.rebuild");
-    // The first is no part of it.
+    // The first range is not inside its window.
     for (first, last) in [(4, 6), (3, 5)] {
         third.send_async(&call(".u.asg.stream", [Value::Long(first), Value::Long(last)])).unwrap();
     }
@@ -160,7 +160,7 @@ fn a_node_that_replays_while_the_day_ends_is_fed_the_new_day_from_its_start() {
     assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
     feed.query(".u.endofday[]").unwrap();
     (10..15).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
-    // Said of the day that has ended.
+    // The index belongs to the day that has ended.
     node.send_async(&call(".u.asg.from", [Value::Long(3)])).unwrap();
     node.flush().unwrap();
     assert_eq!(name_of(&told(&mut node)), ".u.end");
@@ -180,7 +180,7 @@ fn a_paper_subscriber_of_some_symbols_rolls_at_the_update_that_it_counts() {
     first.flush().unwrap();
     let replay = told(&mut first);
     assert_eq!((name_of(&replay).as_str(), replay.item(3)), (".sub.rep", Some(Value::longs([0, 4]))));
-    // Trades 6 and 9 are its own; it has counted four updates of the replay and two messages.
+    // Trades 6 and 9 match its symbols; it has counted four updates of the replay and two messages.
     (4..12).for_each(|i| drop(feed.request(&trades(i..i + 1)).unwrap()));
     assert_eq!(take_ids(&mut first, 2), [6, 9]);
     let roll = Value::list([Value::lambda("{.u.asg.roll[.z.w;x]}"), Value::Long(6)]);
@@ -228,8 +228,8 @@ fn what_a_live_node_holds_at_the_end_of_the_day_is_checked() {
     eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([1, 1]));
 }
 
-/// As u.q does, `.u.end` tells subscribers of an end of the day without ending it. A node holds windows of the log, whose day goes on; and
-/// if the feed is quiet, nothing would show it that it has dropped them too early.
+/// As in u.q, a call of `.u.end` notifies subscribers without ending the day. Nodes must not be notified: the log's day goes on, and with a
+/// quiet feed nothing would reveal that a node has dropped its windows too early.
 #[test]
 fn an_end_of_day_that_a_client_announces_is_not_sent_to_nodes() {
     let tick = Tick::start("tick-end-announced", &[]);

@@ -1,4 +1,4 @@
-//! q files given to the tickerplant.
+//! Start-up files of the tickerplant.
 
 use crate::harness::{Directory, elastick, wait_for};
 use crate::node_program::{puts_off, puts_off_several};
@@ -91,7 +91,7 @@ fn an_expression_sends_to_its_client_once() {
     let (mut client, mut other) = (tick.client(), tick.client());
     assert_eq!(client.query("work 5").expect("answered"), Value::Long(5));
     assert_eq!(pushed(&mut client), call("got", [Value::Long(5)]));
-    // These run twice inside: one assigns, one looks at .u.
+    // These are evaluated twice internally: one assigns, one reads .u.
     assert_eq!(client.query("{kept::work x;kept}6").expect("answered"), Value::Long(6));
     assert_eq!(client.query("{work count get`$\".u\",\".t\"}[]").expect("answered"), Value::Long(3));
     assert_eq!(pushed(&mut client), call("got", [Value::Long(6)]));
@@ -111,17 +111,17 @@ fn an_answer_may_be_put_off() {
     puts_off(&mut client, &mut other);
     puts_off_several(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
-    // Put off and answered by the same message.
+    // Deferred and replied to within one message.
     let ask = |client: &mut Client, text: &str| client.query(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);`nobody}7"), Value::Long(7));
     assert_eq!(ask(&mut client, "{-30!(::);kept::x;-30!(.z.w;0b;.u.t);kept}8"), ask(&mut other, ".u.t"));
     assert_eq!(refused(&mut client, "{-30!(::);-30!(.z.w;1b;\"no\");`nobody}9"), "no");
-    // It is answered once, and a failure after that is no second answer.
+    // Exactly one reply is sent, also if the message fails after it.
     assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);'`late}1"), Value::Long(1));
     assert!(refused(&mut client, "{-30!(.z.w;0b;x)}1").contains("not expecting a response"));
     assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);@[{-30!(.z.w;0b;x)};x;{kept::x}]}1"), Value::Long(1));
     assert!(ask(&mut client, "kept").as_text().is_some_and(|text| text.ends_with(b"not expecting a response msg")));
-    // One that is still due, of another client, is not this one's.
+    // A deferred reply of another client cannot be sent here.
     assert!(refused(&mut client, "{-30!(::);-30!(1000+.z.w;0b;x)}1").contains("not expecting a response"));
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2));
 }

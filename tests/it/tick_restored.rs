@@ -1,14 +1,14 @@
-//! A tickerplant whose directory is not as it left it: without its lock file, empty, or in a state of before.
+//! A tickerplant whose directory was changed while it was down: lock file missing, emptied, or restored to an earlier state.
 
 use crate::tick_support::*;
 use elastick::net::Client;
 use proto::Value;
 use std::path::Path;
 
-/// Whose log it is, and its epoch and writer, as a node remembers them.
+/// Identity of the log, epoch and writer, as a node remembers them.
 type Remembered = (String, i64, String);
 
-/// What a node says of itself: live from update 0, it expects this one next, of this date.
+/// A join of a node that was live from update 0, with its next expected update and date.
 fn joining(open: Option<(i64, Value)>, remembered: Option<&Remembered>) -> Value {
     let mut keys = vec!["proto", "node", "queue", "tabs", "syms", "port", "date", "held", "live", "first", "next"];
     let (next, date) = open.map_or((None, Value::Date(i32::MIN)), |(next, date)| (Some(next), date));
@@ -32,7 +32,7 @@ fn joining(open: Option<(i64, Value)>, remembered: Option<&Remembered>) -> Value
     call(".u.asg.join", [Value::dict(Value::symbols(keys), Value::list(values))])
 }
 
-/// Joins; answers whether the node is to forget its rows, and whose log it is now.
+/// Joins. Returns whether the node must drop its rows, and the log's identity, epoch and writer.
 fn join(client: &mut Client, message: &Value) -> (bool, Remembered) {
     let answer = client.request(message).expect("an answer");
     let get = |key: &str| answer.lookup(key).unwrap_or_else(|| panic!("{key} in {answer:?}"));
@@ -41,7 +41,7 @@ fn join(client: &mut Client, message: &Value) -> (bool, Remembered) {
     (drop, (text("id"), get("epoch").as_long().expect("a long"), text("writer")))
 }
 
-/// A tickerplant that has logged five updates, whose log that was, and the date.
+/// A tickerplant that has logged five updates, the log's identity, and the date.
 fn logged(name: &str) -> (Tick, Remembered, Value) {
     let tick = Tick::start(name, &["--durability", "each"]);
     let mut client = tick.client();
@@ -52,7 +52,7 @@ fn logged(name: &str) -> (Tick, Remembered, Value) {
     (tick, whose, date)
 }
 
-/// The same after a restart on a changed directory; what a node hears that holds three updates of before.
+/// The same after a restart on a changed directory, with the join reply to a node that holds three earlier updates.
 fn after(name: &str, change: impl Fn(&Path)) -> (Tick, Remembered, bool, Remembered) {
     let (tick, before, date) = logged(name);
     let tick = tick.restarted_after(&["--durability", "each"], change);
@@ -81,19 +81,19 @@ fn an_emptied_directory_is_another_log_and_nodes_forget_the_rows_of_the_former()
         });
     });
     assert!(drop && now.0 != before.0, "{before:?} {now:?}");
-    // And it goes on.
+    // The tickerplant accepts updates.
     tick.client().request(&trades(0..1)).expect("logged");
 }
 
 #[test]
 fn a_directory_restored_from_a_backup_goes_on_as_another_log() {
     let (tick, mut seen, date) = logged("tick-restored");
-    // Epochs that it does not know of: nodes have seen them before the restore.
+    // Epochs that nodes saw before the restore, and that the restored directory lacks.
     seen.1 += 7;
     let (drop, now) = join(&mut tick.client(), &joining(Some((3, date.clone())), Some(&seen)));
     assert!(drop && now.0 != seen.0 && now.1 > seen.1, "{seen:?} {now:?}");
     tick.client().request(&trades(5..6)).expect("logged");
-    // As a start finds it after that.
+    // The same after another restart.
     let tick = tick.restarted_after(&["--durability", "each"], |_| {});
     let (drop, later) = join(&mut tick.client(), &joining(Some((3, date)), Some(&now)));
     assert!(!drop);
@@ -111,7 +111,7 @@ fn a_node_that_has_more_of_an_epoch_than_the_log_kept_forgets_it_before_the_log_
         file.set_len(size - 1).expect("cut");
     });
     let mut client = tick.client();
-    // Others have taken the place of the lost one.
+    // New updates have taken the place of the lost one.
     (0..3).for_each(|i| drop(client.request(&trades(i..i + 1)).expect("logged")));
     let (drop, now) = join(&mut client, &joining(Some((5, date.clone())), Some(&before)));
     assert!(drop, "update 4 is another one now");

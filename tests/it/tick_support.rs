@@ -1,4 +1,4 @@
-//! A tickerplant as a process, and clients of it.
+//! Test helpers: a tickerplant process and its clients.
 
 use crate::harness::{Directory, Process, elastick, wait_for};
 use elastick::net::Client;
@@ -35,14 +35,14 @@ impl Tick {
         Tick { process, port, directory }
     }
 
-    /// The same day again, after this process has ended.
+    /// Restarts on the same day, after this process has exited.
     pub fn restarted(self, options: &[&str]) -> Tick {
         let Tick { process, directory, .. } = self;
         drop(process);
         Tick::in_directory(directory, options)
     }
 
-    /// The same day again, when something has been done to its directory meanwhile.
+    /// Restarts on the same day, after `change` has modified its directory.
     pub fn restarted_after(self, options: &[&str], change: impl Fn(&Path)) -> Tick {
         let Tick { mut process, directory, .. } = self;
         process.stop();
@@ -61,7 +61,7 @@ pub fn call(name: &str, arguments: impl IntoIterator<Item = Value>) -> Value {
     Value::list(std::iter::once(Value::symbol(name)).chain(arguments))
 }
 
-/// Trades with these numbers, symbols in turn.
+/// Trades with these numbers, with alternating symbols.
 pub fn trades(ids: std::ops::Range<i64>) -> Value {
     let syms = ["A", "B", "C"];
     let of = |id: i64| syms[usize::try_from(id).unwrap_or(0) % 3];
@@ -73,14 +73,14 @@ pub fn all(table: &str) -> Value {
     call(".u.sub", [Value::symbol(table), Value::symbol("")])
 }
 
-/// What a subscriber is told next.
+/// The next message to a subscriber.
 pub fn told(client: &mut Client) -> Value {
     let message = client.next_message(Some(Instant::now() + PATIENCE)).expect("connected").expect("a message in time");
     assert_eq!(message.header.kind, MessageKind::Async);
     proto::decode::object(&message.body, message.header.endian, &Limits::default()).expect("an object").0
 }
 
-/// The name that a message calls.
+/// The name of the function that a message calls.
 pub fn name_of(message: &Value) -> String {
     let name = message.item(0).and_then(|name| name.as_symbol().map(<[u8]>::to_vec)).unwrap_or_default();
     String::from_utf8_lossy(&name).into_owned()
@@ -97,7 +97,7 @@ pub fn index(update: &Value) -> i64 {
     update.item(3).and_then(|index| index.as_long()).expect("an index")
 }
 
-/// Reads updates until so many trades have come.
+/// Reads updates until this many trades have arrived.
 pub fn take_ids(client: &mut Client, count: usize) -> Vec<i64> {
     let mut taken = Vec::new();
     while taken.len() < count {
@@ -109,7 +109,7 @@ pub fn take_ids(client: &mut Client, count: usize) -> Vec<i64> {
     taken
 }
 
-/// Asks until the answer is as wanted.
+/// Repeats a query until it returns `wanted`.
 pub fn eventually(client: &mut Client, question: &str, wanted: &Value) {
     let mut seen = Value::NULL;
     let met = || {

@@ -1,20 +1,20 @@
-//! The last row as of a time, for rows that come in the order of their times: both sides are gone through once.
+//! As-of join of rows in time order: one pass over both sides.
 
 use super::num::Int;
 
-/// No row.
+/// No matching row.
 pub const NONE: u32 = u32::MAX;
 
-/// What one stretch of both sides gave.
+/// Result of joining one stretch (consecutive rows of both sides).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Stretch {
-    /// For each left row the last right row of its key so far, or [`NONE`] where this stretch has none.
+    /// For each left row, the last right row with its key so far, or [`NONE`] if this stretch has none.
     pub found: Vec<u32>,
-    /// Places of left rows for which this stretch has none: the stretches before may.
+    /// Left rows without a match in this stretch; an earlier stretch may have one.
     pub open: Vec<u32>,
-    /// For each key its last right row in this stretch, or [`NONE`].
+    /// For each key, its last right row in this stretch, or [`NONE`].
     pub last: Vec<u32>,
-    /// Whether times ascended on both sides.
+    /// Whether times ascend on both sides.
     pub ascending: bool,
 }
 
@@ -25,8 +25,8 @@ pub struct Side<'a, K, T> {
     pub times: &'a [T],
 }
 
-/// For each row of `left` the last row of `right` with its key and a time not after its own. Rows of `right` are numbered
-/// from `first`. `place` says where in a table of `places` a key's last row is kept.
+/// For each row of `left`, finds the last row of `right` with the same key and a time at or before its own. Rows of
+/// `right` are numbered from `first`. `place` maps a key to its slot in a table of `places` slots.
 pub fn stretch<K: Copy, T: Int>(
     left: Side<'_, K, T>,
     right: Side<'_, K, T>,
@@ -56,7 +56,7 @@ pub fn stretch<K: Copy, T: Int>(
         }
         out.found.push(found);
     }
-    // What no left row waits for is taken in for the stretches behind.
+    // Right rows later than every left row: later stretches need them.
     for ((key, own), row) in rest {
         out.ascending &= before.is_none_or(|before| before <= *own);
         before = Some(*own);
@@ -67,7 +67,8 @@ pub fn stretch<K: Copy, T: Int>(
     out
 }
 
-/// Closes what a stretch left open with the last rows before it, and goes on to those before the next stretch.
+/// Completes the open rows of a stretch from `before`, the last row of each key in earlier stretches, then updates
+/// `before` for the next stretch.
 pub fn close<K: Copy>(stretch: &mut Stretch, before: &mut Vec<u32>, keys: &[K], place: impl Fn(K) -> usize) {
     for at in &stretch.open {
         let last = keys.get(*at as usize).and_then(|key| before.get(place(*key)));
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Rows of (key, time), times ascending.
+    /// Rows of (key, time) in ascending order of time.
     fn side() -> impl Strategy<Value = (Vec<u32>, Vec<i64>)> {
         let time = prop_oneof![4 => 0i64..20, 1 => Just(i64::MIN), 1 => Just(i64::MAX)];
         prop::collection::vec((0u32..4, time), 0..40).prop_map(|mut rows| {
@@ -113,7 +114,7 @@ mod tests {
         #[test]
         fn stretches_give_what_a_search_gives(left in side(), right in side(), at in 0usize..40) {
             let at = at.min(left.0.len());
-            // As many right rows go with the first stretch as are not after its last left row.
+            // The first stretch gets the right rows up to the time of its last left row.
             let limit = at.checked_sub(1).map(|last| left.1[last]);
             let split = limit.map_or(0, |limit| right.1.partition_point(|time| *time <= limit));
             let (mut before, mut found) = (Vec::new(), Vec::new());

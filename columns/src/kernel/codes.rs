@@ -1,22 +1,22 @@
-//! Keys as small numbers: what groups are addressed by. Codes of several keys are put together digit by digit, so that the
-//! order of the codes is the order of the keys.
+//! Group keys as small integer codes, usable as array indices. Each key of a compound key is one digit of a mixed-radix
+//! number, so that the order of the codes is the order of the keys.
 
 use super::num::Int;
 
-/// How the codes so far and the next digit become one number.
+/// Appends one digit to a code.
 #[inline(always)]
 fn append(code: &mut u32, digits: u32, digit: u32) {
     *code = code.wrapping_mul(digits).wrapping_add(digit);
 }
 
-/// Appends for each key its place in `places`. `digits` is more than any place.
+/// Appends `places[key]` for each key. `digits` is greater than every place.
 pub fn by_place(codes: &mut [u32], digits: u32, keys: impl Iterator<Item = u32>, places: &[u32]) {
     for (code, key) in codes.iter_mut().zip(keys) {
         append(code, digits, places.get(key as usize).copied().unwrap_or(0));
     }
 }
 
-/// Appends the keys themselves. `false` where one is `digits` or more.
+/// Appends the keys themselves. Returns false if one is `digits` or more.
 pub fn by_number(codes: &mut [u32], digits: u32, keys: impl Iterator<Item = u32>) -> bool {
     let mut inside = true;
     for (code, key) in codes.iter_mut().zip(keys) {
@@ -26,7 +26,7 @@ pub fn by_number(codes: &mut [u32], digits: u32, keys: impl Iterator<Item = u32>
     inside
 }
 
-/// Appends for each key how far it lies above `base`. `false` where one lies below it, or `digits` or more above it.
+/// Appends each key's offset from `base`. Returns false if an offset is negative, or `digits` or more.
 pub fn by_offset<T: Int>(codes: &mut [u32], digits: u32, keys: &[T], base: i64) -> bool {
     let mut inside = true;
     for (code, key) in codes.iter_mut().zip(keys) {
@@ -37,14 +37,14 @@ pub fn by_offset<T: Int>(codes: &mut [u32], digits: u32, keys: &[T], base: i64) 
     inside
 }
 
-/// Appends for each item the number of its bar of `width`, counted from bar `first`. `false` where one lies before it, or
-/// `digits` or more behind it, and where `width` is not positive. Quick where neighbours share a bar, as times do.
+/// Appends for each item the number of its bar of `width`, counted from bar `first`. Returns false if a number is
+/// negative, or `digits` or more, or if `width` is not positive. Fast if neighbours share a bar, as times do.
 pub fn by_bar(codes: &mut [u32], digits: u32, items: &[i64], width: i64, first: i64) -> bool {
     if width <= 0 {
         return false;
     }
     let (mut low, mut digit) = (0i64, 0u32);
-    // Nothing lies in a bar of no width: the first item finds its own.
+    // A bar of width 0 holds nothing, so the first item computes its own.
     let mut held = 0u64;
     for (code, item) in codes.iter_mut().zip(items) {
         if item.wrapping_sub(low) as u64 >= held {
@@ -61,7 +61,8 @@ pub fn by_bar(codes: &mut [u32], digits: u32, items: &[i64], width: i64, first: 
     true
 }
 
-/// The number of the bar that all items share, counted as [`by_bar`] does, if they share one of the `digits`.
+/// Returns the number of the bar that holds all items, counted as in [`by_bar`]; `None` if there are no items, if they span
+/// several bars, if the number is negative, or `digits` or more, or if `width` is not positive.
 pub fn one_bar(digits: u32, items: &[i64], width: i64, first: i64) -> Option<u32> {
     let (head, last) = (*items.first()?, *items.last()?);
     let bar = (width > 0).then(|| head.div_euclid(width))?;
@@ -71,7 +72,7 @@ pub fn one_bar(digits: u32, items: &[i64], width: i64, first: i64) -> Option<u32
     (is_inside(last) && items.iter().fold(true, |all, item| all & is_inside(*item))).then_some(number)
 }
 
-/// Least and greatest of the items, if there are any.
+/// Returns the least and the greatest item; `None` if there are none.
 pub fn bounds<T: Int>(items: &[T]) -> Option<(i64, i64)> {
     let first = items.first()?.to_long();
     let (low, high) = items.iter().fold((first, first), |(low, high), item| {

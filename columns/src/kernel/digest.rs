@@ -1,5 +1,5 @@
-//! Digests and base 64 of bytes. MD5 and SHA-1 are here because kdb+ keeps passwords and q has words for them, and
-//! because WebSocket's handshake asks for SHA-1: neither protects anything that can be guessed.
+//! Digests and base64. MD5 and SHA-1 are here for kdb+ password files, q's own functions and the WebSocket handshake
+//! (SHA-1); neither protects secrets that can be guessed.
 
 use base64::Engine;
 use base64::alphabet::STANDARD as ALPHABET;
@@ -7,8 +7,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use sha1::{Digest, Sha1};
 
-/// The padding is taken off before; bits that are left over in the last digit may be anything, as in kdb+ and in
-/// browsers.
+/// Callers strip the padding. Unused bits of the last digit may be anything, as in kdb+ and in browsers.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new()
@@ -26,18 +25,17 @@ pub fn sha1(message: &[u8]) -> [u8; 20] {
     Sha1::digest(message).into()
 }
 
-/// Two lower-case digits for each byte.
+/// Lowercase hexadecimal: two digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Base 64 with padding (RFC 4648, section 4).
+/// Base64 with padding (RFC 4648, section 4).
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The bytes behind base 64 without padding; `None` for another character, or for a single digit at the end, which
-/// holds no byte.
+/// Decodes base64 without padding. Returns `None` for any other character, or for a single digit at the end, which encodes no byte.
 pub fn from_base64(digits: &[u8]) -> Option<Vec<u8>> {
     LENIENT.decode(digits).ok()
 }

@@ -1,4 +1,4 @@
-//! Looking items up and putting equal ones together, by hash.
+//! Lookup and grouping of equal items, by hash.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -10,12 +10,12 @@ fn map<K, V>(room: usize) -> Map<K, V> {
     HashMap::with_capacity_and_hasher(room.min(1 << 16), FixedState::with_seed(0x0071_7565_7279))
 }
 
-/// Items between two calls of `room` without need.
+/// Items between two calls of `room` that request no bytes.
 const CHUNK: usize = 1 << 16;
 
-/// For each needle the index of its first equal in `haystack`, or the haystack's length.
+/// Returns for each needle the index of its first occurrence in `haystack`, or the length of `haystack` if it has none.
 ///
-/// `room` is asked for bytes before they are taken, and now and then for none.
+/// `room` is called with a number of bytes before they are allocated, and regularly with 0, so that it can end long work.
 ///
 /// # Errors
 /// Those of `room`.
@@ -24,7 +24,7 @@ pub fn positions<T: Hash + Eq, E>(
     needles: &[T],
     mut room: impl FnMut(usize) -> Result<(), E>,
 ) -> Result<Vec<i64>, E> {
-    /// As in [`groups`].
+    /// Bytes of one map entry, as in [`groups`].
     const ENTRY_BYTES: usize = 20;
     let missing = haystack.len() as i64;
     if needles.len() < 8 {
@@ -50,21 +50,21 @@ pub fn positions<T: Hash + Eq, E>(
     Ok(out)
 }
 
-/// Equal items as one group.
+/// Items grouped by equality.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// For each item its group; groups are numbered by their first appearance.
+    /// Group of each item; groups are numbered by first appearance.
     pub ids: Vec<u32>,
-    /// For each group the index of its first item.
+    /// Index of the first item of each group.
     pub firsts: Vec<u32>,
 }
 
-/// Equal items as groups. `room` is asked for bytes before they are taken, and now and then for none.
+/// Groups equal items. `room` is called as in [`positions`].
 ///
 /// # Errors
 /// Those of `room`.
 pub fn groups<T: Hash + Eq, E>(items: &[T], mut room: impl FnMut(usize) -> Result<(), E>) -> Result<Groups, E> {
-    /// An entry of the map and what the map keeps beside it, at the load at which it grows.
+    /// Bytes of one map entry and its control data, at the load factor at which the map grows.
     const ENTRY_BYTES: usize = 20;
     room(items.len().saturating_mul(size_of::<u32>()))?;
     let mut seen: Map<&T, u32> = map(items.len());
@@ -86,7 +86,7 @@ pub fn groups<T: Hash + Eq, E>(items: &[T], mut room: impl FnMut(usize) -> Resul
     Ok(out)
 }
 
-/// As [`groups`], of small numbers below `limit`, by direct address.
+/// As [`groups`], for numbers below `limit`, by direct addressing.
 pub fn groups_dense(items: impl ExactSizeIterator<Item = u32>, limit: usize) -> Groups {
     let mut seen = vec![u32::MAX; limit];
     let mut out = Groups { ids: Vec::with_capacity(items.len()), firsts: Vec::new() };
@@ -101,7 +101,7 @@ pub fn groups_dense(items: impl ExactSizeIterator<Item = u32>, limit: usize) -> 
     out
 }
 
-/// The items of each of `count` groups, in order; `ids` says the group of each item.
+/// Returns the item indices of each of `count` groups, in order; `ids` holds the group of each item.
 pub fn members(ids: &[u32], count: usize) -> Vec<Vec<u32>> {
     let mut sizes = vec![0usize; count];
     for id in ids {
@@ -119,12 +119,12 @@ pub fn members(ids: &[u32], count: usize) -> Vec<Vec<u32>> {
 }
 
 impl Groups {
-    /// The items of each group, in order.
+    /// Returns the item indices of each group, in order.
     pub fn members(&self) -> Vec<Vec<u32>> {
         members(&self.ids, self.firsts.len())
     }
 
-    /// Groups of pairs: items are together where both sides have them together.
+    /// Groups pairs: two items share a group if they share one on both sides.
     ///
     /// # Errors
     /// Those of `room`.

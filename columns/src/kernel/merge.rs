@@ -1,15 +1,15 @@
-//! A stable sort whose comparison may give up or contradict itself: it ends, and panics on nothing.
+//! Stable merge sort for a comparison that may fail or be inconsistent: it always terminates and never panics.
 
 use std::cmp::Ordering;
 
-/// Runs of this many items are sorted by insertion.
+/// Length of runs sorted by insertion.
 const RUN: usize = 8;
 
-/// Sorts by `order`, equal items staying in their order. Needs room for as many items again. Where `order` is no order, the
-/// result is some arrangement of the items.
+/// Sorts by `order`; equal items keep their order. Needs memory for as many items again. If `order` is inconsistent,
+/// the result is some permutation of the items.
 ///
 /// # Errors
-/// The first of `order`; the items are then all there, in no order.
+/// The first error of `order`; `items` is then some permutation of the input.
 pub fn sort<T: Copy, E>(items: &mut [T], mut order: impl FnMut(T, T) -> Result<Ordering, E>) -> Result<(), E> {
     for run in items.chunks_mut(RUN) {
         for end in 1..run.len() {
@@ -35,7 +35,7 @@ pub fn sort<T: Copy, E>(items: &mut [T], mut order: impl FnMut(T, T) -> Result<O
     Ok(())
 }
 
-/// Makes one ascending run of two, the second of which begins at `middle`.
+/// Merges two ascending runs into one; the second begins at `middle`.
 fn merge<T: Copy, E>(
     pair: &mut [T],
     middle: usize,
@@ -50,7 +50,7 @@ fn merge<T: Copy, E>(
     }
     let (mut left, mut from, mut ended) = (left.into_iter().peekable(), middle, None);
     for at in 0..pair.len() {
-        // Where the left run ends, what is left of the right one lies where it belongs.
+        // Once the left run is used up, the rest of the right run is already in place.
         let Some(first) = left.peek().copied() else { break };
         let next = match pair.get(from).copied().filter(|_| ended.is_none()).map(|b| (b, order(first, b))) {
             Some((second, Ok(Ordering::Greater))) => {

@@ -1,4 +1,4 @@
-//! Loops over vectors: what queries on big tables spend their time in. Knows no values, no tables, no q.
+//! Loops over slices, where queries on large tables spend their time. Independent of values, tables and q.
 
 pub mod asof;
 pub mod codes;

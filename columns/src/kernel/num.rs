@@ -1,29 +1,29 @@
-//! Numbers as kdb+ has them: nulls and infinities inside the range of the machine's own types.
+//! Numbers of kdb+: nulls and infinities are values of the machine types.
 
 use super::sym::Sym;
 
-/// A number with a null.
+/// A numeric type with a null.
 pub trait Num: Copy + PartialOrd + Send + Sync + 'static {
     const NULL: Self;
     const INFINITY: Self;
     const NEGATIVE_INFINITY: Self;
 
     fn is_null(self) -> bool;
-    /// Sum, null if either is.
+    /// Sum; null if either operand is null.
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn negate(self) -> Self;
     fn absolute(self) -> Self;
-    /// As a float: null becomes the float one; an integer's infinity is a plain number to it.
+    /// As a float: null becomes NaN, an integer infinity becomes an ordinary number.
     fn to_float(self) -> f64;
 }
 
-/// An integer with a null.
+/// An integer type with a null.
 pub trait Int: Num {
-    /// Widened, null with it; an infinity is a plain number to a wider type.
+    /// Widens: null stays null, an infinity becomes an ordinary number.
     fn to_long(self) -> i64;
-    /// Narrowed: null stays null, what does not fit becomes infinity.
+    /// Narrows: null stays null, a number out of range becomes an infinity.
     fn from_long(long: i64) -> Self;
 }
 
@@ -174,10 +174,10 @@ macro_rules! float {
 }
 float!(f32, f64);
 
-/// kdb+'s comparison tolerance: floats that differ by less than this share of the larger are equal.
+/// kdb+'s comparison tolerance: floats are equal if they differ by at most this share of the larger.
 pub const TOLERANCE: f64 = 1.0 / (1u64 << 43) as f64;
 
-/// Equality of floats as `=` has it: nulls are equal, and what is within [`TOLERANCE`].
+/// q's `=` on floats: nulls are equal, and numbers within [`TOLERANCE`].
 #[inline]
 pub fn float_equal(x: f64, y: f64) -> bool {
     if x == y {
@@ -192,7 +192,7 @@ pub fn float_equal(x: f64, y: f64) -> bool {
     x != 0.0 && y != 0.0 && (x - y).abs() <= TOLERANCE * x.abs().max(y.abs())
 }
 
-/// A total order of floats with null first, zeros equal.
+/// Total order of floats: null first, zeros equal.
 #[inline]
 pub fn float_order(x: f64, y: f64) -> std::cmp::Ordering {
     x.partial_cmp(&y).unwrap_or_else(|| y.is_nan().cmp(&x.is_nan()))

@@ -1,44 +1,44 @@
-//! Aggregates as partials: state per group, fed with rows, merged with the state of later rows, finished at the end.
+//! Partial aggregates: state per group that is updated with rows, merged with the state of later rows, and finished at the end.
 //!
-//! One algebra for chunks of a table on several threads, for nodes that hold parts of a day, and for days of a
-//! partitioned database: whoever has the rows updates, whoever asked merges.
+//! The same algebra serves chunks of a table on several threads, nodes that hold parts of a day, and days of a
+//! partitioned database: the holder of the rows updates, the requester merges.
 
 use super::num::Num;
 
-/// Rows of a section where there are few groups.
+/// Rows of a section if there are few groups.
 const SECTION_ROWS: usize = 1 << 18;
 
-/// How many rows are taken in by one state before it is merged into that of the rows before. It depends on nothing but
-/// the number of groups, so that sums of floats are the same on any number of threads.
+/// Returns the number of rows that one state takes before it is merged into the state of earlier rows. It depends only
+/// on the number of groups, so that sums of floats are the same on any number of threads.
 pub fn section_rows(groups: usize) -> usize {
-    // Merging touches every group once: it must stay cheap beside taking in the rows.
+    // A merge touches every group once: it must stay cheap beside the updates.
     groups.saturating_mul(8).max(SECTION_ROWS)
 }
 
-/// Which groups rows go to.
+/// Group of each row.
 #[derive(Clone, Copy, Debug)]
 pub enum To<'a> {
-    /// All to this one.
+    /// All rows are of this group.
     One(usize),
-    /// Each row to its own.
+    /// Each row has its own group.
     Each(&'a [u32]),
 }
 
 /// State per group of an aggregate.
 pub trait Partial: Sized + Send {
-    /// What it reads of some rows.
+    /// Items or rows that an update reads.
     type Input<'a>: Copy + Send;
     /// One item per group.
     type Output;
 
-    /// Takes in rows; those of groups that there are not are passed over.
+    /// Adds rows to the state; skips rows whose group is out of range.
     fn update(&mut self, input: Self::Input<'_>, to: To<'_>);
-    /// Takes in what `later` has seen of rows behind these.
+    /// Merges the state of later rows.
     fn merge(&mut self, later: Self);
     fn finish(self) -> Self::Output;
 }
 
-/// Puts in the place of each item's state what `f` makes of both, in the order of the items.
+/// Replaces the state of each item's group by `f` of state and item, in the order of the items.
 #[inline(always)]
 fn fold<S: Copy, X>(states: &mut [S], items: impl Iterator<Item = X>, to: To<'_>, f: impl Fn(S, X) -> S) {
     match to {
@@ -67,7 +67,7 @@ impl Counts {
 }
 
 impl Partial for Counts {
-    /// How many rows.
+    /// Number of rows.
     type Input<'a> = usize;
     type Output = Vec<i64>;
 
@@ -85,11 +85,11 @@ impl Partial for Counts {
     }
 }
 
-/// Sums per group, nulls left out.
+/// Sums per group, ignoring nulls.
 pub struct Sums<T>(Vec<T>);
 
 impl<T: Num> Sums<T> {
-    /// `zero` is the sum of nothing.
+    /// `zero` is the sum of no items.
     pub fn new(groups: usize, zero: T) -> Sums<T> {
         Sums(vec![zero; groups])
     }
@@ -110,19 +110,19 @@ impl<T: Num> Partial for Sums<T> {
     }
 }
 
-/// Least or greatest item per group, nulls left out.
+/// Least or greatest item per group, ignoring nulls.
 pub struct Extremes<T> {
     best: Vec<T>,
     greatest: bool,
 }
 
 impl<T: Num> Extremes<T> {
-    /// Of nothing, the least is infinity and the greatest negative infinity, as in q.
+    /// As in q, the least of no items is infinity, and the greatest negative infinity.
     pub fn new(groups: usize, greatest: bool) -> Extremes<T> {
         Extremes { best: vec![if greatest { T::NEGATIVE_INFINITY } else { T::INFINITY }; groups], greatest }
     }
 
-    /// A null is never above anything: it is the least integer, and no float compares with it.
+    /// Needs no check for null: an integer null is the least integer, and a comparison with NaN is false.
     #[inline(always)]
     fn greater(best: T, x: T) -> T {
         if x > best { x } else { best }
@@ -134,7 +134,7 @@ impl<T: Num> Extremes<T> {
     }
 }
 
-/// The best of `best` and the items: in lanes, so that none waits for the one before it.
+/// Returns the best of `best` and the items. Eight independent accumulators avoid a dependency chain.
 #[inline(always)]
 fn extreme<T: Num>(best: T, items: &[T], better: impl Fn(T, T) -> T) -> T {
     let (chunks, rest) = items.as_chunks::<8>();
@@ -175,7 +175,7 @@ impl<T: Num> Partial for Extremes<T> {
     }
 }
 
-/// First or last row per group; [`Ends::NONE`] where a group has none.
+/// First or last row per group; [`Ends::NONE`] for an empty group.
 pub struct Ends {
     ends: Vec<u32>,
     last: bool,
@@ -184,13 +184,14 @@ pub struct Ends {
 impl Ends {
     pub const NONE: u32 = u32::MAX;
 
+    /// Tracks the last row of each group if `last`, else the first.
     pub fn new(groups: usize, last: bool) -> Ends {
         Ends { ends: vec![Ends::NONE; groups], last }
     }
 }
 
 impl Partial for Ends {
-    /// The number of the first of the rows, and how many there are.
+    /// Number of the first row, and how many rows there are.
     type Input<'a> = (u32, usize);
     type Output = Vec<u32>;
 
@@ -214,7 +215,7 @@ impl Partial for Ends {
     }
 }
 
-/// Sum and count of what is not null, per group.
+/// Sum and count of the items per group, ignoring nulls.
 pub struct Means(Vec<(f64, f64)>);
 
 impl Means {
@@ -249,7 +250,7 @@ impl Partial for Means {
     }
 }
 
-/// Mean and spread per group: count, mean and sum of squared distances, merged without loss of precision.
+/// Count, sum, mean and sum of squared deviations; merges without loss of precision.
 #[derive(Clone, Copy, Default)]
 pub struct Moment {
     pub count: f64,
@@ -259,18 +260,19 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Mean; NaN for no items.
     pub fn average(&self) -> f64 {
         self.sum / self.count
     }
 
-    /// Variance over the population, or over a sample where `sample`.
+    /// Sample variance if `sample`, else population variance.
     pub fn variance(&self, sample: bool) -> f64 {
         let over = if sample { self.count - 1.0 } else { self.count };
         if over < 1.0 { f64::NAN } else { self.squares / over }
     }
 }
 
-/// [`Moment`]s per group, nulls left out.
+/// [`Moment`]s per group, ignoring nulls.
 pub struct Moments(Vec<Moment>);
 
 impl Moments {
@@ -312,7 +314,7 @@ impl Partial for Moments {
     }
 }
 
-/// Sum of products and of weights per group, over rows where neither is null.
+/// Sum of products and sum of weights per group, over rows where neither is null.
 pub struct Weighted(Vec<(f64, f64)>);
 
 impl Weighted {

@@ -1,10 +1,9 @@
-//! A symbol as columns hold it.
+//! The symbol type of columns.
 
 use crate::sys::region::Pod;
 use crate::sys::shared::Nests;
 
-/// An interned symbol: an index into the process's symbol table. `Sym(0)` is the null symbol. Ordered by id, which is
-/// not the order of the texts.
+/// An interned symbol: an index into the process's symbol table. `Sym(0)` is the null symbol. Ordered by id, not by text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Sym(pub u32);

@@ -1,4 +1,4 @@
-//! Kernels against the obvious way of doing the same, over nulls, infinities, empty and unaligned slices.
+//! Kernels compared with naive implementations, over nulls, infinities, empty and unaligned slices.
 
 use super::keys::{groups, groups_dense, positions};
 use super::num::{Int, Num, float_equal};
@@ -26,12 +26,12 @@ fn float() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Items, groups for them, and where to cut.
+/// Items, their groups, and a number of parts.
 fn grouped() -> impl Strategy<Value = (Vec<(i64, u32)>, usize)> {
     (prop::collection::vec((long(), 0u32..5), 0..60), 1usize..6)
 }
 
-/// As much room as anybody wants.
+/// Never refuses memory.
 fn unbounded(_: usize) -> Result<(), std::convert::Infallible> {
     Ok(())
 }
@@ -40,7 +40,7 @@ fn same(x: f64, y: f64) -> bool {
     x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()).max(1.0)
 }
 
-/// The state of all rows, taken in by `parts` sections.
+/// State of all rows, updated in `parts` sections that are merged.
 fn over_parts<P: Partial>(
     make: impl Fn() -> P,
     count: usize,
@@ -148,7 +148,7 @@ proptest! {
         let (firsts, lasts) = (ends(false), ends(true));
         for g in 0..5u32 {
             let i = g as usize;
-            // A sum that runs through the null of its type is q's own business; the others are plain.
+            // A sum that passes through its type's null follows q's rules; compare the others with plain addition.
             let usual = of(g).all(|x| x.abs() < 1 << 40);
             if usual {
                 prop_assert_eq!(sums[i], of(g).sum::<i64>());

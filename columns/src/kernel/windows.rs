@@ -1,13 +1,13 @@
-//! Sums, extremes and deviations of the last `n` items at each item.
+//! Moving sums, extremes and deviations over the last `n` items.
 
 use super::num::Num;
 use std::collections::VecDeque;
 
-/// For each item the best of the last `n`, 1 or more: the one that no other of them is `better` than, the latest of equal
-/// ones. `better(new, old)` says whether the later of two may stand for both.
+/// Returns for each item the best of the last `n` items (`n` is at least 1); among equal ones, the latest. The call
+/// `better(new, old)` returns true if the new item can replace the old one.
 pub fn extreme<T: Copy>(n: usize, items: &[T], better: impl Fn(T, T) -> bool) -> Vec<T> {
     let mut out = Vec::with_capacity(items.len());
-    // Candidates with their indices, the best first.
+    // Candidates with their indices, best first.
     let mut queue: VecDeque<(usize, T)> = VecDeque::new();
     for (i, item) in items.iter().enumerate() {
         while queue.back().is_some_and(|(_, old)| better(*item, *old)) {
@@ -22,7 +22,7 @@ pub fn extreme<T: Copy>(n: usize, items: &[T], better: impl Fn(T, T) -> bool) ->
     out
 }
 
-/// The sums of the last `n` integers; a null counts as 0. They wrap around as all sums do.
+/// Moving sums over the last `n` integers. A null counts as 0; overflow wraps, as in all sums.
 pub fn integer_sums(n: usize, items: impl ExactSizeIterator<Item = i64> + Clone) -> Vec<i64> {
     let zero = |i: i64| if i.is_null() { 0 } else { i };
     let mut out = Vec::with_capacity(items.len());
@@ -38,7 +38,7 @@ pub fn integer_sums(n: usize, items: impl ExactSizeIterator<Item = i64> + Clone)
     out
 }
 
-/// For each item what `result` makes of the sum and the count of what is not null among the last `n`.
+/// Returns for each item `result(sum, count)` of the non-null items among the last `n`.
 pub fn sums(n: usize, v: &[f64], result: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
     let mut step = |new: f64, old: f64| {
@@ -59,8 +59,7 @@ pub fn sums(n: usize, v: &[f64], result: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     out
 }
 
-/// The deviations of the last `n` items that are not null, one window at a time: `pause` is called before each, with the
-/// number of its items.
+/// Moving standard deviations of the non-null items among the last `n`. Calls `pause` before each window, with its number of items.
 ///
 /// # Errors
 /// Those of `pause`.

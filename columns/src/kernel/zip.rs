@@ -1,8 +1,8 @@
-//! Item-wise loops over two slices, one of which may be a single item.
+//! Item-wise loops over two slices, either of which may be a single item.
 
 use super::num::{Num, float_equal};
 
-/// Item-wise `f`; a slice of one item is repeated. The lengths are equal otherwise: the shorter one ends the result.
+/// Applies `f` item by item; repeats a slice of one item. Other slices must be of equal length: extra items of the longer are ignored.
 #[inline(always)]
 pub fn zip<A: Copy, B: Copy, R>(x: &[A], y: &[B], f: impl Fn(A, B) -> R) -> Vec<R> {
     match (x, y) {
@@ -13,7 +13,7 @@ pub fn zip<A: Copy, B: Copy, R>(x: &[A], y: &[B], f: impl Fn(A, B) -> R) -> Vec<
     }
 }
 
-/// Functions of two numbers of one type.
+/// Arithmetic on two numbers of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     Add,
@@ -34,18 +34,19 @@ pub enum Comparison {
     AtLeast,
 }
 
-/// The lesser of two numbers, null being least.
+/// Lesser of two numbers; null is least.
 #[inline(always)]
 pub fn lesser<T: Num>(x: T, y: T) -> T {
     if x.is_null() || !(y < x || y.is_null()) { x } else { y }
 }
 
-/// The greater of two numbers, null being least.
+/// Greater of two numbers; null is least.
 #[inline(always)]
 pub fn greater<T: Num>(x: T, y: T) -> T {
     if y.is_null() || x > y { x } else { y }
 }
 
+/// Applies `op` item by item; repeats a slice of one item.
 pub fn arithmetic<T: Num>(op: Arithmetic, x: &[T], y: &[T]) -> Vec<T> {
     match op {
         Arithmetic::Add => zip(x, y, T::plus),
@@ -56,7 +57,7 @@ pub fn arithmetic<T: Num>(op: Arithmetic, x: &[T], y: &[T]) -> Vec<T> {
     }
 }
 
-/// Comparison of integers and of what is ordered as they are.
+/// Compares integers, and types ordered like integers.
 pub fn compare<T: Copy + PartialOrd>(op: Comparison, x: &[T], y: &[T]) -> Vec<u8> {
     match op {
         Comparison::Equal => zip(x, y, |x, y| u8::from(x == y)),
@@ -73,7 +74,7 @@ fn float_less(x: f64, y: f64) -> bool {
     (x < y || (x.is_nan() && !y.is_nan())) && !float_equal(x, y)
 }
 
-/// Whether two floats compare so, within the tolerance; null is least.
+/// Compares two floats within the comparison tolerance; null is least.
 #[inline]
 pub fn float_holds(op: Comparison, x: f64, y: f64) -> bool {
     match op {
@@ -86,7 +87,7 @@ pub fn float_holds(op: Comparison, x: f64, y: f64) -> bool {
     }
 }
 
-/// Comparison of floats, within the tolerance; null is least.
+/// Compares floats item by item, within the comparison tolerance; null is least.
 pub fn compare_floats(op: Comparison, x: &[f64], y: &[f64]) -> Vec<u8> {
     match op {
         Comparison::Equal => zip(x, y, |x, y| u8::from(float_equal(x, y))),

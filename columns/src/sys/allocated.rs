@@ -1,5 +1,5 @@
-//! An account of heap memory by thread: what a query holds, known without asking the operating system; and the way back to it
-//! for what is free.
+//! Heap accounting by thread: how much a query holds, without a system call. Also the allocator trim, which returns
+//! free pages to the operating system.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,14 +12,14 @@ thread_local! {
     static SHOWN: Cell<Option<Shown>> = const { Cell::new(None) };
 }
 
-/// What a thread holds, and the most since [`start_peak`].
+/// Bytes that a thread holds, and their peak since [`start_peak`].
 #[derive(Clone, Copy)]
 struct Held {
     now: i64,
     most: i64,
 }
 
-/// Where a thread shows what it holds, and what it has shown so far.
+/// Shared sum to which a thread publishes its heap growth, and its contribution so far.
 #[derive(Clone, Copy)]
 struct Shown {
     sum: &'static AtomicI64,
@@ -27,17 +27,17 @@ struct Shown {
     shown_bytes: i64,
 }
 
-/// A change is shown to other threads when it is as large as this.
+/// Smallest change that a thread publishes, so that few allocations touch the shared sum.
 const SHOW_STEP_BYTES: i64 = 256 << 10;
 
-/// The system's allocator, counting what each thread takes minus what it gives back.
+/// The system allocator, with a count per thread of bytes allocated minus bytes freed.
 pub struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 fn count(bytes: i64) {
-    // The cell needs no destructor; a thread that is ending simply stops being counted.
+    // The cells have no destructor to register; a thread that is ending stops being counted.
     let _ = BYTES.try_with(|b| {
         let held = b.get();
         let now = held.now.wrapping_add(bytes);
@@ -55,8 +55,7 @@ fn count(bytes: i64) {
     });
 }
 
-/// Runs `work`, and meanwhile adds to `sum` what this thread holds more than before, in steps of 256 KiB. Afterwards none
-/// of it is left in `sum`.
+/// Runs `work` and meanwhile adds this thread's heap growth to `sum`, in steps of 256 KiB. Removes its contribution from `sum` afterwards.
 pub fn shown_in<R>(sum: &'static AtomicI64, work: impl FnOnce() -> R) -> R {
     struct Clear;
     impl Drop for Clear {
@@ -71,52 +70,51 @@ pub fn shown_in<R>(sum: &'static AtomicI64, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// The sum in which this thread shows what it holds, if it does so just now.
+/// Returns the sum to which this thread publishes its heap growth, inside [`shown_in`].
 pub fn shown_sum() -> Option<&'static AtomicI64> {
     SHOWN.get().map(|there| there.sum)
 }
 
-/// Counts for this thread what another, which has ended, left to it.
+/// Adds to this thread's count the bytes that a finished thread allocated and left to it.
 pub fn take_over(bytes: i64) {
     count(bytes);
 }
 
-/// Bytes that this thread has allocated minus those that it has freed; negative where it freed another thread's.
+/// Returns the bytes that this thread has allocated minus those it has freed; negative if it freed memory of other threads.
 pub fn thread_bytes() -> i64 {
     BYTES.try_with(|held| held.get().now).unwrap_or(0)
 }
 
-/// Begins to look for the most bytes that this thread holds: what it holds now.
+/// Restarts peak tracking of this thread. Returns the bytes that it holds now.
 pub fn start_peak() -> i64 {
     let now = thread_bytes();
     let _ = BYTES.try_with(|held| held.set(Held { now, most: now }));
     now
 }
 
-/// The most bytes that this thread has held since [`start_peak`].
+/// Returns the peak of [`thread_bytes`] since [`start_peak`].
 pub fn peak_bytes() -> i64 {
     BYTES.try_with(|held| held.get().most).unwrap_or(0)
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod system {
-    // SAFETY: it may be called at any time, from any thread, with any number; it changes nothing that is allocated.
+    // SAFETY: `malloc_trim` may be called at any time, from any thread, with any argument; it changes no live allocation.
     unsafe extern "C" {
         pub safe fn malloc_trim(pad_bytes: usize) -> core::ffi::c_int;
     }
 }
 
-/// How much time is between two times that free memory is given back: meanwhile other threads wait for the allocator.
+/// Minimum time between two allocator trims: a trim blocks the allocator for other threads.
 pub const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
 
-/// When it was last done, by whichever thread.
+/// Time of the last trim by any thread.
 static GIVEN_BACK: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Gives pages of the heap on which nothing is allocated back to the operating system; the system's allocator keeps most of them
-/// otherwise, to use them again. Takes milliseconds where there are many. False, and nothing is done, if it is being done just now
-/// or was within [`GIVE_BACK_EVERY`].
+/// Trims the allocator (`malloc_trim`): returns free heap pages to the operating system, most of which the allocator would keep for
+/// reuse. Takes milliseconds if there are many. Returns false and does nothing if a trim is running, or ran within [`GIVE_BACK_EVERY`].
 pub fn give_back() -> bool {
-    // The process's own memory: a simulated world's time has no part in it.
+    // Real time, also in a simulated environment: the memory belongs to the process.
     let Ok(mut last) = GIVEN_BACK.try_lock() else { return false };
     if !is_due(*last, Instant::now()) {
         return false;
@@ -131,11 +129,11 @@ fn is_due(last: Option<Instant>, now: Instant) -> bool {
     last.is_none_or(|last| now.saturating_duration_since(last) >= GIVE_BACK_EVERY)
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged; counting touches no allocated memory.
+// SAFETY: every call goes to the system allocator unchanged; counting touches no allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
-        // SAFETY: the caller's promises are the system allocator's.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is the system allocator's.
         unsafe { System.alloc(layout) }
     }
 

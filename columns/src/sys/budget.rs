@@ -1,10 +1,11 @@
-//! Bounds for work that cannot answer with an error: it asks whether to go on, and whoever began it learns that it did not.
+//! Budget of a thread (deadline, memory, stack depth) for work that cannot return an error: the work polls [`is_over`]
+//! and stops early, its caller reads the reason with [`take`].
 
 use super::{allocated, clock, stack};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Why work was given up.
+/// Exceeded bound that ended the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     Time,
@@ -12,13 +13,13 @@ pub enum Over {
     Depth,
 }
 
-/// The bounds of a thread, and whether something was given up under them.
+/// Bounds of a thread, and the first one exceeded.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     deadline: Option<Instant>,
-    /// The deadline counts only once [`clock::thread_processor_time`] is this.
+    /// The deadline applies only once [`clock::thread_processor_time`] has reached this.
     processor_time: Option<Duration>,
-    /// Of [`allocated::thread_bytes`].
+    /// Maximum of [`allocated::thread_bytes`].
     most_bytes: i64,
     steps: u32,
     over: Option<Over>,
@@ -30,22 +31,22 @@ thread_local! {
     static BUDGET: Cell<Budget> = const { Cell::new(UNBOUNDED) };
 }
 
-/// Steps between two looks at the clock.
+/// [`is_over`] reads the clock in one of 64 calls.
 const STEPS_MASK: u32 = 0x3f;
 
-/// Sets the bounds of this thread: a moment, the processor time before which that does not count, and bytes more than it holds
-/// now. The ones before are to be put back.
+/// Sets this thread's budget: a deadline, the CPU time before which the deadline does not apply, and the bytes that it
+/// may hold beyond its current ones. Returns the previous budget, to be restored by [`end`].
 pub fn begin(deadline: Option<Instant>, processor_time: Option<Duration>, bytes: u64) -> Budget {
     let most_bytes = allocated::thread_bytes().saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
     BUDGET.replace(Budget { deadline, processor_time, most_bytes, ..UNBOUNDED })
 }
 
-/// Puts back what [`begin`] has answered.
+/// Restores the budget that [`begin`] returned.
 pub fn end(before: Budget) {
     BUDGET.set(before);
 }
 
-/// Whether work that may be long, large or deep had better be given up. Asked for every part of it.
+/// Returns whether work that may be long, large or deep should stop. The work calls this once for each of its parts.
 pub fn is_over() -> bool {
     let mut budget = BUDGET.get();
     if budget.over.is_none() {
@@ -64,7 +65,7 @@ pub fn is_over() -> bool {
     budget.over.is_some()
 }
 
-/// Why something was given up since the last call of this function, if anything was.
+/// Returns which bound was exceeded since the last call of this function, if any, and resets it.
 #[inline]
 pub fn take() -> Option<Over> {
     let over = BUDGET.with(Cell::get).over;

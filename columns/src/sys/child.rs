@@ -1,4 +1,4 @@
-//! Child processes that do not outlive their parent, or what they are run for.
+//! Child processes that end with their parent, or with the work that needs them.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::io::{self, Read};
@@ -7,25 +7,25 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// Makes the command start in a process group of its own, so that a terminal's ctrl-C reaches only the parent, and be
-/// killed when the thread that starts it ends, however that happens.
+/// Makes `command` start in its own process group, so that Ctrl-C at a terminal reaches only the parent, and has the
+/// kernel kill it when the thread that starts it ends, however it ends.
 pub fn bind_to_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
     let at_start = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the line above sends no signal any more.
+        // If the parent died before the line above, its death sends no signal.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
     };
     command.process_group(0);
-    // SAFETY: between fork and exec the closure makes two system calls that are safe there (prctl and getppid), takes no
-    // lock, allocates nothing, and touches nothing but its own copy of a process id.
+    // SAFETY: between fork and exec the closure makes two system calls that are safe there (prctl and getppid), takes
+    // no lock, allocates nothing, and touches only its own copy of a process id.
     unsafe { command.pre_exec(at_start) };
 }
 
-/// Sends a signal to a child and all processes of its group. One that has ended is no error.
+/// Sends a signal to the process group of a child. A child that has ended is not an error.
 ///
 /// # Errors
-/// The system's, if this process may not.
+/// The operating system's, if this process lacks the permission.
 pub fn signal_group(child: &Child, signal: Signal) -> io::Result<()> {
     match rustix::process::kill_process_group(pid(child)?, signal) {
         Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -33,10 +33,10 @@ pub fn signal_group(child: &Child, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// Waits until the child has ended and leaves it to be reaped: its process id stays its own until then.
+/// Waits until the child has ended, without reaping it: its process id stays reserved until it is reaped.
 ///
 /// # Errors
-/// The system's.
+/// Those of `waitid`.
 pub fn await_end(id: u32) -> io::Result<()> {
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
     loop {
@@ -47,15 +47,15 @@ pub fn await_end(id: u32) -> io::Result<()> {
     }
 }
 
-/// Waits between two looks at a child that says nothing.
+/// Poll interval while a child writes nothing: starts at `LOOK_FIRST`, doubles up to `LOOK_LAST`.
 const LOOK_FIRST: Duration = Duration::from_micros(100);
 const LOOK_LAST: Duration = Duration::from_millis(10);
 
-/// Runs a command to its end, its output taken, as long as `goes_on` allows it with so many bytes of output; else it and what it has
-/// started are killed, and the answer is none.
+/// Runs a command to its end and returns its output. Calls `goes_on` repeatedly with the number of output bytes so far;
+/// if it returns false, kills the process group of the child and returns `None`.
 ///
 /// # Errors
-/// The system's.
+/// The operating system's.
 pub fn output(command: &mut Command, mut goes_on: impl FnMut(usize) -> bool) -> io::Result<Option<Output>> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
@@ -101,7 +101,7 @@ fn never_blocks(pipe: &impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?)
 }
 
-/// What a pipe holds now, up to a bound; at its end there is none any more.
+/// Reads what a pipe holds now, at most 16 KiB. Sets `pipe` to `None` at its end.
 fn take_part<R: Read>(pipe: &mut Option<R>, held: &mut Vec<u8>) -> io::Result<()> {
     let mut part = [0; 1 << 14];
     let Some(reader) = pipe else { return Ok(()) };
@@ -148,7 +148,7 @@ mod tests {
         let text = "head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; echo x; exit 3";
         let all = output(&mut shell(text), |_| true).expect("it runs").expect("all of it");
         assert_eq!((all.stdout.len(), all.stderr.len(), all.status.code()), (300_002, 200_000, Some(3)));
-        // Pipes that are closed early say nothing of the end.
+        // Closed pipes do not mean that the child has ended.
         let quiet =
             output(&mut shell("exec >&- 2>&-; sleep 0.05; exit 4"), |_| true).expect("it runs").expect("its end");
         assert_eq!(quiet.status.code(), Some(4));

@@ -1,36 +1,36 @@
-//! The time, as all of this program asks for it: the system's, unless a simulated world gives the thread its own.
+//! The clock of the whole program: the system's, or a virtual one that the simulated environment sets for its thread.
 //!
-//! A world that runs on one thread sets the thread's time before it calls into a host's code. Threads of production have none of
-//! their own, and pay one look at a flag.
+//! The simulated environment runs on one thread and sets the thread's time before it calls the code of a simulated
+//! host. Production threads have no virtual time and pay one thread-local read per call.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The time of a simulated host.
+/// Virtual time of a simulated host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Virtual {
-    /// Since the world began, never less than it was.
+    /// Since the start of the simulation; never decreases.
     pub elapsed: Duration,
-    /// What the host's wall clock shows, from 1970. It may jump.
+    /// Wall clock of the host since 1970. It may jump.
     pub wall: Duration,
 }
 
 thread_local! {
     static OWN: Cell<Option<Virtual>> = const { Cell::new(None) };
-    /// Processor time that was [`uncounted`].
+    /// CPU time spent in [`uncounted`].
     static UNCOUNTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Where virtual time begins: an instant cannot be made from a number.
+/// Origin of virtual time: an `Instant` cannot be made from a number.
 static BEGIN: OnceLock<Instant> = OnceLock::new();
 
-/// Gives this thread a time of its own, or takes it away.
+/// Sets or clears this thread's virtual time.
 pub fn set_virtual(time: Option<Virtual>) {
     OWN.set(time);
 }
 
-/// The thread's own time, if it has one.
+/// Returns this thread's virtual time, if it has one.
 pub fn virtual_time() -> Option<Virtual> {
     OWN.get()
 }
@@ -51,13 +51,13 @@ pub fn since(earlier: Instant) -> Duration {
     now().saturating_duration_since(earlier)
 }
 
-/// How long this thread has run on a processor. Time in which others ran instead does not count, nor what was [`uncounted`].
+/// Returns the CPU time of this thread, without that spent in [`uncounted`].
 pub fn thread_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default().saturating_sub(UNCOUNTED.get())
 }
 
-/// Does what is not to be charged to whoever set it off, however long it takes.
+/// Runs `work` without charging its CPU time to this thread, for work that a query merely triggers.
 pub fn uncounted<R>(work: impl FnOnce() -> R) -> R {
     let before = thread_processor_time();
     let result = work();
@@ -66,12 +66,12 @@ pub fn uncounted<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether a moment has passed, and this thread has run for as long as it may where that is said too.
+/// Returns whether `moment` has passed and, if `processor_time` is given, this thread has used that much CPU time.
 pub fn has_passed(moment: Instant, processor_time: Option<Duration>) -> bool {
     Instant::now() >= moment && processor_time.is_none_or(|time| thread_processor_time() >= time)
 }
 
-/// What the wall clock shows, from 1970.01.01 UTC.
+/// Returns the wall clock time since 1970.01.01 UTC.
 pub fn wall() -> Duration {
     match OWN.get() {
         None => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
@@ -79,7 +79,7 @@ pub fn wall() -> Duration {
     }
 }
 
-/// Time since the machine started, time in which it slept counted: what the wall clock's advance is compared with.
+/// Returns the time since boot, suspend included (`CLOCK_BOOTTIME`), as a reference for the wall clock's advance.
 pub fn since_boot() -> Duration {
     match OWN.get() {
         None => Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or_default(),
@@ -87,7 +87,7 @@ pub fn since_boot() -> Duration {
     }
 }
 
-/// As [`std::thread::sleep`]; virtual time passes at once.
+/// As [`std::thread::sleep`]; virtual time advances at once.
 pub fn sleep(time: Duration) {
     match OWN.get() {
         None => std::thread::sleep(time),

@@ -1,4 +1,4 @@
-//! What is needed of the file system beyond reading and writing.
+//! File system operations beyond reading and writing.
 
 use rustix::fs::{NFS_SUPER_MAGIC, OFlags, fstatfs};
 use std::fs::{File, Metadata, OpenOptions};
@@ -6,23 +6,23 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Whether a file is on NFS, where other hosts write it and this kernel may show its size and its pages late.
+/// Returns whether a file is on NFS, where other hosts write it and this kernel may show its size and pages late.
 pub fn is_nfs(file: &File) -> bool {
     fstatfs(file).is_ok_and(|system| system.f_type == NFS_SUPER_MAGIC)
 }
 
-/// Opens a file to be read; on NFS past the page cache, so that each read asks the server and an old size hides nothing.
+/// Opens a file for reading; on NFS with `O_DIRECT`, so that each read goes to the server and a stale size hides no data.
 pub fn open_fresh(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     if !is_nfs(&file) {
         return Ok(file);
     }
     let direct = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
-    // A client that cannot read past its cache is read through it.
+    // Where the client rejects `O_DIRECT`, read through the page cache.
     Ok(direct.unwrap_or(file))
 }
 
-/// Tells a file from every other one that is there at the same time.
+/// Identity of a file (device and inode), unique among the files that exist at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub device: u64,
@@ -35,40 +35,42 @@ impl Place {
     }
 }
 
+/// Returns the identity of an open file.
+///
 /// # Errors
-/// The system's.
+/// The operating system's.
 pub fn place_of(file: &File) -> io::Result<Place> {
     Ok(Place::of(&file.metadata()?))
 }
 
-/// Of the file that a path leads to now.
+/// Returns the identity of the file that `path` leads to now.
 ///
 /// # Errors
-/// The system's; `NotFound` if it leads nowhere.
+/// The operating system's; `NotFound` if the path leads nowhere.
 pub fn place_at(path: &Path) -> io::Result<Place> {
     Ok(Place::of(&std::fs::metadata(path)?))
 }
 
-/// Whether an open file has no name any more.
+/// Returns whether an open file has no name left (link count 0).
 ///
 /// # Errors
-/// The system's.
+/// The operating system's.
 pub fn is_removed(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() == 0)
 }
 
-/// Room on a file system.
+/// Free and total space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// What this process may still write.
+    /// Available to this process.
     pub free_bytes: u64,
     pub total_bytes: u64,
 }
 
-/// The room where `path` is. May wait for the server of a network file system.
+/// Returns the space of the file system that holds `path`. May block on the server of a network file system.
 ///
 /// # Errors
-/// The system's.
+/// The operating system's.
 pub fn room(path: &Path) -> io::Result<Room> {
     let found = rustix::fs::statvfs(path)?;
     Ok(Room {
@@ -77,7 +79,7 @@ pub fn room(path: &Path) -> io::Result<Room> {
     })
 }
 
-/// Makes the name of a new or renamed file durable: a file survives a power cut only if its directory's entry does.
+/// Syncs the directory of a new or renamed file: the file survives a power cut only if its directory entry does.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()

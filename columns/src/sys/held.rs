@@ -1,4 +1,4 @@
-//! Growing columns of items that own memory (a list column's values), on the same ground as plain ones.
+//! Growing columns of items that own memory (values of a list column), in the same reserved ranges as plain columns.
 
 use super::region::{Full, Range};
 use super::shared::{Nests, Shared, depth_around};
@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
-/// What readers see of a column.
+/// State that the writer of a column publishes to its readers.
 #[derive(Debug, Default)]
 struct Published {
     count: AtomicUsize,
-    /// Around the deepest item that was ever written.
+    /// Nesting depth of a list of all items ever written.
     depth: AtomicU16,
 }
 
@@ -26,7 +26,7 @@ pub struct GrowingHeld<T: Send + Sync + 'static> {
 }
 
 impl<T: Nests + Send + Sync + 'static> GrowingHeld<T> {
-    /// Reserves room for `capacity` items. Costs address space only.
+    /// Reserves address space for `capacity` items; takes no memory yet.
     pub fn reserve(capacity: usize) -> io::Result<GrowingHeld<T>> {
         let bytes = capacity.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let range = Arc::new(Range::reserve_held::<T>(bytes)?);
@@ -42,11 +42,12 @@ impl<T: Nests + Send + Sync + 'static> GrowingHeld<T> {
         self.written == 0
     }
 
-    /// Bytes that the items themselves take, without what they own.
+    /// Bytes of the items themselves, without the memory that they own.
     pub fn used_bytes(&self) -> usize {
         self.written * size_of::<T>()
     }
 
+    /// Writes one item behind the last one; readers see it after [`GrowingHeld::publish`].
     pub fn push(&mut self, item: T) -> Result<(), Full> {
         if self.written >= self.capacity {
             return Err(Full { capacity: self.capacity, wanted: 1 });
@@ -54,9 +55,9 @@ impl<T: Nests + Send + Sync + 'static> GrowingHeld<T> {
         if T::MAY_NEST {
             self.published.depth.fetch_max(depth_around([&item]), Ordering::Relaxed);
         }
-        // SAFETY: the slot lies inside the reservation (checked above), behind everything published and behind every
-        // item that lives; this is the only writer. The range's base is page-aligned, so the slot is aligned.
-        unsafe { self.range.base().cast_mut().cast::<T>().add(self.written).write(item) };
+        // SAFETY: the slot lies inside the reservation (checked above), past every published and every live item; this
+        // is the only writer. The range's base is page-aligned, so the slot is aligned.
+        unsafe { self.range.base().cast::<T>().add(self.written).write(item) };
         self.written += 1;
         self.range.set_held(self.written);
         Ok(())
@@ -67,26 +68,26 @@ impl<T: Nests + Send + Sync + 'static> GrowingHeld<T> {
         self.published.count.store(self.written, Ordering::Release);
     }
 
-    /// Takes back what was written but not published.
+    /// Drops the written items that are not published.
     pub fn rewind(&mut self) {
         let kept = self.published.count.load(Ordering::Relaxed);
-        // Forgotten first: should a drop panic, items leak rather than drop twice.
+        // Lower the count first: if a drop panics, items leak instead of being dropped twice.
         self.range.set_held(kept);
         while self.written > kept {
             self.written -= 1;
-            // SAFETY: the item was written by `push`, is not published, so that nobody else can see it, and is out of
-            // the count of held items, so that it is dropped only here.
-            unsafe { self.range.base().cast_mut().cast::<T>().add(self.written).drop_in_place() };
+            // SAFETY: `push` wrote the item; it is not published, so no reader sees it, and it is no longer counted as
+            // held, so it is dropped only here.
+            unsafe { self.range.base().cast::<T>().add(self.written).drop_in_place() };
         }
     }
 
-    /// What other threads may hold of this column.
+    /// Returns a reader of this column for other threads.
     pub fn reader(&self) -> HeldReader<T> {
         HeldReader { range: Arc::clone(&self.range), published: Arc::clone(&self.published), items: PhantomData }
     }
 }
 
-/// A reading end of a column of owned items.
+/// Read handle of a column of owned items.
 #[derive(Debug)]
 pub struct HeldReader<T: Send + Sync + 'static> {
     range: Arc<Range>,
@@ -101,7 +102,7 @@ impl<T: Send + Sync + 'static> Clone for HeldReader<T> {
 }
 
 impl<T: Send + Sync + 'static> HeldReader<T> {
-    /// The first `count` items (or as many as are published), as a slice that outlives the column.
+    /// Returns the first `count` items, or all published ones if they are fewer, as a slice that may outlive the column.
     pub fn first(&self, count: usize) -> Shared<T> {
         let count = count.min(self.published.count.load(Ordering::Acquire));
         Shared::held(Arc::clone(&self.range), count, self.published.depth.load(Ordering::Relaxed))

@@ -1,15 +1,15 @@
-//! Whether a person at a terminal has asked for the running evaluation to end.
+//! Ctrl-C flag: whether the user asked the running evaluation to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the evaluation that runs in this process to end; whether it had been asked before.
+/// Requests that the running evaluation stops. Returns whether that was already requested.
 pub fn ask() -> bool {
     ASKED.swap(true, Ordering::Relaxed)
 }
 
-/// Nothing is asked of the evaluation that begins now.
+/// Clears the request, when an evaluation begins.
 pub fn forget() {
     ASKED.store(false, Ordering::Relaxed);
 }

@@ -1,10 +1,10 @@
-//! Memory figures of the server, the container and this process, from the files in which Linux tells them.
+//! Memory figures of the host, the container and this process, from `/proc` and the cgroup file system.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the figures are read; other places serve tests.
+/// Directories that the figures are read from; tests substitute their own.
 #[derive(Clone, Debug)]
 pub struct Sources {
     proc: PathBuf,
@@ -18,29 +18,29 @@ impl Default for Sources {
     }
 }
 
-/// The memory that this process may use: of its cgroup where one limits it, else of the server.
+/// Memory that this process may use: that of its cgroup if one limits it, else that of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     pub total_bytes: u64,
-    /// In use by everything that shares the total; page cache that can be dropped is not counted.
+    /// Used by everything that shares the total, without page cache that the kernel can drop.
     pub used_bytes: u64,
     /// Whether the total is a cgroup's limit.
     pub is_limited: bool,
 }
 
 impl Memory {
-    /// Share in use, 0 to 100.
+    /// Used share in percent, 0 to 100.
     pub fn used_percent(&self) -> f64 {
         if self.total_bytes == 0 { 0.0 } else { 100.0 * self.used_bytes as f64 / self.total_bytes as f64 }
     }
 }
 
-/// Where a version of cgroups tells its figures.
+/// File names and fields of one cgroup version.
 struct Version {
     mount: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// What the kernel frees before it refuses memory, as it reckons `MemAvailable`: file pages, and slabs that can be reclaimed.
+    /// Memory that the kernel reclaims before it fails an allocation, as `MemAvailable` counts it: file pages and reclaimable slabs.
     droppable: &'static [&'static str],
 }
 
@@ -62,7 +62,7 @@ fn invalid(path: &Path, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()))
 }
 
-/// The value of `key` in lines of `key value` or `key: value kB`.
+/// Returns the value of `key` in lines of `key value` or `key: value kB`.
 fn field(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -76,21 +76,21 @@ fn field(text: &str, key: &str) -> Option<u64> {
 }
 
 impl Sources {
-    /// Figures below these directories instead of `/proc` and `/sys/fs/cgroup`.
+    /// Reads below these directories instead of `/proc` and `/sys/fs/cgroup`.
     pub fn at(proc: impl Into<PathBuf>, cgroup: impl Into<PathBuf>, page_bytes: u64) -> Sources {
         Sources { proc: proc.into(), cgroup: cgroup.into(), page_bytes }
     }
 
-    /// What this process may use and how much of it is used.
+    /// Returns the memory that this process may use, and how much of it is used.
     ///
     /// # Errors
-    /// `/proc/meminfo` cannot be read or lacks its figures. A missing cgroup is none.
+    /// `/proc/meminfo` is unreadable or lacks a figure. A missing cgroup is not an error.
     pub fn memory(&self) -> io::Result<Memory> {
         let path = self.proc.join("meminfo");
         let text = fs::read_to_string(&path)?;
         let total_bytes = field(&text, "MemTotal").ok_or_else(|| invalid(&path, "no MemTotal"))?;
         let available = field(&text, "MemAvailable").ok_or_else(|| invalid(&path, "no MemAvailable"))?;
-        // A pool of huge pages is nobody's to use but of those who ask for huge pages: it is neither used nor usable here.
+        // Huge pages serve only processes that request them: count their pool neither as total nor as used.
         let pool = || Some(field(&text, "HugePages_Total")?.saturating_mul(field(&text, "Hugepagesize")?));
         let reserved = field(&text, "Hugetlb").or_else(pool).unwrap_or(0);
         let total_bytes = total_bytes.saturating_sub(reserved);
@@ -98,7 +98,7 @@ impl Sources {
         Ok(self.limited(total_bytes).unwrap_or(server))
     }
 
-    /// The figures of the tightest cgroup around this process that limits memory below `server_bytes`.
+    /// Returns the figures of the tightest cgroup around this process with a limit below `server_bytes`.
     fn limited(&self, server_bytes: u64) -> Option<Memory> {
         let own = fs::read_to_string(self.proc.join("self/cgroup")).ok()?;
         let mut tightest: Option<Memory> = None;
@@ -120,7 +120,7 @@ impl Sources {
 
     fn limited_by(&self, version: &Version, group: &str, server_bytes: u64) -> Option<Memory> {
         let mut tightest: Option<Memory> = None;
-        // A limit holds for all below it, so each directory up to the root is asked. In a container the root is all there may be.
+        // A limit applies to all descendants, so check each directory up to the root. In a container the root may be the only one.
         for relative in Path::new(group).ancestors() {
             let directory = self.cgroup.join(version.mount).join(relative);
             let number = |name: &str| fs::read_to_string(directory.join(name)).ok()?.trim().parse::<u64>().ok();
@@ -136,10 +136,10 @@ impl Sources {
         tightest
     }
 
-    /// Resident bytes of this process that are its own: without file pages, which the kernel can drop.
+    /// Returns the resident bytes of this process without file pages, which the kernel can drop.
     ///
     /// # Errors
-    /// `/proc/self/statm` cannot be read.
+    /// `/proc/self/statm` is unreadable.
     pub fn own_bytes(&self) -> io::Result<u64> {
         let path = self.proc.join("self/statm");
         let text = fs::read_to_string(&path)?;
@@ -217,7 +217,7 @@ mod tests {
     fn a_limit_of_version_1_counts() {
         let fixture = Fixture::new("v1");
         fixture.write("proc/self/cgroup", "12:cpu,cpuacct:/a\n5:memory:/docker/abc\n0::/\n");
-        // In the container its own group is the root of the mount.
+        // In a container the process's own group is the root of the mount.
         fixture.write("cgroup/memory/memory.limit_in_bytes", "400000\n");
         fixture.write("cgroup/memory/memory.usage_in_bytes", "300000\n");
         fixture.write(

@@ -1,5 +1,5 @@
-//! The operating system: address ranges that columns grow in, files, locks, memory figures. With `kernel`, the only
-//! place where `unsafe` may stand.
+//! Operating system interface: address ranges for columns, clocks, child processes, stacks, memory figures. `unsafe` is
+//! allowed only here and in `kernel`.
 
 pub mod allocated;
 pub mod budget;

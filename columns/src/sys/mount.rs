@@ -1,4 +1,4 @@
-//! Which file system a directory is on, as the kernel tells it.
+//! Finds the file system that a directory is on, in the kernel's mount table.
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use std::ffi::OsString;
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted.
+    /// Mount point.
     pub point: PathBuf,
-    /// Its kind in the kernel's words: `ext4`, `nfs4`.
+    /// File system type, as the kernel names it: `ext4`, `nfs4`.
     pub kind: String,
-    /// What is mounted: a device, `server:/path`.
+    /// Mounted source: a device, `server:/path`.
     pub source: String,
 }
 
-/// The file system that `path` is on; of a path that is not there yet, the one of its nearest directory that is.
+/// Returns the mount that holds `path`; if `path` does not exist, that of its nearest existing ancestor.
 ///
 /// # Errors
-/// The system's, and `Unsupported` where the kernel does not number its mounts (before 5.8).
+/// The operating system's; `Unsupported` on kernels before 5.8, which do not number mounts.
 pub fn mount_of(path: &Path) -> io::Result<Mount> {
     let path = std::path::absolute(path)?;
     let is_there = |path: &&Path| !matches!(path.try_exists(), Ok(false));
@@ -36,7 +36,7 @@ pub fn mount_of(path: &Path) -> io::Result<Mount> {
     })
 }
 
-/// The mount of this number in the kernel's table: `36 35 98:0 /root /point options [optional ...] - type source options`.
+/// Returns the mount with this id in the kernel's table, whose lines are `36 35 98:0 /root /point options [optional ...] - type source options`.
 fn by_id(table: &[u8], id: u64) -> Option<Mount> {
     table.split(|byte| *byte == b'\n').find_map(|line| {
         let mut words = line.split(|byte| *byte == b' ');
@@ -52,7 +52,7 @@ fn by_id(table: &[u8], id: u64) -> Option<Mount> {
     })
 }
 
-/// Undoes the table's escapes: `\040` is a space.
+/// Undoes the octal escapes of the table: `\040` is a space.
 fn unescaped(word: &[u8]) -> OsString {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -73,15 +73,15 @@ fn unescaped(word: &[u8]) -> OsString {
 }
 
 impl Mount {
-    /// Whether it is of this kind; `nfs` is NFS of any version.
+    /// Returns whether the file system is of this type; `nfs` matches any version of NFS.
     pub fn is_kind(&self, kind: &str) -> bool {
         self.kind == kind || (kind == "nfs" && self.kind == "nfs4")
     }
 
-    /// Whether it is mounted here.
+    /// Returns whether the file system is mounted at `point`.
     ///
     /// # Errors
-    /// There is no such directory, or it cannot be looked at.
+    /// `point` does not exist or cannot be resolved.
     pub fn is_at(&self, point: &Path) -> io::Result<bool> {
         let point = std::fs::canonicalize(point)?;
         Ok(point == self.point)

@@ -1,18 +1,18 @@
-//! Address ranges that are reserved once and filled from the front: the ground that columns stand on.
+//! Address ranges that are reserved once and filled from the front: the storage of growing columns.
 //!
-//! A reservation costs address space, not memory; pages are paid for when they are first written. Because it never
-//! moves, rows already published can be read while further ones are written behind them.
+//! A reservation costs address space, not memory: the kernel allocates a page when it is first written. A range never
+//! moves, so published rows stay readable while the writer appends further ones.
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Types whose every bit pattern is a value, so that mapped memory can be read as them.
+/// Types for which every bit pattern is a value, so that mapped memory can be read as them.
 ///
 /// # Safety
-/// An implementor has no padding, no pointers and no invalid bit patterns, and an alignment of at most a page.
+/// The implementor has no padding, no pointers and no invalid bit patterns, and an alignment of at most a page.
 pub unsafe trait Pod: Copy + Send + Sync + 'static {}
 
 macro_rules! pod {
@@ -23,38 +23,29 @@ macro_rules! pod {
 }
 pod!(u8, i8, i16, u32, i32, u64, i64, f32, f64, [u8; 16]);
 
-/// One reserved range, given back when the last reader lets go.
+/// One reserved range, unmapped when its last owner is dropped.
 #[derive(Debug)]
 pub(super) struct Range {
-    base: *mut u8,
-    reserved_bytes: usize,
-    /// For items that own memory: how many live at the front, and how to drop them.
+    map: MmapRaw,
+    /// For items that own memory: number of live items at the front, and the function that drops them.
     held: AtomicUsize,
     drop_held: Option<unsafe fn(*mut u8, usize)>,
 }
-
-// SAFETY: the range is plain memory; `Growing` settles who may write where, readers see published rows only.
-unsafe impl Send for Range {}
-// SAFETY: as above.
-unsafe impl Sync for Range {}
 
 impl Range {
     fn reserve(bytes: usize) -> io::Result<Range> {
         let page = rustix::param::page_size();
         let reserved_bytes = bytes.max(1).checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches nobody's memory.
-        let base =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), reserved_bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
-        Ok(Range { base: base.cast(), reserved_bytes, held: AtomicUsize::new(0), drop_held: None })
+        let map = MmapOptions::new().len(reserved_bytes).no_reserve_swap().map_anon()?;
+        Ok(Range { map: map.into(), held: AtomicUsize::new(0), drop_held: None })
     }
 
-    /// A range for items that own memory; those counted by [`Range::set_held`] are dropped with it.
+    /// Reserves a range for items that own memory. Dropping it drops the items counted by [`Range::set_held`].
     pub(super) fn reserve_held<T: Send + Sync + 'static>(bytes: usize) -> io::Result<Range> {
         /// # Safety
-        /// `count` items of `T` live at `base` and nobody can see them any more.
+        /// `count` items of `T` live at `base`, and no reader can see them any more.
         unsafe fn drop_items<T>(base: *mut u8, count: usize) {
-            // SAFETY: as the caller promises.
+            // SAFETY: guaranteed by the caller.
             unsafe { std::ptr::slice_from_raw_parts_mut(base.cast::<T>(), count).drop_in_place() }
         }
         let mut range = Range::reserve(bytes)?;
@@ -62,33 +53,31 @@ impl Range {
         Ok(range)
     }
 
-    /// How many items at the front live.
+    /// Sets the number of live items at the front.
     pub(super) fn set_held(&self, items: usize) {
         self.held.store(items, Ordering::Release);
     }
 
-    pub(super) fn base(&self) -> *const u8 {
-        self.base
+    pub(super) fn base(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
     }
 }
 
 impl Drop for Range {
     fn drop(&mut self) {
         if let Some(drop_held) = self.drop_held {
-            // SAFETY: the writer keeps `held` equal to the items that live; the last owner of the range drops them.
-            unsafe { drop_held(self.base, *self.held.get_mut()) };
+            // SAFETY: the writer keeps `held` equal to the number of live items; the last owner of the range drops them.
+            unsafe { drop_held(self.base(), *self.held.get_mut()) };
         }
-        // SAFETY: made by `reserve` with this size; a slice of it holds an `Arc`, so none is left.
-        let _ = unsafe { munmap(self.base.cast(), self.reserved_bytes) };
     }
 }
 
-/// No room is left in the reserved range: q's `'wsfull`.
+/// The reserved range is full; q's `'wsfull`.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("wsfull: a column of {capacity} items is full")]
 pub struct Full {
     pub capacity: usize,
-    /// Items that were to be appended at once.
+    /// Number of items in the rejected append.
     pub wanted: usize,
 }
 
@@ -106,7 +95,7 @@ pub struct Growing<T: Pod> {
 }
 
 impl<T: Pod> Growing<T> {
-    /// Reserves room for `capacity` items. Costs address space only.
+    /// Reserves address space for `capacity` items; takes no memory yet.
     pub fn reserve(capacity: usize) -> io::Result<Growing<T>> {
         let bytes = capacity.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let range = Arc::new(Range::reserve(bytes)?);
@@ -122,29 +111,27 @@ impl<T: Pod> Growing<T> {
         self.written == 0
     }
 
-    /// Bytes that the written items take.
+    /// Bytes of the written items.
     pub fn used_bytes(&self) -> usize {
         self.written * size_of::<T>()
     }
 
-    /// Writes items behind the last one; invisible to readers until published.
+    /// Writes items behind the last one; readers see them after [`Growing::publish`].
     pub fn extend(&mut self, items: &[T]) -> Result<(), Full> {
         if items.len() > self.capacity - self.written {
             return Err(Full { capacity: self.capacity, wanted: items.len() });
         }
-        // SAFETY: the destination lies inside the reservation (checked above) and behind everything published; this is
-        // the only writer (`&mut self`, not `Clone`), and readers' slices end at the published length, so nothing
-        // overlaps.
+        // SAFETY: the destination lies inside the reservation (checked above) and behind everything published; this is the
+        // only writer (`&mut self`, not `Clone`), and readers' slices end at the published length, so nothing overlaps.
         unsafe {
-            let end = self.range.base.cast::<T>().add(self.written);
+            let end = self.range.base().cast::<T>().add(self.written);
             std::ptr::copy_nonoverlapping(items.as_ptr(), end, items.len());
         }
         self.written += items.len();
         Ok(())
     }
 
-    /// Appends items given as bytes in this machine's order at any alignment (column bytes as they arrive). Bytes after
-    /// the last whole item are not taken.
+    /// Appends items given as bytes in native byte order at any alignment (column bytes of a message). Ignores bytes after the last whole item.
     pub fn extend_from_bytes(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let count = bytes.len() / size_of::<T>();
         if count > self.capacity - self.written {
@@ -152,13 +139,14 @@ impl<T: Pod> Growing<T> {
         }
         // SAFETY: as in `extend`; `T` is `Pod`, so any bytes are valid items, and the copy is bytewise.
         unsafe {
-            let end = self.range.base.cast::<T>().add(self.written).cast::<u8>();
+            let end = self.range.base().cast::<T>().add(self.written).cast::<u8>();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), end, count * size_of::<T>());
         }
         self.written += count;
         Ok(())
     }
 
+    /// Writes one item behind the last one; readers see it after [`Growing::publish`].
     pub fn push(&mut self, item: T) -> Result<(), Full> {
         self.extend(std::slice::from_ref(&item))
     }
@@ -168,30 +156,30 @@ impl<T: Pod> Growing<T> {
         self.published.store(self.written, Ordering::Release);
     }
 
-    /// Takes back what was written but not published.
+    /// Discards the written items that are not published.
     pub fn rewind(&mut self) {
         self.written = self.published.load(Ordering::Relaxed);
     }
 
-    /// What other threads may hold of this column.
+    /// Returns a reader of this column for other threads.
     pub fn reader(&self) -> Reader<T> {
         Reader { range: Arc::clone(&self.range), published: Arc::clone(&self.published), items: PhantomData }
     }
 
-    /// Forgets all items. Readers keep what they hold: the range is replaced, not cut.
+    /// Removes all items. Readers keep theirs: the range is replaced, not truncated.
     pub fn clear(&mut self) -> io::Result<()> {
         *self = Growing::reserve(self.capacity)?;
         Ok(())
     }
 
-    /// Tells the kernel that the range fills from the front, so that it may use large pages.
+    /// Advises the kernel to use huge pages, as the range fills from the front.
     pub fn advise_large_pages(&self) {
-        // SAFETY: advice on our own mapping does not change its content.
-        let _ = unsafe { madvise(self.range.base.cast(), self.range.reserved_bytes, Advice::LinuxHugepage) };
+        // Advice only: where the kernel refuses, the column works with small pages.
+        let _ = self.range.map.advise(Advice::HugePage);
     }
 }
 
-/// A reading end of a growing column.
+/// Read handle of a growing column.
 #[derive(Debug, Clone)]
 pub struct Reader<T: Pod> {
     range: Arc<Range>,
@@ -205,7 +193,7 @@ impl<T: Pod> Reader<T> {
         self.published.load(Ordering::Acquire)
     }
 
-    /// The first `count` items (or as many as are published), as a slice that outlives the column.
+    /// Returns the first `count` items, or all published ones if they are fewer, as a slice that may outlive the column.
     pub fn first(&self, count: usize) -> super::shared::Shared<T> {
         super::shared::Shared::mapped(Arc::clone(&self.range), count.min(self.published()))
     }

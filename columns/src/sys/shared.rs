@@ -1,4 +1,4 @@
-//! Slices that are cheap to clone and to cut, over a vector or over a mapped column.
+//! Slices that are cheap to clone and to cut, over a vector or a mapped column.
 
 use super::region::{Pod, Range};
 use super::stack;
@@ -7,7 +7,7 @@ use std::mem::{needs_drop, replace};
 use std::ops::{Deref, Range as Rows};
 use std::sync::Arc;
 
-/// What may hold others of its kind: how deep it nests. 0 for what holds none.
+/// Nesting depth of types that may hold others of their kind; 0 for those that do not nest.
 pub trait Nests {
     /// Whether any value of the type nests.
     const MAY_NEST: bool = false;
@@ -30,12 +30,12 @@ impl<T: Nests> Nests for Arc<T> {
     }
 }
 
-/// The depth of what holds these items.
+/// Returns the nesting depth of a container of these items.
 pub fn depth_around<'a, T: Nests + 'a>(items: impl IntoIterator<Item = &'a T>) -> u16 {
     if T::MAY_NEST { items.into_iter().map(Nests::depth).max().unwrap_or(0).saturating_add(1) } else { 0 }
 }
 
-/// Something shared that nests, with its depth beside it.
+/// Reference-counted value, with its nesting depth computed once.
 #[derive(Debug)]
 pub struct Held<T>(Arc<Deep<T>>);
 
@@ -56,12 +56,12 @@ impl<T> Held<T> {
         self.0.depth
     }
 
-    /// How many hold it.
+    /// Reference count.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
-    /// Whether both are one.
+    /// Returns whether both share one allocation.
     pub fn ptr_eq(&self, other: &Held<T>) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -74,7 +74,7 @@ impl<T: Nests> From<T> for Held<T> {
 }
 
 impl<T: Clone> Held<T> {
-    /// The value itself if nobody else holds it, else a copy.
+    /// Returns the value: without a copy if this is the only reference, else a clone.
     pub fn into_value(self) -> T {
         Arc::try_unwrap(self.0).map_or_else(|held| held.value.clone(), |deep| deep.value)
     }
@@ -93,27 +93,27 @@ impl<T> Deref for Held<T> {
     }
 }
 
-/// An immutable slice with shared ownership of what it lies in.
+/// An immutable slice that shares ownership of its memory.
 pub struct Shared<T: 'static> {
     owner: Owner<T>,
     start: *const T,
     len: usize,
 }
 
-/// How deep its items nest stands beside what holds them, so that asking for it costs no look at them.
+/// Owner of the memory, with the nesting depth of the slice: reading the depth must not visit the items.
 enum Owner<T> {
     Vector(Arc<Vec<T>>, u16),
     Mapped(Arc<Range>, u16),
-    /// Taken out, on the way to being dropped.
+    /// Moved out by `drop` or `into_vec`.
     Gone,
 }
 
 thread_local! {
-    /// What hangs too deep in nested lists to be dropped from where it hangs.
+    /// Items nested too deep to be dropped recursively, to be dropped by [`drop_deferred`].
     static DEFERRED: RefCell<Vec<Box<dyn std::any::Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lists may nest as deeply as a query makes them; dropping one must not use as much stack.
+/// A query may nest lists to any depth; dropping one must not recurse as deep.
 impl<T: 'static> Drop for Shared<T> {
     fn drop(&mut self) {
         if !needs_drop::<T>() {
@@ -129,15 +129,15 @@ impl<T: 'static> Drop for Shared<T> {
     }
 }
 
-/// Drops what was put off, when the outermost list is gone.
+/// Drops the deferred items, once the drop of the outermost list is done.
 pub(super) fn drop_deferred() {
     while let Ok(Some(next)) = DEFERRED.try_with(|deferred| deferred.borrow_mut().pop()) {
         drop(next);
     }
 }
 
-// SAFETY: `start` points into `owner`, which is shared and not written where a `Shared` can see it; sending or sharing
-// the slice is sending or sharing `&[T]` together with an `Arc`.
+// SAFETY: `start` points into `owner`, which is shared and never written where a `Shared` can see it; sending or
+// sharing the slice is sending or sharing `&[T]` together with an `Arc`.
 unsafe impl<T: Send + Sync + 'static> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync + 'static> Sync for Shared<T> {}
@@ -156,7 +156,7 @@ impl<T: 'static> Clone for Shared<T> {
 impl<T: 'static> Deref for Shared<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: `start..start+len` lies in what `owner` keeps alive, initialised and unchanged while shared.
+        // SAFETY: `start..start+len` lies in memory that `owner` keeps alive, initialised, and unchanged while shared.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }
@@ -193,13 +193,13 @@ impl<T: PartialEq + 'static> PartialEq for Shared<T> {
 }
 
 impl<T: 'static> Shared<T> {
-    /// Items of which the caller knows how deep they nest.
+    /// Makes a slice of items whose nesting depth the caller knows.
     pub fn of_depth(items: Vec<T>, depth: u16) -> Shared<T> {
         let owner = Arc::new(items);
         Shared { start: owner.as_ptr(), len: owner.len(), owner: Owner::Vector(owner, depth) }
     }
 
-    /// How deep this nests, or what it was cut from: 0 for what is made of nothing that nests, else one more than its items.
+    /// Nesting depth of this slice, or of the one it was cut from: 0 if the items cannot nest, else one more than the deepest item.
     pub fn depth(&self) -> u16 {
         match &self.owner {
             Owner::Vector(_, depth) | Owner::Mapped(_, depth) => *depth,
@@ -207,7 +207,7 @@ impl<T: 'static> Shared<T> {
         }
     }
 
-    /// How many hold what this lies in.
+    /// Reference count of the underlying memory.
     pub fn holders(&self) -> usize {
         match &self.owner {
             Owner::Vector(items, _) => Arc::strong_count(items),
@@ -216,7 +216,7 @@ impl<T: 'static> Shared<T> {
         }
     }
 
-    /// The items of `rows`, without a copy. Rows past the end are cut off.
+    /// Returns the items of `rows`, without a copy. Clips rows past the end.
     pub fn cut(&self, rows: Rows<usize>) -> Shared<T> {
         let from = rows.start.min(self.len);
         let mut part = self.clone();
@@ -228,11 +228,12 @@ impl<T: 'static> Shared<T> {
 }
 
 impl<T: Nests + 'static> Shared<T> {
-    /// Changes the items where they lie, if nobody else holds them and this is all of them.
+    /// Edits the items in place. Returns `None`, without calling `change`, if the vector is shared, the slice is only part of it, or the
+    /// items lie in a mapped column.
     pub fn edit<R>(&mut self, change: impl FnOnce(&mut Vec<T>) -> R) -> Option<R> {
         let Owner::Vector(items, depth) = &mut self.owner else { return None };
         let items = Arc::get_mut(items).filter(|items| items.len() == self.len)?;
-        // Nothing is seen of items that a change leaves half made.
+        // If `change` panics, no half-edited items are visible.
         self.len = 0;
         let result = change(items);
         *depth = depth_around(items.iter());
@@ -243,7 +244,7 @@ impl<T: Nests + 'static> Shared<T> {
 }
 
 impl<T: Clone + 'static> Shared<T> {
-    /// The items to write to: the vector itself if nobody else holds it and it is whole, else a copy.
+    /// Returns the items as a vector: without a copy if this is the only reference to a whole vector, else a clone.
     pub fn into_vec(mut self) -> Vec<T> {
         let whole = matches!(&self.owner, Owner::Vector(items, _) if items.len() == self.len);
         match replace(&mut self.owner, Owner::Gone) {
@@ -257,7 +258,7 @@ impl<T: Clone + 'static> Shared<T> {
 }
 
 impl<T: Clone + Nests + 'static> Shared<T> {
-    /// These and more behind them, without a look at those that are there.
+    /// Returns these items followed by `more`, without visiting the existing items for their depth.
     pub fn followed_by(self, more: &[T]) -> Shared<T> {
         let depth = self.depth().max(depth_around(more));
         let mut items = self.into_vec();
@@ -267,14 +268,14 @@ impl<T: Clone + Nests + 'static> Shared<T> {
 }
 
 impl<T: Send + Sync + 'static> Shared<T> {
-    /// The first `len` items of a range of owned items, of a depth; the caller (`HeldReader`) has seen them published.
+    /// Makes a slice of the first `len` items of a range of owned items; the caller (`HeldReader`) has seen them published.
     pub(super) fn held(range: Arc<Range>, len: usize, depth: u16) -> Shared<T> {
         Shared { start: range.base().cast(), len, owner: Owner::Mapped(range, depth) }
     }
 }
 
 impl<T: Pod> Shared<T> {
-    /// The first `len` items of a mapped range; the caller (`Reader`) has seen them published.
+    /// Makes a slice of the first `len` items of a mapped range; the caller (`Reader`) has seen them published.
     pub(super) fn mapped(range: Arc<Range>, len: usize) -> Shared<T> {
         Shared { start: range.base().cast(), len, owner: Owner::Mapped(range, 0) }
     }

@@ -1,29 +1,29 @@
-//! How much stack the current thread has used: recursion over what peers send must end in an error, not in a crash.
+//! Stack use of the current thread: deep recursion over a peer's input must end in an error, not in a crash.
 
 use std::cell::Cell;
 
-/// Stack that recursion may use below the shallowest frame that asked.
+/// Stack that checked recursion may use, below the shallowest frame that called [`is_deep`].
 pub const LIMIT_BYTES: usize = 1 << 20;
 
-/// Stack of every thread of ours, and of the process's first one. Pages that are never touched cost nothing. What it has beyond
-/// [`LIMIT_BYTES`] is for recursion that does not ask, over values and syntax that are only so deep: copying, dropping, printing.
+/// Stack size of every thread that this program starts, and of its main thread. Untouched pages cost nothing. The part beyond
+/// [`LIMIT_BYTES`] serves recursion without checks, over values and syntax of bounded depth: copying, dropping, printing.
 pub const THREAD_BYTES: usize = 8 << 20;
 
-/// What stands beyond the part of a stack that recursion may use by asking.
+/// Stack beyond the part for checked recursion.
 const RESERVE_BYTES: usize = THREAD_BYTES - LIMIT_BYTES;
 
-/// A thread with such a stack. No other way to start one is used.
+/// Returns a builder of a thread with a stack of [`THREAD_BYTES`]. The program starts all its threads this way.
 pub fn thread(name: String) -> std::thread::Builder {
     std::thread::Builder::new().name(name).stack_size(THREAD_BYTES)
 }
 
-/// As [`thread`], where recursion may use so many bytes by asking, as [`allow`] then says on the thread itself.
+/// As [`thread`], with `bytes` of stack for checked recursion; the thread itself then calls [`allow`].
 pub fn thread_that_allows(name: String, bytes: usize) -> std::thread::Builder {
     std::thread::Builder::new().name(name).stack_size(bytes.saturating_add(RESERVE_BYTES))
 }
 
-/// Gives the process's first thread, which calls this, as much: the system lets it grow as far as a limit that can be raised. Where
-/// that is not allowed, recursion may use less.
+/// Gives the main thread, which must call this, a stack of [`THREAD_BYTES`]: raises the soft limit up to which the
+/// kernel grows it. If that fails or the hard limit is lower, checked recursion may use proportionally less.
 pub fn fit_first_thread() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current: Some(now), maximum } = getrlimit(Resource::Stack) else { return };
@@ -42,11 +42,12 @@ thread_local! {
     static DROPS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the stack has grown by more than [`LIMIT_BYTES`], or what [`allow`] said, since the shallowest call of this function on this thread.
+/// Returns whether the stack has grown, since the shallowest call of this function on this thread, by more than
+/// [`LIMIT_BYTES`] or the limit set by [`allow`].
 #[inline]
 pub fn is_deep() -> bool {
     let marker = 0u8;
-    // An address is only compared, never read through. The stack grows down on every target that we run on.
+    // The address is only compared, never dereferenced. The stack grows down on every supported target.
     let here = std::ptr::from_ref(&marker).addr();
     BASE.with(|base| {
         if here > base.get() {
@@ -56,22 +57,22 @@ pub fn is_deep() -> bool {
     })
 }
 
-/// What recursion may use on this thread.
+/// Returns the stack that checked recursion may use on this thread.
 pub fn limit_bytes() -> usize {
     LIMIT.get()
 }
 
-/// Lets this thread, which was given more stack than usual, use more of it.
+/// Sets the stack that checked recursion may use on this thread, which was started with more than usual.
 pub fn allow(bytes: usize) {
     LIMIT.set(bytes);
 }
 
-/// What this thread may use.
+/// Returns the stack that checked recursion may use on this thread.
 pub fn allowed_bytes() -> usize {
     LIMIT.get()
 }
 
-/// Runs `drop` one level deeper; false, without running it, if too many levels are open.
+/// Runs `drop` one level deeper. Returns false, without running it, if too many levels are open.
 pub(super) fn nested_drop(drop: impl FnOnce()) -> bool {
     const LEVELS: u32 = 500;
     DROPS.with(|open| {

@@ -1,4 +1,4 @@
-//! Growing columns, filled straight from the bytes of a message.
+//! Growing columns, filled directly from the bytes of a message.
 
 use super::symbol::{self, TooManySymbols};
 use super::value::Value;
@@ -12,7 +12,7 @@ use proto::head::has_head;
 use proto::{Endian, Limits, View, types};
 use std::io;
 
-/// Why a column did not take what it was given.
+/// Reason why a column rejected its input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
     #[error("type: it is of type {}, the schema says {}", types::name(*found), types::name(*expected))]
@@ -39,10 +39,10 @@ impl From<TooManySymbols> for ColumnError {
     }
 }
 
-/// How many rows an update has, as its first column tells.
+/// Number of rows of an update, from its first column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// One row, its columns are atoms.
+    /// One row: its columns are atoms.
     Single,
     /// Columns are vectors of this length.
     Many(usize),
@@ -57,7 +57,7 @@ impl Rows {
     }
 }
 
-/// The head of an object: its type, for vectors its count, and what follows.
+/// Type of an object, its count (1 for atoms), and the bytes that follow.
 struct Head<'a> {
     ty: i8,
     count: usize,
@@ -74,13 +74,13 @@ fn head(object: &[u8]) -> Result<Head<'_>, ColumnError> {
     Ok(Head { ty, count: head.count(), rest })
 }
 
-/// What the first column of an update says of its rows.
+/// Returns the number of rows of an update, from its first column.
 pub fn rows_of(first_column: &[u8]) -> Result<Rows, ColumnError> {
     let head = head(first_column)?;
     Ok(if has_head(head.ty) { Rows::Many(head.count) } else { Rows::Single })
 }
 
-/// Symbols seen lately, by their text: saves the process-wide table most look-ups. Texts of up to 15 bytes fit a slot.
+/// Cache of recent symbols by their text, which saves most lookups in the process-wide table. Holds texts of up to 15 bytes.
 #[derive(Debug)]
 pub struct SymbolCache {
     slots: Vec<(u128, Sym)>,
@@ -99,7 +99,7 @@ impl SymbolCache {
         size_of_val(&*self.slots)
     }
 
-    /// The symbol at the start of `bytes` and the bytes after its NUL.
+    /// Returns the symbol at the start of `bytes`, and the bytes after its NUL.
     fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<(Sym, &'a [u8]), ColumnError> {
         const LOW: u128 = u128::MAX / 255;
         if let Some(window) = bytes.first_chunk::<16>() {
@@ -125,13 +125,13 @@ impl SymbolCache {
     }
 }
 
-/// A column of values of any type. Strings lie one after the other in a range of their own; a value points at them.
+/// Cells of a general list column. Strings lie one after the other in a range of their own; their values point into it.
 #[derive(Debug)]
 struct ListCells {
     values: GrowingHeld<Value>,
     texts: Growing<u8>,
     text_reader: Reader<u8>,
-    /// Estimated bytes on the heap that values other than strings own: published, and written since.
+    /// Estimated heap bytes owned by values other than strings: published, and written since.
     heap_bytes: usize,
     new_heap_bytes: usize,
 }
@@ -147,14 +147,13 @@ impl ListCells {
     fn push_text(&mut self, text: &[u8]) -> Result<(), Full> {
         let start = self.texts.len();
         self.texts.extend(text)?;
-        // Nobody sees these bytes but through the value, which is published with its row. After a rewind they stay
-        // unused.
+        // Readers reach these bytes only through the value, which is published with its row. After a rewind they stay unused.
         self.texts.publish();
         let text = self.text_reader.first(self.texts.len()).cut(start..self.texts.len());
         self.values.push(Value::Vector(Vector { attr: Attr::None, items: Items::Char(text) }))
     }
 
-    /// Takes a value of another column. Strings are copied, so that the other column's range can go.
+    /// Appends a value of another column. Copies strings, so that the other column's range can be freed.
     fn push_copy(&mut self, value: &Value) -> Result<(), Full> {
         match value {
             Value::Vector(Vector { items: Items::Char(text), .. }) => self.push_text(text),
@@ -162,7 +161,7 @@ impl ListCells {
         }
     }
 
-    /// Takes the object at the start of `bytes` as one item; answers its length in bytes.
+    /// Appends the object at the start of `bytes` as one item. Returns its length in bytes.
     fn push_object(&mut self, bytes: &[u8]) -> Result<usize, ColumnError> {
         if let Ok(Head { ty: types::CHAR, count, rest }) = head(bytes) {
             self.push_text(rest.get(..count).ok_or(ColumnError::Malformed)?)?;
@@ -175,14 +174,14 @@ impl ListCells {
             _ => ColumnError::Type { expected: types::LIST, found: view.type_code() },
         })?;
         if view.type_code() >= 0 {
-            // Its items and what reference counts, capacities and the allocator take.
+            // Its items, and the overhead of reference counts, spare capacity and the allocator.
             self.new_heap_bytes += used + 64;
         }
         self.values.push(value)?;
         Ok(used)
     }
 
-    /// Takes the items of a simple vector one by one, as atoms.
+    /// Appends the items of a simple vector one by one, as atoms.
     fn push_items(&mut self, head: &Head<'_>, rest_of: &[u8]) -> Result<usize, ColumnError> {
         let (view, used) =
             View::parse(rest_of, Endian::Little, &Limits::default()).map_err(|_| ColumnError::Malformed)?;
@@ -230,7 +229,7 @@ impl ListCells {
     }
 }
 
-/// Appends a vector of fixed-width items, or one atom; answers how many bytes of `object` it took.
+/// Appends a vector of fixed-width items, or one atom. Returns how many bytes of `object` it took.
 fn append_fixed<T: Pod>(cells: &mut Growing<T>, ty: i8, object: &[u8], rows: Rows) -> Result<usize, ColumnError> {
     let head = check(ty, object, rows)?;
     let bytes = head.count.checked_mul(size_of::<T>()).and_then(|bytes| head.rest.get(..bytes));
@@ -255,7 +254,7 @@ fn append_symbols(
     Ok(object.len() - rest.len())
 }
 
-/// The head of a column of a simple type, checked against type and number of rows.
+/// Returns the head of a column of a simple type, after checking its type and number of rows.
 fn check(ty: i8, object: &[u8], rows: Rows) -> Result<Head<'_>, ColumnError> {
     let head = head(object)?;
     let expected_type = if rows == Rows::Single { -ty } else { ty };
@@ -270,7 +269,7 @@ fn check(ty: i8, object: &[u8], rows: Rows) -> Result<Head<'_>, ColumnError> {
     Ok(head)
 }
 
-/// `variant: item type, type codes => constructors` for each width: the enums and what goes the same way for all.
+/// `variant: item type, type codes => constructors` for each item width: the enums, and the code that is the same for all.
 macro_rules! cells {
     ($($cells:ident: $item:ty { $($code:ident => $items:ident),* })*) => {
         #[derive(Debug)]
@@ -280,7 +279,7 @@ macro_rules! cells {
         enum CellsReader { $($cells(Reader<$item>),)* List(HeldReader<Value>) }
 
         impl Cells {
-            /// Room for `capacity_bytes` of items.
+            /// Reserves address space for `capacity_bytes` of items.
             fn reserve(ty: i8, capacity_bytes: usize) -> io::Result<Cells> {
                 Ok(match ty {
                     $($(types::$code)|* => Cells::$cells(Growing::reserve(capacity_bytes / size_of::<$item>())?),)*
@@ -297,7 +296,7 @@ macro_rules! cells {
                 }
             }
 
-            /// Copies rows of a column of the same kind.
+            /// Appends rows of a column of the same kind.
             fn copy(&mut self, from: &CellsReader, rows: std::ops::Range<usize>) -> Result<(), Full> {
                 match (self, from) {
                     $((Cells::$cells(cells), CellsReader::$cells(from)) => {
@@ -336,7 +335,7 @@ macro_rules! cells {
                 match (self, ty) {
                     $($((CellsReader::$cells(cells), types::$code) => Items::$items(cells.first(rows)),)*)*
                     (CellsReader::List(cells), _) => Items::List(cells.first(rows)),
-                    // A column is made with the cells of its type.
+                    // Unreachable: a column has the cells of its type.
                     _ => Items::List(Shared::default()),
                 }
             }
@@ -363,44 +362,45 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of type code `ty` with address space for `capacity_bytes` of items (for a general list: of values, and
-    /// as much again of strings).
+    /// Reserves address space for a column of type code `ty`: `capacity_bytes` of items (for a general list, of values,
+    /// and as much again of strings).
     pub fn reserve(ty: i8, capacity_bytes: usize) -> io::Result<Column> {
         Ok(Column { ty, cells: Cells::reserve(ty, capacity_bytes)? })
     }
 
-    /// Writes the items of the little-endian object at the start of `object`; invisible until published. Answers how
-    /// many bytes the object takes. After an error the column has to be rewound.
+    /// Appends the items of the little-endian object at the start of `object`; readers see them after [`Column::publish`].
+    /// Returns how many bytes the object takes. After an error the caller must call [`Column::rewind`].
     pub fn append_wire(&mut self, cache: &mut SymbolCache, object: &[u8], rows: Rows) -> Result<usize, ColumnError> {
         self.cells.append(self.ty, cache, object, rows)
     }
 
-    /// Writes `rows` of another column of this type.
+    /// Appends `rows` of another column of the same type.
     pub fn copy(&mut self, from: &ColumnReader, rows: std::ops::Range<usize>) -> Result<(), Full> {
         self.cells.copy(&from.cells, rows)
     }
 
-    /// Makes all that was written visible to readers.
+    /// Makes all written items visible to readers.
     pub fn publish(&mut self) {
         self.cells.publish();
     }
 
-    /// Takes back what was written but not published.
+    /// Discards the written items that are not published.
     pub fn rewind(&mut self) {
         self.cells.rewind();
     }
 
-    /// Bytes that the items take: exact for simple types, with an estimate for what nested values own.
+    /// Bytes of the items: exact for simple types, with an estimate for the memory that nested values own.
     pub fn used_bytes(&self) -> usize {
         self.cells.used_bytes()
     }
 
+    /// Returns a reader of this column for other threads.
     pub fn reader(&self) -> ColumnReader {
         ColumnReader { ty: self.ty, cells: self.cells.reader() }
     }
 }
 
-/// A reading end of a column.
+/// Read handle of a column.
 #[derive(Clone, Debug)]
 pub struct ColumnReader {
     ty: i8,
@@ -408,7 +408,7 @@ pub struct ColumnReader {
 }
 
 impl ColumnReader {
-    /// The first `rows` items, without a copy.
+    /// Returns the first `rows` items, without a copy.
     pub fn items(&self, rows: usize) -> Items {
         self.cells.items(self.ty, rows)
     }

@@ -1,4 +1,4 @@
-//! Functions as data: what can be held in a variable, applied and sent.
+//! Functions as values, which can be assigned, applied and serialised.
 
 use super::value::Value;
 use crate::kernel::sym::Sym;
@@ -10,34 +10,34 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Function {
     Lambda(Lambda),
-    /// An expression that is evaluated when its name is asked for.
+    /// A view: an expression that is evaluated when its name is read.
     View(Lambda),
-    /// An index into q's table of primitives.
+    /// Index into q's table of primitives.
     Primitive(u16),
-    /// A primitive of kdb+ that travels by its type (101 to 103) and code and that q's table has no function for.
+    /// A kdb+ primitive that q does not implement: wire type (101 to 103) and code.
     Coded(u8, u8),
-    /// A function of the process that evaluates (`.u.sub`, …), by name.
+    /// A function of the evaluating process (`.u.sub`, …), by name.
     Native(Sym),
-    /// A function with some arguments given; `None` is a hole.
+    /// A function with some of its arguments; `None` is an elided one.
     Projection {
         function: Value,
         arguments: Vec<Option<Value>>,
     },
-    /// Functions applied from the last to the first.
+    /// Functions applied from last to first.
     Composition(Vec<Value>),
-    /// A table that lies on disk: its columns, and the name of the partitioned table or the path of the splayed one.
+    /// A table on disk: its columns, and the name of the partitioned table or the path of the splayed one.
     OnDisk {
         columns: Vec<Sym>,
         place: Sym,
     },
-    /// An iterator on a function.
+    /// A function modified by an iterator.
     Derived {
         iterator: Iterator,
         function: Value,
     },
 }
 
-/// Functions hold functions as deeply as a query nests them; [`Shared`] knows how to let go of that without recursion.
+/// A query may nest functions to any depth; [`Shared`] drops them without recursion.
 impl Drop for Function {
     fn drop(&mut self) {
         let held: Vec<Value> = match self {
@@ -66,14 +66,14 @@ impl Nests for Function {
     }
 }
 
-/// A lambda: its text travels, its compiled form does not.
+/// A lambda. Its text is serialised, its compiled form is not.
 #[derive(Clone, Debug)]
 pub struct Lambda {
-    /// Text with its braces.
+    /// Source text with its braces.
     pub source: Arc<[u8]>,
-    /// Namespace in which its globals are looked up: null for the root, else with its dot.
+    /// Namespace of its globals: null for the root, else with its dot.
     pub namespace: Sym,
-    /// What q's compiler made of the text.
+    /// Output of q's compiler.
     pub code: Arc<dyn Any + Send + Sync>,
 }
 
@@ -92,7 +92,7 @@ impl Iterator {
     pub const ALL: [Iterator; 6] =
         [Iterator::Each, Iterator::Over, Iterator::Scan, Iterator::EachPrior, Iterator::EachRight, Iterator::EachLeft];
 
-    /// As it is written.
+    /// Returns the iterator's q notation.
     pub fn glyph(self) -> &'static str {
         match self {
             Iterator::Each => "'",
@@ -104,7 +104,7 @@ impl Iterator {
         }
     }
 
-    /// Its type number as a derived function.
+    /// Type number of functions derived by this iterator.
     pub fn type_number(self) -> u8 {
         106 + self as u8
     }

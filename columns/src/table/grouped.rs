@@ -1,9 +1,9 @@
 //! The grouped index of a growing symbol column: for every block of rows, the rows of each symbol.
 //!
-//! A block of 65,536 rows is sorted by symbol once, when it is full: two bytes a row for the row's place in the block
-//! and six for each distinct symbol. A block with so many symbols that this would exceed four bytes a row gets no
-//! index and is scanned, as are the rows after the last full block. Looking a symbol up is a binary search and a copy
-//! per block, in row order; building waits for nobody and moves nothing that a reader holds.
+//! A block of 65,536 rows is sorted by symbol once, when it is full: two bytes a row for the row's place in the block,
+//! and six for each distinct symbol. A block with so many symbols that this would exceed 3.5 bytes a row gets no index
+//! and is scanned, as are the rows after the last full block. A lookup is a binary search and a copy per block, in row
+//! order. Building an index waits for no reader and moves nothing that a reader holds.
 
 use crate::kernel::sym::Sym;
 use foldhash::fast::FixedState;
@@ -11,27 +11,27 @@ use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Rows in a block: a row's place in it takes 16 bits.
+/// Rows in a block: a row's place in it fits 16 bits.
 pub const BLOCK_ROWS: usize = 1 << 16;
 
-/// More distinct symbols than this in a block, and its index would take over four bytes a row.
+/// With more distinct symbols in a block, its index would exceed 3.5 bytes a row.
 const MAX_SYMBOLS: usize = BLOCK_ROWS / 4;
 
 const SEED: u64 = 0x67_726f_7570_6564;
 
-/// The rows of a block, by symbol.
+/// Rows of a block, by symbol.
 #[derive(Debug, Default)]
 struct Block {
-    /// Distinct symbols, ascending by id. Empty if the block is to be scanned.
+    /// Distinct symbols, ascending by id. Empty if the block must be scanned.
     symbols: Vec<Sym>,
-    /// Where each symbol's places start in `places`.
+    /// Start of each symbol's run in `places`.
     starts: Vec<u16>,
     places: Vec<u16>,
 }
 
 impl Block {
-    /// Sorts by counting: symbols are numbered as they come, the numbers are put in the order of the symbols, and each row's
-    /// place goes to where its symbol's run has got to.
+    /// Counting sort: numbers the symbols by first appearance, orders the numbers by symbol, and puts each row's place
+    /// at the next free slot of its symbol's run.
     fn build(column: &[Sym]) -> Block {
         let mut numbers: HashMap<Sym, u16, FixedState> = HashMap::with_hasher(FixedState::with_seed(SEED));
         let mut symbols: Vec<(Sym, u16)> = Vec::new();
@@ -53,7 +53,7 @@ impl Block {
             numbered.push(number);
         }
         symbols.sort_unstable();
-        // From here on the start of each number's run, moved on with every place put into it.
+        // Next free slot of each number's run.
         let mut ends = vec![0u32; counts.len()];
         let mut starts = Vec::with_capacity(symbols.len());
         let mut start = 0;
@@ -87,12 +87,12 @@ impl Block {
     }
 }
 
-/// Blocks are held by the 64, so that an index for billions of rows is small while it is empty.
+/// Blocks are allocated 64 at a time, so that an empty index for billions of rows is small.
 const SEGMENT_BLOCKS: usize = 64;
 
 type Segment = Box<[OnceLock<Block>]>;
 
-/// Filled from the front; never moved.
+/// Blocks, filled from the front and never moved.
 #[derive(Debug)]
 struct Blocks(Box<[OnceLock<Segment>]>);
 
@@ -101,7 +101,7 @@ impl Blocks {
         self.0.get(nth / SEGMENT_BLOCKS)?.get()?.get(nth % SEGMENT_BLOCKS)?.get()
     }
 
-    /// Puts the next block; answers the bytes that this takes, `None` if there is no room.
+    /// Stores the next block. Returns the bytes that this takes; `None` if there is no room.
     fn put(&self, nth: usize, block: Block) -> Option<usize> {
         let mut taken_bytes = block.used_bytes();
         let segment = self.0.get(nth / SEGMENT_BLOCKS)?.get_or_init(|| {
@@ -114,7 +114,7 @@ impl Blocks {
     }
 }
 
-/// The writing end.
+/// Write handle of a grouped index.
 #[derive(Debug)]
 pub struct Grouped {
     blocks: Arc<Blocks>,
@@ -123,15 +123,15 @@ pub struct Grouped {
 }
 
 impl Grouped {
-    /// An index for at most `capacity_rows` rows.
+    /// Makes an index for at most `capacity_rows` rows.
     pub fn new(capacity_rows: usize) -> Grouped {
-        // Rows are numbered in 32 bits.
+        // Row numbers are 32 bits.
         let rows = capacity_rows.min(u32::MAX as usize);
         let segments: Box<[_]> = (0..rows.div_ceil(BLOCK_ROWS * SEGMENT_BLOCKS)).map(|_| OnceLock::new()).collect();
         Grouped { used_bytes: size_of_val(&*segments), blocks: Arc::new(Blocks(segments)), full: 0 }
     }
 
-    /// Takes in the rows that completed a block since the last call. `column` is the whole column.
+    /// Indexes the blocks that have become full since the last call. `column` is the whole column.
     pub fn extend(&mut self, column: &[Sym]) {
         for rows in column.as_chunks::<BLOCK_ROWS>().0.iter().skip(self.full) {
             let Some(taken_bytes) = self.blocks.put(self.full, Block::build(rows)) else { return };
@@ -140,7 +140,7 @@ impl Grouped {
         }
     }
 
-    /// Whether a column of `rows` has a full block that is not indexed yet.
+    /// Returns whether a column of `rows` rows has a full block that is not indexed yet.
     pub fn lags(&self, rows: usize) -> bool {
         rows / BLOCK_ROWS > self.full
     }
@@ -149,20 +149,20 @@ impl Grouped {
         self.used_bytes
     }
 
+    /// Returns a reader of this index for other threads.
     pub fn reader(&self) -> GroupedReader {
         GroupedReader { blocks: Arc::clone(&self.blocks) }
     }
 }
 
-/// A reading end: what queries ask. Rows are asked for together with the column, so that those that no block covers
-/// are found as well.
+/// Read handle of a grouped index. Its methods take the column too, to scan the rows that no block covers.
 #[derive(Clone, Debug)]
 pub struct GroupedReader {
     blocks: Arc<Blocks>,
 }
 
 impl GroupedReader {
-    /// The rows of `column` that hold `symbol`, ascending.
+    /// Returns the rows of `column` that hold `symbol`, ascending.
     pub fn rows(&self, column: &[Sym], symbol: Sym) -> Vec<u32> {
         let mut found = Vec::new();
         self.each_block(column, |block, from, rows| match block {
@@ -176,7 +176,7 @@ impl GroupedReader {
         found
     }
 
-    /// How many rows of `column` hold `symbol`.
+    /// Returns the number of rows of `column` that hold `symbol`.
     pub fn count(&self, column: &[Sym], symbol: Sym) -> usize {
         let mut count = 0;
         self.each_block(column, |block, _, rows| {
@@ -188,13 +188,13 @@ impl GroupedReader {
         count
     }
 
-    /// The distinct symbols of `column`, ascending by id.
+    /// Returns the distinct symbols of `column`, ascending by id.
     pub fn symbols(&self, column: &[Sym]) -> Vec<Sym> {
         let mut all: Vec<Sym> = Vec::new();
         self.each_block(column, |block, _, rows| {
             let before = all.len();
             all.extend(block.map_or(rows, |block| &block.symbols));
-            // Folded in block by block, so that the list stays about as long as its distinct part.
+            // Deduplicates when one block more than doubles the list. Blocks that add less leave their duplicates to the end.
             if before == 0 || all.len() > before.saturating_mul(2) {
                 all.sort_unstable();
                 all.dedup();
@@ -212,7 +212,7 @@ impl GroupedReader {
             let rows = rows.get(..BLOCK_ROWS).unwrap_or(rows);
             let Ok(from) = u32::try_from(from) else { return };
             let block = self.blocks.get(nth);
-            // A block is filled before readers that hold fewer rows are done: they must see theirs only.
+            // A block may become full while a reader still holds fewer rows of it: scan those.
             let block = block.filter(|block| rows.len() == BLOCK_ROWS && !block.symbols.is_empty());
             visit(block, from, rows);
         }

@@ -1,4 +1,4 @@
-//! Symbols, values, shared vectors, growing columns, schemas: what q computes with and what nodes hold.
+//! Symbols, values, vectors, growing columns, schemas, stores: the data that q computes with and nodes hold.
 
 pub mod column;
 pub mod function;

@@ -1,8 +1,8 @@
-//! Columns of typed nulls: what a table has in a column that was added after a row was logged.
+//! Columns of typed nulls, for rows logged before the column was added to the table.
 
 use proto::{Head, types};
 
-/// Appends a vector of `rows` nulls of a column's type as it travels. A general list is filled with empty lists.
+/// Appends a serialised vector of `rows` nulls of type `ty`. The null of a general list is an empty list.
 pub fn append_nulls(ty: i8, rows: usize, out: &mut Vec<u8>) {
     let head = Head::saturating(ty, rows);
     head.write(out);

@@ -15,17 +15,17 @@ pub struct ColumnSchema {
     pub attr: Attr,
 }
 
-/// A table's name and columns.
+/// Name, columns and keys of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     pub name: Sym,
     pub columns: Vec<ColumnSchema>,
-    /// How many of the first columns are keys; 0 for a plain table.
+    /// Number of key columns, which come first; 0 for a plain table.
     pub keys: usize,
 }
 
 impl Schema {
-    /// The schema of a table, or keyed table, whatever rows it has; `None` for other values.
+    /// Returns the schema of a table or keyed table; `None` for other values.
     pub fn of(name: Sym, value: &Value) -> Option<Schema> {
         match value {
             Value::Table(table) => Some(Schema { name, columns: columns_of(table), keys: 0 }),
@@ -40,17 +40,17 @@ impl Schema {
         }
     }
 
-    /// The column with this name.
+    /// Returns the index of the column with this name.
     pub fn column(&self, name: Sym) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Bytes of one row: the sum of the widths of its columns. Symbols count 4; items of general lists 0, theirs vary.
+    /// Bytes of one row in memory: the sum of its column widths. Symbols count 4, items of general lists 0, as their size varies.
     pub fn row_bytes(&self) -> usize {
         self.columns.iter().map(|column| width(column.ty)).sum()
     }
 
-    /// A table of this schema without rows, keyed if the schema is.
+    /// Returns a table of this schema without rows; keyed if the schema is.
     pub fn empty(&self) -> Value {
         let table = |columns: &[ColumnSchema]| Table {
             sorted: false,
@@ -67,7 +67,7 @@ impl Schema {
         }
     }
 
-    /// `newer` has this schema's columns, and perhaps more at the end.
+    /// Returns whether `newer` has this schema's columns, with or without more at the end.
     pub fn is_extended_by(&self, newer: &Schema) -> bool {
         let first = newer.columns.get(..self.columns.len()).unwrap_or_default();
         self.keys == newer.keys
@@ -75,7 +75,7 @@ impl Schema {
             && self.columns.iter().zip(first).all(|(a, b)| (a.name, a.ty) == (b.name, b.ty))
     }
 
-    /// Names and types agree with `other`'s; attributes may differ.
+    /// Returns whether names and types equal those of `other`; attributes may differ.
     pub fn same_columns(&self, other: &Schema) -> bool {
         self.columns.len() == other.columns.len()
             && self.columns.iter().zip(&other.columns).all(|(a, b)| (a.name, a.ty) == (b.name, b.ty))
@@ -88,7 +88,7 @@ fn columns_of(table: &Table) -> Vec<ColumnSchema> {
     table.names.iter().zip(&table.columns).map(column).collect()
 }
 
-/// Bytes of an item in memory: symbols are 4-byte ids, items of general lists count 0 here.
+/// Bytes of an item in memory: symbols are 4-byte ids, items of general lists count 0.
 pub const fn width(ty: i8) -> usize {
     match types::width(ty) {
         Some(width) => width,
@@ -97,7 +97,7 @@ pub const fn width(ty: i8) -> usize {
     }
 }
 
-/// Type code of a vector, as it travels.
+/// Type code of a vector on the wire.
 pub const fn code(items: &Items) -> i8 {
     match items {
         Items::List(_) => types::LIST,
@@ -122,7 +122,7 @@ pub const fn code(items: &Items) -> i8 {
     }
 }
 
-/// No items of a type; an unknown code gives the empty general list.
+/// Returns an empty vector of a type; for an unknown code, the empty general list.
 pub fn empty_items(ty: i8) -> Items {
     match ty {
         types::BOOL => Items::Bool(Shared::default()),

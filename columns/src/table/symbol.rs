@@ -1,9 +1,10 @@
-//! The process-wide symbol table: each distinct symbol once, for the life of the process.
+//! The process-wide symbol table, which keeps each distinct symbol for the life of the process.
 //!
-//! Looking up a symbol's text takes no lock: slots are filled once, in blocks that never move. Interning takes a lock
-//! only for a symbol that is not there yet. Symbols come from peers, so their number and bytes are bounded. Who fills the table
-//! must not stop others: the thread that the process is there for (a node's ingest) may fill all of it, the others, which
-//! evaluate what clients send, together a part; and names in source text are found room for beyond.
+//! Reading a symbol's text takes no lock: slots are filled once, in blocks that never move. Interning takes a read lock to
+//! search, and the write lock only for a new symbol. Symbols come from peers, so their number is bounded. Clients must not exhaust the
+//! table for the thread with the process's main duty (a node's ingest): that thread may fill all of it, all other threads,
+//! which evaluate client queries, together a quarter. Identifiers in source text may still be interned when the table is full,
+//! up to 65,536 beyond its limit, and do not count towards that quarter.
 
 use crate::kernel::sym::Sym;
 use foldhash::fast::FixedState;
@@ -25,24 +26,24 @@ struct Symbols {
     hasher: FixedState,
     text_bytes: AtomicU64,
     limit: AtomicU64,
-    /// A thread has [`claimed`](claim) the table.
+    /// Whether a thread has [`claimed`](claim) the table.
     claimed: AtomicBool,
-    /// Interned by others since.
+    /// Symbols of data, not identifiers, interned by other threads since; stops at their part of the table.
     by_others: AtomicU64,
-    /// Times that a symbol found no room.
+    /// Number of symbols rejected because the table, or the part of it for other threads, was full.
     refused: AtomicU64,
 }
 
-/// Part of the table that others than the thread that has claimed it may fill: one in so many.
+/// Other threads than the claiming one may together fill this fraction of the table: one in `PARTS`.
 const PARTS: u64 = 4;
-/// Names in source text that a full table still takes.
+/// Number of identifiers in source text that a full table still takes.
 const NAMES_MORE: u64 = 1 << 16;
 
 thread_local! {
     static CLAIMS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a symbol is to stand for.
+/// Purpose of a symbol, which decides its limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Data,
@@ -84,7 +85,7 @@ impl Symbols {
         ids.find(hash, |&id| self.text(id) == text).copied()
     }
 
-    /// Why a table that holds so many takes no more of this use from this thread, if that is so.
+    /// Returns the limit that stops this thread from adding a symbol to a table of `held` symbols, if any.
     fn full(&self, used_as: Use, held: u64) -> Option<TooManySymbols> {
         let limit = self.limit.load(Ordering::Relaxed);
         let share = limit / PARTS;
@@ -116,7 +117,7 @@ impl Symbols {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(full);
         }
-        // Id 0 is the null symbol and never stored.
+        // Id 0 is the null symbol and is never stored.
         let full = TooManySymbols { limit: ids.len() as u64 };
         let id = u32::try_from(ids.len() + 1).map_err(|_| full)?;
         let (block, slot) = place(id);
@@ -131,29 +132,29 @@ impl Symbols {
     }
 }
 
-/// The symbol with this text.
+/// Returns the symbol with this text; adds it to the table if it is new.
 ///
 /// # Errors
-/// The table is full, or the part of it that this thread may fill: q's `'limit`.
+/// The table, or the part of it that this thread may fill, is full: q's `'limit`.
 pub fn intern(text: &[u8]) -> Result<Sym, TooManySymbols> {
     SYMBOLS.intern(text, Use::Data)
 }
 
-/// As [`intern`], for a name in source text, of a user or of the program's own: a table that data has filled has room for some.
+/// As [`intern`], for identifiers in source text: some may still be interned when data has filled the table.
 ///
 /// # Errors
-/// There are too many of them as well.
+/// There is no room for identifiers either.
 pub fn intern_name(text: &[u8]) -> Result<Sym, TooManySymbols> {
     SYMBOLS.intern(text, Use::Name)
 }
 
-/// This thread may fill the table; from now on all others together may fill a quarter of it.
+/// Gives this thread the right to fill the whole table. From then on all other threads together may add a quarter of the limit.
 pub fn claim() {
     CLAIMS.set(true);
     SYMBOLS.claimed.store(true, Ordering::Relaxed);
 }
 
-/// The symbol with this text if it is known: a query for a symbol that nobody sent must not make one.
+/// Returns the symbol with this text if it exists. Queries use this, so that a query for an unknown symbol adds none.
 pub fn find(text: &[u8]) -> Option<Sym> {
     if text.is_empty() {
         return Some(Sym::NULL);
@@ -162,12 +163,12 @@ pub fn find(text: &[u8]) -> Option<Sym> {
     SYMBOLS.find(&ids, SYMBOLS.hasher.hash_one(text), text).map(Sym)
 }
 
-/// A symbol's text. Lives as long as the process.
+/// Returns a symbol's text, which lives as long as the process.
 pub fn text(symbol: Sym) -> &'static [u8] {
     SYMBOLS.text(symbol.0)
 }
 
-/// Number of distinct symbols and an account of the bytes they take, text, slots and hash table together.
+/// Returns the number of distinct symbols, and an estimate of the bytes of their texts, slots and hash table.
 pub fn usage() -> (u64, u64) {
     let ids = SYMBOLS.ids.read().unwrap_or_else(PoisonError::into_inner);
     let slot_bytes = SYMBOLS.blocks.iter().filter_map(OnceLock::get).map(|b| size_of_val(&**b)).sum::<usize>();
@@ -175,12 +176,12 @@ pub fn usage() -> (u64, u64) {
     (ids.len() as u64, SYMBOLS.text_bytes.load(Ordering::Relaxed) + (slot_bytes + table_bytes) as u64)
 }
 
-/// How often a symbol has found no room in this process.
+/// Returns how many symbols this process rejected because the table, or the part of it for other threads, was full.
 pub fn refusals() -> u64 {
     SYMBOLS.refused.load(Ordering::Relaxed)
 }
 
-/// Sets how many distinct symbols may be interned.
+/// Sets the maximum number of distinct symbols.
 pub fn set_limit(symbols: u64) {
     SYMBOLS.limit.store(symbols, Ordering::Relaxed);
 }

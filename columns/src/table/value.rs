@@ -1,4 +1,4 @@
-//! Values: what q expressions compute with.
+//! Values: the data that q expressions compute with.
 
 use super::function::Function;
 use super::vector::{Attr, Items, Vector};
@@ -8,7 +8,7 @@ use crate::sys::budget;
 use crate::sys::shared::{Held, Nests, depth_around};
 use std::sync::Arc;
 
-/// Any q value. Temporal atoms are held as the integer that travels, so `0N` is that type's minimum.
+/// Any q value. Temporal atoms hold the integer of the wire format, so `0N` is the minimum of that integer type.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// The generic null `::`.
@@ -39,9 +39,9 @@ pub enum Value {
     Second(i32),
     /// Milliseconds.
     Time(i32),
-    /// A symbol enumerated over the global whose name comes first.
+    /// A symbol enumerated over a global, whose name comes first.
     Enum(Sym, Sym),
-    /// A key of a keyed table, or a row number of a plain one, whose global's name comes first.
+    /// A key of a keyed table or a row number of a plain one; the name of the table's global comes first.
     Link(Sym, i64),
     /// A simple vector or a general list, with its attribute.
     Vector(Vector),
@@ -50,16 +50,16 @@ pub enum Value {
     Func(Held<Function>),
 }
 
-/// A dictionary; with tables on both sides, a keyed table.
+/// A dictionary; a keyed table if both sides are tables.
 #[derive(Clone, Debug)]
 pub struct Dict {
-    /// Type 127: keys carry `` `s# `` and lookup steps.
+    /// Type 127: keys carry `` `s# `` and lookup is a step function.
     pub sorted: bool,
     pub keys: Value,
     pub values: Value,
 }
 
-/// A table: names and as many columns of one length.
+/// A table: column names, and as many columns of equal length.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub sorted: bool,
@@ -67,8 +67,8 @@ pub struct Table {
     pub columns: Vec<Vector>,
 }
 
-/// Atoms and simple vectors are 0, everything else one more than the deepest of what it holds. What it costs does not depend
-/// on how much that is.
+/// 0 for atoms and simple vectors, else one more than the deepest item. Never visits items: lists, dictionaries and functions cache
+/// their depth; a table takes one step per column.
 impl Nests for Value {
     const MAY_NEST: bool = true;
 
@@ -91,7 +91,7 @@ impl Nests for Dict {
     }
 }
 
-/// A table holds a dictionary that holds the list of its columns, as it travels.
+/// As serialised, a table holds a dictionary that holds the list of its columns: two levels.
 impl Nests for Table {
     const MAY_NEST: bool = true;
 
@@ -100,13 +100,13 @@ impl Nests for Table {
     }
 }
 
-/// Names among which one is looked for without a look at what the evaluation may use.
+/// Up to this many names, a search does not check the budget.
 const NAMES_FEW: usize = 64;
-/// Names between two such looks, where there are more.
+/// Names searched between two checks of the budget.
 const NAMES_AT_ONCE: usize = 1024;
 
-/// Where a name stands among those of columns. A search for each of a million names takes a million times a million steps, so
-/// one among many ends at the limits of this thread's evaluation: it answers none, and [`budget::take`] gives the reason.
+/// Returns the index of `name` in `names`. Searching a million columns for each of their names takes 10^12 steps, so a search
+/// of many names checks this thread's budget: past it, the search returns `None` and [`budget::take`] gives the reason.
 pub fn place(names: &[Sym], name: Sym) -> Option<usize> {
     if names.len() <= NAMES_FEW {
         return names.iter().position(|n| *n == name);
@@ -129,27 +129,28 @@ impl Table {
         Table { sorted: false, names, columns }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn count(&self) -> usize {
         self.columns.first().map_or(0, Vector::len)
     }
 
+    /// Returns the column with this name. Over many columns the search stops at the budget, as in [`place`].
     pub fn column(&self, name: Sym) -> Option<&Vector> {
         self.columns.get(place(&self.names, name)?)
     }
 
-    /// A row as a dictionary; past the end, of nulls.
+    /// Returns a row as a dictionary; past the end, one of nulls.
     pub fn row(&self, index: usize) -> Value {
         let values: Vec<Value> = self.columns.iter().map(|c| c.items.get(index)).collect();
         Value::dict(Value::symbols(self.names.clone()), Value::collapse(values))
     }
 
-    /// The table of the rows that `pick` makes of each column.
+    /// Returns the table with `pick` applied to each column.
     pub fn map(&self, mut pick: impl FnMut(&Vector) -> Vector) -> Table {
         Table { sorted: false, names: self.names.clone(), columns: self.columns.iter().map(&mut pick).collect() }
     }
 
-    /// Rows by index; an index past the end gives nulls.
+    /// Returns rows by index; an index past the end gives nulls.
     pub fn rows<I: Int>(&self, rows: &[I]) -> Table {
         self.map(|c| c.items.gather(rows).into())
     }
@@ -160,7 +161,7 @@ impl Dict {
         Dict { sorted: false, keys, values }
     }
 
-    /// Keys and values as tables, where this is a keyed table.
+    /// Returns keys and values as tables, if this is a keyed table.
     pub fn keyed(&self) -> Option<(&Table, &Table)> {
         match (&self.keys, &self.values) {
             (Value::Table(k), Value::Table(v)) => Some((k, v)),
@@ -201,11 +202,12 @@ impl Value {
         }
     }
 
+    /// Returns whether q's `type` is negative.
     pub fn is_atom(&self) -> bool {
         self.type_number() < 0
     }
 
-    /// Neither a list nor a dictionary nor a table: what counts as one item.
+    /// Returns whether this counts as one item: it is not a list, dictionary or table.
     pub fn is_scalar(&self) -> bool {
         !matches!(self, Value::Vector(_) | Value::Dict(_) | Value::Table(_))
     }
@@ -220,7 +222,7 @@ impl Value {
         }
     }
 
-    /// The item at `index` of a list, dictionary or table; an atom is its own item. Past the end, the null of the kind.
+    /// Returns the item at `index` of a list, dictionary or table; an atom returns itself. Past the end, the null of the type.
     pub fn at(&self, index: usize) -> Value {
         match self {
             Value::Vector(v) => v.items.get(index),
@@ -230,7 +232,7 @@ impl Value {
         }
     }
 
-    /// The items of a list (values of a dictionary, rows of a table); of an atom, itself.
+    /// Returns the items of a list, the values of a dictionary, the rows of a table, or an atom itself.
     pub fn items(&self) -> Vec<Value> {
         match self {
             Value::Vector(Vector { items: Items::List(l), .. }) => l.to_vec(),
@@ -239,7 +241,7 @@ impl Value {
         }
     }
 
-    /// The first `len` items from `start`, without a copy where it is a vector.
+    /// Returns the items `start..end`; of a vector, without a copy.
     pub fn cut(&self, start: usize, end: usize) -> Value {
         match self {
             Value::Vector(v) => Value::Vector(v.cut(start, end)),
@@ -249,7 +251,7 @@ impl Value {
         }
     }
 
-    /// Items by index, nulls where an index is past the end.
+    /// Returns items by index; an index past the end gives a null.
     pub fn gather<I: Int>(&self, rows: &[I]) -> Value {
         match self {
             Value::Vector(v) => v.items.gather(rows).into(),
@@ -259,11 +261,11 @@ impl Value {
         }
     }
 
+    /// A string. It stays a vector even if it has one character.
     pub fn chars(text: impl Into<Vec<u8>>) -> Value {
         Items::Char(text.into().into()).into()
     }
 
-    /// A string as q writes it: one character is an atom nowhere but in literals, so this stays a vector.
     pub fn symbols(names: Vec<Sym>) -> Value {
         Items::Sym(names.into()).into()
     }
@@ -280,21 +282,23 @@ impl Value {
         Items::Bool(items.into()).into()
     }
 
+    /// A general list, even if all items are atoms of one type; see [`Value::collapse`].
     pub fn list(items: Vec<Value>) -> Value {
         Items::List(items.into()).into()
     }
 
+    /// The empty general list `()`.
     pub fn empty() -> Value {
         Value::list(Vec::new())
     }
 
-    /// A dictionary. An atom stands for as many of it as there are keys.
+    /// Makes a dictionary. An atom as `values` is repeated for each key.
     pub fn dict(keys: Value, values: Value) -> Value {
         let values = if values.is_scalar() { Value::collapse(vec![values; keys.count()]) } else { values };
         Value::Dict(Held::new(Dict::new(keys, values)))
     }
 
-    /// A dictionary that holds one name in place of its values: flipped, a table on disk.
+    /// Makes a dictionary with one name in place of its values: q's form of a table on disk, flipped.
     pub fn symbols_to(names: &[Sym], place: Sym) -> Value {
         Value::Dict(Held::new(Dict::new(Value::symbols(names.to_vec()), Value::Sym(place))))
     }
@@ -307,8 +311,8 @@ impl Value {
         Value::Func(Held::new(function))
     }
 
-    /// A list of these items: a simple vector if all are atoms of one type, a table if all are dictionaries with the
-    /// same symbols as keys, else a general list.
+    /// Makes a list of these items: a simple vector if all are atoms of one type, a table if all are dictionaries with
+    /// the same symbol keys, else a general list.
     pub fn collapse(items: Vec<Value>) -> Value {
         match Items::collapse(items) {
             Ok(simple) => simple.into(),
@@ -318,7 +322,7 @@ impl Value {
 
     fn rows_to_table(items: &[Value]) -> Option<Value> {
         let Some(Value::Dict(first)) = items.first() else { return None };
-        // Rows hold tables of rows that hold tables: twice as many on every level.
+        // Rows can hold tables of rows that hold tables, so the work may double on every level.
         if budget::is_over() {
             return None;
         }
@@ -336,7 +340,7 @@ impl Value {
         columns.filter(|c| !c.is_empty()).map(|columns| Value::table(Table::new(names.to_vec(), columns)))
     }
 
-    /// A list of one item, as q's `enlist`.
+    /// Returns a list of this one item, as q's `enlist`.
     pub fn enlist(self) -> Value {
         Value::collapse(vec![self])
     }
@@ -348,6 +352,7 @@ impl Value {
         }
     }
 
+    /// Returns a vector as it is, and a table as the list of its rows; `None` for other values.
     pub fn into_vector(self) -> Option<Vector> {
         match self {
             Value::Vector(v) => Some(v),
@@ -356,7 +361,7 @@ impl Value {
         }
     }
 
-    /// The bytes of a string, or of a char atom.
+    /// Returns the bytes of a string or a char atom.
     pub fn as_text(&self) -> Option<&[u8]> {
         match self {
             Value::Vector(Vector { items: Items::Char(c), .. }) => Some(c),
@@ -365,7 +370,7 @@ impl Value {
         }
     }
 
-    /// The symbols of a symbol vector, or of a symbol atom.
+    /// Returns the symbols of a symbol vector or a symbol atom.
     pub fn as_symbols(&self) -> Option<&[Sym]> {
         match self {
             Value::Vector(Vector { items: Items::Sym(s) | Items::Enum(_, s), .. }) => Some(s),
@@ -374,7 +379,8 @@ impl Value {
         }
     }
 
-    /// The integer behind a boolean, byte, short, int, long or temporal atom, widened with its null.
+    /// Returns the integer of a boolean, byte, char, short, int, long or link atom, or of a temporal atom other than a datetime, as a long;
+    /// null stays null.
     pub fn as_long(&self) -> Option<i64> {
         Some(match self {
             Value::Bool(b) => i64::from(*b),
@@ -388,7 +394,7 @@ impl Value {
         })
     }
 
-    /// What is enumerated as plain symbols or longs; everything else as it is.
+    /// Returns enumerated symbols or longs as plain ones, other values unchanged.
     pub fn plain(self) -> Value {
         match self {
             Value::Enum(_, s) => Value::Sym(s),
@@ -400,7 +406,7 @@ impl Value {
         }
     }
 
-    /// Whether this is an enumerated atom or vector.
+    /// Returns whether this is an enumerated atom or vector.
     pub fn is_enumerated(&self) -> bool {
         matches!(
             self,
@@ -408,7 +414,7 @@ impl Value {
         )
     }
 
-    /// A numeric atom as a float.
+    /// Returns a numeric atom as a float.
     pub fn as_float(&self) -> Option<f64> {
         Some(match self {
             Value::Real(f) => f64::from(*f),
@@ -417,12 +423,12 @@ impl Value {
         })
     }
 
-    /// An atom of type `-number` from a long, as a cast makes it.
+    /// Casts a long to an atom of type `-number`.
     pub fn from_long(number: i8, long: i64) -> Value {
         Items::from_longs(number, vec![long]).get(0)
     }
 
-    /// The vector with this atom as its only item; a list is itself.
+    /// Returns the items of a vector, or a vector with this atom as its only item.
     pub fn to_items(&self) -> Items {
         match self {
             Value::Vector(v) => v.items.clone(),
@@ -433,7 +439,7 @@ impl Value {
         }
     }
 
-    /// A null of a type: what a missing item of a vector of that type reads as.
+    /// Returns the null of a type, which a missing item of a vector of that type reads as.
     pub fn null_of(number: i8) -> Value {
         match number {
             1 => Value::Bool(false),

@@ -1,11 +1,11 @@
-//! Vectors: shared slices, one variant for each kdb+ type.
+//! Vectors: shared slices, with one variant for each kdb+ type.
 
 use super::value::Value;
 use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
 use crate::sys::shared::{Nests, Shared};
 
-/// What is promised of a vector's items.
+/// Attribute of a vector: a guarantee about its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attr {
     #[default]
@@ -45,13 +45,13 @@ pub enum Items {
     Minute(Shared<i32>),
     Second(Shared<i32>),
     Time(Shared<i32>),
-    /// Symbols enumerated over the global of that name: a list of symbols, or a table keyed by them.
+    /// Symbols enumerated over a global, whose name comes first: a list of symbols, or a table keyed by them.
     Enum(Sym, Shared<Sym>),
-    /// Keys of a keyed table, or row numbers of a plain one, whose global's name comes first.
+    /// Keys of a keyed table or row numbers of a plain one; the name of the table's global comes first.
     Link(Sym, Shared<i64>),
 }
 
-/// Items by how they lie in memory: what kernels are chosen by.
+/// Items by memory layout, to select the kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw<'a> {
     List(&'a [Value]),
@@ -87,7 +87,7 @@ macro_rules! on_shared {
     };
 }
 
-/// Makes a value of the same variant from an expression over the shared slice.
+/// Makes items of the same variant from an expression over the shared slice.
 macro_rules! map_shared {
     ($items:expr, $s:ident => $body:expr) => {
         match $items {
@@ -124,11 +124,11 @@ impl Nests for Vector {
     }
 }
 
-/// Types that vectors are made of: how items of a storage class become a vector of a given type number.
+/// Item types of vectors: makes a vector of a given type number from items of a storage class.
 pub trait Element: Clone + Nests + Sized + 'static {
-    /// A vector of type `number`; where the number does not fit the class, of the class's plain type.
+    /// Makes a vector of type `number`; if `number` does not fit the storage class, of the class's plain type.
     fn wrap(number: i8, items: Shared<Self>) -> Items;
-    /// What a missing item reads as.
+    /// Value that a missing item reads as.
     fn missing() -> Self;
 }
 
@@ -193,12 +193,12 @@ impl Items {
         on_shared!(self, s => s.len())
     }
 
-    /// How many values share the items.
+    /// Number of values that share the items.
     pub fn holders(&self) -> usize {
         on_shared!(self, s => s.holders())
     }
 
-    /// Bytes that the items take, without what those of a list hold.
+    /// Bytes of the items, without the memory that the items of a list own.
     pub fn held_bytes(&self) -> usize {
         fn of<T>(items: &[T]) -> usize {
             size_of_val(items)
@@ -206,7 +206,7 @@ impl Items {
         on_shared!(self, s => of(s))
     }
 
-    /// Bytes of an item as it travels; of lists and symbols, the least.
+    /// Bytes of a serialised item; of lists and symbols, the minimum.
     pub fn wire_bytes(&self) -> usize {
         match self.raw() {
             Raw::U8(_) | Raw::Sym(_) => 1,
@@ -221,6 +221,7 @@ impl Items {
         self.len() == 0
     }
 
+    /// Returns the items as a slice by memory layout.
     pub fn raw(&self) -> Raw<'_> {
         match self {
             Items::List(s) => Raw::List(s),
@@ -237,7 +238,7 @@ impl Items {
         }
     }
 
-    /// The item at `index`; past the end, the null of the type (for a general list, of its first item's type).
+    /// Returns the item at `index`; past the end, the null of the type (for a general list, of its first item's type).
     pub fn get(&self, index: usize) -> Value {
         macro_rules! at {
             ($s:ident, $variant:ident) => {
@@ -270,12 +271,12 @@ impl Items {
         item.unwrap_or_else(|| self.missing())
     }
 
-    /// What an item past the end reads as.
+    /// Value that an item past the end reads as.
     pub fn missing(&self) -> Value {
         match self {
             Items::List(s) => match s.first() {
                 Some(Value::Vector(v)) => Value::Vector(v.cut(0, 0)),
-                // As in a namespace, whose first entry this is.
+                // A namespace has the generic null as its first entry.
                 Some(Value::Null) => Value::Null,
                 Some(atom) if atom.is_atom() => Value::null_of((-atom.type_number()) as i8),
                 _ => Value::empty(),
@@ -286,7 +287,7 @@ impl Items {
         }
     }
 
-    /// Items by index; nulls where an index is negative or past the end.
+    /// Returns items by index; an index that is negative or past the end gives a null.
     pub fn gather<I: Int>(&self, rows: &[I]) -> Items {
         match self {
             Items::List(s) => {
@@ -313,7 +314,7 @@ impl Items {
         matches!(self, Items::Enum(..) | Items::Link(..))
     }
 
-    /// The same items with room for `count` in all.
+    /// Returns a copy of the items with capacity for `count` in total.
     pub fn with_room(self, count: usize) -> Items {
         fn roomy<T: Clone + Nests>(items: &Shared<T>, count: usize) -> Shared<T> {
             let mut held = Vec::with_capacity(count.max(items.len()));
@@ -323,17 +324,18 @@ impl Items {
         map_shared!(&self, s => roomy(s, count))
     }
 
-    /// Whether both are the same items of the same type in the same place.
+    /// Returns whether both have the same type, memory and length.
     pub fn is_same_memory(&self, other: &Items) -> bool {
         let place = |items: &Items| on_shared!(items, s => (s.as_ptr().cast::<u8>(), s.len()));
         self.type_number() == other.type_number() && place(self) == place(other)
     }
 
+    /// Returns items `start..end`, without a copy. Clips the range to the items.
     pub fn cut(&self, start: usize, end: usize) -> Items {
         map_shared!(self, s => s.cut(start..end))
     }
 
-    /// No items, of the same type.
+    /// Returns an empty vector of a type number.
     pub fn empty_of(number: i8) -> Items {
         match number {
             1 | 4 | 10 => u8::wrap(number, Shared::default()),
@@ -348,7 +350,7 @@ impl Items {
         }
     }
 
-    /// Longs as items of an integer, temporal or float type: nulls stay nulls, infinities saturate.
+    /// Casts longs to an integer, temporal or float type: nulls stay nulls, numbers out of range become infinities.
     pub fn from_longs(number: i8, longs: Vec<i64>) -> Items {
         fn narrow<T: Int + Nests>(longs: &[i64]) -> Shared<T> {
             longs.iter().map(|l| T::from_long(*l)).collect()
@@ -364,7 +366,10 @@ impl Items {
         }
     }
 
-    /// A simple vector if all are atoms of one type; otherwise the items come back.
+    /// Returns a simple vector if all items are atoms of one type.
+    ///
+    /// # Errors
+    /// The items, if they are not.
     pub fn collapse(items: Vec<Value>) -> Result<Items, Vec<Value>> {
         let Some(number) = items.first().map(Value::type_number) else { return Err(items) };
         if number >= 0 || items.iter().any(|i| i.type_number() != number) {
@@ -402,7 +407,7 @@ impl Items {
         })
     }
 
-    /// Enumerated atoms of one domain as a vector.
+    /// Makes a vector of enumerated atoms of one domain.
     fn collapse_enumerated(items: Vec<Value>) -> Result<Items, Vec<Value>> {
         match items.first() {
             Some(Value::Enum(domain, _)) => {
@@ -425,7 +430,7 @@ impl Items {
         }
     }
 
-    /// What is enumerated as the plain symbols or longs; everything else as it is.
+    /// Returns enumerated items as plain symbols or longs, others unchanged.
     pub fn plain(&self) -> Items {
         match self {
             Items::Enum(_, s) => Items::Sym(s.clone()),
@@ -434,7 +439,7 @@ impl Items {
         }
     }
 
-    /// These items and then `other`'s. The same type stays simple; otherwise a general list.
+    /// Returns these items followed by those of `other`: a simple vector if both have the same type, else a general list.
     pub fn join(self, other: &Items) -> Items {
         fn both<T: Clone + Nests>(x: Shared<T>, y: &Shared<T>) -> Shared<T> {
             x.followed_by(y)
@@ -474,7 +479,7 @@ impl Vector {
         self.items.is_empty()
     }
 
-    /// Items `start..end` without a copy. Order and distinctness hold for a part too.
+    /// Returns items `start..end` without a copy. A part of a sorted vector is sorted; other attributes are dropped.
     pub fn cut(&self, start: usize, end: usize) -> Vector {
         let attr = if self.attr == Attr::Sorted { Attr::Sorted } else { Attr::None };
         Vector { attr, items: self.items.cut(start, end) }

@@ -1,4 +1,4 @@
-//! Data as it travels, to values: everything but functions.
+//! Conversion of serialised data to values: everything but functions.
 
 use super::symbol::{self, TooManySymbols};
 use super::value::{Dict, Table, Value};
@@ -9,12 +9,12 @@ use proto::view::VectorView;
 use proto::{View, types};
 use std::sync::Arc;
 
-/// Why an object is no value.
+/// Reason why an object could not become a value.
 #[derive(Clone, Copy, Debug)]
 pub enum NoData {
-    /// It is or holds a function or an error.
+    /// It is, or contains, a function or an error.
     Kind,
-    /// No memory for it.
+    /// `room` returned false.
     Room,
     Symbols(TooManySymbols),
 }
@@ -25,21 +25,21 @@ impl From<TooManySymbols> for NoData {
     }
 }
 
-/// The value of a data object. The nesting of `view` is bounded by the limits it was parsed under.
+/// Returns the value of a data object. Its nesting is bounded by the limits under which `view` was parsed.
 ///
 /// # Errors
-/// [`NoData`]; never for want of room.
+/// [`NoData`], but never [`NoData::Room`].
 pub fn data(view: &View<'_>) -> Result<Value, NoData> {
     data_within(view, &mut |_| true)
 }
 
-/// As [`data`]. `room` is asked for the bytes of each vector and list before it is made.
+/// As [`data`]. Calls `room` with the bytes of each vector and list before it allocates them; false stops the conversion.
 ///
 /// # Errors
 /// [`NoData`].
 pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Result<Value, NoData> {
     if let Some(vector) = view.vector() {
-        // A symbol is a name's end at least, and here four bytes.
+        // A serialised symbol takes at least one byte, a symbol in memory four.
         let held = if vector.ty == types::SYMBOL { size_of::<Sym>() } else { 1 };
         if !room(vector.items.len().saturating_mul(held)) {
             return Err(NoData::Room);
@@ -82,7 +82,7 @@ pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Res
     })
 }
 
-/// An attribute as it travels.
+/// Wire code of an attribute.
 pub fn attribute_code(attr: Attr) -> u8 {
     match attr {
         Attr::None => types::ATTR_NONE,
@@ -157,7 +157,7 @@ fn fixed(vector: &VectorView<'_>) -> Option<Items> {
     })
 }
 
-/// The items of a vector as values: of a general list the items themselves, of a simple vector its atoms.
+/// Returns the items of a vector as values: of a general list its items, of a simple vector its atoms.
 pub fn atoms(value: &Value) -> Option<Vec<Value>> {
     fn each<T: Copy>(items: &[T], atom: impl Fn(T) -> Value) -> Vec<Value> {
         items.iter().map(|item| atom(*item)).collect()

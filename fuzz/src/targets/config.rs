@@ -1,4 +1,4 @@
-//! What operators write: configuration files and schemas.
+//! Operator input: configuration files and schemas.
 
 use crate::answer;
 use elastick::config::{Limits, Program, Settings, options};
@@ -6,7 +6,7 @@ use elastick::tick::core::Tables;
 use elastick::tick::schema_file::{self, Source};
 use std::path::Path;
 
-/// The first byte chooses the program, the rest is its configuration file.
+/// Target `config`: the first byte selects the program, the rest is its configuration file.
 pub fn config(bytes: &[u8]) {
     let Some((program, bytes)) = bytes.split_first() else { return };
     let program = Program::ALL[usize::from(*program) % Program::ALL.len()];
@@ -15,7 +15,7 @@ pub fn config(bytes: &[u8]) {
     let resolved = Settings::resolve(program, &flag, &|_| None, &|_: &Path| Ok(text.to_string()));
     match resolved {
         Ok(settings) => {
-            // What was checked can be used.
+            // Settings that passed the check must resolve.
             Limits::resolve(&settings).expect("limits");
             assert!(settings.get(&options::CONFIG).is_ok_and(|path| path == Path::new("elastick.toml")));
         }
@@ -23,11 +23,11 @@ pub fn config(bytes: &[u8]) {
     }
 }
 
-/// A schema file.
+/// Target `schema`: a schema file.
 pub fn schema(bytes: &[u8]) {
     let Ok(found) = schema_file::parse(bytes, &Source::BuiltIn, &answer::limits()) else { return };
     assert!(!found.tables.is_empty());
-    // A tickerplant takes it, or says why not.
+    // A tickerplant accepts the tables, or rejects them with a reason.
     match Tables::new(found.tables.iter().cloned()) {
         Ok(tables) => assert_eq!(tables.len(), found.tables.len()),
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -1,12 +1,12 @@
-//! The queue's journal, and the table that it leaves behind.
+//! The queue's journal, and the table restored from it.
 
 use elastick::queue::{Date, Event, Handle, Now, Params, Queue, UpdateIndex, invariants, journal};
 
-/// The day that every journal is of.
+/// Day of every journal.
 const DATE: Date = Date(9821);
 
-/// The bodies of a journal's lines, sealed here with their checksums, which no fuzzer guesses. What can be read is restored or
-/// refused; a table that was restored is written and read as itself, and goes on as any other.
+/// Target `journal`: bodies of a journal's lines. The target adds the checksums, which no fuzzer guesses. A journal is restored or
+/// rejected; a restored table is written and read as itself, and keeps the invariants in further steps.
 pub fn journal(bytes: &[u8]) {
     let mut sealed = Vec::new();
     for body in bytes.split(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! Files: a tickerplant log and its side file, to which anything may have happened.
+//! A tickerplant log and its side file, damaged in any way.
 
 use super::limits;
 use elastick::config::{ChangedBlocks, Damage, Durability, RequiredMount};
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CHUNK_BYTES: usize = 4096;
 const DAY: Date = date(2026, 11, 21);
 const SRC: &str = "sym";
-/// What is appended after a repair.
+/// Record appended after a repair.
 const RECORD: &[u8] = b"\x00\x00\x03\0\0\0\xf5upd\0\xf5t\0\x07\x00\x01\0\0\0abcdefgh";
 
-/// A folder of its own, gone when it is dropped.
+/// Temporary directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Folder {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        // In memory where that is at hand: thousands of logs a second.
+        // In memory if possible, for thousands of logs a second.
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -34,23 +34,23 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left behind in a folder for temporary files does no harm.
+        // A directory left behind in the temporary directory is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// What the side file is.
+/// Kind of side file.
 #[derive(PartialEq)]
 enum Side {
     None,
-    /// Written with the log, before anything happened to it.
+    /// Written with the log, before the damage.
     True,
-    /// Made up, with right checksums.
+    /// Invented, with valid checksums.
     MadeUp,
 }
 
-/// Byte 0: side file and repair; 1: what happened; 2 and 3: where; 4: entries of a made-up side file, ten bytes each; then these
-/// and the log.
+/// Target `log`. Byte 0: side file and repair mode; 1: kind of damage; 2 and 3: its offset; 4: number of entries in an invented side file,
+/// ten bytes each; then these entries and the log.
 pub fn log(bytes: &[u8]) {
     let [choice, accident, low, high, entries, rest @ ..] = bytes else { return };
     let at = usize::from(u16::from_le_bytes([*low, *high]));
@@ -77,8 +77,8 @@ pub fn log(bytes: &[u8]) {
     let damage = [Damage::Stop, Damage::KeepBefore, Damage::Skip][usize::from(choice / 4 % 3)];
     let log = Log { folder: &folder.0, path: &path, side, damage };
     log.look(&now);
-    // Records inside of records are taken for records where the log ends inside of one: there are no lengths to tell. And an update
-    // with columns of several lengths, which no tickerplant logs, may be one whose counts are wrong.
+    // Exempt logs where a torn record contains the beginning of another one, which the reader takes for a record because records carry no
+    // length, and updates with columns of different lengths, which no tickerplant logs: their counts may be wrong.
     if let (true, Some(kept_bytes), Some(all)) = (was_whole && log.side != Side::MadeUp, kept_bytes, before)
         && !all.iter().any(|record| hides_another(record, &all) || is_uneven(record))
     {
@@ -93,7 +93,7 @@ pub fn log(bytes: &[u8]) {
     log.repair();
 }
 
-/// What happens to a log; how much of it is as it was, where nothing else follows but zeros.
+/// Damages a log. Returns the length of the intact prefix if nothing but zeros follows it.
 fn befall(log: &mut Vec<u8>, accident: u8, at: usize) -> Option<usize> {
     let place = at % log.len().max(1);
     match accident % 6 {
@@ -103,7 +103,7 @@ fn befall(log: &mut Vec<u8>, accident: u8, at: usize) -> Option<usize> {
             return (place >= 8).then_some(place);
         }
         2 => {
-            // A file system that has made the file longer but lost what was written.
+            // A file system that kept the new length but lost the written blocks.
             let whole = log.len();
             log.resize(whole + at % 5000, 0);
             return Some(whole);
@@ -124,7 +124,7 @@ fn befall(log: &mut Vec<u8>, accident: u8, at: usize) -> Option<usize> {
     None
 }
 
-/// Entries of two bytes a number, with checksums that are right where the log has so many bytes.
+/// Returns a side file with these entries, each number from two bytes. The checksum of a block is valid if the log is long enough.
 fn made_up(entries: &[u8], log: &[u8]) -> Vec<u8> {
     let sealed = |mut bytes: Vec<u8>| {
         let crc = crc32c::crc32c(&bytes);
@@ -136,7 +136,7 @@ fn made_up(entries: &[u8], log: &[u8]) -> Vec<u8> {
     let mut side = sealed(head);
     for entry in entries.chunks_exact(10) {
         let words: Vec<u64> = entry.chunks_exact(2).map(|w| u64::from(u16::from_le_bytes([w[0], w[1]]))).collect();
-        // How far it was synced is the epoch's number once more: any will do.
+        // Any synced length will do: the epoch's number once more.
         let mut bytes: Vec<u8> = words.iter().chain(words.last()).flat_map(|word| word.to_le_bytes()).collect();
         let first = usize::try_from(words[0]).expect("two bytes");
         let last = first + usize::try_from(words[1]).expect("two bytes");
@@ -147,7 +147,7 @@ fn made_up(entries: &[u8], log: &[u8]) -> Vec<u8> {
     side
 }
 
-/// Whether the beginning of a record of this log stands inside of this one.
+/// Returns whether this record contains the beginning of another record of the log.
 fn hides_another(record: &[u8], all: &[Vec<u8>]) -> bool {
     let head = |other: &Vec<u8>| {
         let name = other.get(6..)?.iter().position(|byte| *byte == 0)?;
@@ -157,7 +157,7 @@ fn hides_another(record: &[u8], all: &[Vec<u8>]) -> bool {
     all.iter().filter_map(head).chain([RECORD[..11].to_vec()]).any(|head| inside.windows(head.len()).any(|w| w == head))
 }
 
-/// Whether an update has no columns, or not of one length.
+/// Returns whether an update has no columns, or columns of different lengths.
 fn is_uneven(record: &[u8]) -> bool {
     let Ok((view, _)) = View::parse(record, Endian::Little, &limits()) else { return false };
     let columns = view.list().and_then(|parts| parts.iter().nth(2)).and_then(|data| data.list());
@@ -167,7 +167,7 @@ fn is_uneven(record: &[u8]) -> bool {
     columns.count == 0 || counts.windows(2).any(|pair| pair[0] != pair[1])
 }
 
-/// Every record from an update on, none where the log cannot be read.
+/// Returns every record from an update on; `None` if the log cannot be read.
 fn records(path: &Path, first: u64) -> Option<Vec<Vec<u8>>> {
     let mut reader = LogReader::open(path, limits(), CHUNK_BYTES).ok()?;
     reader.seek(first).ok()?;
@@ -187,7 +187,7 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Looked over, read from any update on, shown.
+    /// Surveys the log, reads it from several updates on, and shows it.
     fn look(&self, log: &[u8]) {
         let checked = survey(self.path, limits(), CHUNK_BYTES, true, &mut |_, _| {});
         let all = records(self.path, 0);
@@ -201,7 +201,7 @@ impl Log<'_> {
             }
         }
         if self.side == Side::MadeUp {
-            // Read as it says, or not at all.
+            // With a side file from elsewhere, the log reads as that file says or not at all.
             let _ = (records(self.path, 1), records(self.path, 5));
         }
         for record in all.iter().flatten() {
@@ -213,7 +213,7 @@ impl Log<'_> {
         }
     }
 
-    /// After a crash: the records that were whole are there, all and no others, and what follows is known as torn.
+    /// Checks a log after a crash: exactly the intact records are read, and the rest is reported as torn.
     fn is_prefix(&self, whole: &[Vec<u8>], size: usize) {
         let found = survey(self.path, limits(), CHUNK_BYTES, false, &mut |_, _| {}).expect("a log");
         let end = 8 + whole.concat().len();
@@ -225,7 +225,7 @@ impl Log<'_> {
         assert_eq!(records(&out, 0).as_deref(), Some(whole));
     }
 
-    /// Repaired into another file, and where it stands by whoever opens it to append.
+    /// Repairs the log into another file, and in place by opening it to append.
     fn repair(&self) {
         let (once, twice) = (self.folder.join("once"), self.folder.join("twice"));
         let Ok(repaired) = repair::rewrite(self.path, &once, limits(), ChangedBlocks::Keep) else { return };
@@ -245,15 +245,15 @@ impl Log<'_> {
         let after = records(self.path, 0).expect("a log that was opened to append can be read");
         assert_eq!(after.len() as u64, tip);
         assert_eq!(after.last().map(Vec::as_slice), Some(RECORD));
-        // The last one that can be read may be given up: a wrong count makes a shorter record of a longer one. So may a block
-        // whose checksum differs.
+        // The last readable record may be given up, since a wrong count turns a long record into a shorter one. So may a block with a wrong
+        // checksum.
         assert!(self.side == Side::True || after.len() >= before.len(), "what was whole is kept");
         let both = before.len().saturating_sub(1).min(after.len() - 1);
         assert_eq!(after.get(..both), before.get(..both), "and in its place");
         assert_eq!(self.append(), Some((tip + 1, true)), "opened again: nothing is left to repair");
     }
 
-    /// Opens it, appends a record, closes it: updates in it, and whether it was as it should be. None if it is refused.
+    /// Opens the log, appends a record, closes it. Returns the number of updates and whether the log was intact; `None` if it was rejected.
     fn append(&self) -> Option<(u64, bool)> {
         let options = LogOptions {
             dir: self.folder.to_path_buf(),

@@ -1,8 +1,8 @@
-//! Memory: what one step holds at most.
+//! Peak memory of one call.
 
 use elastick::sys::allocated::{peak_bytes, start_peak};
 
-/// Runs `work`; it panics if this thread meanwhile held more than so many bytes beyond what it found.
+/// Calls `work`; panics if this thread allocates more than `most_bytes` above its present use meanwhile.
 pub fn within<R>(most_bytes: usize, work: impl FnOnce() -> R) -> R {
     let found = start_peak();
     let result = work();

@@ -1,7 +1,7 @@
-//! What is fuzzed: functions that take any bytes and must come back, having checked what ought to hold of the answer.
+//! Fuzz targets: functions that take arbitrary bytes, return in bounded time, and check the invariants of the result.
 //!
-//! The fuzzer's binary drives them with coverage; `tests/fuzz` of elastick runs them over the committed corpus, so that what was
-//! once found stays found, with any compiler and without the fuzzer. Both have the modules `answer`, `named` and `ways`.
+//! The fuzzer's binary runs them with coverage feedback. `tests/fuzz` of elastick runs them over the committed corpus, as regression tests
+//! that need no fuzzer and work with any compiler. Both include the modules `answer`, `named` and `ways`.
 
 mod config;
 mod journal;
@@ -13,10 +13,10 @@ mod stream;
 mod web;
 mod wire;
 
-/// Takes any bytes; panics where something does not hold.
+/// A target: takes arbitrary bytes and panics if an invariant is violated.
 pub type Check = fn(&[u8]);
 
-/// Every target and its name, which is also that of its corpus.
+/// Every target with its name, which is also the name of its corpus.
 pub const ALL: [(&str, Check); 12] = [
     ("codec", wire::codec),
     ("decompress", wire::decompress),
@@ -32,7 +32,7 @@ pub const ALL: [(&str, Check); 12] = [
     ("schema", config::schema),
 ];
 
-/// Bounds like a process's, but small, so that the fuzzer meets them.
+/// Limits like those of a process, but small enough for the fuzzer to reach.
 fn limits() -> proto::Limits {
     proto::Limits { max_message_bytes: 16 << 10, max_decompressed_bytes: 64 << 10, ..proto::Limits::default() }
 }

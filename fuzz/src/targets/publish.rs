@@ -1,4 +1,4 @@
-//! The hot path: the body of a message that publishes an update, against a schema.
+//! The hot path: the body of a message that publishes an update, checked against a schema.
 
 use super::limits;
 use elastick::q::{Limits, script, session::Session};
@@ -20,11 +20,11 @@ fn tables() -> &'static Tables {
     })
 }
 
-/// The body of a message.
+/// Target `publish`: the body of a message.
 pub fn publish(bytes: &[u8]) {
     let Some(call) = call::recognise(bytes) else { return };
     let Some(logged) = published(&call) else { return };
-    // What is accepted is one whole record, and published once more it is the same.
+    // An accepted update is one whole log record, and yields the same record when published again.
     let (length, view) = proto::log::next_record(&logged, &limits()).expect("a record").expect("a whole one");
     assert_eq!(length, logged.len());
     let record = proto::log::record(view).expect("an update");
@@ -33,7 +33,7 @@ pub fn publish(bytes: &[u8]) {
     assert_eq!(published(&again).as_deref(), Some(&logged[..]));
 }
 
-/// What the log gets of an update, none if it is refused or has no rows.
+/// Returns the log record of an update; `None` if the update is rejected or has no rows.
 fn published(call: &call::Call<'_>) -> Option<Vec<u8>> {
     let mut batch = Batch::new(7);
     match core::publish(tables(), call, Stamp { timestamp_ns: 1 }, &limits(), &mut batch) {

@@ -1,4 +1,4 @@
-//! q: text that somebody types or sends, and objects that are taken for calls.
+//! q evaluation: text that a client types or sends, and objects that are evaluated as calls.
 
 use super::memory;
 use crate::{answer, named, ways};
@@ -8,9 +8,9 @@ use proto::{Endian, View};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// In which all ways of evaluation have to be done to be compared.
+/// Time limit of each way of evaluation; a text that exceeds it in any way is not compared.
 const WAYS_TIME: Duration = Duration::from_millis(100);
-/// What an evaluation may hold beyond its limit: a step asks for what it makes, not for what it needs on the way.
+/// Tolerance above the memory limit: a step charges its result, not its temporaries.
 const SPARE_BYTES: usize = 64 << 20;
 
 fn globals() -> &'static [(Sym, Value)] {
@@ -22,7 +22,8 @@ fn most_bytes() -> usize {
     usize::try_from(answer::MEMORY_BYTES).unwrap_or(usize::MAX).saturating_add(SPARE_BYTES)
 }
 
-/// A text: it ends, in a value that can be shown, sent and read or in an error, and in the same however it is evaluated.
+/// Target `q`: a text. Its evaluation ends, with an error or a value that can be shown, sent and read back, and is the same in every way of
+/// evaluation.
 pub fn q(bytes: &[u8]) {
     memory::within(most_bytes(), || answer::answer(globals(), bytes)).unwrap_or_else(|what| panic!("{what}"));
     if let Some(what) = ways::difference(globals(), bytes, WAYS_TIME) {
@@ -30,7 +31,7 @@ pub fn q(bytes: &[u8]) {
     }
 }
 
-/// The body of a client's message: a text, or a function and its arguments.
+/// Target `message`: the body of a client's message, either a text, or a function and its arguments.
 pub fn message(bytes: &[u8]) {
     let Ok((view, _)) = View::parse(bytes, Endian::Little, &super::limits()) else { return };
     let limits = answer::limits();

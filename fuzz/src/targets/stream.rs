@@ -1,9 +1,9 @@
-//! What a kdb+ client sends, in any pieces: login, then messages.
+//! The byte stream of a kdb+ client, in pieces of any size: login, then messages.
 
 use super::{limits, memory};
 use proto::{DecodeError, FrameReader, decode, handshake};
 
-/// What came of a stream.
+/// Result of reading a stream.
 #[derive(Debug, PartialEq)]
 struct Told {
     login: Option<Result<Vec<u8>, handshake::HandshakeError>>,
@@ -11,7 +11,7 @@ struct Told {
     end: Option<DecodeError>,
 }
 
-/// The first byte is the size of the pieces; then a login and messages.
+/// Target `stream`: the first byte is the size of the pieces; a login and messages follow.
 pub fn stream(bytes: &[u8]) {
     let Some((piece, bytes)) = bytes.split_first() else { return };
     let whole = told(bytes, bytes.len().max(1), false);
@@ -19,12 +19,12 @@ pub fn stream(bytes: &[u8]) {
         assert_eq!(whole, told(bytes, piece, in_place), "pieces of {piece} make no difference");
     }
     for message in &whole.messages {
-        // Whatever it holds: an object, or an error.
+        // An object or an error; either is fine.
         let _ = decode::message(message, &limits());
     }
 }
 
-/// What comes of bytes in pieces of that size, read into the reader's own room or handed to it.
+/// Reads bytes in pieces of this size, in the reader's own buffer (`in_place`) or from the caller's, and returns the result.
 fn told(bytes: &[u8], piece_bytes: usize, in_place: bool) -> Told {
     let mut told = Told { login: None, messages: Vec::new(), end: None };
     let mut begun = Vec::new();
@@ -60,7 +60,7 @@ fn told(bytes: &[u8], piece_bytes: usize, in_place: bool) -> Told {
                 }
             }
         } else {
-            // Twice what is there and a buffer's least size, whatever a header announces.
+            // A bound in terms of the bytes received and a minimum buffer, whatever length a header announces.
             memory::within(bytes.len().saturating_mul(4).saturating_add(512 << 10), || reader.extend(piece));
             if !take(&mut reader, &mut told) {
                 return told;
@@ -70,7 +70,7 @@ fn told(bytes: &[u8], piece_bytes: usize, in_place: bool) -> Told {
     told
 }
 
-/// Takes the messages that are whole; whether more can come.
+/// Takes all complete messages. Returns whether more can follow.
 fn take(reader: &mut FrameReader, told: &mut Told) -> bool {
     loop {
         match reader.next() {
@@ -87,10 +87,10 @@ fn take(reader: &mut FrameReader, told: &mut Told) -> bool {
     }
 }
 
-/// The login as a client of ours says it, having checked that it is understood.
+/// Returns the login as our client encodes it, after checking that it parses back.
 fn said_again(credentials: &handshake::Credentials) -> Vec<u8> {
     let hello = handshake::hello(&credentials.user, &credentials.password, credentials.capability);
-    // One byte more than was sent, where there was no colon or no capability.
+    // The encoding adds a byte if the login had no colon or no capability.
     if hello.len() <= handshake::MAX_LOGIN_BYTES {
         let (again, used) = handshake::parse(&hello).expect("a login of ours").expect("a whole one");
         assert_eq!((&again, used), (credentials, hello.len()));

@@ -1,30 +1,30 @@
-//! What browsers and monitors send on the same port: HTTP requests, WebSocket frames.
+//! HTTP requests and WebSocket frames, which share the port with kdb+ clients.
 
 use elastick::net::{http, websocket};
 
-/// A request.
+/// Target `http`: a request.
 pub fn http(bytes: &[u8]) {
     let whole = http::parse(bytes);
     if let Ok(Some((request, used))) = &whole {
         assert!(*used <= bytes.len() && request.path.starts_with('/'));
         let message = request.for_handler();
         assert_eq!(message.fields, request.fields);
-        // It is waited for until its last byte, and where it ends does not depend on what follows.
+        // The request is incomplete before its last byte, and its end does not depend on what follows.
         for end in [0, *used / 2, used.saturating_sub(1)] {
             assert_eq!(http::parse(&bytes[..end]), Ok(None), "{end} of {used} bytes");
         }
         assert_eq!(http::parse(&bytes[..*used]), whole);
     }
     if let Ok(None) = whole {
-        // What is not whole is not refused before.
+        // A prefix of an incomplete request is incomplete as well, not an error.
         assert!(!matches!(http::parse(&bytes[..bytes.len() / 2]), Ok(Some(_)) | Err(_)));
     }
 }
 
-/// Most that a message may have.
+/// Maximum size of a message.
 const MOST_BYTES: usize = 4096;
 
-/// The first byte is the size of the pieces; then a client's frames.
+/// Target `websocket`: the first byte is the size of the pieces; a client's frames follow.
 pub fn websocket(bytes: &[u8]) {
     let Some((piece, bytes)) = bytes.split_first() else { return };
     let whole = events(bytes, bytes.len().max(1));
@@ -33,7 +33,7 @@ pub fn websocket(bytes: &[u8]) {
     }
 }
 
-/// What a client has said, and why it cannot go on.
+/// Returns a client's messages, and the error that ends the connection.
 fn events(bytes: &[u8], piece_bytes: usize) -> (Vec<websocket::Event>, Option<websocket::Broken>) {
     let mut reader = websocket::Reader::new(MOST_BYTES);
     let mut found = Vec::new();

@@ -4,12 +4,12 @@ use super::{limits, memory};
 use elastick::q;
 use proto::{Endian, Items, Value, View, Writer, compress, decode, encode, walk};
 
-/// What a decoded object may take for each byte of it: the worst is a list of booleans.
+/// Maximum memory of a decoded object per encoded byte; a list of booleans is the worst case.
 const BYTES_PER_BYTE: usize = 64;
-/// For what does not grow with the input.
+/// Tolerance for allocations that do not grow with the input.
 const SPARE_BYTES: usize = 64 << 10;
 
-/// The first byte chooses the byte order, the rest is an object.
+/// Target `codec`: the first byte selects the byte order, the rest is an object.
 pub fn codec(bytes: &[u8]) {
     let Some((order, bytes)) = bytes.split_first() else { return };
     let endian = if order & 1 == 0 { Endian::Little } else { Endian::Big };
@@ -34,7 +34,7 @@ pub fn codec(bytes: &[u8]) {
     }
 }
 
-/// What a view says is what the value holds, at every level.
+/// Checks that a view agrees with the decoded value, at every level.
 fn agree(view: &View<'_>, value: &Value) {
     assert_eq!(&view.to_value(), value);
     match value {
@@ -76,8 +76,8 @@ fn agree(view: &View<'_>, value: &Value) {
     }
 }
 
-/// A value that was decoded can be written, and is read again as itself. In the byte order of this machine what is written is what
-/// was read, but for what has no meaning: which bit makes a boolean true, and attributes inside a table's head and of a lambda's text.
+/// Checks that a decoded value is encoded and decoded again to itself. Of little-endian input the encoding must equal the input, except in
+/// bytes without meaning: the nonzero byte of a true boolean, and attributes inside a table's header and of a lambda's text.
 fn written_alike(view: &View<'_>, value: &Value) {
     let mut encoded = Vec::new();
     encode::encode_object(value, &mut encoded).expect("what was read can be written");
@@ -95,12 +95,12 @@ fn written_alike(view: &View<'_>, value: &Value) {
     }
 }
 
-/// What is a value of q can be sent, and comes back as it was sent.
+/// Checks that an object that q accepts as a value can be sent, and is received unchanged.
 fn as_q(view: &View<'_>) {
     let sent = |value: &elastick::table::Value| {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
-        // Both are asked: the writer wants to be finished.
+        // Evaluate both: the writer must be finished in any case.
         let put = q::to_wire(value, &mut writer).is_ok();
         (writer.finish().is_ok() & put).then_some(out)
     };
@@ -113,7 +113,7 @@ fn as_q(view: &View<'_>) {
     assert_eq!(sent(&back), Some(first));
 }
 
-/// A compressed message; and the bytes themselves as a message to compress.
+/// Target `decompress`: a compressed message; the same bytes also as the body of a message to compress.
 pub fn decompress(bytes: &[u8]) {
     let limits = limits();
     let most = usize::try_from(limits.max_decompressed_bytes).unwrap_or(usize::MAX);
@@ -128,7 +128,7 @@ pub fn decompress(bytes: &[u8]) {
         assert_eq!(header.total_bytes, bytes.len() as u64);
         assert!(plain.is_ok(), "what can be decoded can be expanded");
     }
-    // As a message of its own: the body is what is to be compressed.
+    // As the body of a message to compress.
     let mut message = vec![1, 0, 0, 0];
     message.extend_from_slice(&u32::try_from(bytes.len().saturating_add(8)).unwrap_or(u32::MAX).to_le_bytes());
     message.extend_from_slice(bytes);

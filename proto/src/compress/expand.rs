@@ -7,16 +7,15 @@ use crate::error::{DecodeError, DecodeErrorKind};
 use crate::header::{Compression, HEADER_BYTES, Header};
 use crate::limits::Limits;
 
-/// A full group: its flags and eight matches.
+/// Bytes of a full group: its flags and eight matches.
 const GROUP_BYTES: u64 = 17;
-/// What a full group expands to at most: eight times two bytes and 255 extra.
+/// Maximum bytes that a full group expands to: eight times two bytes and 255 extra.
 const GROUP_EXPANDS_TO: u64 = 8 * 257;
 
-/// The whole uncompressed message, header included, of a whole compressed one. A message that is not compressed is
-/// copied.
+/// Decompresses a whole message and returns it with its header. Copies a message that is not compressed.
 ///
 /// # Errors
-/// `ExpandsTooFar` over the limit, `BadCompression` for a stream that no compressor made, `Incomplete` for one that
+/// `ExpandsTooFar` over the limit, `BadCompression` for a stream that no compressor writes, `Incomplete` for one that
 /// ends early, `Trailing` for bytes after its end. Nothing is allocated for a length that the stream cannot expand to.
 pub fn decompress(message: &[u8], limits: &Limits) -> Result<Vec<u8>, DecodeError> {
     let header = whole_header(message, limits)?;
@@ -81,7 +80,7 @@ fn expand(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Enters every pair that is whole before `at`.
+/// Enters every pair that ends before `at`.
 fn enter(slots: &mut Slots, out: &[u8], entered: &mut usize, at: usize) {
     while entered.saturating_add(1) < at {
         if let Some([first, second]) = out.get(*entered..).and_then(|rest| rest.first_chunk::<2>())
@@ -93,14 +92,14 @@ fn enter(slots: &mut Slots, out: &[u8], entered: &mut usize, at: usize) {
     }
 }
 
-/// Puts `bytes` at `at` and answers the place after them, `None` over the end.
+/// Puts `bytes` at `at`. Returns the position after them; `None` if they do not fit.
 fn fill(out: &mut [u8], at: usize, bytes: &[u8]) -> Option<usize> {
     let end = at.checked_add(bytes.len())?;
     out.get_mut(at..end)?.copy_from_slice(bytes);
     Some(end)
 }
 
-/// Copies `count` bytes from an earlier place. The two may overlap: what was just copied is then copied again.
+/// Copies `count` bytes from an earlier position. If source and target overlap, copied bytes are copied again.
 fn copy(out: &mut [u8], from: usize, to: usize, count: usize) -> Option<usize> {
     let end = to.checked_add(count)?;
     let distance = to.checked_sub(from)?;

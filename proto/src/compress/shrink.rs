@@ -3,21 +3,21 @@
 use super::{Slots, slot};
 use crate::header::{Compression, HEADER_BYTES, Header};
 
-/// kdb+ compresses only messages longer than this, in bytes.
+/// kdb+ compresses only messages longer than this.
 const WORTH_BYTES: usize = 2000;
-/// Most that one group can take: its flags and eight matches.
+/// Maximum bytes of a group: its flags and eight matches.
 const GROUP_BYTES: usize = 17;
-/// Largest message whose length is written in 4 bytes. Receivers may read it as a signed number.
+/// Largest message whose length is written in 4 bytes, because receivers may read a signed number.
 const MAX_SHORT_BYTES: usize = i32::MAX as usize;
 
-/// The compressed form of a whole uncompressed message, if kdb+ would send it so: longer than 2000 bytes, and less than
-/// half when compressed. Whether the peer is on another host, and takes compression, is for the caller to know.
+/// Compresses a whole uncompressed message if kdb+ would: it is longer than 2000 bytes and shrinks to less than half.
+/// The caller must know that the peer is on another host and accepts compression.
 pub fn compress(message: &[u8]) -> Option<Vec<u8>> {
     if message.len() > WORTH_BYTES { compress_always(message) } else { None }
 }
 
-/// The compressed form of a whole uncompressed message of any length, as `-18!` gives it; `None` if it would not be
-/// less than half, or if `message` is none.
+/// Compresses a whole uncompressed message of any length, like `-18!`. Returns `None` if it does not shrink to less
+/// than half, or if `message` is not a whole uncompressed message.
 pub fn compress_always(message: &[u8]) -> Option<Vec<u8>> {
     let header = Header::parse(message).ok()?;
     if header.compression != Compression::None || header.total_bytes != message.len() as u64 {
@@ -37,16 +37,16 @@ pub fn compress_always(message: &[u8]) -> Option<Vec<u8>> {
     shrink(message, &mut out)?;
     let header = Header { compression, total_bytes: out.len() as u64, ..header };
     *out.first_chunk_mut()? = header.write().ok()?;
-    // It may wait in an outbox for long.
+    // The result may wait long in a send buffer.
     out.shrink_to_fit();
     Some(out)
 }
 
-/// Appends the groups for all of `message` after its header. `None` if they come too near to half its length.
+/// Appends the groups for `message` after its header. Returns `None` if they come too close to half its length.
 fn shrink(message: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let give_up_at = (message.len() / 2).checked_sub(GROUP_BYTES)?;
     let mut slots: Slots = [0; 256];
-    // The literal whose pair is still to be entered: its slot and position.
+    // Slot and position of the last literal's pair, which is entered one item later.
     let mut late: Option<(usize, usize)> = None;
     let mut at = HEADER_BYTES;
     while at < message.len() {
@@ -92,7 +92,7 @@ fn shrink(message: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// How many bytes from the two places on agree, at most 255.
+/// Returns how many bytes from the two positions on are equal, at most 255.
 fn extra_bytes(message: &[u8], earlier: usize, later: usize) -> u8 {
     let (Some(earlier), Some(later)) = (message.get(earlier..), message.get(later..)) else { return 0 };
     let agree = later.iter().zip(earlier).take(usize::from(u8::MAX)).take_while(|(left, right)| left == right);

@@ -1,10 +1,10 @@
-//! Reading values.
+//! Accessors of values.
 
 use super::{Items, Value};
 use crate::types;
 
 impl Value {
-    /// The text of a symbol atom.
+    /// Returns the text of a symbol atom.
     pub fn as_symbol(&self) -> Option<&[u8]> {
         match self {
             Value::Symbol(text) => Some(text),
@@ -12,7 +12,7 @@ impl Value {
         }
     }
 
-    /// The text of a symbol, a character vector or a character: the ways in which clients spell a name.
+    /// Returns the text of a symbol, character vector or character atom, as clients send a name in any of these forms.
     pub fn as_text(&self) -> Option<&[u8]> {
         match self {
             Value::Symbol(text) | Value::Vector { items: Items::Char(text), .. } => Some(text),
@@ -21,7 +21,7 @@ impl Value {
         }
     }
 
-    /// The texts of a symbol vector.
+    /// Returns the texts of a symbol vector.
     pub fn as_symbols(&self) -> Option<&[Vec<u8>]> {
         match self {
             Value::Vector { items: Items::Symbol(texts), .. } => Some(texts),
@@ -29,7 +29,7 @@ impl Value {
         }
     }
 
-    /// A boolean atom.
+    /// Returns a boolean atom.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Bool(value) => Some(*value),
@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// An int atom.
+    /// Returns an int atom.
     pub fn as_int(&self) -> Option<i32> {
         match self {
             Value::Int(value) => Some(*value),
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// A long atom.
+    /// Returns a long atom.
     pub fn as_long(&self) -> Option<i64> {
         match self {
             Value::Long(value) => Some(*value),
@@ -53,7 +53,7 @@ impl Value {
         }
     }
 
-    /// A float atom.
+    /// Returns a float atom.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             Value::Float(value) => Some(*value),
@@ -61,7 +61,7 @@ impl Value {
         }
     }
 
-    /// The items of a long vector.
+    /// Returns the items of a long vector.
     pub fn as_longs(&self) -> Option<&[i64]> {
         match self {
             Value::Vector { items: Items::Long(items), .. } => Some(items),
@@ -69,7 +69,7 @@ impl Value {
         }
     }
 
-    /// The objects of a general list.
+    /// Returns the objects of a general list.
     pub fn as_list(&self) -> Option<&[Value]> {
         match self {
             Value::List { items, .. } => Some(items),
@@ -77,7 +77,7 @@ impl Value {
         }
     }
 
-    /// The text of an error.
+    /// Returns the text of an error.
     pub fn as_error(&self) -> Option<&[u8]> {
         match self {
             Value::Error(text) => Some(text),
@@ -85,24 +85,24 @@ impl Value {
         }
     }
 
-    /// Whether this is the generic null `::`.
+    /// Returns whether this is the generic null `::`.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Unary(types::UNARY_NULL))
     }
 
-    /// The column of a table by name.
+    /// Returns the column of a table by name.
     pub fn column(&self, name: impl AsRef<[u8]>) -> Option<&Value> {
         let Value::Table { names, columns, .. } = self else { return None };
         columns.get(names.iter().position(|other| other == name.as_ref())?)
     }
 
-    /// The value under a symbol key of a dictionary.
+    /// Returns the value of a symbol key of a dictionary.
     pub fn lookup(&self, key: impl AsRef<[u8]>) -> Option<Value> {
         let Value::Dict { keys, values, .. } = self else { return None };
         values.item(keys.as_symbols()?.iter().position(|other| other == key.as_ref())?)
     }
 
-    /// Item `i` of a vector as an atom, or of a list.
+    /// Returns item `i` of a list, or of a vector as an atom.
     pub fn item(&self, i: usize) -> Option<Value> {
         match self {
             Value::Vector { items, .. } => items.item(i),
@@ -113,7 +113,7 @@ impl Value {
 }
 
 impl Items {
-    /// Item `i` as an atom.
+    /// Returns item `i` as an atom.
     pub fn item(&self, i: usize) -> Option<Value> {
         Some(match self {
             Items::Bool(items) => Value::Bool(*items.get(i)?),

@@ -1,4 +1,4 @@
-//! Short ways to make values.
+//! Constructors of values.
 
 use super::{Items, Value};
 use crate::types;
@@ -98,12 +98,12 @@ impl Value {
         Value::Lambda { namespace: Vec::new(), source: source.as_ref().to_vec() }
     }
 
-    /// An error, as a response carries it: text without the quote.
+    /// An error, as in a response: text without the quote.
     pub fn error(text: impl AsRef<[u8]>) -> Value {
         Value::Error(text.as_ref().to_vec())
     }
 
-    /// The same vector, list or table with another attribute byte; other values as they are.
+    /// Sets the attribute byte of a vector, list or table; returns other values unchanged.
     #[must_use]
     pub fn with_attr(mut self, new: u8) -> Value {
         if let Value::Vector { attr, .. } | Value::List { attr, .. } | Value::Table { attr, .. } = &mut self {

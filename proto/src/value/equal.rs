@@ -1,4 +1,4 @@
-//! Equality in which a null is a null: NaN equals NaN.
+//! Equality of values. NaN equals NaN, because both are the null.
 
 use super::{Items, Value};
 

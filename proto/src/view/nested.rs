@@ -1,4 +1,4 @@
-//! Lists, dictionaries and tables, borrowed.
+//! Views of lists, dictionaries and tables.
 
 use super::{VectorView, View};
 use crate::cursor::Cursor;
@@ -18,12 +18,12 @@ pub struct ListView<'a> {
 }
 
 impl<'a> ListView<'a> {
-    /// The objects in order. Each step but the last passes over the bytes of one object.
+    /// Returns the objects in order. Each step but the last walks one object.
     pub fn iter(&self) -> ListIter<'a> {
         ListIter { cursor: Cursor::new(self.body, self.endian), left: self.count }
     }
 
-    /// Object `i`: passes over those before it.
+    /// Returns object `i`, after walking those before it.
     pub fn get(&self, i: usize) -> Option<View<'a>> {
         self.iter().nth(i)
     }
@@ -38,7 +38,7 @@ impl<'a> IntoIterator for ListView<'a> {
     }
 }
 
-/// The objects of a list, in order.
+/// Iterator over the objects of a list.
 #[derive(Clone)]
 pub struct ListIter<'a> {
     cursor: Cursor<'a>,
@@ -51,7 +51,7 @@ impl<'a> Iterator for ListIter<'a> {
     fn next(&mut self) -> Option<View<'a>> {
         self.left = self.left.checked_sub(1)?;
         if self.left == 0 {
-            // The last object ends where the list ends: no need to step over it.
+            // The last object ends with the list: no need to walk it.
             return Some(View::to_end(&self.cursor));
         }
         View::next(&mut self.cursor)
@@ -71,12 +71,12 @@ pub struct DictView<'a> {
     pub sorted: bool,
     /// The keys: a vector, list, dictionary or table.
     pub keys: View<'a>,
-    /// The values, as many.
+    /// The values, as many as keys.
     pub values: View<'a>,
 }
 
 impl<'a> DictView<'a> {
-    /// The value under a symbol key, where keys are symbols and values a general list.
+    /// Returns the value of a symbol key, if the keys are symbols and the values a general list.
     pub fn get(&self, key: &[u8]) -> Option<View<'a>> {
         let i = self.keys.vector()?.symbols().position(|name| name == key)?;
         self.values.list()?.get(i)
@@ -90,17 +90,17 @@ pub struct TableView<'a> {
     pub attr: u8,
     /// Column names: a symbol vector.
     pub names: VectorView<'a>,
-    /// Columns: vectors and lists of one length.
+    /// Columns: vectors and lists of equal length.
     pub columns: ListView<'a>,
 }
 
 impl<'a> TableView<'a> {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.columns.iter().next().map_or(0, |column| column.count())
     }
 
-    /// The column of that name.
+    /// Returns the column with this name.
     pub fn column(&self, name: &[u8]) -> Option<View<'a>> {
         let i = self.names.symbols().position(|other| other == name)?;
         self.columns.get(i)

@@ -1,4 +1,4 @@
-//! Vectors of simple types, borrowed.
+//! Views of vectors of simple types.
 
 use crate::cursor::first_nul;
 use crate::header::Endian;
@@ -14,14 +14,14 @@ pub struct VectorView<'a> {
     pub attr: u8,
     /// Number of items.
     pub count: usize,
-    /// The items as they travel: `count` times the width in bytes, or for symbols `count` NUL-terminated texts.
+    /// The serialised items: `count` times the width in bytes, or `count` NUL-terminated symbols.
     pub items: &'a [u8],
     /// Byte order of the items.
     pub endian: Endian,
 }
 
 impl<'a> VectorView<'a> {
-    /// Item `i`, if the vector's type holds such items and is long enough.
+    /// Returns item `i`; `None` past the end or if the vector's type does not hold `T`.
     pub fn get<T: Item>(&self, i: usize) -> Option<T> {
         if !T::holds(self.ty) {
             return None;
@@ -29,33 +29,33 @@ impl<'a> VectorView<'a> {
         T::read(self.items.get(i.checked_mul(T::WIDTH)?..)?, self.endian)
     }
 
-    /// Item `i` of a long, timestamp or timespan vector.
+    /// Returns item `i` of a long, timestamp or timespan vector.
     pub fn get_i64(&self, i: usize) -> Option<i64> {
         self.get(i)
     }
 
-    /// Item `i` of an int, month, date, minute, second or time vector.
+    /// Returns item `i` of an int, month, date, minute, second or time vector.
     pub fn get_i32(&self, i: usize) -> Option<i32> {
         self.get(i)
     }
 
-    /// Item `i` of a float or datetime vector.
+    /// Returns item `i` of a float or datetime vector.
     pub fn get_f64(&self, i: usize) -> Option<f64> {
         self.get(i)
     }
 
-    /// All items, if the vector's type holds such items.
+    /// Returns the items in order; `None` if the vector's type does not hold `T`.
     pub fn iter<T: Item>(&self) -> Option<impl Iterator<Item = T> + use<'a, T>> {
         let endian = self.endian;
         T::holds(self.ty).then(|| self.items.chunks_exact(T::WIDTH).filter_map(move |item| T::read(item, endian)))
     }
 
-    /// All items decoded into a vector, if its type holds such items.
+    /// Decodes all items; `None` if the vector's type does not hold `T`.
     pub fn to_vec<T: Item>(&self) -> Option<Vec<T>> {
         T::holds(self.ty).then(|| T::read_all(self.items, self.endian))
     }
 
-    /// The texts of a symbol vector; nothing for other types.
+    /// Returns the texts of a symbol vector; none for other types.
     pub fn symbols(&self) -> SymbolIter<'a> {
         if self.ty == types::SYMBOL {
             SymbolIter { rest: self.items, left: self.count }
@@ -65,7 +65,7 @@ impl<'a> VectorView<'a> {
     }
 }
 
-/// The symbols of a vector, in order.
+/// Iterator over the symbols of a vector.
 #[derive(Clone, Debug)]
 pub struct SymbolIter<'a> {
     rest: &'a [u8],

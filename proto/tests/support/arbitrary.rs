@@ -1,4 +1,4 @@
-//! Any value that can travel.
+//! Strategies for any value that can be serialised.
 
 use elastick_proto::{Items, Value};
 use proptest::collection::vec;
@@ -55,7 +55,7 @@ fn atom() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A vector, list or table of that many items.
+/// A vector, list or table of `count` items.
 fn column(count: usize, inner: impl Strategy<Value = Value> + Clone + 'static) -> BoxedStrategy<Value> {
     let list = (0..=1u8, vec(inner, count)).prop_map(|(attr, items)| Value::List { attr, items });
     prop_oneof![3 => vector(count), 1 => list].boxed()
@@ -66,12 +66,12 @@ fn table(rows: usize, inner: impl Strategy<Value = Value> + Clone + 'static) -> 
     (0..=1u8, columns).prop_map(|(attr, columns)| Value::table(columns).with_attr(attr))
 }
 
-/// Keys or values of a dictionary with that many entries.
+/// Keys or values of a dictionary with `count` entries.
 fn entries(count: usize, inner: impl Strategy<Value = Value> + Clone + 'static) -> impl Strategy<Value = Value> {
     prop_oneof![3 => column(count, inner.clone()), 1 => table(count, inner)]
 }
 
-/// Any value but an error, which travels alone.
+/// Any value but an error, which is only a whole message.
 pub fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![2 => atom(), 3 => (0..20usize).prop_flat_map(vector)];
     leaf.prop_recursive(4, 48, 6, |inner| {

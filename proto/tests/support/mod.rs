@@ -1,4 +1,4 @@
-//! What the tests of this crate share: the recorded bytes, and a second encoder.
+//! Shared by the tests of this crate: the recorded bytes, and a second encoder.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 pub mod arbitrary;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use elastick_proto::{Items, Value};
 use serde_json::Value as Json;
 
-/// The folder of recorded bytes, or `None` with the reason printed.
+/// Returns the directory of recorded bytes; prints the reason if it is `None`.
 pub fn golden(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/kdb/golden").join(name);
     if path.exists() {
@@ -22,7 +22,7 @@ pub fn golden(name: &str) -> Option<PathBuf> {
     }
 }
 
-/// The records of a file of JSON lines; none if it is missing.
+/// Returns the records of a file of JSON lines; none if it is missing.
 pub fn json_lines(name: &str) -> Vec<Json> {
     let Some(path) = golden(name) else { return Vec::new() };
     let text = fs::read_to_string(path).expect("readable");
@@ -42,7 +42,7 @@ pub fn text<'a>(record: &'a Json, field: &str) -> &'a str {
     record[field].as_str().unwrap_or_default()
 }
 
-/// Compares a value with the reading that an independent decoder recorded. Long vectors are recorded as `truncated`.
+/// Compares a value with the recorded output of an independent decoder. Long vectors are recorded as `truncated`.
 pub fn assert_reads_as(value: &Value, recorded: &Json, what: &str) {
     let ty = i64::from(value.type_code());
     assert_eq!(Some(ty), recorded["t"].as_i64(), "{what}: type");
@@ -124,7 +124,7 @@ fn assert_atom(atom: &Value, recorded: &Json, what: &str) {
     }
 }
 
-/// The recordings show every byte as the character of that number.
+/// The recordings represent every byte as the character of that number.
 fn json_text(bytes: &[u8]) -> Json {
     bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into()
 }

@@ -1,6 +1,6 @@
-//! The compressor once more, item by item as the format is described, without regard to speed.
+//! A second compressor that follows the format's description item by item, without regard to speed.
 
-/// The compressed form of a little-endian message, `None` where a sender would give up.
+/// Compresses a little-endian message; `None` if a sender would give up.
 pub fn compress(message: &[u8]) -> Option<Vec<u8>> {
     let mut items: Vec<Vec<u8>> = Vec::new();
     let mut out = message[..4].to_vec();

@@ -1,4 +1,4 @@
-//! A second encoder, written apart from the crate's, in either byte order.
+//! A second encoder, independent of the crate's, in either byte order.
 
 use elastick_proto::{Endian, Items, Value};
 

@@ -1,11 +1,15 @@
-//! Every primitive, with every nested and every long shape of argument and of syntax, on a thread with the stack that each of
-//! ours has: a value or an error, never an overflow, which would end the process. So the cases run in a process of their own,
-//! which notes each before it begins.
+//! Applies every primitive to every nested and every long argument and syntax, on a thread with the production stack size. Each
+//! case must return a value or an error: a stack overflow would end the process. The cases therefore run in a child process,
+//! which records each case before it starts.
 
-use crate::limits::Limits;
-use crate::prims::{self, PRIMITIVES, Run};
-use crate::session::{Session, Start};
-use crate::{Console, QError, apply, eval_message, eval_text, from_view, matches, one_line, prelude, show, to_wire};
+use crate::apply;
+use crate::process::prelude;
+use crate::process::session::{Session, Start};
+use crate::runtime::limits::Limits;
+use crate::syntax::prims;
+use crate::syntax::prims::{Arity, PRIMITIVES};
+use crate::verbs::matches;
+use crate::{Console, QError, eval_message, eval_text, from_view, one_line, show, to_wire};
 use columns::sys::shared::Nests;
 use columns::sys::stack;
 use columns::table::Value;
@@ -19,10 +23,10 @@ use std::time::{Duration, Instant};
 
 const MARK: &str = "ELASTICK_NESTING_MARK";
 const FROM: &str = "ELASTICK_NESTING_FROM";
-/// Failures that are looked for before the test ends.
+/// Limit of failures collected before the test ends.
 const FAILURES_MOST: usize = 40;
 
-/// Values as deep as may be: what makes the next level of the last, and what it begins with.
+/// Deeply nested values: the function that adds a level, and the value it starts from.
 const DEEP: &[(&str, &str)] = &[
     ("{enlist x}", "1"),
     ("{(x;\"a\")}", "`a"),
@@ -46,13 +50,13 @@ const DEEP: &[(&str, &str)] = &[
     ("{(?;x;();0b;())}", "([]a:1 2)"),
 ];
 
-/// Values that are long.
+/// Long values.
 const LONG: &[&str] = &["til 2000", "30000#\"'\"", "2000#enlist 1 2", "2000#`a", "([]a:til 2000)"];
 
-/// Other arguments beside a shape.
+/// Additional arguments passed with a nested or long one.
 const BESIDE: &[&str] = &["1", "`a", "{x}"];
 
-/// Text, repeated between what stands before and behind it.
+/// Prefix, repeated text and suffix.
 const SYNTAX: &[(&str, &str, &str)] = &[
     ("neg", "'", " 1"),
     ("+", "/", " 1 2"),
@@ -116,7 +120,7 @@ const SYNTAX: &[(&str, &str, &str)] = &[
     (":[1;", "1;1;", "1]"),
 ];
 
-/// The brackets that close what a part leaves open, as often as it stands there.
+/// Returns the brackets that close those left open by `times` repetitions of a part.
 fn closing(part: &str, times: usize) -> String {
     let mut open = Vec::new();
     for c in part.chars() {
@@ -136,7 +140,7 @@ fn limits() -> Limits {
     Limits { deadline, memory_bytes: 256 << 20, ..Limits::default() }
 }
 
-/// The deepest value that a step makes: the last one before it is refused.
+/// Returns the deepest value that a step can build: the last one before an error.
 fn deepest(step: &str, first: &str) -> Value {
     let value = |text: &str| eval_text(&mut Session::new(), text.as_bytes(), &Limits::default()).expect(text);
     let (written, step, mut made) = (step, value(step), value(first));
@@ -151,7 +155,7 @@ fn deepest(step: &str, first: &str) -> Value {
     made
 }
 
-/// Runs cases, of which each is noted first.
+/// Runs cases, after recording each.
 struct Cases {
     mark: File,
     from: usize,
@@ -178,7 +182,7 @@ impl Cases {
     }
 }
 
-/// What happens to a value on its way: copied, compared, shown, sent, read.
+/// Exercises everything that happens to a value in transit: copy, comparison, display, serialisation, parsing.
 fn used(value: &Value) {
     limits().within(|| {
         let copy = value.clone();
@@ -202,13 +206,13 @@ fn functions() -> Vec<(String, Value)> {
         .enumerate()
         .map(|(i, p)| (p.name.to_string(), prims::of_index(u16::try_from(i).expect("a small table"))))
         .collect();
-    for name in prelude::all() {
+    for name in prelude::definitions::all() {
         let written = String::from_utf8_lossy(text(name)).into_owned();
         if let Ok(value @ Value::Func(_)) = eval_text(&mut Session::new(), written.as_bytes(), &Limits::default()) {
             all.push((written, value));
         }
     }
-    // `-8!x` and its like, by number.
+    // Internal functions: `-8!x` and the like.
     for number in 1..=40 {
         let bang = format!("{{(neg {number})!x}}");
         let value = eval_text(&mut Session::new(), bang.as_bytes(), &Limits::default()).expect("a lambda");
@@ -242,11 +246,9 @@ fn run_all(cases: &mut Cases) {
             };
             call(cases, "x", f, std::slice::from_ref(x));
             call(cases, "x x", f, &[x.clone(), x.clone()]);
-            // The ones with more arguments.
-            let many = !matches!(
-                prims::index_of(f).and_then(prims::get).map(|p| &p.run),
-                Some(Run::Unary(_) | Run::Binary(_))
-            );
+            // Primitives with three and four arguments.
+            let many =
+                !matches!(prims::index_of(f).and_then(prims::get).map(|p| p.arity), Some(Arity::Unary | Arity::Binary));
             if many {
                 call(cases, "x x x", f, &[x.clone(), x.clone(), x.clone()]);
                 call(cases, "x x x x", f, &[x.clone(), x.clone(), x.clone(), x.clone()]);
@@ -273,7 +275,7 @@ fn run_all(cases: &mut Cases) {
                 }
             }
         }
-        // The owner's own files and processes: what is refused to others runs here.
+        // The same with the rights of the owner, which remote callers lack.
         for (name, f) in functions.iter().filter(|(name, _)| !matches!(&name[..], "exit" | "system" | "hopen" | "hdel"))
         {
             let mut host = Session::console(Start::default(), None);
@@ -328,7 +330,7 @@ fn syntax(cases: &mut Cases) {
     }
 }
 
-/// Functions that go on without end, each another way.
+/// Functions that recurse without end, each in a different way.
 const RECURSIONS: &[&str] = &[
     "f:{f x};f 1",
     "{.z.s x}1",
@@ -378,7 +380,7 @@ const RECURSIONS: &[&str] = &[
     "x:{@[enlist;x;x]}/[600;1];(x;x)!(x;x);x^x;x|x;x=x;x~x;x<x;x+x;null x;fills x;5$x;x$1",
 ];
 
-/// Run by the test below, in a process of its own.
+/// Run by the test below in a child process.
 #[test]
 #[ignore = "run by another test, in a process of its own"]
 fn every_case() {
@@ -428,7 +430,7 @@ fn no_shape_of_argument_or_syntax_overflows_the_stack() {
     assert!(failed.is_empty(), "{} cases end the process:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// What a name stands for does not matter to how deep it may be.
+/// Evaluation rejects values that are nested too deeply to be read back.
 #[test]
 fn what_is_made_nests_no_deeper_than_what_is_read() {
     let run = |text: &str| {
@@ -439,11 +441,11 @@ fn what_is_made_nests_no_deeper_than_what_is_read() {
     assert!(run(&format!("count {{enlist x}}/[{most};1]")).is_ok());
     let refused = run(&format!("count {{enlist x}}/[{};1]", most + 2));
     assert!(refused.as_ref().is_err_and(|e| e.starts_with("'limit")), "{refused:?}");
-    // What may be made may be sent and read.
+    // A value that can be made can be sent and read.
     assert_eq!(run("x~-9!-8!x:{enlist x}/[150;1]"), Ok("1b".into()));
 }
 
-/// With one level more it is refused where it is made, not by who receives it.
+/// A value one level too deep is rejected where it is made, not by its receiver.
 #[test]
 fn what_may_be_made_can_be_sent_and_read() {
     let run = || {

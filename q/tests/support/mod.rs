@@ -1,4 +1,4 @@
-//! What tests of primitives share: typed vectors made of numbers, and what q says of them.
+//! Helpers of the tests of primitives: typed vectors from numbers, and results from q.
 #![allow(dead_code, reason = "each of them uses a part")]
 
 use columns::table::{Items, Sym, Value, symbol};
@@ -7,16 +7,16 @@ use elastick_q::{Host, Limits, QError, eval_text, one_line};
 
 pub const NULL: i64 = i64::MIN;
 pub const INFINITY: i64 = i64::MAX;
-/// Every type of simple vectors.
+/// All types of simple vectors.
 pub const ALL: [i8; 18] = [1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
-/// Those that have a null.
+/// Types with a null.
 pub const NULLABLE: [i8; 16] = [2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 
 fn name(text: &str) -> Sym {
     symbol::intern(text.as_bytes()).expect("a symbol")
 }
 
-/// The items as a part of a longer vector, at an odd place.
+/// Returns the items as an unaligned slice of a longer vector.
 pub fn part(items: Items) -> Value {
     let count = items.len();
     let rows: Vec<i64> = std::iter::once(-1).chain(0..count as i64).chain([-1, -1]).collect();
@@ -32,7 +32,7 @@ pub fn longs(items: &[i64]) -> Value {
 }
 
 fn asked(text: &str, x: Value, y: Value) -> Result<Value, QError> {
-    // Sections of two rows: what is merged is tried on short vectors too.
+    // Sections of two rows, so that short vectors exercise merging too.
     let limits = Limits { section_rows: Some(2), ..Limits::default() };
     let mut session = Session::new();
     session.assign(name("x"), x).expect("a global");
@@ -44,24 +44,24 @@ pub fn q(text: &str, x: Value, y: Value) -> String {
     asked(text, x, y).map_or_else(|error| error.to_string(), |value| shown(&value))
 }
 
-/// The number that an expression comes to.
+/// Returns the number that an expression evaluates to.
 pub fn number(text: &str, x: Value, y: Value) -> f64 {
     let value = asked(text, x, y).unwrap_or_else(|error| panic!("{text}: {error}"));
     value.as_float().unwrap_or_else(|| panic!("{text} is {}", shown(&value)))
 }
 
-/// The numbers that an expression comes to.
+/// Returns the numbers that an expression evaluates to.
 pub fn floats(text: &str, x: Value, y: Value) -> Vec<f64> {
     let value = asked(text, x, y).unwrap_or_else(|error| panic!("{text}: {error}"));
     value.items().iter().map(|item| item.as_float().unwrap_or_else(|| panic!("{text} is {}", shown(&value)))).collect()
 }
 
-/// Floats are quarters.
+/// Scales a number to a float in quarters.
 pub fn float_of(x: i64) -> f64 {
     if x == NULL { f64::NAN } else { x as f64 / 4.0 }
 }
 
-/// The type and the items; attributes are left out.
+/// Type and items, without attributes.
 pub fn shown(value: &Value) -> String {
     let plain = match value {
         Value::Vector(v) => Value::from(v.items.clone()),
@@ -70,7 +70,7 @@ pub fn shown(value: &Value) -> String {
     format!("{} {}", value.type_number(), String::from_utf8_lossy(&one_line(&plain)))
 }
 
-/// What of these numbers a type can tell apart: of booleans whether they are above 0.
+/// Returns the numbers as far as a type can represent them: booleans are true above 0.
 pub fn canon(t: i8, numbers: &[i64]) -> Vec<i64> {
     match t {
         1 => numbers.iter().map(|i| i64::from(*i > 0)).collect(),
@@ -80,7 +80,7 @@ pub fn canon(t: i8, numbers: &[i64]) -> Vec<i64> {
 
 /// Small numbers, nulls and infinities as items of a type, in the same order.
 pub fn typed(t: i8, numbers: &[i64]) -> Value {
-    /// 0 for a null, then up to 60.
+    /// 0 for a null, else 1 to 59.
     fn step(i: i64) -> u8 {
         if i == NULL { 0 } else { (i.clamp(-29, 29) + 30) as u8 }
     }

@@ -1,4 +1,4 @@
-//! The running cluster as the demo asks it: tickerplant, fleet and nodes, over kdb+ messages like any client.
+//! Client of the running cluster: queries tickerplant, fleet and nodes over kdb+ IPC.
 
 use super::proof::{Held, windows_of};
 use super::queue_table::{self, Row};
@@ -13,33 +13,34 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Time for one answer.
+/// Timeout of a query.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Time for a node to say how it is.
+/// Timeout of a status query to a node.
 const GLANCE: Duration = Duration::from_secs(1);
 
 pub const GROUP: &str = "rdb";
 
-/// What the cluster says at one moment.
+/// State of the cluster at one moment.
 pub struct Answer {
     pub tip: u64,
     pub durable: Option<u64>,
     pub rows: Vec<Row>,
-    /// `.u.asg.tab` as it came.
+    /// `.u.asg.tab` as received.
     pub table: Value,
     pub fleet: Description,
 }
 
+/// Connections of the demo to tickerplant, fleet and nodes.
 pub struct Cluster {
     tickerplant: Client,
     fleet: Local,
-    /// Connections to the nodes, by their ports.
+    /// Connections to the nodes, by port.
     nodes: HashMap<u16, Client>,
 }
 
 impl Cluster {
-    /// Connects to both; the tickerplant may still be starting.
+    /// Connects to tickerplant and fleet; retries while the tickerplant starts.
     pub fn connect(
         tickerplant: u16,
         fleet: u16,
@@ -51,6 +52,7 @@ impl Cluster {
         Ok(Cluster { tickerplant, fleet, nodes: HashMap::new() })
     }
 
+    /// Polls tickerplant, fleet and nodes.
     pub fn ask(&mut self) -> Result<Answer, CliError> {
         let answer = self.query("(.u.j;.u.stats;.u.asg.tab)")?;
         let index = |value: Option<Value>| value?.as_long().and_then(|n| u64::try_from(n).ok());
@@ -68,14 +70,14 @@ impl Cluster {
         })
     }
 
-    /// Brings a row up to date with what its node says itself: the queue's table hears of that once a second.
+    /// Updates a row with the node's own statistics, because the queue's table has them only once a second.
     fn refresh(&mut self, row: &mut Row) {
         let Some(port) = row.port.filter(|_| row.state != NodeState::Away) else { return };
         let client = match self.nodes.remove(&port) {
             Some(client) => Some(client),
             None => Client::connect(&address(port), GLANCE, Limits::default()).ok(),
         };
-        // A node that is going, or busy, is shown as the table has it.
+        // A node that is ending or busy keeps the values of the queue's table.
         let Some(mut client) = client else { return };
         let Ok(stats) = client.query(".rdb.stats") else { return };
         self.nodes.insert(port, client);
@@ -92,20 +94,21 @@ impl Cluster {
         }
     }
 
-    /// The tickerplant's log.
+    /// Returns the path of the tickerplant's log.
     pub fn log(&mut self) -> Result<PathBuf, CliError> {
         let answer = self.query(".u.L")?;
         let path = answer.as_symbol().map(|path| String::from_utf8_lossy(path).trim_start_matches(':').to_string());
         path.map(PathBuf::from).ok_or_else(|| CliError::Failed("the tickerplant keeps no log".to_string()))
     }
 
-    /// Names of the tables.
+    /// Returns the names of the tables.
     pub fn tables(&mut self) -> Result<Vec<String>, CliError> {
         let answer = self.query(".u.t")?;
         let names = answer.as_symbols().unwrap_or_default();
         Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     }
 
+    /// Ends the day with `.u.endofday[]`.
     pub fn end_of_day(&mut self) -> Result<(), CliError> {
         self.query(".u.endofday[]").map(drop)
     }
@@ -116,13 +119,13 @@ impl Cluster {
     }
 }
 
-/// What a node holds, and how many rows its own tables count.
+/// Windows of a node, and the number of rows that q counts in its tables.
 pub struct NodeAnswer {
     pub windows: Vec<Held>,
     pub counted_rows: u64,
 }
 
-/// Asks a node for its windows and lets q count the rows of its tables.
+/// Queries a node for its windows and for the row counts of its tables.
 pub fn ask_node(node: &str, port: u16, tables: &[String]) -> Result<NodeAnswer, CliError> {
     let failed = |what: &str| CliError::Failed(format!("node {node} at port {port}: {what}"));
     let mut client =

@@ -1,4 +1,4 @@
-//! The day itself: start, watch, prove, end.
+//! The demo's day: start, watch, prove, end.
 
 use super::DemoOptions;
 use super::cluster::{self, Answer, Cluster, GROUP, NodeAnswer};
@@ -26,15 +26,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the cluster.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time for the nodes to take in what is left after the last update, and for the group to shrink after the end of day.
+/// Time for the nodes to receive the last updates, and for the group to shrink after the end of day.
 const SETTLE: Duration = Duration::from_secs(60);
 const MIN_NODES: u32 = 1;
-/// Rates are means over this many looks.
+/// Number of polls over which rates are averaged.
 const RATE_LOOKS: usize = 20;
 
-/// Runs the day. An error means that it could not be run or that it was not proved; nothing is left running either way.
+/// Runs the day. Returns an error if it could not run or was not proved; either way no process is left running.
 pub fn run(options: &DemoOptions, stop: &AtomicBool) -> Result<(), CliError> {
     let dir = Directory::open(options.dir.clone())?;
     let mut day = Day::start(options, dir.path())?;
@@ -44,6 +44,7 @@ pub fn run(options: &DemoOptions, stop: &AtomicBool) -> Result<(), CliError> {
     outcome
 }
 
+/// Processes and view of a running demo.
 struct Day {
     tickerplant: Process,
     fleet: Process,
@@ -54,7 +55,7 @@ struct Day {
     view: ClusterView,
     rates: Vec<(Instant, u64, u64)>,
     began: Instant,
-    /// The tickerplant's.
+    /// Port of the tickerplant.
     port: u16,
 }
 
@@ -120,13 +121,13 @@ impl Day {
         self.history.end(verdict.windows.iter().map(|(held, _)| (held.node.as_str(), held.first, held.last)));
         self.note("end of day");
         self.cluster.end_of_day()?;
-        // A group that does not shrink is a miss that the report names.
+        // A group that does not shrink is a miss in the report.
         let shrunk = self.until(stop, SETTLE, "the group to be back at its minimum", |answer| {
             answer.fleet.desired == MIN_NODES && answer.fleet.members.len() == MIN_NODES as usize
         });
         stopped(stop)?;
         if let Err(error) = shrunk {
-            log::warn!("{error}");
+            tracing::warn!("{error}");
         }
         let nodes_left = u32::try_from(self.cluster.ask()?.fleet.members.len()).ok();
         self.screen = None;
@@ -155,7 +156,7 @@ impl Day {
         }
     }
 
-    /// Runs the feed to its end, watching. Answers what the tickerplant accepted.
+    /// Runs the feed to its end while polling the cluster. Returns the proof of the updates that the tickerplant accepted.
     fn publish(&mut self, options: &DemoOptions, dir: &Path, stop: &AtomicBool) -> Result<Proof, CliError> {
         self.note("");
         let output = dir.join("feed.json");
@@ -179,7 +180,7 @@ impl Day {
         }
     }
 
-    /// Looks at the cluster until it is as wanted.
+    /// Polls the cluster until `wanted` holds.
     fn until(
         &mut self,
         stop: &AtomicBool,
@@ -202,7 +203,7 @@ impl Day {
         }
     }
 
-    /// Asks every node for what it holds, until all together have taken in all that is logged.
+    /// Queries every node for its windows until together they cover the log.
     fn collect(&mut self, stop: &AtomicBool, tables: &[String]) -> Result<(u64, Vec<Held>, u64), CliError> {
         let by = Instant::now().checked_add(SETTLE);
         loop {
@@ -216,8 +217,8 @@ impl Day {
                 .filter_map(|(row, port)| match cluster::ask_node(&row.node, port, tables) {
                     Ok(answer) => Some(answer),
                     Err(error) => {
-                        // It may just have died; if nobody takes its windows over, the proof will miss them.
-                        log::warn!("{error}");
+                        // The node may just have died; if no other node takes over its windows, the proof reports them as missing.
+                        tracing::warn!("{error}");
                         None
                     }
                 })
@@ -225,7 +226,7 @@ impl Day {
             let counted_rows = nodes.iter().map(|node| node.counted_rows).sum();
             let mut held: Vec<Held> = nodes.into_iter().flat_map(|node| node.windows).collect();
             let whole = proof::coverage(&mut held, answer.tip).is_empty();
-            // What is missing then is for the proof to name.
+            // The proof reports what is missing.
             if whole || nobody_will_come(&answer) || by.is_none_or(|by| Instant::now() >= by) {
                 return Ok((answer.tip, held, counted_rows));
             }
@@ -233,7 +234,7 @@ impl Day {
         }
     }
 
-    /// One look at the cluster, taken into the history and drawn.
+    /// Polls the cluster once, records the result and draws it.
     fn look(&mut self, share: f64) -> Result<Answer, CliError> {
         self.tickerplant.must_run()?;
         self.fleet.must_run()?;
@@ -289,7 +290,7 @@ impl Day {
         std::fs::write(path, picture.svg()).map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))
     }
 
-    /// Ends all processes: the feed first, so that nobody misses the tickerplant.
+    /// Ends all processes, the feed first, so that it does not report the loss of the tickerplant.
     fn end(mut self) {
         self.screen = None;
         if let Some(feed) = &mut self.feed {
@@ -300,7 +301,7 @@ impl Day {
     }
 }
 
-/// Whether the group is full and no node takes anything in any more.
+/// Whether the group is full and all of its nodes have rolled, so that none will take over a missing window.
 fn nobody_will_come(answer: &Answer) -> bool {
     let fleet = &answer.fleet;
     fleet.desired >= fleet.max
@@ -350,7 +351,7 @@ fn feed_arguments(options: &DemoOptions, port: u16) -> Vec<OsString> {
     arguments
 }
 
-/// What the feed says it sent.
+/// Reads the feed's summary of the updates it sent.
 fn account(path: &Path) -> Result<Proof, CliError> {
     let wrong = |what: String| CliError::Failed(format!("the feed's account: {what}"));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -367,7 +368,7 @@ fn account(path: &Path) -> Result<Proof, CliError> {
     Ok(proof)
 }
 
-/// The log's proof of a window.
+/// Returns the log's proof of a window.
 fn logged(path: &Path, first: u64, last: u64) -> Result<Proof, CliError> {
     let limits = Limits::default();
     let mut reader = LogReader::open(path, limits, 1 << 20).map_err(CliError::failed)?;
@@ -375,7 +376,7 @@ fn logged(path: &Path, first: u64, last: u64) -> Result<Proof, CliError> {
     window_proof(&mut reader, first..last, deadline, |_, _, _| Keep::Whole).map_err(CliError::failed)
 }
 
-/// Updates and rows a second between the first look and the last.
+/// Updates and rows per second between the first poll and the last.
 fn rates(looks: &[(Instant, u64, u64)]) -> (f64, f64) {
     let (Some((then, tip_then, rows_then)), Some((now, tip, rows))) = (looks.first(), looks.last()) else {
         return (0.0, 0.0);

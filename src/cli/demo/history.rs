@@ -1,24 +1,24 @@
-//! What the day looked like: samples for the chart, a lane for each node, what it cost, how handovers went. Pure.
+//! History of the demo's day: samples for the chart, one row (`lane`) for each node, cost, and handovers. Pure.
 
 use super::queue_table::Row;
 use crate::fleet::{Member, Stage};
 use crate::monitor::view::{Lane, NodeState, Sample, Span};
 use std::collections::BTreeMap;
 
-/// Samples kept: more than a chart has columns.
+/// Maximum number of samples: more than a chart has columns.
 const SAMPLES_MOST: usize = 2000;
 
-/// One look at the cluster.
+/// State of the cluster at one poll.
 pub struct Look<'a> {
-    /// How much of the day has passed, 0 to 1.
+    /// Elapsed share of the day, 0 to 1.
     pub day_share: f64,
-    /// Time of the look in nanoseconds from 2000.01.01, as in the queue's table.
+    /// Time of the poll in nanoseconds since 2000.01.01, as in the queue's table.
     pub now_ns: i64,
     pub rows: &'a [Row],
     pub members: &'a [Member],
 }
 
-/// When a node was asked for and how long that took.
+/// Time at which a node was requested, and its lead time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Launch {
     asked_ns: i64,
@@ -30,12 +30,13 @@ struct Launch {
 pub struct Handover {
     pub from: String,
     pub to: String,
-    /// From one node's roll until the next had taken in all that had been logged when it was made live.
+    /// Nanoseconds from one node's roll until its successor had received everything logged before it became live.
     pub took_ns: i64,
-    /// From asking for the successor until the roll, divided by the successor's lead time.
+    /// Time from the request for the successor until the roll, divided by the successor's lead time.
     pub cushion: Option<f64>,
 }
 
+/// History of a day, built from polls by [`History::look`].
 #[derive(Debug, Default)]
 pub struct History {
     node_memory_bytes: u64,
@@ -57,7 +58,7 @@ impl History {
         History { node_memory_bytes, ..History::default() }
     }
 
-    /// The day is over: these are the windows that nodes held at its end. Later looks change nothing.
+    /// Ends the day with the windows that nodes hold. Later polls are ignored.
     pub fn end<'a>(&mut self, windows: impl Iterator<Item = (&'a str, u64, u64)>) {
         self.over = true;
         for (node, first, last) in windows {
@@ -67,7 +68,7 @@ impl History {
         }
     }
 
-    /// Takes in a look; looks come in the order of time.
+    /// Records a poll; polls are in order of time.
     pub fn look(&mut self, look: &Look<'_>) {
         if self.over {
             return;
@@ -104,7 +105,7 @@ impl History {
         }
     }
 
-    /// What a node uses: its own account, or its share of its memory where that is all it says.
+    /// Memory use of a node: from its percentage if it reports one, else the bytes it reports.
     fn used_bytes(&self, row: &Row) -> u64 {
         match row.memory_percent {
             Some(percent) => (percent / 100.0 * self.node_memory_bytes as f64) as u64,
@@ -114,7 +115,7 @@ impl History {
 
     fn sample(&mut self, sample: Sample) {
         if self.samples.len() >= SAMPLES_MOST {
-            // Every second one will do: the chart is coarser than that.
+            // Drop every second sample: the chart has a lower resolution.
             let mut keep = false;
             self.samples.retain(|_| {
                 keep = !keep;
@@ -159,20 +160,20 @@ impl History {
         self.peak_nodes
     }
 
-    /// Hours of one node of the simulated day that were used so far.
+    /// Node hours of the simulated day used so far.
     pub fn node_hours(&self) -> f64 {
         self.node_days * 24.0
     }
 
-    /// What one server for the whole day costs, in hours of one node: memory for all that was held at once, filled up to
-    /// `fill_percent`, priced by its memory. Servers are sold in sizes that double; that is left out, in its favour.
+    /// Cost of one server for the whole day, in node hours: memory for the peak of all nodes together, filled up to `fill_percent`,
+    /// priced by size. Servers come in sizes that double; the comparison ignores this in the server's favour.
     pub fn big_server_hours(&self, fill_percent: f64) -> f64 {
         let memory_bytes = self.peak_used_bytes as f64 / (fill_percent / 100.0).max(0.01);
         memory_bytes / (self.node_memory_bytes.max(1) as f64) * 24.0
     }
 
-    /// The changes of the live node, in their order: one node's window ends where the next one's begins, and the next one
-    /// was made live after that (a window that was lost and is read again has neighbours too).
+    /// Returns the changes of the live node in order. In a handover, one window ends where the next begins, and the next node became live
+    /// after that; the second condition excludes rebuilt windows, which have neighbours too.
     pub fn handovers(&self) -> Vec<Handover> {
         let ends = self.lanes.iter().filter_map(|lane| Some((lane.window?.1?, lane.name.as_str())));
         let mut handovers: Vec<(u64, Handover)> = ends
@@ -200,12 +201,12 @@ impl History {
     }
 }
 
-/// What a member of the fleet is doing, as far as fleet and queue know together.
+/// Returns the state of a fleet member from the fleet and the queue together.
 pub fn node_state(member: &Member, row: Option<&Row>) -> NodeState {
     match (member.stage, row) {
         (Stage::Terminating, _) => NodeState::Terminating,
         (_, Some(row)) => row.state,
-        // It was in the queue and left it: the day is over, and it is about to end itself.
+        // The node was in the queue and left: the day is over, and the node is about to end.
         (Stage::InService, None) => NodeState::Terminating,
         (_, None) => NodeState::Starting,
     }

@@ -8,7 +8,7 @@ mod proof;
 mod queue_table;
 mod report;
 
-use super::{CliError, command_for, settings_of};
+use super::{CliError, command_for, logging, settings_of};
 use crate::config::units::Scale;
 use crate::config::{Durability, Listen, Program, Settings, options};
 use clap::{ArgMatches, Command};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What the demo was asked to do.
+/// Options of the demo.
 struct DemoOptions {
     minutes: f64,
     rate: f64,
@@ -50,10 +50,12 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
-    let options = resolve(&settings_of(Program::Demo, matches)?)?;
+    let settings = settings_of(Program::Demo, matches)?;
+    logging::start(&settings)?;
+    let options = resolve(&settings)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second one ends the demo at once; the system then kills its processes.
+        // A second signal ends the demo at once; the kernel then kills its processes.
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).map_err(CliError::failed)?;
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(CliError::failed)?;
     }

@@ -1,4 +1,4 @@
-//! The demo's own processes: all of this very binary, all ended with it.
+//! Child processes of the demo: all run this binary and end with the demo.
 
 use crate::cli::CliError;
 use crate::sys::child::{bind_to_parent, signal_group};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time for a process to end after it was asked to.
+/// Time for a process to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// One process, killed when dropped.
+/// A child process, killed on drop.
 pub struct Process {
     name: &'static str,
     child: Child,
@@ -21,7 +21,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `elastick ARGUMENTS`; what it prints goes to `DIR/NAME.log`, its standard output to `output` if there is one.
+    /// Starts `elastick ARGUMENTS`. Its standard error goes to `DIR/NAME.log`, its standard output to `output` or the same file.
     pub fn start(
         name: &'static str,
         dir: &Path,
@@ -41,12 +41,12 @@ impl Process {
         Ok(Process { name, child: command.spawn().map_err(failed)?, log })
     }
 
-    /// How it ended, none while it runs.
+    /// Returns the exit status; `None` while the process runs.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, CliError> {
         self.child.try_wait().map_err(CliError::failed)
     }
 
-    /// An error that says so if the process has ended.
+    /// Returns an error if the process has ended.
     pub fn must_run(&mut self) -> Result<(), CliError> {
         match self.ended()? {
             None => Ok(()),
@@ -54,7 +54,7 @@ impl Process {
         }
     }
 
-    /// What to say of a process that should not have ended so: the last lines that it printed.
+    /// Returns the error for a process that ended unexpectedly, with the last lines of its log.
     pub fn failure(&self, status: ExitStatus) -> CliError {
         let text = std::fs::read(&self.log).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -62,13 +62,13 @@ impl Process {
         CliError::Failed(format!("the {} ended ({status}):\n  {last}", self.name))
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn ask_to_end(&self) {
-        // One that is gone needs no asking, and what cannot be signalled is killed when dropped.
+        // Errors do not matter: the process may be gone already, and otherwise drop kills it.
         let _ = signal_group(&self.child, Signal::TERM);
     }
 
-    /// Asks it to end and waits; one that does not is killed.
+    /// Sends SIGTERM and waits; kills the process after the grace period.
     pub fn stop(&mut self) {
         self.ask_to_end();
         let by = Instant::now().checked_add(GRACE);
@@ -78,7 +78,7 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        log::warn!("the {} did not end when asked to; it is killed", self.name);
+        tracing::warn!(process = %self.name, "the process did not end when asked to; it is killed");
     }
 }
 
@@ -91,7 +91,7 @@ impl Drop for Process {
     }
 }
 
-/// The first line of a file that has a number after `before`; waits for it while the process runs.
+/// Returns the number after `before` in the first line of a file that has one; waits for that line while the process runs.
 pub fn number_after(process: &mut Process, file: &Path, before: &str) -> Result<u16, CliError> {
     loop {
         let lines = BufReader::new(File::open(file).map_err(CliError::failed)?).lines().map_while(Result::ok);
@@ -107,13 +107,14 @@ pub fn number_after(process: &mut Process, file: &Path, before: &str) -> Result<
     }
 }
 
-/// A directory that is removed when dropped, unless the operator named it.
+/// Directory that is removed on drop, unless the operator named it.
 pub struct Directory {
     path: PathBuf,
     kept: bool,
 }
 
 impl Directory {
+    /// Creates the directory, by default a temporary one.
     pub fn open(named: Option<PathBuf>) -> Result<Directory, CliError> {
         let kept = named.is_some();
         let path = match named {
@@ -136,7 +137,7 @@ impl Drop for Directory {
         if !self.kept
             && let Err(error) = std::fs::remove_dir_all(&self.path)
         {
-            log::warn!("cannot remove {}: {error}", self.path.display());
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the directory");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Whether the nodes hold the day: every update exactly once, as it was sent and logged. Pure.
+//! Checks that the nodes hold the day: every update exactly once, as sent and as logged. Pure.
 
 use crate::log::{Proof, TableProof};
 use crate::monitor::text;
 use proto::Value;
 
-/// A window that a node says it holds.
+/// A window as a node reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub node: String,
@@ -13,17 +13,18 @@ pub struct Held {
     pub proof: Proof,
 }
 
-/// What was found.
+/// Result of the check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// In words, each with its window; empty if the day is proved.
+    /// Descriptions of misses, each with its window; empty if the day is proved.
     pub misses: Vec<String>,
-    /// For each table, what the feed sent, the log has, and the nodes hold.
+    /// For each table: sent by the feed, in the log, held by the nodes.
     pub tables: Vec<TableVerdict>,
-    /// The windows in order, with whether each is as logged.
+    /// Windows in order, and whether each equals the log.
     pub windows: Vec<(Held, bool)>,
 }
 
+/// Updates, rows and hash of one table: as sent, logged and held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableVerdict {
     pub table: String,
@@ -40,8 +41,8 @@ impl Verdict {
 
 /// Checks the windows held against the log up to `tip` and against what the feed sent.
 ///
-/// `logged` gives the log's proof of a window. Others may have published as well: then the log has more than the feed sent,
-/// and only what is held can be compared with what is logged.
+/// `logged` returns the log's proof of a window. Other publishers may have sent updates too: then the log has more than the feed sent,
+/// and only the windows can be compared with the log.
 ///
 /// # Errors
 /// Those of `logged`.
@@ -107,7 +108,7 @@ impl TableVerdict {
     }
 }
 
-/// Gaps and overlaps of windows over `[0, tip)`, in words. Puts the windows in order.
+/// Describes gaps and overlaps of windows over `[0, tip)`. Sorts the windows.
 pub fn coverage(held: &mut [Held], tip: u64) -> Vec<String> {
     held.sort_by_key(|window| (window.first, window.last));
     let mut misses = Vec::new();
@@ -148,7 +149,7 @@ fn pair(wanted: &TableProof, found: &TableProof) -> String {
     format!("{} against {}", one(wanted), one(found))
 }
 
-/// A node's answer to `.rdb.windows`. `None` if it is not such a table.
+/// Parses a node's response to `.rdb.windows`; `None` if it is not such a table.
 pub fn windows_of(node: &str, answer: &Value) -> Option<Vec<Held>> {
     let longs = |name: &str| answer.column(name)?.as_longs();
     let (first, last) = (longs("firstI")?, longs("lastI")?);

@@ -1,36 +1,36 @@
-//! `.u.asg.tab` as it comes over the wire.
+//! Parses and displays `.u.asg.tab`.
 
 use crate::monitor::text;
 use crate::monitor::view::NodeState;
 use proto::time::DAY_NS;
 use proto::{Items, Value, types};
 
-/// Columns that are shown: the paper's, then ours that fit.
+/// Columns shown: those of the paper, then as many of elastick's as fit.
 const SHOWN: [&str; 12] =
     ["time", "handle", "tabs", "syms", "ip", "queue", "live", "rolled", "firstI", "lastI", "node", "verified"];
 
-/// One subscriber.
+/// A subscriber in the queue's table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub node: String,
     pub state: NodeState,
     pub first: Option<u64>,
     pub last: Option<u64>,
-    /// When it left the feed, in nanoseconds from 2000.01.01.
+    /// Time of its roll, in nanoseconds since 2000.01.01.
     pub rolled_ns: Option<i64>,
     pub live_ns: Option<i64>,
     pub memory_percent: Option<f64>,
     pub rows: u64,
     pub bytes: u64,
-    /// The next update that a live node expects.
+    /// Next update that a live node expects.
     pub next: Option<u64>,
-    /// From being made live until it had taken in all that was logged by then.
+    /// Nanoseconds from becoming live until it had received everything logged by then.
     pub catch_up_ns: Option<i64>,
     pub verified: Option<bool>,
     pub port: Option<u16>,
 }
 
-/// The rows of the table. `None` if it is no such table.
+/// Parses the rows; `None` if this is not such a table.
 pub fn rows(table: &Value) -> Option<Vec<Row>> {
     let Value::Table { .. } = table else { return None };
     (0..table.len()).map(|at| row(table, at)).collect()
@@ -63,7 +63,7 @@ fn row(table: &Value, at: usize) -> Option<Row> {
         rows: index("rows").unwrap_or(0),
         bytes: index("bytes").unwrap_or(0),
         next: index("nextI").filter(|_| state == NodeState::Live),
-        // Only the node itself knows.
+        // Only the node itself has it.
         catch_up_ns: None,
         verified,
         port: long("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0),
@@ -77,7 +77,7 @@ fn state(word: &str) -> Option<NodeState> {
     }
 }
 
-/// Heading and cells as they are shown.
+/// Returns the heading and cells for display.
 pub fn shown(table: &Value) -> (Vec<String>, Vec<Vec<String>>) {
     let columns: Vec<(&str, &Value)> = SHOWN.iter().filter_map(|name| Some((*name, table.column(name)?))).collect();
     let names = columns.iter().map(|(name, _)| (*name).to_string()).collect();
@@ -86,7 +86,7 @@ pub fn shown(table: &Value) -> (Vec<String>, Vec<Vec<String>>) {
     (names, (0..table.len()).map(cells).collect())
 }
 
-/// A value as q's console shows it, abbreviated: times without their day, symbols without their backtick.
+/// Formats a value like q's console, shortened: times without their day, symbols without their backtick.
 fn cell(value: &Value) -> String {
     match value {
         Value::Timestamp(types::NULL_LONG) | Value::Long(types::NULL_LONG) | Value::Int(types::NULL_INT) => {

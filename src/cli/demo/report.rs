@@ -1,4 +1,4 @@
-//! The demo's last screen, and the same as JSON.
+//! The demo's final report, as text and as JSON.
 
 use super::history::History;
 use super::proof::Verdict;
@@ -6,28 +6,28 @@ use crate::monitor::chart;
 use crate::monitor::text;
 use serde_json::{Value as Json, json};
 
-/// Everything that the last screen says.
+/// Content of the final report.
 pub struct Report<'a> {
     pub verdict: &'a Verdict,
     pub history: &'a History,
     pub tip: u64,
-    /// Rows that q counts in the nodes' tables, over all nodes.
+    /// Rows that q counts in the tables of all nodes.
     pub counted_rows: u64,
     pub node_memory_bytes: u64,
     pub roll_percent: f64,
-    /// Nodes left after the end of the day, none if it did not come to that.
+    /// Nodes left after the end of the day; `None` if the day did not get that far.
     pub nodes_left: Option<u32>,
     pub min_nodes: u32,
     pub seed: u64,
 }
 
 impl Report<'_> {
-    /// Whether all that the demo is to show was shown.
+    /// Whether the demo succeeded.
     pub fn is_good(&self) -> bool {
         self.verdict.is_proved() && self.count_is_right() && self.nodes_left == Some(self.min_nodes)
     }
 
-    /// Every miss, in words.
+    /// Describes every miss.
     pub fn misses(&self) -> Vec<String> {
         let mut misses = self.verdict.misses.clone();
         if !self.count_is_right() {
@@ -50,11 +50,12 @@ impl Report<'_> {
         self.counted_rows == self.logged_rows()
     }
 
-    /// One server's hours against the nodes', in percent.
+    /// Node hours saved against one large server, in percent.
     fn saved_percent(&self) -> f64 {
         saved_percent(self.history.node_hours(), self.history.big_server_hours(self.roll_percent))
     }
 
+    /// Returns the report as lines of text.
     pub fn text(&self) -> Vec<String> {
         let mut lines = Vec::new();
         lines.push(format!("the paper's day on this machine, seed {}", self.seed));
@@ -157,6 +158,7 @@ impl Report<'_> {
         lines
     }
 
+    /// Returns the report as JSON.
     pub fn json(&self) -> Json {
         let proof = |proof: &crate::log::TableProof| json!({ "updates": proof.updates, "rows": proof.rows, "hash": format!("{:016x}", proof.hash) });
         let handovers = self.history.handovers();
@@ -195,12 +197,12 @@ impl Report<'_> {
     }
 }
 
-/// One server's hours against the nodes', in percent; below 0 where the nodes cost more.
+/// Node hours saved against one large server, in percent; negative if the nodes cost more.
 fn saved_percent(nodes: f64, big: f64) -> f64 {
     if big > 0.0 { (1.0 - nodes / big) * 100.0 } else { 0.0 }
 }
 
-/// The nodes' hours against those of one server, in words.
+/// Describes node hours against those of one large server.
 fn comparison(nodes: f64, big: f64, peak_nodes: u32) -> String {
     if peak_nodes <= 1 {
         return format!(

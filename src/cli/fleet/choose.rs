@@ -1,4 +1,4 @@
-//! Which fleet a process belongs to.
+//! Chooses the fleet of a process.
 
 use crate::cli::CliError;
 use crate::config::units::FleetKind;
@@ -12,25 +12,25 @@ use crate::fleet::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE, Loc
 use crate::fleet::{Fleet, Reason};
 use std::time::Duration;
 
-/// What `--fleet` has come to.
+/// Fleet chosen by `--fleet`.
 pub enum Chosen {
     /// A supervisor on this machine.
     Local(Box<Local>),
-    /// The Auto Scaling group that this instance is in.
+    /// The Auto Scaling group of this instance.
     #[cfg(feature = "aws")]
     Aws(Box<Aws>),
-    /// None.
+    /// No fleet.
     Nobody,
 }
 
-/// What a binary says that was built without a fleet that is asked for.
+/// Error text of a binary that was built without the requested fleet.
 pub const WITHOUT_AWS: &str =
     "this elastick was built without AWS: build it with `cargo build --release --features aws`";
 
-/// The fleet that the settings name. On AWS the instance's metadata are asked.
+/// Returns the fleet of the settings. On AWS this reads the instance metadata.
 ///
 /// # Errors
-/// It is not there, or this process is not one of its own.
+/// The fleet is not reachable, or this process does not belong to it.
 pub fn choose(settings: &Settings) -> Result<Chosen, CliError> {
     match settings.get(&options::FLEET)? {
         FleetKind::Nobody => Ok(Chosen::Nobody),
@@ -47,7 +47,7 @@ pub fn choose(settings: &Settings) -> Result<Chosen, CliError> {
             local(text.parse().map_err(|reason| CliError::Usage(format!("{FLEET_VARIABLE}: {reason}")))?)
         }
         FleetKind::At(address) => {
-            // A supervisor knows the processes that it has started, and no others.
+            // A supervisor accepts only processes that it started.
             let is_instance =
                 std::env::var_os(INSTANCE_VARIABLE).is_some() && std::env::var_os(GROUP_VARIABLE).is_some();
             if !is_instance {
@@ -74,7 +74,7 @@ fn aws() -> Result<Chosen, CliError> {
     let identity = aws.identity();
     let (zone, address) = aws.place().map_err(CliError::failed)?;
     let [zone, address] = [zone, address].map(|text| text.unwrap_or_else(|| "?".to_string()));
-    log::info!("instance {} of group {} in {zone}, address {address}", identity.instance, identity.group);
+    tracing::info!(instance = %identity.instance, group = %identity.group, %zone, %address, "this instance is in an Auto Scaling group");
     Ok(Chosen::Aws(Box::new(aws)))
 }
 
@@ -83,33 +83,34 @@ fn aws() -> Result<Chosen, CliError> {
     Err(CliError::Usage(format!("--fleet aws: {WITHOUT_AWS}")))
 }
 
-/// Ceilings of the pauses between attempts to reach the fleet.
+/// Upper bounds of the first pause, and of any pause, between attempts to reach the fleet; pauses are random below a doubling bound.
 const PAUSE_FIRST_NS: u64 = 1_000_000_000;
 const PAUSE_MOST_NS: u64 = 60_000_000_000;
 
-/// For a process that neither grows nor shrinks its group: tells the fleet that it can do its work, and the log when the
-/// fleet is going to end it. Nothing waits for that; the thread ends with the process.
+/// For a process that does not scale its group: reports to the fleet that it is in service, and logs when the fleet is about to end it.
+/// Runs on a background thread that ends with the process.
 ///
 /// # Errors
-/// No thread can be had.
+/// The system has no thread left.
 pub fn attend(mut fleet: Box<dyn Fleet>) -> std::io::Result<()> {
     let attend = move || {
         let mut back_off = BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS);
         while let Err(error) = fleet.ready() {
             if back_off.failures() == 0 {
-                log::warn!("cannot tell the fleet that this process is ready, trying again: {error}");
+                tracing::warn!(%error, "cannot report to the fleet that this process is ready, trying again");
             }
             std::thread::sleep(Duration::from_nanos(back_off.pause_ns(fastrand::f64())));
         }
         loop {
             std::thread::sleep(fleet.notice_every());
             let Ok(Some(notice)) = fleet.notice() else { continue };
-            log::warn!("the fleet is going to end this process: {}", notice.reason.name());
-            // Its end is in order whenever it comes, and nobody has to wait for it. What is only likely is left to come.
+            tracing::warn!("the fleet is going to end this process: {}", notice.reason.name());
+            // This process may end at any time, so complete the lifecycle action at once. A notice of a merely probable end is only
+            // logged.
             if matches!(notice.reason, Reason::Terminating | Reason::Unhealthy)
                 && let Err(error) = fleet.released()
             {
-                log::warn!("cannot tell the fleet to go on: {error}");
+                tracing::warn!(%error, "cannot complete the fleet's lifecycle action");
             }
             return;
         }
@@ -118,7 +119,7 @@ pub fn attend(mut fleet: Box<dyn Fleet>) -> std::io::Result<()> {
 }
 
 impl Chosen {
-    /// The fleet itself.
+    /// Returns the fleet back end, if there is one.
     pub fn fleet(self) -> Option<Box<dyn Fleet>> {
         match self {
             Chosen::Local(local) => Some(local),
@@ -128,17 +129,16 @@ impl Chosen {
         }
     }
 
-    /// Gives settings that nobody has chosen the values that the fleet has for them: the thresholds of the instance's tags,
-    /// and its id as the node's name.
+    /// Fills settings left unset with values of the fleet: thresholds from the instance's tags, and the instance id as the node's name.
     ///
     /// # Errors
-    /// A tag's value is none of the option's.
+    /// A tag has a value that its option rejects.
     #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "only AWS has values for settings"))]
     pub fn supply(&mut self, settings: &mut Settings) -> Result<(), CliError> {
         #[cfg(feature = "aws")]
         if let Chosen::Aws(aws) = self {
             let Identity { instance, group } = aws.identity();
-            // An instance may have nodes in several queues; the tickerplant takes one name for one node.
+            // An instance may run nodes of several queues, and the tickerplant allows a name only once.
             let name = match settings.find(&options::QUEUE)?.filter(|queue| queue != group) {
                 Some(queue) => format!("{instance}.{queue}"),
                 None => instance.clone(),
@@ -147,9 +147,7 @@ impl Chosen {
             let missing = [settings.is_default(&options::SCALE), settings.is_default(&options::ROLL_THRESHOLD)];
             if missing.contains(&true) {
                 let (scale, roll) = aws.thresholds().unwrap_or_else(|error| {
-                    log::warn!(
-                        "the thresholds are the defaults, for the tags of this instance cannot be read: {error}"
-                    );
+                    tracing::warn!(%error, "cannot read this instance's tags: the thresholds are the defaults");
                     (None, None)
                 });
                 if let Some(scale) = scale {

@@ -1,4 +1,4 @@
-//! Publishing metrics to CloudWatch, where the fleet is AWS.
+//! Publishes metrics to CloudWatch if the fleet is on AWS.
 
 use super::choose::Chosen;
 use crate::cli::CliError;
@@ -11,27 +11,27 @@ use crate::metrics::Tap;
 #[cfg(feature = "aws")]
 use std::time::Duration;
 
-/// How often, where nobody says.
+/// Default publishing interval.
 #[cfg(feature = "aws")]
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Whether this process publishes its metrics, as whom and how often.
+/// Whether this process publishes its metrics, under which identity and how often.
 pub struct Publishing {
     #[cfg(feature = "aws")]
     as_whom: Option<(Identity, Duration)>,
 }
 
-/// Publishes until it is dropped.
+/// Publishes until dropped.
 pub struct Published {
     #[cfg(feature = "aws")]
     _publisher: Option<Publisher>,
 }
 
 impl Publishing {
-    /// What the settings say, given the fleet that was chosen.
+    /// Derives the publishing options from settings and fleet.
     ///
     /// # Errors
-    /// Metrics are to be published by a process that is not on AWS.
+    /// Publishing is requested for a process that is not on AWS.
     pub fn of(settings: &Settings, chosen: &Chosen) -> Result<Publishing, CliError> {
         let every = settings.find(&options::CLOUDWATCH)?;
         match chosen {
@@ -53,15 +53,15 @@ impl Publishing {
         }
     }
 
-    /// Begins, with the values that `tap` gives.
+    /// Starts publishing the values of `tap`.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The system has no thread left.
     #[cfg(feature = "aws")]
     pub fn start(self, tap: Option<Tap>) -> Result<Published, CliError> {
         let _publisher = match self.as_whom.zip(tap) {
             Some(((identity, every), tap)) => {
-                log::info!("metrics go to CloudWatch every {every:?}");
+                tracing::info!("metrics go to CloudWatch every {every:?}");
                 Some(cloudwatch::start(tap, identity, every).map_err(CliError::failed)?)
             }
             None => None,
@@ -69,7 +69,7 @@ impl Publishing {
         Ok(Published { _publisher })
     }
 
-    /// Nothing is published: this binary was built without AWS.
+    /// Publishes nothing: this binary was built without AWS.
     ///
     /// # Errors
     /// None.

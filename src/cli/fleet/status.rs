@@ -1,7 +1,8 @@
-//! `elastick fleet status`: a group and its instances, on the console.
+//! `elastick fleet status`: prints a group and its instances.
 
 use crate::cli::args::{command_with, settings_of};
 use crate::cli::error::CliError;
+use crate::cli::logging;
 use crate::config::units::FleetKind;
 use crate::config::{Address, Program, options};
 use crate::fleet::local::{FLEET_VARIABLE, Local};
@@ -24,7 +25,7 @@ pub fn command() -> Command {
         )
 }
 
-/// What the back ends know of an instance beyond its description.
+/// Facts about an instance that only some back ends have.
 #[derive(Default)]
 struct Extra {
     kind: Option<String>,
@@ -35,6 +36,7 @@ struct Extra {
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Fleet, matches)?;
+    logging::start(&settings)?;
     let group = settings.get(&options::GROUP)?;
     let own = settings.is_default(&options::GROUP);
     let address = match settings.get(&options::FLEET)? {
@@ -112,7 +114,7 @@ fn print(group: &Description, extra: &dyn Fn(&Member) -> Extra, notes: &[String]
     Ok(())
 }
 
-/// The rows in columns; a column of which only the title is there is left out.
+/// Aligns the rows in columns; leaves out a column that is empty below its title.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

@@ -1,4 +1,4 @@
-//! `log cat`: updates as q shows them, or as JSON.
+//! `log cat`: prints updates as q shows them, or as JSON.
 
 use super::Job;
 use crate::cli::error::CliError;
@@ -33,7 +33,7 @@ pub fn cat(job: &Job) -> Result<(), CliError> {
         });
         written?;
         match read {
-            // The log ends before the window does.
+            // The log ends before the window.
             Ok(_) | Err(LogError::NotReached { .. }) => {}
             Err(error) => {
                 out.flush()?;
@@ -80,7 +80,7 @@ fn print(
             writeln!(out)
         }
         (None, json) => {
-            // The reader hands out records that were walked.
+            // Cannot fail: the reader returns validated records only.
             let Ok((view, _)) = View::parse(bytes, Endian::Little, limits) else { return Ok(()) };
             if json {
                 writeln!(out, "{}", json!({ "index": index, "message": show::json(&view) }))

@@ -1,4 +1,4 @@
-//! `log slice`, `log repair` and `log index`: what writes files.
+//! `log slice`, `log repair` and `log index`: the actions that write files.
 
 use super::Job;
 use super::report::damage_json;
@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+/// Copies a range of updates, optionally of some tables, to a new log or to standard output.
 pub fn slice(job: &Job) -> Result<(), CliError> {
     let path = job.one_file()?;
     let (window, tables) = (job.window()?, job.tables()?);
@@ -34,6 +35,7 @@ pub fn slice(job: &Job) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Rewrites a damaged log without its unreadable parts, to another file or in place; a log with only a torn end is truncated.
 pub fn repair(job: &Job) -> Result<(), CliError> {
     let path = job.one_file()?;
     let mut progress = Progress::new(path.display().to_string());
@@ -48,7 +50,7 @@ pub fn repair(job: &Job) -> Result<(), CliError> {
         return say(job, &out, &done);
     }
     let in_the_middle = |damage: &&DamagedRange| match damage.fault.kind {
-        // Marked already.
+        // Already marked.
         FaultKind::Unconfirmed => changed_blocks == ChangedBlocks::Cut,
         _ => true,
     };
@@ -97,6 +99,7 @@ fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
                 ChangedBlocks::Cut => "left out",
             },
             "torn_bytes": done.torn_bytes,
+            "has_checksums": done.has_checksums,
             "original": done.original.display().to_string(),
         });
         writeln!(out, "{report}")?;
@@ -115,10 +118,14 @@ fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
     if done.torn_bytes > 0 {
         writeln!(out, "  lost: {} bytes of an unfinished record at the end", done.torn_bytes)?;
     }
+    if !done.has_checksums {
+        writeln!(out, "  no side file that can be read: whether the values are those published nothing tells")?;
+    }
     writeln!(out, "  the log as it was: {}", done.original.display())?;
     Ok(())
 }
 
+/// Rebuilds the side files of logs.
 pub fn index(job: &Job) -> Result<(), CliError> {
     for path in &job.files {
         let mut progress = Progress::new(path.display().to_string());

@@ -1,4 +1,4 @@
-//! `elastick log`: tools for tickerplant logs, elastick's and kdb+'s.
+//! `elastick log`: tools for the logs of elastick and kdb+ tickerplants.
 
 mod cat;
 mod change;
@@ -7,15 +7,16 @@ mod report;
 
 use super::args::{command_with, settings_of};
 use super::error::CliError;
+use super::logging;
 use crate::config::{Limits, Program, Settings, options};
 use clap::{Arg, ArgMatches, Command};
 use std::path::PathBuf;
 
-/// One action on logs.
+/// An action on logs.
 struct Action {
     name: &'static str,
     about: &'static str,
-    /// Options that it takes besides those that all take.
+    /// Options besides [`COMMON`].
     options: &'static [&'static str],
     run: fn(&Job) -> Result<(), CliError>,
 }
@@ -96,7 +97,7 @@ pub fn command() -> Command {
         .after_help(EXAMPLES)
 }
 
-/// An action's logs and settings.
+/// Logs and settings of an action.
 struct Job {
     files: Vec<PathBuf>,
     settings: Settings,
@@ -109,7 +110,7 @@ impl Job {
         Ok(self.settings.is_on(&options::JSON)?)
     }
 
-    /// The range of updates that was asked for.
+    /// Returns the range of updates requested.
     fn window(&self) -> Result<std::ops::Range<u64>, CliError> {
         let (from, to) = (self.settings.get(&options::FROM)?, self.settings.find(&options::TO)?);
         let to = to.unwrap_or(u64::MAX);
@@ -119,12 +120,12 @@ impl Job {
         Ok(from..to)
     }
 
-    /// The tables that were asked for, none for all.
+    /// Returns the tables requested; empty means all.
     fn tables(&self) -> Result<Vec<Vec<u8>>, CliError> {
         Ok(self.settings.get(&options::TABLES)?.into_iter().map(String::into_bytes).collect())
     }
 
-    /// Warns of damaged blocks that an action reads as they are.
+    /// Warns of damaged blocks that an action reads without a check.
     fn warn_of_damage(&self, path: &std::path::Path, window: std::ops::Range<u64>) -> Result<(), CliError> {
         for damage in crate::log::damaged_in(path, window).map_err(CliError::failed)? {
             eprintln!("{}: DAMAGED: {damage}", path.display());
@@ -132,7 +133,7 @@ impl Job {
         Ok(())
     }
 
-    /// The one log of an action that makes one log.
+    /// Returns the log of an action that takes exactly one.
     fn one_file(&self) -> Result<&PathBuf, CliError> {
         match self.files.as_slice() {
             [file] => Ok(file),
@@ -146,6 +147,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let (name, own) = matches.subcommand().ok_or_else(unknown)?;
     let action = ACTIONS.iter().find(|action| action.name == name).ok_or_else(unknown)?;
     let settings = settings_of(Program::Log, own)?;
+    logging::start(&settings)?;
     let limits = Limits::resolve(&settings)?;
     let job = Job {
         files: own.get_many::<PathBuf>("files").into_iter().flatten().cloned().collect(),

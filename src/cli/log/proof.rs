@@ -1,4 +1,4 @@
-//! `log proof`: what a node that holds a window of the log must answer to `.rdb.windows`.
+//! `log proof`: prints the proof that a node with this window of the log must return from `.rdb.windows`.
 
 use super::Job;
 use super::report::damage_json;
@@ -8,11 +8,12 @@ use serde_json::{Map, Value as Json, json};
 use std::io::Write;
 use std::time::Instant;
 
+/// Prints the proof of each log's window.
 pub fn proof(job: &Job) -> Result<(), CliError> {
     let (window, tables, json) = (job.window()?, job.tables()?, job.json()?);
     let mut out = std::io::stdout().lock();
     for path in &job.files {
-        // An end that is given is not looked for.
+        // An end that is given needs no scan of the log.
         let last = match window.end {
             u64::MAX => {
                 survey(path, job.limits, job.chunk_bytes, false, &mut |_, _| {}).map_err(CliError::failed)?.updates
@@ -25,7 +26,7 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
         let window = window.start..last;
         let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
         let wanted = |table: &[u8]| tables.is_empty() || tables.iter().any(|name| name == table);
-        // What is not in the log now is not waited for.
+        // The deadline is now: updates that are not in the log yet are not waited for.
         let proof: Result<Proof, LogError> =
             window_proof(&mut reader, window.clone(), Instant::now(), |_, record, _| match wanted(record.table) {
                 true => Keep::Whole,
@@ -43,7 +44,7 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
 
 fn to_json(first: u64, last: u64, proof: &Proof, damage: &[DamagedRange]) -> Json {
     let table = |(name, table): (&[u8], TableProof)| {
-        // As text: JSON numbers lose the low bits of 64.
+        // As a string: JSON numbers lose the low bits of 64-bit integers.
         let hash = format!("{:016x}", table.hash);
         let value = json!({ "updates": table.updates, "rows": table.rows, "hash": hash });
         (String::from_utf8_lossy(name).into_owned(), value)

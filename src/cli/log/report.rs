@@ -7,10 +7,12 @@ use crate::log::{DamagedRange, SideState, Survey, survey};
 use serde_json::{Value as Json, json};
 use std::io::{BufWriter, Write};
 
+/// Prints a summary of each log without a check of its checksums.
 pub fn info(job: &Job) -> Result<(), CliError> {
     each(job, false).map(drop)
 }
 
+/// Prints a summary of each log with a check of its checksums; a log that is damaged or ends in an unfinished record is an error.
 pub fn verify(job: &Job) -> Result<(), CliError> {
     match each(job, true)? {
         0 => Ok(()),
@@ -19,7 +21,7 @@ pub fn verify(job: &Job) -> Result<(), CliError> {
     }
 }
 
-/// Reports on every log; answers how many are not whole.
+/// Reports on every log and returns the number of those that are damaged or end in an unfinished record.
 fn each(job: &Job, checksums: bool) -> Result<usize, CliError> {
     let json = job.json()?;
     let mut bad = 0;
@@ -61,6 +63,13 @@ fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
         SideState::Covers { blocks, updates, checked } => {
             let checked = if *checked { ", checksums compared" } else { "" };
             writeln!(out, "  side file: {blocks} blocks, up to update {updates}{checked}")?;
+            if *updates > survey.updates {
+                writeln!(
+                    out,
+                    "  updates that were logged behind the end and are not there: {}",
+                    updates - survey.updates
+                )?;
+            }
         }
     }
     for damage in &survey.damage {
@@ -74,7 +83,13 @@ fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
             SideState::Covers { checked: false, .. } => {
                 writeln!(out, "  whole as far as it can be read; `elastick log verify` compares checksums")?;
             }
-            _ => writeln!(out, "  whole")?,
+            SideState::Covers { updates, .. } if updates < survey.updates => {
+                writeln!(out, "  whole up to update {updates}; behind it as far as it can be read, without checksums")?;
+            }
+            SideState::Covers { .. } => writeln!(out, "  whole")?,
+            SideState::Missing | SideState::Foreign => {
+                writeln!(out, "  whole as far as it can be read: there are no checksums to compare its values with")?;
+            }
         }
     }
     Ok(())

@@ -1,5 +1,4 @@
-//! Other processes that connect to the session's port: a readiness loop on a thread of its own, whose messages the console
-//! takes one after another.
+//! Serves clients of the session's port: an event loop on its own thread, whose messages the console evaluates one at a time.
 
 use super::peers::{HandlersSet, Happened};
 use crate::config::{Limits, Listen};
@@ -26,18 +25,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How long the console may take to decide on a password.
+/// How long the console may take to check a password.
 const DECISION: Duration = Duration::from_secs(10);
-/// Messages of one connection that may wait for the console; it is not read on before one is done.
+/// Messages of one connection that may wait for the console; at the limit the connection is not read further.
 const WAITING_MOST: usize = 4096;
 
-/// What tells the console.
+/// Sends an event to the console.
 pub type Tell = Arc<dyn Fn(Happened) + Send + Sync>;
 
-/// What the console asks of the loop.
+/// Command of the console to the loop.
 enum Command {
     Send(ConnId, Bytes),
-    /// A message has been evaluated; what to answer.
+    /// A message has been evaluated, with the response to send.
     Done(ConnId, Option<(Request, Bytes)>),
     Page(ConnId, Option<Bytes>),
     Verdict(ConnId, Verdict),
@@ -45,7 +44,7 @@ enum Command {
     Stop,
 }
 
-/// The way to the loop.
+/// Command channel of the loop.
 #[derive(Clone)]
 struct Loop {
     commands: Sender<Command>,
@@ -54,18 +53,20 @@ struct Loop {
 
 impl Loop {
     fn tell(&self, command: Command) {
-        // A loop that has ended has closed its connections.
+        // An ended loop has already closed its connections.
         let _ = self.commands.send(command);
         let _ = self.waker.wake();
     }
 }
 
+/// Receive state of a connection.
 struct Connection {
     inbox: Arc<Inbox>,
-    /// Messages that have not been evaluated.
+    /// Messages not yet evaluated.
     waiting: usize,
 }
 
+/// Service of the event loop: forwards connections and messages to the console.
 struct Clients {
     tell: Tell,
     set: Arc<HandlersSet>,
@@ -81,6 +82,7 @@ impl Clients {
     }
 }
 
+/// Sends the response to an HTTP request.
 type Answer = Box<dyn FnOnce(Option<Outcome>) + Send>;
 
 impl Service for Clients {
@@ -117,7 +119,7 @@ impl Service for Clients {
 
     fn web_message(&mut self, conn: ConnId, is_text: bool, payload: Vec<u8>, ctl: &mut Control) {
         let Some(connection) = self.open.get_mut(&conn) else { return };
-        // One at a time: the console says when it has dealt with it.
+        // One message at a time: the console resumes the connection when it is done.
         ctl.pause(conn);
         let own = self.own.clone();
         let done = Box::new(move || own.tell(Command::Done(conn, None)));
@@ -200,12 +202,12 @@ impl Service for Clients {
     fn timer(&mut self, _: &mut Control) {}
 }
 
-/// A process that has connected, as the session knows it.
+/// A client connection as the session sees it.
 struct Accepted {
     conn: ConnId,
     to: Loop,
     inbox: Arc<Inbox>,
-    /// It speaks WebSocket.
+    /// The client speaks WebSocket.
     web: bool,
 }
 
@@ -244,13 +246,13 @@ impl Peer for Accepted {
 
 impl Drop for Accepted {
     fn drop(&mut self) {
-        // Who closes a handle is not told that it closed.
+        // A handle that the session itself closes gives no close event.
         self.inbox.set_number(0);
         self.to.tell(Command::Close(self.conn));
     }
 }
 
-/// Who may connect: users of a file, and of those whom `.z.pw` lets in.
+/// Access control: the user file, then `.z.pw`.
 struct Gate {
     users: Option<PathBuf>,
     set: Arc<HandlersSet>,
@@ -259,7 +261,7 @@ struct Gate {
 
 impl Access for Gate {
     fn allows(&self, user: &[u8], password: &[u8]) -> bool {
-        // Read each time, so that a changed file counts at once.
+        // Read for every login, so that changes of the file take effect at once.
         let known = |file: &PathBuf| UserFile::read(file).is_ok_and(|users| users.allows(user, password));
         if !self.users.as_ref().is_none_or(known) {
             return false;
@@ -273,7 +275,7 @@ impl Access for Gate {
     }
 }
 
-/// The session's port.
+/// The session's listening port.
 pub struct Port {
     tell: Tell,
     users: Option<PathBuf>,
@@ -281,10 +283,11 @@ pub struct Port {
     open: Option<Open>,
 }
 
+/// An open port with its running loop.
 struct Open {
     port: i32,
     running: Loop,
-    /// Its Unix socket. The process may end before the loop has removed it.
+    /// Path of its Unix socket, removed on drop in case the process ends before the loop does it.
     socket: Option<PathBuf>,
 }
 
@@ -297,7 +300,7 @@ impl Port {
         let Some(Open { running, socket, .. }) = self.open.take() else { return };
         running.tell(Command::Stop);
         if let Some(path) = socket {
-            // The loop may have been first.
+            // The loop may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -332,7 +335,7 @@ impl Door for Port {
         let mut reactor = Reactor::new(parts, listeners, Box::new(gate), limits, clients).map_err(|e| words(&e))?;
         let running = crate::sys::stack::thread("clients".into()).spawn(move || {
             if let Err(error) = reactor.run() {
-                log::error!("the port's loop ended: {error}");
+                tracing::error!(%error, "the port's event loop ended");
             }
         });
         running.map_err(|e| words(&e))?;

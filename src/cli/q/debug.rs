@@ -1,32 +1,32 @@
-//! What an error has left to look at: the texts on its way, and the locals of each.
+//! Debugger for a failed expression: its call stack and the locals of each frame.
 
 use crate::q::QError;
 use crate::table::{Sym, Value, symbol};
 
-/// An error and the text on its way that is looked at.
+/// A failed expression, and the stack frame under inspection.
 pub struct Suspended {
     error: QError,
-    /// 0 for the innermost.
+    /// 0 is the innermost frame.
     level: usize,
 }
 
-/// What a line means while something is suspended.
+/// Meaning of an input line in the debugger.
 pub enum Meant {
-    /// To be shown.
+    /// Text to print.
     Shown(Vec<u8>),
-    /// Nothing is left of it.
+    /// The debugger is left.
     Left,
-    /// An expression, or a command.
+    /// An expression or a command.
     Expression,
 }
 
 impl Suspended {
-    /// None for an error that came through no function.
+    /// Returns `None` for an error outside of functions.
     pub fn of(error: &QError) -> Option<Suspended> {
         (error.trace().len() > 1).then(|| Suspended { error: error.clone(), level: 0 })
     }
 
-    /// What an expression sees: the locals of the text that is looked at, and what failed.
+    /// Returns the variables visible to an expression: locals of the current frame, and the primitive that failed with its arguments.
     pub fn locals(&self) -> Vec<(Sym, Value)> {
         let mut locals = self.error.locals(self.level).to_vec();
         if let Some((primitive, given)) = self.error.what_failed() {
@@ -36,8 +36,8 @@ impl Suspended {
         locals
     }
 
-    /// `` ` `` goes up, `.` down, `&` says where, `.Q.bt[]` shows all, `'name` leaves the innermost text with another error,
-    /// `\\` leaves them all. An error is found out when its texts have ended, so that `:value` has nothing to go on with.
+    /// Interprets a line: `` ` `` goes up, `.` down, `&` shows the frame, `.Q.bt[]` the stack, `'name` leaves the innermost frame with
+    /// another error, `\` leaves the debugger. The frames have already ended when the error arrives, so `:value` cannot resume them.
     pub fn meant(&mut self, line: &[u8]) -> Meant {
         match line.trim_ascii() {
             b"\\" => Meant::Left,

@@ -1,4 +1,4 @@
-//! Line editing at a terminal: history, completion, lines that are pasted together.
+//! Line editing at a terminal: history, completion, multi-line paste.
 
 use super::input::{Prompt, Typed};
 use super::output::Screen;
@@ -13,7 +13,7 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use std::path::PathBuf;
 
-/// Lines that the history keeps.
+/// Lines kept in the history.
 const HISTORY_LINES: usize = 10_000;
 
 /// Completes the word before the cursor.
@@ -46,7 +46,7 @@ impl Highlighter for Names {}
 impl Validator for Names {}
 impl Helper for Names {}
 
-/// A terminal on which lines are edited.
+/// A terminal with line editing.
 pub struct Editing {
     editor: Editor<Names, DefaultHistory>,
     history: Option<PathBuf>,
@@ -66,7 +66,7 @@ fn history_file() -> Option<PathBuf> {
 }
 
 impl Editing {
-    /// None where the terminal cannot be used so.
+    /// Returns `None` if the terminal does not support line editing.
     pub fn new(screen: &Screen) -> Option<Editing> {
         let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
         let mut editor = Editor::<Names, DefaultHistory>::with_config(config).ok()?;
@@ -74,7 +74,7 @@ impl Editing {
         editor.set_helper(Some(Names::default()));
         let history = history_file();
         if let Some(file) = &history {
-            // The first session has none.
+            // The first session has no history file.
             let _ = editor.load_history(file);
         }
         if let Ok(printer) = editor.create_external_printer() {
@@ -83,7 +83,7 @@ impl Editing {
         Some(Editing { editor, history })
     }
 
-    /// Reads a line, or several that were pasted.
+    /// Reads a line, or several pasted lines.
     pub fn line(&mut self, prompt: Prompt) -> Typed {
         if let Some(names) = self.editor.helper_mut() {
             names.0 = prompt.names;
@@ -100,12 +100,12 @@ impl Editing {
         }
     }
 
-    /// Written after each line: a session may be killed.
+    /// Written after each line, because a session may be killed.
     fn keep(&mut self) {
         if let Some(file) = &self.history
             && self.editor.append_history(file).is_err()
         {
-            // A history that cannot be kept must not trouble whoever types.
+            // A history that cannot be written must not disturb the session.
             self.history = None;
         }
     }

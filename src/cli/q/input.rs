@@ -1,4 +1,4 @@
-//! The keyboard: a thread that reads a line when it is asked for one, from a terminal with editing, or from a pipe.
+//! Keyboard thread: reads a line on request, from a terminal with editing or from a pipe.
 
 use super::editor::Editing;
 use super::output::Screen;
@@ -6,34 +6,34 @@ use crate::q::script;
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What was typed.
+/// Input from the keyboard.
 #[derive(Debug)]
 pub enum Typed {
-    /// Expressions, one for each text.
+    /// Expressions, one per item.
     Text(Vec<Vec<u8>>),
-    /// Ctrl-C with something on the line, or without.
+    /// Ctrl-C, on an empty or a non-empty line.
     Interrupted,
     End,
 }
 
-/// What the next line is asked with.
+/// Prompt of the next line.
 #[derive(Clone, Debug, Default)]
 pub struct Prompt {
     pub text: String,
-    /// Names that Tab completes.
+    /// Names for Tab completion.
     pub names: Vec<String>,
 }
 
-/// Where lines are asked for.
+/// Handle of the keyboard thread.
 pub struct Keyboard {
     ask: Sender<Prompt>,
 }
 
 impl Keyboard {
-    /// Starts the thread; `tell` is called on it with each thing that was typed.
+    /// Starts the thread, which calls `tell` with each input.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The system has no thread left.
     pub fn start(terminal: bool, screen: Screen, tell: impl Fn(Typed) + Send + 'static) -> std::io::Result<Keyboard> {
         let (ask, asked) = channel();
         crate::sys::stack::thread("keyboard".into()).spawn(move || {
@@ -51,14 +51,14 @@ impl Keyboard {
         Ok(Keyboard { ask })
     }
 
-    /// Asks for the next line.
+    /// Requests the next line.
     pub fn ask(&self, prompt: Prompt) {
-        // A thread that is gone has said so by an end of input.
+        // An ended thread has already sent the end of input.
         let _ = self.ask.send(prompt);
     }
 }
 
-/// Lines of standard input; prompts go to `screen`, which a terminal that cannot be edited on has.
+/// Reads lines of standard input; prompts go to `screen`, which only a terminal without editing has.
 fn pipe(asked: &Receiver<Prompt>, screen: Option<&Screen>, tell: &impl Fn(Typed)) {
     let mut reader = script::Lines::default();
     let mut ended = false;
@@ -69,7 +69,7 @@ fn pipe(asked: &Receiver<Prompt>, screen: Option<&Screen>, tell: &impl Fn(Typed)
         let mut ready = None;
         while ready.is_none() && !ended {
             let mut line = Vec::new();
-            // Not locked between lines: `read0 0` reads the same input.
+            // Unlock between lines: `read0 0` reads the same input.
             match std::io::stdin().lock().read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => ended = true,
                 Ok(_) => ready = reader.push(&line),

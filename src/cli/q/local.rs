@@ -1,4 +1,4 @@
-//! A session of this process: what is typed, what the timer says, what other processes send, one after another.
+//! Local session: evaluates typed lines, timer calls and messages of clients, one at a time.
 
 use super::clients::{Port, Tell};
 use super::debug::{Meant, Suspended};
@@ -24,46 +24,46 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What the console waits for.
+/// Input of the console.
 pub enum Event {
     Typed(Typed),
     Happened(Happened),
 }
 
-/// Errors that are looked at within one another.
+/// Maximum depth of nested debuggers.
 const SUSPENDED_MOST: usize = 20;
 
-/// The session and what surrounds it.
+/// The session and its surroundings.
 struct Console {
     session: Session,
     screen: Screen,
     events: Receiver<Event>,
     terminal: bool,
     own: Caller,
-    /// When `.z.ts` is called, and every how many milliseconds.
+    /// Next call of `.z.ts`, and its interval in milliseconds.
     tick: Option<(Instant, i64)>,
-    /// The size that the window gave; another one was set by hand.
+    /// Console size taken from the window; any other size was set by hand.
     window: Option<[usize; 2]>,
     /// Ctrl-C was pressed on an empty line.
     interrupted: bool,
-    /// Errors that are looked at, the newest last.
+    /// Open debuggers, newest last.
     suspended: Vec<Suspended>,
-    /// Who has connected, by handle.
+    /// Connected clients by handle.
     clients: HashMap<i32, Caller>,
-    /// Those of them that speak WebSocket.
+    /// Clients that speak WebSocket.
     webs: HashSet<i32>,
     trusts_clients: bool,
-    /// How to answer messages whose answer is put off, by handle, the oldest first.
+    /// Senders of deferred responses, by handle, oldest first.
     put_off: HashMap<i32, VecDeque<Answer>>,
-    /// The script of the command line could not be evaluated to its end.
+    /// The script of the command line failed.
     script_failed: bool,
     set: Arc<HandlersSet>,
 }
 
-/// Runs the session; its exit code.
+/// Runs the session and returns its exit code.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// Why the session cannot start.
 pub fn run(started: &Started) -> Result<i32, CliError> {
     let (tell, events) = channel();
     let screen = Screen::default();
@@ -104,7 +104,7 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
     Ok(console.end())
 }
 
-/// Who runs the process.
+/// User name of the process.
 fn user() -> Vec<u8> {
     use std::os::unix::ffi::OsStringExt;
     let named = std::env::var_os("USER").or_else(|| std::env::var_os("LOGNAME"));
@@ -137,11 +137,11 @@ impl Console {
         Ok(())
     }
 
-    /// Until the session ends or nobody types any more.
+    /// Runs until the session or its input ends.
     fn converse(&mut self, keyboard: &Keyboard) {
         let (mut asked, mut input_ended) = (false, false);
         while self.session.exited().is_none() && !self.screen.is_closed() {
-            // As in kdb+, a process without input lives on for its connections.
+            // As in kdb+, a process without input keeps running for its connections.
             if input_ended && self.session.port() == 0 && self.session.open_handles().is_empty() {
                 break;
             }
@@ -166,7 +166,7 @@ impl Console {
         self.set.note(|handler| handler.of(&self.session).is_some());
     }
 
-    /// The next event; none where the timer is due.
+    /// Returns the next event; `None` if the timer is due.
     fn next(&mut self) -> Option<Event> {
         let wanted = self.session.setting(Setting::Timer);
         if self.tick.map_or(0, |(_, ms)| ms) != wanted {
@@ -185,7 +185,7 @@ impl Console {
         Prompt { text: format!("q{space}){suspended}"), names: self.session.completions() }
     }
 
-    /// The window's size is the console's, unless that was set by hand.
+    /// Sets the console size to that of the window, unless it was set by hand.
     fn fit(&mut self, by_hand: bool) {
         let mut console = self.session.console();
         let number = |name: &str| std::env::var(name).ok()?.parse::<u16>().ok();
@@ -201,11 +201,11 @@ impl Console {
         console.rows = usize::from(rows).clamp(10, 2000);
         console.columns = usize::from(columns).clamp(10, 2000);
         self.window = Some([console.rows, console.columns]);
-        // A session lets its own console be set.
+        // Cannot fail for the session's own console.
         let _ = self.session.set_console(console);
     }
 
-    /// Evaluates what was typed; whether that was the last.
+    /// Evaluates input; returns whether it was the last.
     fn typed(&mut self, typed: Typed) -> bool {
         match typed {
             Typed::Text(texts) => {
@@ -215,7 +215,7 @@ impl Console {
                     if self.session.exited().is_some() {
                         break;
                     }
-                    // What was pasted at a terminal ends with its first error; lines of a pipe know nothing of each other.
+                    // Pasted input stops at its first error, because its lines belong together; lines of a pipe are independent.
                     if !self.line(&text) && self.terminal {
                         break;
                     }
@@ -232,7 +232,7 @@ impl Console {
         false
     }
 
-    /// Evaluates a line and shows what comes of it; whether it went well.
+    /// Evaluates a line and prints the result; returns whether it succeeded.
     fn line(&mut self, text: &[u8]) -> bool {
         let text = text.trim_ascii_end();
         if text.is_empty() || text.starts_with(b"/") {
@@ -266,7 +266,7 @@ impl Console {
         self.failed(result)
     }
 
-    /// Shows an error, but for the one that ends a session.
+    /// Prints an error, unless the session is ending.
     fn failed(&self, result: Result<(), QError>) -> bool {
         match result {
             Err(error) if self.session.exited().is_none() => {
@@ -291,7 +291,7 @@ impl Console {
         }
     }
 
-    /// Calls a handler whose answer nobody waits for.
+    /// Calls a handler whose result is not used.
     fn call(&mut self, handler: &Value, argument: Value) {
         let limits = self.session.limits();
         let session = &mut self.session;
@@ -304,7 +304,7 @@ impl Console {
         match happened {
             Happened::Opened { peer, user, address, web } => self.opened(peer, user, address, web),
             Happened::Login { user, password, answer } => {
-                // Whoever waited too long is not let in.
+                // The login may have timed out, which rejects it.
                 let _ = answer.send(self.lets_in(&user, password));
             }
             Happened::Told(inbox) => self.told(&inbox),
@@ -331,14 +331,14 @@ impl Console {
         }
     }
 
-    /// Has the handler of an event deal with it, on behalf of this caller.
+    /// Calls the handler of an event on behalf of this caller.
     fn event(&mut self, caller: Caller, event: &handlers::Event) -> Result<Outcome, QError> {
         let mut limits = self.session.limits();
         limits.deadline = self.client_deadline();
         let (session, handle) = (&mut self.session, caller.handle);
         session.set_caller(caller);
         let space = session.namespace();
-        // Clients' messages are evaluated in the root.
+        // Clients' messages are evaluated in the root namespace.
         let _ = session.set_namespace(Sym::NULL);
         let result = signals::evaluating(|| handlers::evaluate(session, &Rules::default(), handle, event, &limits));
         let _ = session.set_namespace(space);
@@ -346,13 +346,13 @@ impl Console {
         result
     }
 
-    /// When an evaluation for a client ends: `\T`.
+    /// Returns the deadline of an evaluation for a client: `\T`.
     fn client_deadline(&self) -> Option<Instant> {
         let seconds = u64::try_from(self.session.setting(Setting::QueryTime)).unwrap_or(0);
         (seconds > 0).then(|| Instant::now().checked_add(Duration::from_secs(seconds))).flatten()
     }
 
-    /// Evaluates what a connection has sent, and notes that it has ended.
+    /// Evaluates the messages received on a connection, and handles its close.
     fn told(&mut self, inbox: &Inbox) {
         while inbox.number() != 0
             && let Some(Message { kind, body, endian, answer }) = inbox.take()
@@ -362,9 +362,9 @@ impl Console {
             self.session.asked(kind == MessageKind::Sync);
             let result = self.request(handle, kind, (&body, endian), &limits);
             let deferred = self.session.has_deferred();
-            // Whoever gets the answer finds the handlers that were set.
+            // Before the response is sent, so that the loop already has any handlers the message set.
             self.note_handlers();
-            // What has answered by itself after it put that off has been answered, even if it failed then.
+            // A message that deferred its response and then sent it has been answered, even if it failed afterwards.
             if deferred && (result.is_ok() || !self.session.undefer(handle)) {
                 self.put_off.entry(handle).or_default().push_back(answer);
             } else if kind == MessageKind::Sync {
@@ -382,7 +382,7 @@ impl Console {
         }
     }
 
-    /// Sends the answers that were put off and have been given since.
+    /// Sends the deferred responses that are available now.
     fn answer_deferred(&mut self) {
         for (handle, result) in self.session.take_answers() {
             let Some(answer) = self.put_off.get_mut(&handle).and_then(VecDeque::pop_front) else { continue };
@@ -395,7 +395,7 @@ impl Console {
         }
     }
 
-    /// What a message of a connection may use.
+    /// Returns the limits of a message from a connection.
     fn limits_of(&self, handle: i32) -> Limits {
         let mut limits = self.session.limits();
         if self.clients.contains_key(&handle) {
@@ -404,7 +404,7 @@ impl Console {
         limits
     }
 
-    /// Evaluates a message as `.z.pg` and `.z.ps` say, or else as it stands.
+    /// Evaluates a message with `.z.pg` or `.z.ps` if set, else directly.
     fn request(
         &mut self,
         handle: i32,
@@ -419,7 +419,7 @@ impl Console {
         let session = &mut self.session;
         session.set_caller(self.clients.get(&handle).cloned().unwrap_or(Caller { handle, ..Caller::default() }));
         let space = session.namespace();
-        // Clients' messages are evaluated in the root.
+        // Clients' messages are evaluated in the root namespace.
         let _ = session.set_namespace(Sym::NULL);
         let result = signals::evaluating(|| match &handler {
             Some(handler) => apply(session, handler, &[message], limits),
@@ -431,7 +431,7 @@ impl Console {
     }
 
     fn opened(&mut self, peer: Box<dyn Peer>, user: Vec<u8>, address: i32, web: bool) {
-        // A connection too many is closed as it is dropped.
+        // A connection beyond the limit is closed on drop.
         let Ok(handle) = self.session.adopt(peer) else { return };
         let grants = Grants { relay: true, ..Grants::default() };
         let caller = Caller { handle, user, address, remote: !self.trusts_clients, grants };
@@ -443,7 +443,7 @@ impl Console {
         self.failed(result.map(drop));
     }
 
-    /// What `.z.pw` says of a user and a password.
+    /// Returns the decision of `.z.pw`.
     fn lets_in(&mut self, user: &[u8], password: Vec<u8>) -> bool {
         let Some(handler) = self.handler(".z.pw") else { return true };
         let Ok(user) = symbol::intern(user) else { return false };
@@ -472,9 +472,9 @@ impl Console {
         }
     }
 
-    /// The exit code, after `.z.exit` has been called with it.
+    /// Returns the exit code, after a call of `.z.exit` with it.
     fn end(&mut self) -> i32 {
-        // The session goes on after a script that failed, as kdb+'s does; where no person ends it, its end says so.
+        // As in kdb+, the session continues after a failed script; without a terminal the exit code reports the failure.
         let failed = self.script_failed && !self.terminal;
         let code = self.session.exited().unwrap_or(i32::from(failed));
         if let Some(handler) = self.handler(".z.exit") {

@@ -1,4 +1,4 @@
-//! `elastick q`: a q console, of this process or of a remote one.
+//! `elastick q`: a q console, local or connected to a remote process.
 
 mod clients;
 mod debug;
@@ -12,7 +12,7 @@ mod remote;
 mod signals;
 
 use super::args::command_with;
-use super::{CliError, settings_of};
+use super::{CliError, logging, settings_of};
 use crate::config::{Address, Program, options as table};
 use clap::{Arg, ArgMatches, Command};
 use options::Started;
@@ -59,6 +59,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Q, matches)?;
+    logging::start(&settings)?;
     let words: Vec<String> = matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect();
     let mut started = Started::read(&words)?;
     if started.target.is_none() {
@@ -75,11 +76,11 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         },
         _ => with_room(move || local::run(&started))?,
     };
-    // Threads that wait for input or for clients end with the process.
+    // Threads blocked on input or clients end with the process.
     std::process::exit(code)
 }
 
-/// Stack that recursion may use on the console's thread: functions of a person's own may go further than those of a peer.
+/// Stack for recursion on the console's thread: a user's own functions may recurse deeper than those of a client.
 const STACK_BYTES: usize = 128 << 20;
 
 fn with_room(run: impl FnOnce() -> Result<i32, CliError> + Send + 'static) -> Result<i32, CliError> {

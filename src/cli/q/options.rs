@@ -1,32 +1,34 @@
-//! The command line as q reads it: a file, options of the language, and what is left for the script.
+//! Command line of q: a file, options of the language, and the script's own arguments.
 
 use crate::cli::CliError;
 use crate::q::session::Start;
 
-/// What the command line says.
+/// Parsed command line.
 #[derive(Debug, Default)]
 pub struct Started {
-    /// The script, or the address of another process.
+    /// Script, or address of another process.
     pub target: Option<String>,
     pub start: Start,
     pub threads: Option<usize>,
-    /// `\` commands that do what options say, in their order.
+    /// Options of the language as `\` commands, in order.
     pub commands: Vec<String>,
     /// `-w`, in MB.
     pub workspace_mb: Option<u64>,
-    /// `-c` was given: the window's size does not count.
+    /// `-c` was given, so the window's size is ignored.
     pub sized: bool,
     /// `-p`.
     pub port: Option<String>,
-    /// `-u` or `-U`: a file of users.
+    /// `-u` or `-U`: path of a user file.
     pub users: Option<String>,
-    /// `-u 0`: clients may do what the console may.
+    /// `-u 0`: clients have the rights of the console.
     pub trusts_clients: bool,
 }
 
 impl Started {
+    /// Parses the command line.
+    ///
     /// # Errors
-    /// An option without its value, with a wrong one, or that is not offered.
+    /// An option without its value, with an invalid value, or that is not supported.
     pub fn read(words: &[String]) -> Result<Started, CliError> {
         let mut started = Started::default();
         started.start.command_line =

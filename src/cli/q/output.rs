@@ -1,4 +1,4 @@
-//! Where a console prints: the terminal, also while a line is being edited there, or files that `\1` and `\2` name.
+//! Output of the console: the terminal, also while a line is being edited, or the files set by `\1` and `\2`.
 
 use crate::q::QError;
 use crate::q::session::Output;
@@ -10,10 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the console's thread and the keyboard's share.
+/// Output shared by the console thread and the keyboard thread.
 #[derive(Clone, Default)]
 pub struct Screen(Arc<Mutex<Inner>>);
 
+/// Output files and terminal state.
 #[derive(Default)]
 struct Inner {
     out: Option<File>,
@@ -21,7 +22,7 @@ struct Inner {
     printer: Option<Box<dyn ExternalPrinter + Send>>,
     /// A line is being edited.
     editing: bool,
-    /// Nobody reads standard output any more.
+    /// The reader of standard output has closed it.
     closed: bool,
 }
 
@@ -30,28 +31,30 @@ impl Screen {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Prints around the line that is being edited from now on.
+    /// From now on prints around the line being edited.
     pub fn set_printer(&self, printer: Box<dyn ExternalPrinter + Send>) {
         self.with(|inner| inner.printer = Some(printer));
     }
 
+    /// Sets whether a line is being edited; output then goes around it.
     pub fn set_editing(&self, editing: bool) {
         self.with(|inner| inner.editing = editing);
     }
 
-    /// Whether nobody reads standard output any more.
+    /// Whether the reader of standard output has closed it.
     pub fn is_closed(&self) -> bool {
         self.with(|inner| inner.closed)
     }
 
+    /// Prints to standard output or its redirection.
     pub fn write(&self, text: &[u8]) {
         self.with(|inner| inner.print(text));
     }
 
-    /// An error: to where standard error was sent, or else to standard output, where its expression's answer would stand.
+    /// Prints an error: to the redirected standard error, or else to standard output, in place of the expression's result.
     pub fn write_failure(&self, text: &[u8]) {
         self.with(|inner| match &mut inner.err {
-            // A file that takes nothing has nobody to tell.
+            // A failed write cannot be reported anywhere else.
             Some(file) => drop(file.write_all(text)),
             None => inner.print(text),
         });
@@ -61,7 +64,7 @@ impl Screen {
 impl Inner {
     fn print(&mut self, text: &[u8]) {
         if let Some(file) = &mut self.out {
-            // A file that takes nothing has nobody to tell.
+            // A failed write cannot be reported anywhere else.
             let _ = file.write_all(text);
             return;
         }
@@ -89,7 +92,7 @@ impl Output for Screen {
                 Some(file) => file.write_all(text),
                 None => std::io::stderr().write_all(text),
             };
-            // Without standard error there is nobody to tell.
+            // A failed write cannot be reported anywhere else.
             drop(written);
         });
     }
@@ -97,7 +100,7 @@ impl Output for Screen {
     fn redirect(&mut self, stream: u8, path: &[u8]) -> Result<(), QError> {
         let path = Path::new(OsStr::from_bytes(path));
         let file = match path.to_str() {
-            // As documented, this name means the terminal again.
+            // As documented, this name restores the terminal.
             Some("/dev/stdin") => None,
             _ => {
                 let folders = path.parent().map_or(Ok(()), std::fs::create_dir_all);

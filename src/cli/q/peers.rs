@@ -1,4 +1,4 @@
-//! What other processes do at the session's connections, as the console hears of it.
+//! Events of the session's connections for the console.
 
 use crate::net::inbox::Inbox;
 use crate::q::handlers::{Event, Handler, Outcome};
@@ -6,29 +6,29 @@ use crate::q::handles::Peer;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What happened at a connection.
+/// An event of a connection.
 pub enum Happened {
-    /// Another process has connected.
+    /// A client has connected.
     Opened { peer: Box<dyn Peer>, user: Vec<u8>, address: i32, web: bool },
-    /// Somebody wants to connect, and `.z.pw` decides.
+    /// A client wants to connect, and `.z.pw` decides.
     Login { user: Vec<u8>, password: Vec<u8>, answer: Sender<bool> },
-    /// Messages have come, or nothing comes any more.
+    /// Messages have arrived, or the connection has closed.
     Told(Arc<Inbox>),
     /// A WebSocket message.
     Web { inbox: Arc<Inbox>, event: Event, done: Box<dyn FnOnce() + Send> },
-    /// An HTTP request: who it comes from, or what to answer. Nothing is answered where its handler fails.
+    /// An HTTP request to authorise or to serve, and the callback for the outcome: `None` if the handler failed.
     Asked { handle: i32, user: Vec<u8>, address: i32, event: Event, answer: Box<dyn FnOnce(Option<Outcome>) + Send> },
 }
 
-/// Which handlers the session has set, for the loop that serves its clients. As in kdb+, nobody is served before the script of
-/// the command line has been evaluated.
+/// Handlers that the session has set, for the loop that serves its clients. As in kdb+, no client is served before the script of the
+/// command line has been evaluated.
 #[derive(Debug, Default)]
 pub struct HandlersSet {
     bits: Mutex<Option<u32>>,
     known: Condvar,
 }
 
-/// Those that make a difference before there is anything to evaluate.
+/// Handlers that matter before a message is evaluated.
 const LOOKED_AT: [Handler; 6] =
     [Handler::Login, Handler::Authorise, Handler::Page, Handler::Post, Handler::Methods, Handler::Web];
 
@@ -41,13 +41,14 @@ impl HandlersSet {
         self.bits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records the handlers that are set, and wakes threads that wait in [`HandlersSet::has`].
     pub fn note(&self, is_set: impl Fn(Handler) -> bool) {
         let bits = LOOKED_AT.into_iter().filter(|handler| is_set(*handler)).map(bit).sum();
         *self.bits() = Some(bits);
         self.known.notify_all();
     }
 
-    /// Waits until it is known for the first time.
+    /// Waits until the handlers are known for the first time.
     pub fn has(&self, handler: Handler) -> bool {
         let mut bits = self.bits();
         loop {

@@ -1,4 +1,4 @@
-//! A console that types into another process.
+//! Console that sends its input to another process.
 
 use super::input::{Keyboard, Prompt, Typed};
 use super::options::Started;
@@ -16,10 +16,10 @@ use std::io::IsTerminal;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long a remote process may take for an answer.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// The other process, which may be gone for a time.
+/// The remote process, which may be temporarily unreachable.
 struct Far<'a> {
     address: &'a Address,
     client: Option<Client>,
@@ -27,10 +27,10 @@ struct Far<'a> {
     console: Console,
 }
 
-/// Sends each line and shows its answer; the exit code.
+/// Sends each line and prints its result; returns the exit code.
 ///
 /// # Errors
-/// That the process cannot be reached.
+/// The process cannot be reached.
 pub fn run(address: &Address, started: &Started) -> Result<i32, CliError> {
     let terminal = std::io::stdin().is_terminal();
     signals::watch()?;
@@ -79,7 +79,7 @@ impl Far<'_> {
         Ok(client)
     }
 
-    /// `c` and `P` of the command line are this console's own.
+    /// Applies `c` and `P` of the command line to this console, not to the remote process.
     fn size(&mut self, command: &str) {
         let mut words = command.split(' ');
         let word = words.next().unwrap_or_default();
@@ -103,7 +103,7 @@ impl Far<'_> {
         }
     }
 
-    /// Sends a line and shows what comes back; false where the process is gone.
+    /// Sends a line and prints the result; false if the process is gone.
     fn ask(&mut self, line: &[u8]) -> bool {
         if line.is_empty() || line.starts_with(b"/") {
             return true;
@@ -136,7 +136,7 @@ impl Far<'_> {
     }
 }
 
-/// A message as the console shows it.
+/// Formats a message for the console.
 fn shown(message: &Incoming, console: &Console) -> Vec<u8> {
     match message.view(&proto::Limits::default()) {
         Ok(view) => match from_view(&view) {

@@ -1,4 +1,4 @@
-//! Ctrl-C and requests to end, as a person at a console means them.
+//! Signals of an interactive session: Ctrl-C, SIGTERM, SIGHUP.
 
 use crate::sys::interrupt;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -7,10 +7,10 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether an expression runs: Ctrl-C then ends that, not the process.
+/// Whether an expression runs: Ctrl-C then stops it, not the process.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Runs an evaluation that Ctrl-C ends with `'stop`.
+/// Runs an evaluation that Ctrl-C stops with `'stop`.
 pub fn evaluating<R>(work: impl FnOnce() -> R) -> R {
     interrupt::forget();
     RUNNING.store(true, Ordering::SeqCst);
@@ -20,11 +20,11 @@ pub fn evaluating<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// From now on SIGINT asks a running evaluation to end; a second one, or one while nothing runs, ends the process, as SIGTERM
-/// and SIGHUP do. The terminal is left as it was found.
+/// From now on SIGINT stops a running evaluation; a second SIGINT, or one while no evaluation runs, ends the process, as SIGTERM and
+/// SIGHUP do. The terminal settings are restored.
 ///
 /// # Errors
-/// The system's.
+/// Those of the system.
 pub fn watch() -> io::Result<()> {
     let found: Option<Termios> = tcgetattr(io::stdin()).ok();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -38,7 +38,7 @@ pub fn watch() -> io::Result<()> {
                     continue;
                 }
                 if let Some(found) = &found {
-                    // A terminal that is gone needs nothing.
+                    // A closed terminal needs no restore.
                     let _ = tcsetattr(io::stdin(), OptionalActions::Now, found);
                 }
                 std::process::exit(128 + signal);

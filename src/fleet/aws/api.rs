@@ -1,4 +1,4 @@
-//! The calls that are made, what each needs, and what its errors mean.
+//! The API calls in use: their permissions, and the meaning of their errors.
 
 use super::imds::innermost;
 use crate::fleet::FleetError;
@@ -6,26 +6,26 @@ use aws_sdk_autoscaling::config::http::HttpResponse;
 use aws_sdk_autoscaling::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error;
 
-/// What a call is for; each purpose has a budget of its own.
+/// Purpose of a call; each has its own budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Looking at the group and its activities.
+    /// Describing the group and its activities.
     Look,
     /// Changing the capacity.
     Capacity,
-    /// This instance's protection, life cycle and end, and the end of one that is late.
+    /// Protection, lifecycle and end of this instance, and the end of a late one.
     Instance,
-    /// Finding out who this is; tags, types and addresses.
+    /// Identity of this instance; tags, types and addresses.
     Identity,
 }
 
-/// A call.
+/// An API call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Api {
     pub name: &'static str,
     pub permission: &'static str,
     pub purpose: Purpose,
-    /// Something is different after it.
+    /// The call modifies something.
     pub changes: bool,
 }
 
@@ -60,7 +60,7 @@ calls! {
     DESCRIBE_TYPES = "DescribeInstanceTypes" needs "ec2:DescribeInstanceTypes" for Identity;
 }
 
-/// Codes by which the services ask to be called less, or later.
+/// Error codes for throttling and temporary conflicts.
 const BUSY: &[&str] = &[
     "Throttling",
     "ThrottlingException",
@@ -93,10 +93,10 @@ const CREDENTIALS: &[&str] = &[
     "IncompleteSignature",
 ];
 
-/// Most of an error's text that is passed on.
+/// Maximum length of an error's text, in characters.
 const REASON_CHARACTERS: usize = 400;
 
-/// An error of the SDK in words for an operator, without what differs from attempt to attempt.
+/// Translates an SDK error into an operator's terms, without parts that differ from attempt to attempt.
 pub fn explain<E>(api: &Api, address: &str, error: &SdkError<E, HttpResponse>) -> FleetError
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -160,7 +160,7 @@ fn of_service(api: &Api, code: Option<&str>, message: Option<&str>, status: u16)
     }
 }
 
-/// Whether no credentials could be had, so that nothing was sent.
+/// Returns whether credentials could not be fetched, so that nothing was sent.
 fn is_of_credentials(error: &dyn Error) -> bool {
     let mut next: Option<&dyn Error> = Some(error);
     while let Some(error) = next {

@@ -1,4 +1,4 @@
-//! Makes the calls: one at a time, on the thread that asks, within their budgets.
+//! Makes the calls to AWS: one at a time, on the calling thread, within a budget for each purpose.
 
 use super::api::{self, Api, Purpose};
 use super::session::{Endpoints, Service, Session};
@@ -12,8 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Calls at once, and time until there is another. One node of a day makes a few in an hour; fifty together stay under what
-/// an account may call.
+/// Burst and rate for each purpose. A node makes a few calls an hour; fifty nodes together stay below an account's limits.
 struct Budgets {
     look: Budget,
     capacity: Budget,
@@ -41,7 +40,7 @@ impl Budgets {
     }
 }
 
-/// The services, as one instance sees them.
+/// The AWS services as used by one instance.
 pub struct Cloud {
     runtime: Runtime,
     pub session: Session,
@@ -52,10 +51,10 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// Asks the metadata service for the region and no more.
+    /// Requests only the region, from the metadata service.
     ///
     /// # Errors
-    /// No runtime can be had, or there is no metadata service.
+    /// The runtime cannot start, or there is no metadata service.
     pub fn open(endpoints: Endpoints) -> Result<Cloud, FleetError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -65,7 +64,7 @@ impl Cloud {
         Ok(Cloud { runtime, session, autoscaling: None, ec2: None, budgets: Budgets::new(), began: Instant::now() })
     }
 
-    /// A request of the metadata service, which has no budget: it is the instance's own.
+    /// Returns an entry of `latest/meta-data/`. There is no budget: the service belongs to this instance alone.
     ///
     /// # Errors
     /// As [`Imds::metadata`](super::imds::Imds::metadata).
@@ -73,7 +72,7 @@ impl Cloud {
         self.runtime.block_on(self.session.imds.metadata(path))
     }
 
-    /// As [`Cloud::metadata`], for what lies elsewhere.
+    /// Like [`Cloud::metadata`] for entries elsewhere below `latest/`.
     ///
     /// # Errors
     /// As [`Imds::get`](super::imds::Imds::get).
@@ -81,10 +80,10 @@ impl Cloud {
         self.runtime.block_on(self.session.imds.get(path))
     }
 
-    /// A call of the scaling service.
+    /// Calls the scaling service.
     ///
     /// # Errors
-    /// What [`api::explain`] makes of the SDK's, or that the budget is used up.
+    /// The SDK's error, translated by [`api::explain`], or the budget is used up.
     pub fn scaling<T, E, F>(
         &mut self,
         api: &'static Api,
@@ -103,7 +102,7 @@ impl Cloud {
         self.finish(Service::AutoScaling, api, call)
     }
 
-    /// A call of EC2.
+    /// Calls EC2.
     ///
     /// # Errors
     /// As [`Cloud::scaling`].
@@ -123,7 +122,7 @@ impl Cloud {
         self.finish(Service::Ec2, api, call)
     }
 
-    /// Waits for a call, and puts what went wrong with it into words.
+    /// Waits for a call and translates its error.
     fn finish<T, E, F>(&self, service: Service, api: &'static Api, call: F) -> Result<T, FleetError>
     where
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>>,

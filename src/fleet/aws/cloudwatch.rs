@@ -1,8 +1,8 @@
-//! The metrics of the paper: a thread that publishes a process's values to CloudWatch, period by period.
+//! Publisher thread for the paper's metrics: sends a process's values to CloudWatch, period by period.
 //!
-//! It is beside everything else: it asks for a snapshot as any monitor may, and whatever becomes of its calls costs the
-//! process nothing but one thread's time. What cannot be published is kept for a while, tried again with growing pauses and
-//! jitter, and given up, the oldest first. A call whose answer is lost is repeated: CloudWatch may then have a period twice.
+//! It requests snapshots like any monitor and runs apart from the process's work, so failing calls cost nothing but
+//! this thread's time. Unpublished periods are kept for a while, retried with growing pauses and jitter, and dropped
+//! oldest first. A call whose response is lost is repeated, so CloudWatch may get a period twice.
 
 use super::api::{self, Api, Purpose};
 use super::session::{Service, Session};
@@ -22,33 +22,33 @@ pub const NAMESPACE: &str = "RdbCluster";
 const GROUP: &str = "AutoScalingGroupName";
 const INSTANCE: &str = "InstanceId";
 
-/// Values of one call; the API's limit. A value takes some 200 bytes, so that a call stays far below its megabyte.
+/// Maximum number of values per call, an API limit. A value takes about 200 bytes, so a call stays far below 1 MB.
 const VALUES_MOST: usize = 1000;
-/// Periods kept while CloudWatch cannot be reached.
+/// Periods kept while CloudWatch is unreachable.
 const PERIODS_MOST: usize = 60;
 /// Time for the process's loop to fill a snapshot.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(5);
-/// The first ceiling of a pause, and the longest.
+/// First and longest ceiling of the retry pauses.
 const PAUSE_FIRST_NS: u64 = 2_000_000_000;
 const PAUSE_MOST_NS: u64 = 120_000_000_000;
-/// Time for the last call when the process ends.
+/// Time limit of the last call when the process ends.
 const LAST_CALL: Duration = Duration::from_secs(1);
-/// Time that the end of the process may take because of this thread.
+/// Longest delay of the process's end by this thread.
 const END_WITHIN: Duration = Duration::from_millis(1500);
 
 static PUT: Api =
     Api { name: "PutMetricData", permission: "cloudwatch:PutMetricData", purpose: Purpose::Look, changes: false };
 
-/// The thread that publishes; it ends when this is dropped.
+/// Handle to the publisher thread, which ends when this is dropped.
 pub struct Publisher {
     end: Option<Sender<()>>,
     ended: Receiver<()>,
 }
 
-/// Publishes a process's values every `every`, as this instance's.
+/// Starts publishing this instance's values at the interval `every`.
 ///
 /// # Errors
-/// No thread can be had.
+/// The thread cannot start.
 pub fn start(tap: Tap, identity: Identity, every: Duration) -> io::Result<Publisher> {
     let (end, told) = mpsc::channel();
     let (going, ended) = mpsc::channel();
@@ -64,7 +64,7 @@ pub fn start(tap: Tap, identity: Identity, every: Duration) -> io::Result<Publis
     crate::sys::stack::thread("cloudwatch".into()).spawn(move || {
         let _going = going;
         if let Err(error) = worker.run(&told) {
-            log::error!("metrics are not published: {error}");
+            tracing::error!(%error, "metrics are not published");
         }
     })?;
     Ok(Publisher { end: Some(end), ended })
@@ -73,7 +73,7 @@ pub fn start(tap: Tap, identity: Identity, every: Duration) -> io::Result<Publis
 impl Drop for Publisher {
     fn drop(&mut self) {
         self.end.take();
-        // Nothing is sent there: it only ends.
+        // Nothing is sent on this channel: it disconnects when the thread ends.
         let _ = self.ended.recv_timeout(END_WITHIN);
     }
 }
@@ -83,6 +83,7 @@ struct Connection {
     address: String,
 }
 
+/// State of the publisher thread.
 struct Worker {
     tap: Tap,
     identity: Identity,
@@ -90,7 +91,7 @@ struct Worker {
     periods: Periods,
     connection: Option<Connection>,
     back_off: BackOff,
-    /// The next attempt.
+    /// Time of the next attempt after a failure.
     not_before: Option<Instant>,
 }
 
@@ -105,7 +106,7 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                     if !self.periods.is_empty() && self.back_off.failures() == 0 {
-                        // The time is over, or it is done: either way the process ends.
+                        // Result and timeout are ignored, as the process ends either way.
                         let _ = runtime.block_on(async { tokio::time::timeout(LAST_CALL, self.publish()).await });
                     }
                     return Ok(());
@@ -121,11 +122,11 @@ impl Worker {
         }
     }
 
-    /// Takes in the values of the period that ends now. A loop that does not answer is one whose values are missing, and that
-    /// is what the alarms then see.
+    /// Collects the values of the period that ends now. If the loop does not respond, the period has no values, and
+    /// alarms see that.
     fn gather(&mut self) {
         let Some(snapshot) = self.tap.take(SNAPSHOT_WITHIN) else {
-            return log::warn!("no metrics to publish: the loop has not answered in {SNAPSHOT_WITHIN:?}");
+            return tracing::warn!("no metrics to publish: the loop has not answered in {SNAPSHOT_WITHIN:?}");
         };
         for _ in 0..self.periods.add(&snapshot, SystemTime::now()) {
             metrics::count(Id::CloudWatchDropped);
@@ -137,7 +138,7 @@ impl Worker {
             match runtime.block_on(self.publish()) {
                 Ok(periods) => {
                     if self.back_off.failures() > 0 {
-                        log::info!("metrics are published again");
+                        tracing::info!("metrics are published again");
                     }
                     (0..periods).for_each(|_| metrics::count(Id::CloudWatchSent));
                     self.back_off = BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS);
@@ -146,12 +147,12 @@ impl Worker {
                 Err(error) => {
                     metrics::count(Id::CloudWatchFailed);
                     if self.back_off.failures() == 0 {
-                        log::warn!("metrics cannot be published now: {error}");
+                        tracing::warn!(%error, "metrics cannot be published now");
                     } else {
-                        log::debug!("metrics still cannot be published: {error}");
+                        tracing::debug!(%error, "metrics still cannot be published");
                     }
                     if let FleetError::Refused(_) = error {
-                        // These values will not be taken later either.
+                        // These values would be rejected again later.
                         self.periods.taken(1);
                         metrics::count(Id::CloudWatchDropped);
                     }
@@ -163,7 +164,7 @@ impl Worker {
         }
     }
 
-    /// Publishes the oldest periods with one call, and says how many.
+    /// Publishes the oldest periods in one call; returns their number.
     async fn publish(&mut self) -> Result<usize, FleetError> {
         let connection = match &self.connection {
             Some(connection) => connection,
@@ -185,7 +186,7 @@ async fn connect() -> Result<Connection, FleetError> {
     Ok(Connection { client, address: session.address(Service::CloudWatch) })
 }
 
-/// The values of a period under each of their dimensions.
+/// Builds the values of a period, once for each set of dimensions.
 fn data(period: &Period, identity: &Identity) -> Vec<MetricDatum> {
     let dimension = |name: &str, value: &str| Dimension::builder().name(name).value(value).build();
     let group = || vec![dimension(GROUP, &identity.group)];

@@ -1,4 +1,4 @@
-//! The group as the scaling service describes it, and its capacity.
+//! The group as described by the scaling service, and changes of its capacity.
 
 use super::api;
 use super::cloud::Cloud;
@@ -8,19 +8,20 @@ use aws_sdk_autoscaling::types::{AutoScalingGroup, LifecycleState, ScalingActivi
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Requests whose instances are waited for, to measure how long they take.
+/// Maximum number of requests awaiting their instance, for measuring lead times.
 const ASKED_MOST: usize = 16;
 
-/// What this process has seen of the group: the service does not say since when an instance is there.
+/// What this process has observed of the group, as the service does not report how long an instance has existed.
 #[derive(Debug, Default)]
 pub struct Sightings {
     seen: BTreeMap<String, Sighting>,
-    /// When capacity was asked for that no instance has filled yet.
+    /// Times of requests that no instance has fulfilled yet.
     asked: Vec<Instant>,
-    /// The group's last lead time.
+    /// Latest lead time of the group.
     pub lead: Option<Duration>,
 }
 
+/// One instance as observed.
 #[derive(Debug)]
 struct Sighting {
     since: Instant,
@@ -29,7 +30,7 @@ struct Sighting {
 }
 
 impl Sightings {
-    /// Capacity for another instance was asked for.
+    /// Records a request for another instance.
     pub fn asked(&mut self, now: Instant) {
         if self.asked.len() < ASKED_MOST {
             self.asked.push(now);
@@ -64,7 +65,7 @@ fn members(group: &AutoScalingGroup) -> impl Iterator<Item = (&str, Stage, bool)
     })
 }
 
-/// The stages of the scaling service in ours.
+/// Maps a lifecycle state of the service to a stage.
 pub fn stage(state: Option<&LifecycleState>) -> Stage {
     let name = state.map_or("", LifecycleState::as_str);
     match name.split(':').next().unwrap_or_default() {
@@ -80,10 +81,10 @@ fn count(number: Option<i32>) -> u32 {
     number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }
 
-/// The group of this name.
+/// Returns the group of this name.
 ///
 /// # Errors
-/// The service's, and that there is no such group.
+/// The call fails, or there is no such group.
 pub fn read(cloud: &mut Cloud, name: &str) -> Result<AutoScalingGroup, FleetError> {
     let answer = cloud.scaling(&api::DESCRIBE_GROUP, |client| {
         client.describe_auto_scaling_groups().auto_scaling_group_names(name).send()
@@ -95,7 +96,7 @@ pub fn read(cloud: &mut Cloud, name: &str) -> Result<AutoScalingGroup, FleetErro
     })
 }
 
-/// The group in the fleet's terms.
+/// Describes the group in the fleet's terms.
 ///
 /// # Errors
 /// As [`read`].
@@ -124,10 +125,10 @@ pub fn describe(cloud: &mut Cloud, name: &str, sightings: &mut Sightings) -> Res
     })
 }
 
-/// Sees to it that the group has at least so many instances.
+/// Requests at least `wanted` instances.
 ///
 /// # Errors
-/// What is to be tried again later.
+/// The request should be retried later.
 pub fn at_least(cloud: &mut Cloud, name: &str, wanted: u32, sightings: &mut Sightings) -> Result<Capacity, FleetError> {
     let mut request = Request::new(wanted);
     let mut next = Next::Describe;
@@ -155,10 +156,10 @@ fn set(cloud: &mut Cloud, name: &str, desired: u32) -> Result<(), FleetError> {
     Ok(())
 }
 
-/// Why the group has not the instances that it should: what the last activity that failed says.
+/// Returns why instances are missing: the message of the last failed activity.
 ///
 /// # Errors
-/// The service's.
+/// The call fails.
 pub fn failure(cloud: &mut Cloud, name: &str) -> Result<Option<String>, FleetError> {
     let answer = cloud.scaling(&api::DESCRIBE_ACTIVITIES, |client| {
         client.describe_scaling_activities().auto_scaling_group_name(name).max_records(10).send()

@@ -1,31 +1,31 @@
-//! Who this instance is: from the metadata service, and from the scaling service and EC2 where that does not tell.
+//! Identity of this instance: from the metadata service, otherwise from the scaling service or EC2.
 
 use super::api;
 use super::cloud::Cloud;
 use crate::fleet::FleetError;
 use aws_sdk_ec2::types::Filter;
 
-/// The tag by which the scaling service marks the instances of a group.
+/// Tag that the scaling service sets on the instances of a group.
 const GROUP_TAG: &str = "aws:autoscaling:groupName";
 
-/// The memory thresholds of the paper, as tags of the instance.
+/// The paper's memory thresholds, as instance tags.
 pub const SCALE_TAG: &str = "SCALETHRESHOLD";
 pub const ROLL_TAG: &str = "ROLLTHRESHOLD";
 
-/// This instance's id.
+/// Returns this instance's id.
 ///
 /// # Errors
-/// The metadata service cannot be reached or does not say.
+/// The metadata service is unreachable or has none.
 pub fn instance(cloud: &Cloud) -> Result<String, FleetError> {
     let id = cloud.metadata("instance-id")?.map(|id| id.trim().to_string());
     id.filter(|id| !id.is_empty())
         .ok_or_else(|| FleetError::Protocol("the metadata service names no instance".to_string()))
 }
 
-/// The group that the instance belongs to.
+/// Returns the instance's group.
 ///
 /// # Errors
-/// It belongs to none, or nobody who knows can be asked.
+/// The instance is in no group, or no service that knows it could be called.
 pub fn group(cloud: &mut Cloud, instance: &str) -> Result<String, FleetError> {
     if let Some(group) = metadata_tag(cloud, GROUP_TAG)? {
         return Ok(group);
@@ -33,7 +33,7 @@ pub fn group(cloud: &mut Cloud, instance: &str) -> Result<String, FleetError> {
     let told = match member_of(cloud, instance) {
         Ok(Some(group)) => return Ok(group),
         Ok(None) => None,
-        // A role that lacks this permission may have the paper's, which goes by the tags.
+        // A role without this permission may have the paper's, which reads the tags.
         Err(error @ FleetError::Denied { .. }) => Some(error),
         Err(error) => return Err(error),
     };
@@ -56,21 +56,21 @@ fn member_of(cloud: &mut Cloud, instance: &str) -> Result<Option<String>, FleetE
     Ok(details.and_then(|details| details.auto_scaling_group_name()).map(ToString::to_string))
 }
 
-/// A tag of this instance, where the metadata service shows tags.
+/// Returns a tag of this instance if the metadata service exposes tags.
 fn metadata_tag(cloud: &Cloud, key: &str) -> Result<Option<String>, FleetError> {
     let value = cloud.metadata(&format!("tags/instance/{key}"))?;
     Ok(value.map(|value| value.trim().to_string()).filter(|value| !value.is_empty()))
 }
 
-/// A tag of this instance, wherever it can be had.
+/// Returns a tag of this instance from any source.
 ///
 /// # Errors
-/// The metadata service cannot be reached, or shows no tags and EC2 cannot be asked.
+/// The metadata service is unreachable, or exposes no tags and EC2 cannot be called.
 pub fn tag(cloud: &mut Cloud, instance: &str, key: &str) -> Result<Option<String>, FleetError> {
     if let Some(value) = metadata_tag(cloud, key)? {
         return Ok(Some(value));
     }
-    // Where tags are shown at all, this one does not exist.
+    // If tags are exposed at all, this one does not exist.
     match cloud.metadata("tags/instance")?.or(cloud.metadata("tags/instance/")?) {
         Some(_) => Ok(None),
         None => resource_tag(cloud, instance, key),
@@ -85,10 +85,10 @@ fn resource_tag(cloud: &mut Cloud, instance: &str, key: &str) -> Result<Option<S
     Ok(tag.and_then(|tag| tag.value()).map(|value| value.trim().to_string()).filter(|value| !value.is_empty()))
 }
 
-/// Whether the scaling service takes this instance for unhealthy.
+/// Returns whether the scaling service considers this instance unhealthy.
 ///
 /// # Errors
-/// The service's.
+/// The call fails.
 pub fn is_unhealthy(cloud: &mut Cloud, instance: &str) -> Result<bool, FleetError> {
     let answer = cloud.scaling(&api::DESCRIBE_INSTANCE, |client| {
         client.describe_auto_scaling_instances().instance_ids(instance).send()

@@ -1,4 +1,4 @@
-//! What the instance is told about itself: the metadata service, version 2 only (a token for every request).
+//! Client of the instance metadata service, version 2 only (each request carries a token).
 
 use crate::fleet::FleetError;
 use aws_config::imds::client::Client;
@@ -9,20 +9,20 @@ use std::error::Error;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Where the service is looked for instead, as in every AWS SDK.
+/// Overrides the address of the service, as in every AWS SDK.
 const ENDPOINT_VARIABLE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 const MODE_VARIABLE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE";
 
 const IPV4: &str = "http://169.254.169.254";
 const IPV6: &str = "http://[fd00:ec2::254]";
 
-/// The service is on the same host: what takes longer does not come.
+/// Timeouts of an attempt and of a whole request. The service is on the same host: a slower response never comes.
 const STEP: Duration = Duration::from_secs(1);
 const WHOLE: Duration = Duration::from_secs(2);
 
 const NOT_FOUND: u16 = 404;
 
-/// Where this instance's service is, or the one that the environment names instead.
+/// Returns the service's address; the environment may override it.
 pub fn endpoint() -> String {
     let is_six = std::env::var(MODE_VARIABLE).is_ok_and(|mode| mode.eq_ignore_ascii_case("ipv6"));
     std::env::var(ENDPOINT_VARIABLE).unwrap_or_else(|_| if is_six { IPV6 } else { IPV4 }.to_string())
@@ -36,16 +36,16 @@ pub struct Imds {
 }
 
 impl Imds {
-    /// The service at this address. Nothing is asked yet.
+    /// A client for this address; nothing is requested yet.
     ///
     /// # Errors
-    /// It is no address.
+    /// It is not a valid address.
     pub fn at(endpoint: &str, http: SharedHttpClient) -> Result<Imds, FleetError> {
         let wrong = |reason: &dyn Display| FleetError::Protocol(format!("{ENDPOINT_VARIABLE}: {endpoint:?}: {reason}"));
         if !endpoint.starts_with("http://") {
             return Err(wrong(&"an address begins with http://"));
         }
-        // No profile is read: instances of one image must not differ by a file in somebody's home directory.
+        // Profiles are not read: instances of one image must not differ by a file in a home directory.
         let client = Client::builder()
             .configure(&ProviderConfig::empty().with_http_client(http).with_sleep_impl(super::session::sleep()))
             .endpoint(endpoint)
@@ -63,10 +63,10 @@ impl Imds {
         self.client.clone()
     }
 
-    /// An entry below `latest/`; none if there is no such entry.
+    /// Returns an entry below `latest/`; `None` if there is no such entry.
     ///
     /// # Errors
-    /// The service cannot be reached, or refuses.
+    /// The service is unreachable or rejects the request.
     pub async fn get(&self, path: &str) -> Result<Option<String>, FleetError> {
         match self.client.get(format!("/latest/{path}")).await {
             Ok(text) => Ok(Some(String::from(text))),
@@ -75,7 +75,7 @@ impl Imds {
         }
     }
 
-    /// An entry of `latest/meta-data/`.
+    /// Returns an entry of `latest/meta-data/`.
     ///
     /// # Errors
     /// As [`Imds::get`].
@@ -102,7 +102,7 @@ impl Imds {
     }
 }
 
-/// What lies at the bottom of an error, in its own words.
+/// Returns the message of an error's root cause.
 pub(super) fn innermost(error: &dyn Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

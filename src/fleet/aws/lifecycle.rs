@@ -1,11 +1,11 @@
-//! The hooks of the group: it waits with an instance until that says to go on.
+//! Lifecycle hooks: the group pauses an instance's launch or termination until the instance completes the hook.
 
 use super::api;
 use super::cloud::Cloud;
 use crate::fleet::FleetError;
 use std::time::{Duration, Instant};
 
-/// Where the wait is.
+/// Transition at which a hook pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     Launching,
@@ -21,6 +21,7 @@ impl Transition {
     }
 }
 
+/// A lifecycle hook; `longest` is its total timeout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hook {
     name: String,
@@ -29,15 +30,15 @@ struct Hook {
     longest: Duration,
 }
 
-/// What the service waits at most, however often it is told to wait on, in heartbeats and in all.
+/// Longest wait of the service however many heartbeats it gets: in heartbeats, and in total.
 const HEARTBEATS_MOST: u32 = 100;
 const LONGEST: Duration = Duration::from_secs(48 * 3600);
 
-/// The hooks of one group, looked up once.
+/// Hooks of one group, looked up once.
 #[derive(Debug, Default)]
 pub struct Hooks {
     known: Option<Vec<Hook>>,
-    /// The last time that the service was told to wait on.
+    /// Time of the last heartbeat.
     beat: Option<Instant>,
 }
 
@@ -66,18 +67,18 @@ impl Hooks {
         Ok(known.filter(|hook| hook.transition == transition.name()).cloned().collect())
     }
 
-    /// Whether the group waits there at all.
+    /// Returns whether the group has a hook at this transition.
     ///
     /// # Errors
-    /// The service's.
+    /// The call fails.
     pub fn any(&mut self, cloud: &mut Cloud, group: &str, transition: Transition) -> Result<bool, FleetError> {
         Ok(!self.of(cloud, group, transition)?.is_empty())
     }
 
-    /// How long the group waits at most; none if it does not.
+    /// Returns the longest wait at this transition; `None` without a hook.
     ///
     /// # Errors
-    /// The service's.
+    /// The call fails.
     pub fn longest(
         &mut self,
         cloud: &mut Cloud,
@@ -87,10 +88,10 @@ impl Hooks {
         Ok(self.of(cloud, group, transition)?.iter().map(|hook| hook.longest).max())
     }
 
-    /// Tells the group not to wait any longer. False if one of the hooks does not wait (yet, or any more).
+    /// Completes the hooks of this transition. Returns false if one of them is not waiting (yet, or any more).
     ///
     /// # Errors
-    /// The service's.
+    /// The call fails.
     pub fn complete(
         &mut self,
         cloud: &mut Cloud,
@@ -105,9 +106,9 @@ impl Hooks {
                 call.lifecycle_hook_name(&hook.name).lifecycle_action_result("CONTINUE").send()
             });
             match result {
-                Ok(_) => log::info!("told the group {group} to go on after {}", hook.name),
+                Ok(_) => tracing::info!("told the group {group} to go on after {}", hook.name),
                 Err(FleetError::Refused(reason)) => {
-                    log::debug!("{}: {reason}", hook.name);
+                    tracing::debug!(%reason, "{}", hook.name);
                     all = false;
                 }
                 Err(error) => return Err(error),
@@ -116,10 +117,10 @@ impl Hooks {
         Ok(all)
     }
 
-    /// Tells the group to wait on, when a third of the time has passed since it was last told.
+    /// Sends heartbeats to extend the wait, once a third of the shortest timeout has passed since the last.
     ///
     /// # Errors
-    /// The service's.
+    /// The call fails.
     pub fn beat(
         &mut self,
         cloud: &mut Cloud,

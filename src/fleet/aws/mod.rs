@@ -1,8 +1,8 @@
-//! A group of EC2 instances.
+//! Back end for an EC2 Auto Scaling group.
 //!
-//! Identity, notices and credentials come from the instance metadata service, everything else from the Auto Scaling service;
-//! EC2 is asked only for what those two do not tell. Calls are made on the thread that asks, one at a time, each with time
-//! limits, within a budget, and never repeated by the SDK: [`scaling`](super::scaling) reads back first.
+//! Identity, notices and credentials come from the instance metadata service, everything else from the Auto Scaling
+//! service; EC2 is called only for what those two lack. Calls run on the calling thread, one at a time, each with time
+//! limits and within a budget. The SDK never retries: [`scaling`](super::scaling) reads the group back first.
 
 mod api;
 mod cloud;
@@ -27,20 +27,20 @@ use lifecycle::{Hooks, Transition};
 use session::Endpoints;
 use std::time::{Duration, Instant};
 
-/// The metadata service is asked this often whether the instance is going to be ended, as AWS advises.
+/// Poll interval of the metadata service for notices, as AWS advises.
 const NOTICE_EVERY: Duration = Duration::from_secs(5);
-/// The scaling service is asked this often for the group; its limits are shared by all instances of the account.
+/// Poll interval of the scaling service, whose limits all instances of the account share.
 const DESCRIBE_EVERY: Duration = Duration::from_secs(60);
-/// Time that an instance without a terminating hook has: the system is shut down at once.
+/// Time left for an instance without a terminating hook, as the system shuts down at once.
 const UNHOOKED: Duration = Duration::from_secs(30);
-/// Pauses, and attempts, to find out the group where the metadata service does not tell.
+/// Pauses and attempts to look up the group.
 const PAUSE_FIRST_NS: u64 = 500_000_000;
 const PAUSE_MOST_NS: u64 = 8_000_000_000;
 const PATIENCE: u32 = 6;
-/// Time for the group to begin to wait with an instance that has been told to end.
+/// Time for the group to enter the wait of its terminating hook.
 const WAIT_BEGINS: Duration = Duration::from_secs(20);
 
-/// An instance that has been up for longer than this has not just been launched.
+/// Longest plausible lead time: an instance that has been up for longer was not just launched.
 const LEAD_MOST: Duration = Duration::from_secs(1800);
 
 /// This instance in its group.
@@ -52,15 +52,15 @@ pub struct Aws {
     farewell: Farewell,
     began: Instant,
     ready: bool,
-    /// It has asked for its own end: that it is going to be ended is no news.
+    /// The instance has requested its own termination, so a notice of it is expected.
     leaving: bool,
-    /// The group's notice, once there was one.
+    /// Reason and deadline of the group's notice, once received.
     terminating: Option<(Reason, Option<Instant>)>,
     released: bool,
 }
 
 impl Aws {
-    /// Finds out who this is.
+    /// Identifies this instance and its group.
     ///
     /// # Errors
     /// There is no metadata service, or the instance is in no group.
@@ -74,7 +74,7 @@ impl Aws {
                     if back_off.failures() < PATIENCE =>
                 {
                     if back_off.failures() == 0 {
-                        log::warn!("cannot find out the group of {instance}, trying again: {error}");
+                        tracing::warn!(%error, "cannot find out the group of {instance}, trying again");
                     }
                     std::thread::sleep(Duration::from_nanos(back_off.pause_ns(fastrand::f64())));
                 }
@@ -95,23 +95,23 @@ impl Aws {
         })
     }
 
-    /// The region that the instance is in.
+    /// Region of the instance.
     pub fn region(&self) -> &str {
         &self.cloud.session.region
     }
 
-    /// The availability zone and the private address.
+    /// Returns the availability zone and the private address.
     ///
     /// # Errors
-    /// The metadata service cannot be reached.
+    /// The metadata service is unreachable.
     pub fn place(&self) -> Result<(Option<String>, Option<String>), FleetError> {
         Ok((self.cloud.metadata("placement/availability-zone")?, self.cloud.metadata("local-ipv4")?))
     }
 
-    /// The scale and the roll threshold, where the instance's tags have them.
+    /// Returns the scale and roll thresholds from the instance's tags, if present.
     ///
     /// # Errors
-    /// The tags cannot be had.
+    /// The tags cannot be read.
     pub fn thresholds(&mut self) -> Result<(Option<String>, Option<String>), FleetError> {
         let instance = self.identity.instance.clone();
         let scale = identity::tag(&mut self.cloud, &instance, identity::SCALE_TAG)?;
@@ -122,11 +122,11 @@ impl Aws {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The lead time of this instance itself, which is that of its group for want of a better one.
+    /// Lead time of this instance, used for the group while it has no measured one.
     fn own_lead(&self) -> Option<Duration> {
         let document = self.cloud.get("dynamic/instance-identity/document").ok()??;
         let launched = notices::launched(&document)?;
-        // After a restart of the process alone it is no lead time.
+        // After a restart of the process alone, the uptime is no lead time.
         let since_boot = Duration::try_from(Timestamp::now().duration_since(launched)).ok()?;
         (since_boot < LEAD_MOST).then_some(since_boot)
     }
@@ -136,13 +136,13 @@ impl Aws {
         self.hooks.complete(&mut self.cloud, group, instance, transition)
     }
 
-    /// Says that the group need not wait with the end of this instance, once it does.
+    /// Completes the terminating hook, once the group waits in it.
     fn let_go(&mut self) -> Result<(), FleetError> {
         let until = Instant::now().checked_add(WAIT_BEGINS);
         while !self.complete(Transition::Terminating)? {
             if until.is_none_or(|until| Instant::now() >= until) {
-                // The hook's own time ends the wait.
-                log::info!("the group {} does not wait with the end of this instance", self.identity.group);
+                // The hook's own timeout ends the wait.
+                tracing::info!("the group {} does not wait with the end of this instance", self.identity.group);
                 return Ok(());
             }
             std::thread::sleep(Duration::from_secs(1));
@@ -173,7 +173,7 @@ impl Fleet for Aws {
     }
 
     fn one_more(&mut self) -> Result<u32, FleetError> {
-        // The service does not say in which order it has launched them: one more, as in the paper.
+        // The service does not report the launch order: request one more than desired, as in the paper.
         Ok(self.describe()?.desired.saturating_add(1))
     }
 
@@ -203,11 +203,11 @@ impl Fleet for Aws {
     fn is_aside(&mut self) -> Result<bool, FleetError> {
         let aside = notices::target(&self.cloud)?.is_some_and(|state| state.starts_with("Warmed"));
         if aside && !self.ready {
-            // The launching hook holds back the way into the pool too.
+            // The launching hook also delays entry into the warm pool.
             self.complete(Transition::Launching)?;
             self.ready = true;
         } else if !aside {
-            // Taken from the pool into service, it is launched again.
+            // Moving from the pool into service is another launch, with its own hook.
             self.ready = false;
         }
         Ok(aside)
@@ -238,7 +238,7 @@ impl Fleet for Aws {
             let until = match self.hooks.longest(&mut self.cloud, &group, Transition::Terminating) {
                 Ok(longest) => now.checked_add(longest.unwrap_or(UNHOOKED)),
                 Err(error) => {
-                    log::debug!("cannot find out how long the group waits: {error}");
+                    tracing::debug!(%error, "cannot find out how long the group waits");
                     None
                 }
             };
@@ -247,7 +247,7 @@ impl Fleet for Aws {
         if !self.released
             && let Err(error) = self.hooks.beat(&mut self.cloud, &group, &instance, Transition::Terminating)
         {
-            log::debug!("cannot ask the group to wait on: {error}");
+            tracing::debug!(%error, "cannot ask the group to wait on");
         }
         let told = self.terminating.as_ref();
         Ok(told.map(|(reason, until)| Notice {
@@ -259,7 +259,7 @@ impl Fleet for Aws {
     fn released(&mut self) -> Result<(), FleetError> {
         self.released = true;
         if self.terminating.is_none() {
-            // Taken back by EC2, not by the group: another is to be launched now rather than when this one is gone.
+            // EC2 reclaims the instance, not the group: launch the replacement now rather than after it is gone.
             let instance = self.identity.instance.clone();
             self.replace(&instance)?;
             self.leaving = true;
@@ -286,7 +286,7 @@ impl Fleet for Aws {
                 return Err(FleetError::Busy { call: api::TERMINATE.name, reason });
             }
             step @ (Next::Terminate | Next::Surplus) => {
-                // Ending it by name does not heed the protection; it is lifted so that nothing else is kept by it.
+                // Termination by name ignores scale-in protection; lift it all the same, so that it keeps nothing else from ending the instance.
                 match self.protect(false) {
                     Ok(()) | Err(FleetError::Refused(_)) => {}
                     Err(error) => return Err(error),
@@ -304,7 +304,7 @@ impl Fleet for Aws {
         if self.hooks.any(&mut self.cloud, &self.identity.group, Transition::Terminating)?
             && let Err(error) = self.let_go()
         {
-            log::warn!("the group waits with the end of this instance until its hook's time is over: {error}");
+            tracing::warn!(%error, "cannot complete the termination hook: the group waits for its time-out");
         }
         Ok(())
     }

@@ -1,31 +1,30 @@
-//! What the metadata service says of the instance's end.
+//! Notices of the instance metadata service that the instance is about to end.
 
 use super::cloud::Cloud;
 use crate::fleet::{FleetError, Notice, Reason};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// The state that the group is bringing the instance to; 404 outside a group.
+/// The lifecycle state that the group is moving the instance to; 404 outside a group.
 const TARGET: &str = "autoscaling/target-lifecycle-state";
 const SPOT: &str = "spot/instance-action";
 const REBALANCE: &str = "events/recommendations/rebalance";
 
-/// How long before an interruption its notice comes.
+/// A spot notice precedes the interruption by at most this.
 const SPOT_AHEAD: Duration = Duration::from_secs(120);
 
-/// The state that the instance is meant for, like `InService`, `Terminated` or `Warmed:Stopped`.
+/// Returns the target lifecycle state, such as `InService`, `Terminated` or `Warmed:Stopped`.
 ///
 /// # Errors
-/// The metadata service cannot be reached.
+/// The metadata service is unreachable.
 pub fn target(cloud: &Cloud) -> Result<Option<String>, FleetError> {
     Ok(cloud.metadata(TARGET)?.map(|state| state.trim().to_string()))
 }
 
-/// Whether the instance is going to be ended, the most urgent reason first. The time left of a termination by the group is
-/// not known here.
+/// Returns the most urgent notice. A termination by the group has no known time here.
 ///
 /// # Errors
-/// The metadata service cannot be reached.
+/// The metadata service is unreachable.
 pub fn read(cloud: &Cloud) -> Result<Option<Notice>, FleetError> {
     if let Some(text) = cloud.metadata(SPOT)? {
         return Ok(spot(&text, Timestamp::now()));
@@ -37,16 +36,16 @@ pub fn read(cloud: &Cloud) -> Result<Option<Notice>, FleetError> {
     Ok(rebalance.map(|_| Notice { reason: Reason::Rebalance, left: None }))
 }
 
-/// `{"action": "terminate", "time": "2017-09-18T08:22:00Z"}`; whatever the action, the memory is gone or frozen then.
+/// Parses `{"action": "terminate", "time": "2017-09-18T08:22:00Z"}`. Every action counts, as each loses or freezes the memory.
 fn spot(text: &str, now: Timestamp) -> Option<Notice> {
     let notice: serde_json::Value = serde_json::from_str(text).ok()?;
     let at = notice.get("time").and_then(|time| time.as_str()).and_then(|time| time.parse::<Timestamp>().ok());
-    // A clock that is slow makes it no longer than notices are given ahead.
+    // A slow local clock must not make the time longer than AWS grants.
     let left = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO).min(SPOT_AHEAD));
     Some(Notice { reason: Reason::SpotInterruption, left })
 }
 
-/// When the instance was launched: `pendingTime` of its identity document.
+/// Returns when the instance was launched: `pendingTime` of its identity document.
 pub fn launched(document: &str) -> Option<Timestamp> {
     let document: serde_json::Value = serde_json::from_str(document).ok()?;
     document.get("pendingTime")?.as_str()?.parse().ok()

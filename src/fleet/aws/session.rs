@@ -1,4 +1,4 @@
-//! Region, credentials, endpoints and time limits of all calls.
+//! Region, credentials, endpoints and time limits shared by all calls.
 
 use super::imds::{self, Imds};
 use crate::fleet::FleetError;
@@ -17,12 +17,12 @@ use std::time::Duration;
 
 const CONNECT: Duration = Duration::from_secs(2);
 const ATTEMPT: Duration = Duration::from_secs(6);
-/// The whole of a call, credentials included.
+/// Time limit of a call, including fetching credentials.
 const CALL: Duration = Duration::from_secs(8);
-/// Connections are looked after only while a call is made: one that was idle for longer may have been closed unnoticed.
+/// Connections are polled only during a call, so one that was idle for longer may have been closed unnoticed.
 const IDLE: Duration = Duration::from_secs(3);
 
-/// The pauses of the runtime that makes the calls.
+/// Timer of the runtime that makes the calls.
 #[derive(Debug)]
 struct Pauses;
 
@@ -36,7 +36,7 @@ pub(super) fn sleep() -> SharedAsyncSleep {
     SharedAsyncSleep::new(Pauses)
 }
 
-/// Without TLS, and without a look at the system's certificates.
+/// Client without TLS, which skips loading the system's certificates.
 fn plain() -> SharedHttpClient {
     Builder::new().pool_idle_timeout(IDLE).build_http()
 }
@@ -45,7 +45,7 @@ fn secured() -> SharedHttpClient {
     Builder::new().pool_idle_timeout(IDLE).tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
 }
 
-/// A service, by the word in `AWS_ENDPOINT_URL_<SERVICE>`.
+/// A service, named as in `AWS_ENDPOINT_URL_<SERVICE>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     AutoScaling,
@@ -65,16 +65,16 @@ impl Service {
     }
 }
 
-/// Where the services are called.
+/// Addresses of the services.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
     pub metadata: String,
-    /// Instead of the region's own.
+    /// Overrides of the region's endpoints.
     pub services: [Option<String>; 3],
 }
 
 impl Endpoints {
-    /// The usual ones, or those that the environment names, as in every AWS SDK.
+    /// Returns the default endpoints or those set by the environment, as in every AWS SDK.
     pub fn from_environment() -> Endpoints {
         let ignored = std::env::var("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_ok_and(|text| text == "true");
         let named = |service: Service| {
@@ -91,7 +91,7 @@ impl Endpoints {
     }
 }
 
-/// What all clients share. Clients are made when they are first needed.
+/// Configuration shared by all clients, which are created on first use.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub imds: Imds,
@@ -101,24 +101,24 @@ pub struct Session {
 }
 
 impl Session {
-    /// As [`Session::open_at`], where the environment says.
+    /// Like [`Session::open_at`] with the endpoints of the environment.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Session::open_at`].
     pub async fn open() -> Result<Session, FleetError> {
         Session::open_at(Endpoints::from_environment()).await
     }
 
-    /// Asks the metadata service for the region; nothing else is asked yet.
+    /// Requests the region from the metadata service, and nothing else yet.
     ///
     /// # Errors
-    /// The metadata service cannot be reached or does not say.
+    /// The metadata service is unreachable or has no region.
     pub async fn open_at(endpoints: Endpoints) -> Result<Session, FleetError> {
         let http = plain();
         let imds = Imds::at(&endpoints.metadata, http.clone())?;
         let region = imds.metadata("placement/region").await?;
         let region = region.ok_or_else(|| FleetError::Protocol("the metadata service names no region".to_string()))?;
-        // The role of the instance and nothing else: neither keys in the environment nor profiles.
+        // Only the instance's role: no keys from the environment, no profiles.
         let credentials = ImdsCredentialsProvider::builder()
             .imds_client(imds.client())
             .configure(&ProviderConfig::empty().with_http_client(http).with_sleep_impl(sleep()))
@@ -135,7 +135,7 @@ impl Session {
             .credentials_provider(SharedCredentialsProvider::new(credentials))
             .sleep_impl(sleep())
             .timeout_config(times)
-            // Whoever repeats without reading back first cannot tell a lost answer from one that never came.
+            // No blind retries: a lost response must be read back first, since the call may have taken effect.
             .retry_config(RetryConfig::disabled())
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
@@ -144,7 +144,7 @@ impl Session {
         Ok(Session { imds, region, endpoints, config })
     }
 
-    /// Where a service is called, for errors.
+    /// Returns a service's address, for error messages.
     pub fn address(&self, service: Service) -> String {
         self.endpoints.of(service).cloned().unwrap_or_else(|| match service {
             Service::AutoScaling => format!("autoscaling.{}", self.region),
@@ -153,7 +153,7 @@ impl Session {
         })
     }
 
-    /// The configuration of a service's client: its endpoint, and TLS unless that is a plain address.
+    /// Returns the configuration of a service's client; TLS is off for an `http://` endpoint.
     pub fn config(&self, service: Service) -> SdkConfig {
         let endpoint = self.endpoints.of(service).cloned();
         let is_plain = endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));

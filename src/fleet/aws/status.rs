@@ -1,4 +1,4 @@
-//! All that can be said of a group, for operators.
+//! Full status of a group for operators: `elastick fleet status`.
 
 use super::cloud::Cloud;
 use super::group::{self, Sightings};
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// An instance beyond what the fleet's description has.
+/// Details of an instance that the fleet's description lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
     pub kind: Option<String>,
@@ -20,22 +20,22 @@ pub struct Detail {
     pub address: Option<String>,
 }
 
-/// A group with its instances.
+/// A group with details of its instances.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     pub group: Description,
     pub details: BTreeMap<String, Detail>,
-    /// What could not be found out, or is wrong.
+    /// Problems, including details that could not be read.
     pub notes: Vec<String>,
 }
 
-/// Something that is found out about a group that has been described.
+/// A step that adds details to a described group.
 type Part = fn(&mut Cloud, &mut Status) -> Result<(), FleetError>;
 
-/// The group of this name, or the one that this instance is in.
+/// Returns the status of the group `name`, or of this instance's group.
 ///
 /// # Errors
-/// The group cannot be described; what else cannot be had is a note.
+/// The group cannot be described; other failures become notes.
 pub fn read(endpoints: Endpoints, name: Option<&str>) -> Result<Status, FleetError> {
     let mut cloud = Cloud::open(endpoints)?;
     let name = match name {
@@ -55,13 +55,13 @@ pub fn read(endpoints: Endpoints, name: Option<&str>) -> Result<Status, FleetErr
     Ok(status)
 }
 
-/// Lead times of the instances that are there, and why others are not.
+/// Adds lead times of present instances, and the reason why others are missing.
 fn activities(cloud: &mut Cloud, status: &mut Status) -> Result<(), FleetError> {
     let name = status.group.group.clone();
     let answer = cloud.scaling(&api::DESCRIBE_ACTIVITIES, |client| {
         client.describe_scaling_activities().auto_scaling_group_name(&name).max_records(100).send()
     })?;
-    // The newest come first.
+    // The service returns the newest first.
     for activity in answer.activities().iter().rev() {
         let took = activity.start_time().zip(activity.end_time());
         let took = took.and_then(|(from, to)| u64::try_from(to.secs().saturating_sub(from.secs())).ok());

@@ -27,7 +27,7 @@ fn an_instance_with_tags_finds_its_group_without_a_call() {
     assert_eq!(server.count("DescribeAutoScalingInstances") + server.count("DescribeTags"), 0);
 }
 
-/// Where the metadata service shows no tags.
+/// An instance whose metadata service exposes no tags.
 fn untagged() -> Server {
     Server::of_an_instance().set("tags/instance/aws:autoscaling:groupName", &[Reply::Text(404, String::new())])
 }
@@ -225,7 +225,7 @@ fn a_late_instance_is_replaced_without_a_change_of_capacity() {
     assert!(call.body.contains("InstanceId=i-2") && call.body.contains("ShouldDecrementDesiredCapacity=false"));
 }
 
-/// A hook, as it is described.
+/// A server whose group has one hook for each transition.
 fn hooked(server: Server) -> Server {
     let hook = |name: &str| {
         format!(

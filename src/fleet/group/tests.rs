@@ -282,7 +282,7 @@ proptest! {
             }
             let counting: Vec<&Slot> = group.slots().iter().filter(|slot| slot.counts()).collect();
             prop_assert!(counting.len() >= group.desired() as usize);
-            // More than desired are only those that are protected.
+            // Only protected instances may exceed the desired capacity.
             let protected = counting.iter().filter(|slot| slot.protected).count();
             prop_assert!(counting.len() <= protected.max(group.desired() as usize));
             prop_assert!((min..=min + more).contains(&group.desired()));

@@ -1,40 +1,40 @@
-//! Ending this instance so that the capacity goes down by one, and only one, whatever becomes of the answer. Pure.
+//! Terminates this instance and lowers the capacity by exactly one, even if the response is lost. Pure.
 
 use crate::fleet::{Description, FleetError, Stage};
 
-/// What to do next.
+/// Next step of the termination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is on its way out.
+    /// The instance is gone or terminating.
     Done,
-    /// Make the capacity one less and end it.
+    /// Terminate it and lower the capacity by one.
     Terminate,
-    /// End it; the capacity is one too small for it already.
+    /// Terminate it without lowering the capacity, which is below the number of instances already.
     Surplus,
-    /// An earlier request may still take effect.
+    /// An earlier call may still take effect.
     Wait,
-    /// The group needs it.
+    /// Rejected: the group is at its minimum.
     Keep(String),
 }
 
-/// How long a request whose answer was lost may take until it can be seen in the group.
+/// Time for a call whose response was lost to show in the group.
 const SETTLES_NS: u64 = 30_000_000_000;
 
-/// One instance's end.
+/// Termination of one instance.
 #[derive(Clone, Debug, Default)]
 pub struct Farewell {
     unsure_since_ns: Option<u64>,
 }
 
 impl Farewell {
-    /// The request has failed.
+    /// Records a failed call.
     pub fn failed(&mut self, error: &FleetError, now_ns: u64) {
         if matches!(error, FleetError::Unsure { .. }) {
             self.unsure_since_ns = Some(now_ns);
         }
     }
 
-    /// The group as it is now, read before every request.
+    /// Returns the next step for the group as read just before.
     pub fn next(&self, own: &str, group: &Description, now_ns: u64) -> Next {
         let stage = group.members.iter().find(|member| member.instance == own).map(|member| member.stage);
         if matches!(stage, None | Some(Stage::Terminating)) {

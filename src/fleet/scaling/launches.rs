@@ -1,43 +1,43 @@
-//! Watching that what was asked for comes: instances that never join the queue, capacity that is never filled, and a
-//! capacity that someone has set back. Pure.
+//! Watches the fulfilment of requests: instances that never join the queue, capacity that stays unfilled, and capacity
+//! lowered by a concurrent request. Pure.
 
 use crate::fleet::Description;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wrong with the group.
+/// A problem of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// An instance has been there for too long without joining: it is to be replaced.
+    /// An instance has been present too long without joining: replace it.
     Late { instance: String, waited_ns: u64 },
-    /// The group has had fewer instances than desired for too long: they cannot be launched.
+    /// The group has had fewer instances than desired for too long: launches fail.
     Missing { instances: u32, desired: u32 },
-    /// The capacity is lower again than was granted: to be asked for again.
+    /// The capacity is lower again than granted: repeat the request.
     SetBack { desired: u32, granted: u32 },
 }
 
-/// Part of the time to join after which an instance that is not even there is missed.
+/// Instances missing for the launch timeout divided by this are reported.
 const MISSING_PART: u64 = 4;
 
-/// Watches one group from one node.
+/// Watch over one group by one node.
 #[derive(Clone, Debug)]
 pub struct Launches {
     timeout_ns: u64,
     own: String,
-    /// Instances that have a node in the queue; empty while that is not known.
+    /// Instances with a node in the queue; empty while unknown.
     joined: BTreeSet<String>,
-    /// All that ever had one: such a one is not late, whatever became of it.
+    /// Instances that ever had a node in the queue, and so are never late.
     known: BTreeSet<String>,
-    /// Since when an instance has been seen without having joined.
+    /// When each instance was first seen without having joined.
     since_ns: BTreeMap<String, u64>,
     replaced: BTreeSet<String>,
     missing_since_ns: Option<u64>,
     missing_told: bool,
-    /// What was granted, until the group has had so many instances; and how many it has had since.
+    /// Granted capacity until the group has reached it, and the number of instances at the last look.
     granted: Option<(u32, u32)>,
 }
 
 impl Launches {
-    /// An instance has `timeout_ns` to join; `own` is this one.
+    /// `own` is this instance; `timeout_ns` the time that an instance has to join.
     pub fn new(own: &str, timeout_ns: u64) -> Launches {
         Launches {
             timeout_ns,
@@ -52,37 +52,37 @@ impl Launches {
         }
     }
 
-    /// Who has joined, as the tickerplant says; empty while it cannot be asked.
+    /// Records the joined instances, as reported by the tickerplant; empty while it is unreachable.
     pub fn joined(&mut self, instances: impl IntoIterator<Item = String>) {
         self.joined = instances.into_iter().collect();
         self.known.extend(self.joined.iter().cloned());
         if self.joined.is_empty() {
-            // Nobody's time runs while nobody can join.
+            // No instance can join without a tickerplant: timeouts start again afterwards.
             self.since_ns.clear();
         }
     }
 
-    /// Whether it is known who has joined.
+    /// Returns whether the joined instances are known.
     pub fn watches(&self) -> bool {
         !self.joined.is_empty()
     }
 
-    /// The group has granted so many instances.
+    /// Records granted capacity.
     pub fn granted(&mut self, desired: u32) {
         self.granted = Some((desired, 0));
     }
 
-    /// The day is over: fewer instances are as wanted.
+    /// Drops the granted capacity: after the end of the day, fewer instances are intended.
     pub fn forget(&mut self) {
         self.granted = None;
     }
 
-    /// Whether something is expected of the group, so that it is worth looking soon again.
+    /// Returns whether a change of the group is expected, so that it should be described again soon.
     pub fn expects(&self) -> bool {
         self.granted.is_some() || !self.since_ns.is_empty() || self.missing_since_ns.is_some()
     }
 
-    /// Looks at the group as it is now.
+    /// Compares the group with what is expected of it.
     pub fn look(&mut self, group: &Description, now_ns: u64) -> Vec<Trouble> {
         let mut troubles = self.late(group, now_ns);
         let instances = group.members.iter().filter(|member| member.counts()).count();
@@ -90,7 +90,7 @@ impl Launches {
         troubles.extend(self.missing(instances, group.desired, now_ns));
         if let Some((granted, had)) = self.granted.take() {
             if instances < had || instances >= granted {
-                // Filled; or instances have gone, and the capacity with them.
+                // Fulfilled; or instances have ended and taken their capacity with them.
             } else if group.desired < granted {
                 troubles.push(Trouble::SetBack { desired: group.desired, granted });
             } else {
@@ -105,7 +105,7 @@ impl Launches {
         self.since_ns.retain(|instance, _| present.contains(instance.as_str()));
         self.known.retain(|instance| present.contains(instance.as_str()));
         self.replaced.retain(|instance| present.contains(instance.as_str()));
-        // A list without this node is of another time, or of another group.
+        // A list without this node is outdated or of another group.
         if !self.joined.contains(&self.own) {
             return Vec::new();
         }

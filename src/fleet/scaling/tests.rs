@@ -93,7 +93,7 @@ fn a_value_that_is_refused_again_and_again_is_refused() {
     assert_eq!(request.step(Heard::Failed(invalid)), Next::Over(refused));
 }
 
-/// A group as its service keeps it.
+/// The group's state at the service.
 #[derive(Clone, Debug)]
 struct Service {
     desired: u32,
@@ -104,11 +104,11 @@ struct Service {
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
-    /// Refused before anything happened.
+    /// Rejected without effect.
     PutOff,
-    /// Nothing happened, but that is not known.
+    /// No effect, but the caller cannot know.
     LostBefore,
-    /// It was carried out, but that is not known.
+    /// Effective, but the caller cannot know.
     LostAfter,
 }
 
@@ -148,7 +148,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// A node that asks until it has its answer.
+/// A node that repeats its request until it has a result.
 struct Asker {
     wanted: u32,
     request: Request,
@@ -161,7 +161,7 @@ impl Asker {
         Asker { wanted, request: Request::new(wanted), next: Next::Describe, over: None }
     }
 
-    /// One call.
+    /// Makes one call.
     fn act(&mut self, service: &mut Service, fault: Fault) {
         let heard = match self.next {
             Next::Describe => service.describe(fault),
@@ -201,7 +201,7 @@ proptest! {
         prop_assert_eq!(is_granted, wanted <= service.desired);
     }
 
-    /// Two nodes that ask for the same, call by call in any order, do not add up.
+    /// Two nodes that request the same number, with calls interleaved in any order, do not add up.
     #[test]
     fn two_askers_for_the_same_are_one(
         desired in 0u32..6, wanted in 0u32..8, turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
@@ -217,7 +217,8 @@ proptest! {
         prop_assert_eq!(granted, 2);
     }
 
-    /// Two that ask for different numbers: a set that crosses another may lower it, which the watch sees and asks again.
+    /// Two nodes that request different numbers: a crossing set may lower the capacity; the watch detects it and the
+    /// request is repeated.
     #[test]
     fn askers_of_different_numbers_both_have_theirs_in_the_end(
         wanted in prop::array::uniform2(1u32..8), turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
@@ -232,7 +233,7 @@ proptest! {
             if let Some(Capacity::Granted { .. }) = asker.over.take() {
                 watch.granted(asker.wanted);
             }
-            // The launch takes longer than all of this: no instance is seen.
+            // The launch takes longer than the test: no instance appears.
             let group = Description { desired: service.desired, max: 8, ..Description::default() };
             let troubles = watch.look(&group, 0);
             if troubles.iter().any(|trouble| matches!(trouble, Trouble::SetBack { .. })) {

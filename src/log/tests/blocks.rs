@@ -1,4 +1,4 @@
-//! Blocks whose bytes are not those written: a repair, a start and a new side file keep saying so.
+//! Blocks whose bytes are not those written: a repair, a start and a new side file preserve the mark.
 
 use super::damage::look;
 use super::support::{Folder, all, flip, update};
@@ -7,7 +7,7 @@ use crate::log::{FaultKind, LogError, damaged_in, rebuild, repair, side_path};
 use proto::Limits;
 use std::path::{Path, PathBuf};
 
-/// A log of some blocks, one byte of a value in the second of them flipped.
+/// A log of several blocks, with one bit flipped in a value of the second block.
 fn with_changed_value(folder: &Folder) -> (PathBuf, Vec<Vec<u8>>) {
     let mut updates: Vec<_> = (0..400).map(|i| update("trade", i * 1000, 40)).collect();
     let path = folder.with(&updates);
@@ -21,7 +21,7 @@ fn with_changed_value(folder: &Folder) -> (PathBuf, Vec<Vec<u8>>) {
     (path, updates)
 }
 
-/// What is wrong with the one damaged block.
+/// The fault of the only damaged block.
 fn kind(path: &Path) -> FaultKind {
     let damage = look(path).damage;
     assert_eq!(damage.len(), 1, "{damage:?}");
@@ -40,10 +40,10 @@ fn a_repair_to_another_file_keeps_a_changed_block_and_its_mark() {
     assert_eq!(kind(&out), FaultKind::Unconfirmed);
     let marked = &look(&out).damage[0];
     assert_eq!((marked.first_index, marked.last_index), (named[0].first_index, named[0].last_index));
-    // Windows that have nothing of it are not warned of.
+    // Windows outside the block give no warning.
     assert_eq!(damaged_in(&out, marked.first_index + 1..marked.first_index + 2).unwrap().len(), 1);
     assert_eq!(damaged_in(&out, 0..marked.first_index).unwrap().len(), 0);
-    // Nor does a repair of the repaired log, or a new side file, take the mark away.
+    // Nor does a repair of the repaired log, or a new side file, remove the mark.
     let again = folder.0.join("z.log");
     repair::rewrite(&out, &again, Limits::default(), ChangedBlocks::Keep).unwrap();
     assert_eq!(kind(&again), FaultKind::Unconfirmed);
@@ -107,10 +107,37 @@ fn a_repair_that_was_cut_short_before_its_side_file_was_in_place_is_finished_by_
 }
 
 #[test]
-fn the_side_file_of_another_log_marks_nothing() {
+fn with_the_side_file_of_another_log_every_block_is_marked_until_that_is_removed() {
     let (folder, other) = (Folder::new(), Folder::new());
     let (path, _) = with_changed_value(&folder);
     let updates: Vec<_> = (0..400).map(|i| update("quote", i, 31)).collect();
     std::fs::copy(side_path(&other.with(&updates)), side_path(&path)).unwrap();
-    assert!(rebuild(&path, Limits::default(), 4096, &mut |_, _| {}).unwrap().damage.is_empty());
+    let rebuilt = || rebuild(&path, Limits::default(), 4096, &mut |_, _| {}).unwrap();
+    assert!(!rebuilt().damage.is_empty());
+    assert!(!look(&path).is_whole());
+    std::fs::remove_file(side_path(&path)).unwrap();
+    assert!(rebuilt().damage.is_empty());
+    assert!(look(&path).is_whole());
+}
+
+#[test]
+fn a_new_side_file_that_cannot_be_made_leaves_the_one_before() {
+    let folder = Folder::new();
+    let (path, updates) = with_changed_value(&folder);
+    let late: usize = updates[..300].iter().map(Vec::len).sum();
+    flip(&path, 8 + late, 6);
+    let side = std::fs::read(side_path(&path)).unwrap();
+    assert!(matches!(rebuild(&path, Limits::default(), 4096, &mut |_, _| {}), Err(LogError::Damaged { .. })));
+    assert_eq!(std::fs::read(side_path(&path)).unwrap(), side);
+}
+
+#[test]
+fn a_log_that_has_changed_from_its_start_on_is_refused() {
+    let folder = Folder::new();
+    let (path, updates) = with_changed_value(&folder);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.drain(8..8 + updates[0].len());
+    std::fs::write(&path, bytes).unwrap();
+    let Err(LogError::Refused { damage, .. }) = folder.try_open(Damage::Stop) else { panic!("opened") };
+    assert_eq!((damage.fault.kind, damage.first_byte), (FaultKind::NoBlockAgrees, 8));
 }

@@ -1,4 +1,4 @@
-//! Torn tails, damage in the middle, and what is left after a repair.
+//! Torn tails, damage in the middle, and what a repair leaves.
 
 use super::support::*;
 use crate::config::{ChangedBlocks, Damage};
@@ -11,7 +11,7 @@ pub(super) fn look(path: &Path) -> crate::log::Survey {
     survey(path, Limits::default(), CHUNK, true, &mut |_, _| {}).unwrap()
 }
 
-/// Where each record begins, and the end.
+/// Offsets of the records, and of the end.
 pub(super) fn offsets(updates: &[Vec<u8>]) -> Vec<usize> {
     let mut offsets = vec![8];
     for update in updates {
@@ -64,7 +64,7 @@ fn damage_in_the_middle_stops_the_start_with_its_exact_range() {
     let updates = updates(20);
     let path = folder.with(&updates);
     let offsets = offsets(&updates);
-    // The count of the list in record 7 becomes another one, and so does a type code: neither can be read.
+    // Changes the list count of record 7, and then a type code: neither parses.
     for (byte, bit) in [(2, 1), (2, 6), (0, 6), (6, 0), (11, 3)] {
         let before = std::fs::read(&path).unwrap();
         flip(&path, offsets[7] + byte, bit);
@@ -179,7 +179,7 @@ fn skip_leaves_out_the_damage_and_keeps_the_damaged_log_beside() {
     let moved = expected.remove(7);
     expected.push(moved);
     assert_eq!(all(&path), expected);
-    // No checksum says of the rest of that block that it is what was written; what was appended is another block.
+    // The rest of that block has no checksum to confirm it; the appended records are another block.
     let marked = look(&path).damage;
     assert_eq!(marked.len(), 1, "{marked:?}");
     assert_eq!((marked[0].fault.kind, marked[0].last_index), (FaultKind::Unconfirmed, Some(19)));
@@ -235,7 +235,7 @@ fn a_file_that_is_no_log_is_refused() {
     assert_eq!(std::fs::read(folder.log()).unwrap(), b"time,sym,price\n");
 }
 
-/// Sixteen updates, each with a column of zeros at its end.
+/// Sixteen updates, each ending with a column of zeros.
 fn with_zeros(folder: &Folder) -> (std::path::PathBuf, Vec<Vec<u8>>) {
     let with_zeros = |first: i64| {
         let mut update = update("quote", first, 5);
@@ -277,7 +277,7 @@ fn a_record_that_ends_before_zeros_where_nothing_is_missing_is_damage() {
     let folder = Folder::new();
     let (path, updates) = with_zeros(&folder);
     let offsets = offsets(&updates);
-    // The last column's longs become ints, as many of them.
+    // Turns the last column's longs into as many ints.
     flip(&path, offsets[5] - 5 * 8 - 6, 0);
     let survey = look(&path);
     let [damage] = &survey.damage[..] else { panic!("{:?}", survey.damage) };
@@ -285,7 +285,7 @@ fn a_record_that_ends_before_zeros_where_nothing_is_missing_is_damage() {
     assert_eq!((damage.first_index, damage.last_index), (4, Some(5)));
 }
 
-/// Makes the last writer look like one on a machine that has been started anew since.
+/// Rewrites the lock file as if the machine had rebooted after the last writer.
 pub(super) fn power_cut(folder: &Folder) {
     let last = Holder {
         epoch: 40,
@@ -299,8 +299,8 @@ pub(super) fn power_cut(folder: &Folder) {
     std::fs::write(folder.0.join("sym.lock"), last.encode()).unwrap();
 }
 
-/// A log of some dozens of blocks of which an early one has lost some values in a power cut, as a page that was not written
-/// would leave them. Answers where the update begins that lost them.
+/// A log of dozens of blocks in which a power cut zeroed values of an early block, as an unwritten page would. Returns the offset of the
+/// update that lost them.
 fn hole_of_a_power_cut(folder: &Folder) -> usize {
     let updates = many_blocks();
     let path = folder.with(&updates);
@@ -312,7 +312,7 @@ fn hole_of_a_power_cut(folder: &Folder) -> usize {
     at
 }
 
-/// A log of some dozens of blocks.
+/// Updates for dozens of blocks.
 fn many_blocks() -> Vec<Vec<u8>> {
     (0..1500).map(|i| update("trade", i, 90)).collect()
 }
@@ -337,7 +337,7 @@ fn a_log_that_a_power_cut_left_whole_is_opened() {
 fn a_start_that_is_refused_does_not_hide_from_the_next_what_a_power_cut_did() {
     let folder = Folder::new();
     hole_of_a_power_cut(&folder);
-    // Started again and again, as by a supervisor: each one is a process of this boot, and the one before it was too.
+    // A supervisor restarts it repeatedly: every attempt is a process of the same boot, as was the one before.
     for _ in 0..3 {
         assert!(matches!(folder.try_open(Damage::Stop), Err(LogError::Refused { .. })));
     }
@@ -369,14 +369,14 @@ fn after_a_power_cut_an_end_that_was_not_written_is_cut_off() {
     assert_eq!((report.updates, report.cut.map(|cut| cut.offset_bytes)), (1400, Some(offsets[1400] as u64)));
 }
 
-/// Makes a hole of some bytes of a log, as a power cut leaves it that brought later ones to the disk.
+/// Zeroes a range of a log, as a power cut does if later bytes reached the disk.
 pub(super) fn make_hole(path: &Path, range: std::ops::Range<usize>) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[range].fill(0);
     std::fs::write(path, bytes).unwrap();
 }
 
-/// The first record that ends behind a byte.
+/// Index of the first record that ends after this byte.
 fn record_around(offsets: &[usize], byte: usize) -> usize {
     offsets.iter().position(|offset| *offset > byte).unwrap() - 1
 }
@@ -386,8 +386,7 @@ fn the_record_before_a_hole_is_kept() {
     let updates = updates(200);
     let offsets = offsets(&updates);
     let end_of_sector = |byte: usize| (byte + 1).next_multiple_of(512);
-    // Up to where a record begins; up to the end of a sector, inside of another record; from where a sector ends inside of a
-    // record's beginning.
+    // To the start of a record; to the end of a sector inside another record; from a sector boundary inside a record's prefix.
     let begun = (20..150).find(|at| (1..11).contains(&(end_of_sector(offsets[*at]) - offsets[*at]))).unwrap();
     let holes = [
         (7, offsets[7]..offsets[9]),
@@ -414,7 +413,7 @@ fn the_record_before_a_hole_is_kept() {
 #[test]
 fn a_record_that_a_wrong_count_has_made_shorter_is_no_record_before_a_hole() {
     let folder = Folder::new();
-    // Its column of symbols comes first, and the other one, of zeros, is longer than a sector.
+    // Its column of symbols comes first; the other one, all zeros, is longer than a sector.
     let mut even = Vec::new();
     proto::log::write_record_head(b"trade", 2, &mut even);
     even.extend_from_slice(&[11, 0, 200, 0, 0, 0]);
@@ -432,7 +431,7 @@ fn a_record_that_a_wrong_count_has_made_shorter_is_no_record_before_a_hole() {
     assert_eq!((damage.first_byte, damage.last_byte), (offsets[2] as u64, offsets[3] as u64));
 }
 
-/// What follows the log's name in those of what a repair leaves beside it.
+/// The log's path with a suffix, as a repair names the files beside it.
 fn beside(path: &Path, ending: &str) -> std::path::PathBuf {
     crate::log::name::beside(path, ending)
 }
@@ -442,12 +441,12 @@ fn a_repair_that_was_cut_short_is_undone() {
     let folder = Folder::new();
     let updates: Vec<_> = (0..300).map(|i| update("trade", i, 60)).collect();
     let path = folder.with(&updates);
-    // A value has changed, which only the side file tells.
+    // Changes a value, which only the side file shows.
     flip(&path, offsets(&updates)[150] + 40, 0);
     let side = std::fs::read(side_path(&path)).unwrap();
     std::fs::hard_link(&path, beside(&path, ".damaged-2")).unwrap();
     std::fs::rename(side_path(&path), beside(&path, ".damaged-2.index")).unwrap();
-    // Of another repair, long ago.
+    // Left by another repair, long ago.
     std::fs::write(beside(&path, ".damaged"), b"x").unwrap();
     std::fs::write(beside(&path, ".damaged.index"), b"y").unwrap();
     let Err(LogError::Refused { damage, .. }) = folder.try_open(Damage::Stop) else { panic!("opened") };

@@ -1,4 +1,4 @@
-//! What each durability promises, and what happens when the disk does not keep up its side.
+//! Guarantees of each durability, and behaviour when the disk fails.
 
 use super::faulty::{Call, Faulty};
 use super::support::*;
@@ -127,7 +127,7 @@ fn under_each_a_failed_sync_ends_the_log_and_acknowledges_nothing_more() {
     assert!(matches!(log.sync(), Err(LogError::Poisoned { .. })));
 }
 
-/// An appender under group commit, and what its waker sends.
+/// An appender under group commit, and a channel that receives its wake-ups.
 fn group(file: &Arc<Faulty>) -> (Appender, mpsc::Receiver<()>) {
     let (send, receive) = mpsc::channel();
     let send = Mutex::new(send);
@@ -141,7 +141,7 @@ fn under_group_the_durable_tip_follows_and_never_leads_what_was_synced() {
     let (mut log, wakes) = group(&file);
     for _ in 0..200 {
         log.append(RECORD, 1).unwrap();
-        // The tip first: what it says must have been synced before.
+        // Read the durable tip first: everything before it must already be synced.
         let durable = log.durable_tip() as usize;
         assert!(durable * RECORD.len() <= file.synced_bytes());
     }
@@ -214,7 +214,7 @@ fn every_durability_leaves_the_same_log() {
     }
 }
 
-/// A file system of one mebibyte, unmounted with its test; none where mounting is not permitted.
+/// A file system of 1 MiB, unmounted on drop; `None` where mounting is not permitted.
 struct SmallDisk(Folder);
 
 impl SmallDisk {

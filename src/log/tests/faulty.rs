@@ -1,4 +1,4 @@
-//! A file in memory that fails at the call that a test names, and that knows what was synced.
+//! An in-memory file that fails at a chosen call and records what was synced.
 
 use crate::log::LogFile;
 use crate::log::disk::{Disk, Open, Who};
@@ -17,12 +17,12 @@ pub enum Call {
 #[derive(Default)]
 struct Inside {
     bytes: Vec<u8>,
-    /// Length when it was last synced.
+    /// Length at the last sync.
     synced_bytes: usize,
     calls: usize,
-    /// Fail the call of this number (from 0) and all later ones of that kind.
+    /// Fails the call with this number (from 0) and all later ones of that kind.
     fail_from: Option<(Call, usize)>,
-    /// Most bytes that a write takes.
+    /// Maximum number of bytes per write.
     most_bytes: Option<usize>,
     /// Bytes until the disk is full.
     room_bytes: Option<usize>,
@@ -45,7 +45,7 @@ impl Faulty {
         Faulty(Mutex::new(Inside { room_bytes: Some(room_bytes), most_bytes: Some(7), ..Inside::default() }))
     }
 
-    /// A file whose inode number those of every other device have as well.
+    /// A file with the same inode number on every device.
     pub fn on_device(device: u64, bytes: Vec<u8>) -> Faulty {
         Faulty(Mutex::new(Inside { device, bytes, ..Inside::default() }))
     }
@@ -118,7 +118,7 @@ impl LogFile for Faulty {
     }
 }
 
-/// A disk on which every name is that of one file.
+/// A disk on which every path leads to one file.
 pub struct OneFile(pub Arc<Faulty>);
 
 impl Disk for OneFile {

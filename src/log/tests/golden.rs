@@ -1,11 +1,11 @@
-//! Logs that real processes wrote.
+//! Logs recorded from real processes.
 
 use super::support::*;
 use crate::log::{columns_of, parts};
 use proto::Limits;
 use std::path::{Path, PathBuf};
 
-/// Every recorded log and how many messages it has, as an independent reader counted them.
+/// Every recorded log with its number of messages, as counted by an independent reader.
 fn logs() -> Vec<(PathBuf, usize)> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/kdb/golden");
     let Ok(list) = std::fs::read_to_string(golden.join("disk-decoded.jsonl")) else {

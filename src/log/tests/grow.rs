@@ -1,4 +1,4 @@
-//! Reading a log that grows, shrinks, is replaced, or is not there yet.
+//! Reading a log that grows, shrinks, is replaced, or does not exist yet.
 
 use super::faulty::{Faulty, OneFile};
 use super::support::*;

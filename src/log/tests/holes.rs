@@ -1,4 +1,4 @@
-//! Holes that begin inside a record: its last bytes read as zeros, which they may have been, or not.
+//! Holes that begin inside a record: its last bytes read as zeros, which may or may not be the values written.
 
 use super::damage::{look, make_hole, offsets, power_cut};
 use super::support::*;
@@ -8,11 +8,11 @@ use proto::Limits;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the column at the end of each update.
+/// Length of the column at the end of each update.
 const LAST_BYTES: usize = 8 * ROWS;
 const ROWS: usize = 300;
 
-/// An update whose last column are longs, each of these eight bytes.
+/// An update whose last column is longs, all equal to `long`.
 fn ending_in(long: i64) -> Vec<u8> {
     let count = i32::try_from(ROWS).unwrap().to_le_bytes();
     let mut out = Vec::new();
@@ -26,14 +26,14 @@ fn ending_in(long: i64) -> Vec<u8> {
     out
 }
 
-/// A log of these updates, without a side file, and where each begins.
+/// A log of these updates without a side file, and their offsets.
 fn alone(folder: &Folder, updates: &[Vec<u8>]) -> (PathBuf, Vec<usize>) {
     let path = folder.with(updates);
     std::fs::remove_file(side_path(&path)).unwrap();
     (path, offsets(updates))
 }
 
-/// The first update, from the third on, inside of whose last column a piece of so many bytes of the disk begins, and where.
+/// Returns the first update, from the third on, whose last column contains a boundary of `piece` bytes, and that boundary.
 fn begun_inside(offsets: &[usize], piece: usize) -> (usize, usize) {
     let begin = |at: usize| (offsets[at + 1] - LAST_BYTES).next_multiple_of(piece);
     (3..offsets.len() - 1).map(|at| (at, begin(at))).find(|(at, begin)| *begin < offsets[at + 1]).unwrap()
@@ -47,8 +47,8 @@ fn refusal(folder: &Folder) -> crate::log::DamagedRange {
     }
 }
 
-/// A log in which a hole begins inside an update, where a piece of the disk does, and ends with the piece behind it. Answers the log, its
-/// updates, which one it is, and the hole.
+/// A log with a hole that begins at a boundary inside an update and ends `piece` bytes later. Returns the log, its updates, the index of
+/// that update, and the hole.
 fn hole_inside(folder: &Folder, piece: usize) -> (PathBuf, Vec<Vec<u8>>, usize, Range<usize>) {
     let updates = vec![ending_in(0x0101_0101_0101_0101); 14];
     let (path, offsets) = alone(folder, &updates);
@@ -108,7 +108,7 @@ fn a_record_that_zeros_to_the_end_have_made_whole_is_damage() {
     let folder = Folder::new();
     let updates = vec![ending_in(-1); 5];
     let (path, offsets) = alone(&folder, &updates);
-    // The zeros read as an empty list in the place of the last column.
+    // The zeros parse as an empty list in place of the last column.
     let begin = offsets[5] - LAST_BYTES - 6;
     assert_ne!(begin % 512, 0, "what stands before it shows that the sector was written");
     make_hole(&path, begin..offsets[5]);
@@ -146,8 +146,8 @@ fn zeros_at_the_end_of_a_record_before_one_that_was_cut_off_are_values() {
     }
 }
 
-/// A log of an update of a table, the last column of which has these items of a type, that ends so many bytes behind the begin of a
-/// sector; a hole follows, and another update. Answers how many updates are in it before any damage.
+/// Writes an update whose last column has these items of type `ty` and which ends `tail` bytes after a sector boundary; then a hole, then
+/// another update. Returns the number of updates before the first damage.
 fn before_a_hole(ty: i8, items: &[i64], tail: usize) -> u64 {
     let update = |symbol: usize| {
         let mut out = Vec::new();
@@ -179,7 +179,7 @@ fn upper_bytes_of_small_numbers_before_a_hole_are_values() {
     let (long, float, timespan) = (7, 9, 16);
     let float_of = |x: f64| x.to_bits().cast_signed();
     for tail in 1..=12 {
-        // From the eighth byte on what stands lowest shows that the sector was written.
+        // From the eighth byte on, the lowest byte shows that the sector was written.
         assert_eq!(before_a_hole(long, &[0x0100, 0xff, 0x80], tail), u64::from(tail != 7), "{tail}");
         assert_eq!(before_a_hole(long, &[100], tail), 1, "{tail}");
         assert_eq!(before_a_hole(long, &[i64::MAX, 5], tail), u64::from(tail >= 8), "{tail}");
@@ -188,7 +188,7 @@ fn upper_bytes_of_small_numbers_before_a_hole_are_values() {
     }
 }
 
-/// A log whose first four updates are a block of their own; behind them, inside a sector, begins a hole.
+/// A log whose first four updates are one block; a hole begins after them, inside a sector.
 fn hole_behind_a_block(folder: &Folder) -> (PathBuf, Vec<usize>) {
     let updates = vec![ending_in(0); 8];
     folder.with(&updates[..4]);

@@ -1,4 +1,4 @@
-//! Whose log it is: the identity of a directory, and epochs that never begin again.
+//! Identity of a directory's logs, and epochs that never restart.
 
 use super::support::*;
 use crate::config::Durability;
@@ -10,7 +10,7 @@ fn lock(folder: &Folder) -> PathBuf {
     folder.0.join("sym.lock")
 }
 
-/// What its files say after a writer has come and gone.
+/// Runs several writers in turn, applies `spoil` to the lock file, and opens the next one; returns that and the id of the one before.
 fn after(spoil: impl Fn(&Path)) -> (LogWriter, crate::log::WriterId) {
     let folder = Folder::new();
     (0..3).for_each(|_| folder.open().0.close().unwrap());
@@ -90,7 +90,7 @@ fn a_restored_directory_is_told_by_who_has_seen_more_and_goes_on_as_another_log(
     std::fs::write(lock(&folder), backup).unwrap();
     std::fs::write(side_path(&folder.log()), side).unwrap();
     let (mut writer, _) = folder.open();
-    // The same number, but not the same writer.
+    // The same epoch, but another writer.
     assert_eq!(writer.epoch(), seen.epoch);
     for seen in [seen, seen_more] {
         assert_eq!(writer.writer_id().look_at(&seen), Remembered::Later);
@@ -110,7 +110,7 @@ fn a_restored_directory_is_told_by_who_has_seen_more_and_goes_on_as_another_log(
 fn an_old_writer_does_not_begin_anew() {
     let folder = Folder::new();
     let (mut old, _) = folder.open();
-    // Where a server has given its locks away: the lock file names the next one.
+    // As after a server revoked its lock: the lock file names the next writer.
     let line = std::fs::read(lock(&folder)).unwrap();
     let other = Folder::new();
     (0..3).for_each(|_| other.open().0.close().unwrap());
@@ -130,7 +130,7 @@ fn updates_of_todays_log_before_this_writer_are_counted() {
     assert_eq!(writer.began_at(), 0);
 }
 
-/// A reader of the log, once it has been found to be that of these samples.
+/// A reader of the log at `path`, verified to contain these samples.
 fn reader_of(path: &Path, samples: &[crate::log::Sample]) -> Result<LogReader, LogError> {
     let mut reader = reader(path);
     reader.wait_for(samples, Instant::now())?;

@@ -1,4 +1,4 @@
-//! Behaviour of the log as a whole, one file for each theme.
+//! Behaviour of the log as a whole, one file per theme.
 
 mod blocks;
 mod damage;
@@ -8,6 +8,7 @@ mod golden;
 mod grow;
 mod holes;
 mod identity;
+mod kinds;
 mod model;
 mod rolls;
 mod seek;

@@ -1,11 +1,11 @@
-//! The log against a vector of updates.
+//! The log compared with a vector of updates.
 
 use super::support::*;
 use crate::config::Durability;
 use crate::log::{LogWriter, Next};
 use proptest::prelude::*;
 
-/// What a tickerplant and its readers do.
+/// Actions of a tickerplant and its readers.
 #[derive(Clone, Debug)]
 enum Step {
     Append(Vec<usize>),
@@ -15,7 +15,7 @@ enum Step {
     Seek(usize),
     Read(usize),
     LoseSideFile,
-    /// Cut so many bytes off the end of a log that nobody writes to.
+    /// Cut so many bytes off the end of a log without a writer.
     Tear(usize),
 }
 

@@ -1,4 +1,4 @@
-//! A roll into a log that is there already.
+//! A roll into a log that already exists.
 
 use super::support::{DAY, Folder, all, flip, updates};
 use crate::config::Durability;
@@ -10,7 +10,7 @@ fn next() -> Date {
     DAY.tomorrow().unwrap()
 }
 
-/// The next day's log, as this directory's tickerplant left it when its clock was ahead.
+/// The next day's log, as this directory's tickerplant wrote it while its clock was ahead.
 fn written_ahead(folder: &Folder, count: usize) -> PathBuf {
     let (mut writer, _) = LogWriter::open(folder.options(Durability::Os), next()).unwrap();
     updates(count).iter().for_each(|update| writer.append(update, 1).unwrap());
@@ -18,7 +18,7 @@ fn written_ahead(folder: &Folder, count: usize) -> PathBuf {
     log_path(&folder.0, "sym", next())
 }
 
-/// The next day's log and its side file.
+/// Contents of the next day's log and its side file.
 fn files(folder: &Folder) -> [Option<Vec<u8>>; 2] {
     let log = log_path(&folder.0, "sym", next());
     [&side_path(&log), &log].map(|path| std::fs::read(path).ok())

@@ -1,4 +1,4 @@
-//! Going to an update, with and without the side file.
+//! Seeking to an update, with and without the side file.
 
 use super::support::*;
 use crate::log::{Proof, columns_of, parts, side_path, update_hash};

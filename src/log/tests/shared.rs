@@ -1,4 +1,4 @@
-//! A log on a network file system: writes that hang must not be waited for, and a lock that was lost ends the log.
+//! A log on a network file system: appends must not wait for hanging writes, and a lost lock ends the log.
 
 use super::faulty::{Call, Faulty};
 use super::support::*;
@@ -13,10 +13,10 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 const RECORD: &[u8] = b"0123456789";
-/// Most bytes that wait to be written.
+/// Limit of the bytes queued for writing.
 const MOST_BYTES: usize = 25;
 
-/// A file whose writes wait for the gate to be opened.
+/// A file whose writes block until the gate opens.
 #[derive(Default)]
 struct Gated {
     file: Faulty,
@@ -62,7 +62,7 @@ fn group(file: Arc<dyn LogFile>) -> Appender {
     appender(file, Durability::Group(Duration::from_millis(1)), None)
 }
 
-/// A waker that sends.
+/// A waker that sends to a channel.
 fn waker() -> (Waker, mpsc::Receiver<()>) {
     let (send, receive) = mpsc::channel();
     let send = Mutex::new(send);
@@ -94,7 +94,7 @@ fn what_waits_to_be_written_is_bounded() {
         log.sync().unwrap();
         log
     });
-    // One batch may be with the thread that writes, and two records fit behind it.
+    // One batch may be with the sync thread, and two records fit in the queue.
     let held_back = std::iter::from_fn(|| appended.recv_timeout(Duration::from_millis(200)).ok()).count();
     assert!(held_back <= 5, "{held_back} records of 10 bytes in memory, {MOST_BYTES} bytes allowed");
     file.open();

@@ -1,4 +1,4 @@
-//! A side file on a disk that fails: what it costs, and when it costs the start.
+//! A side file on a failing disk: which failures end the side file, and which reject the start.
 
 use super::faulty::{Call, Faulty, OneFile};
 use crate::log::disk;
@@ -7,7 +7,7 @@ use crate::log::{LogError, Mark};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the side file that this one is, to keep so many of its entries.
+/// Opens `file` as a side file, keeping `keep` of its entries.
 fn open(file: &Arc<Faulty>, keep: u64) -> Result<SideWriter, LogError> {
     disk::set_virtual(Some(Arc::new(OneFile(Arc::clone(file)))));
     let opened = SideWriter::open(Path::new("log.index"), keep, Head::default());
@@ -25,7 +25,7 @@ fn write_two(side: &mut SideWriter) {
     side.flush();
 }
 
-/// A side file with two entries, whose next call of a kind fails.
+/// A side file with two entries whose next call of this kind fails.
 fn failing(call: Call) -> Arc<Faulty> {
     let file = Arc::new(Faulty::failing(call, 1));
     write_two(&mut open(&file, 0).unwrap());

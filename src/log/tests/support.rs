@@ -1,4 +1,4 @@
-//! Directories that go away, small updates, and a reader that takes everything.
+//! Temporary directories, small updates, and readers that collect everything.
 
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::log::{LogError, LogOptions, LogReader, LogWriter, Next, OpenReport};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub const DAY: Date = Date::constant(2026, 11, 21);
 pub const CHUNK: usize = 4096;
 
-/// A directory that is removed with everything in it.
+/// A directory that is removed with its contents on drop.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -50,7 +50,7 @@ impl Folder {
         LogWriter::open(LogOptions { damage, ..self.options(Durability::Os) }, DAY)
     }
 
-    /// A log of these updates, closed in order.
+    /// Writes a log of these updates and closes it in order.
     pub fn with(&self, updates: &[Vec<u8>]) -> PathBuf {
         let (mut writer, _) = self.open();
         for update in updates {
@@ -67,7 +67,7 @@ impl Drop for Folder {
     }
 }
 
-/// An update of `rows` rows: a long column that counts from `first`, and a symbol column.
+/// An update of `rows` rows: a long column counting from `first`, and a symbol column.
 pub fn update(table: &str, first: i64, rows: usize) -> Vec<u8> {
     let mut out = Vec::new();
     proto::log::write_record_head(table.as_bytes(), 2, &mut out);
@@ -98,7 +98,7 @@ pub fn reader(path: &Path) -> LogReader {
     LogReader::open(path, Limits::default(), CHUNK).unwrap()
 }
 
-/// Everything from the reader's position to the end, with the index of the first.
+/// All updates from the reader's position to the end, with their indices.
 pub fn rest(reader: &mut LogReader) -> Vec<(u64, Vec<u8>)> {
     let mut all = Vec::new();
     while let Next::Chunk(chunk) = reader.next_chunk(3000, u64::MAX).unwrap() {

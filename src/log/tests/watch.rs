@@ -1,4 +1,4 @@
-//! A log that other programs remove, move, replace or cut while it is written.
+//! A log that other programs remove, move, replace or truncate while it is written.
 
 use super::support::{CHUNK, Folder, rest, updates};
 use crate::config::Durability;
@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A file with the head of a log and some bytes, and what compares it.
+/// A file with a log head and some bytes, and the check that watches it.
 struct Scene {
     folder: Folder,
     file: File,
@@ -115,7 +115,7 @@ fn write(writer: &mut LogWriter, count: usize) {
     updates(count).iter().for_each(|update| writer.append(update, 1).unwrap());
 }
 
-/// Until the thread has seen it.
+/// Appends until the watch thread has detected the truncation; returns the error.
 fn refusal(writer: &mut LogWriter) -> LogError {
     let by = Instant::now() + Duration::from_secs(20);
     loop {
@@ -144,7 +144,7 @@ fn nothing_is_accepted_behind_a_cut() {
     }
 }
 
-/// All records that a reader of the writer's descriptors finds, begun at an update that the side file leads to.
+/// All records that a reader of the writer's descriptors returns after seeking by the side file.
 fn read_through(writer: &LogWriter, from: u64) -> Vec<Vec<u8>> {
     let mut reader = LogReader::of(&writer.source(), Limits::default(), CHUNK).unwrap();
     reader.seek(from).unwrap();

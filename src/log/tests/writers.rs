@@ -1,4 +1,4 @@
-//! One writer for each log, epochs, days.
+//! One writer per log, epochs, days.
 
 use super::support::*;
 use crate::config::{Damage, Durability, RequiredMount};
@@ -69,9 +69,9 @@ fn a_torn_line_in_the_lock_file_leaves_the_epoch_before() {
     let folder = Folder::new();
     folder.open().0.close().unwrap();
     folder.open().0.close().unwrap();
-    // A side file would tell.
+    // Remove the side file, which also has the epoch.
     std::fs::remove_file(crate::log::side_path(&folder.log())).unwrap();
-    // Epoch 2 stands in the first line.
+    // Epoch 2 is in the first line.
     flip(&folder.0.join("sym.lock"), 3, 0);
     assert_eq!(folder.open().0.epoch(), 2);
 }
@@ -153,7 +153,7 @@ fn a_directory_where_it_must_be_is_taken() {
     }
 }
 
-/// The directory of the log leads to a volume that is taken away: the name then leads to the disk below.
+/// The log's directory is a link to a volume that is removed: the name then leads to the disk below.
 #[test]
 fn a_volume_that_is_gone_when_the_day_rolls_leaves_the_days_log_going() {
     let folder = Folder::new();

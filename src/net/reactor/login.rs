@@ -1,4 +1,4 @@
-//! The loop's part of the handshake: what is read of it, and who is let in.
+//! The event loop's part of the handshake: reads it and decides on admission.
 
 use super::{Login, Reactor, Service};
 use crate::config::Limit;
@@ -7,11 +7,11 @@ use crate::net::{CloseReason, ConnId, Peer};
 use proto::handshake::{self, Credentials};
 
 impl<S: Service> Reactor<S> {
-    /// Reads what there is of a handshake. Answers the bytes read.
+    /// Reads available bytes of a handshake. Returns the bytes read.
     pub(super) fn read_login(&mut self, conn: ConnId) -> usize {
         let limit = self.control.limits.handshake_bytes;
         if self.control.get(conn).is_none_or(|connection| connection.login_asked.is_some()) {
-            // Read again when the answer is there.
+            // Read again after the decision.
             return 0;
         }
         let mut buffer = [0u8; 4096];
@@ -29,7 +29,7 @@ impl<S: Service> Reactor<S> {
             Ok(Some((credentials, used))) => {
                 let login = std::mem::take(&mut connection.login);
                 if !self.access.allows(&credentials.user, &credentials.password) {
-                    log::warn!("{:?} from {} refused: wrong user or password", credentials, connection.ip);
+                    tracing::warn!(ip = %connection.ip, login = ?credentials, "login refused: wrong user or password");
                     metrics::count(Id::LoginsRefused);
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                     return read;
@@ -46,7 +46,7 @@ impl<S: Service> Reactor<S> {
             }
             Err(handshake::HandshakeError::Http) => self.begin_http(conn),
             Err(error) => {
-                log::info!("connection from {}: {error}", connection.ip);
+                tracing::info!(ip = %connection.ip, %error, "connection rejected");
                 self.control.close_with(conn, CloseReason::Handshake("no handshake"));
             }
         }
@@ -60,20 +60,20 @@ impl<S: Service> Reactor<S> {
         self.control.close_with(conn, CloseReason::Limit(why));
     }
 
-    /// The handshake is done.
+    /// Completes the handshake.
     fn admit(&mut self, conn: ConnId, credentials: Credentials, rest: &[u8]) {
         let capability = handshake::answer(credentials.capability);
         let Some(connection) = self.control.get_mut(conn) else { return };
         let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local };
-        connection.peer = Some(peer.clone());
+        connection.admitted(conn.handle(), peer.clone());
         connection.frames.extend(rest);
         self.control.send(conn, bytes::Bytes::copy_from_slice(&[capability]));
         self.service.opened(conn, &peer, &mut self.control);
-        // Messages may have come with the handshake.
+        // Messages may have arrived with the handshake.
         self.control.queue_read(conn);
     }
 
-    /// Goes on with logins that have been decided on.
+    /// Continues the logins that another thread has decided.
     pub(super) fn finish_logins(&mut self) {
         for (conn, admitted) in std::mem::take(&mut self.control.admitted) {
             let Some(connection) = self.control.get_mut(conn) else { continue };
@@ -82,7 +82,7 @@ impl<S: Service> Reactor<S> {
                 None => self.page_admitted(conn, admitted),
                 Some(asked) if admitted => self.admit(conn, asked.0, &asked.1),
                 Some(asked) => {
-                    log::warn!("{:?} from {ip} refused by .z.pw", asked.0);
+                    tracing::warn!(%ip, login = ?asked.0, "login refused by .z.pw");
                     metrics::count(Id::LoginsRefused);
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                 }

@@ -1,5 +1,5 @@
-//! The loop's part of HTTP. A connection whose first bytes are a request gets pages instead of messages. It is apart from those
-//! of kdb+ clients: its own limits of number, size and time, and no service hears of it but for the page.
+//! The event loop's part of HTTP. A connection whose first bytes are an HTTP request is kept apart from kdb+ clients: it has its own limits
+//! of number, size and time, and the service sees only its requests.
 
 use super::{Login, Reactor, Service};
 use crate::config::Limit;
@@ -10,18 +10,18 @@ use crate::q::handlers::Verdict;
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
-/// How long an answer may take to come: those who make it have limits of their own.
+/// Time limit of a response from another thread, which has limits of its own.
 const ASKING: Duration = Duration::from_secs(3600);
-/// How long a peer may take to close after the last answer.
+/// Time limit for the peer to close after the last response.
 const ENDING: Duration = Duration::from_secs(2);
 
 impl<S: Service> Reactor<S> {
-    /// Pages that are given without a password, where others need one.
+    /// Sets the pages that need no authentication.
     pub fn open_pages(&mut self, paths: &'static [&'static str]) {
         self.open_pages = paths;
     }
 
-    /// What has been read of a login is the start of a request.
+    /// Turns a connection whose login bytes begin a request into an HTTP connection.
     pub(super) fn begin_http(&mut self, conn: ConnId) {
         if self.control.sessions.len() >= self.control.limits.http_connections && !self.make_room() {
             metrics::refused(Limit::http_connections);
@@ -36,14 +36,14 @@ impl<S: Service> Reactor<S> {
         self.answer_next(conn);
     }
 
-    /// Closes a connection for a limit, with a page that says so where it can be written at once.
+    /// Closes a connection over a limit; the page with the reason is written only if the socket accepts it at once.
     fn turn_away(&mut self, conn: ConnId, status: u16, why: String) {
         metrics::count(Id::HttpRequests);
         self.control.send(conn, http::answer(&Page::text(status, &why), false, false, Timestamp::now()));
         self.control.close_with(conn, CloseReason::Limit(why));
     }
 
-    /// Closes a connection that waits for its next request. False if there is none.
+    /// Closes a connection that is between requests. Returns false if there is none.
     fn make_room(&mut self) -> bool {
         let idle = |(_, conn): &&(Instant, ConnId)| self.stage(*conn) == Some(Stage::Idle);
         let Some((by, conn)) = self.control.sessions.iter().find(idle).copied() else { return false };
@@ -52,7 +52,7 @@ impl<S: Service> Reactor<S> {
         true
     }
 
-    /// Goes on to a stage, with that stage's time.
+    /// Enters a stage and sets its deadline.
     fn enter(&mut self, conn: ConnId, stage: Stage) {
         let time = match stage {
             Stage::Idle => self.control.limits.http_idle,
@@ -72,15 +72,15 @@ impl<S: Service> Reactor<S> {
         Some(self.control.get(conn)?.http.as_ref()?.stage)
     }
 
-    /// Reads once. Answers the bytes read.
+    /// Reads once. Returns the bytes read.
     pub(super) fn read_http(&mut self, conn: ConnId) -> usize {
         if self.stage(conn) == Some(Stage::Idle) {
-            // The next request may have come with the one before.
+            // The next request may have arrived with the previous one.
             self.answer_next(conn);
         }
         let Some(stage) = self.stage(conn) else { return 0 };
         if matches!(stage, Stage::Asking | Stage::Sending { .. }) {
-            // Read again when the answer has left.
+            // Read again after the response has left.
             return 0;
         }
         let mut buffer = [0u8; 4096];
@@ -94,7 +94,7 @@ impl<S: Service> Reactor<S> {
         read
     }
 
-    /// Answers the next request, if it is here.
+    /// Handles the next request, if it is complete.
     fn answer_next(&mut self, conn: ConnId) {
         let (most, most_body) = (self.control.limits.http_request_bytes, self.control.limits.http_body_bytes);
         let Some(connection) = self.control.get_mut(conn) else { return };
@@ -129,7 +129,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// A whole request: its user is looked at first.
+    /// Authorises a complete request, then serves it.
     fn asked(&mut self, conn: ConnId, request: http::Request) {
         let is_plain = request.is_get() && request.web_key.is_none();
         if is_plain && self.open_pages.contains(&request.path.as_str()) {
@@ -142,7 +142,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// User and password decide.
+    /// Authorises by user and password.
     fn basic(&mut self, conn: ConnId, request: http::Request) {
         let (user, password) = &request.credentials;
         if !self.access.allows(user, password) {
@@ -154,7 +154,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// Another thread decides on the request.
+    /// Keeps the request while another thread decides on it.
     fn wait(&mut self, conn: ConnId, request: http::Request) {
         self.enter(conn, Stage::Asking);
         if let Some(session) = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut()) {
@@ -168,7 +168,7 @@ impl<S: Service> Reactor<S> {
         Some(Peer { user, ip: connection.ip, capability: 0, local: connection.local })
     }
 
-    /// Goes on with requests that have been judged.
+    /// Continues the requests that another thread has decided on.
     pub(super) fn finish_verdicts(&mut self) {
         for (conn, verdict) in std::mem::take(&mut self.control.judged) {
             let session = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut());
@@ -189,7 +189,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// The user of the request that waits has been decided on.
+    /// Continues the waiting request after the decision on its user.
     pub(super) fn page_admitted(&mut self, conn: ConnId, admitted: bool) {
         let session = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut());
         let Some(request) = session.and_then(|session| session.asked.take()) else { return };
@@ -202,15 +202,15 @@ impl<S: Service> Reactor<S> {
     fn refuse_user(&mut self, conn: ConnId, request: &http::Request) {
         let (user, password) = &request.credentials;
         metrics::count(Id::LoginsRefused);
-        // A browser asks without a password first, to be told that one is needed.
+        // Browsers first send no password, to find out whether one is needed.
         if !user.is_empty() || !password.is_empty() {
             let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
-            log::warn!("HTTP request of {} from {ip} refused: wrong user or password", user.escape_ascii());
+            tracing::warn!(%ip, user = %user.escape_ascii(), "HTTP request refused: wrong user or password");
         }
         self.send_page(conn, &Page::text(401, "user and password are needed"), request.head_only, request.keep);
     }
 
-    /// Answers a request whose user may ask.
+    /// Serves an authorised request.
     fn serve(&mut self, conn: ConnId, request: &http::Request) {
         let Some(peer) = self.peer_of(conn, request) else { return };
         if let Some(key) = &request.web_key {
@@ -231,7 +231,7 @@ impl<S: Service> Reactor<S> {
         self.send_page(conn, &page, request.head_only, request.keep && request.is_get());
     }
 
-    /// Sends the answers that other threads have made.
+    /// Sends responses made by other threads.
     pub(super) fn finish_pages(&mut self) {
         for (conn, answer) in std::mem::take(&mut self.control.pages) {
             if self.stage(conn) != Some(Stage::Asking) {
@@ -240,7 +240,7 @@ impl<S: Service> Reactor<S> {
             match answer {
                 Some(answer) => {
                     metrics::count(Id::HttpRequests);
-                    // What the handler says of the connection is not looked at.
+                    // The handler's `Connection` field is not parsed, so close.
                     self.enter(conn, Stage::Sending { keep: false });
                     self.control.send(conn, answer);
                 }
@@ -255,7 +255,7 @@ impl<S: Service> Reactor<S> {
         self.control.send(conn, http::answer(page, head_only, keep, Timestamp::now()));
     }
 
-    /// Goes on after a write, if an answer has left whole.
+    /// Continues after a write that has emptied the send buffer.
     pub(super) fn http_written(&mut self, conn: ConnId) {
         let Some(Stage::Sending { keep }) = self.stage(conn) else { return };
         let Some(connection) = self.control.get_mut(conn).filter(|connection| connection.outbox.is_empty()) else {
@@ -265,14 +265,14 @@ impl<S: Service> Reactor<S> {
             self.enter(conn, Stage::Idle);
         } else {
             connection.login = Vec::new();
-            // A peer that is gone already is found so by the next read.
+            // If the peer is gone, the next read reports it.
             let _ = connection.stream.shutdown_write();
             self.enter(conn, Stage::Ending);
         }
         self.control.queue_read(conn);
     }
 
-    /// Closes sessions whose time is over.
+    /// Closes sessions past their deadline.
     pub(super) fn drop_slow_sessions(&mut self) {
         while let Some((by, conn)) = self.control.sessions.first().copied() {
             if by > self.control.now {

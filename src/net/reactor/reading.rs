@@ -1,18 +1,18 @@
-//! One read of a connection's socket, whatever the connection speaks.
+//! One read of a connection's socket, for every protocol.
 
 use super::{Reactor, Service};
 use crate::net::{CloseReason, ConnId};
 use std::io::{self, Read};
 
 impl<S: Service> Reactor<S> {
-    /// Reads once into `room`, and has the connection read again where there may be more. Answers how many bytes came; none
-    /// where nothing has come yet, or the connection has ended and is going to be closed.
+    /// Reads once into `room`, and requeues the connection if more may be available. Returns the bytes read; `None` if nothing has arrived
+    /// yet, or the connection has ended and will be closed.
     pub(super) fn read_once(&mut self, conn: ConnId, room: &mut [u8]) -> Option<usize> {
         let connection = self.control.get_mut(conn)?;
         let reason = match connection.stream.read(room) {
             Ok(0) => CloseReason::Peer,
             Ok(read) => {
-                // A short read has emptied the socket; the next bytes are an event of their own.
+                // A short read has emptied the socket; further bytes raise an event.
                 if read == room.len() || connection.ending {
                     self.control.queue_read(conn);
                 }

@@ -1,22 +1,23 @@
-//! The loop's part of WebSocket: a session of HTTP that has become a connection of its own kind.
+//! The event loop's part of WebSocket: an HTTP connection after its upgrade.
 
 use super::{Reactor, Service};
 use crate::config::Limit;
+use crate::less;
 use crate::metrics;
 use crate::net::websocket::{self, Broken, Event, Reader};
 use crate::net::{CloseReason, ConnId, Peer};
 
 impl<S: Service> Reactor<S> {
-    /// The request was accepted: from now on frames are spoken.
+    /// Completes the upgrade.
     pub(super) fn begin_web(&mut self, conn: ConnId, key: &[u8], peer: Peer) {
         let most = self.control.limits.web_message_bytes;
         let Some(connection) = self.control.get_mut(conn) else { return };
         let session = connection.http.take();
         let mut reader = Reader::new(most);
-        // Frames may have come with the request.
+        // Frames may have arrived with the request.
         reader.extend(&std::mem::take(&mut connection.login));
         connection.web = Some(reader);
-        connection.peer = Some(peer.clone());
+        connection.admitted(conn.handle(), peer.clone());
         if let Some(session) = session {
             self.control.sessions.remove(&(session.by, conn));
         }
@@ -25,7 +26,7 @@ impl<S: Service> Reactor<S> {
         self.control.queue_read(conn);
     }
 
-    /// Hands over what is there, then reads once. Answers the bytes read.
+    /// Delivers buffered messages, then reads once. Returns the bytes read.
     pub(super) fn read_web(&mut self, conn: ConnId) -> usize {
         if !self.hand_over_web(conn) {
             return 0;
@@ -40,7 +41,7 @@ impl<S: Service> Reactor<S> {
         read
     }
 
-    /// Hands over whole messages. False if the connection has to wait before its next one, or ends.
+    /// Delivers whole messages. Returns false if the connection has to wait before its next one, or ends.
     fn hand_over_web(&mut self, conn: ConnId) -> bool {
         loop {
             if !self.control.may_go_on(conn) {
@@ -75,12 +76,12 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    /// Counts what is held of its messages with the others' inboxes.
+    /// Updates this connection's share of the receive-buffer total.
     fn account(&mut self, conn: ConnId) {
         let Some(connection) = self.control.get_mut(conn) else { return };
         let held = connection.web.as_ref().map_or(0, Reader::held_bytes);
         let before = std::mem::replace(&mut connection.inbox_bytes, held);
-        self.control.inboxes_bytes = self.control.inboxes_bytes.saturating_sub(before).saturating_add(held);
+        self.control.inboxes_bytes = less!(self.control.inboxes_bytes, before).saturating_add(held);
         self.control.relieve_inboxes();
     }
 }

@@ -5,14 +5,14 @@ use crate::config::Limit;
 use crate::metrics::counts::refusals;
 use crate::net::access::UserFile;
 
-/// What the server sends until it closes.
+/// Returns what the server sends until it closes.
 fn exchange(server: &Running, request: &str) -> String {
     let mut stream = server.raw();
     stream.write_all(request.as_bytes()).unwrap();
     String::from_utf8(read_to_end(&stream)).unwrap()
 }
 
-/// One answer with its body, by the length that it tells.
+/// Reads one response and its body, by its content length.
 fn one_answer(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let mut byte = [0; 1];

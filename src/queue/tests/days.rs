@@ -1,10 +1,10 @@
-//! The end of a day and the restart of a tickerplant.
+//! End of the day, and restart of the tickerplant.
 
 use super::*;
 
 const TOMORROW: Date = Date(TODAY.0 + 1);
 
-/// a rolled, b live, c waiting.
+/// `a` is rolled, `b` live, `c` waiting.
 fn three() -> Bench {
     three_with(Params::default())
 }
@@ -48,7 +48,9 @@ fn the_live_ones_last_window_is_only_recorded() {
     b.day_end();
     let proved = Event::Proved { handle: Handle(2), window: w(90, 100), date: TODAY, ok: false };
     let said = b.all(proved);
-    assert_eq!(said, [Action::Alarm("what b holds of [90,100) of 2026.11.21 differs from the log".into())]);
+    let alarm = Note::new("what the node holds of the window differs from the log");
+    let alarm = alarm.queue(&QueueName(b"rdb".to_vec())).node("b").window(w(90, 100)).date(TODAY);
+    assert_eq!(said, [Action::Alarm(alarm)]);
     assert_eq!(b.state(2), State::Live);
 }
 
@@ -93,7 +95,8 @@ fn lost_windows_end_with_their_day() {
     b.disconnect(3);
     b.pass(2 * S);
     let said = b.all(Event::DayEnd { new_date: TOMORROW });
-    let note = Action::Note("2026.11.21 ended while nobody in rdb held [0,90)".into());
+    let note = Note::new("the day ended while no node held the window");
+    let note = Action::Note(note.queue(&QueueName(b"rdb".to_vec())).window(w(0, 90)).date(TODAY));
     assert_eq!(said.first(), Some(&note));
     assert_eq!(b.lost("rdb"), []);
 }
@@ -144,7 +147,7 @@ fn a_roll_that_was_under_way_closes_no_window_of_the_new_day() {
     b.day_end();
     b.publish(50);
     let roll = Event::Roll { handle: Handle(2), next: i(95), date: TODAY };
-    // What its feed was to tell it of the end was stopped with the feed.
+    // `.u.end` was queued in the feed, which was stopped.
     assert_eq!(b.step(roll), [stop(2), end(2)]);
     assert!(b.queue.rows().is_empty(), "it ends by itself");
     assert_eq!(b.join(5, "e"), [joined(5), live(5, 0, 50)]);

@@ -1,4 +1,4 @@
-//! How many instances are asked for, with one queue on a group and with several.
+//! Number of instances to request, with one queue on a group and with several.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn at(handle: i32, queue: &str, instance: &str) -> Event {
     Event::Join(Join { queue: q(queue), group, instance, ..joining(handle, &format!("{queue}.{handle}")) })
 }
 
-/// What the live node on this connection was told last: the number to ask for, and who has joined.
+/// Every [`Action::Group`] so far: connection, number of instances to request, joined instances.
 #[derive(Default)]
 struct Fleet(Vec<(i32, usize, Vec<String>)>);
 
@@ -21,7 +21,7 @@ impl Fleet {
         }
     }
 
-    /// Who has joined, as was told last on this connection.
+    /// Returns the joined instances last sent on this connection.
     fn joined(&self, handle: i32) -> &[String] {
         &self.0.iter().rev().find(|(of, ..)| *of == handle).expect("told").2
     }
@@ -47,7 +47,7 @@ fn one_queue_on_a_group_asks_for_its_position_plus_one() {
     }
 }
 
-/// A queue whose only node has rolled, and what that was told since.
+/// A queue whose only node has rolled, and the messages sent to that node since.
 fn rolled_alone() -> (Bench, Fleet) {
     let (mut b, mut fleet) = (Bench::new(), Fleet::default());
     b.step(at(1, "rdb", "i1"));

@@ -1,4 +1,4 @@
-//! Nodes that come back, and what they may keep.
+//! Nodes that join again, and which windows they keep.
 
 use super::*;
 
@@ -231,7 +231,7 @@ fn a_node_without_a_name_is_refused() {
     assert_eq!(b.join(1, ""), [refused(1, Refusal::NoName)]);
 }
 
-/// A node that was given its name joins from a process.
+/// A node with a configured name joins from this process.
 fn from_process(handle: i32, node: &str, process: &str) -> Event {
     Event::Join(Join { process: Some(process.as_bytes().to_vec()), ..joining(handle, node) })
 }
@@ -262,6 +262,6 @@ fn the_same_process_takes_the_place_of_its_half_open_connection() {
         ..joining(2, "a")
     });
     assert_eq!(b.step(again), [Action::Close { handle: Handle(1) }, joined(2), resume(2, 10)]);
-    // One that says no process, as those of before do, takes it too.
+    // A join without a process identity, as from older versions, takes the name over too.
     assert_eq!(b.join(3, "a")[0], Action::Close { handle: Handle(2) });
 }

@@ -1,4 +1,4 @@
-//! The journal: what is written is read back, what was cut short is left out, what is damaged is said.
+//! The journal: records read back as written, a torn last line is ignored, damage is reported.
 
 use super::*;
 use crate::queue::journal::{Change, JournalError};

@@ -1,4 +1,4 @@
-//! Nodes that leave: who holds what, and who answers for it, at each step.
+//! Draining nodes: which node holds a window and which one serves it, at each step.
 
 use super::*;
 
@@ -136,7 +136,7 @@ fn who_is_replaced_by_its_fleet_is_not_told_of_missing_nodes_while_another_is_th
     b.disconnect(3);
     assert_eq!(b.pass(2 * S), [need(2, 3, Some(2))]);
     assert_eq!(b.pass(30 * S), [need(2, 3, Some(2))]);
-    // One that leaves and is not replaced asks too, after all others.
+    // A draining node that its fleet does not replace asks too, after all others.
     assert_eq!(b.step(leaving(false)), [need(2, 4, Some(2))]);
     assert_eq!(b.pass(30 * S), [need(2, 4, Some(1))]);
 }
@@ -189,7 +189,7 @@ fn one_of_the_papers_kind_cannot_leave() {
 fn a_part_that_fits_is_kept_out_of_sight_until_the_rest_is_proved() {
     let mut b = three();
     b.step(leave(1));
-    // What is still sent to it of the window ends with its roll.
+    // The node's roll stops what is still being sent of the window.
     assert_eq!(b.roll(3, 50), [stop(3), verify(3, w(0, 50)), need(1, 4, Some(2))]);
     assert_eq!(b.proved(3, w(0, 50), true), []);
     assert_eq!((b.held(1), b.held(3)), (vec![w(0, 90)], vec![]));
@@ -230,7 +230,7 @@ fn who_takes_over_what_the_leaver_no_longer_has_as_it_was_is_sent_no_more_of_it(
     let mut b = three();
     b.step(leave(1));
     b.disconnect(1);
-    // It comes back with a part of it: the other begins anew, with the rest.
+    // The node joins again with part of the window: the other node restarts its takeover with the rest.
     let told = b.step(rejoining(5, "a", &[w(0, 50)], None));
     let anew = [stop(3), Action::Drop { handle: Handle(3) }, rebuild(3, w(50, 90))];
     let of_3: Vec<Action> = told.into_iter().filter(|action| anew.contains(action)).collect();

@@ -34,14 +34,13 @@ fn all_tables() -> Arc<Subscription> {
     Arc::new(Subscription { tabs: vec![vec![]], syms: vec![vec![]] })
 }
 
-/// A queue table with a log that grows and a clock. Every step checks the invariants and that a journal read back from its bytes
-/// leaves the same table.
+/// A queue with a growing log and a clock. Every step checks the invariants, and that the journal restores the same table.
 struct Bench {
     queue: Queue,
     records: Vec<Record>,
     tip: u64,
     now_ns: i64,
-    /// What the wall clock shows more than the steady one.
+    /// Offset of the wall clock from the steady clock.
     wall_ahead_ns: i64,
 }
 
@@ -59,7 +58,7 @@ impl Bench {
         Now { wall_ns: self.now_ns + self.wall_ahead_ns, steady_ns: self.now_ns }
     }
 
-    /// All actions but the journal's.
+    /// Returns all actions but [`Action::Journal`].
     fn all(&mut self, event: Event) -> Vec<Action> {
         let mut actions = self.queue.step(event, i(self.tip), self.now());
         if let Some(Action::Journal(record)) = actions.first() {
@@ -72,7 +71,7 @@ impl Bench {
         actions
     }
 
-    /// What is to be done, without what is only said.
+    /// Returns the actions without log events.
     fn step(&mut self, event: Event) -> Vec<Action> {
         let mut actions = self.all(event);
         actions.retain(|a| !matches!(a, Action::Note(_) | Action::Alarm(_)));
@@ -86,7 +85,7 @@ impl Bench {
         Queue::restore(self.queue.params.clone(), self.queue.date(), &journal.records).unwrap()
     }
 
-    /// Whoever takes something over rebuilds and proves it, and live ones that leave roll.
+    /// Completes and proves every takeover, and rolls draining live nodes.
     fn finish_takeovers(&mut self) {
         let date = self.queue.date();
         for sub in self.queue.subscribers().to_vec() {
@@ -109,7 +108,7 @@ impl Bench {
         self.step(Event::Tick)
     }
 
-    /// Someone of the paper's kind.
+    /// Subscribes a paper client.
     fn subscribe(&mut self, handle: i32, queue: &str) -> Vec<Action> {
         self.now_ns += 1;
         self.step(Event::Subscribe(Subscribe {

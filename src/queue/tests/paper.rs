@@ -1,9 +1,9 @@
-//! The defects of the paper's code, each shown not to be here.
+//! Known defects of the paper's code, each with a test that this queue does not have it.
 
 use super::*;
 
-/// `.sub.replayUpd` skips one update too many. Here a window's first update is the first to be replayed: a successor's first is
-/// its predecessor's last, half-open, and the first subscriber of a day starts with update 0.
+/// `.sub.replayUpd` skips one update too many. Here the successor's window starts at the update index where its predecessor's ends, and the
+/// first subscriber of a day starts at update 0.
 #[test]
 fn no_update_falls_between_two_windows() {
     let mut b = Bench::new();
@@ -17,7 +17,8 @@ fn no_update_falls_between_two_windows() {
     assert_eq!(rows[1].first_index, Some(i(60)));
 }
 
-/// `.u.asg.zpc` rolls whoever was ever live: a rolled one that disconnects makes a second one live, and its `lastI` becomes 0.
+/// `.u.asg.zpc` rolls every subscriber that was ever live: a rolled one that disconnects makes a second one live, and its `lastI` becomes
+/// 0.
 #[test]
 fn a_rolled_one_that_disconnects_makes_nobody_live_beside_the_live_one() {
     let mut b = Bench::new();
@@ -32,7 +33,7 @@ fn a_rolled_one_that_disconnects_makes_nobody_live_beside_the_live_one() {
     assert_eq!(b.queue.rows()[0].last_index, Some(i(90)));
 }
 
-/// The paper loses a rolled one's share for the day.
+/// The paper loses a rolled subscriber's window for the day.
 #[test]
 fn a_rolled_ones_share_is_rebuilt_for_the_papers_kind_too() {
     let mut b = Bench::new();
@@ -44,7 +45,7 @@ fn a_rolled_ones_share_is_rebuilt_for_the_papers_kind_too() {
     assert_eq!(b.disconnect(1), [rebuild(3, w(0, 90))]);
 }
 
-/// A live one that crashes gets `lastI` 0; only the `max` over the queue makes that right.
+/// A live subscriber that crashes gets `lastI` 0; only the `max` over the queue hides that.
 #[test]
 fn a_crashed_live_ones_whole_share_goes_to_the_next() {
     let mut b = Bench::new();
@@ -56,7 +57,7 @@ fn a_crashed_live_ones_whole_share_goes_to_the_next() {
     assert_eq!(b.disconnect(2), [live(3, 40, 100)]);
 }
 
-/// A waiting one that disconnects is no reason to roll, and is not chosen later.
+/// A standby that disconnects causes no roll, and is never promoted later.
 #[test]
 fn a_waiting_one_that_disconnects_is_never_made_live() {
     let mut b = Bench::new();
@@ -68,7 +69,7 @@ fn a_waiting_one_that_disconnects_is_never_made_live() {
     assert_eq!(b.roll(1, 90).last(), Some(&live(3, 90, 100)));
 }
 
-/// A roll during replay is final: the subscriber is rolled from then on and what comes after goes to the next.
+/// A roll during replay is final: the subscriber stays rolled, and its successor gets the remaining updates.
 #[test]
 fn a_roll_during_replay_hands_the_rest_to_the_next() {
     let mut b = Bench::new();
@@ -87,7 +88,7 @@ fn the_table_has_the_papers_ten_columns_first() {
     assert_eq!(COLUMNS[..10], papers);
 }
 
-/// `.u.asg.end` uses a date it was not given.
+/// `.u.asg.end` uses a date that is not among its arguments.
 #[test]
 fn the_ended_day_is_named_to_those_who_are_told() {
     let mut b = Bench::new();
@@ -96,7 +97,7 @@ fn the_ended_day_is_named_to_those_who_are_told() {
     assert_eq!(b.step(Event::DayEnd { new_date: Date(TODAY.0 + 3) }), [end(2)]);
 }
 
-/// The paper ends a warm standby with the rolled ones; here it may stay.
+/// The paper ends a warm standby with the rolled subscribers; here it may stay.
 #[test]
 fn a_warm_standby_can_be_kept_over_night() {
     let mut b = Bench::with(Params { standbys_kept: 1, ..Params::default() });
@@ -106,7 +107,7 @@ fn a_warm_standby_can_be_kept_over_night() {
     assert_eq!(b.state(2), State::Waiting);
 }
 
-/// All queue state of the paper is in the tickerplant's memory; after a restart everyone replays the day.
+/// The paper keeps all queue state in the tickerplant's memory; after a restart every subscriber replays the day.
 #[test]
 fn a_restart_forgets_no_window() {
     let mut b = Bench::new();

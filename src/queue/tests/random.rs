@@ -1,5 +1,5 @@
-//! Random schedules. First anything from anyone, against the invariants and the journal; then nodes that keep to the protocol
-//! over connections that delay and break, against what the nodes really hold in the end.
+//! Random schedules: first arbitrary events from any connection, against the invariants and the journal; then nodes that keep to the
+//! protocol over connections that delay and break, against the windows that the nodes hold in the end.
 
 use super::*;
 use proptest::prelude::*;
@@ -71,8 +71,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
-    /// No event in any order breaks an invariant, and the journal leaves the same table after every step (`Bench::step` checks
-    /// both); and when in the end enough nodes come and time passes, nothing is lost and each queue has one live subscriber.
+    /// No sequence of events breaks an invariant, and the journal restores the same table after every step (`Bench::step` checks both).
+    /// Once enough nodes have joined and time has passed, no window is lost and each queue has one live subscriber.
     #[test]
     fn nothing_breaks_the_invariants(
         schedule in prop::collection::vec((any_event(), 0..5u64, 0..S), 1..80),
@@ -120,7 +120,7 @@ proptest! {
     }
 }
 
-/// Tickerplant to node.
+/// Messages from tickerplant to node.
 #[derive(Clone, Copy, Debug)]
 enum Down {
     Live { first: u64, date: Date },
@@ -141,9 +141,9 @@ struct Node {
     date: Option<Date>,
     held: Vec<Window>,
     open: Option<(u64, u64)>,
-    /// And whether queries see it.
+    /// The window and whether queries see it.
     rebuilding: Option<(Window, bool)>,
-    /// Whole, but of no account until it is shown.
+    /// Windows that are complete but not shown yet: no query sees them.
     hidden: Vec<Window>,
     leaving: bool,
     inbox: VecDeque<Down>,
@@ -192,7 +192,7 @@ impl Node {
                 self.open = was_live.then_some((0, 0));
             }
         }
-        // One that leaves hands back what it is given.
+        // A draining node gives back every window that it is assigned.
         if self.leaving && matches!(message, Down::Live { .. } | Down::Rebuild { .. }) {
             let (first, window) = (self.open.take(), self.rebuilding.take());
             let next = first.map(|(first, _)| i(first)).or(window.map(|(window, _)| window.first()));
@@ -212,7 +212,7 @@ impl Node {
         self.rebuilding = None;
     }
 
-    /// Closed windows, seen or not.
+    /// Returns its closed windows, visible or hidden.
     fn all(&self) -> Vec<Window> {
         self.hidden.iter().chain(&self.held).copied().collect()
     }
@@ -221,7 +221,7 @@ impl Node {
         let (Some(handle), Some(date)) = (self.handle, self.date) else { return };
         let (window, next) = match (self.open.take(), self.rebuilding.take()) {
             (Some((first, next)), _) => (Window::new(i(first), i(next)), next),
-            // Half of it fits.
+            // Half of the window fits.
             (None, Some((window, hidden))) => {
                 let next = window.first().0 + window.updates() / 2;
                 let part = Window::new(window.first(), i(next));
@@ -248,9 +248,9 @@ impl Node {
 enum Op {
     Publish(u64),
     Connect(usize),
-    /// The node sees its connection end; the tickerplant does not yet.
+    /// The node's end of the connection closes; the tickerplant has not noticed yet.
     Cut(usize),
-    /// The tickerplant sees the ends of connections.
+    /// The tickerplant notices all closed connections.
     NoticeCuts,
     /// The node restarts empty.
     Kill(usize),
@@ -258,14 +258,14 @@ enum Op {
     ReceiveAll,
     Send(usize),
     SendAll,
-    /// One of those who receive is full.
+    /// One of the receiving nodes is full.
     Roll(usize),
     FinishRebuild(usize),
-    /// One of those who are connected is going to end.
+    /// One of the connected nodes starts to drain.
     Leave(usize),
-    /// What was proved has been compared with the log.
+    /// Pending proofs have been compared with the log.
     Compare,
-    /// A proof of one of those who hold something differs.
+    /// The proof of one of the nodes that hold a window differs.
     Doubt(usize),
     Pass(i64),
     DayEnd,
@@ -298,9 +298,9 @@ fn any_op() -> impl Strategy<Value = Op> {
 struct World {
     b: Bench,
     nodes: Vec<Node>,
-    /// Connections that have ended without the tickerplant having noticed.
+    /// Connections that are closed but not noticed yet by the tickerplant.
     cuts: Vec<Handle>,
-    /// What the log says of proofs, to be told.
+    /// Results of comparing proofs, not stepped yet.
     compared: Vec<Event>,
     next_handle: i32,
 }
@@ -315,7 +315,7 @@ impl World {
         self.nodes.iter_mut().find(|n| n.handle == Some(handle))
     }
 
-    /// The shell: steps the queue and sends what it says. The join's answer is read before anything else, as it is a sync call.
+    /// The shell: steps the queue and delivers its actions. The response to a join overtakes all other messages, as a sync response does.
     fn step(&mut self, event: Event) {
         let actions = self.b.step(event);
         let (tip, date) = (self.b.tip, self.b.queue.date());
@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    /// What is on its way to live ones: the feed up to now.
+    /// Sends the feed up to the tip to live nodes.
     fn feed(&mut self) {
         let tip = self.b.tip;
         for handle in self.live_handles() {
@@ -376,7 +376,7 @@ impl World {
         node.handle = Some(handle);
         node.inbox.clear();
         node.outbox.clear();
-        // Half a rebuild is not brought along; it begins again.
+        // The node claims no partial rebuild; that starts over.
         node.rebuilding = None;
         let open = node.open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
         let (date, held) = (node.date, node.held.iter().chain(&node.hidden).copied().collect());
@@ -404,7 +404,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(at) else { return };
         while let Some(message) = node.inbox.pop_front() {
             node.take(message);
-            // Not live at the day's end, or gone: it ends, and its name is used again by a fresh one.
+            // The node ends (its day is over and it is not live, or it has left), and an empty one takes its name.
             let ended = matches!(message, Down::End { .. }) && node.open.is_none();
             if ended || (node.leaving && matches!(message, Down::Left | Down::End { .. })) {
                 self.cut(at);
@@ -414,7 +414,7 @@ impl World {
         }
     }
 
-    /// What a node has sent arrives.
+    /// Delivers all messages of a node.
     fn deliver(&mut self, at: usize) {
         for event in self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.outbox)).unwrap_or_default() {
             self.step(event);
@@ -427,7 +427,7 @@ impl World {
         }
     }
 
-    /// One of those of whom something is true.
+    /// Returns one of the nodes that satisfy a condition.
     fn nth(&mut self, nth: usize, is: impl Fn(&Node) -> bool) -> Option<&mut Node> {
         let count = self.nodes.iter().filter(|node| is(node)).count();
         self.nodes.iter_mut().filter(|node| is(node)).nth(nth.checked_rem(count)?)
@@ -496,7 +496,7 @@ impl World {
         }
     }
 
-    /// Once everything that was said has arrived, each connected node shows exactly what the table says that it holds.
+    /// Once all messages are delivered, each connected node shows exactly the windows that the table says it holds.
     fn check_told(&self) {
         let on_the_way = |node: &Node| !node.inbox.is_empty() || !node.outbox.is_empty();
         if !self.cuts.is_empty() || self.nodes.iter().any(on_the_way) {
@@ -513,7 +513,7 @@ impl World {
         }
     }
 
-    /// Everything that is on its way arrives, everyone connects, and nodes are added while windows wait.
+    /// Delivers all messages, reconnects every node, and adds nodes while windows wait.
     fn heal(&mut self) {
         for round in 0..200 {
             self.notice_cuts();
@@ -543,7 +543,7 @@ impl World {
         panic!("the queue does not come to rest: {:?}\n{:?}", self.b.queue.lines(), self.nodes);
     }
 
-    /// How often each update is held by nodes.
+    /// Returns the number of copies of each update over all nodes.
     fn copies(&mut self) -> BTreeMap<u64, usize> {
         let mut copies = BTreeMap::new();
         for at in 0..self.nodes.len() {
@@ -563,7 +563,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
 
-    /// Whatever breaks and whenever: once connections hold, every update of the day is in the memory of exactly one node.
+    /// Whatever breaks: once connections are stable, exactly one node holds each update of the day.
     #[test]
     fn in_the_end_every_update_is_held_exactly_once(
         ops in prop::collection::vec(any_op(), 1..150),

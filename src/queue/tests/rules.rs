@@ -1,4 +1,4 @@
-//! One test per rule of handing windows on.
+//! One test per rule of assigning and handing off windows.
 
 use super::*;
 
@@ -324,7 +324,8 @@ fn a_proof_that_differs_raises_an_alarm_that_names_the_window() {
     b.publish(100);
     b.roll(1, 90);
     let event = Event::Proved { handle: Handle(1), window: w(0, 90), date: TODAY, ok: false };
-    let alarm = Action::Alarm("what a holds of [0,90) of 2026.11.21 differs from the log".into());
+    let alarm = Note::new("what the node holds of the window differs from the log");
+    let alarm = Action::Alarm(alarm.queue(&QueueName(b"rdb".to_vec())).node("a").window(w(0, 90)).date(TODAY));
     assert!(b.all(event).contains(&alarm));
 }
 

@@ -1,9 +1,9 @@
-//! What the fleet was asked and what came of it, for the node's metrics.
+//! Counters of fleet requests and their results, for the node's metrics.
 
 use crate::fleet::{Description, FleetError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
@@ -17,7 +17,7 @@ impl Count {
     }
 }
 
-/// A number that is none before the first look at the group.
+/// A gauge; `None` before the first description of the group.
 #[derive(Debug)]
 pub struct Seen(AtomicU64);
 
@@ -37,26 +37,26 @@ impl Seen {
     }
 }
 
-/// Written by the thread that talks to the fleet, read by whoever publishes.
+/// Written by the fleet thread, read by the metrics page.
 #[derive(Debug, Default)]
 pub struct CapacityCounters {
-    /// Requests of the node for a successor.
+    /// Requests for a successor.
     pub asked: Count,
     pub granted: Count,
-    /// Requests that the fleet did not grant, or could not be asked.
+    /// Requests that the fleet rejected or that did not reach it.
     pub refused: Count,
     /// Launched instances that never joined.
     pub late: Count,
-    /// Those of them that were replaced.
+    /// Late instances that were replaced.
     pub replaced: Count,
-    /// Calls that the fleet put off.
+    /// Throttled calls.
     pub throttled: Count,
     /// Calls that failed in any other way.
     pub api_errors: Count,
-    /// The group as last seen.
+    /// Desired and maximum capacity of the group as last described.
     pub desired: Seen,
     pub max: Seen,
-    /// Instances that the desired capacity counts.
+    /// Instances that count towards the desired capacity.
     pub instances: Seen,
 }
 

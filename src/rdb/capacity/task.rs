@@ -1,17 +1,17 @@
-//! Something to be done that is tried until it is.
+//! A fleet call that is retried until it succeeds.
 
 use crate::fleet::FleetError;
 use crate::fleet::back_off::BackOff;
 use crate::sys::clock;
 use std::time::{Duration, Instant};
 
-/// Ceilings of the pauses between attempts.
+/// First and longest ceiling of the pauses between attempts.
 const FIRST_NS: u64 = 500_000_000;
 const MOST_NS: u64 = 20_000_000_000;
 
-/// Due at [`Task::at`]; says in the log what goes wrong when it changes.
+/// A task, due at [`Task::at`]. Logs an error when it differs from the last one.
 pub(super) struct Task {
-    /// What the log says before the error.
+    /// Text of the log line before the error.
     trouble: &'static str,
     began: Instant,
     at: Instant,
@@ -20,7 +20,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Due now.
+    /// A new task is due at once.
     pub fn new(trouble: &'static str) -> Task {
         let now = clock::now();
         Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MOST_NS), said: None }
@@ -38,29 +38,33 @@ impl Task {
         self.back_off.failures()
     }
 
+    /// Takes the task out if it is due.
     pub fn take_due(task: &mut Option<Task>) -> Option<Task> {
         task.take_if(|task| task.at <= clock::now())
     }
 
+    /// Takes the task and its argument out if it is due.
     pub fn take_due_with<T>(task: &mut Option<(T, Task)>) -> Option<(T, Task)> {
         task.take_if(|(_, task)| task.at <= clock::now())
     }
 
+    /// Takes one due task with its argument out of the list.
     pub fn take_due_of<T>(tasks: &mut Vec<(T, Task)>) -> Option<(T, Task)> {
         let due = tasks.iter().position(|(_, task)| task.at <= clock::now())?;
         Some(tasks.swap_remove(due))
     }
 
+    /// Logs the success if failures were logged before.
     pub fn succeeded(&self) {
         if self.said.is_some() {
-            log::info!("done after {} failures: {}", self.failures(), self.trouble);
+            tracing::info!("done after {} failures: {}", self.failures(), self.trouble);
         }
     }
 
-    /// To be tried again; `chance` is from 0 to 1.
+    /// Schedules a retry; `chance` is a random number from 0 to 1.
     pub fn failed(&mut self, error: &FleetError, chance: f64) {
         if self.said.as_deref() != Some(error) {
-            log::warn!("{}, trying again: {error}", self.trouble);
+            tracing::warn!(%error, "{}, trying again", self.trouble);
             self.said = Some(Box::new(error.clone()));
         }
         let pause = Duration::from_nanos(self.back_off.pause_ns(chance));

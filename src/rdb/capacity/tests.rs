@@ -124,7 +124,7 @@ fn the_lead_time_is_told_once() {
     assert_eq!(answers.recv_timeout(Duration::from_secs(20)).expect("an answer"), Answer::TerminateRefused);
 }
 
-/// A group that tells its thread things by itself, and writes down what it is asked.
+/// A fleet that reports to the test and records its calls.
 struct Telling {
     group: Group,
     notice: Option<Notice>,
@@ -260,7 +260,7 @@ fn an_instance_that_never_joins_is_replaced_once() {
     let Link { asks, answers, counters } = start(fleet, Duration::ZERO).expect("thread");
     asks.send(Ask::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
     assert_eq!(next(&answers), Answer::Late { instance: "n2".to_string() });
-    // The first attempt was put off.
+    // The first attempt was throttled.
     let said: Vec<_> = (0..2).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
     assert_eq!(said, ["replace n2"; 2]);
     asks.send(Ask::Terminate).expect("running");
@@ -271,7 +271,7 @@ fn an_instance_that_never_joins_is_replaced_once() {
 #[test]
 fn capacity_that_went_with_the_nodes_of_an_ended_day_is_not_asked_for_again() {
     let (mut fleet, heard) = Telling::boxed(None, 0);
-    // The instances come later.
+    // The instances appear later.
     fleet.group.members.clear();
     let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
     asks.send(Ask::AtLeast(Some(4))).expect("held");

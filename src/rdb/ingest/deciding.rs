@@ -1,11 +1,11 @@
-//! What the policy is told, and what is done when it has decided.
+//! Feeds events to the policy and carries out its actions.
 
 use super::showing::percent;
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
 use crate::points::{self, Point};
+use crate::protocol::{FromNode, foreign};
 use crate::rdb::capacity::{Answer, Ask};
-use crate::rdb::messages;
 use crate::rdb::policy::{Action, Event, Phase};
 use crate::rdb::shared::Ending;
 use crate::sys::clock;
@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 impl Ingest {
-    /// Looks at memory, answers of the fleet and queries, and does what the policy says. Then shows the state.
+    /// One round of control: checks memory, replies of the fleet and queries, carries out the policy's actions,
+    /// publishes the state.
     pub(super) fn watch(&mut self) {
         self.agree();
         if let Some((tip, since)) = self.catching_up
@@ -41,7 +42,7 @@ impl Ingest {
         if self.policy.keeps_day() && !self.shared.day_ends.is_open() {
             self.step(Event::DaySaved);
         }
-        // Without a queue nobody takes over: there is nothing to decide.
+        // Without a queue there is no successor, so there is nothing to decide.
         if self.dialect != Some(Dialect::Stock) {
             if grown > 0 {
                 self.step(if replaying { Event::Replayed { bytes: grown } } else { Event::Taken { bytes: grown } });
@@ -50,7 +51,9 @@ impl Ingest {
         } else if percent(memory.used, memory.budget).is_some_and(|used| used >= self.options.policy.roll_percent())
             && !std::mem::replace(&mut self.full_warned, true)
         {
-            log::warn!("memory is above the roll threshold, but the tickerplant has no queue: nobody can take over");
+            tracing::warn!(
+                "memory is above the roll threshold, but the tickerplant has no queue: nobody can take over"
+            );
         }
         while let Ok(answer) = self.answers.try_recv() {
             match answer {
@@ -85,14 +88,14 @@ impl Ingest {
         self.step(Event::QueriesInFlight(self.shared.queries_open.load(Ordering::SeqCst)));
     }
 
-    /// Tells the policy, and does what it says.
+    /// Passes an event to the policy and carries out its actions.
     pub(super) fn step(&mut self, event: Event) {
         let phase_before = self.policy.phase();
         let mut todo: VecDeque<Action> = self.policy.step(event, self.now_ns()).into();
         while let Some(action) = todo.pop_front() {
             match action {
                 Action::ScaleOut => {
-                    log::info!("asking for a successor");
+                    tracing::info!("asking for a successor");
                     points::reach(Point::NodeScales);
                     self.ask(Ask::AtLeast(self.to_ask_for()));
                 }
@@ -126,7 +129,8 @@ impl Ingest {
             }
         }
         if self.policy.phase() != phase_before && !is_planted(Defect::RolledNodeReplacesOthers) {
-            // Who goes on watching launches is told anew who has joined.
+            // The watch over launches may have moved to another node: forget the joined instances until the tickerplant
+            // reports them again.
             self.ask(Ask::Joined(Vec::new()));
         }
     }
@@ -137,28 +141,29 @@ impl Ingest {
             && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
         {
             let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-            return self.write(|out| messages::rolling(out, window.next, &proof, date));
+            return self.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
         }
         self.replay = None;
         let Some(window) = self.intake.close() else { return };
+        let _span = tracing::info_span!("roll", window = %format_args!("[{},{})", window.first, window.next)).entered();
         let why = if self.policy.is_leaving() { "leaving" } else { "full" };
         if window.is_empty() && !self.policy.is_leaving() {
             self.counters.windows_declined = self.counters.windows_declined.saturating_add(1);
             let percent = self.policy.memory_percent().unwrap_or_default();
-            log::error!(
+            tracing::error!(
                 "the window from update {} is given back untouched: memory is at {percent:.0} % before its first row. \
                  See what else uses memory here: queries, variables of clients, other programs",
                 window.first
             );
         } else {
-            log::info!("{why}: window [{},{}) ends", window.first, window.next);
+            tracing::info!(reason = why, "the window ends");
         }
         points::reach(Point::NodeRolls);
         match self.dialect {
-            Some(Dialect::Paper) => self.write(|out| messages::paper_roll(out, window.next)),
+            Some(Dialect::Paper) => self.write(|out| foreign::append_paper_roll(out, window.next)),
             _ => {
                 let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-                self.write(|out| messages::rolling(out, window.next, &proof, date));
+                self.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
             }
         }
     }

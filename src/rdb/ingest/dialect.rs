@@ -1,18 +1,20 @@
-//! Three kinds of tickerplant: finding out which, and joining it.
+//! Detects which of three kinds of tickerplant a node is connected to, and joins it.
 
 use super::session::About;
 use super::{Fault, Ingest, KnownLog};
+use crate::defect::{Defect, is_planted};
 use crate::lease::{Epoch, Fence};
 use crate::log::WriterId;
 use crate::net::client::ClientError;
 use crate::points::{self, Point};
+use crate::protocol::{FromNode, Join, Joined, foreign};
+use crate::queue::{OpenWindow, UpdateIndex, Window};
 use crate::rdb::capacity::Ask;
-use crate::rdb::messages::{self, Join};
 use crate::rdb::policy::Event;
 use proto::View;
 use std::path::Path;
 
-/// What a tickerplant speaks.
+/// Protocol of a tickerplant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Elastick,
@@ -29,17 +31,17 @@ impl Dialect {
         }
     }
 
-    /// Whether a node may come back with what it holds.
+    /// Returns whether a node keeps its rows over a reconnect.
     pub fn resumes(self) -> bool {
         self == Dialect::Elastick
     }
 }
 
-/// What q answers to a call of a function that it does not have.
+/// q's error for an undefined function.
 const NO_JOIN: &[u8] = b".u.asg.join";
 
 impl Ingest {
-    /// Joins the queue, or subscribes, in the tickerplant's own way: begins with the first question.
+    /// Starts to join the queue or subscribe, in the tickerplant's protocol.
     pub(super) fn greet(&mut self) -> Result<(), Fault> {
         self.rejoin = false;
         match self.forced() {
@@ -51,7 +53,7 @@ impl Ingest {
 
     fn speaks(&mut self, dialect: Dialect) {
         if self.dialect != Some(dialect) {
-            log::info!("the tickerplant speaks {}", dialect.name());
+            tracing::info!(protocol = dialect.name(), "the tickerplant's protocol is known");
         }
         self.dialect = Some(dialect);
         self.intake.set_fills(dialect == Dialect::Elastick);
@@ -70,16 +72,16 @@ impl Ingest {
         }
     }
 
-    /// The paper's tickerplant tells the tables to a live node only; one that waits asks, so that it can answer queries on
-    /// them. Where that is refused, the tables come later.
+    /// The paper's tickerplant sends table schemas only to the live node. A standby requests them, so that queries find
+    /// the tables; if that fails, they arrive when the node becomes live.
     fn greet_paper(&mut self) -> Result<(), Fault> {
         self.speaks(Dialect::Paper);
-        self.ask_tickerplant(About::Schemas, |writer| writer.chars(messages::SCHEMAS))
+        self.ask_tickerplant(About::Schemas, |writer| writer.chars(foreign::SCHEMAS))
     }
 
     pub(super) fn schemas_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
         let tables = match &answer {
-            Ok(view) => messages::named_schemas(view),
+            Ok(view) => foreign::named_schemas(view).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         match tables {
@@ -92,37 +94,41 @@ impl Ingest {
                 tables.retain(is_wanted);
                 self.define(tables)?;
             }
-            Err(reason) => log::info!("the tables are told when this node is live: {reason}"),
+            Err(reason) => tracing::info!(%reason, "the tables are told when this node is live"),
         }
         let (options, queue) = (self.options.clone(), self.identity.queue.clone());
-        self.write(|out| messages::paper_subscribe(out, &options.subscription, &queue));
+        self.write(|out| foreign::append_paper_subscribe(out, &options.subscription, &queue));
         self.greeted();
         Ok(())
     }
 
-    /// elastick's own way.
+    /// Joins elastick's queue.
     fn join(&mut self) -> Result<(), Fault> {
-        let held: Vec<(u64, u64)> = self.intake.held().iter().map(|held| (held.first, held.next)).collect();
+        // The claim in the join must be past an update to be left out, as the feed starts at the claim.
+        self.skip_unreadable();
+        let window = |first: u64, next: u64| (UpdateIndex(first), UpdateIndex(next));
+        let held = self.intake.held().iter().map(|held| window(held.first, held.next));
+        let held: Vec<Window> = held.filter_map(|(first, next)| Window::new(first, next)).collect();
         let live = self.intake.open_window().filter(|open| open.last.is_none());
-        let open = live.map(|open| (open.window.first, open.window.next));
-        let options = self.options.clone();
+        let open = live.map(|open| window(open.window.first, open.window.next));
+        let open = open.map(|(first, next)| OpenWindow { first, next });
+        let name = |name: &str| Some(name.as_bytes().to_vec()).filter(|name| !name.is_empty());
+        let group = name(&self.identity.group);
         let join = Join {
-            node: &self.identity.node,
-            queue: &self.identity.queue,
-            subscription: &options.subscription,
-            port: self.identity.port,
+            node: self.identity.node.clone().into_bytes(),
+            queue: self.identity.queue.clone().into_bytes(),
+            subscription: self.options.subscription.clone(),
+            port: Some(self.identity.port),
             date: self.date.filter(|_| !held.is_empty() || open.is_some()),
-            held: &held,
+            held,
             open,
-            group: &self.identity.group,
-            instance: &self.identity.instance,
-            process: &self.identity.process,
+            instance: name(&self.identity.instance).filter(|_| group.is_some()),
+            group,
+            process: name(&self.identity.process),
             writer: self.fence.as_ref().and_then(|known| known.writer),
-            leaving: self.leaving(),
+            leaving: self.leaving().map(|leaving| leaving.when),
         };
-        let mut request = Vec::new();
-        messages::join(&mut request, &join).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
-        self.out.extend_from_slice(&request);
+        join.append(&mut self.out).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
         self.expect_answer(About::Join);
         Ok(())
     }
@@ -132,28 +138,31 @@ impl Ingest {
             Ok(view) => view,
             Err(ClientError::Server(name)) if name == NO_JOIN => {
                 return match self.forced() {
-                    None => self.ask_tickerplant(About::HasQueue, |writer| writer.chars(messages::HAS_QUEUE)),
+                    None => self.ask_tickerplant(About::HasQueue, |writer| writer.chars(foreign::HAS_QUEUE)),
                     Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
                 };
             }
             Err(error) => return Err(self.refused(format!("the tickerplant refuses this node: {error}"))),
         };
-        let joined = messages::joined(&view).map_err(Fault::Connection)?;
+        let joined = Joined::decode(&view).map_err(|error| Fault::Connection(error.to_string()))?;
         let is_other = self.pass_fence(joined.log.as_deref(), joined.epoch, joined.writer)?;
         self.refused = None;
+        if is_planted(Defect::StuckForgottenAtJoin) {
+            self.stuck = None;
+        }
         if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
-            // It takes the windows of the other log for its own.
+            // The tickerplant takes the windows claimed from the other log for its own.
             self.step(Event::Dropped);
             return Err(Fault::Connection(
                 "joining anew with nothing: the tickerplant's log is another one".to_string(),
             ));
         }
         if joined.drop {
-            log::warn!("told to forget all rows: others hold this node's windows");
+            tracing::warn!("told to forget all rows: others hold this node's windows");
             points::reach(Point::NodeDrops);
             self.step(Event::Dropped);
         } else {
-            // What it took over out of sight, and may keep, is its own now.
+            // Windows rebuilt while hidden, and kept, now belong to this node.
             self.set_hidden(false)?;
         }
         let is_live = self.intake.open_window().is_some_and(|open| open.last.is_none());
@@ -171,12 +180,12 @@ impl Ingest {
         Ok(())
     }
 
-    /// Proofs that were under way when the last connection ended, or that a tickerplant which has died had not compared yet, are
-    /// told again: it looks at those that it misses.
+    /// Sends the proofs of all windows again. Some may have been lost with the last connection, or with a tickerplant
+    /// that died before comparing them; it checks those that it lacks.
     fn prove_held(&mut self, date: i32) {
         for window in self.intake.held().to_vec() {
             let proof = self.intake.proof(&window);
-            self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
+            self.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         }
     }
 
@@ -186,14 +195,15 @@ impl Ingest {
         Fault::Connection(reason)
     }
 
-    /// A tickerplant whose log another has taken over since says nothing that counts. Epochs of another log say nothing of this one,
-    /// and a tickerplant without a log has none. True if the log is another than the one that this node had its rows from.
+    /// Rejects a tickerplant whose log has a newer writer (a higher epoch). Epochs are compared within one log only,
+    /// and a tickerplant without a log has none. Returns whether the log differs from the one that this node's rows
+    /// come from.
     fn pass_fence(&mut self, log: Option<&Path>, epoch: Epoch, writer: Option<WriterId>) -> Result<bool, Fault> {
         let Some(directory) = log.and_then(Path::parent) else { return Ok(false) };
         let before = self.fence.take();
         let was = before.as_ref().and_then(|known| known.writer).zip(writer);
         let is_other = was.is_some_and(|(before, now)| before.log != now.log);
-        // By its directory where either does not say whose log it is.
+        // Falls back to the directory if either side has no writer id.
         let is_same = |known: &KnownLog| if was.is_some() { !is_other } else { known.directory == directory };
         let (mut fence, writer) = match before.filter(is_same) {
             Some(known) => (known.fence, writer.or(known.writer)),
@@ -205,11 +215,9 @@ impl Ingest {
         match passed {
             Ok(()) => {
                 if let Some((before, now)) = was.filter(|_| is_other) {
-                    log::warn!(
-                        "the tickerplant's log in {} is another one ({}, was {}): rows of the former are forgotten",
-                        directory.display(),
-                        now.log,
-                        before.log
+                    tracing::warn!(
+                        directory = %directory.display(), log = %now.log, former = %before.log,
+                        "the tickerplant has another log than before: rows of the former are dropped"
                     );
                 }
                 Ok(is_other)
@@ -221,7 +229,7 @@ impl Ingest {
         }
     }
 
-    /// Stock kdb+tick: one string subscribes and tells where the log is.
+    /// Subscribes to stock kdb+tick with one string, whose result includes the log's position.
     fn subscribe(&mut self) -> Result<(), Fault> {
         self.speaks(Dialect::Stock);
         if !self.options.subscription.symbols.is_empty() {
@@ -229,24 +237,23 @@ impl Ingest {
                 "a subscription to some symbols needs elastick's tickerplant: a log cannot be replayed by symbol";
             return Err(Fault::Fatal(reason.to_string()));
         }
-        let question = messages::stock_subscribe(&self.options.subscription);
+        let question = foreign::stock_subscribe(&self.options.subscription);
         self.ask_tickerplant(About::Subscribe, |writer| writer.chars(&question))
     }
 
     pub(super) fn subscribe_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
-        let replay = messages::stock_answer(&answer?).map_err(Fault::Connection)?;
+        let replay = foreign::stock_answer(&answer?).map_err(|error| Fault::Connection(error.to_string()))?;
         self.begin(replay)?;
         self.greeted();
         Ok(())
     }
 
-    /// A tickerplant in q has made this node the one that takes updates. One that is going to end hands them back, where there is
-    /// a queue.
-    pub(super) fn begin(&mut self, replay: messages::Replay) -> Result<(), Fault> {
+    /// Starts a window assigned by a tickerplant in q. A node that is going to end gives it back if there is a queue.
+    pub(super) fn begin(&mut self, replay: foreign::Replay) -> Result<(), Fault> {
         if self.policy.is_going() {
             if self.dialect == Some(Dialect::Paper) {
-                log::info!("handing back the window from {}: this node is going to end", replay.first);
-                self.write(|out| messages::paper_roll(out, replay.first));
+                tracing::info!(first = replay.first, "handing back the window: this node is going to end");
+                self.write(|out| foreign::append_paper_roll(out, replay.first));
             }
             return Ok(());
         }
@@ -260,7 +267,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// Defines the tables. True if rows were forgotten because the tables have changed.
+    /// Defines the tables. Returns true if a change of the tables dropped rows.
     pub(super) fn define(&mut self, tables: Vec<crate::table::Schema>) -> Result<bool, Fault> {
         let had_rows = self.intake.rows() > 0;
         let changed = self.intake.define(tables);

@@ -3,12 +3,12 @@
 use super::tests::{BUDGET_BYTES, greeted, node_on, node_with_a_window, two_longs};
 use super::*;
 use crate::log::Proof;
-use crate::rdb::messages::{self, Live, Rebuild, Told};
+use crate::protocol::{FromNode, Live, Rebuild, ToNode};
 use crate::rdb::update::Update;
 
 const DATE: i32 = 10_957;
 
-/// What others use of a node's memory: a query, a client's variable.
+/// Fills a node's memory with what a query or a client's variable would use.
 fn fill(node: &mut Ingest, percent: u64) {
     let bytes = BUDGET_BYTES / 100 * percent;
     node.shared.global_bytes.store(bytes.cast_signed(), std::sync::atomic::Ordering::Relaxed);
@@ -17,15 +17,30 @@ fn fill(node: &mut Ingest, percent: u64) {
 
 fn live(node: &mut Ingest, first: u64, tip: u64) {
     let tables = node.intake.store().schemas().cloned().collect();
-    node.react(Told::Live(Live { first, tip, position: Some(1), log: None, date: DATE, tables, samples: Vec::new() }));
+    node.react(ToNode::Live(Live {
+        first,
+        tip,
+        position: Some(1),
+        log: None,
+        date: DATE,
+        epoch: 1,
+        tables,
+        samples: Vec::new(),
+    }));
 }
 
-/// The node's roll at `next`, with nothing taken.
+/// Returns whether the node sent a roll at `next` without having taken an update.
 fn gives_back(node: &mut Ingest, next: u64) -> bool {
     let mut roll = Vec::new();
-    messages::rolling(&mut roll, next, &Proof::new(), DATE).expect("it is small");
+    FromNode::Rolling { next, proof: Proof::new(), date: Some(DATE) }.append(&mut roll).expect("it is small");
     let said = node.take_output();
     said.windows(roll.len()).any(|part| part == roll)
+}
+
+/// The node is to rebuild the window [3,7), of which it can read no log.
+fn rebuild(node: &mut Ingest, hidden: bool) {
+    let (first, last, samples) = (3, 7, Vec::new());
+    node.react(ToNode::Rebuild(Rebuild { first, last, log: None, date: DATE, hidden, samples }));
 }
 
 #[test]
@@ -46,7 +61,7 @@ fn a_full_node_that_is_made_live_gives_its_window_back_and_waits() {
 fn a_full_node_that_is_to_rebuild_gives_the_window_back_and_waits() {
     let (mut node, _asked, _answers) = node_on(DATE, None);
     fill(&mut node, 90);
-    node.react(Told::Rebuild(Rebuild { first: 3, last: 7, log: None, date: DATE, hidden: false, samples: Vec::new() }));
+    rebuild(&mut node, false);
     assert!(gives_back(&mut node, 3));
     assert_eq!((node.policy.phase(), node.intake.open_window()), (Phase::Waiting, None));
 }
@@ -56,7 +71,7 @@ fn a_node_that_gave_back_what_it_was_to_rebuild_out_of_sight_shows_its_next_wind
     let (mut node, ..) = node_with_a_window();
     node.step(Event::Dropped);
     fill(&mut node, 90);
-    node.react(Told::Rebuild(Rebuild { first: 3, last: 7, log: None, date: DATE, hidden: true, samples: Vec::new() }));
+    rebuild(&mut node, true);
     assert_eq!(node.policy.phase(), Phase::Waiting);
     fill(&mut node, 0);
     live(&mut node, 7, 7);
@@ -71,11 +86,11 @@ fn a_node_whose_only_window_goes_elsewhere_waits_again() {
     assert!(node.feed(&two_longs(3)));
     node.step(Event::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
     assert_eq!(node.policy.phase(), Phase::Rolled);
-    node.react(Told::Recheck { first: 3, last: 4 });
+    node.react(ToNode::Recheck { first: 3, last: 4 });
     assert_eq!((node.policy.phase(), node.intake.rows()), (Phase::Waiting, 0));
 }
 
-/// Connections that each end at the same update.
+/// Ends connections at the same update.
 fn fail(node: &mut Ingest, times: u32, fault: impl Fn() -> Fault) {
     for _ in 0..times {
         greeted(node);
@@ -109,18 +124,20 @@ fn an_update_that_this_node_cannot_receive_either_is_left_out() {
 }
 
 #[test]
+fn a_live_node_that_resumes_claims_to_be_behind_an_update_that_it_cannot_receive() {
+    let (mut node, ..) = node_with_a_window();
+    fail(&mut node, 3, over_a_limit);
+    assert_eq!(node.intake.next(), Some(3));
+    node.opened(true).expect("it can ask");
+    assert_eq!((node.intake.next(), node.counters.updates_left_out), (Some(4), 1), "it is fed from there");
+}
+
+#[test]
 fn a_rebuild_that_always_ends_at_one_update_keeps_what_it_has() {
     let (mut node, ..) = node_with_a_window();
     for _ in 0..3 {
         greeted(&mut node);
-        node.react(Told::Rebuild(Rebuild {
-            first: 3,
-            last: 7,
-            log: None,
-            date: DATE,
-            hidden: false,
-            samples: Vec::new(),
-        }));
+        rebuild(&mut node, false);
         assert!(node.feed(&two_longs(3)));
         node.ended(Err(over_a_limit()));
     }

@@ -1,11 +1,12 @@
-//! Leaving: because the fleet says that the instance is going to end, or because someone ends the process.
+//! Leaving: the fleet is about to end the instance, or the process was asked to end.
 
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
 use crate::fleet::Reason;
 use crate::points::{self, Point};
+use crate::protocol::{FromNode, Leaving};
+use crate::queue;
 use crate::rdb::capacity::Ask;
-use crate::rdb::messages::{self, Leaving};
 use crate::rdb::options::LEAVE_WITHIN;
 use crate::rdb::policy::{Action, Event, Phase, Why};
 use crate::rdb::shared::Ending;
@@ -16,15 +17,15 @@ use std::time::{Duration, Instant};
 
 const ASKED: &str = "asked to end";
 
-/// The process is to end, in good order.
+/// A pending request to end the process in good order.
 #[derive(Clone, Copy)]
 pub(super) struct AskedToEnd {
     by: Instant,
-    /// When it leaves without the fleet's answer.
+    /// When the node leaves without the fleet's reply.
     unanswered_at: Instant,
 }
 
-/// What is said of a node that leaves.
+/// What the node announces when it leaves.
 pub(super) struct Departure {
     /// Nanoseconds from 2000.01.01 UTC.
     by_ns: i64,
@@ -38,10 +39,10 @@ fn utc_ns(by: Instant) -> i64 {
 }
 
 impl Ingest {
-    /// The fleet is going to end this instance.
+    /// Handles a notice of the fleet.
     pub(super) fn noticed(&mut self, by: Option<Instant>, reason: Reason) {
         if self.dialect == Some(Dialect::Stock) {
-            return log::warn!(
+            return tracing::warn!(
                 "nobody can take over from this node, for its tickerplant has no queue: it stays to the end"
             );
         }
@@ -54,8 +55,8 @@ impl Ingest {
         self.leave(by, why, reason.name());
     }
 
-    /// Someone wants the process to end, in good order. Its fleet is asked first whether it launches another in its place: the
-    /// tickerplant would ask for one more otherwise, and the fleet launch both.
+    /// Handles a request to end the process in good order. Asks the fleet first whether it launches a replacement:
+    /// otherwise the tickerplant requests one as well, and two nodes start.
     pub(super) fn asked_to_leave(&mut self) {
         let within = self.options.leave_within.unwrap_or_default();
         let now = clock::now();
@@ -70,7 +71,7 @@ impl Ingest {
         }
     }
 
-    /// The fleet has said whether it replaces this node.
+    /// Handles the fleet's reply whether it replaces this node.
     pub(super) fn leave_as(&mut self, replaced: bool) {
         if let Some(AskedToEnd { by, .. }) = self.asked_to_end {
             let replaced = replaced && !is_planted(Defect::LeaverCountedTwice);
@@ -78,7 +79,7 @@ impl Ingest {
         }
     }
 
-    /// A fleet that does not answer leaves time to hand on what this node holds.
+    /// Leaves if the fleet has not replied in half of the time, so that the rest remains for the handoff.
     pub(super) fn leave_unanswered(&mut self) {
         let unanswered = self.asked_to_end.filter(|asked| clock::now() >= asked.unanswered_at);
         if let Some(AskedToEnd { by, .. }) = unanswered.filter(|_| !self.policy.is_leaving()) {
@@ -88,7 +89,7 @@ impl Ingest {
 
     fn leave(&mut self, by: Instant, why: Why, reason: &'static str) {
         if !self.policy.is_leaving() {
-            log::warn!("leaving: {reason}");
+            tracing::warn!(%reason, "leaving");
             points::reach(Point::NodeLeaves);
         }
         if self.policy.phase() == Phase::Rebuilding {
@@ -99,22 +100,23 @@ impl Ingest {
         self.step(Event::Leave { by_ns, why });
     }
 
-    /// What to say of it, if it leaves.
-    pub(super) fn leaving(&self) -> Option<Leaving<'static>> {
+    /// Returns the announcement of a leaving node.
+    pub(super) fn leaving(&self) -> Option<Leaving> {
         let departure = self.departure.as_ref().filter(|_| self.policy.is_leaving())?;
         let replaced = self.policy.leaves() == Some(Why::Replaced);
-        Some(Leaving { by_ns: departure.by_ns, replaced, reason: departure.reason })
+        let when = queue::Leaving { by_ns: departure.by_ns, replaced };
+        Some(Leaving { when, reason: departure.reason.as_bytes().to_vec() })
     }
 
-    /// Tells the tickerplant; where it cannot be told, it is told with the next join.
+    /// Announces the leave to the tickerplant; without a connection, the next join carries it.
     pub(super) fn announce(&mut self) -> VecDeque<Action> {
         if let Some(leaving) = self.leaving().filter(|_| self.can_announce()) {
-            self.write(|out| messages::leaving(out, &leaving));
+            self.post(FromNode::Leaving(leaving));
         }
         self.left_untold()
     }
 
-    /// A node that holds nothing need not wait until the tickerplant can be told.
+    /// A node that holds nothing need not wait for a connection to announce it.
     pub(super) fn left_untold(&mut self) -> VecDeque<Action> {
         let holds = !self.intake.held().is_empty() || self.intake.open_window().is_some();
         match self.policy.is_leaving() && !self.can_announce() && !holds {
@@ -127,19 +129,19 @@ impl Ingest {
         self.connected && self.dialect == Some(Dialect::Elastick)
     }
 
-    /// The time is over.
+    /// Logs the windows that no other node holds when the time is over.
     pub(super) fn forsake(&mut self) {
         let windows: Vec<String> =
             self.intake.held().iter().map(|window| format!("[{},{})", window.first, window.next)).collect();
         if !windows.is_empty() {
-            log::error!(
+            tracing::error!(
                 "this node ends although nobody else holds {} yet: it is rebuilt from the log, and missing until then",
                 windows.join(" ")
             );
         }
     }
 
-    /// Whether queries see what this node holds.
+    /// Hides the node's rows from queries, or shows them.
     pub(super) fn set_hidden(&mut self, hidden: bool) -> Result<(), Fault> {
         let set = self.intake.set_hidden(hidden);
         self.show();

@@ -1,6 +1,6 @@
-//! The thread that ingests: it alone writes the store, talks to the tickerplant and asks the policy.
+//! The ingest thread: the only writer of the store. It runs the connection to the tickerplant and the scaling policy.
 //!
-//! It never waits for a query, and a query never waits for it: queries read snapshots, fleet calls have a thread of their own.
+//! It never waits for a query, and no query waits for it: queries read snapshots, and fleet calls run on the fleet thread.
 
 mod deciding;
 mod dialect;
@@ -29,6 +29,7 @@ use crate::lease::Fence;
 use crate::log::WriterId;
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
+use crate::protocol::FromNode;
 use crate::sys::clock;
 use crate::table::store::{Store, Usage};
 use dialect::Dialect;
@@ -42,23 +43,25 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use stuck::Stuck;
+use tracing::Span;
 
-/// Longest wait for a message before other things are looked at.
+/// Longest wait for a message per event-loop iteration.
 const POLL: Duration = Duration::from_millis(20);
-/// Time for the tickerplant to accept a connection and to answer a call.
+/// Time for the tickerplant to accept a connection, and to answer a call.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// A tickerplant whose host has been silent for so long is looked for anew.
+/// TCP keepalive timeout: the connection fails after the tickerplant's host has been silent for this long.
 const SILENCE_MOST: Duration = Duration::from_secs(20);
-/// First and longest pause between attempts to connect; it doubles in between.
+/// First and longest pause between connection attempts; it doubles in between.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MOST: Duration = Duration::from_secs(5);
-/// Longest pause while the tickerplant answers and its log cannot be read; it may have been moved away for good.
+/// Longest pause while the tickerplant answers but its log is unreadable; the log may have been moved for good.
 const PAUSE_WITHOUT_LOG: Duration = Duration::from_secs(60);
-/// Longest pause while the tickerplant answers; a connection that lasts longer is worth another at once.
+/// Longest pause after a connection that had joined, below the grace period. After a connection that lasted longer than this, pauses start
+/// from the first again.
 const PAUSE_GREETED: Duration = Duration::from_millis(500);
-/// Resumes in a row without an update taken in before the node starts anew, with nothing.
+/// Maximum number of consecutive resumes without a taken update; then the node drops everything and joins empty.
 const RESYNCS_MOST: u32 = 3;
-/// Memory is looked at after so much of the budget has come in, and at these sizes at least and at most.
+/// Memory is read each time updates of one part in this many of the budget have arrived, within the bounds below.
 const WATCH_PARTS: u64 = 256;
 const WATCH_LEAST_BYTES: u64 = 16 << 10;
 const WATCH_MOST_BYTES: u64 = 4 << 20;
@@ -66,13 +69,13 @@ const WATCH_MOST_BYTES: u64 = 4 << 20;
 /// Why a connection is given up.
 #[derive(Debug)]
 pub enum Fault {
-    /// It broke, or the tickerplant is going down.
+    /// The connection broke, or the tickerplant is shutting down.
     Connection(String),
-    /// What came cannot be received: it is over a limit, or no message.
+    /// A message cannot be received: it exceeds a limit or is malformed.
     Unreadable(String),
-    /// The log of a tickerplant that streams none cannot be read.
+    /// The log cannot be read, and the tickerplant cannot stream it.
     NoLog(String),
-    /// What came does not follow what came before: resume on a new connection.
+    /// A message contradicts the ones before it: resume on a new connection.
     Surprise(String),
     /// The node cannot go on.
     Fatal(String),
@@ -87,17 +90,17 @@ impl From<ClientError> for Fault {
     }
 }
 
-/// Who this node is.
+/// Identity of this node.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub node: String,
     pub queue: String,
-    /// Where it answers queries.
+    /// Port of its queries.
     pub port: u16,
-    /// The fleet's group and this instance; empty without a fleet.
+    /// The fleet's group and this instance's name; empty without a fleet.
     pub group: String,
     pub instance: String,
-    /// This process, where the node's name was given to it and another may have it as well; else empty.
+    /// Unique process name if the node's name was configured, as another process may have the same; otherwise empty.
     pub process: String,
 }
 
@@ -107,25 +110,25 @@ struct Counters {
     updates_taken: u64,
     updates_refused: u64,
     resyncs: u64,
-    /// Windows given back before an update was taken, as memory was at the roll level.
+    /// Windows given back before their first update because memory was at the roll level.
     windows_declined: u64,
-    /// Windows that went to the next node because this one made no progress.
+    /// Windows passed to the next node because this one made no progress.
     windows_given_up: u64,
     /// Updates left out because no node of this size can hold or receive them.
     updates_left_out: u64,
 }
 
-/// The log that this node takes updates of.
+/// The log whose updates this node takes.
 #[derive(Debug)]
 struct KnownLog {
-    /// Where it is, for a tickerplant that does not say whose it is.
+    /// Its directory; identifies the log of a tickerplant that sends no writer id.
     directory: PathBuf,
     writer: Option<WriterId>,
-    /// The latest epoch.
+    /// The highest epoch seen.
     fence: Fence,
 }
 
-/// The ingest thread's state.
+/// State of the ingest thread.
 pub struct Ingest {
     options: Arc<NodeOptions>,
     identity: Identity,
@@ -140,52 +143,52 @@ pub struct Ingest {
     dialect: Option<Dialect>,
     connected: bool,
     session: Session,
-    /// It has joined or subscribed over this connection.
+    /// This connection has joined or subscribed.
     greeted: bool,
     date: Option<i32>,
-    /// The day that this node was in when it joined on a later one: its end may still be told.
+    /// The node's day if it joined on a later one: the end of that day may still arrive.
     missed_date: Option<i32>,
     tip: Option<u64>,
-    /// The tip when this node was made live, and when that was; none once it has been reached.
+    /// The tip when this node became live, and that time; `None` once the node has reached it.
     catching_up: Option<(u64, Instant)>,
-    /// When it became live last.
+    /// When the node last became live.
     live_since: Option<Instant>,
-    /// Nodes that wait behind it, as it was told.
+    /// Standbys behind this node, as reported by the tickerplant.
     waiting: Option<u64>,
-    /// How long that took.
+    /// Duration of the last catch-up.
     catch_up: Option<Duration>,
-    /// Instances to ask the fleet for when this node wants its successor.
+    /// Desired capacity to request for this node's successor.
     desired: Option<u32>,
-    /// Instances to ask the fleet for because nodes are missing in the queue; none since they were granted.
+    /// Desired capacity to request for nodes missing in the queue; `None` once granted.
     missing: Option<u32>,
     asked_to_end: Option<leave::AskedToEnd>,
-    /// Messages to be sent.
+    /// Send buffer.
     out: Vec<u8>,
     replay: Option<Replay>,
-    /// Threads that read the log, those among them that hang.
+    /// Number of threads that read the log, including those that hang in the file system.
     readings: Arc<AtomicUsize>,
     fence: Option<KnownLog>,
-    /// Why nothing is taken from the tickerplant that answers.
+    /// Why the node takes no updates from a tickerplant that it can reach.
     refused: Option<String>,
-    /// The tickerplant of this connection is on this host.
+    /// The tickerplant of this connection runs on this host.
     beside_tickerplant: bool,
-    /// The date has to be asked for: a day has ended.
+    /// Request the date: a day has ended.
     ask_date: bool,
     rejoin: bool,
     fault: Option<Fault>,
     counters: Counters,
-    /// Resumes since an update was taken in.
+    /// Consecutive resumes without a taken update.
     resyncs_in_a_row: u32,
-    /// Connections that ended at the same update.
+    /// Consecutive connections that ended at the same update.
     stuck: Option<Stuck>,
-    /// Bytes of updates since memory was looked at, and what the store held then.
+    /// Bytes of updates since the last memory reading, and the store's use at that reading.
     unwatched_bytes: u64,
     watched: Usage,
     watch_bytes: u64,
     budget_bytes: u64,
     full_warned: bool,
     memory: MemoryState,
-    /// Since it is about to leave.
+    /// Set while leaving.
     departure: Option<Departure>,
     ready: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -250,8 +253,13 @@ impl Ingest {
         })
     }
 
-    /// Runs until the node ends. `ready` is called once: when the node has joined, so that its tables are known, or when the
-    /// tickerplant turns out not to be there yet.
+    /// Span of this node's log lines.
+    pub fn span(&self) -> Span {
+        tracing::info_span!("node", queue = %self.identity.queue, node = %self.identity.node)
+    }
+
+    /// Runs until the node ends. Calls `ready` once: after the first join, when the tables are known, or as soon as the
+    /// tickerplant turns out to be unreachable.
     pub fn run(&mut self, ready: impl FnOnce() + Send + 'static) {
         self.ready = Some(Box::new(ready));
         let mut told = false;
@@ -259,7 +267,7 @@ impl Ingest {
             let address = &self.options.tickerplant;
             let pause = match Client::connect(address, ANSWER_WITHIN, self.limits) {
                 Ok(mut client) => {
-                    log::info!("connected to the tickerplant at {address}");
+                    tracing::info!(tickerplant = %address, "connected to the tickerplant");
                     told = false;
                     client.end_after_silence(SILENCE_MOST);
                     let result = self.session(&mut client);
@@ -267,7 +275,7 @@ impl Ingest {
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut told, true) {
-                        log::warn!("waiting for the tickerplant: {error}");
+                        tracing::warn!(%error, "waiting for the tickerplant");
                     }
                     self.next_pause()
                 }
@@ -282,7 +290,7 @@ impl Ingest {
         }
     }
 
-    /// Pauses, unless the node ends.
+    /// Sleeps until the next connection attempt, unless the node ends.
     fn wait(&mut self, pause: Duration) {
         let Some(by) = clock::now().checked_add(pause) else { return };
         while !self.shared.is_ending() && clock::now() < by {
@@ -300,11 +308,11 @@ impl Ingest {
         match result {
             Ok(()) => return,
             Err(Fault::Connection(reason) | Fault::Unreadable(reason)) => {
-                log::warn!("the connection to the tickerplant ended: {reason}");
+                tracing::warn!(%reason, "the connection to the tickerplant ended");
             }
             Err(Fault::NoLog(reason)) => {
                 if self.session.without_log == 0 {
-                    log::error!(
+                    tracing::error!(
                         "{reason}. It is tried again, more and more rarely: put the log back where the tickerplant says it is"
                     );
                 }
@@ -313,20 +321,22 @@ impl Ingest {
             Err(Fault::Surprise(reason)) => {
                 self.counters.resyncs = self.counters.resyncs.saturating_add(1);
                 self.resyncs_in_a_row = self.resyncs_in_a_row.saturating_add(1);
-                log::warn!("resuming on a new connection: {reason}");
+                tracing::warn!(%reason, "resuming on a new connection");
                 if self.resyncs_in_a_row >= RESYNCS_MOST {
-                    log::error!("resumed {RESYNCS_MOST} times in vain: starting anew with nothing");
+                    tracing::error!(
+                        "resumed {RESYNCS_MOST} times without success: all rows are dropped, and this node starts empty"
+                    );
                     self.resyncs_in_a_row = 0;
                     self.step(Event::Dropped);
                 }
             }
             Err(Fault::Fatal(reason)) => {
-                log::error!("{reason}");
+                tracing::error!("{reason}");
                 return self.shared.end(Ending::Failed(reason));
             }
         }
-        // A window that was being rebuilt is not whole. And a tickerplant in q gives the rows of whoever was disconnected to
-        // the next, so they must not stay here as well.
+        // A partly rebuilt window is useless. A tickerplant in q gives a disconnected node's rows to the next node, so
+        // they must not stay here as well.
         if self.policy.phase() == Phase::Rebuilding || self.dialect.is_some_and(|dialect| !dialect.resumes()) {
             self.step(Event::Dropped);
         }
@@ -366,15 +376,20 @@ impl Ingest {
         i64::try_from(clock::since(self.started).as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// The fleet's thread lives as long as this one; should it be gone, no answer comes and the policy asks again.
+    /// The fleet thread lives as long as this one. If it died, no reply comes and the policy repeats the request.
     fn ask(&self, ask: Ask) {
         let _ = self.asks.send(ask);
     }
 
-    /// Encoding these messages fails only for names that cannot travel; those were refused when they came in.
+    /// Appends a message to the send buffer. Encoding fails only for names that cannot be represented, which were rejected on arrival.
+    fn post(&mut self, message: FromNode) {
+        self.write(|out| message.append(out));
+    }
+
+    /// Appends the message that `put` encodes, of any protocol, to the send buffer; logs an error if that fails.
     fn write(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Result<(), proto::EncodeError>) {
         if let Err(error) = put(&mut self.out) {
-            log::error!("cannot tell the tickerplant: {error}");
+            tracing::error!(%error, "cannot encode a message to the tickerplant");
         }
     }
 

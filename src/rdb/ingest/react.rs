@@ -1,15 +1,16 @@
-//! What a node does when it is told something.
+//! Handlers for the tickerplant's messages to a node.
 
 use super::replay::After;
 use super::{Dialect, Fault, Ingest};
+use crate::bug;
 use crate::defect::{Defect, is_planted};
 use crate::log::Proof;
 use crate::net::client::ClientError;
 use crate::points::{self, Point};
+use crate::protocol::{FromNode, Live, Rebuild, ToNode};
 use crate::queue::Date;
 use crate::rdb::capacity::Ask;
 use crate::rdb::day_end::Kept;
-use crate::rdb::messages::{self, Live, Rebuild, Told};
 use crate::rdb::policy::{Event, Phase};
 use crate::rdb::shared::{ShownWindow, State};
 use crate::sys::clock;
@@ -17,21 +18,21 @@ use proto::View;
 use std::sync::Arc;
 
 impl Ingest {
-    /// False if something is to be done before the next message.
-    pub(super) fn react(&mut self, told: Told) -> bool {
+    /// Handles one message. Returns false if other work is due before the next message.
+    pub(super) fn react(&mut self, told: ToNode) -> bool {
         let result = match told {
-            Told::Live(live) => self.become_live(live),
-            Told::Rebuild(rebuild) => self.rebuild(rebuild),
-            Told::Streamed { first, last } => self.streamed(first, last),
-            Told::Drop => {
-                log::warn!("told to forget all rows");
+            ToNode::Live(live) => self.become_live(live),
+            ToNode::Rebuild(rebuild) => self.rebuild(rebuild),
+            ToNode::Streamed { first, last } => self.streamed(first, last),
+            ToNode::Drop => {
+                tracing::warn!("told to forget all rows");
                 points::reach(Point::NodeDrops);
                 self.replay = None;
                 self.step(Event::Dropped);
                 Ok(())
             }
-            Told::Recheck { first, last } => {
-                log::warn!("the proof of window [{first},{last}) differs: it is dropped here and rebuilt");
+            ToNode::Recheck { first, last } => {
+                tracing::warn!(window = %format_args!("[{first},{last})"), "the proof differs from the log: the window is dropped here and rebuilt");
                 let forgotten = self.intake.forget(first, last);
                 self.emptied();
                 self.show();
@@ -40,17 +41,17 @@ impl Ingest {
                     Err(error) => Err(Fault::Fatal(format!("cannot drop window [{first},{last}): {error}"))),
                 }
             }
-            Told::Handed { first, last } => self.handed(first, last),
-            Told::Show { first, last } => {
-                log::info!("window [{first},{last}) is this node's now");
+            ToNode::Handed { first, last } => self.handed(first, last),
+            ToNode::Show { first, last } => {
+                tracing::info!(window = %format_args!("[{first},{last})"), "the window is this node's now");
                 points::reach(Point::NodeShows);
                 self.set_hidden(false)
             }
-            Told::Left => {
+            ToNode::Left => {
                 self.step(Event::Left);
                 Ok(())
             }
-            Told::Group { desired, joined } => {
+            ToNode::Group { desired, joined } => {
                 let watches = !joined.is_empty();
                 self.ask(Ask::Joined(joined));
                 if watches {
@@ -58,36 +59,33 @@ impl Ingest {
                 }
                 Ok(())
             }
-            Told::Need { desired } => {
+            ToNode::Need { desired } => {
                 self.missing = Some(desired);
                 self.step(Event::NodesMissing);
                 Ok(())
             }
-            Told::Waiting { nodes } => {
+            ToNode::Waiting { nodes } => {
                 self.waiting = Some(nodes);
                 Ok(())
             }
-            Told::Replay(replay) => self.begin(replay),
-            Told::Schema { schema, index } => self.schema_told(schema, index),
-            Told::End { date } => {
+            ToNode::Replay(replay) => self.begin(replay),
+            ToNode::Schema { schema, index } => self.schema_told(schema, index),
+            ToNode::End { date } => {
                 self.end_day(date);
                 Ok(())
             }
-            Told::Bye { reason } => Err(Fault::Connection(reason)),
-            Told::Unknown(name) => {
-                log::debug!("the tickerplant calls {name:?}, which a node does not have");
-                Ok(())
-            }
+            ToNode::Bye { reason } => Err(Fault::Connection(reason)),
         };
         match result {
-            // A replay that was begun has to go on before further messages.
+            // A replay that has begun must advance before further messages.
             Ok(()) => self.replay.is_none() && !self.ask_date && self.fault.is_none(),
             Err(fault) => self.fail(fault),
         }
     }
 
-    /// How many instances to ask for. Where another queue's node took the instance that this one had asked for, it asks again. Where a
-    /// node has left meanwhile, a request under way would be for one too many: leaving took it off the capacity.
+    /// Records the capacity to request for a successor. If it grew, a node of another queue took the instance that this
+    /// one had requested: request again. If it shrank, a node has left and taken its instance off the capacity: a
+    /// pending request would now be for one too many.
     fn wanted(&mut self, desired: u32) {
         let before = self.desired.replace(desired);
         let has_scaled = self.policy.has_scaled();
@@ -100,15 +98,15 @@ impl Ingest {
         }
     }
 
-    /// How many instances the fleet is to have: for this node's successor, where it wants one, and for nodes that are missing.
+    /// Returns the desired capacity to request: for this node's successor, if wanted, and for missing nodes.
     pub(super) fn to_ask_for(&self) -> Option<u32> {
         self.desired.filter(|_| self.policy.has_scaled() || self.missing.is_none()).max(self.missing)
     }
 
-    /// What a node that leaves, or waits for its end, is given all the same, it gives back.
+    /// Gives back a window assigned to a node that is leaving or terminated.
     fn decline(&mut self, first: u64, date: i32) -> Result<(), Fault> {
-        log::info!("handing back the window from {first}: this node is going to end");
-        self.write(|out| messages::rolling(out, first, &Proof::new(), date));
+        tracing::info!(first, "handing back the window: this node is going to end");
+        self.post(FromNode::Rolling { next: first, proof: Proof::new(), date: Some(date) });
         Ok(())
     }
 
@@ -119,7 +117,7 @@ impl Ingest {
         let same = self.date == Some(live.date)
             && self.intake.open_window().is_some_and(|open| open.last.is_none() && open.window.first == live.first);
         if self.define(live.tables)? {
-            log::warn!("the tables have changed: rows held of the old ones are forgotten");
+            tracing::warn!("the tables have changed: rows held of the old ones are forgotten");
         }
         if !same {
             self.abandon()?;
@@ -133,10 +131,10 @@ impl Ingest {
             self.live_since = Some(clock::now());
             self.waiting = None;
         }
-        // It may have given back a window that it was to rebuild out of sight.
+        // The node may have been rebuilding a hidden window and given it back.
         self.set_hidden(false)?;
         let Some(next) = self.begin_window(live.first, None, Event::BecameLive) else { return Ok(()) };
-        log::info!("live from update {}, at {next}, tip {}", live.first, live.tip);
+        tracing::info!(next, tip = live.tip, "live from update {}", live.first);
         points::reach(Point::NodeLive);
         self.begin_replay(live.log, live.samples, next, live.tip);
         Ok(())
@@ -153,7 +151,7 @@ impl Ingest {
         self.set_hidden(rebuild.hidden)?;
         self.date = Some(rebuild.date);
         let hidden = if rebuild.hidden { ", out of sight" } else { "" };
-        log::info!("rebuilding window [{},{}){hidden}", rebuild.first, rebuild.last);
+        tracing::info!(window = %format_args!("[{},{})", rebuild.first, rebuild.last), "rebuilding the window{hidden}");
         points::reach(Point::NodeRebuilds);
         let short = u64::from(is_planted(Defect::RebuildEndsEarly));
         let last = rebuild.last.saturating_sub(short);
@@ -162,8 +160,9 @@ impl Ingest {
         Ok(())
     }
 
-    /// Opens a window unless it is open, and then tells the policy: a node at its roll level closes it again at once, so that its
-    /// roll reaches the tickerplant. Returns the next update, or `None` where the window was given back.
+    /// Opens the window unless it is open, then notifies the policy. In this order a node at its roll level closes it
+    /// again at once, and the roll reaches the tickerplant. Returns the next update, or `None` if the window was given
+    /// back.
     pub(super) fn begin_window(&mut self, first: u64, last: Option<u64>, event: Event) -> Option<u64> {
         let early = is_planted(Defect::PolicyBeforeWindow);
         if early {
@@ -172,20 +171,20 @@ impl Ingest {
         if self.intake.open_window().is_none() {
             self.intake.open(first, last);
         }
-        // Before its first rows are seen.
+        // Publish the window before queries see its first rows.
         self.show();
         if !early {
             self.step(event);
         }
-        // Window and phase are shown as one, also while a replay has not begun.
+        // Window and phase are published together, even before the replay begins.
         self.show();
         self.intake.next()?;
         self.skip_unreadable();
         self.intake.next()
     }
 
-    /// Takes what the tickerplant gives and the phase of the policy as one: a node that takes updates has an open window, and one
-    /// that has rolled holds something.
+    /// Checks the invariant between window and phase: a node that takes updates has an open window, and a rolled one
+    /// holds a window.
     pub(super) fn agree(&mut self) {
         let (takes, open) = (self.policy.takes_updates(), self.intake.open_window().is_some());
         let is_defect = [
@@ -195,8 +194,7 @@ impl Ingest {
             Defect::DayEndForgetsNothing,
         ];
         if takes != open && !is_defect.into_iter().any(is_planted) {
-            debug_assert!(false, "phase {:?}, window {:?}", self.policy.phase(), self.intake.open_window());
-            log::error!("phase {:?} and an open window ({open}) contradict each other", self.policy.phase());
+            bug!("phase {:?} and window {:?} contradict each other", self.policy.phase(), self.intake.open_window());
             self.step(Event::Dropped);
             self.fail(Fault::Surprise("this node's phase and its window contradicted each other".to_string()));
         }
@@ -205,7 +203,8 @@ impl Ingest {
         }
     }
 
-    /// It has rolled with nothing, or what it held is another's. The paper's tickerplant gives a node one window a day.
+    /// Returns a rolled node that holds nothing to standby. Not under the paper's tickerplant, which gives a node one
+    /// window a day.
     pub(super) fn emptied(&mut self) {
         let holds = !self.intake.held().is_empty() || self.intake.open_window().is_some();
         if !holds && self.dialect == Some(Dialect::Elastick) {
@@ -220,18 +219,18 @@ impl Ingest {
         abandoned.map_err(|error| Fault::Fatal(format!("cannot drop a window: {error}")))
     }
 
-    /// A window of this node was rebuilt elsewhere, and is answered for there.
+    /// Another node has rebuilt this window and answers for it.
     fn handed(&mut self, first: u64, last: u64) -> Result<(), Fault> {
         points::reach(Point::NodeHands);
         let forgotten = self.intake.forget(first, last);
         forgotten.map_err(|error| Fault::Fatal(format!("cannot drop window [{first},{last}): {error}")))?;
         self.show();
-        log::info!("window [{first},{last}) has been handed on");
+        tracing::info!(window = %format_args!("[{first},{last})"), "another node has taken the window over");
         self.step(Event::RowsLeft(self.intake.rows()));
         Ok(())
     }
 
-    /// All of a window that is rebuilt has been sent, or what the log did not show of it.
+    /// The tickerplant has streamed the whole window being rebuilt, or the part that was unreadable in the log.
     fn streamed(&mut self, first: u64, last: u64) -> Result<(), Fault> {
         let Some(open) = self.intake.open_window() else { return Ok(()) };
         if open.last != Some(last) || !(open.window.first..=open.window.next).contains(&first) {
@@ -246,21 +245,21 @@ impl Ingest {
         Ok(())
     }
 
-    /// The window that was to be rebuilt is whole.
+    /// Closes the completely rebuilt window and sends its proof.
     pub(super) fn rebuilt(&mut self) {
         let Some(window) = self.intake.close() else { return };
-        log::info!("window [{},{}) is rebuilt", window.first, window.next);
+        tracing::info!(window = %format_args!("[{},{})", window.first, window.next), "the window is rebuilt");
         points::reach(Point::NodeRebuilt);
         let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-        self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
+        self.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         self.step(Event::RebuildDone);
     }
 
-    /// The day has ended: prove what the open window holds, clear, and go on live or go.
+    /// Ends the day: proves the open window and drops the rows. A live node goes on with the new day, any other one ends.
     fn end_day(&mut self, date: i32) {
         let has_left = self.date.is_some_and(|own| date < own) && self.missed_date != Some(date);
         if self.dialect == Some(Dialect::Elastick) && has_left {
-            log::info!("the end of day {date} is told after this node has left it");
+            tracing::info!(%date, "the day's end comes after this node has left that day");
             return;
         }
         let was_replaying = self.replay.take();
@@ -270,9 +269,9 @@ impl Ingest {
             && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
         {
             let proof = self.intake.proof(&window);
-            self.write(|out| messages::proved(out, window.first, window.next, &proof, date));
+            self.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         }
-        log::info!("end of day: {} rows are cleared", self.intake.rows());
+        tracing::info!(rows = self.intake.rows(), "end of day: rows are dropped");
         points::reach(Point::NodeDayEnds);
         self.count_queries();
         self.ask(Ask::DayEnd);
@@ -285,7 +284,7 @@ impl Ingest {
         }
         self.date = Some(date.saturating_add(1));
         self.tip = Some(0);
-        // The nodes that have rolled leave; this one is the first of the new day.
+        // The rolled nodes end; this one is first in the new day's queue.
         self.missing = None;
         self.desired = self.dialect.filter(|dialect| *dialect == Dialect::Elastick).map(|_| 2);
         self.intake.open(0, None);
@@ -293,12 +292,12 @@ impl Ingest {
         self.ask_date = self.dialect == Some(Dialect::Elastick);
         self.full_warned = false;
         if was_replaying.is_some_and(|replay| replay.after == After::Feed) && self.ask_date {
-            self.write(|out| messages::from(out, 0));
+            self.post(FromNode::From { next: 0 });
         }
     }
 
-    /// Keeps what this node holds of the day for the owner's `.u.end`, which another thread calls: the rows are dropped here at
-    /// once. What is out of sight is answered for, and saved, by the node that leaves.
+    /// Keeps the day's rows for the owner's `.u.end`, which a pool thread calls, as they are dropped here at once.
+    /// Hidden rows are skipped: the draining node answers for them and saves them.
     fn keep_day(&mut self, date: i32, is_live: bool) {
         let days = &self.shared.day_ends;
         let holds = is_live || !self.intake.held().is_empty();
@@ -319,7 +318,7 @@ impl Ingest {
                 self.policy.keep_day(self.now_ns().saturating_add(most_ns));
                 shared.nudge();
             }
-            None => log::error!(
+            None => tracing::error!(
                 ".u.end[{}] is not called: those of earlier days are still running. This node's rows of that day are dropped \
                  unsaved; the tickerplant's log has them",
                 Date(date)
@@ -327,8 +326,8 @@ impl Ingest {
         }
     }
 
-    /// Weekends and holidays lie between days: the tickerplant knows which one has begun. Where that one has ended as well before the
-    /// answer came, what was sent of it is taken in first, and its end asks again.
+    /// Takes the new date from the tickerplant, since weekends and holidays lie between days. If that day has ended too
+    /// before the reply arrived, its queued updates are taken first and its end requests the date again.
     pub(super) fn date_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
         match answer {
             Ok(_) if self.day_ends_earlier() => {}

@@ -1,7 +1,7 @@
-//! Reading the log on a thread of its own: a network file system that hangs must not hang the node with it.
+//! Reads the log on a separate thread, so that a hanging network file system cannot block the node.
 //!
-//! The thread is one piece of the log ahead. It ends when the window has been read, when it cannot be read, or when nobody
-//! wants it any more; one that hangs in the file system is left behind and counted.
+//! The thread reads one piece ahead. It ends when the window has been read, on an error, or when its receiver is
+//! dropped. One that hangs in the file system is abandoned and counted.
 
 use crate::log::{Chunk, LogError, LogReader, Next, Reads, Sample, disk};
 use crate::sys::clock;
@@ -13,17 +13,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Time for a log that was announced to show itself here.
+/// Time for an announced log file to appear on this host.
 const OPEN_WITHIN: Duration = Duration::from_secs(2);
-/// Time for a log to show more of the updates that it was announced to have. Whoever announces them has synced them.
+/// Time for further announced updates to appear in the file. To another host the tickerplant announces only synced updates, except under
+/// `group` on a network file system, where its thread is about to sync them.
 const REACH_WITHIN: Duration = Duration::from_secs(5);
-/// Pieces that are in memory at once: one that is read, one that waits, one that is taken in.
+/// Pieces in memory at once: one being read, one queued, one being taken.
 pub(super) const PIECES: u64 = 3;
 
-/// What is to be read.
+/// A reading job.
 pub(super) struct Order {
     pub path: PathBuf,
-    /// What the log holds: another file at its path is not read.
+    /// Samples of the log's content: another file at this path is not read.
     pub samples: Vec<Sample>,
     pub limits: Limits,
     pub chunk_bytes: usize,
@@ -32,11 +33,11 @@ pub(super) struct Order {
     pub until: u64,
 }
 
-/// Whole records in a row.
+/// A run of whole records.
 pub(super) struct Piece {
     first_index: u64,
     bytes: Vec<u8>,
-    /// Where in `bytes` each record ends.
+    /// End offset of each record in `bytes`.
     ends: Vec<usize>,
 }
 
@@ -45,12 +46,12 @@ impl Piece {
         Piece { first_index: chunk.first_index, bytes: chunk.bytes.to_vec(), ends: chunk.ends.to_vec() }
     }
 
-    /// Index behind the last update.
+    /// Index after the last record.
     pub fn last_index(&self) -> u64 {
         self.first_index.saturating_add(self.ends.len() as u64)
     }
 
-    /// Each record's index and bytes.
+    /// Iterates over each record's index and bytes.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let slices = starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end));
@@ -58,14 +59,14 @@ impl Piece {
     }
 }
 
-/// A reading under way; dropping it ends it.
+/// A reading in progress; dropping it ends it.
 pub(super) enum Reading {
     Thread(Receiver<Result<Piece, LogError>>),
-    /// Where a world runs this node: one piece is read whenever one is asked for.
+    /// In a simulated environment: each call reads one piece, without a thread.
     Stepped(Box<Steps>),
 }
 
-/// Counts a thread that runs.
+/// Guard that counts a running thread.
 struct Running(Arc<AtomicUsize>);
 
 impl Drop for Running {
@@ -75,10 +76,10 @@ impl Drop for Running {
 }
 
 impl Reading {
-    /// Starts the thread; `running` counts it until it has ended.
+    /// Starts the thread; `running` counts it until it ends.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The thread cannot start.
     pub fn start(order: Order, running: &Arc<AtomicUsize>) -> io::Result<Reading> {
         if disk::is_virtual() {
             let (by, is_log_by) = (after(OPEN_WITHIN), after(REACH_WITHIN));
@@ -90,17 +91,17 @@ impl Reading {
         crate::sys::stack::thread("log-read".into()).spawn(move || {
             let _running = running;
             if let Err(error) = read(&order, &out) {
-                // Nobody waits for the reason of a reading that was given up.
+                // The receiver may have given up.
                 let _ = out.send(Err(error));
             }
         })?;
         Ok(Reading::Thread(pieces))
     }
 
-    /// The next piece, `None` if there is none within `wait`.
+    /// Returns the next piece; `None` if none arrives within `wait`.
     ///
     /// # Errors
-    /// Why the log cannot be read on; after the last piece, that there is nothing more.
+    /// Why the log cannot be read further; after the last piece, that there is no more.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Piece>, String> {
         let pieces = match self {
             Reading::Thread(pieces) => pieces,
@@ -115,7 +116,15 @@ impl Reading {
 }
 
 impl Reading {
-    /// The update that is read next, where that is known; the log is open then.
+    /// Returns the samples that the log still has to match; empty once it does, or if a thread reads it.
+    pub fn samples(&self) -> &[Sample] {
+        match self {
+            Reading::Stepped(steps) if steps.reader.is_none() => &steps.order.samples,
+            Reading::Thread(_) | Reading::Stepped(_) => &[],
+        }
+    }
+
+    /// Returns the index of the next update to be read, if the log is open and no thread owns it.
     pub fn position(&self) -> Option<u64> {
         match self {
             Reading::Thread(_) => None,
@@ -124,20 +133,20 @@ impl Reading {
     }
 }
 
-/// The thread's work without the thread: it never waits.
+/// The thread's work in steps that never block.
 pub(super) struct Steps {
     order: Order,
     reader: Option<LogReader>,
-    /// How long the log may take to show itself, or more of itself.
+    /// Deadline for the file, or more of it, to appear.
     by: Instant,
-    /// And to be the one that is to be read.
+    /// Deadline for the file to match the samples.
     is_log_by: Instant,
 }
 
 impl Steps {
     fn step(&mut self) -> Result<Option<Piece>, LogError> {
         match self.read() {
-            // The world's file system hangs: a thread would wait in it.
+            // The simulated file system hangs; a thread would block here.
             Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => Ok(None),
             read => read,
         }

@@ -1,61 +1,64 @@
-//! Replaying a window in place from the log, a piece at a time, so that messages and memory are looked at in between.
+//! Replays a window from the log in pieces, so that messages and memory are handled in between.
 
 use super::reading::{Order, PIECES, Reading};
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
 use crate::log::{Reads, Sample, parts};
 use crate::points::{self, Point};
-use crate::rdb::messages;
+use crate::protocol::FromNode;
+use crate::protocol::tables::recorded_schema;
 use crate::rdb::update;
 use crate::sys::clock;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Longest time without a piece of the log: what hangs longer is streamed by the tickerplant.
+/// Longest wait for a piece of the log; after it, the tickerplant streams the window.
 const HANG_MOST: Duration = Duration::from_secs(15);
-/// Readings that may hang in the file system before the log is not tried any more.
+/// Number of reader threads hanging in the file system after which the log is not read any more.
 const HANGING_MOST: usize = 2;
-/// Longest wait for more of a log before messages are looked at.
+/// Longest wait for a piece per event-loop iteration.
 const LOOK: Duration = Duration::from_millis(20);
-/// Pieces of the log in parts of the node's budget, and at least these bytes.
+/// Size of a piece: this fraction of the node's budget, within bounds.
 const CHUNK_PARTS: u64 = 64 * PIECES;
 const CHUNK_LEAST_BYTES: u64 = 64 << 10;
 
-/// What comes when a window is replayed.
+/// What follows a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// The feed.
+    /// The feed: a live window.
     Feed,
-    /// Nothing: the window was to be rebuilt.
+    /// Nothing: a rebuilt window.
     Rebuilt,
 }
 
-/// A window that is being replayed.
+/// A replay in progress.
 pub(super) struct Replay {
     reading: Reading,
     until: u64,
-    /// When it counts as hanging.
+    /// When the log counts as hanging.
     by: Instant,
     pub after: After,
 }
 
 impl Replay {
-    /// What is left to be read, as text.
+    /// Returns what is left to read, as text, for the state fingerprint.
     pub fn shape(&self) -> String {
-        format!("{:?} until {} then {:?}", self.reading.position(), self.until, self.after)
+        let (position, samples) = (self.reading.position(), self.reading.samples());
+        format!("{position:?} {samples:?} until {} then {:?}", self.until, self.after)
     }
 }
 
 impl Ingest {
-    /// Replays from `next` until `until`, or asks to be fed where the log cannot be read here, or another log is in its place.
+    /// Starts a replay of `[next, until)`. If the log is unreadable on this host or is another log, the tickerplant
+    /// streams the updates instead.
     pub(super) fn begin_replay(&mut self, log: Option<PathBuf>, samples: Vec<Sample>, next: u64, until: u64) {
         let is_rebuild = self.intake.open_window().is_some_and(|open| open.last.is_some());
         let after = if is_rebuild { After::Rebuilt } else { After::Feed };
         if next >= until {
             return self.replayed(after);
         }
-        // Only the tickerplant can cut an update down to some symbols.
+        // Only the tickerplant can filter an update by symbols.
         let log = log.filter(|_| self.options.subscription.symbols.is_empty());
         match log.map(|path| self.start_reading(path, samples, next, until)) {
             Some(Ok(reading)) => self.replay = Some(Replay { reading, until, by: hangs_at(), after }),
@@ -64,14 +67,14 @@ impl Ingest {
         }
     }
 
-    /// Bytes of one piece of the log.
+    /// Size of one piece of the log in bytes.
     fn chunk_bytes(&self) -> usize {
         let most = self.options.limits.log_read_chunk_bytes.max(CHUNK_LEAST_BYTES);
         let bytes = (self.budget_bytes / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Bytes that a replay takes.
+    /// Memory taken by a replay, in bytes.
     pub(super) fn replay_bytes(&self) -> u64 {
         (self.chunk_bytes() as u64).saturating_mul(PIECES)
     }
@@ -80,27 +83,28 @@ impl Ingest {
         if self.readings.load(Ordering::SeqCst) >= HANGING_MOST {
             return Err(format!("{} hangs where it is read here", path.display()));
         }
-        // On the writer's own host the page cache is the writer's, and going past it would make its appends wait.
+        // On the tickerplant's own host the page cache holds the writer's data, and reads that bypass it (`O_DIRECT`)
+        // would delay appends.
         let reads = if self.beside_tickerplant { Reads::Cached } else { Reads::Fresh };
         let (limits, chunk_bytes) = (self.limits, self.chunk_bytes());
         let order = Order { path, samples, limits, chunk_bytes, reads, next, until };
         Reading::start(order, &self.readings).map_err(|error| format!("no thread to read the log: {error}"))
     }
 
-    /// The log cannot be read here: have the tickerplant send what is missing.
+    /// Requests the remaining updates from the tickerplant, as the log cannot be read here.
     fn be_fed(&mut self, after: After, reason: &str) {
         let Some(open) = self.intake.open_window() else { return };
         let (next, last) = (open.window.next, open.last);
         match (self.dialect, last) {
             (Some(Dialect::Elastick), Some(last)) => {
-                log::info!("[{next},{last}) is streamed: {reason}");
-                self.write(|out| messages::stream(out, next, last));
+                tracing::info!(window = %format_args!("[{next},{last})"), %reason, "the window is streamed by the tickerplant");
+                self.post(FromNode::Stream { first: next, last });
             }
             (Some(Dialect::Elastick), None) => {
-                log::info!("fed from {next} on: {reason}");
-                self.write(|out| messages::from(out, next));
+                tracing::info!(%reason, "fed from {next} on");
+                self.post(FromNode::From { next });
             }
-            // A stock tickerplant without a log has nothing before the feed.
+            // A stock tickerplant without a log has no updates before the feed.
             (Some(Dialect::Stock), _) if self.tip == Some(0) => self.replayed(after),
             _ => self.fault = Some(Fault::NoLog(format!("cannot replay from {next}: {reason}"))),
         }
@@ -110,12 +114,12 @@ impl Ingest {
         self.session.without_log = 0;
         match (after, self.dialect, self.intake.next()) {
             (After::Rebuilt, ..) => self.rebuilt(),
-            (After::Feed, Some(Dialect::Elastick), Some(next)) => self.write(|out| messages::from(out, next)),
+            (After::Feed, Some(Dialect::Elastick), Some(next)) => self.post(FromNode::From { next }),
             (After::Feed, ..) => {}
         }
     }
 
-    /// The next piece of a replay under way. Updates that a roll leaves behind are the successor's.
+    /// Takes the next piece of a replay in progress. The successor takes the updates after a roll.
     pub(super) fn replay_on(&mut self) -> Result<(), Fault> {
         let Some(mut replay) = self.replay.take() else { return Ok(()) };
         let piece = match replay.reading.next(LOOK) {
@@ -139,7 +143,7 @@ impl Ingest {
                 Some(update) => self.take(&update, Some(index))?,
                 None => self.no_update(index, record)?,
             }
-            // A roll ends the window in the middle of the piece, as exactly as in the feed.
+            // A roll ends the window in the middle of a piece, as exactly as in the feed.
             if self.unwatched_bytes >= self.watch_bytes {
                 self.watch_as(true);
             }
@@ -157,20 +161,20 @@ impl Ingest {
         Ok(())
     }
 
-    /// A record of the log that does not call `upd`.
+    /// Handles a log record that is no call of `upd`.
     fn no_update(&mut self, index: u64, record: &[u8]) -> Result<(), Fault> {
-        if let Some(schema) = messages::logged_schema(record, &self.limits) {
+        if let Some(schema) = recorded_schema(record, &self.limits) {
             return self.schema_told(schema, Some(index));
         }
         match parts(record, &self.limits) {
-            // Its rows are in no table, and the log's side of the proof counts them.
+            // Its rows are in no table, but the log's side of the proof counts them.
             Some(other) => {
                 self.intake.skip_refused();
                 let (function, table) = (other.function.escape_ascii(), other.table.escape_ascii());
                 self.refuse(&format!("record {index} of the log calls {function} for table {table}, not upd"));
             }
             None => {
-                log::warn!("record {index} of the log is no update");
+                tracing::warn!(%index, "the log's record is no update");
                 self.intake.skip();
             }
         }
@@ -179,7 +183,7 @@ impl Ingest {
 
     fn unreadable(&mut self, replay: Replay, reason: &str) -> Result<(), Fault> {
         if self.session.without_log == 0 {
-            log::warn!("cannot go on replaying: {reason}");
+            tracing::warn!(%reason, "cannot go on replaying");
         }
         self.be_fed(replay.after, reason);
         Ok(())

@@ -1,7 +1,8 @@
-//! A connection to the tickerplant, step by step: what is asked, what is answered, and what is done between two messages. Bytes
-//! come in and go out; the socket is the caller's.
+//! One connection to the tickerplant as a state machine over bytes: requests, responses, and the work between messages.
+//! The caller owns the socket.
 
 use super::{ANSWER_WITHIN, Dialect, Fault, Ingest, PAUSE_FIRST, PAUSE_GREETED, PAUSE_MOST, PAUSE_WITHOUT_LOG};
+use crate::defect::{Defect, is_planted};
 use crate::net::client::{self, ClientError};
 use crate::net::message;
 use crate::rdb::capacity::Ask;
@@ -10,60 +11,61 @@ use proto::{Header, MessageKind, Writer};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What a question is about. Nothing else is done before its answer has come.
+/// Subject of a sync request. Nothing else is done until its response has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
-    /// elastick's own way into the queue.
+    /// elastick's join.
     Join,
     /// Whether the tickerplant is the paper's.
     HasQueue,
     /// The tables of the paper's tickerplant.
     Schemas,
-    /// The start-up string of a stock tickerplant.
+    /// The start-up call of a stock tickerplant.
     Subscribe,
-    /// Which day it is.
+    /// The current date.
     Date,
 }
 
 impl About {
-    /// Whether messages that come before the answer count still: the greetings begin anew with the answer.
+    /// Returns whether messages before the response stay valid. A join does not keep them, as its response starts the
+    /// feed anew.
     fn keeps_earlier(self) -> bool {
         matches!(self, About::Date | About::HasQueue)
     }
 }
 
-/// A question that has no answer yet.
+/// A request without a response yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     about: About,
     by: Instant,
 }
 
-/// Where a connection stands besides what the node holds.
+/// Connection state apart from windows and rows.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     question: Option<Question>,
-    /// Messages that came before an answer.
+    /// Messages received before a response.
     earlier: VecDeque<(Header, Vec<u8>)>,
     began: Option<Instant>,
-    /// Before the next attempt to connect.
+    /// Pause before the next connection attempt.
     pause: Option<Duration>,
-    /// Connections in a row that ended because the log cannot be read.
+    /// Consecutive connections that ended because the log is unreadable.
     pub(super) without_log: u32,
 }
 
 impl Session {
-    /// What is asked and what waits for the answer, as text.
+    /// Returns the pending request and queued messages as text, for the state fingerprint.
     pub fn shape(&self) -> String {
         format!("{:?} {:?}", self.question.map(|question| question.about), self.earlier)
     }
 }
 
 impl Ingest {
-    /// A connection is there; `beside`: to a tickerplant on this host.
+    /// Starts a session on a new connection; `beside`: the tickerplant runs on this host.
     ///
     /// # Errors
-    /// Why it is to be given up.
+    /// Why the connection is to be given up.
     pub fn opened(&mut self, beside: bool) -> Result<(), Fault> {
         (self.connected, self.greeted) = (true, false);
         self.beside_tickerplant = beside;
@@ -73,18 +75,21 @@ impl Ingest {
         self.greet()
     }
 
-    /// Whether messages are to be read now. A tickerplant in q feeds at once; what it sends waits in the socket until the log
-    /// is replayed.
+    /// Returns whether to read messages now. A tickerplant in q sends the feed at once; it stays in the socket until
+    /// the log is replayed.
     pub fn listens(&self) -> bool {
+        if is_planted(Defect::NodeDozes) && self.now_ns() / 1_000_000_000 % 100 >= 20 {
+            return false;
+        }
         self.replay.is_none() || self.dialect == Some(Dialect::Elastick) || self.session.question.is_some()
     }
 
-    /// Whether there is more to do than to wait for messages.
+    /// Returns whether there is work besides waiting for messages.
     pub fn is_busy(&self) -> bool {
         self.replay.is_some() || !self.session.earlier.is_empty()
     }
 
-    /// One message. False if [`Ingest::turn`] is to be called before the next.
+    /// Handles one message. Returns false if [`Ingest::turn`] must run before the next.
     pub fn message(&mut self, header: &Header, body: &[u8]) -> bool {
         if header.kind == MessageKind::Response {
             let Some(question) = self.session.question.take() else { return true };
@@ -107,12 +112,13 @@ impl Ingest {
         }
     }
 
-    /// Whether a day ends in what came before the answer that is being taken in: what the answer says is true behind it.
+    /// Returns whether a day ends in the messages queued before the response being handled, so that the response is
+    /// about a later day.
     pub(super) fn day_ends_earlier(&self) -> bool {
         self.session.earlier.iter().any(|(header, body)| self.is_day_end(header, body))
     }
 
-    /// What is to be done between messages: pieces of the log, questions, memory, the fleet.
+    /// One event-loop iteration between messages: queued messages, replay, requests, memory, fleet.
     ///
     /// # Errors
     /// Why the connection is to be given up.
@@ -144,20 +150,20 @@ impl Ingest {
         Ok(())
     }
 
-    /// What is to be done while there is no connection.
+    /// One iteration without a connection.
     pub fn idle(&mut self) {
         self.watch();
     }
 
-    /// The bytes that are to be sent.
+    /// Returns the bytes to send, and clears the send buffer.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// The connection is gone. Answers how long to wait before another is tried.
+    /// Ends the session. Returns the pause before the next connection attempt.
     pub fn ended(&mut self, result: Result<(), Fault>) -> Duration {
         self.connected = false;
-        // Who joins meanwhile is not known here.
+        // Without a connection the node does not know which instances have joined.
         self.ask(Ask::Joined(Vec::new()));
         self.session.question = None;
         self.session.earlier.clear();
@@ -167,7 +173,7 @@ impl Ingest {
             self.next_pause();
             return PAUSE_FIRST.saturating_mul(2u32.saturating_pow(self.session.without_log)).min(PAUSE_WITHOUT_LOG);
         }
-        // A connection that ends at once, again and again, is no reason to hurry; nor may the grace run out.
+        // Reconnecting at once to a connection that keeps failing is pointless, but pauses must stay below the grace period.
         if self.greeted {
             let lasted = self.session.began.map(clock::since).unwrap_or_default();
             let pause = self.session.pause.unwrap_or(PAUSE_FIRST);
@@ -176,7 +182,7 @@ impl Ingest {
         self.next_pause()
     }
 
-    /// How long to wait before the next attempt to connect; it doubles.
+    /// Returns the pause before the next connection attempt, with jitter; it doubles each time.
     pub fn next_pause(&mut self) -> Duration {
         self.tell_ready();
         self.watch();
@@ -185,7 +191,7 @@ impl Ingest {
         pause.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Asks the tickerplant.
+    /// Sends a sync request to the tickerplant.
     pub(super) fn ask_tickerplant(
         &mut self,
         about: About,
@@ -198,7 +204,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// A question has been put into the output.
+    /// Starts waiting for the response to a request in the send buffer.
     pub(super) fn expect_answer(&mut self, about: About) {
         let now = clock::now();
         self.session.question = Some(Question { about, by: now.checked_add(ANSWER_WITHIN).unwrap_or(now) });

@@ -1,10 +1,10 @@
-//! A node's shape: what decides what it does next, for whoever compares nodes.
+//! State fingerprint of a node, for the state-equality check of the simulator.
 
 use super::Ingest;
 
 impl Ingest {
-    /// What decides what this node does from now on, but for time and memory, as text. Two nodes of one shape that are told the
-    /// same do the same.
+    /// Returns as text all state that determines the node's further behaviour, except time and memory. Two nodes with
+    /// equal fingerprints react equally to equal input.
     pub fn shape(&self) -> String {
         let windows: Vec<String> = self
             .intake
@@ -23,10 +23,11 @@ impl Ingest {
         });
         let replay = self.replay.as_ref().map(super::replay::Replay::shape);
         format!(
-            "{:?} date {:?} tip {:?} connected {} greeted {} dialect {:?} held {windows:?} open {open:?} rows {} hidden {} \
+            "{:?} date {:?} missed {:?} tip {:?} connected {} greeted {} dialect {:?} held {windows:?} open {open:?} rows {} hidden {} \
              replay {replay:?} session {} fence {:?} asks {} rejoins {} fault {:?} resyncs {} stuck {:?} leaves {} unwatched {} unsent {}",
             self.policy.phase(),
             self.date,
+            self.missed_date,
             self.tip,
             self.connected,
             self.greeted,

@@ -1,8 +1,10 @@
-//! What is seen of a node: its state, for queries and pages, and its report to the tickerplant.
+//! Publishes the node's state to queries and pages, and its status report to the tickerplant.
 
 use super::{Dialect, Ingest};
 use crate::config::units::Scale;
-use crate::rdb::messages::{self, Status};
+use crate::defect::{Defect, is_planted};
+use crate::protocol::FromNode;
+use crate::queue::{Status, UpdateIndex};
 use crate::rdb::policy::Phase;
 use crate::rdb::shared::{ShownWindow, State};
 use crate::rdb::windows::Window;
@@ -14,20 +16,20 @@ impl Ingest {
             return;
         }
         let status = Status {
-            memory_percent: self.policy.memory_percent().unwrap_or(0.0),
+            memory_percent: Some(self.policy.memory_percent().unwrap_or(0.0)),
             scale_percent: match self.options.policy.scale() {
-                Scale::At(percent) => percent,
-                Scale::Auto => f64::NAN,
+                Scale::At(percent) => Some(percent),
+                Scale::Auto => None,
             },
-            roll_percent: self.options.policy.roll_percent(),
-            rows: self.intake.rows(),
-            bytes: self.watched.total_bytes() as u64,
-            next: self.intake.next(),
+            roll_percent: Some(self.options.policy.roll_percent()),
+            rows: Some(self.intake.rows()),
+            bytes: Some(self.watched.total_bytes() as u64),
+            next: self.intake.next().map(UpdateIndex),
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
-            refused: self.intake.refused(),
+            refused: Some(if is_planted(Defect::LeftOutUntold) { 0 } else { self.intake.refused() }),
         };
-        self.write(|out| messages::status(out, &status));
+        self.post(FromNode::Status(status));
     }
 
     pub(super) fn show(&self) {
@@ -48,7 +50,7 @@ impl Ingest {
             protocol: self.dialect.map_or("", Dialect::name),
             date: self.date,
             next: self.intake.next(),
-            // Each update of the feed carries the tip on: it is in the log.
+            // Each update of the feed is in the log, so the tip is at least the next index.
             tip: self.tip.map(|tip| tip.max(self.intake.next().unwrap_or(tip))),
             memory,
             memory_percent: percent(memory.used, memory.budget),

@@ -1,20 +1,21 @@
-//! A node that makes no progress: connection after connection ends at the same update. Its window goes to the next node; an update
-//! that two nodes cannot receive is left out, and the proof of its window says so.
+//! Detects a node that makes no progress: successive connections end at the same update. Its window then goes to the
+//! next node. An update that two nodes cannot receive is left out, and the window's proof differs.
 
 use super::{Dialect, Fault, Ingest};
 use crate::rdb::policy::Event;
 
-/// Connections in a row that end at one update because it cannot be received, before the window goes to the next node.
+/// Maximum number of consecutive connections that end at an update that cannot be received, before the window goes to
+/// the next node.
 const UNREADABLE_MOST: u32 = 3;
-/// The same for connections that end for any other reason while there is more to take: those may pass.
+/// The same for connections that end for another reason, which may be transient, while updates are due.
 const RESUMES_MOST: u32 = 8;
 
-/// Connections in a row that ended at the same update.
+/// Consecutive connections that ended at the same update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stuck {
     at: u64,
     times: u32,
-    /// Why every one of them ended, if what came could not be received.
+    /// Latest error of receiving the update; `None` if all connections ended for other reasons.
     unreadable: Option<String>,
 }
 
@@ -25,7 +26,7 @@ impl Stuck {
 }
 
 impl Ingest {
-    /// Counts a connection that ended before the next update, and gives the window up after some in a row.
+    /// Counts a connection that ended before the next update; gives the window up after several.
     pub(super) fn note_progress(&mut self, fault: &Fault) {
         let unreadable = match fault {
             Fault::Unreadable(reason) => Some(reason.clone()),
@@ -34,7 +35,7 @@ impl Ingest {
         };
         let Some(open) = self.intake.open_window() else { return };
         let (at, is_empty) = (open.window.next, open.window.is_empty());
-        // Nothing to take is no lack of progress.
+        // A node without due updates is not stuck.
         let is_behind = open.last.or(self.tip).is_some_and(|end| at < end);
         let counts = self.greeted && self.dialect == Some(Dialect::Elastick) && self.policy.takes_updates();
         if !counts || !(is_behind || unreadable.is_some()) {
@@ -52,18 +53,19 @@ impl Ingest {
         if !is_over || skips {
             return;
         }
-        log::error!("no progress at update {at} over {times} connections: the window goes to the next node");
+        tracing::error!(update = %at, connections = %times, "no progress over several connections: the window goes to the next node");
         if is_empty {
             self.stuck = None;
         }
         self.counters.windows_given_up = self.counters.windows_given_up.saturating_add(1);
         self.step(Event::NoProgress);
-        // There is no connection for the roll: the next join claims what is held, which says where the window ends.
+        // The connection is gone, so drop the roll message: the next join claims the windows held, which shows where
+        // this one ends.
         self.out.clear();
     }
 
-    /// Leaves out the first update of the window if this node could not receive it in several attempts: the node before this one, or
-    /// a node that is to rebuild the window from there, could not either.
+    /// Leaves out the window's first update if this node could not receive it in several attempts. Another node could
+    /// not either: the one before it in the queue, or one that is to rebuild from there.
     pub(super) fn skip_unreadable(&mut self) {
         let Some(stuck) = self.stuck.clone().filter(Stuck::is_over) else { return };
         let (Some(reason), Some(open)) = (stuck.unreadable, self.intake.open_window()) else { return };
@@ -73,7 +75,7 @@ impl Ingest {
         }
     }
 
-    /// Passes over an update that no node of this size or with these limits can take.
+    /// Leaves out an update that no node of this size, or with these limits, can take.
     pub(super) fn leave_out(&mut self, index: u64, reason: &str) {
         self.counters.updates_left_out = self.counters.updates_left_out.saturating_add(1);
         self.intake.skip_refused();

@@ -1,9 +1,9 @@
-//! Taking updates: each whole, each once, in its order; a store that is full ends the window before the update that has no room.
+//! Takes updates: whole, once, in order. A full store ends the window before the update that does not fit.
 
 use super::{Dialect, Fault, Ingest};
 use crate::points::{self, Point};
+use crate::protocol::ToNode;
 use crate::rdb::intake::{TakeError, Took};
-use crate::rdb::messages;
 use crate::rdb::policy::Event;
 use crate::rdb::update::{self, Update};
 use crate::table::store::Refused;
@@ -11,7 +11,7 @@ use crate::table::{Schema, symbol};
 use proto::{Header, View};
 
 impl Ingest {
-    /// One message that is no answer. False if something is to be done before the next.
+    /// Handles one message other than a response. Returns false if other work is due before the next.
     pub(super) fn object(&mut self, header: &Header, body: &[u8]) -> bool {
         let object = match update::little(body, header.endian, &self.limits) {
             Ok(object) => object,
@@ -21,9 +21,13 @@ impl Ingest {
             return self.feed(&update);
         }
         match View::parse(&object, proto::Endian::Little, &self.limits) {
-            Ok((view, _)) => match messages::told(&view) {
-                Ok(told) => self.react(told),
-                Err(reason) => self.fail(Fault::Surprise(format!("the tickerplant said {reason}"))),
+            Ok((view, _)) => match ToNode::decode(&view) {
+                Ok(Some(message)) => self.react(message),
+                Ok(None) => {
+                    tracing::debug!("the tickerplant calls a function that a node does not have");
+                    true
+                }
+                Err(error) => self.fail(Fault::Surprise(format!("the tickerplant's message cannot be read: {error}"))),
             },
             Err(error) => self.fail(Fault::Unreadable(error.to_string())),
         }
@@ -32,10 +36,10 @@ impl Ingest {
     pub(super) fn is_day_end(&self, header: &Header, body: &[u8]) -> bool {
         let Ok(object) = update::little(body, header.endian, &self.limits) else { return false };
         let Ok((view, _)) = View::parse(&object, proto::Endian::Little, &self.limits) else { return false };
-        update::update(&object).is_none() && matches!(messages::told(&view), Ok(messages::Told::End { .. }))
+        update::update(&object).is_none() && matches!(ToNode::decode(&view), Ok(Some(ToNode::End { .. })))
     }
 
-    /// An update of the feed. False if memory is to be looked at, or something is wrong.
+    /// Takes an update of the feed. Returns false if a memory reading is due or an error occurred.
     pub(super) fn feed(&mut self, update: &Update<'_>) -> bool {
         if !self.policy.takes_updates() {
             return true;
@@ -45,7 +49,7 @@ impl Ingest {
                 return self.fail(Fault::Surprise("an update came without its index".to_string()));
             }
             (Some(Dialect::Elastick), index) => index,
-            // Under a tickerplant in q a node counts messages, as the paper's does.
+            // A tickerplant in q sends no index: the node counts messages, as the paper's nodes do.
             _ => None,
         };
         if self.replay.is_some() {
@@ -60,10 +64,10 @@ impl Ingest {
         }
     }
 
-    /// Takes an update, or says why the connection cannot go on. A full store rolls the node.
+    /// Takes an update. A rejected one is counted and left out, and a full store rolls the node; both return `Ok`.
     pub(super) fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<(), Fault> {
         if update.table.is_empty() && update.count == 0 {
-            // A record that names no table counts for nobody.
+            // A record without a table has an index but no rows.
             let passed = index.map_or(Ok(()), |index| self.intake.pass(index));
             return passed.map_err(|error| Fault::Surprise(error.to_string()));
         }
@@ -81,8 +85,8 @@ impl Ingest {
             }
             Err(error @ TakeError::Index { .. }) => Err(Fault::Surprise(error.to_string())),
             Err(TakeError::Full { index, refused }) => self.full(index, &refused),
-            // A log of another schema, or a tickerplant in q that checks nothing. The window goes on without the update: its proof
-            // differs from the log, and health is not ok while the window is held.
+            // The log has another schema, or a tickerplant in q checks nothing. The window goes on without the update:
+            // its proof differs from the log, and health fails while the window is held.
             Err(error) => {
                 self.intake.skip_refused();
                 self.refuse(&error.to_string());
@@ -91,7 +95,7 @@ impl Ingest {
         }
     }
 
-    /// A table has changed: by an update of the feed or of the log, or by one that is not this node's to take.
+    /// Applies a schema change, sent as an update of the feed or log, or outside of this node's updates.
     pub(super) fn schema_told(&mut self, schema: Schema, index: Option<u64>) -> Result<(), Fault> {
         let name = symbol::text(schema.name).escape_ascii();
         let takes = self.policy.takes_updates();
@@ -99,9 +103,9 @@ impl Ingest {
             return Err(Fault::Surprise("a table changed by an update that was not asked for yet".to_string()));
         }
         if let Some(schemas) = self.intake.changed_by(&schema) {
-            log::info!("table {name} has {} columns from now on", schema.columns.len());
+            tracing::info!(table = %name, columns = schema.columns.len(), "columns were added to the table");
             if self.define(schemas)? {
-                // No room for the nulls: what it holds is gone, and is rebuilt by those who have room.
+                // There is no room for the nulls: the rows are dropped, and nodes with room rebuild the windows.
                 self.step(Event::Dropped);
                 return Err(Fault::Surprise(format!("no room for the columns added to table {name}")));
             }
@@ -112,26 +116,26 @@ impl Ingest {
         }
     }
 
-    /// Counts a refused update; logs the first ten, then at powers of two.
+    /// Counts a rejected update; logs the first ten, then at powers of two.
     pub(super) fn refuse(&mut self, reason: &str) {
         self.counters.updates_refused = self.counters.updates_refused.saturating_add(1);
         let count = self.counters.updates_refused;
         if count <= 10 || count.is_power_of_two() {
             let missing = self.intake.refused();
-            log::error!(
+            tracing::error!(
                 "update refused, {missing} are missing in the windows held: {reason} ({count} since the start)"
             );
         }
     }
 
-    /// A table has no room: whatever the thresholds say, the window ends before this update, unless an empty node has no room for it
-    /// either. Every node after this one would end the same way, so such an update is left out.
+    /// Handles an update that does not fit into its table: whatever the thresholds, the window ends before it. If even
+    /// an empty node has no room, the update is left out, as each further node would end the same way.
     fn full(&mut self, index: u64, refused: &Refused) -> Result<(), Fault> {
         if self.dialect == Some(Dialect::Stock) {
             return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {refused}")));
         }
         let is_empty = self.intake.rows() == 0;
-        // Symbols are never forgotten: a process that has taken others before has room for these when it starts anew.
+        // Symbols are never freed: a process that has interned others may have room after a restart.
         if is_empty && refused.is_full_of_symbols() && self.counters.updates_taken > 0 {
             return Err(Fault::Fatal(format!("update {index} has no room here, which a new process has: {refused}")));
         }
@@ -139,7 +143,7 @@ impl Ingest {
             self.leave_out(index, &format!("it alone is more than this node can hold: {refused}"));
             return Ok(());
         }
-        log::warn!("update {index} is for the successor: {refused}");
+        tracing::warn!("update {index} is for the successor: {refused}");
         self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.budget_bytes.max(1) });
         Ok(())
     }

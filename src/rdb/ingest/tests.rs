@@ -2,7 +2,8 @@ use super::*;
 use crate::config::units::Scale;
 use crate::log::Proof;
 use crate::net::message;
-use crate::rdb::messages::{self, Live, Rebuild, Replay, Told};
+use crate::protocol::foreign::{self, Replay};
+use crate::protocol::{FromNode, Live, Rebuild, ToNode};
 use crate::rdb::policy::Params;
 use crate::rdb::shared::Moment;
 use crate::rdb::update::Update;
@@ -19,7 +20,7 @@ fn options() -> NodeOptions {
     NodeOptions::carried(Protocol::Auto, BUDGET_BYTES, policy)
 }
 
-/// A node that nobody has told anything yet, and what it asks of its fleet.
+/// A node without messages so far, with its channel of fleet requests.
 fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let store = Store::new(usize::try_from(BUDGET_BYTES).expect("small"));
     let shared = Arc::new(Shared::new(store.shared()));
@@ -38,7 +39,7 @@ fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     (ingest.expect("a budget needs no figures of the system"), asked, answers)
 }
 
-/// What a node told the part that watches its group's launches.
+/// The lists of joined instances that a node has sent to its fleet thread.
 fn watched(asked: &Receiver<Ask>) -> Vec<Vec<String>> {
     let joined = |ask| match ask {
         Ask::Joined(names) => Some(names),
@@ -52,11 +53,11 @@ fn a_node_that_has_rolled_watches_launches_while_its_tickerplant_says_so() {
     let (mut node, asked, _answers) = node();
     let joined = || vec!["n1".to_string(), "n2".to_string()];
     node.step(Event::BecameLive);
-    node.react(Told::Group { desired: 2, joined: joined() });
+    node.react(ToNode::Group { desired: 2, joined: joined() });
     node.step(Event::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
     assert_eq!(watched(&asked), [vec![], joined(), vec![]], "what it knew is of the time before it rolled");
-    node.react(Told::Group { desired: 3, joined: joined() });
-    node.react(Told::Group { desired: 3, joined: Vec::new() });
+    node.react(ToNode::Group { desired: 3, joined: joined() });
+    node.react(ToNode::Group { desired: 3, joined: Vec::new() });
     assert_eq!(watched(&asked), [joined(), vec![]]);
 }
 
@@ -65,7 +66,7 @@ fn a_request_under_way_is_for_fewer_nodes_once_fewer_are_needed() {
     let (mut node, asked, _answers) = node();
     node.step(Event::BecameLive);
     for desired in [3, 2, 2] {
-        node.react(Told::Group { desired, joined: vec!["n1".to_string()] });
+        node.react(ToNode::Group { desired, joined: vec!["n1".to_string()] });
     }
     let fewer: Vec<Ask> = asked.try_iter().filter(|ask| matches!(ask, Ask::AtMost(_))).collect();
     assert_eq!(fewer, [Ask::AtMost(2)]);
@@ -74,11 +75,11 @@ fn a_request_under_way_is_for_fewer_nodes_once_fewer_are_needed() {
 #[test]
 fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
     let (mut node, asked, _answers) = node();
-    node.react(Told::End { date: 10_957 });
+    node.react(ToNode::End { date: 10_957 });
     assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
 }
 
-/// A node of elastick's tickerplant on a day, with the day in which it was when it joined.
+/// A node of elastick's tickerplant on a day, with the day that it was in when it joined.
 pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let (mut node, asked, answers) = node();
     node.dialect = Some(Dialect::Elastick);
@@ -89,18 +90,18 @@ pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<
 #[test]
 fn the_end_of_a_day_that_was_missed_is_heeded_after_joining_on_the_next() {
     let (mut node, asked, _answers) = node_on(10_958, Some(10_957));
-    node.react(Told::End { date: 10_957 });
+    node.react(ToNode::End { date: 10_957 });
     assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
 }
 
 #[test]
 fn the_end_of_a_day_before_this_node_came_is_not_its_own() {
     let (mut node, asked, _answers) = node_on(10_958, None);
-    node.react(Told::End { date: 10_957 });
+    node.react(ToNode::End { date: 10_957 });
     assert!(asked.try_iter().all(|ask| ask != Ask::DayEnd));
 }
 
-/// Hands a node one message.
+/// Passes one message to a node.
 fn say(node: &mut Ingest, kind: MessageKind, build: impl FnOnce(&mut Writer<'_>)) {
     let bytes = message::message(kind, build).expect("it is small");
     let mut frames = FrameReader::new(Limits::default());
@@ -114,9 +115,9 @@ fn a_day_that_ends_before_the_node_was_told_which_it_is_ends_for_the_node_too() 
     let (mut node, asked, _answers) = node_on(10_957, None);
     node.intake.open(0, None);
     node.step(Event::BecameLive);
-    node.react(Told::End { date: 10_957 });
+    node.react(ToNode::End { date: 10_957 });
     node.turn().expect("it asks for the date");
-    // On its way already; the answer is of the day behind it.
+    // Sent already; the response is about the day after it.
     say(&mut node, MessageKind::Async, |writer| {
         writer.list_head(2);
         writer.symbol(".u.end");
@@ -148,10 +149,10 @@ fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
     node.step(Event::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
     let (tables, date, log, samples) = (Vec::new(), 10_957, None, Vec::new());
-    node.react(Told::Live(Live { first: 3, tip: 9, position: None, log, date, tables, samples }));
+    node.react(ToNode::Live(Live { first: 3, tip: 9, position: None, log, date, epoch: 1, tables, samples }));
     assert!(node.intake.open_window().is_none());
     let mut expected = Vec::new();
-    messages::rolling(&mut expected, 3, &Proof::new(), 10_957).expect("it is small");
+    FromNode::Rolling { next: 3, proof: Proof::new(), date: Some(10_957) }.append(&mut expected).expect("it is small");
     assert!(node.take_output().ends_with(&expected), "it rolls where its window begins");
 }
 
@@ -161,9 +162,9 @@ fn a_node_that_waits_for_its_end_hands_back_what_a_tickerplant_in_q_gives_it() {
     node.dialect = Some(Dialect::Paper);
     node.step(Event::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
-    node.react(Told::Replay(Replay { tables: Vec::new(), log: None, first: 3, tip: 9 }));
+    node.react(ToNode::Replay(Replay { tables: Vec::new(), log: None, first: 3, tip: 9 }));
     let mut expected = Vec::new();
-    messages::paper_roll(&mut expected, 3).expect("it is small");
+    foreign::append_paper_roll(&mut expected, 3).expect("it is small");
     assert!(node.take_output().ends_with(&expected), "it rolls where its window begins");
     answers.send(Answer::TerminateRefused).expect("the node listens");
     node.watch();
@@ -176,19 +177,20 @@ pub(super) fn node_with_a_window() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let (mut node, asked, answers) = node_on(10_957, None);
     let column = ColumnSchema { name: symbol("n"), ty: 7, attr: Attr::None };
     let tables = vec![Schema { name: symbol("a"), keys: 0, columns: vec![column] }];
-    node.react(Told::Live(Live {
+    node.react(ToNode::Live(Live {
         first: 3,
         tip: 3,
         position: None,
         log: None,
         date: 10_957,
+        epoch: 1,
         tables,
         samples: Vec::new(),
     }));
     (node, asked, answers)
 }
 
-/// A connection over which it has joined.
+/// Marks the connection as joined.
 pub(super) fn greeted(node: &mut Ingest) {
     (node.connected, node.greeted) = (true, true);
 }
@@ -207,11 +209,11 @@ fn symbol(name: &str) -> Sym {
 fn a_window_of_which_the_log_showed_a_part_is_rebuilt_once_the_rest_was_streamed() {
     let (mut node, ..) = node_with_a_window();
     let (log, date, hidden, samples) = (None, 10_957, false, Vec::new());
-    assert!(node.react(Told::Rebuild(Rebuild { first: 3, last: 5, log, date, hidden, samples })));
+    assert!(node.react(ToNode::Rebuild(Rebuild { first: 3, last: 5, log, date, hidden, samples })));
     assert!(node.feed(&two_longs(3)));
     node.begin_replay(None, Vec::new(), 4, 5);
     assert!(node.feed(&two_longs(4)));
-    assert!(node.react(Told::Streamed { first: 4, last: 5 }));
+    assert!(node.react(ToNode::Streamed { first: 4, last: 5 }));
     assert!(node.intake.open_window().is_none(), "it is whole");
 }
 
@@ -231,7 +233,7 @@ fn what_comes_after_a_query_has_begun_is_not_seen_by_it() {
     assert_eq!((rows(&before), rows(&node.shared.view())), (Some(0), Some(2)));
 }
 
-/// Answers a node's join, as the tickerplant with this log, epoch and writer.
+/// Passes a join response of a tickerplant with this log, epoch and writer to a node.
 fn joined(node: &mut Ingest, log: u64, epoch: i64, writer: u64, drop: bool) -> Result<(), Fault> {
     node.opened(true).expect("it asks to join");
     say(node, MessageKind::Response, |w| {

@@ -1,37 +1,38 @@
-//! A node leaves: it says so, rolls, lets others rebuild what it holds, and goes when nothing is left or its time is over.
+//! Leaving: the node announces it, rolls, lets other nodes rebuild its windows, and ends when it holds nothing or its
+//! time is over.
 
 use super::{Action, Phase, Policy};
 
 /// Why a node leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Someone ends the process, and its fleet did not say that it launches another in its place.
+    /// The process was asked to end, and its fleet did not confirm that it launches a replacement.
     Asked,
-    /// The server is taken back while the fleet counts it still: once others hold what it held, which needed one more node, it is
-    /// ended with one off the capacity.
+    /// The server is being reclaimed while the fleet still counts it. The takeover needed one more node, so the
+    /// instance ends with the capacity reduced by one.
     Interrupted,
-    /// The fleet has taken it off its capacity already, and waits until it may end.
+    /// The fleet has stopped counting the instance and waits until it may end.
     Replaced,
 }
 
-/// Since it leaves.
+/// A leave in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leave {
     why: Why,
-    /// It held windows, for which another node was needed.
+    /// The node held windows, whose takeover needs another node.
     handed_on: bool,
 }
 
-/// Time for the fleet to hear that the node may end.
+/// Time for the fleet to acknowledge that the node may end.
 const RELEASE_WITHIN_NS: i64 = 10_000_000_000;
 
 impl Policy {
-    /// Whether it is on its way out and takes nothing any more.
+    /// Returns whether the node is leaving, and so takes nothing more.
     pub fn is_leaving(&self) -> bool {
         matches!(self.phase, Phase::Leaving { .. } | Phase::Released { .. })
     }
 
-    /// Why it leaves, if it does.
+    /// Returns why the node is leaving; `None` if it is not.
     pub fn leaves(&self) -> Option<Why> {
         self.leave.map(|leave| leave.why)
     }
@@ -41,7 +42,7 @@ impl Policy {
         let handed_on = match self.phase {
             Phase::Ending { .. } | Phase::Terminated | Phase::Released { .. } => return self.hurry(why, out),
             Phase::Leaving { by_ns: before_ns } => {
-                // A process that is told to end by hand was not told that its fleet replaces it.
+                // SIGTERM says nothing about a replacement: keep what the fleet said.
                 let why = if why == Why::Asked { self.leaves().unwrap_or(why) } else { why };
                 let again = self.leaves() != Some(why);
                 self.phase = Phase::Leaving { by_ns: before_ns.min(by_ns) };
@@ -52,7 +53,7 @@ impl Policy {
                 return;
             }
             Phase::Live => {
-                // A group that ends a node by itself launches another in its place, unless it is made smaller on purpose.
+                // A group that ends a node launches a replacement itself, unless the operator is shrinking it.
                 if why != Why::Replaced && !self.wants_successor {
                     self.scale_out(now_ns, out);
                 }
@@ -69,22 +70,22 @@ impl Policy {
         self.leave = Some(Leave { why, handed_on });
         out.push(Action::Announce);
         if rolls {
-            // After the announcement: the number that its successor asks the fleet for does not count this node.
+            // After the announcement, so that the number requested for the successor does not count this node.
             out.push(Action::Roll);
         }
     }
 
-    /// It is going already.
+    /// The node is ending already: shortens what is left.
     fn hurry(&mut self, why: Why, out: &mut Vec<Action>) {
         match (why, self.phase) {
             (Why::Asked, _) => out.push(Action::End),
-            // Its rows are gone or about to be: the fleet need not wait.
+            // The rows are dropped or about to be: the fleet need not wait.
             (Why::Replaced, Phase::Terminated) => out.push(Action::Release),
             _ => {}
         }
     }
 
-    /// Nothing is left that only this node holds.
+    /// The node is drained: no window is left that only it holds.
     pub(super) fn left(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         let (Phase::Leaving { by_ns }, Some(leave)) = (self.phase, self.leave) else { return };
         if now_ns < by_ns && self.kept_until_ns.is_some_and(|until_ns| now_ns < until_ns) {
@@ -108,19 +109,19 @@ impl Policy {
         }
     }
 
-    /// The fleet has heard, or keeps it and will end it in its own time.
+    /// The fleet has acknowledged, or keeps the node and will end it later.
     pub(super) fn released(&mut self, out: &mut Vec<Action>) {
         if let Phase::Released { .. } = self.phase {
             out.push(Action::End);
         }
     }
 
-    /// Its time is over, done or not.
+    /// Ends the node when its time is over, drained or not.
     pub(super) fn go_on_time(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Leaving { by_ns } if now_ns >= by_ns => {
                 out.push(Action::Forsake);
-                // What it held is rebuilt on a node that takes its place.
+                // A replacement will rebuild the windows; it needs no extra capacity.
                 self.leave = self.leave.map(|leave| Leave { handed_on: false, ..leave });
                 self.left(now_ns, out);
             }
@@ -129,7 +130,7 @@ impl Policy {
         }
     }
 
-    /// Rows of the day have come to an unprotected node.
+    /// Turns scale-in protection on with the first rows of the day.
     pub(super) fn protect(&mut self, out: &mut Vec<Action>) {
         if !std::mem::replace(&mut self.protected, true) {
             out.push(Action::Protect(true));

@@ -1,4 +1,4 @@
-//! Leaving: what a node does in each phase, and how it ends.
+//! Leaving: actions in each phase, and how the node ends.
 
 use super::*;
 use crate::config::units::Scale;

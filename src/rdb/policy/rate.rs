@@ -1,29 +1,29 @@
-//! How fast the feed fills memory: an average over the last seconds in which the latest weigh most.
+//! Fill rate of memory by the feed: an exponentially weighted average over one-second intervals.
 
 const INTERVAL_NS: i64 = 1_000_000_000;
-/// Weight of the latest interval: a change of rate is believed to nine tenths after about eight intervals.
+/// Weight of the latest interval: the average reflects nine tenths of a change after about eight intervals.
 const WEIGHT: f64 = 0.25;
-/// After so many silent intervals nothing is left of what came before.
+/// After this many idle intervals the average is 0.
 const FORGOTTEN_AFTER: i64 = 64;
 
-/// Bytes a second, by fixed intervals of one second.
+/// Average rate in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rate {
-    /// Begin of the interval that is being counted; `None` before the first bytes.
+    /// Begin of the current interval; `None` before the first bytes.
     since_ns: Option<i64>,
     bytes: u64,
     average: Option<f64>,
 }
 
 impl Rate {
-    /// Counts bytes that came at `now_ns`.
+    /// Counts bytes received at `now_ns`.
     pub fn add(&mut self, bytes: u64, now_ns: i64) {
         self.since_ns.get_or_insert(now_ns);
         self.advance(now_ns);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Takes the intervals that are over into the average.
+    /// Adds completed intervals to the average.
     pub fn advance(&mut self, now_ns: i64) {
         let Some(since_ns) = self.since_ns else { return };
         let over = now_ns.saturating_sub(since_ns) / INTERVAL_NS;
@@ -40,7 +40,7 @@ impl Rate {
         self.average = Some(if over >= FORGOTTEN_AFTER { 0.0 } else { average });
     }
 
-    /// `None` before the first interval is over.
+    /// Returns the average; `None` before the first interval has passed.
     pub fn per_second(&self) -> Option<f64> {
         self.average
     }

@@ -18,7 +18,7 @@ fn at_percent(percent: u64) -> Event {
     Event::Memory { used_bytes: percent * GIB, budget_bytes: 100 * GIB }
 }
 
-/// The actions other than reports and protection.
+/// Actions of a step, except reports and protection.
 fn step(policy: &mut Policy, event: Event, now_ns: i64) -> Vec<Action> {
     let mut actions = policy.step(event, now_ns);
     actions.retain(|action| !matches!(action, Action::Report | Action::Protect(_)));
@@ -87,7 +87,7 @@ fn a_reading_replaces_what_was_counted() {
     assert_eq!(policy.memory_percent(), Some(52.0));
 }
 
-/// The paper's replay goes on after the roll and then takes the feed again.
+/// Regression against the paper's node, whose replay goes on after the roll and which then takes the feed again.
 #[test]
 fn a_roll_during_replay_is_final() {
     let mut policy = live(Scale::At(60.0));
@@ -211,7 +211,7 @@ fn auto_scales_when_the_time_left_comes_under_lead_times() {
     let mut policy = live(Scale::Auto);
     policy.step(Event::LeadTime { lead_ns: 10 * S }, 0);
     let mut scaled_at = None;
-    // 1 GiB a second, readings in between: the roll level, 80 GiB, is reached after 80 seconds.
+    // 1 GiB a second with readings in between: 80 seconds until the roll level of 80 GiB.
     for second in 0..80 {
         let now_ns = second * S;
         let used_bytes = second as u64 * GIB;
@@ -402,8 +402,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens: it rolls only while it takes updates and takes none after, it ends only after a day's end, with no row
-    /// left and not while live.
+    /// Invariant under any schedule: the node rolls only while it takes updates and takes none afterwards; it ends only
+    /// after a day's end, without rows, and not while live.
     #[test]
     fn no_schedule_makes_it_roll_twice_or_end_with_rows(
         auto in any::<bool>(),

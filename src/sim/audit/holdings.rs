@@ -1,4 +1,4 @@
-//! What nodes hold, and what watchers were told, against the log.
+//! Compares with the log what nodes hold and what watchers received.
 
 use super::{Auditor, Broken, DayLog};
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ impl Filter {
         (self.tables.is_empty() || self.tables.contains(&table)) && (self.syms.is_empty() || self.syms.contains(&sym))
     }
 
-    /// The part of it that is of one table.
+    /// Returns the filter's part for one table.
     pub fn of_table(&self, table: usize) -> Filter {
         match self.tables.is_empty() || self.tables.contains(&table) {
             true => Filter { tables: vec![table], syms: self.syms.clone() },
-            // Nothing: no table has this number.
+            // Matches nothing: no table has this number.
             false => Filter { tables: vec![usize::MAX], syms: Vec::new() },
         }
     }
@@ -32,16 +32,16 @@ impl Filter {
     }
 }
 
-/// A row as a node holds it, or as the log has it.
+/// A row as a node holds it or the log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// The number of its update.
+    /// Id of its update.
     pub id: u64,
-    /// Its place in that.
+    /// Its position in the update.
     pub place: i64,
     pub sym: u8,
     pub time_ns: i64,
-    /// Columns beyond the first ones that its publisher filled; nulls stand in those behind.
+    /// Number of added columns that its publisher filled; later ones hold nulls.
     pub extras: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct Holding {
 }
 
 impl Auditor {
-    /// Whether a node holds a window as the log has it.
+    /// Checks that a node holds a window as the log has it.
     ///
     /// # Errors
     /// The first row that differs.
@@ -81,12 +81,12 @@ impl Auditor {
         Ok(())
     }
 
-    /// Whether a node that does not hold an open window as the log has it may do so. Up to where a crash took something from the log
-    /// it must be the log's. Behind that it may hold, in place of the log's, updates that were sent and taken, whole, and none more
-    /// often than it was sent.
+    /// Checks whether a node may hold a window that differs from the log. The rows must equal the log's up to the first update that a crash
+    /// took. From there the node may hold other updates that were sent and lost, if they are whole and no more frequent than they were
+    /// sent.
     ///
     /// # Errors
-    /// What it should not hold.
+    /// The row or update that the node must not hold.
     pub fn check_stale(&self, date: i32, holding: &Holding, filter: &Filter) -> Result<(), Broken> {
         let window = &holding.window;
         let day = self.days.get(&date);
@@ -124,7 +124,7 @@ impl Auditor {
             }
         }
         let held = copies.values().fold(0, |all: usize, own| all.saturating_add(*own));
-        // A change of a table is an update without rows. A crash may have taken some that the node was told.
+        // A schema change is an update without rows; a crash may have taken some that the node had received.
         let changes =
             day.records.get(window.clone()).unwrap_or_default().iter().filter(|record| record.is_change).count();
         let most_changes = changes.saturating_add(day.taken_changes);
@@ -135,14 +135,14 @@ impl Auditor {
         Ok(())
     }
 
-    /// Whether a node may hold an update at a place that is another's: a crash took it from the log, or it was never read there, and
-    /// is in none or was sent again.
+    /// Returns whether a node may hold an update at another's place: a crash took it from the log, or the auditor never read it there, and
+    /// it is in no log or was sent again.
     fn may_be_taken(&self, day: &DayLog, id: u64) -> bool {
         let unread = || self.sent.get(&id).is_some_and(|sent| sent.logged.is_none() || sent.times > 1);
         day.taken.contains(&id) || (day.unread && unread())
     }
 
-    /// An update that is held has the rows that were sent, as far as the filter wants them.
+    /// Checks that a held update has the rows that were sent, as far as they match the filter.
     fn check_update(&self, id: u64, table: usize, held: &[Row], filter: &Filter) -> Result<(), Broken> {
         let Some(sent) = self.sent.get(&id) else {
             return Err(Broken(format!("update {id} is held, and was never sent")));
@@ -157,7 +157,7 @@ impl Auditor {
         Err(Broken(format!("update {id} is held with other rows than were sent")))
     }
 
-    /// The next update behind `from` that a subscriber is told of, with the symbols of its rows; and the place behind it.
+    /// Returns the next update at or behind `from` that a subscriber receives, and the place behind it.
     pub fn next_told(&self, date: i32, from: usize, filter: &Filter) -> Option<(u64, usize)> {
         let records = self.days.get(&date)?.records.get(from..)?;
         let wanted = |syms: &[u8], table| syms.iter().any(|sym| filter.wants(table, *sym));
@@ -165,13 +165,13 @@ impl Auditor {
         records.get(at).map(|record| (record.id, from.saturating_add(at).saturating_add(1)))
     }
 
-    /// Where an update is in a day's log.
+    /// Returns the day of an update's log and its place in it.
     pub fn place_of(&self, id: u64) -> Option<(i32, usize)> {
         self.sent.get(&id)?.logged
     }
 }
 
-/// Whether closed windows and the open one follow one another from 0 to the tip.
+/// Checks that the closed windows and the open one follow one another from 0 to the tip.
 ///
 /// # Errors
 /// The first gap or overlap.
@@ -208,7 +208,7 @@ mod tests {
         [(0, 1), (1, 2)].map(|(place, sym)| Row { id, place, sym, time_ns: 0, extras: 0 }).to_vec()
     }
 
-    /// Updates 1 to 4 were sent; 1 and 3 are logged, where a crash took 2 from the place that is 3's now.
+    /// Updates 1 to 4 were sent; 1 and 3 are logged; a crash took 2 from the place that 3 now has.
     fn auditor() -> Auditor {
         let mut auditor = Auditor::new(Promise::Nothing, false);
         (1..=4).for_each(|id| auditor.sends(id, 0, vec![1, 2], 0));
@@ -222,7 +222,7 @@ mod tests {
         auditor
     }
 
-    /// What is said of an open window of two updates with these rows.
+    /// Returns the verdict on an open window of two updates with these rows.
     fn said(auditor: &Auditor, held: Vec<Vec<Row>>) -> String {
         let holding = Holding { window: 0..2, open: true, tables: vec![held.concat(), Vec::new()] };
         let said = auditor.check_stale(DAY, &holding, &Filter::default());

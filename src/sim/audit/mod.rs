@@ -1,9 +1,10 @@
-//! The auditor: keeps its own books of what publishers were told, what the log has, and what nodes hold, and says what does not
-//! agree. The log it reads with a reader of its own; the table of the queues, the tip and the windows of nodes are what production shows.
+//! The auditor: records what publishers sent and which responses they received, and compares that with the log and with nodes' rows. It
+//! reads the log with its own reader; the table of the queues, the tip and nodes' windows are what production shows.
 
 pub mod holdings;
 pub mod queues;
 pub mod record;
+pub mod surplus;
 pub mod wanted;
 
 use super::disk::Storage;
@@ -12,33 +13,33 @@ use record::{Extras, HEAD_BYTES, Record, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What the operator was promised.
+/// What an acknowledgement promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Nothing: what is acknowledged may be in memory.
+    /// Nothing: an acknowledged update may be in memory only.
     Nothing,
-    /// Survives the end of the process.
+    /// The update survives the end of the process.
     Process,
-    /// Survives a power cut.
+    /// The update survives a power cut.
     Power,
 }
 
-/// A rule that was broken, in words.
+/// A broken rule, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
-/// An update as its publisher made it.
+/// An update as its publisher sent it.
 #[derive(Clone, Debug)]
 struct Sent {
     table: usize,
     syms: Vec<u8>,
-    /// Columns beyond the first ones.
+    /// Number of added columns.
     extras: usize,
-    /// How often: a feed sends again what it does not find in the log.
+    /// How often it was sent: a feed sends again what it does not find in the log.
     times: usize,
     acknowledged: bool,
     refused: bool,
-    /// The run of the tickerplant that answered what its publisher asked behind it.
+    /// Run of the tickerplant that responded to a request sent after the update.
     handled_by: Option<u32>,
     /// Day and place in the log.
     logged: Option<(i32, usize)>,
@@ -50,26 +51,28 @@ pub struct DayLog {
     pub records: Vec<Record>,
     path: PathBuf,
     read_bytes: usize,
-    /// The first update that a crash took out of the log after it had been there; others may hold it still.
+    /// First place that a crash took from the log; nodes may still hold updates from there on.
     pub lost_from: Option<usize>,
-    /// What crashes took, whether it was sent and logged again or not.
+    /// Updates that crashes took, even if they were sent and logged again.
     taken: BTreeSet<u64>,
-    /// How many of those were changes of a table.
+    /// Number of schema changes that crashes took.
     taken_changes: usize,
-    /// Others may hold what was told and never read here: told before it was in the file, or by a tickerplant that had lost the log.
+    /// Set if nodes may hold updates never read here: published before they were in the file, or by a tickerplant that had lost the log.
     unread: bool,
 }
 
-/// The auditor's books.
+/// The auditor's records.
 pub struct Auditor {
     promise: Promise,
-    /// Updates are published before they are in the file: a crash may take some that nobody ever read there.
+    /// Updates are published before they are in the file: a crash may take updates that were never read there.
     ahead: bool,
     sent: BTreeMap<u64, Sent>,
     days: BTreeMap<i32, DayLog>,
-    /// Tables with so many columns added as the operator has called for.
+    /// Tables with the counts of added columns that the operator has requested.
     called_for: BTreeSet<(usize, usize)>,
-    /// Of each publisher, the last number that was logged.
+    /// Updates larger than any node, which nodes leave out.
+    too_large: BTreeSet<u64>,
+    /// Last logged id of each publisher.
     last_of: BTreeMap<u64, u64>,
     pub acknowledged: u64,
     /// Acknowledged updates that a crash was allowed to take.
@@ -77,7 +80,7 @@ pub struct Auditor {
     pub checked_rows: u64,
 }
 
-/// Numbers of one publisher are in one block.
+/// Bits of an id below the publisher's number.
 pub const PUBLISHER_BITS: u32 = 32;
 
 impl Auditor {
@@ -88,6 +91,7 @@ impl Auditor {
             sent: BTreeMap::new(),
             days: BTreeMap::new(),
             called_for: BTreeSet::new(),
+            too_large: BTreeSet::new(),
             last_of: BTreeMap::new(),
             acknowledged: 0,
             allowed_losses: 0,
@@ -99,24 +103,38 @@ impl Auditor {
         self.days.get(&date)
     }
 
-    /// Whether a place in a day's log may have been another update's before a crash, or for a tickerplant that has lost the log.
+    /// Returns whether a place in a day's log may have had another update before a crash, or in the view of a tickerplant that has lost the log.
     pub fn is_behind_loss(&self, date: i32, place: usize) -> bool {
         self.day(date).and_then(|day| day.lost_from).is_some_and(|from| place >= from)
     }
 
-    /// A publisher sends.
+    /// Records an update that a publisher sends.
     pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>, extras: usize) {
         let (acknowledged, refused) = (false, false);
         let sent = Sent { table, syms, extras, times: 1, acknowledged, refused, handled_by: None, logged: None };
         self.sent.insert(id, sent);
     }
 
-    /// The operator calls for a table with so many columns beyond the first ones.
+    /// Records an update that no node can hold.
+    pub fn is_too_large(&mut self, id: u64) {
+        self.too_large.insert(id);
+    }
+
+    /// Returns whether nodes with this filter leave out an update of a window.
+    pub fn leaves_out(&self, date: i32, window: std::ops::Range<usize>, filter: &Filter) -> bool {
+        let records = self.days.get(&date).map(|day| day.records.as_slice()).unwrap_or_default();
+        let window = window.start.min(records.len())..window.end.min(records.len());
+        let records = records.get(window).unwrap_or_default();
+        let wants = |record: &Record| record.syms.first().is_some_and(|sym| filter.wants(record.table, *sym));
+        !self.too_large.is_empty() && records.iter().any(|record| self.too_large.contains(&record.id) && wants(record))
+    }
+
+    /// Records the operator's request for added columns of a table.
     pub fn calls_for_columns(&mut self, table: usize, extras: usize) {
         self.called_for.insert((table, extras));
     }
 
-    /// A feed did not find them in the log, and sends them once more.
+    /// Records that a feed sends these updates once more, as it did not find them in the log.
     pub fn sends_again(&mut self, ids: impl Iterator<Item = u64>) {
         for id in ids {
             if let Some(sent) = self.sent.get_mut(&id) {
@@ -125,10 +143,10 @@ impl Auditor {
         }
     }
 
-    /// A publisher was told that its update was accepted.
+    /// Records an acknowledgement.
     ///
     /// # Errors
-    /// Where it is not as safe as was promised.
+    /// The update is less safe than promised.
     pub fn acknowledges(&mut self, id: u64, storage: &Storage) -> Result<(), Broken> {
         self.acknowledged = self.acknowledged.saturating_add(1);
         let Some(sent) = self.sent.get_mut(&id) else { return Err(Broken(format!("update {id} was never sent"))) };
@@ -149,24 +167,23 @@ impl Auditor {
         }
     }
 
-    /// A publisher was told that its update was accepted, by a tickerplant that has lost its log and has not noticed yet. Only a sync
-    /// tells it, so that what promises less may lose it.
+    /// Records an acknowledgement by a tickerplant that has lost its log without noticing. Only a sync reveals that, so durabilities that
+    /// promise less than `Promise::Power` may lose the update.
     pub fn acknowledged_by_old(&mut self) {
         self.acknowledged = self.acknowledged.saturating_add(1);
         self.allowed_losses = self.allowed_losses.saturating_add(1);
     }
 
-    /// A publisher was told that its update was refused.
+    /// Records a rejected update.
     ///
-    /// A log that failed may have it all the same: its write was taken back, or it was not. Nothing is promised.
+    /// The log may have it nevertheless: a failed write may or may not have been undone. Nothing is promised.
     pub fn refuses(&mut self, id: u64) {
         if let Some(sent) = self.sent.get_mut(&id) {
             sent.refused = true;
         }
     }
 
-    /// A publisher has an answer to what it asked behind updates that ask for none themselves: this run of the tickerplant has
-    /// handled them.
+    /// Records that this run of the tickerplant responded to a request sent after these async updates, and so has handled them.
     pub fn handled(&mut self, ids: &[u64], run: u32) {
         for id in ids {
             if let Some(sent) = self.sent.get_mut(id) {
@@ -175,10 +192,10 @@ impl Auditor {
         }
     }
 
-    /// Reads what has been added to a day's log.
+    /// Reads what was appended to a day's log.
     ///
     /// # Errors
-    /// What no publisher sent, what came twice, what came in another order.
+    /// An update that was never sent, is logged twice, or is out of order.
     pub fn follow(&mut self, storage: &Storage, path: &Path, date: i32) -> Result<(), Broken> {
         let day = self.days.entry(date).or_insert_with(|| DayLog {
             path: path.to_path_buf(),
@@ -236,11 +253,11 @@ impl Auditor {
         Ok(())
     }
 
-    /// The tickerplant has started again after a crash, or, `taken_over`, while another goes on that has lost its log and tells its
-    /// subscribers what is in none. `today` is the day whose log it has.
+    /// Compares the log with the records after the tickerplant has restarted. `taken_over` means that the former tickerplant lost its log
+    /// but still runs, and publishes updates that are in no log. `today` is the day of the new one's log.
     ///
     /// # Errors
-    /// An acknowledged update is gone that should not be.
+    /// An acknowledged update is gone that must not be.
     pub fn restarted(
         &mut self,
         storage: &Storage,
@@ -254,7 +271,7 @@ impl Auditor {
             let path = day.path.clone();
             let size = storage.read(&path, 0).map_or(0, |bytes| bytes.len());
             let bytes = storage.read(&path, 0).unwrap_or_default();
-            // What is there still, record by record: a hole is found as well as an end.
+            // Record by record, so that a hole is found as well as a lost end.
             let mut kept = 0;
             let mut at = HEAD_BYTES;
             while let Some(known) = day.records.get(kept)
@@ -289,7 +306,7 @@ impl Auditor {
                     self.allowed_losses = self.allowed_losses.saturating_add(1);
                 }
             }
-            // Nobody has opened the log of a day that was over by then, and put its end right.
+            // No tickerplant opens the log of a day that is over, so its end is not repaired.
             if today == Some(*date) {
                 self.follow(storage, &path, *date)?;
             }
@@ -300,7 +317,7 @@ impl Auditor {
             *last = (*last).max(record.id);
         }
         if self.promise == Promise::Nothing {
-            // What was held back is gone.
+            // Buffered updates are lost.
             for sent in self.sent.values_mut().filter(|sent| sent.logged.is_none()) {
                 if std::mem::take(&mut sent.acknowledged) {
                     self.allowed_losses = self.allowed_losses.saturating_add(1);
@@ -310,11 +327,11 @@ impl Auditor {
         Ok(())
     }
 
-    /// Everything has come to rest: what was acknowledged is in a log, and what this run of the tickerplant has handled. It refuses
-    /// nothing but what was under way while its table changed to the columns that it has now.
+    /// Checks at rest that a log has every acknowledged update, and every update that this run of the tickerplant has handled. A handled
+    /// update may have been rejected only if its table had other columns then than now.
     ///
     /// # Errors
-    /// What is not.
+    /// An update that is in no log.
     pub fn at_rest(&self, run: u32, extras: Extras) -> Result<(), Broken> {
         for (id, sent) in self.sent.iter().filter(|(_, sent)| sent.logged.is_none()) {
             if sent.acknowledged {
@@ -328,7 +345,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Which of a day's updates a subscriber gets from a window, in order.
+    /// Returns the rows that a subscriber gets of one table in a window, in order.
     pub fn expected<'a>(
         &'a self,
         date: i32,
@@ -337,7 +354,8 @@ impl Auditor {
         filter: &'a Filter,
     ) -> Option<impl Iterator<Item = Row> + 'a> {
         let records = self.days.get(&date)?.records.get(window)?;
-        Some(records.iter().filter(move |record| record.table == table).flat_map(move |record| {
+        let held = move |record: &&Record| record.table == table && !self.too_large.contains(&record.id);
+        Some(records.iter().filter(held).flat_map(move |record| {
             let wanted = (0..).zip(&record.syms).filter(move |(_, sym)| filter.wants(record.table, **sym));
             wanted.map(move |(place, sym)| Row {
                 id: record.id,
@@ -349,7 +367,7 @@ impl Auditor {
         }))
     }
 
-    /// Days before this one need not be remembered.
+    /// Drops records of days before this one.
     pub fn forget_before(&mut self, date: i32) {
         let old: Vec<i32> = self.days.range(..date).map(|(date, _)| *date).collect();
         for date in old {
@@ -357,7 +375,7 @@ impl Auditor {
                 day.records.iter().for_each(|record| drop(self.sent.remove(&record.id)));
             }
         }
-        // What nodes may hold of a day that is not over stays known, also where no log has it.
+        // Updates in no log are kept as long as a node may hold them.
         let (days, ahead) = (&self.days, self.ahead);
         let may_be_held = |id: &u64| ahead || days.values().any(|day| day.unread || day.taken.contains(id));
         self.sent.retain(|id, sent| sent.logged.is_some() || sent.acknowledged || may_be_held(id));

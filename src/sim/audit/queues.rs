@@ -1,13 +1,13 @@
-//! The table of the queues, after every step: by the auditor's own reckoning.
+//! Checks the table of the queues after every step, by the auditor's own reckoning.
 
 use super::Broken;
-use crate::queue::{Queue, State};
+use crate::queue::{Queue, State, Subscriber};
 use std::ops::Range;
 
-/// Whether the tickerplant's health says `ok` only where every logged update is on a connected node, or about to be streamed to it.
+/// Checks that health is `ok` only while every logged update is on a connected node, or about to be sent to one.
 ///
 /// # Errors
-/// The queue of which updates cannot be queried while health is ok.
+/// The queue with updates that cannot be queried while health is `ok`.
 pub fn check_health(queue: &Queue, tip: u64, health: &Result<String, String>) -> Result<(), Broken> {
     if !health.as_ref().is_ok_and(|text| text.starts_with("ok")) {
         return Ok(());
@@ -26,16 +26,27 @@ pub fn check_health(queue: &Queue, tip: u64, health: &Result<String, String>) ->
     Ok(())
 }
 
-/// Whether in each queue at most one is live, and held, rebuilt and lost windows lie side by side up to the open one.
+/// Checks each queue: at most one node is live, no able standby waits while none is live or a window is lost, and held, rebuilt and lost
+/// windows tile the range up to the open one.
 ///
 /// # Errors
-/// What is wrong.
+/// The first violation.
 pub fn check(queue: &Queue) -> Result<(), Broken> {
     for (name, line) in queue.lines() {
         let of_line = || queue.subscribers().iter().filter(|subscriber| subscriber.queue == *name);
         let live = of_line().filter(|subscriber| subscriber.state == State::Live).count();
         if live > 1 {
             return Err(Broken(format!("queue {name} has {live} live subscribers")));
+        }
+        let can_take = |own: &&Subscriber| own.state == State::Waiting && own.handle.is_some() && own.leaving.is_none();
+        if (live == 0 || !line.lost.is_empty())
+            && let Some(standby) = of_line().filter(can_take).find(|own| queue.is_able(own))
+        {
+            return Err(Broken(format!(
+                "queue {name}: {} waits, {live} are live and {} windows are lost",
+                standby.label(),
+                line.lost.len()
+            )));
         }
         let mut windows: Vec<Range<u64>> = Vec::new();
         let range = |window: crate::queue::Window| window.first().0..window.last().0;

@@ -1,39 +1,40 @@
-//! Records of the log, read by hand: by none of the code that writes or reads it in production.
+//! The auditor's reader of log records. It shares no code with production's reader and writer, so that a defect there cannot hide itself.
 
 /// Bytes before the first record of a kdb+ log.
 pub const HEAD_BYTES: usize = 8;
 
-/// The tables of a simulated day.
+/// Tables of a simulated day.
 pub const TABLES: [&str; 2] = ["trade", "quote"];
 
-/// The first columns of each table, with their types.
+/// First columns of each table, with their types.
 pub const COLUMNS: [(&str, i8); 4] = [("time", 16), ("sym", 11), ("id", 7), ("row", 7)];
 
-/// How many columns may be added to a table: `x1`, `x2`, … of longs, in each row the number of its update.
+/// Most columns that may be added to a table: `x1`, `x2`, … of longs, with the update's id in each row.
 pub const MOST_EXTRAS: usize = 3;
 
-/// Of each table, how many columns were added.
+/// Number of added columns of each table.
 pub type Extras = [usize; TABLES.len()];
 
 /// One update as the log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The number that its publisher gave it; it stands in each of its rows.
+    /// Id that its publisher gave it, found in each of its rows.
     pub id: u64,
-    /// Its place in [`TABLES`].
+    /// Index in [`TABLES`].
     pub table: usize,
-    /// The symbol of each row, as its number.
+    /// Symbol of each row, as its number.
     pub syms: Vec<u8>,
-    /// What stands in the time column of each row.
+    /// Value of the time column in every row.
     pub time_ns: i64,
-    /// How many columns it has beyond the first ones.
+    /// Number of added columns.
     pub extras: usize,
-    /// It adds columns to its table, up to `extras`, and has no rows.
+    /// A schema change: adds columns to its table, up to `extras`, and has no rows.
     pub is_change: bool,
-    /// First byte behind it in the file.
+    /// Offset of the first byte behind it in the file.
     pub end: usize,
 }
 
+/// Cursor over the bytes of a record.
 struct Bytes<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -61,7 +62,7 @@ impl<'a> Bytes<'a> {
         Some(i64::from_le_bytes(eight))
     }
 
-    /// Text up to its NUL.
+    /// Returns the text up to its NUL.
     fn text(&mut self) -> Option<&'a [u8]> {
         let rest = self.bytes.get(self.at..)?;
         let length = rest.iter().position(|byte| *byte == 0)?;
@@ -70,16 +71,16 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Why no record could be read.
+/// Reason why no record could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// The bytes end inside it.
+    /// The bytes end inside the record.
     Short,
-    /// It is none that this world's publishers could have sent.
+    /// No simulated publisher could have sent the record.
     Strange(String),
 }
 
-/// The record that begins at `at`.
+/// Reads the record at offset `at`.
 ///
 /// # Errors
 /// [`Unread`].
@@ -172,7 +173,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
     Ok(Record { id, table, syms, time_ns, extras, is_change: false, end: from.at })
 }
 
-/// The empty table of a change: how many columns it has beyond the first ones. `None` where the bytes end inside it.
+/// Reads the empty table of a schema change and returns its number of added columns; `None` if the bytes end inside it.
 fn change(from: &mut Bytes<'_>) -> Option<Result<usize, String>> {
     if from.take(5)? != [98, 0, 99, 11, 0] {
         return Some(Err("no table".to_string()));

@@ -1,4 +1,4 @@
-//! All states, the nearest first, so that what is found wrong is shown by a shortest way.
+//! Breadth-first search over all states, so that a violation is shown with a shortest path.
 
 use super::Bounds;
 use super::heal::Healer;
@@ -12,26 +12,26 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-/// Steps of a way that are printed: what does not come to rest goes on for ever.
+/// Most steps of a path that are printed: a path that never comes to rest is endless.
 const WAY_MOST: usize = 60;
 
-/// What was met.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub states: usize,
-    /// Ways from one state to another.
+    /// Transitions between states.
     pub steps: u64,
-    /// Steps on the longest of the shortest ways to a state.
+    /// Length of the longest of the shortest paths to a state.
     pub depth: u32,
-    /// Whether there are no other states.
+    /// Whether every reachable state was visited.
     pub exhaustive: bool,
     pub tick_states: usize,
     pub tick_steps: usize,
     pub node_states: usize,
     pub node_steps: usize,
-    /// Pairs of processes of one shape that were compared.
+    /// Pairs of processes with equal fingerprints that were compared.
     pub compared: u64,
-    /// States on the ways to rest.
+    /// States on paths to rest.
     pub healing: usize,
 }
 
@@ -48,13 +48,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A rule that is broken, and how to get there.
+/// A broken rule, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub what: String,
-    /// What happens, step by step.
+    /// Steps of the path, in words.
     pub way: Vec<String>,
-    /// Where of that way nothing goes wrong any more.
+    /// Index in the path from which no further fault occurs.
     pub healing_from: usize,
 }
 
@@ -73,10 +73,10 @@ impl fmt::Display for Found {
     }
 }
 
-/// Why not all was gone through in which all comes right.
+/// Reason why the search ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The bounds are larger than a model can have, in words.
+    /// The bounds exceed what a model can have; the text says how.
     Bounds(String),
     Found(Box<Found>),
 }
@@ -96,11 +96,12 @@ impl From<Box<Found>> for Failure {
     }
 }
 
+/// State of a search.
 struct Explorer {
     model: Model,
     healer: Healer,
     states: Vec<State>,
-    /// From where, and by what.
+    /// Predecessor of each state, and the act that led from it.
     before: Vec<(u32, Act)>,
     depths: Vec<u32>,
     known: HashTable<u32>,
@@ -113,7 +114,7 @@ fn at<T>(of: &[T], number: u32) -> Option<&T> {
 }
 
 impl Explorer {
-    /// True if the state was not known.
+    /// Adds a state. Returns true if it is new.
     fn enter(&mut self, state: State, before: u32, act: Act) -> bool {
         let hash = self.hasher.hash_one(state);
         if self.known.find(hash, |known| at(&self.states, *known) == Some(&state)).is_some() {
@@ -129,7 +130,7 @@ impl Explorer {
         true
     }
 
-    /// The way to a state in words, and what comes after it.
+    /// Returns the path to a state in words, and what follows it.
     fn found(&mut self, number: u32, last: Option<Act>, healing: &[Act], what: String) -> Found {
         let mut acts = Vec::new();
         let mut from = number;
@@ -188,11 +189,10 @@ impl Explorer {
     }
 }
 
-/// Goes through all states within the bounds, or through as many as there is time for. `told` hears how many states are known, and
-/// how many of them were looked at.
+/// Visits all states within the bounds, or as many as time permits. Calls `told` with the numbers of known and of visited states.
 ///
 /// # Errors
-/// Bounds that are too large, or the first rule found broken, by a shortest way.
+/// Bounds that are too large, or the first broken rule, with a shortest path to it.
 pub fn check(bounds: Bounds, time: Option<Duration>, mut told: impl FnMut(usize, usize)) -> Result<Outcome, Failure> {
     bounds.fit().map_err(Failure::Bounds)?;
     let nothing = |what: String| Box::new(Found { what, way: Vec::new(), healing_from: usize::MAX });

@@ -1,16 +1,17 @@
-//! Nothing goes wrong any more: whatever the state, everything comes right. What is left to be done is done in one order, which
-//! depends on the state alone, so that a walk that meets an earlier one need not go on.
+//! Recovery without further faults: from every state, everything must come right. The remaining acts happen in one order that depends on
+//! the state alone, so a path that reaches a state known to recover can stop.
 
 use super::state::{Left, State};
 use super::steps::{Act, Model};
 use std::collections::HashSet;
 
-/// Steps after which something does not come to rest.
+/// Steps within which a state must come to rest.
 const STEPS_MOST: usize = 3_000;
 
+/// Checks recovery, and remembers the states known to recover.
 #[derive(Default)]
 pub struct Healer {
-    /// States from which all comes right.
+    /// States known to recover.
     good: HashSet<State>,
 }
 
@@ -19,8 +20,10 @@ impl Healer {
         self.good.len()
     }
 
+    /// Runs a state to rest without further faults.
+    ///
     /// # Errors
-    /// What does not come right, and the way there.
+    /// The rule that is broken, and the path to it.
     pub fn heal(&mut self, model: &mut Model, state: &State) -> Result<(), (String, Vec<Act>)> {
         let mut at = State { left: Left::default(), ..*state };
         let (mut states, mut acts) = (Vec::new(), Vec::new());
@@ -56,8 +59,7 @@ impl Healer {
     }
 }
 
-/// What is done next. Time passes when there is nothing else, and another node is launched where that, too, has left a queue in
-/// want of one.
+/// Returns the next act. Time passes only if nothing else can happen, and a further node is launched only if a queue still lacks one after that.
 fn next(model: &Model, state: &State) -> Result<Option<Act>, String> {
     let acts = model.acts(state)?;
     let rank = |act: &Act| match act {
@@ -79,7 +81,7 @@ fn next(model: &Model, state: &State) -> Result<Option<Act>, String> {
     }
 }
 
-/// A node is launched because one is missing, if there is a place that it has not come to yet.
+/// Returns the launch of a spare node, if a place for one is still unused.
 fn spare(model: &Model, state: &State) -> Option<Act> {
     let (nodes, all) = model.context.places();
     let is_free = |number: &u8| state.places.get(usize::from(*number)).is_some_and(|place| place.node == 0);

@@ -1,4 +1,4 @@
-//! The tickerplant's connections in a model: what it says is kept until the step is over.
+//! The model tickerplant's connections. Output is kept until the step ends.
 
 use crate::config::Limit;
 use crate::metrics::Snapshot;
@@ -8,13 +8,14 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What the tickerplant wants done.
+/// An action that the tickerplant requests.
 #[derive(Debug)]
 pub enum Wish {
     Send(ConnId, Bytes),
     Close(ConnId),
 }
 
+/// The tickerplant's connections.
 #[derive(Default)]
 pub struct ModelLinks {
     open: BTreeMap<ConnId, Peer>,
@@ -23,7 +24,7 @@ pub struct ModelLinks {
     pub notices: Vec<ConnId>,
 }
 
-/// A place in the tickerplant's table of connections stands for one connection at a time.
+/// Returns the id of a place in the tickerplant's connection table; each place has one connection at a time.
 pub const fn conn(place: u8) -> ConnId {
     ConnId::new(place as u32, 1)
 }
@@ -38,17 +39,17 @@ impl ModelLinks {
         self.open.insert(conn, peer);
     }
 
-    /// The places that are taken.
+    /// Returns the places in use.
     pub fn places(&self) -> impl Iterator<Item = u8> {
         self.open.keys().copied().map(place)
     }
 
-    /// False where it was closed before.
+    /// Removes a connection. Returns false if it was closed already.
     pub fn remove(&mut self, conn: ConnId) -> bool {
         self.open.remove(&conn).is_some()
     }
 
-    /// The message that is handled next waits for an answer.
+    /// Sets whether the next message expects a response.
     pub fn asks(&mut self, conn: Option<ConnId>) {
         self.request = conn.map(|conn| Request::new(conn, 0));
     }

@@ -1,14 +1,14 @@
-//! Messages under way, each known by a number; and what they say, for people.
+//! Messages in flight, each known by a number, and their text for people.
 
 use crate::sim::tick::plain;
 use bytes::Bytes;
 use proto::{Endian, FrameReader, Header, Limits, MessageKind, View};
 use std::collections::HashMap;
 
-/// What the network of a model does not carry: the first is only shown by who gets it, the others are about asking a fleet,
-/// which a model does not have.
+/// Messages that the model does not carry: the first only reports status, the others are about the fleet, which a model does not have.
 const NOT_CARRIED: [&[u8]; 4] = [b".u.asg.status", b".u.asg.group", b".u.asg.need", b".u.asg.waiting"];
 
+/// Interned messages, so that equal messages have equal numbers.
 #[derive(Default)]
 pub struct Messages {
     all: Vec<Bytes>,
@@ -26,7 +26,7 @@ impl Messages {
         number
     }
 
-    /// The whole messages in what one end has sent at once.
+    /// Splits output of one end into whole messages and returns their numbers.
     pub fn cut(&mut self, bytes: &[u8]) -> Vec<u32> {
         let mut rest = bytes;
         let mut numbers = Vec::new();
@@ -42,13 +42,13 @@ impl Messages {
         numbers
     }
 
-    /// A message as its receiver gets it.
+    /// Returns a message as its receiver gets it.
     pub fn get(&self, number: u32) -> Option<(Header, Vec<u8>)> {
         let bytes = usize::try_from(number).ok().and_then(|number| self.all.get(number))?;
         parse(bytes)
     }
 
-    /// What it says.
+    /// Returns the message as text.
     pub fn words(&self, number: u32) -> String {
         let Some((header, body)) = self.get(number) else { return "?".to_string() };
         let Ok((view, _)) = View::parse(&body, Endian::Little, &Limits::default()) else { return "?".to_string() };

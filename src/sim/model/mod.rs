@@ -1,8 +1,8 @@
-//! Every order of events, up to a bound: a model checker over the production processes. See `README.md` here.
+//! Model checker over the production processes: every order of events up to a bound. See `README.md` here.
 
 mod explore;
 mod heal;
-mod links;
+pub(super) mod links;
 mod messages;
 mod node;
 mod parts;
@@ -20,28 +20,30 @@ use messages::Messages;
 use std::sync::Arc;
 use updates::Logs;
 
-/// How much of everything there is.
+/// Bounds of a search: how often each kind of event may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Nodes of each queue; at most three in all.
     pub nodes: [u8; 2],
     pub updates: u8,
-    /// Processes that are killed, nodes or the tickerplant.
+    /// Kills of processes, nodes or the tickerplant.
     pub crashes: u8,
-    /// Connections that break with both ends alive.
+    /// Connections that break while both ends live.
     pub cuts: u8,
-    /// Nodes that are full.
+    /// Nodes that reach their roll threshold.
     pub rolls: u8,
     pub day_ends: u8,
-    /// Nodes whose memory others fill (a query, a client's variable, another program), for as long as they like.
+    /// Nodes whose memory is filled from outside (a query, a client's variable, another program), for any time.
     pub fills: u8,
-    /// Processes that come under the name of the first node.
+    /// Processes that connect under the first node's name.
     pub twins: u8,
+    /// Updates, among those above, that exceed the first node's limits, so that it cannot receive them.
+    pub too_long: u8,
 }
 
 impl Bounds {
     /// # Errors
-    /// What a model can have, where this is more.
+    /// A bound that exceeds what a model can have, with the limit.
     fn fit(&self) -> Result<(), String> {
         let [first, second] = self.nodes;
         if first == 0 || first.saturating_add(second) > NODES_MOST {
@@ -58,6 +60,7 @@ impl Bounds {
             ("ends of a day", self.day_ends, DAY_ENDS_MOST),
             ("filled nodes", self.fills, MOST),
             ("processes of another's name", self.twins, MOST),
+            ("updates that are too long", self.too_long, MOST),
         ];
         match counts.iter().find(|(_, count, most)| count > most) {
             Some((what, count, most)) => Err(format!("{count} {what}: a model has at most {most}")),
@@ -66,16 +69,19 @@ impl Bounds {
     }
 }
 
-/// Places for nodes: those of the bounds, one of each queue that is launched only where one is missing in the end, and the one of
+/// Places for nodes: those of the bounds, one spare for each of two queues (launched only if a node is missing at the end), and one for
 /// processes under the first node's name.
 pub const PLACES: usize = 6;
+/// The place of processes under the first node's name.
 pub const TWIN: u8 = 5;
+/// Most initial nodes of all queues.
 pub const NODES_MOST: u8 = 3;
-/// The most of anything that is counted.
+/// Largest value of any count.
 pub const MOST: u8 = 15;
+/// Most ends of a day.
 pub const DAY_ENDS_MOST: u8 = 2;
 
-/// What all processes of a model share.
+/// State that all processes of a model share.
 pub struct Context {
     messages: Messages,
     logs: Arc<Logs>,
@@ -87,17 +93,17 @@ impl Context {
         Context { messages: Messages::default(), logs: Arc::new(Logs::new()), bounds }
     }
 
-    /// The queue of a node's place.
+    /// Returns the queue of a node's place.
     fn queue_of(&self, place: u8) -> String {
         let [first, second] = self.bounds.nodes;
-        let is_first = place < first || place == first.saturating_add(second) || place == TWIN;
+        let is_first = place < first || place == first.saturating_add(second) || place == TWIN || second == 0;
         if is_first { "a" } else { "b" }.to_string()
     }
 
-    /// Places of nodes that are there from the start, and those for others, in the end.
+    /// Returns the number of places of initial nodes, and that with spares.
     fn places(&self) -> (u8, u8) {
         let [first, second] = self.bounds.nodes;
         let nodes = first.saturating_add(second);
-        (nodes, nodes.saturating_add(if second > 0 { 2 } else { 1 }))
+        (nodes, nodes.saturating_add(2))
     }
 }

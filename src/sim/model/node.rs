@@ -1,7 +1,7 @@
-//! A node of a model: production's ingest with its store, over the lives of one place in the model.
+//! A model's node: production's ingest with its store, over successive processes at one place.
 
 use super::parts::Part;
-use super::updates::{FIRST_DATE, ROWS, Rom, Tips, number};
+use super::updates::{self, FIRST_DATE, ROWS, Rom, Tips, number};
 use super::{Context, TWIN};
 use crate::config::Limits;
 use crate::config::options::Protocol;
@@ -22,46 +22,49 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// What happens to a node. `Tips` are how far the logs go at that moment.
+/// An input of a node. `Tips` are the logs' lengths at that moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// The first life of a place.
+    /// The place's first server starts.
     Begins(u8),
-    /// Another server comes in the place of one that is gone.
+    /// Another server replaces one that is gone.
     Follows,
-    /// The process is killed, and started again on its server, with nothing.
+    /// The process is killed and restarts on its server with empty memory.
     Restarts,
-    /// Its server is gone.
+    /// The server is gone.
     Goes,
     Connected,
     Message(u32),
-    /// It comes round between messages: reads on in the log where it replays.
+    /// One loop iteration between messages: reads on in the log while it replays.
     Turn(Tips),
-    /// As a turn, and its memory is full.
+    /// The same, with its memory full.
     Full(Tips),
-    /// Others fill its memory, or free it again.
+    /// Its memory is filled from outside, or freed again.
     Filled(bool, Tips),
-    /// The connection is gone.
+    /// The connection is lost.
     Lost,
+    /// The update with this number exceeds what nodes on this server can receive or read in the log.
+    CannotTake(i64),
 }
 
+/// Output of a step of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     pub said: Vec<u32>,
-    /// It has given the connection up.
+    /// The node has closed the connection.
     pub hangs_up: bool,
-    /// The process has had itself ended: its day is over, as it says.
+    /// The process has ended by itself, as its day is over.
     pub ended: bool,
 }
 
-/// A window that a query sees.
+/// A window that queries see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub window: Range<u64>,
     pub open: bool,
 }
 
-/// What the rules look at.
+/// State that the rules inspect.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub name: String,
@@ -71,21 +74,24 @@ pub struct Facts {
     pub takes: bool,
     /// It replays.
     pub replays: bool,
-    /// What the process says of itself.
+    /// State that the process reports.
     pub phase: Option<Phase>,
-    /// Its memory is full of what others hold.
+    /// Its memory is filled from outside.
     pub filled: bool,
-    /// It must come round before the next message.
+    /// It must run an iteration before the next message.
     pub comes_round: bool,
     pub day: Option<usize>,
     pub windows: Vec<Held>,
+    /// Updates of its windows that were too long for it.
+    pub left_out: u64,
     pub broken: Option<String>,
 }
 
 const BUDGET_BYTES: u64 = 4 << 20;
-/// A node's clock stands still: connections break by the model's will, not because nobody answers.
+/// A node's clock stands still: connections break only by an act of the model, not by timeout.
 const TIME: Virtual = Virtual { elapsed: Duration::from_secs(3600), wall: Duration::from_secs(1_795_262_400) };
 
+/// A running node process.
 struct Process {
     ingest: Ingest,
     shared: Arc<Shared>,
@@ -96,14 +102,17 @@ struct Process {
     filled: bool,
 }
 
+/// A place for a node; `process` is `None` while none runs.
 pub struct Node {
     rom: Arc<Rom>,
     place: u8,
     life: u8,
     starts: u8,
-    /// Processes are told from others of their name only where there are some: each start is a process of its own then.
+    /// With a second process of the same name in the model, each start counts as a process of its own; otherwise starts are not distinguished.
     has_twin: bool,
     queue: String,
+    /// Updates that are too long for the place's server.
+    too_long: Vec<i64>,
     process: Option<Process>,
     broken: Option<String>,
 }
@@ -122,7 +131,7 @@ impl Node {
     }
 
     fn name(&self) -> String {
-        // Whoever comes under another's name has that of its first life.
+        // A process under another node's name takes the name of that node's first server.
         let (place, life) = if self.place == TWIN { (0, 0) } else { (self.place, self.life) };
         format!("{}{place}{}", self.queue, "'".repeat(usize::from(life)))
     }
@@ -163,8 +172,14 @@ impl Node {
                 self.start()?;
             }
             Input::Follows | Input::Restarts => self.start()?,
+            Input::CannotTake(number) => {
+                self.too_long.push(*number);
+                self.rom.cannot_read(&self.too_long);
+            }
             Input::Goes => {
                 self.process = None;
+                self.too_long.clear();
+                self.rom.cannot_read(&self.too_long);
                 self.life = self.life.saturating_add(1);
             }
             Input::Connected => {
@@ -175,9 +190,13 @@ impl Node {
             }
             Input::Message(number) => {
                 let (header, body) = context.messages.get(*number).ok_or("no such message")?;
+                if updates::number_of(&body).is_some_and(|number| self.too_long.contains(&number)) {
+                    // In production the connection's reader finds this before the node gets the message.
+                    return Ok(self.after(Err(Fault::Unreadable("a message is too long".to_string())), context));
+                }
                 let Some(process) = &mut self.process else { return Ok(Output::default()) };
                 let goes_on = process.ingest.message(&header, &body);
-                // One that replays reads on in a turn of its own, which may be later.
+                // A replaying node reads on in an iteration of its own, which may come later.
                 process.comes_round = !goes_on && process.ingest.is_busy();
                 let result = if process.ingest.is_busy() { Ok(()) } else { process.ingest.turn() };
                 return Ok(self.after(result, context));
@@ -214,19 +233,19 @@ impl Node {
         };
         process.shared.query_bytes.store(0, Ordering::Relaxed);
         if queries_bytes > 0 {
-            // What filled it is gone, and it sees that when it looks again.
+            // The memory is free again; the node notices at its next check.
             process.ingest.idle();
         }
         self.after(result, context)
     }
 
-    /// After the process has done something: what it says leaves, and what it asks of its fleet is answered.
+    /// After each input: collects output, and answers requests to the fleet.
     fn after(&mut self, result: Result<(), Fault>, context: &mut Context) -> Output {
         let Some(process) = &mut self.process else { return Output::default() };
         let said = context.messages.cut(&process.ingest.take_output());
         let mut output = Output { said, hangs_up: result.is_err(), ended: false };
         match &result {
-            // Nothing that can happen makes the tickerplant say what does not follow what came before.
+            // No event of the model lets the tickerplant send a message that does not follow the ones before.
             Err(Fault::Surprise(text)) => {
                 _ = self.broken.get_or_insert_with(|| format!("a node was surprised: {text}"))
             }
@@ -240,7 +259,7 @@ impl Node {
         }
         while let Ok(ask) = process.asked.try_recv() {
             if ask == Ask::Terminate {
-                // Whether it may ask is a rule (`rules::may_end`). Only this thread's own end can be gone.
+                // Whether the node may end is a rule (`rules::may_end`). Sending fails only if the node has ended.
                 let _ = process.answers.send(Answer::Terminated);
                 process.ingest.idle();
             }
@@ -257,8 +276,8 @@ impl Node {
         output
     }
 
-    /// Whether each window holds its updates, row by row, and nothing else is there.
-    fn check(&mut self, facts: &Facts) {
+    /// Checks that the windows hold their updates, row by row, and nothing else, except updates that are too long.
+    fn check(&mut self, facts: &mut Facts) {
         let Some(process) = &self.process else { return };
         let view = process.shared.view();
         let state = &view.state;
@@ -271,10 +290,18 @@ impl Node {
             let indices = whole.filter_map(|index| usize::try_from(index).ok());
             expected.extend(indices.map(|index| number(day, index)).flat_map(|number| [number; ROWS]));
         }
-        // Rows stand in the order in which they came.
+        // Rows stand in order of arrival.
         let mut sorted = rows.clone();
         sorted.sort_unstable();
         expected.sort_unstable();
+        let lacks = |number: &i64| self.too_long.contains(number) && sorted.binary_search(number).is_err();
+        let left_out = expected.chunk_by(|one, next| one == next).filter(|rows| rows.first().is_some_and(lacks));
+        facts.left_out = u64::try_from(left_out.count()).unwrap_or(u64::MAX);
+        expected.retain(|number| !lacks(number));
+        if facts.left_out > state.updates_missing {
+            let text = format!("{} updates are left out, and it says {}", facts.left_out, state.updates_missing);
+            self.broken.get_or_insert(text);
+        }
         if sorted != expected {
             let distinct = |mut of: Vec<i64>| {
                 of.dedup();
@@ -292,7 +319,7 @@ impl Node {
     }
 }
 
-/// The number of each row.
+/// Returns the number in each row.
 fn numbers(table: &Value) -> Option<Vec<i64>> {
     let Value::Table(table) = table else { return None };
     match &table.columns.get(1)?.items {
@@ -314,6 +341,7 @@ impl Part for Node {
             starts: 0,
             has_twin: context.bounds.twins > 0,
             queue: String::new(),
+            too_long: Vec::new(),
             process: None,
             broken: None,
         }
@@ -349,11 +377,11 @@ impl Part for Node {
             facts.windows = state.windows.iter().map(held).collect();
             text.push_str(&process.ingest.shape());
             text.push_str(&format!(
-                " shows {:?} {:?} {} {}",
-                state.phase, facts.windows, facts.comes_round, facts.filled
+                " shows {:?} {:?} {} {} {} {:?}",
+                state.phase, facts.windows, facts.comes_round, facts.filled, state.updates_missing, self.too_long
             ));
         }
-        self.check(&facts);
+        self.check(&mut facts);
         facts.broken.clone_from(&self.broken);
         text.push_str(&format!(" {:?}", self.broken));
         (text, facts)

@@ -1,10 +1,9 @@
-//! A process of the model, known by its shape.
+//! A process of the model, identified by its state fingerprint.
 //!
-//! Production's processes cannot be copied, but they do the same whenever they are told the same. So a process is made anew by
-//! telling it again all that it was told on the shortest way known, and what it does when told one thing more is noted: each step
-//! of a process is done once, however many states of the whole it occurs in. Two ways that leave the same *shape* (a text of
-//! everything that decides what the process does from now on) are taken for the same state; of every few such pairs one is
-//! compared: told the same, both must do the same.
+//! Production's processes cannot be copied, but they are deterministic: the same inputs lead to the same state. A process is therefore
+//! rebuilt by replaying the inputs of the shortest known path to it, and each transition is cached: it runs once, however many states of
+//! the whole contain it. Two paths to equal fingerprints (*shape* in code: a text of everything that decides future behaviour) count as one
+//! state; of every few such pairs one is compared: the same input must give the same result.
 
 use super::Context;
 use std::any::Any;
@@ -13,34 +12,37 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Processes kept as they are, for the next step.
+/// Number of live processes kept for the next step.
 const KEPT: usize = 512;
-/// Of so many pairs of the same shape one is compared.
+/// Sampling rate of the comparison of equal fingerprints: 1 in 16.
 const COMPARED: u64 = 16;
 
+/// A deterministic process that the model can rebuild by replaying its inputs.
 pub trait Part: Sized {
     type Input: Clone + Eq + Hash + std::fmt::Debug;
     type Output: Eq + std::fmt::Debug;
-    /// What the rules look at; given by the shape.
+    /// State that the rules inspect; a function of the fingerprint.
     type Facts;
 
-    /// Before anything was told.
+    /// The process before any input.
     fn new(context: &Context) -> Self;
     fn tell(&mut self, input: &Self::Input, context: &mut Context) -> Self::Output;
     fn look(&mut self, context: &Context) -> (String, Self::Facts);
 }
 
+/// A known state: the state and input that first led to it, and its facts.
 struct Known<P: Part> {
     from: u32,
     input: Option<P::Input>,
     facts: Rc<P::Facts>,
-    /// One thing that it was told, to compare others of its shape by.
+    /// One input of this state, to compare others with an equal fingerprint by.
     told: Option<P::Input>,
 }
 
-/// Where a step leads, and what it puts out.
+/// Resulting state and output of a step.
 type Step<P> = (u32, Rc<<P as Part>::Output>);
 
+/// Cache of all known states and steps of one kind of process.
 pub struct Parts<P: Part> {
     known: Vec<Known<P>>,
     numbers: HashMap<u128, u32>,
@@ -65,7 +67,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 impl<P: Part> Parts<P> {
-    /// Knows the process that was told nothing, as number 0.
+    /// Knows the process without any input as number 0.
     pub fn new(context: &Context) -> Parts<P> {
         let mut parts = Parts {
             known: Vec::new(),
@@ -95,17 +97,17 @@ impl<P: Part> Parts<P> {
         known.map(|known| &known.facts).ok_or_else(|| format!("no state {number}"))
     }
 
-    /// Tells a process something.
+    /// Gives a process an input. Returns the resulting state and output.
     ///
     /// # Errors
-    /// It panicked; or two of the same shape did not do the same: the shape lacks something.
+    /// A panic, or two processes with equal fingerprints behaved differently: the fingerprint lacks something.
     pub fn step(&mut self, from: u32, input: &P::Input, context: &mut Context) -> Result<Step<P>, String> {
         let key = (from, input.clone());
         if let Some((to, output)) = self.steps.get(&key) {
             return Ok((*to, Rc::clone(output)));
         }
         let mut part = self.make(from, context);
-        // What the code under test asserts counts as a rule.
+        // A failed assertion of the code under test counts as a broken rule.
         let output = catch_unwind(AssertUnwindSafe(|| part.tell(input, context)));
         let output = Rc::new(output.map_err(|panic| format!("a panic: {}", words(&*panic)))?);
         let (to, is_new) = self.place(&mut part, from, Some(input), context);
@@ -130,7 +132,7 @@ impl<P: Part> Parts<P> {
         self.kept.push_back((number, part));
     }
 
-    /// The process as it was in that state.
+    /// Returns a process in that state.
     fn make(&mut self, number: u32, context: &mut Context) -> P {
         if let Some(at) = self.kept.iter().rposition(|(kept, _)| *kept == number)
             && let Some((_, part)) = self.kept.remove(at)
@@ -161,7 +163,7 @@ impl<P: Part> Parts<P> {
         (number, number == next)
     }
 
-    /// Another process of the same shape must do what the known one did.
+    /// Checks that another process with an equal fingerprint does what the known one did.
     fn compare(&mut self, number: u32, mut part: P, context: &mut Context) -> Result<(), String> {
         let known = usize::try_from(number).ok().and_then(|number| self.known.get(number));
         let Some(input) = known.and_then(|known| known.told.clone()) else {

@@ -1,11 +1,11 @@
-//! Each planted defect is found, within bounds in which all comes right without it.
+//! Each mutant is found within bounds that pass without it.
 
 use super::{Bounds, Failure, check};
 use crate::defect::{Defect, plant};
 
-/// Two nodes of one queue, one update, and nothing goes wrong.
+/// Smallest bounds: two nodes of one queue, one update, no faults.
 const LEAST: Bounds =
-    Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0, fills: 0, twins: 0 };
+    Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0, fills: 0, twins: 0, too_long: 0 };
 
 fn finds(defect: Defect, bounds: Bounds) {
     plant(Some(defect));
@@ -76,4 +76,19 @@ fn a_drop_that_is_not_heeded() {
 #[test]
 fn a_policy_that_hears_of_a_window_before_it_is_open() {
     finds(Defect::PolicyBeforeWindow, Bounds { fills: 1, ..LEAST });
+}
+
+#[test]
+fn a_name_that_is_given_twice() {
+    finds(Defect::NameGivenTwice, Bounds { nodes: [1, 0], twins: 1, ..LEAST });
+}
+
+#[test]
+fn a_health_that_counts_who_is_away() {
+    finds(Defect::HealthCountsAbsent, Bounds { nodes: [1, 0], cuts: 1, ..LEAST });
+}
+
+#[test]
+fn a_count_of_vain_connections_that_begins_anew_at_each_join() {
+    finds(Defect::StuckForgottenAtJoin, Bounds { nodes: [1, 0], updates: 2, too_long: 1, ..LEAST });
 }

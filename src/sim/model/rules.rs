@@ -1,5 +1,5 @@
-//! What must hold in every state, and once nothing goes wrong any more. These are statements about what can be seen from
-//! outside: the log's bytes, the table as `.u.asg.tab` shows it, and the windows and rows of nodes as queries see them.
+//! Rules for every state, and for rest. They inspect only what is visible from outside: the log's bytes, the table as `.u.asg.tab` shows
+//! it, and nodes' windows and rows as queries see them.
 
 use super::node;
 use super::state::{State as Whole, Wire};
@@ -10,7 +10,7 @@ use crate::rdb::policy::Phase;
 use crate::sim::audit::holdings;
 use std::ops::Range;
 
-/// Rules that are broken once broken in one process: see `Tick::look` and `Node::look`.
+/// Rules that one process alone can break: see `Tick::look` and `Node::look`.
 fn processes(tick: &tick::Facts, nodes: &[std::rc::Rc<node::Facts>]) -> Result<(), String> {
     if let Some(text) = &tick.broken {
         return Err(text.clone());
@@ -21,7 +21,7 @@ fn processes(tick: &tick::Facts, nodes: &[std::rc::Rc<node::Facts>]) -> Result<(
     }
 }
 
-/// A node has nothing that the log does not have.
+/// A node holds nothing beyond the log.
 fn behind_the_log(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> {
     let Some(day) = node.day else { return Ok(()) };
     let tip = tick.tips.get(day).map_or(0, |tip| u64::from(*tip));
@@ -31,7 +31,7 @@ fn behind_the_log(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> 
     }
 }
 
-/// What the table says of a node with whom nothing is under way is what queries see there.
+/// With no message in flight, queries on a node see what the table says of it.
 fn as_told(tick: &tick::Facts, row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
     let mut shown: Vec<&Range<u64>> = node.windows.iter().filter(|held| !held.open).map(|held| &held.window).collect();
     let mut held: Vec<&Range<u64>> = row.iter().flat_map(|row| &row.held).map(|(window, _)| window).collect();
@@ -57,11 +57,11 @@ fn as_told(tick: &tick::Facts, row: Option<&Row>, node: &node::Facts) -> Result<
     }
 }
 
-/// A node has itself ended only after a day's end, and holds nothing of the day that goes on then: its rows would have to be made
-/// anew from the log, and be missing until then. `node` is what it was before it did, as it clears first.
+/// A node may end by itself only after a day's end, and with nothing of the current day: those rows would be missing until rebuilt from the
+/// log. `node` is its state just before, as a node clears its rows first.
 ///
 /// # Errors
-/// What it takes with it, or that no day is over.
+/// The window it takes with it, or that no day has ended.
 pub fn may_end(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> {
     let name = &node.name;
     if tick.day == 0 {
@@ -76,19 +76,19 @@ pub fn may_end(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> {
     }
 }
 
-/// What a node says of itself is what it does: one that takes updates has an open window, one that has rolled holds something.
+/// A node's reported state matches its windows: it has an open window exactly if it is live or rebuilds.
 fn phase_agrees(node: &node::Facts) -> Result<(), String> {
     let Some(phase) = node.phase else { return Ok(()) };
     let open = node.windows.iter().any(|held| held.open);
     let takes = matches!(phase, Phase::Live | Phase::Rebuilding);
-    // What it takes over is out of sight until it is all there.
+    // A window being taken over is hidden until it is complete.
     if open != takes && !(phase == Phase::Rebuilding && node.windows.is_empty()) {
         return Err(format!("{} is {} and has {:?}", node.name, phase.name(), node.windows));
     }
     Ok(())
 }
 
-/// With nothing under way, the table and the node call its state by one name.
+/// With no message in flight, the table and the node give its state the same name.
 fn state_agrees(row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
     let (Some(row), Some(phase)) = (row, node.phase) else { return Ok(()) };
     let agrees = match row.state {
@@ -105,10 +105,10 @@ fn state_agrees(row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
     }
 }
 
-/// A process that comes ends no connection but its own earlier one: two of one name would end each other's for ever.
+/// A process may close only its own earlier connection: two of one name would otherwise close each other's for ever.
 ///
 /// # Errors
-/// Which connection is ended.
+/// The connection that is closed.
 pub fn closes_own_only(from: u8, said: &[Said]) -> Result<(), String> {
     let other = said.iter().find_map(|said| match said {
         Said::Closes(place) if place / 2 != from / 2 => Some(place / 2),
@@ -120,16 +120,16 @@ pub fn closes_own_only(from: u8, said: &[Said]) -> Result<(), String> {
     }
 }
 
-/// Nothing is under way, and both ends have it.
+/// Both ends have the connection, and nothing is in flight.
 fn is_quiet(wire: &Wire) -> bool {
     wire.node && wire.tick && wire.up.is_empty() && wire.down.is_empty()
 }
 
 impl Model {
-    /// What must hold in every state.
+    /// Checks the rules of every state.
     ///
     /// # Errors
-    /// What does not.
+    /// The rule that is broken.
     pub fn judge(&self, state: &Whole) -> Result<(), String> {
         let tick = self.tick_of(state)?;
         let nodes = state.places.iter().map(|place| self.node_of(place)).collect::<Result<Vec<_>, _>>()?;
@@ -151,10 +151,10 @@ impl Model {
         Ok(())
     }
 
-    /// What must hold once everything that can be done was done: each queue is whole, on one live node and those before it.
+    /// Checks the rules of rest: each queue is complete, on one live node and its predecessors.
     ///
     /// # Errors
-    /// What does not.
+    /// The rule that is broken.
     pub fn judge_rest(&self, state: &Whole) -> Result<(), String> {
         let tick = self.tick_of(state)?;
         let tip = tick.tips.get(tick.day).copied().map_or(0, usize::from);
@@ -168,8 +168,11 @@ impl Model {
             if live != 1 {
                 return Err(format!("queue {queue} has {live} live nodes"));
             }
+            // Without another node to rebuild a window, a node keeps it without the update that is too long for it.
+            let lacks = |row: &Row| nodes.iter().any(|node| node.name == row.node && node.left_out > 0);
+            let unproved = |row: &Row| row.held.iter().find(|(_, ok)| *ok != Some(true)).map(|held| held.0.clone());
             if let Some((row, window)) =
-                of_queue().find_map(|row| row.held.iter().find(|(_, ok)| *ok != Some(true)).map(|held| (row, &held.0)))
+                of_queue().filter(|row| !lacks(row)).find_map(|row| Some((row, unproved(row)?)))
             {
                 return Err(format!("{window:?} of {} was not proved", row.node));
             }

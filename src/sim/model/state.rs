@@ -1,12 +1,13 @@
-//! A state of the whole: numbers of the processes' states, what is under way between them, and what may still happen.
+//! A state of the whole model: numbers of the processes' states, messages in flight, and the events that may still happen.
 
 use super::{Bounds, PLACES};
 use std::collections::HashMap;
 
-/// What may still happen, four bits for each kind.
+/// Remaining events, four bits for each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Left(u32);
 
+/// Kind of event whose number is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Update,
@@ -16,12 +17,13 @@ pub enum Kind {
     DayEnd,
     Fill,
     Twin,
+    TooLong,
 }
 
 impl Left {
     pub fn of(bounds: &Bounds) -> Left {
-        let Bounds { updates, crashes, cuts, rolls, day_ends, fills, twins, .. } = *bounds;
-        let all = [updates, crashes, cuts, rolls, day_ends, fills, twins];
+        let Bounds { updates, crashes, cuts, rolls, day_ends, fills, twins, too_long, .. } = *bounds;
+        let all = [updates, crashes, cuts, rolls, day_ends, fills, twins, too_long];
         Left(all.iter().rev().fold(0, |left, count| left << 4 | u32::from(*count & 15)))
     }
 
@@ -37,13 +39,14 @@ impl Left {
     }
 }
 
-/// A place for a node: what is there, and its connections.
+/// A place for a node: its process and its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     pub node: u32,
     pub wires: u32,
 }
 
+/// A state of the whole model, as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub tick: u32,
@@ -54,18 +57,18 @@ pub struct State {
 /// A connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wire {
-    /// Each end has it open still.
+    /// Each end still has it open.
     pub node: bool,
     pub tick: bool,
-    /// Messages under way.
+    /// Messages in flight.
     pub up: Vec<u32>,
     pub down: Vec<u32>,
 }
 
-/// The connections of a place: the node's own, and one of which the tickerplant has not seen the end.
+/// Connections of a place: the node's own, and one whose end the tickerplant has not seen.
 pub type Wires = [Option<Wire>; 2];
 
-/// Each set of connections is known by a number.
+/// Interned sets of connections.
 #[derive(Default)]
 pub struct AllWires {
     all: Vec<Wires>,
@@ -79,7 +82,7 @@ impl AllWires {
 
     pub fn number(&mut self, mut wires: Wires) -> u32 {
         for wire in &mut wires {
-            // Nobody has it any more.
+            // Neither end has it any more.
             if wire.as_ref().is_some_and(|wire| !wire.node && !wire.tick) {
                 *wire = None;
             }

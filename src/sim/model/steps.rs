@@ -1,51 +1,53 @@
-//! What can happen in a state, and what comes of it.
+//! Acts that are possible in a state, and their effects.
 
 use super::node::{self, Node};
 use super::parts::Parts;
 use super::rules;
 use super::state::{AllWires, Kind, Left, Place, State, Wire, Wires};
 use super::tick::{self, Said, Tick};
-use super::{Bounds, Context, TWIN};
+use super::{Bounds, Context, TWIN, updates};
 use std::rc::Rc;
 
-/// Something that can happen. Places of nodes come with the connection's side, 0 or 1.
+/// An act. `(u8, u8)` is a node's place and its connection's side, 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
     TickStarts,
     TickDies,
     Publish,
-    /// The tickerplant is killed after the update is in the log, and before anyone is told.
+    /// The tickerplant is killed after it has logged the update, before it sends anything.
     PublishAndDie,
+    /// Publishes an update that the first node cannot receive.
+    PublishTooLong,
     DayEnds,
     TimePasses,
     Launch(u8),
     Connect(u8),
     /// A message reaches the tickerplant.
     Up(u8, u8),
-    /// So, and the tickerplant is killed before anything of what it then says has left.
+    /// The same, and the tickerplant is killed before any of its output is sent.
     UpAndDie(u8, u8),
     /// A message reaches the node.
     Down(u8, u8),
-    /// The tickerplant sees the end of a connection that the node has no more.
+    /// The tickerplant notices the end of a connection that the node no longer has.
     TickSeesEnd(u8, u8),
     NodeSeesEnd(u8, u8),
     Turn(u8),
     Full(u8),
-    /// Others fill the node's memory, or free it.
+    /// The node's memory is filled from outside, or freed (`Drain`).
     Fill(u8),
     Drain(u8),
-    /// A process comes under the first node's name; and ends.
+    /// A process connects under the first node's name, or ends.
     TwinComes,
     TwinEnds,
     Restart(u8),
-    /// The server goes, and another may come.
+    /// The server goes; another may replace it.
     Go(u8),
-    /// The connection breaks, and the node sees it first, or the tickerplant.
+    /// The connection breaks; the node or the tickerplant notices first.
     CutAtNode(u8, u8),
     CutAtTick(u8, u8),
 }
 
-/// Everything that is known of a model.
+/// All known states of a model's processes.
 pub struct Model {
     pub context: Context,
     pub ticks: Parts<Tick>,
@@ -60,7 +62,7 @@ impl Model {
         Model { context, ticks, nodes, wires: AllWires::default() }
     }
 
-    /// The tickerplant is up, nodes run, and nobody is connected.
+    /// Returns the first state: the tickerplant is up, nodes run, none is connected.
     ///
     /// # Errors
     /// As [`Parts::step`].
@@ -88,7 +90,7 @@ impl Model {
         self.nodes.facts(place.node).map(Rc::clone)
     }
 
-    /// Everything that can happen.
+    /// Returns every act that is possible in a state.
     ///
     /// # Errors
     /// As [`Parts::facts`].
@@ -100,6 +102,7 @@ impl Model {
         may(!tick.up, Act::TickStarts);
         may(tick.up && left.has(Kind::Update), Act::Publish);
         may(tick.up && left.has(Kind::Update) && left.has(Kind::Crash), Act::PublishAndDie);
+        may(tick.up && left.has(Kind::Update) && left.has(Kind::TooLong), Act::PublishTooLong);
         may(tick.up && left.has(Kind::DayEnd), Act::DayEnds);
         may(tick.up && left.has(Kind::Crash), Act::TickDies);
         may(tick.up && tick.waits, Act::TimePasses);
@@ -118,7 +121,7 @@ impl Model {
             may(tick.up && node.runs && !connected && wires.iter().any(Option::is_none), Act::Connect(number));
             may(connected && (node.replays || node.comes_round), Act::Turn(number));
             may((node.takes || node.replays) && left.has(Kind::Roll), Act::Full(number));
-            // One that has never done anything loses nothing.
+            // A crash of a node that has neither connection nor window changes nothing.
             let matters = connected || !node.windows.is_empty();
             let crashes = matters && left.has(Kind::Crash) && number != TWIN;
             may(crashes, Act::Restart(number));
@@ -140,12 +143,14 @@ impl Model {
         Ok(acts)
     }
 
+    /// Returns the state after an act.
+    ///
     /// # Errors
     /// As [`Parts::step`].
     pub fn step(&mut self, state: &State, act: Act) -> Result<State, String> {
         let mut next = *state;
         let spent = match act {
-            Act::Publish | Act::PublishAndDie => Some(Kind::Update),
+            Act::Publish | Act::PublishAndDie | Act::PublishTooLong => Some(Kind::Update),
             Act::DayEnds => Some(Kind::DayEnd),
             Act::Full(_) => Some(Kind::Roll),
             Act::Fill(_) => Some(Kind::Fill),
@@ -161,6 +166,13 @@ impl Model {
         match act {
             Act::TickStarts => self.tick(&mut next, &tick::Input::Starts)?,
             Act::Publish => self.tick(&mut next, &tick::Input::Publish)?,
+            Act::PublishTooLong => {
+                next.left = next.left.without(Kind::TooLong);
+                let tick = self.tick_of(state)?;
+                let index = tick.tips.get(tick.day).copied().unwrap_or(0);
+                self.node(&mut next, 0, &node::Input::CannotTake(updates::number(tick.day, usize::from(index))))?;
+                self.tick(&mut next, &tick::Input::Publish)?;
+            }
             Act::DayEnds => self.tick(&mut next, &tick::Input::DayEnds)?,
             Act::TimePasses => self.tick(&mut next, &tick::Input::TimePasses)?,
             Act::TickDies => self.tick_dies(&mut next, &tick::Input::Dies)?,
@@ -234,7 +246,7 @@ impl Model {
         place.wires = self.wires.number(wires);
     }
 
-    /// Takes the first message of those under way.
+    /// Removes the first message in flight.
     fn take(
         &mut self,
         state: &mut State,
@@ -331,7 +343,7 @@ impl Model {
         self.node(state, number, input)
     }
 
-    /// What happens, in words.
+    /// Returns an act in words.
     pub fn words(&self, state: &State, act: Act) -> String {
         let name = |number: u8| {
             let facts = state.places.get(usize::from(number)).and_then(|place| self.node_of(place).ok());
@@ -346,6 +358,7 @@ impl Model {
             Act::TickStarts => "the tickerplant starts".to_string(),
             Act::TickDies => "the tickerplant is killed".to_string(),
             Act::Publish => "an update is published".to_string(),
+            Act::PublishTooLong => format!("an update is published that is too long for {}", name(0)),
             Act::PublishAndDie => {
                 "an update is logged, and the tickerplant is killed before anyone is told".to_string()
             }

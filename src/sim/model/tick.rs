@@ -1,4 +1,4 @@
-//! The tickerplant of a model: production's service with its disk, over one crash and the next start.
+//! The model's tickerplant: production's service with its disk, across crashes and restarts.
 
 use super::Context;
 use super::links::{ModelLinks, Wish, conn, place};
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What happens to a tickerplant. A `u8` names a place for a connection.
+/// An input of the tickerplant. A `u8` is a connection's place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     Starts,
@@ -33,41 +33,42 @@ pub enum Input {
     /// The publisher sends the next update.
     Publish,
     DayEnds,
-    /// Time passes until the next node's grace is over.
+    /// Time passes until the next node's grace period ends.
     TimePasses,
-    /// Killed. What it has written is on its disk.
+    /// Killed; its disk keeps everything written.
     Dies,
-    /// Killed after it has done this and before anything of what it says has left.
+    /// Killed after this input, before any output is sent.
     DiesAfter(Box<Input>),
 }
 
+/// An output of the tickerplant; the `u8` is the connection's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     Message(u8, u32),
     Closes(u8),
 }
 
-/// A subscriber as the table has it.
+/// A subscriber's row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub node: String,
     pub queue: String,
     pub place: Option<u8>,
     pub state: State,
-    /// Closed windows, and whether they were found as logged.
+    /// Closed windows, and whether their proof agreed.
     pub held: Vec<(Range<u64>, Option<bool>)>,
 }
 
-/// What the rules look at.
+/// State that the rules inspect.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub up: bool,
-    /// A node's grace runs.
+    /// A node's grace period is running.
     pub waits: bool,
     pub day: usize,
     pub tips: Tips,
     pub rows: Vec<Row>,
-    /// Each queue's open start, and whether windows of it are lost.
+    /// For each queue, start of the open window, and whether it has lost windows.
     pub lines: Vec<(String, u64, bool)>,
     pub broken: Option<String>,
 }
@@ -78,6 +79,7 @@ const STEP: Duration = Duration::from_millis(1);
 /// Noon of the first day.
 const NOON: Duration = Duration::from_secs(946_684_800 + 9_821 * 86_400 + 43_200);
 
+/// The tickerplant with its disk and clock; `service` is `None` while it is down.
 pub struct Tick {
     storage: Storage,
     service: Option<TickService>,
@@ -85,7 +87,7 @@ pub struct Tick {
     files: Arc<dyn disk::Disk>,
     starts: u32,
     now: Duration,
-    /// Updates of each day that the publisher was told are safe.
+    /// Updates of each day that were acknowledged to the publisher.
     acknowledged: Tips,
     broken: Option<String>,
 }
@@ -121,8 +123,9 @@ impl Tick {
             mount: RequiredMount::Any,
             batch: None,
             roll: units::roll_time("00:00 UTC")?,
+            today: None,
             limits,
-            // Said again and again, the same has no end.
+            // Repeated requests would make the state space infinite.
             queue: Params { need_again_ns: i64::MAX, ..Params::default() },
         };
         let waker: crate::log::Waker = Arc::new(|| {});
@@ -155,7 +158,7 @@ impl Tick {
         self.handle(PUBLISHER, &header, &body);
     }
 
-    /// The turn ends, and what other threads have to do is done.
+    /// Ends the event-loop iteration and runs the work of other threads.
     fn settle(&mut self, context: &mut Context) -> Vec<Said> {
         let mut said = Vec::new();
         while let Some(service) = &mut self.service {
@@ -188,14 +191,14 @@ impl Tick {
                 service.come_round(&mut self.links);
             }
         }
-        // What is said on one connection has no order beside what is said on others.
+        // Output on different connections has no order.
         said.sort_by_key(|said| match said {
             Said::Message(place, _) | Said::Closes(place) => *place,
         });
         said
     }
 
-    /// The publisher is answered: an error is one with type -128.
+    /// Handles a response to the publisher: an error has type -128.
     fn acknowledged_by(&mut self, answer: &[u8]) {
         let day = self.day();
         if answer.get(8) == Some(&128) {
@@ -213,14 +216,20 @@ impl Tick {
         self.service.as_ref().map_or(0, |service| Tick::day_of(service.plant.queue().date()))
     }
 
+    fn has_subscriber(&self, which: u8) -> bool {
+        let handle = queue::Handle(conn(which).handle());
+        self.service.as_ref().is_some_and(|service| service.plant.queue().by_handle(handle).is_some())
+    }
+
     fn dies(&mut self) {
         self.service = None;
         self.links = ModelLinks::default();
     }
 
     fn acts(&mut self, input: &Input, context: &mut Context) -> Result<Vec<Said>, String> {
-        // No two graces end at once, unless they began with a restart.
-        if matches!(input, Input::Closed(_)) {
+        // No two grace periods end at once, unless they began with a restart. A connection without a subscriber begins none: otherwise a
+        // name that is rejected repeatedly would let time pass without end.
+        if matches!(input, Input::Closed(which) if self.has_subscriber(*which)) {
             self.now = self.now.saturating_add(STEP);
         }
         self.enter();
@@ -240,7 +249,7 @@ impl Tick {
             Input::DayEnds => {
                 if let Some(service) = &mut self.service {
                     service.plant.begin_turn(&mut self.links);
-                    // Refused only far ahead of the clock; the model ends fewer days.
+                    // Rejected only far ahead of the clock; the model ends fewer days.
                     service.plant.end_of_day(&mut self.links).map_err(|error| error.to_string())?;
                 }
             }
@@ -263,7 +272,7 @@ impl Tick {
         Ok(self.settle(context))
     }
 
-    /// Each day's updates, as its log's bytes have them.
+    /// Returns the number of updates in each day's log, counted from its bytes.
     fn tips(&mut self, context: &Context) -> Tips {
         let mut tips = Tips::default();
         for (day, (tip, acknowledged)) in tips.iter_mut().zip(self.acknowledged).enumerate() {
@@ -280,7 +289,7 @@ impl Tick {
         tips
     }
 
-    /// The table as the newest journal has it.
+    /// Returns the table as the newest journal has it.
     fn journalled(&self) -> Result<Option<Queue>, String> {
         for day in (0..DAYS).rev() {
             let path = crate::log::queue_path(&log_path(day));

@@ -1,5 +1,5 @@
-//! The updates of a model's days, as bytes: what the publisher sends, and what the log must then hold. They are made here by
-//! hand, not by what is checked.
+//! The updates of a model's days, as bytes: the publisher's messages, and the log that must result. They are encoded by hand, not by the
+//! code under test.
 
 use crate::log::LogFile;
 use crate::log::disk::{Disk, Open, Who};
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Days that a model may have.
+/// Most days of a model.
 pub const DAYS: usize = 3;
-/// Updates that a model may have.
+/// Most updates of a model.
 pub const UPDATES: usize = 15;
-/// Rows of an update: as many as make a node look at its memory after each.
+/// Rows of an update: enough for a node to check its memory after each.
 pub const ROWS: usize = 1024;
 pub const TABLE: &str = "trade";
 /// The first day, counted from 2000.01.01.
 pub const FIRST_DATE: i32 = 9_821;
-/// Where the log is.
+/// Directory of the log.
 pub const LOG_DIR: &str = "/logs";
 
 const LONG: u8 = 7;
@@ -27,7 +27,7 @@ const TIMESPAN: u8 = 16;
 const SYMBOL_ATOM: u8 = 245;
 const HEAD: [u8; 8] = [0xff, 1, 0, 0, 0, 0, 0, 0];
 
-/// What stands in each row of an update: no two updates of a model have the same.
+/// Returns the number in each row of an update; it is unique in a model.
 pub fn number(day: usize, index: usize) -> i64 {
     i64::try_from(day.saturating_mul(1000).saturating_add(index).saturating_add(1)).unwrap_or(0)
 }
@@ -60,12 +60,18 @@ fn call(function: &str, number: i64) -> Vec<u8> {
     out
 }
 
-/// What a publisher sends, as a sync message's object.
+/// Returns an update as the object of a sync message.
 pub fn published(day: usize, index: usize) -> Vec<u8> {
     call(".u.upd", number(day, index))
 }
 
-/// The logs that there will be, if every update is of that day.
+/// Returns the number of the update in a message to a node; `None` for other messages.
+pub fn number_of(message: &[u8]) -> Option<i64> {
+    let objects = crate::rdb::update::update(message)?.objects;
+    objects.last_chunk::<8>().map(|number| i64::from_le_bytes(*number))
+}
+
+/// Each day's complete log, if all updates were of that day.
 pub struct Logs {
     days: Vec<Bytes>,
     record_bytes: usize,
@@ -85,10 +91,10 @@ impl Logs {
         updates.saturating_mul(self.record_bytes).saturating_add(HEAD.len())
     }
 
-    /// How many updates these bytes of a day's log hold.
+    /// Returns the number of updates in the bytes of a day's log.
     ///
     /// # Errors
-    /// They are not that many first updates of the day.
+    /// The bytes are not a prefix of the expected log.
     pub fn count(&self, day: usize, bytes: &[u8]) -> Result<usize, String> {
         let count = bytes.len().saturating_sub(HEAD.len()) / self.record_bytes.max(1);
         let expected = self.days.get(day).and_then(|whole| whole.get(..self.bytes_of(count)));
@@ -99,18 +105,29 @@ impl Logs {
     }
 }
 
-/// How many updates each day's log has.
+/// Number of updates in each day's log.
 pub type Tips = [u8; DAYS];
 
 /// The disk as a node sees it: the logs as they are at the moment, and nothing else.
 pub struct Rom {
     logs: Arc<Logs>,
     bytes: [Arc<AtomicUsize>; DAYS],
+    /// Offset from which each day's log cannot be read.
+    readable: [Arc<AtomicUsize>; DAYS],
 }
 
 impl Rom {
     pub fn new(logs: Arc<Logs>) -> Rom {
-        Rom { logs, bytes: std::array::from_fn(|_| Arc::default()) }
+        let readable = std::array::from_fn(|_| Arc::new(AtomicUsize::new(usize::MAX)));
+        Rom { logs, bytes: std::array::from_fn(|_| Arc::default()), readable }
+    }
+
+    /// Makes the logs unreadable from the first of these updates on.
+    pub fn cannot_read(&self, numbers: &[i64]) {
+        for (day, readable) in self.readable.iter().enumerate() {
+            let first = (0..UPDATES).find(|index| numbers.contains(&number(day, *index)));
+            readable.store(first.map_or(usize::MAX, |index| self.logs.bytes_of(index)), Ordering::Relaxed);
+        }
     }
 
     pub fn set(&self, tips: &Tips) {
@@ -120,15 +137,17 @@ impl Rom {
     }
 }
 
-/// The path of a day's log.
+/// Returns the path of a day's log.
 pub fn log_path(day: usize) -> PathBuf {
     let date = crate::queue::Date(FIRST_DATE.saturating_add(i32::try_from(day).unwrap_or(0)));
     crate::log::log_path(Path::new(LOG_DIR), "sym", crate::tick::clock::civil_date(date))
 }
 
+/// One day's log, opened for reading.
 struct RomFile {
     whole: Bytes,
     bytes: Arc<AtomicUsize>,
+    readable: Arc<AtomicUsize>,
 }
 
 fn read_only() -> io::Error {
@@ -138,9 +157,10 @@ fn read_only() -> io::Error {
 impl Disk for Rom {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>> {
         let day = (0..DAYS).find(|day| log_path(*day) == path).ok_or(io::ErrorKind::NotFound)?;
-        match (how, self.logs.days.get(day), self.bytes.get(day)) {
-            (Open::Read | Open::Fresh, Some(whole), Some(bytes)) => {
-                Ok(Arc::new(RomFile { whole: whole.clone(), bytes: Arc::clone(bytes) }))
+        match (how, self.logs.days.get(day), self.bytes.get(day), self.readable.get(day)) {
+            (Open::Read | Open::Fresh, Some(whole), Some(bytes), Some(readable)) => {
+                let (bytes, readable) = (Arc::clone(bytes), Arc::clone(readable));
+                Ok(Arc::new(RomFile { whole: whole.clone(), bytes, readable }))
             }
             _ => Err(read_only()),
         }
@@ -174,7 +194,11 @@ impl Disk for Rom {
 impl LogFile for RomFile {
     fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
         let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        let there = self.whole.get(from..self.bytes.load(Ordering::Relaxed)).unwrap_or_default();
+        let (bytes, readable) = (self.bytes.load(Ordering::Relaxed), self.readable.load(Ordering::Relaxed));
+        if (readable..bytes).contains(&from) {
+            return Err(io::Error::other("cannot be read"));
+        }
+        let there = self.whole.get(from..bytes.min(readable)).unwrap_or_default();
         let count = there.len().min(buffer.len());
         if let (Some(to), Some(from)) = (buffer.get_mut(..count), there.get(..count)) {
             to.copy_from_slice(from);

@@ -1,23 +1,23 @@
-//! The records of a turn, one after the other, as they go into the log, and where each is.
+//! Log records of one event-loop iteration, contiguous as in the log, with the position of each.
 
-/// One update inside a batch.
+/// Position of one update in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// Place of its table in [`super::Tables`].
+    /// Index of its table in [`super::Tables`].
     pub table: usize,
     pub rows: usize,
-    /// Where its column objects begin, behind the head of their list.
+    /// Offset of its column objects, after the list head.
     pub columns: usize,
-    /// Where its record ends.
+    /// Offset of the end of its record.
     pub end: usize,
 }
 
-/// Accepted updates that are neither logged nor published yet.
+/// Accepted updates that are not yet logged and published.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
     updates: Vec<Update>,
-    /// Update index of the first one.
+    /// Update index of the first update.
     first_index: u64,
 }
 
@@ -30,7 +30,7 @@ impl Batch {
         self.updates.is_empty()
     }
 
-    /// The log records.
+    /// Returns the log records.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -39,7 +39,7 @@ impl Batch {
         &self.updates
     }
 
-    /// Column objects of an update.
+    /// Returns the column objects of an update.
     pub fn columns(&self, update: &Update) -> &[u8] {
         self.bytes.get(update.columns..update.end).unwrap_or_default()
     }
@@ -48,12 +48,12 @@ impl Batch {
         self.first_index
     }
 
-    /// Index of the update after the last one.
+    /// Index after the last update.
     pub fn tip(&self) -> u64 {
         self.first_index.saturating_add(self.updates.len() as u64)
     }
 
-    /// Forgets its updates and goes on behind them, keeping its memory unless a burst has made it large.
+    /// Clears the batch and sets its first index to the tip; keeps its memory unless a burst made it large.
     pub fn start_over(&mut self) {
         const KEEP_BYTES: usize = 8 << 20;
         self.first_index = self.tip();
@@ -66,28 +66,31 @@ impl Batch {
         &mut self.bytes
     }
 
-    /// Begins a record and answers where.
+    /// Begins a record and returns its offset.
     pub(super) fn begin(&mut self, head: &[u8]) -> usize {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(head);
         start
     }
 
+    /// Drops what was appended to the record at `start` after its head.
     pub(super) fn restart(&mut self, start: usize, head: &[u8]) {
         self.bytes.truncate(start.saturating_add(head.len()));
     }
 
+    /// Drops the record at `start`.
     pub(super) fn take_back(&mut self, start: usize) {
         self.bytes.truncate(start);
     }
 
+    /// Ends the record at `start` and adds its update.
     pub(super) fn finish(&mut self, table: usize, start: usize, head_bytes: usize, rows: usize) -> Update {
         let update = Update { table, rows, columns: start.saturating_add(head_bytes), end: self.bytes.len() };
         self.updates.push(update);
         update
     }
 
-    /// Adds an update whose columns are in the common form already: from a log, or merged from several.
+    /// Adds an update whose columns already have the common form: from a log, or merged from several updates.
     pub fn push(&mut self, table: usize, head: &[u8], columns: &[u8], rows: usize) -> Update {
         let start = self.begin(head);
         self.bytes.extend_from_slice(columns);

@@ -1,4 +1,4 @@
-//! Every other form of data: columns, rows with lists in them, uniform rows, tables; and the words for what is wrong.
+//! Slow path for every other form of data: general columns, rows with lists, uniform rows, tables; also finds the reason of a rejection.
 
 use super::Stamp;
 use super::refusal::Reason;
@@ -6,7 +6,7 @@ use super::schema::{ColumnSpec, TableSpec};
 use proto::view::VectorView;
 use proto::{Endian, Head, Limits, View, types};
 
-/// Appends the columns and answers how many rows they have. `out` ends with the record's head.
+/// Appends the columns and returns the number of rows. `out` ends with the record's head.
 pub(super) fn columns(
     spec: &TableSpec,
     data: &[u8],
@@ -29,7 +29,7 @@ pub(super) fn columns(
     if !fits {
         return Err(Reason::ColumnCount { expected, without_time, found: given.count() });
     }
-    // kdb+tick adds no time to data that begins with one; such data is short of another column.
+    // kdb+tick adds no time to data whose first column has the time's type; such data lacks another column.
     if !brings_time && given.first_type().unsigned_abs() == time.ty.unsigned_abs() {
         return Err(Reason::ColumnCount { expected, without_time: false, found: given.count() });
     }
@@ -48,11 +48,11 @@ pub(super) fn columns(
     Ok(rows)
 }
 
-/// What was found where a column was expected.
+/// Why a column was rejected.
 enum Wrong {
     Type(i8),
     Length(usize),
-    /// So many bytes, more than a record may have.
+    /// Size in bytes that exceeds the limit of a record.
     Bytes(u64),
 }
 
@@ -67,11 +67,11 @@ impl Wrong {
     }
 }
 
-/// The data by its form.
+/// Data of an update, by its form.
 enum Given<'a> {
-    /// One row: what stands in each column.
+    /// One row: one value for each column.
     Row(Vec<View<'a>>),
-    /// One row whose items all have one type, which q makes a vector of.
+    /// One row whose items all have one type, which q turns into a vector.
     Uniform(VectorView<'a>),
     /// Columns of equal length.
     Columns(Vec<View<'a>>, usize),
@@ -82,7 +82,7 @@ impl<'a> Given<'a> {
         if let Some(list) = view.list() {
             let items: Vec<View<'a>> = list.iter().collect();
             let first = items.first().map_or(types::LIST, View::type_code);
-            // Like kdb+tick: the first item alone says whether this is one row or many.
+            // As in kdb+tick, the first item alone decides between one row and many.
             if first < 0 {
                 return Ok(Given::Row(items));
             }
@@ -102,7 +102,7 @@ impl<'a> Given<'a> {
         for (at, name) in spec.column_names.iter().enumerate() {
             match names.iter().position(|given| given == name).and_then(|at| columns.get(at)) {
                 Some(column) => ordered.push(*column),
-                // The time may be missing.
+                // The time column may be missing.
                 None if at == 0 => {}
                 None => return Err(Reason::ColumnName { column: spec.column_name(at) }),
             }
@@ -157,12 +157,12 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The head of a column; its count was read from a message, so it fits.
+/// Writes the head of a column. The count was read from a message, so it fits.
 fn head(ty: i8, count: usize, out: &mut Vec<u8>) {
     Head::saturating(ty, count).write(out);
 }
 
-/// One item of a row as a column.
+/// Appends one item of a row as a column.
 fn append_one(item: &View<'_>, column: &ColumnSpec, out: &mut Vec<u8>) -> Result<(), Wrong> {
     if column.ty == types::LIST {
         head(types::LIST, 1, out);
@@ -177,7 +177,7 @@ fn append_one(item: &View<'_>, column: &ColumnSpec, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Item `at` of a uniform row as a column.
+/// Appends item `at` of a uniform row as a column.
 fn append_uniform(vector: &VectorView<'_>, at: usize, column: &ColumnSpec, out: &mut Vec<u8>) -> Result<(), Wrong> {
     let atom = vector.ty.saturating_neg();
     if column.ty == types::LIST {
@@ -191,7 +191,7 @@ fn append_uniform(vector: &VectorView<'_>, at: usize, column: &ColumnSpec, out: 
     append_item(vector, at, out).ok_or(Wrong::Length(vector.count))
 }
 
-/// The bytes of one item, as they stand in an atom or a vector.
+/// Appends the bytes of one item, which are the same in an atom and in a vector.
 fn append_item(vector: &VectorView<'_>, at: usize, out: &mut Vec<u8>) -> Option<()> {
     match types::width(vector.ty) {
         Some(width) => {
@@ -206,7 +206,7 @@ fn append_item(vector: &VectorView<'_>, at: usize, out: &mut Vec<u8>) -> Option<
     Some(())
 }
 
-/// A simple vector as a general list of its atoms.
+/// Appends a simple vector as a general list of its atoms.
 fn append_as_list(vector: &VectorView<'_>, out: &mut Vec<u8>) {
     head(types::LIST, vector.count, out);
     let atom = vector.ty.saturating_neg().cast_unsigned();
@@ -224,7 +224,7 @@ fn append_as_list(vector: &VectorView<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A column of several rows.
+/// Appends a column of several rows.
 fn append_column(item: &View<'_>, column: &ColumnSpec, rows: usize, out: &mut Vec<u8>) -> Result<(), Wrong> {
     let found = item.type_code();
     if item.count() != rows {
@@ -256,14 +256,14 @@ fn append_column(item: &View<'_>, column: &ColumnSpec, rows: usize, out: &mut Ve
     Ok(())
 }
 
-/// An atom among columns stands for as many of it as there are rows, as in a q table.
+/// Appends an atom repeated for every row, as in a q table.
 fn repeat(atom: &View<'_>, column: &ColumnSpec, rows: usize, limits: &Limits, out: &mut Vec<u8>) -> Result<(), Wrong> {
     let item = match column.ty {
         types::LIST => atom.raw(),
         ty if ty.saturating_neg() == atom.type_code() => atom.raw().get(1..).unwrap_or_default(),
         _ => return Err(Wrong::Type(atom.type_code())),
     };
-    // A long symbol and many rows: what is asked for is far more than what was sent.
+    // A long symbol and many rows expand to far more bytes than the message had.
     let bytes = (item.len() as u64).saturating_mul(rows as u64);
     if bytes > limits.max_message_bytes {
         return Err(Wrong::Bytes(bytes));

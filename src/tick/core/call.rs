@@ -1,12 +1,12 @@
-//! Recognising `(".u.upd";"trade";data)` in the bytes of a message.
+//! Recognises `(".u.upd";"trade";data)` in the bytes of a message.
 
 use proto::{Head, types};
 
-/// A publisher's call.
+/// A publisher's call of `.u.upd`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     pub table: &'a [u8],
-    /// The data object, up to the end of the message; not checked.
+    /// The data object up to the end of the message, not validated.
     pub data: &'a [u8],
 }
 
@@ -14,11 +14,11 @@ const SYMBOL: u8 = types::SYMBOL_ATOM.cast_unsigned();
 const CHARS: u8 = types::CHAR.cast_unsigned();
 const CHAR: u8 = types::CHAR_ATOM.cast_unsigned();
 
-/// The call in a little-endian message body, `None` if it is anything else. Both names may be a symbol or a string; a table
-/// whose name has one character may come as that character.
+/// Returns the call in a little-endian message body, `None` for any other message. Both names may be a symbol or a string; a table name
+/// of one character may be a character atom.
 pub fn recognise(body: &[u8]) -> Option<Call<'_>> {
     let (head, rest) = Head::split(body)?;
-    // An attribute on a general list means nothing.
+    // The attribute of a general list has no meaning, so it is ignored.
     if (head.ty, head.count()) != (types::LIST, 3) {
         return None;
     }
@@ -30,13 +30,13 @@ pub fn recognise(body: &[u8]) -> Option<Call<'_>> {
     Some(Call { table, data })
 }
 
-/// The text of the character vector at the start of `bytes`, and what follows it.
+/// Returns the text of the character vector at the start of `bytes`, and the remaining bytes.
 fn chars(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = Head::split(bytes)?;
     if head.ty == types::CHAR { rest.split_at_checked(head.count()) } else { None }
 }
 
-/// A name at the start of `bytes`, and what follows it.
+/// Returns the name at the start of `bytes`, and the remaining bytes.
 fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     match bytes.split_first()? {
         (&SYMBOL, rest) => {

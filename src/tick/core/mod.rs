@@ -1,9 +1,9 @@
-//! What the tickerplant does with an update, as bytes: recognise the call, check the data against the schema, add the time,
-//! append one log record. Pure.
+//! Validates an update on its wire bytes and appends it to the log batch: recognises the call, checks the data against the schema, adds
+//! the time, appends one log record. Pure.
 //!
-//! An update is never decoded. One pass over its bytes checks and copies it in the one form that log, feed and replay share:
-//! `` (`upd;`table;columns) `` with each column a vector, little-endian, without attributes. A row of atoms and a list of typed
-//! columns take the short way in [`plain`]; everything else goes through [`bulk`].
+//! An update is never decoded. One pass over its bytes checks and copies it into the form that log, feed and replay share:
+//! `` (`upd;`table;columns) `` with each column a little-endian vector without attributes. A row of atoms and a list of typed columns
+//! take the fast path in `plain`; everything else takes `bulk`.
 
 pub mod batch;
 mod bulk;
@@ -23,15 +23,15 @@ pub use schema::{TableSpec, Tables};
 use proto::time::DAY_NS;
 use proto::types;
 
-/// The time that updates of a turn are given, where they bring none. Local time of the configured zone, as kdb+tick has it.
+/// Time given to the updates of one event-loop iteration that bring none: local time of the configured zone, as in kdb+tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// Nanoseconds from 2000.01.01.
+    /// Nanoseconds since 2000.01.01.
     pub timestamp_ns: i64,
 }
 
 impl Stamp {
-    /// The value of a time column of this type, as the bytes of one item; none for types that hold no moment.
+    /// Returns the bytes of one item of a time column of type `ty`; `None` for types that hold no time.
     fn item(self, ty: i8) -> Option<([u8; 8], usize)> {
         let of_day_ns = self.timestamp_ns.rem_euclid(DAY_NS);
         match ty {
@@ -43,14 +43,15 @@ impl Stamp {
     }
 }
 
-/// Levels of nesting that a message to subscribers has around the data: the call, the table, its dictionary. Readers of log and
-/// feed have the same limit as the tickerplant.
+/// Nesting levels that a message to subscribers has around the data: the call, the table, its dictionary. Readers of log and feed have
+/// the same depth limit as the tickerplant.
 const LEVELS_AROUND: usize = 4;
 
-/// Checks an update and appends it to the batch: its table and rows. An update without rows is accepted and leaves no trace.
+/// Checks an update and appends it to the batch. Returns its table and number of rows. An update without rows is accepted and not
+/// recorded.
 ///
 /// # Errors
-/// What is wrong with it; the batch is as it was.
+/// Why the update is rejected; the batch is unchanged.
 pub fn publish(
     tables: &Tables,
     call: &call::Call<'_>,
@@ -64,7 +65,7 @@ pub fn publish(
     let start = batch.begin(&spec.record_head);
     let columns = match plain::columns(spec, call.data, stamp, batch.bytes_mut()) {
         Some(rows) => Ok(rows),
-        // A less common form, or something is wrong with it: the long way takes it or says what.
+        // A less common form, or invalid data: the slow path accepts it or finds the reason.
         None => {
             batch.restart(start, &spec.record_head);
             let limits = proto::Limits { max_depth: limits.max_depth.saturating_sub(LEVELS_AROUND), ..*limits };
@@ -89,7 +90,7 @@ pub fn publish(
     }
 }
 
-/// Longest record whose message to subscribers is within the limit as well.
+/// Largest record whose message to subscribers also stays within the limit.
 fn longest(spec: &TableSpec, limits: &proto::Limits) -> u64 {
     limits.max_message_bytes.saturating_sub(spec.message_head(schema::Form::Indexed).len() as u64)
 }

@@ -5,7 +5,7 @@ use crate::log::columns_of;
 use crate::table::nulls::append_nulls;
 use proto::log::Record;
 
-/// The columns of a record that has fewer than its table has now: how many they are, their bytes, and their rows.
+/// Columns of a record that has fewer than its table has now: their number, their bytes, and the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Older<'a> {
     pub columns: usize,
@@ -13,7 +13,7 @@ pub struct Older<'a> {
     pub rows: usize,
 }
 
-/// `None` for a record with all columns, or whose columns are not the table's first ones.
+/// Returns `None` for a record with all columns, or one whose columns do not match the first columns of the table.
 pub fn older<'a>(spec: &TableSpec, record: &Record<'a>) -> Option<Older<'a>> {
     let list = record.columns.list().filter(|list| list.count > 0 && list.count < spec.columns.len())?;
     let mut rows = None;
@@ -26,7 +26,7 @@ pub fn older<'a>(spec: &TableSpec, record: &Record<'a>) -> Option<Older<'a>> {
 }
 
 impl Older<'_> {
-    /// All columns of the table, nulls in those that were added.
+    /// Returns all columns of the table, with nulls in the added ones.
     pub fn filled(&self, spec: &TableSpec) -> Vec<u8> {
         let mut filled = self.bytes.to_vec();
         for column in spec.columns.iter().skip(self.columns) {

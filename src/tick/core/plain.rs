@@ -1,13 +1,14 @@
-//! The two forms that most feeds send, a row of atoms and a list of typed columns: one comparison and one copy for each column.
+//! Fast path for the two forms that most feeds send, a row of atoms and a list of typed columns: one comparison and one copy for each
+//! column.
 
 use super::Stamp;
 use super::schema::{ColumnSpec, TableSpec};
 use proto::{Endian, HEAD_BYTES, Head, Limits, types, walk};
 
-/// Appends the columns of a row whose every atom has the type that its column asks for, or of a list of vectors of those types
-/// and one length, and answers how many rows they have. `out` ends with the record's head.
+/// Appends the columns of a row of atoms of the schema's types, or of a list of vectors of those types and of one length. Returns the
+/// number of rows. `out` ends with the record's head.
 ///
-/// `None` for anything else; what was appended means nothing then.
+/// Returns `None` for any other form; the bytes appended to `out` are then invalid.
 pub(super) fn columns(spec: &TableSpec, data: &[u8], stamp: Stamp, out: &mut Vec<u8>) -> Option<usize> {
     let (list, rest) = Head::split(data)?;
     if list.ty != types::LIST {
@@ -20,7 +21,7 @@ pub(super) fn columns(spec: &TableSpec, data: &[u8], stamp: Stamp, out: &mut Vec
         return None;
     }
     let rows = if first < 0 { 1 } else { Head::split(rest)?.0.count() };
-    // Every item takes a byte at least: a count that cannot be is not worked for.
+    // Every item has at least one byte: reject an impossible count before any work.
     if rows > rest.len() {
         return None;
     }
@@ -49,7 +50,7 @@ fn vectors(columns: &[ColumnSpec], rows: usize, mut rest: &[u8], out: &mut Vec<u
             None => walk::object(rest, Endian::Little, &Limits::default()).ok()?.checked_sub(HEAD_BYTES)?,
         };
         let (own, after) = items.split_at_checked(bytes)?;
-        // The head is written anew: without the attribute that it may have come with.
+        // Write a new head, to drop an attribute.
         Head::new(column.ty, rows).ok()?.write(out);
         out.extend_from_slice(own);
         rest = after;
@@ -65,7 +66,7 @@ fn atoms(columns: &[ColumnSpec], mut rest: &[u8], out: &mut Vec<u8>) -> Option<(
         }
         let bytes = match column.width {
             Some(width) => width,
-            // Symbols are short: a plain loop finds the end soonest.
+            // Symbols are short: a plain loop is fastest.
             None if column.ty == types::SYMBOL => after.iter().position(|byte| *byte == 0)?.checked_add(1)?,
             None => return None,
         };

@@ -1,25 +1,25 @@
-//! Why an update was refused: what kdb+ would signal, and what was wrong in words.
+//! Why an update is rejected: kdb+'s error name, and a description.
 
 use proto::{DecodeError, types};
 use std::fmt;
 
-/// An update that was not accepted.
+/// A rejected update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// As the publisher named it.
+    /// Table name as the publisher sent it.
     pub table: Vec<u8>,
     pub reason: Reason,
 }
 
-/// What was wrong. Types are wire codes: negative for atoms.
+/// Reason of a rejection. Types are wire codes: negative for atoms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     UnknownTable,
-    /// The data is neither columns, nor a row, nor a table.
+    /// The data is not columns, a row or a table.
     NoData {
         found: i8,
     },
-    /// As many columns as the table has with the time, or without it.
+    /// The number of columns is neither that of the table nor, where that is allowed, one less for the time.
     ColumnCount {
         expected: usize,
         without_time: bool,
@@ -35,33 +35,38 @@ pub enum Reason {
         expected: usize,
         found: usize,
     },
-    /// A table with a column that the schema does not have, or without one that it has.
+    /// A table with a column that is not in the schema, or without one that is.
     ColumnName {
         column: String,
     },
-    /// More than a log record may have.
+    /// Larger than a log record may be.
     TooLong {
         bytes: u64,
     },
     Malformed(DecodeError),
-    /// The log takes nothing any more.
+    /// The log cannot be written any more.
     LogFailed,
 }
 
 impl Refusal {
-    /// The text of the error answer: kdb+'s name, and after a colon what was wrong. An unknown table is signalled by its name
-    /// alone, as u.q does.
+    /// Returns the text of the error response: kdb+'s error name, a colon and the description. For an unknown table it is the table's
+    /// name, as in u.q.
     pub fn signal(&self) -> Vec<u8> {
         match self.reason {
-            Reason::UnknownTable if self.table.is_empty() => b"type: the name of the table is missing".to_vec(),
+            Reason::UnknownTable if is_blank(&self.table) => b"type: the name of the table is missing".to_vec(),
             Reason::UnknownTable => self.table.clone(),
             _ => self.to_string().into_bytes(),
         }
     }
 }
 
+/// Whether an error with only this name would show nothing: an error text ends at its first NUL.
+pub fn is_blank(name: &[u8]) -> bool {
+    name.iter().take_while(|byte| **byte != 0).all(u8::is_ascii_whitespace)
+}
+
 impl Reason {
-    /// kdb+'s name.
+    /// Returns kdb+'s error name.
     pub const fn term(&self) -> &'static str {
         match self {
             Reason::UnknownTable => "table",

@@ -1,4 +1,4 @@
-//! The tables of a tickerplant with the bytes that their records and messages begin with, made once.
+//! Tables of a tickerplant with the precomputed first bytes of their records and messages.
 
 use crate::kernel::sym::Sym;
 use crate::table::schema::Schema;
@@ -8,45 +8,45 @@ use hashbrown::HashMap;
 use proto::{EncodeError, HEAD_BYTES, Head, Writer, encode, types};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How an update is told to a subscriber.
+/// Form of an update in messages to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
-    /// `` (`upd;`t;table) ``: stock subscribers, the paper's.
+    /// `` (`upd;`t;table) ``: for stock kdb+ subscribers and those of the paper.
     Table,
-    /// `` (`upd;`t;table;index) ``: elastick's nodes.
+    /// `` (`upd;`t;table;index) ``: for elastick's nodes.
     Indexed,
 }
 
-/// What is known of a column.
+/// Type and width of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
-    /// Type code of the vector; 0 takes anything.
+    /// Type code of the vector; 0 accepts any type.
     pub ty: i8,
     /// Bytes of an item; `None` for symbols and general lists.
     pub width: Option<usize>,
-    /// A vector of one item begins with this.
+    /// Head of a vector of one item.
     pub one: [u8; HEAD_BYTES],
 }
 
-/// A table, compiled.
+/// Schema of a table with everything precomputed for encoding.
 #[derive(Clone, Debug)]
 pub struct TableSpec {
     pub schema: Schema,
     pub name: Vec<u8>,
     pub column_names: Vec<Vec<u8>>,
     pub columns: Vec<ColumnSpec>,
-    /// Place of the column `sym`, by which subscribers select.
+    /// Index of the column `sym`, by which subscribers filter.
     pub sym_column: Option<usize>,
-    /// What stands in a log record before the columns.
+    /// First bytes of a log record, before the columns.
     pub record_head: Vec<u8>,
     table_head: Vec<u8>,
     indexed_head: Vec<u8>,
 }
 
-/// Why a schema cannot be a tickerplant's.
+/// Why a schema is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// kdb+tick's name for it.
+    /// kdb+tick's name for this error.
     #[error("timesym: the first two columns of {0} must be time and sym")]
     TimeSym(String),
     #[error("table {0}: {1}")]
@@ -56,8 +56,10 @@ pub enum SchemaError {
 }
 
 impl TableSpec {
+    /// Precomputes the heads of a table's records and messages.
+    ///
     /// # Errors
-    /// `TimeSym`, as kdb+tick signals it.
+    /// `TimeSym`, as in kdb+tick; a schema that cannot be encoded.
     pub fn new(schema: &Schema) -> Result<TableSpec, SchemaError> {
         let text = |sym: Sym| symbol::text(sym).to_vec();
         let name = text(schema.name);
@@ -107,7 +109,7 @@ impl TableSpec {
         })
     }
 
-    /// What a message with an update begins with, its header's length still to be written; the columns follow.
+    /// First bytes of a message with an update; the length in its header is filled in later, and the columns follow.
     pub fn message_head(&self, form: Form) -> &[u8] {
         match form {
             Form::Table => &self.table_head,
@@ -115,13 +117,13 @@ impl TableSpec {
         }
     }
 
-    /// A column's name for people.
+    /// Returns the name of a column for display.
     pub fn column_name(&self, column: usize) -> String {
         self.column_names.get(column).map(|name| name.escape_ascii().to_string()).unwrap_or_default()
     }
 }
 
-/// All tables, in the order of the schema file (`.u.t` sorts them).
+/// All tables, in the order of the schema file (`.u.t` is sorted).
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     specs: Vec<TableSpec>,
@@ -129,8 +131,10 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// Precomputes the tables of a schema.
+    ///
     /// # Errors
-    /// As [`TableSpec::new`], or that there are none.
+    /// As [`TableSpec::new`], or no tables.
     pub fn new(schemas: impl IntoIterator<Item = Schema>) -> Result<Tables, SchemaError> {
         let specs = schemas.into_iter().map(|schema| TableSpec::new(&schema)).collect::<Result<Vec<_>, _>>()?;
         if specs.is_empty() {
@@ -140,7 +144,7 @@ impl Tables {
         Ok(Tables { specs, by_name })
     }
 
-    /// These tables with one of them as `schema` has it; `None` where there is no such table.
+    /// Returns a copy in which `schema` replaces the table of the same name; `None` if there is no such table.
     ///
     /// # Errors
     /// As [`TableSpec::new`].
@@ -151,6 +155,7 @@ impl Tables {
         Ok(place.map(|place| *place = spec).map(|()| tables))
     }
 
+    /// Returns a table by name, with its index.
     pub fn find(&self, name: &[u8]) -> Option<(usize, &TableSpec)> {
         let index = *self.by_name.get(name)?;
         Some((index, self.specs.get(index)?))
@@ -173,7 +178,7 @@ impl Tables {
     }
 }
 
-/// The tables as they are now, for the threads beside the loop.
+/// Current tables, shared with the other threads.
 #[derive(Clone, Debug)]
 pub struct Current(Arc<RwLock<Arc<Tables>>>);
 

@@ -1,4 +1,4 @@
-//! What is accepted and in which form, what is refused and why.
+//! Which updates are accepted and in which form; which are rejected and why.
 
 use super::call::recognise;
 use super::*;
@@ -34,7 +34,7 @@ fn call(function: Value, table: Value, data: Value) -> Vec<u8> {
     body
 }
 
-/// The record that an update leaves in the log, or why it is refused.
+/// Returns the log record of an update, or the reason of its rejection.
 fn published(table: &str, data: Value) -> Result<Value, String> {
     let body = call(Value::chars(".u.upd"), Value::symbol(table), data);
     let mut batch = Batch::new(7);
@@ -250,7 +250,7 @@ fn tables_must_begin_with_time_and_sym() {
     assert!(matches!(Tables::new([wrong]), Err(super::schema::SchemaError::TimeSym(_))));
 }
 
-/// A value for a column of this type, or any other one.
+/// A value for a column of any type.
 fn any_item() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<i64>().prop_map(Value::Long),
@@ -268,7 +268,7 @@ fn any_item() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever is accepted is a record that every reader can rely on.
+    /// Every accepted update is a record that all readers can rely on.
     #[test]
     fn an_accepted_update_fits_its_schema(
         table in prop::sample::select(vec!["trade", "stamped", "note", "pair", "q"]),
@@ -293,7 +293,7 @@ proptest! {
         }
     }
 
-    /// The short way and the long way say the same.
+    /// Fast path and slow path give the same result.
     #[test]
     fn both_ways_agree(items in prop::collection::vec(any_item(), 1..6)) {
         let mut data = Vec::new();
@@ -308,7 +308,7 @@ proptest! {
         }
     }
 
-    /// Bytes that are no data are refused, never worse.
+    /// Invalid bytes are rejected without a panic.
     #[test]
     fn any_bytes_are_accepted_or_refused(
         body in prop::collection::vec(any::<u8>(), 0..60),

@@ -8,16 +8,21 @@ fn calendar(now_ns: i64) -> Calendar {
     Calendar { today: Date(i32::try_from(today).unwrap()), next_roll_ns: (today + 1) * DAY_NS }
 }
 
-/// Both clocks, which agree.
+/// Both clocks, in agreement.
 fn at(ns: i64) -> Now {
     Now { wall_ns: ns, steady_ns: ns }
 }
 
 fn start(newest_log: Option<Date>, now_ns: i64) -> Day {
-    Day::start(newest_log, calendar(now_ns), at(now_ns), 3 * DAY_NS)
+    start_on(newest_log, now_ns, None)
 }
 
-/// Carries out everything; `fails` says which action does not succeed.
+fn start_on(newest_log: Option<Date>, now_ns: i64, today: Option<Date>) -> Day {
+    let believed = Believed { jump_ns: 3 * DAY_NS, pause_ns: 31 * DAY_NS, today };
+    Day::start(newest_log, calendar(now_ns), at(now_ns), believed)
+}
+
+/// Carries out all actions; `fails` selects those that fail.
 fn run(day: &mut Day, first: Event, now_ns: i64, fails: impl Fn(Action) -> bool) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut event = first;
@@ -97,9 +102,10 @@ fn days_are_ended_by_hand_no_further_ahead_than_the_clock_may_jump() {
         assert_eq!(day.stuck_ahead(calendar(NOON_NS)), None);
     }
     assert!(!day.may_end_by_hand(calendar(NOON_NS)));
-    // A day of the calendar later there is room for one more.
+    // One calendar day later, one more end by hand is allowed.
     assert!(day.may_end_by_hand(calendar(NOON_NS + DAY_NS)));
-    let mut day = Day::start(None, calendar(NOON_NS), at(NOON_NS), 0);
+    let believed = Believed { jump_ns: 0, pause_ns: 0, today: None };
+    let mut day = Day::start(None, calendar(NOON_NS), at(NOON_NS), believed);
     assert!(day.may_end_by_hand(calendar(NOON_NS)), "once, whatever the limit");
     run(&mut day, Event::Manual, NOON_NS, |_| false);
     assert!(!day.may_end_by_hand(calendar(NOON_NS)));
@@ -159,7 +165,7 @@ fn a_restart_in_an_old_log_ends_that_day_first() {
     assert_eq!(run(&mut day, Event::Clock(calendar(now_ns)), now_ns, |_| false), roll(1, 3));
 }
 
-/// Whatever step a tickerplant dies in, the next one ends up in the same day: what tells is whether the new log exists.
+/// After a crash in any step, the restart ends up in the same day; the existence of the new log decides.
 #[test]
 fn a_death_in_any_step_is_made_good_at_the_next_start() {
     for steps_done in 0..=5 {
@@ -186,7 +192,7 @@ fn a_restart_after_an_end_by_hand_stays_in_the_new_day() {
     assert_eq!(run(&mut day, Event::Clock(calendar(NOON_NS)), NOON_NS, |_| false), vec![]);
 }
 
-/// What the shell does when it looks at the clocks.
+/// What the tickerplant does when it checks the clocks.
 fn look(day: &mut Day, now: Now) -> Vec<Action> {
     if day.has_changed(now) {
         day.look(now, calendar(now.wall_ns));
@@ -232,7 +238,7 @@ fn a_step_within_the_limit_ends_the_day_and_a_pause_of_the_machine_too() {
     let mut day = start(None, NOON_NS);
     let ahead = |ns| Now { wall_ns: ns + 2 * DAY_NS, steady_ns: ns };
     assert_eq!(look(&mut day, ahead(NOON_NS)), roll(0, 2));
-    // Asleep for 30 days: both clocks count that.
+    // Both clocks count 30 days of suspend.
     assert_eq!(look(&mut day, at(30 * DAY_NS)), roll(2, 30));
 }
 
@@ -264,8 +270,68 @@ fn a_machine_that_boots_with_a_clock_far_behind_is_set_right_later() {
         assert_eq!(look(&mut day, right(booted + 2)), rolls);
         assert_eq!((day.jump_ns(right(booted + 3)), day.stuck_ahead(calendar(YEARS_NS + booted))), (None, None));
         assert_eq!(look(&mut day, right(DAY_NS)), roll(20_000, 20_001));
-        // From now on it is believed no more than any other.
+        // From here on the clock is trusted no more than any other.
         let ahead = Now { wall_ns: 2 * YEARS_NS, steady_ns: DAY_NS + 1 };
         assert_eq!((look(&mut day, ahead), day.jump_ns(ahead).is_some()), (vec![], true));
     }
+}
+
+const TEN_YEARS: i64 = 3652;
+
+/// Clocks that many days after the newest log plus `ns`, without a jump since a start at noon of day 0.
+fn days_on(days: i64, ns: i64) -> Now {
+    Now { wall_ns: days * DAY_NS + NOON_NS + ns, steady_ns: NOON_NS + ns }
+}
+
+fn start_late(days: i64, today: Option<Date>) -> Day {
+    let believed = Believed { jump_ns: 3 * DAY_NS, pause_ns: 31 * DAY_NS, today };
+    let now = days_on(days, 0);
+    Day::start(Some(Date(0)), calendar(now.wall_ns), now, believed)
+}
+
+#[test]
+fn a_start_with_a_clock_ten_years_ahead_ends_no_day() {
+    let mut day = start_late(TEN_YEARS, None);
+    let now = days_on(TEN_YEARS, 0);
+    assert_eq!((day.too_late(calendar(now.wall_ns)), day.is_due(now)), (Some(TEN_YEARS), false));
+    for ns in [0, NOON_NS, 10 * DAY_NS] {
+        assert_eq!((look(&mut day, days_on(TEN_YEARS, ns)), day.doubts_clock()), (vec![], true));
+    }
+}
+
+#[test]
+fn a_clock_that_was_ahead_at_the_start_is_followed_once_it_is_set_right() {
+    for (right, rolls) in [(0, vec![]), (1, roll(0, 1)), (31, roll(0, 31))] {
+        let mut day = start_late(TEN_YEARS, None);
+        assert_eq!((look(&mut day, days_on(right, 0)), day.doubts_clock()), (rolls, false), "{right}");
+        assert_eq!(day.jump_ns(days_on(right, 1)), None);
+        let (from, to) = (i32::try_from(right).unwrap(), i32::try_from(right + 1).unwrap());
+        assert_eq!(look(&mut day, days_on(right, NOON_NS)), roll(from, to), "the next day begins in its time");
+    }
+}
+
+#[test]
+fn a_clock_that_was_ahead_at_the_start_and_is_set_too_far_back_is_doubted_still() {
+    let mut day = start_late(TEN_YEARS, None);
+    assert_eq!(look(&mut day, days_on(-TEN_YEARS, 0)), vec![]);
+    assert_eq!(day.stuck_ahead(calendar(days_on(-TEN_YEARS, 0).wall_ns)), Some(TEN_YEARS));
+    assert_eq!(look(&mut day, days_on(1, 0)), roll(0, 1));
+}
+
+#[test]
+fn a_start_after_a_long_pause_begins_today_and_after_one_too_long_if_the_operator_says_so() {
+    assert_eq!(look(&mut start_late(31, None), days_on(31, 0)), roll(0, 31));
+    let today = |days: i64| Some(Date(i32::try_from(days).unwrap()));
+    assert_eq!(look(&mut start_late(32, None), days_on(32, 0)), vec![]);
+    assert_eq!(look(&mut start_late(32, today(32)), days_on(32, 0)), roll(0, 32));
+    assert_eq!(look(&mut start_late(TEN_YEARS, today(32)), days_on(TEN_YEARS, 0)), vec![], "of another day");
+}
+
+#[test]
+fn a_day_is_ended_by_hand_and_tried_again_while_the_clock_is_doubted() {
+    let mut day = start_late(TEN_YEARS, None);
+    let full = |action| matches!(action, Action::CreateLog { .. });
+    run(&mut day, Event::Manual, NOON_NS, full);
+    assert_eq!(look(&mut day, days_on(TEN_YEARS, RETRY_NS)), roll(0, 1));
+    assert_eq!((look(&mut day, days_on(TEN_YEARS, DAY_NS)), day.doubts_clock()), (vec![], true));
 }

@@ -1,77 +1,77 @@
-//! Whether the wall clock is believed. Pure.
+//! Decides whether the wall clock is trusted. Pure.
 //!
-//! A wall clock that is ten years ahead for two seconds (a bad time server, a typing error) must not end the day: the log of that
-//! day would be the newest one until then, and no day would end for ten years. So the advance of the wall clock is compared with that
-//! of the steady clock since the last moment at which both agreed. While they differ by more than a limit, the day runs by the
-//! steady clock: days go on ending at their time. The wall clock is followed again once it is back within the limit.
+//! A wall clock that is ten years ahead for two seconds (a bad time server, a typing error) must not end the day: the log of that day
+//! would be the newest one, and no day would end for ten years. The module therefore compares the advance of the wall clock with that of
+//! the steady clock since both last agreed. While they differ by more than a limit, days end by the steady clock. The wall clock is
+//! followed again once it is back within the limit.
 //!
-//! A start takes the wall clock as it is: a pause of any length is legal, and restarting is how an operator confirms a clock that
-//! was wrong before the jump. Only one that is far behind the newest log is doubted: a machine that boots in 1970 is set right later.
+//! A start trusts the wall clock: a restart is how an operator confirms a clock that was wrong before the jump. A clock far from the
+//! newest log is handled by [`super::Day`]: a machine that boots in 1970 gets its time later, and a tickerplant is not stopped for years.
 
 use crate::queue::Now;
 
-/// Smallest limit: time servers correct a clock by less.
+/// Smallest limit: time servers make smaller corrections.
 const MIN_JUMP_NS: i64 = 60_000_000_000;
 
-/// The wall clock against the steady clock.
+/// Comparison of the wall clock with the steady clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trust {
     agreed: Now,
     max_jump_ns: i64,
-    /// Whether the last look found the wall clock within the limit.
+    /// Whether the wall clock was within the limit at the last check.
     followed: bool,
 }
 
-/// What a look at the clocks has found.
+/// Change found by a check of the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The wall clock is off by so many nanoseconds, and no longer followed.
+    /// The wall clock is off by that many nanoseconds and is no longer followed.
     Jumped(i64),
-    /// It is followed again.
+    /// The wall clock is followed again.
     Back,
-    /// It was far behind the day at the start, and has been set right.
+    /// The wall clock was far behind the day, or far ahead of the newest log, at the start and has been corrected.
     SetRight,
 }
 
 impl Trust {
-    /// Believes the wall clock at a start. `max_jump_ns` at least a minute.
+    /// State at a start, which trusts the wall clock. `max_jump_ns` is at least a minute.
     pub fn start(now: Now, max_jump_ns: i64) -> Trust {
         Trust { agreed: now, max_jump_ns: max_jump_ns.max(MIN_JUMP_NS), followed: true }
     }
 
-    /// By how much the wall clock has moved more than the steady one.
+    /// Advance of the wall clock beyond that of the steady clock.
     fn off_ns(&self, now: Now) -> i64 {
         now.wall_ns.saturating_sub(self.steady_wall_ns(now))
     }
 
-    /// What the wall clock would show without jumps.
+    /// Time that the wall clock would show without jumps.
     fn steady_wall_ns(&self, now: Now) -> i64 {
         let passed = now.steady_ns.saturating_sub(self.agreed.steady_ns);
         self.agreed.wall_ns.saturating_add(passed)
     }
 
-    /// The jump, while the wall clock is not followed.
+    /// Size of the jump while the wall clock is not followed.
     pub fn jump_ns(&self, now: Now) -> Option<i64> {
         let off = self.off_ns(now);
         (off.unsigned_abs() > self.max_jump_ns.unsigned_abs()).then_some(off)
     }
 
-    /// The time that days run by.
+    /// Time used for the day.
     pub fn time_ns(&self, now: Now) -> i64 {
         if self.jump_ns(now).is_some() { self.steady_wall_ns(now) } else { now.wall_ns }
     }
 
-    /// The most that a day may be ahead of the calendar, in nanoseconds, before that is an alarm.
+    /// Largest accepted jump in nanoseconds, also for a day that is ahead of the calendar.
     pub fn max_jump_ns(&self) -> i64 {
         self.max_jump_ns
     }
 
-    /// Whether a look would say something.
+    /// Whether [`Trust::look`] has a change to report.
     pub fn has_changed(&self, now: Now) -> bool {
         self.followed != self.jump_ns(now).is_none()
     }
 
-    /// Says a change once.
+    /// Reports each change once.
     pub fn look(&mut self, now: Now) -> Option<Change> {
         let jump = self.jump_ns(now);
         match (std::mem::replace(&mut self.followed, jump.is_none()), jump) {
@@ -81,12 +81,12 @@ impl Trust {
         }
     }
 
-    /// What the wall clock shows now is right, however far it has jumped.
+    /// Accepts the current wall clock as right, however far it has jumped.
     pub fn begin_anew(&mut self, now: Now) {
         *self = Trust::start(now, self.max_jump_ns);
     }
 
-    /// A day has ended by the clock: what it shows within the limit is agreed, so that corrections do not add up over the years.
+    /// After a day has ended by the clock: accepts a difference within the limit, so that small corrections do not add up over the years.
     pub fn agree(&mut self, now: Now) {
         if self.jump_ns(now).is_none() {
             self.agreed = now;
@@ -106,7 +106,7 @@ mod tests {
         Trust::start(Now { wall_ns: 100 * DAY, steady_ns: 7 }, 3 * DAY)
     }
 
-    /// The clocks this long after the start, the wall clock off by `off`.
+    /// Clocks that long after the start, with the wall clock off by `off`.
     fn after(passed: i64, off: i64) -> Now {
         Now { wall_ns: 100 * DAY + passed + off, steady_ns: 7 + passed }
     }

@@ -1,4 +1,4 @@
-//! A subscriber that is fed from the log.
+//! Catch-up state of a subscriber that is fed from the log.
 
 use super::super::lane::LaneSpec;
 use super::{FeedError, Position};
@@ -6,24 +6,25 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is to happen when a subscriber has been given everything before a point.
+/// Action due once a subscriber has received everything before a position.
 #[derive(Clone, Debug)]
 pub(super) enum Mark {
     Message(Bytes),
-    /// From here on it is subscribed to this.
+    /// The subscription changes to this one.
     Spec(Arc<LaneSpec>),
-    /// The day's log ends here.
+    /// The log of the day ends here.
     NextDay,
-    /// It wants no more.
+    /// The requested range ends here.
     Stop,
 }
 
+/// Catch-up state of one subscriber.
 pub(super) struct Behind {
-    /// The first update that it has not been given.
+    /// First update not yet sent.
     pub next: Position,
-    /// Serial of the read that is under way for it.
+    /// Serial number of the read in progress.
     pub reading: Option<u64>,
-    /// In order.
+    /// In order of position.
     marks: VecDeque<(Position, Mark)>,
 }
 
@@ -32,7 +33,7 @@ impl Behind {
         Behind { next, reading: None, marks: VecDeque::new() }
     }
 
-    /// Adds a mark behind the others. A subscription that is changed again at the same point was none.
+    /// Appends a mark. A second subscription change at the same position replaces the first.
     pub fn mark(&mut self, at: Position, mark: Mark, most: usize) -> Result<(), FeedError> {
         if let (Some((last, Mark::Spec(old))), Mark::Spec(new)) = (self.marks.back_mut(), &mark)
             && *last == at
@@ -47,8 +48,8 @@ impl Behind {
         Ok(())
     }
 
-    /// The end of a day is always told, unless it has ended its subscription: there are no more of them than days. `spec` is
-    /// what it is subscribed to before the marks.
+    /// Appends the end of a day, unless the subscription has ended. Exempt from the limit of marks: there is only one for each day.
+    /// `spec` is the subscription before the marks.
     pub fn end_day(&mut self, end: Position, spec: &Arc<LaneSpec>, message: &Bytes) {
         let latest = self.marks.iter().rev().find_map(|(_, mark)| match mark {
             Mark::Spec(spec) => Some(spec),
@@ -60,17 +61,18 @@ impl Behind {
         self.marks.push_back((end, Mark::NextDay));
     }
 
-    /// The mark at the point that is reached, if there is one.
+    /// Takes the mark at the position reached, if there is one.
     pub fn take_due_mark(&mut self) -> Option<Mark> {
         let due = self.marks.front().is_some_and(|(at, _)| *at <= self.next);
         if due { self.marks.pop_front().map(|(_, mark)| mark) } else { None }
     }
 
-    /// Whether it is given a part of the log and nothing behind it.
+    /// Whether the subscriber gets a closed range of the log and nothing after it.
     pub fn stops(&self) -> bool {
         self.marks.iter().any(|(_, mark)| matches!(mark, Mark::Stop))
     }
 
+    /// Returns the position of the first mark.
     pub fn next_mark(&self) -> Option<Position> {
         self.marks.front().map(|(at, _)| *at)
     }

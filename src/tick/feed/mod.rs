@@ -1,13 +1,12 @@
-//! Who gets which update, and when: lanes at the tip, and subscribers behind it. Pure.
+//! Decides which subscriber gets which update and when: fan-out groups (`Lane`) at the tip, catch-up from the log behind it. Pure.
 //!
-//! A subscriber is *live* (it gets every turn's chunk of its lane) or *behind* (it is fed from the log, at the pace at which
-//! its outbox empties). It falls behind when its outbox is over the limit, or because it asked for updates of the past; it
-//! becomes live again at the moment when it has been given everything up to the tip. Both steps happen between two turns, so
-//! that there is neither a gap nor a duplicate. What it must get at a certain point of the feed (the end of a day, a changed
-//! subscription) waits as a *mark* at that point.
+//! A subscriber is *live* (it gets every chunk of its fan-out group) or *behind* (it is fed from the log at the pace at which its send
+//! buffer drains). It goes behind when its send buffer exceeds the limit, or when it asks for past updates; it becomes live again once it
+//! has everything up to the tip. Both transitions happen between two event-loop iterations, so that there is neither a gap nor a
+//! duplicate. An action due at a position of the feed (end of a day, changed subscription) waits as a *mark* at that position.
 //!
-//! As long as anyone is behind, the latest turns are kept in memory, up to a limit: who has come that near does not need the
-//! log any more, and so can catch up with a feed that never pauses.
+//! While any subscriber is behind, the latest batches stay in memory up to a limit: a subscriber that is close to the tip needs no log
+//! reads, and so catches up even with a feed that never pauses.
 
 mod behind;
 
@@ -18,23 +17,24 @@ use super::core::batch::Batch;
 use super::core::schema::{Form, Tables};
 use super::lane::{LaneKey, LaneSpec};
 use crate::defect::{Defect, is_planted};
+use crate::less;
 use behind::{Behind, Mark};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Outboxes of subscribers, by whatever names them.
+/// Send buffers of subscribers, by subscriber key.
 pub trait Outboxes<K> {
-    /// Bytes that wait.
+    /// Bytes queued for a subscriber.
     fn waiting_bytes(&self, subscriber: K) -> usize;
-    /// Bytes that wait over all of them.
+    /// Bytes queued for all subscribers.
     fn all_waiting_bytes(&self) -> usize;
     fn send(&mut self, subscriber: K, messages: Bytes);
-    /// Asks for [`Feed::pump`] when no more than so many bytes wait.
+    /// Requests a call of [`Feed::pump`] once at most that many bytes are queued.
     fn notify_below(&mut self, subscriber: K, bytes: usize);
 }
 
-/// A point in the feed: a day, counted from the start of the process, and an update index in it.
+/// Position in the feed: a day, counted from the start of the process, and an update index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub day: u32,
@@ -43,18 +43,19 @@ pub struct Position {
 
 #[derive(Clone, Debug)]
 pub struct FeedLimits {
-    /// Bytes in an outbox above which its subscriber is fed from the log.
+    /// Bytes in a send buffer above which its subscriber is fed from the log.
     pub outbox_bytes: usize,
-    /// The same, once all outboxes together hold more than `outboxes_bytes`.
+    /// The same, while all send buffers together hold more than `outboxes_bytes`.
     pub crowded_outbox_bytes: usize,
     pub outboxes_bytes: usize,
-    /// A subscriber that is behind gets more when no more than this waits for it, or nothing, where outboxes are crowded.
+    /// A subscriber in catch-up gets more once at most this much is queued for it; while all buffers together exceed
+    /// their limit, only once its own is empty.
     pub low_bytes: usize,
-    /// About how much it then gets, in bytes of the log.
+    /// Approximate size of such a chunk, in bytes of the log.
     pub chunk_bytes: usize,
-    /// Latest turns kept for those who are nearly there.
+    /// Bytes of recent batches kept for subscribers that are close to the tip.
     pub recent_bytes: usize,
-    /// Marks that wait for one subscriber.
+    /// Marks that one subscriber may have.
     pub marks: usize,
     /// Distinct subscriptions.
     pub lanes: usize,
@@ -66,25 +67,25 @@ impl FeedLimits {
     }
 }
 
-/// Read this from the log, put it into messages of that lane, and hand them to [`Feed::chunk`].
+/// A log read that the caller carries out: encode the range for this fan-out group and pass the messages to [`Feed::chunk`].
 #[derive(Clone, Debug)]
 pub struct ReadJob<K> {
     pub subscriber: K,
-    /// To be handed back: says whether the answer is still wanted.
+    /// Number of the read, returned with its messages: a read whose subscriber has moved on meanwhile is ignored.
     pub serial: u64,
     pub from: Position,
-    /// The first index of that day which is not wanted.
+    /// End of the range, exclusive.
     pub until: u64,
     pub spec: Arc<LaneSpec>,
     pub bytes: usize,
 }
 
-/// How often a subscriber was too slow and fell behind.
+/// Number of times a slow consumer was moved to catch-up, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demotions {
-    /// Its own outbox was over the limit.
+    /// Its own send buffer exceeded the limit.
     pub full: u64,
-    /// All outboxes together were.
+    /// All send buffers together exceeded their limit.
     pub crowded: u64,
 }
 
@@ -94,7 +95,7 @@ impl Demotions {
     }
 }
 
-/// The subscriber asks for too much at once.
+/// A limit that a subscriber's request exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedError {
     #[error("more than {0} distinct subscriptions")]
@@ -114,7 +115,7 @@ struct Subscriber {
     behind: Option<Behind>,
 }
 
-/// Lanes and subscribers of a tickerplant.
+/// Fan-out groups and subscribers of a tickerplant.
 pub struct Feed<K> {
     tables: Arc<Tables>,
     limits: FeedLimits,
@@ -125,9 +126,9 @@ pub struct Feed<K> {
     day: u32,
     /// Index of the next update.
     tip: u64,
-    /// Updates before this one were told to merged lanes.
+    /// Updates before this index were sent to the groups of batch mode.
     merged_tip: u64,
-    /// Turns in order, the last one ends at the tip.
+    /// Recent batches in order; the last one ends at the tip.
     recent: VecDeque<Batch>,
     recent_bytes: usize,
     demotions: Demotions,
@@ -151,17 +152,17 @@ impl<K: Copy + Ord> Feed<K> {
         }
     }
 
-    /// The point behind the last update published.
+    /// Position after the last published update.
     pub fn tip(&self) -> Position {
         Position { day: self.day, index: self.tip }
     }
 
-    /// Updates before this one were told to merged lanes: `.u.i` in batch mode.
+    /// Updates before this index were sent to the groups of batch mode: `.u.i` in batch mode.
     pub fn merged_tip(&self) -> u64 {
         self.merged_tip
     }
 
-    /// Subscribers that are fed from the log.
+    /// Number of subscribers in catch-up.
     pub fn behind(&self) -> usize {
         self.behind
     }
@@ -178,22 +179,22 @@ impl<K: Copy + Ord> Feed<K> {
         self.subscribers.contains_key(&subscriber)
     }
 
-    /// Whether a subscriber is given whatever comes, now or when it has caught up.
+    /// Whether a subscriber gets every update from here on, now or once it has caught up.
     pub fn is_fed_on(&self, subscriber: K) -> bool {
         self.subscribers.get(&subscriber).is_some_and(|found| !found.behind.as_ref().is_some_and(Behind::stops))
     }
 
-    /// Whether a subscriber has been given all there is, and is given the next update as it comes.
+    /// Whether a subscriber has received everything up to the tip and gets the next update at once.
     pub fn is_at_tip(&self, subscriber: K) -> bool {
         self.subscribers.get(&subscriber).is_some_and(|found| found.behind.is_none())
     }
 
-    /// Everyone who is subscribed to anything.
+    /// All subscribers with a subscription.
     pub fn subscribers(&self) -> impl Iterator<Item = K> {
         self.subscribers.keys().copied()
     }
 
-    /// Tells a turn's updates to every lane that is not merged. Gives the batch back to be used again, where it is not kept.
+    /// Sends a batch to every fan-out group outside batch mode. Returns the batch for reuse, unless it is kept for catch-up.
     pub fn publish(&mut self, batch: Batch, outboxes: &mut (impl Outboxes<K> + ?Sized)) -> Batch {
         let first = Position { day: self.day, index: self.tip };
         self.tell(&batch, false, first, outboxes);
@@ -208,8 +209,8 @@ impl<K: Copy + Ord> Feed<K> {
         Batch::new(next)
     }
 
-    /// The next update changes a table, whose place stays: nodes that take it are told at once, others see its next update. Call
-    /// this when merged lanes have been told everything.
+    /// Changes a table, which keeps its index; the next update is the schema change. Nodes that take the table get that message at once,
+    /// other subscribers see the new columns in their next update. Call this after everything was sent to the groups of batch mode.
     pub fn change_table(
         &mut self,
         tables: Arc<Tables>,
@@ -224,12 +225,12 @@ impl<K: Copy + Ord> Feed<K> {
         self.tables = tables;
         self.tip = self.tip.saturating_add(1);
         self.merged_tip = self.tip;
-        // They are of the table as it was: who is behind reads them from the log.
+        // The kept batches have the old columns: catch-up reads them from the log.
         self.recent.clear();
         self.recent_bytes = 0;
     }
 
-    /// Tells merged lanes what `merged` holds: the rows of all updates up to the tip that they were not told yet.
+    /// Sends `merged` to the groups of batch mode: the rows of all updates up to the tip that they have not received.
     pub fn publish_merged(&mut self, merged: &Batch, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let first = Position { day: self.day, index: self.merged_tip };
         self.tell(merged, true, first, outboxes);
@@ -268,10 +269,10 @@ impl<K: Copy + Ord> Feed<K> {
         }
     }
 
-    /// Subscribes, or changes the subscription from the tip on. An empty one ends it.
+    /// Subscribes, or changes the subscription from the tip on. An empty key ends it.
     ///
     /// # Errors
-    /// A limit; nothing has changed then.
+    /// A limit is exceeded; nothing changes.
     pub fn subscribe(&mut self, subscriber: K, key: LaneKey) -> Result<(), FeedError> {
         let spec = self.spec(key)?;
         let at = self.merged_or_tip(spec.key.merged);
@@ -291,29 +292,29 @@ impl<K: Copy + Ord> Feed<K> {
         Ok(())
     }
 
-    /// Forgets a subscriber at once, with whatever it has not been given.
+    /// Removes a subscriber at once, including everything not yet sent to it.
     pub fn remove(&mut self, subscriber: K) {
         self.leave_lane(subscriber);
         if self.subscribers.remove(&subscriber).is_some_and(|gone| gone.behind.is_some()) {
-            self.behind = self.behind.saturating_sub(1);
+            self.behind = less!(self.behind, 1);
             self.trim_recent();
         }
     }
 
-    /// Feeds a subscriber from an update of the current day on, whatever it got before.
+    /// Feeds a subscriber from an update of the current day on, whatever it received before.
     ///
     /// # Errors
-    /// A limit; nothing has changed then.
+    /// A limit is exceeded; nothing changes.
     pub fn start_from(&mut self, subscriber: K, key: LaneKey, first: u64) -> Result<(), FeedError> {
         let spec = self.spec(key)?;
         self.restart(subscriber, spec, first);
         Ok(())
     }
 
-    /// Gives a subscriber a window of the current day and then a message, whatever it got before.
+    /// Sends a subscriber a window of the current day and then the message `done`, whatever it received before.
     ///
     /// # Errors
-    /// A limit; nothing has changed then.
+    /// A limit is exceeded; nothing changes.
     pub fn stream(&mut self, subscriber: K, key: LaneKey, first: u64, last: u64, done: Bytes) -> Result<(), FeedError> {
         let spec = self.spec(key)?;
         let end = Position { day: self.day, index: last.min(self.tip) };
@@ -332,8 +333,8 @@ impl<K: Copy + Ord> Feed<K> {
         self.fall_behind(subscriber, from);
     }
 
-    /// The day has ended: everyone gets `message` behind the last update, and the next update has index `tip`, that of the new day's
-    /// log. What is in that log already everyone is given from its begin on, so that nobody has a part of a day.
+    /// Ends the day: every subscriber gets `message` after the last update. The next update has index `tip`, that of the new day's log. A
+    /// log that already has updates is sent to every subscriber from its beginning, so that none holds a part of a day.
     pub fn end_day(&mut self, message: &Bytes, tip: u64, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let end = self.tip();
         let mut live = Vec::new();
@@ -359,14 +360,14 @@ impl<K: Copy + Ord> Feed<K> {
         }
     }
 
-    /// The oldest day that someone still has to be fed from.
+    /// Oldest day whose log some subscriber still needs.
     pub fn oldest_day(&self) -> u32 {
         let behind = self.subscribers.values().filter_map(|subscriber| subscriber.behind.as_ref());
         behind.map(|behind| behind.next.day).min().unwrap_or(self.day).min(self.day)
     }
 
-    /// Gives a subscriber that is behind what its outbox has room for, from memory where that is kept. Otherwise answers what
-    /// is to be read for it.
+    /// Sends a subscriber in catch-up as much as its send buffer has room for, from memory if possible. Otherwise returns the log read to
+    /// carry out.
     pub fn pump(&mut self, subscriber: K, outboxes: &mut (impl Outboxes<K> + ?Sized)) -> Option<ReadJob<K>> {
         loop {
             let found = self.subscribers.get_mut(&subscriber)?;
@@ -421,8 +422,8 @@ impl<K: Copy + Ord> Feed<K> {
         }
     }
 
-    /// What was read for a subscriber: its messages, and the index behind the last update that they cover. Call
-    /// [`Feed::pump`] next. False if it is not wanted any more.
+    /// Takes the result of a read: messages, and the index after the last update that they cover. Call [`Feed::pump`] next. Returns false
+    /// if the read is obsolete.
     pub fn chunk(
         &mut self,
         subscriber: K,
@@ -439,7 +440,7 @@ impl<K: Copy + Ord> Feed<K> {
         true
     }
 
-    /// Messages for updates from `next` on, as far as they are in memory, about a chunk of them; and how far they reach.
+    /// Returns about one chunk of messages from `next` on as far as the updates are in memory, and the index after the last of them.
     fn recent_messages(&self, spec: &LaneSpec, next: Position, until: u64) -> Option<(Bytes, u64)> {
         let first = self.recent.front()?;
         if next.day != self.day || next.index < first.first_index() {
@@ -502,7 +503,7 @@ impl<K: Copy + Ord> Feed<K> {
     fn catch_up(&mut self, subscriber: K) {
         let Some(found) = self.subscribers.get_mut(&subscriber) else { return };
         if found.behind.take().is_some() {
-            self.behind = self.behind.saturating_sub(1);
+            self.behind = less!(self.behind, 1);
         }
         let spec = Arc::clone(&found.spec);
         if spec.key.is_empty() {
@@ -517,7 +518,7 @@ impl<K: Copy + Ord> Feed<K> {
         let most = if self.behind == 0 { 0 } else { self.limits.recent_bytes };
         while self.recent_bytes > most || self.behind == 0 {
             let Some(oldest) = self.recent.pop_front() else { return };
-            self.recent_bytes = self.recent_bytes.saturating_sub(oldest.bytes().len());
+            self.recent_bytes = less!(self.recent_bytes, oldest.bytes().len());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Any schedule of updates, subscriptions, slow readers, reads of the log and day ends against a model: every subscriber is given
-//! exactly what it asked for, in order.
+//! Compares any schedule of updates, subscriptions, slow readers, log reads and ends of days with a model: every subscriber gets exactly
+//! its subscription, in order.
 
 use super::*;
 use crate::table::Attr;
@@ -25,13 +25,13 @@ fn tables() -> Arc<Tables> {
     Arc::new(Tables::new([schema("a"), schema("b")]).unwrap())
 }
 
-/// A row of a table: its table, symbol and number.
+/// A row: table, symbol and number.
 type Row = (usize, u8, i64);
 
-/// An update in the log: its rows, table and columns.
+/// An update in the log: rows, table and columns.
 type Logged = (Vec<Row>, usize, Vec<u8>);
 
-/// What a subscriber sees: rows, and ends of days.
+/// Output to a subscriber: rows and ends of days.
 #[derive(Clone, Debug, PartialEq)]
 enum Seen {
     Row(i64),
@@ -40,24 +40,24 @@ enum Seen {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A turn: updates, each of some rows of one table.
+    /// An event-loop iteration: updates, each with rows of one table.
     Turn(Vec<(usize, Vec<u8>)>),
     Subscribe(usize, Vec<Option<Option<u8>>>),
-    /// The socket of a subscriber takes so many bytes.
+    /// The socket of a subscriber accepts that many bytes.
     Drain(usize, usize),
-    /// A read of the log that is under way comes back, having read about so many bytes.
+    /// A log read in progress completes with about that many bytes.
     Read(usize, usize),
     Flush,
-    /// The log of the new day has these updates already.
+    /// The new day's log already has these updates.
     EndDay(Vec<(usize, Vec<u8>)>),
-    /// A subscriber that is fed update by update asks for the day from a fraction of the tip on.
+    /// A subscriber outside batch mode requests the day from a fraction of the tip on.
     StartFrom(usize, u8),
     Remove(usize),
 }
 
 const SUBSCRIBERS: usize = 4;
 
-/// The last two subscribers are merged ones.
+/// The second half of the subscribers is in batch mode.
 fn merged(subscriber: usize) -> bool {
     subscriber >= SUBSCRIBERS / 2
 }
@@ -106,7 +106,7 @@ impl Outboxes<usize> for Boxes {
     }
 }
 
-/// What a subscriber must have seen, per table, and what is known to make it up.
+/// Expected output of a subscriber for each table, with the state it is computed from.
 #[derive(Clone, Default)]
 struct Expected {
     key: Option<LaneKey>,
@@ -126,7 +126,7 @@ struct World {
     feed: Feed<usize>,
     boxes: Boxes,
     jobs: Vec<ReadJob<usize>>,
-    /// Each day's updates.
+    /// Updates of each day.
     log: Vec<Vec<Logged>>,
     expected: Vec<Expected>,
     next_id: i64,
@@ -221,7 +221,7 @@ impl World {
             Op::Subscribe(subscriber, wanted) => {
                 let key = key(*subscriber, wanted);
                 self.feed.subscribe(*subscriber, key.clone()).unwrap();
-                // One that has ended a subscription which it was behind with has to be given that first.
+                // A subscriber that unsubscribes during catch-up still gets the rest of its subscription first.
                 self.expected[*subscriber].key = (!key.is_empty()).then_some(key);
             }
             Op::Drain(subscriber, bytes) => {
@@ -278,7 +278,7 @@ impl World {
         }
     }
 
-    /// Lets everything arrive.
+    /// Delivers everything in progress.
     fn settle(&mut self) {
         self.flush();
         while self.feed.behind() > 0 || !self.jobs.is_empty() {

@@ -1,39 +1,38 @@
-//! The functions of `.u.asg`: what subscribers of a queue call.
+//! The functions of `.u.asg`, which subscribers of a queue call.
 
 use super::Plant;
-use super::arguments::{index_argument, proof_argument, symbols, wanted};
-use super::queue::{Member, compresses, handle};
+use super::calls::malformed;
+use super::queue::{Member, compresses, encoded, handle};
 use super::subscribe::over_limit;
 use crate::defect::{Defect, is_planted};
-use crate::log::{LogId, Remembered, WriterId};
+use crate::log::{Proof, Remembered, WriterId};
 use crate::net::{ConnId, Links, Request};
 use crate::points::{self, Point};
+use crate::protocol::{Join, Leaving, ToNode, subscription};
 use crate::q::QError;
 use crate::queue::{
-    Date, Event, Join, Leaving, NodeName, OpenWindow, QueueName, State, Status, Subscribe, Subscriber, Subscription,
-    UpdateIndex, Window,
+    Date, Event, Join as Joining, NodeName, QueueName, State, Status, Subscribe, Subscriber, Subscription, UpdateIndex,
+    Window,
 };
 use crate::tick::core::schema::Form;
 use crate::tick::filter::Symbols;
 use crate::tick::lane::LaneSpec;
-use crate::tick::messages;
 use crate::tick::verify::Question;
 use proto::View;
-use proto::view::DictView;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node whose host has been silent for so long is away, and its grace begins.
+/// Heartbeat timeout: a node whose host has been silent for that long counts as away, and its grace period begins.
 const SILENCE_MOST: Duration = Duration::from_secs(20);
 
 impl Plant {
     /// The paper's `.u.asg.sub[t;s;q]`.
     ///
     /// # Errors
-    /// The paper's, in its words.
+    /// The paper's, word for word.
     pub fn asg_sub(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let [tabs, syms, queue] = args else { return Err(QError::named("rank")) };
-        let subscription = Arc::new(self.subscription(tabs, syms)?);
+        let subscription = Arc::new(self.known(subscription(tabs, syms).map_err(malformed)?)?);
         let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name is a symbol"))?.to_vec());
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
         let member = Member {
@@ -49,21 +48,10 @@ impl Plant {
         self.step_queue(event, None, ctl).map_or(Ok(()), Err)
     }
 
-    /// Tables and symbols of `.u.asg.sub`, checked as the paper checks them.
-    fn subscription(&self, tabs: &View<'_>, syms: &View<'_>) -> Result<Subscription, QError> {
-        let kind = || QError::with("type", "tables and symbols are symbols or lists of symbols");
-        let tabs_list: Vec<Vec<u8>> = symbols(tabs).ok_or_else(kind)?;
-        let syms_list: Vec<Vec<Vec<u8>>> = if tabs.symbol().is_some() {
-            vec![wanted(syms)?]
-        } else if let Some(list) = syms.list() {
-            list.iter().map(|item| wanted(&item)).collect::<Result<_, QError>>()?
-        } else {
-            wanted(syms)?.into_iter().map(|symbol| vec![symbol]).collect()
-        };
-        if tabs_list.len() != syms_list.len() {
-            return Err(QError::signal("Count of table and symbol lists must match"));
-        }
-        let unknown: Vec<&[u8]> = tabs_list
+    /// Rejects a subscription to unknown tables with the paper's error text.
+    fn known(&self, subscription: Subscription) -> Result<Subscription, QError> {
+        let unknown: Vec<&[u8]> = subscription
+            .tabs
             .iter()
             .filter(|name| !name.is_empty() && self.tables.find(name).is_none())
             .map(Vec::as_slice)
@@ -72,13 +60,13 @@ impl Plant {
             let comma: &[u8] = if unknown.len() == 1 { b",`" } else { b"`" };
             return Err(QError::signal([comma, &unknown.join(&b'`'), b" not available"].concat()));
         }
-        Ok(Subscription { tabs: tabs_list, syms: syms_list })
+        Ok(subscription)
     }
 
-    /// The paper's `.u.asg.roll[h;i]`: `i` counts what the subscriber took in.
+    /// The paper's `.u.asg.roll[h;i]`: `i` is the subscriber's count of received messages.
     ///
     /// # Errors
-    /// `domain` for a handle that is in no queue, and the queue's own.
+    /// `domain` for a handle that is in no queue; those of the queue.
     pub fn asg_roll(&mut self, of: i32, count: i64, ctl: &mut dyn Links) -> Result<(), QError> {
         self.settle(ctl);
         let conn = ctl.by_handle(of).filter(|conn| self.members.contains_key(conn));
@@ -97,26 +85,27 @@ impl Plant {
             let event = Event::Roll { handle: handle(conn), next: UpdateIndex(count), date };
             return self.step_queue(event, None, ctl).map_or(Ok(()), Err);
         }
-        // It counts messages, and got one only for updates with rows that it wants: the log says which update that was.
+        // The subscriber counts messages, and gets one only for updates with rows that it wants: the log shows which update it has
+        // reached.
         let question = Question::Position { from, until: tip, messages: count.saturating_sub(from) };
         self.ask_log(handle(conn), date, LaneSpec::new(key), question, ctl);
         Ok(())
     }
 
-    /// `.u.asg.join`: answered as soon as the queue has decided, before anything that follows from it is sent.
+    /// `.u.asg.join`: the response is sent as soon as the queue has decided, before any message that follows from the decision.
     ///
     /// # Errors
-    /// What is missing in the node's dictionary; the queue's own.
+    /// What the node's dictionary lacks; those of the queue.
     pub fn asg_join(
         &mut self,
-        args: &[View<'_>],
+        joining: Join<Subscription>,
         conn: ConnId,
         request: Option<Request>,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
-        let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "join takes a dictionary"))?;
-        let mut join = self.joining(&dict, conn, ctl)?;
-        let is_foreign = self.is_foreign(&dict, &join, ctl)?;
+        let remembered = joining.writer;
+        let mut join = self.joining(joining, conn, ctl)?;
+        let is_foreign = self.is_foreign(remembered, &join, ctl)?;
         if is_foreign {
             (join.held, join.open) = (Vec::new(), None);
         }
@@ -126,7 +115,7 @@ impl Plant {
         let before = self.members.insert(conn, member);
         ctl.end_after_silence(conn, SILENCE_MOST);
         let Some(refused) = self.step_queue(Event::Join(join), request, ctl) else { return Ok(()) };
-        // What it is in the queue already it stays.
+        // A rejected join leaves an existing membership unchanged.
         match before {
             Some(before) => self.members.insert(conn, before),
             None => self.members.remove(&conn),
@@ -134,22 +123,25 @@ impl Plant {
         Err(refused)
     }
 
-    /// Whether what a node holds is not in this log, by what it remembers of the writer that it had it from.
+    /// Whether the node's rows are not of this log, judged by the log writer that the node remembers.
     ///
     /// # Errors
-    /// `io` if another writes this log by now.
-    fn is_foreign(&mut self, dict: &DictView<'_>, join: &Join, ctl: &mut dyn Links) -> Result<bool, QError> {
-        let (Some(log), Some(seen)) = (&mut self.log, remembered(dict)) else { return Ok(false) };
+    /// `io` if another tickerplant writes this log by now.
+    fn is_foreign(
+        &mut self,
+        remembered: Option<WriterId>,
+        join: &Joining,
+        ctl: &mut dyn Links,
+    ) -> Result<bool, QError> {
+        let (Some(log), Some(seen)) = (&mut self.log, remembered) else { return Ok(false) };
         let (own, node) = (log.writer_id(), join.node.0.escape_ascii());
         let last = join.held.iter().map(|window| window.last().0).chain(join.open.map(|open| open.next.0)).max();
         let holds = last.is_some();
         match own.look_at(&seen) {
             Remembered::Other => {
                 if holds {
-                    ::log::warn!(
-                        "{node} holds rows of another log ({}, this is {}): it forgets them",
-                        seen.log,
-                        own.log
+                    tracing::warn!(
+                        %node, its_log = %seen.log, this_log = %own.log, "the node holds rows of another log: it drops them"
                     );
                 }
                 Ok(true)
@@ -161,24 +153,21 @@ impl Plant {
                     self.fail(&error, ctl);
                     return Err(refused);
                 }
-                ::log::error!(
-                    "{node} has seen epoch {seen} of {}, of which this is epoch {own}: the directory is in an earlier state \
-                     than it was, as after a restore. Updates logged after that state are lost; nodes forget what they hold and \
-                     replay what there is. Going on as a log of its own, epoch {}",
-                    log.path().display(),
-                    log.epoch()
+                tracing::error!(
+                    %node, its_epoch = %seen, this_epoch = %own, path = %log.path().display(), new_epoch = %log.epoch(),
+                    "the node has seen a later epoch of this log: the directory was restored to an earlier state. Updates logged \
+                     after that state are lost; nodes drop what they hold and replay what is there. The log goes on under a new id"
                 );
                 Ok(true)
             }
-            // What the writers before this one logged, and the log has lost since.
+            // Earlier writers logged these updates, and the log has lost them since.
             Remembered::Same => {
                 let is_ahead = seen.epoch < own.epoch && last.is_some_and(|last| last > log.began_at());
                 let is_checked = !is_planted(Defect::ProofNotChecked);
                 if is_ahead && is_checked && join.date == Some(self.queue.date()) {
-                    ::log::warn!(
-                        "{node} holds updates that the log lost before epoch {} began at {}: it forgets all it holds",
-                        own.epoch,
-                        log.began_at()
+                    tracing::warn!(
+                        %node, epoch = %own.epoch, began_at = %log.began_at(),
+                        "the node holds updates that the log lost before this epoch began: it drops its rows"
                     );
                     return Ok(true);
                 }
@@ -187,63 +176,42 @@ impl Plant {
         }
     }
 
-    fn joining(&self, dict: &DictView<'_>, conn: ConnId, ctl: &dyn Links) -> Result<Join, QError> {
-        let missing = |name: &str| QError::with("type", format!("join: {name} is missing or of the wrong type"));
-        let get = |name: &str| dict.get(name.as_bytes()).ok_or_else(|| missing(name));
-        let index = |name: &str| -> Option<UpdateIndex> {
-            let value = dict.get(name.as_bytes())?.atom::<i64>()?;
-            u64::try_from(value).ok().map(UpdateIndex)
-        };
-        if get("proto")?.atom::<i64>() != Some(1) {
-            return Err(QError::with("nyi", "join: only protocol 1 is spoken here"));
-        }
-        let node = get("node")?.text().ok_or_else(|| missing("node"))?.to_vec();
-        let queue = get("queue")?.text().ok_or_else(|| missing("queue"))?.to_vec();
-        let held = get("held")?.vector().and_then(|held| held.to_vec::<i64>()).ok_or_else(|| missing("held"))?;
-        let (pairs, rest) = held.as_chunks::<2>();
-        let window = |[first, last]: &[i64; 2]| {
-            let index = |i: i64| u64::try_from(i).ok().map(UpdateIndex);
-            Window::new(index(*first)?, index(*last)?)
-        };
+    fn joining(&self, of: Join<Subscription>, conn: ConnId, ctl: &dyn Links) -> Result<Joining, QError> {
         let forgets = is_planted(Defect::StateLostAtRestart);
-        let pairs = if forgets { &[] } else { pairs };
-        let held: Option<Vec<Window>> = if rest.is_empty() { pairs.iter().map(window).collect() } else { None };
-        let live = dict.get(b"live").and_then(|live| live.atom::<bool>()).unwrap_or(false) && !forgets;
-        let open = match (live, index("first"), index("next")) {
-            (true, Some(first), Some(next)) => Some(OpenWindow { first, next }),
-            _ => None,
-        };
-        let date = dict.get(b"date").and_then(|date| date.atom::<i32>());
-        let name = |key: &[u8]| dict.get(key).and_then(|v| Some(v.text()?.to_vec())).filter(|name| !name.is_empty());
-        let port = dict.get(b"port").and_then(|port| port.atom::<i32>()).and_then(|port| u16::try_from(port).ok());
-        Ok(Join {
+        Ok(Joining {
             handle: handle(conn),
-            node: NodeName(node),
-            queue: QueueName(queue),
-            subscription: Arc::new(self.subscription(&get("tabs")?, &get("syms")?)?),
+            node: NodeName(of.node),
+            queue: QueueName(of.queue),
+            subscription: Arc::new(self.known(of.subscription)?),
             ip: ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip),
-            port: port.filter(|port| *port != 0),
-            date: date.filter(|date| *date != i32::MIN).map(Date),
-            held: held.ok_or_else(|| missing("held"))?,
-            open,
-            group: name(b"group"),
-            instance: name(b"instance"),
-            process: name(b"process"),
-            leaving: leaving(dict),
+            port: of.port,
+            date: of.date.map(Date),
+            held: if forgets { Vec::new() } else { of.held },
+            open: of.open.filter(|_| !forgets),
+            group: of.group,
+            instance: of.instance,
+            process: of.process,
+            leaving: of.leaving,
         })
     }
 
     /// `.u.asg.rolling[next;proof;date]`.
     ///
     /// # Errors
-    /// The queue's, for one that is not live.
-    pub fn asg_rolling(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+    /// Those of the queue, if the node is not live.
+    pub fn asg_rolling(
+        &mut self,
+        mut next: UpdateIndex,
+        proof: Proof,
+        date: Option<i32>,
+        conn: ConnId,
+        ctl: &mut dyn Links,
+    ) -> Result<(), QError> {
         points::reach(Point::RollCame);
-        let mut next = index_argument(args, 0)?;
         if is_planted(Defect::WindowOffByOne) {
             next.0 = next.0.saturating_sub(1);
         }
-        let date = self.date_argument(args, 2)?;
+        let date = date.map_or(self.queue.date(), Date);
         let own = handle(conn);
         let first = self.queue.by_handle(own).and_then(|of| match of.state {
             State::Live => self.queue.live(&of.queue).map(|(_, open)| open),
@@ -251,7 +219,7 @@ impl Plant {
             _ => None,
         });
         if let Some(window) = first.and_then(|first| Window::new(first, next)) {
-            self.proofs.came((own, date, window), proof_argument(args, 1)?);
+            self.proofs.came((own, date, window), proof);
         }
         self.step_queue(Event::Roll { handle: own, next, date }, None, ctl).map_or(Ok(()), Err)
     }
@@ -259,28 +227,34 @@ impl Plant {
     /// `.u.asg.leaving[d]`.
     ///
     /// # Errors
-    /// `type` without a time, and the queue's own.
-    pub fn asg_leaving(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
-        let dict = args.first().and_then(View::dict).ok_or(QError::with("type", "leaving takes a dictionary"))?;
-        let leaving = leaving(&dict).ok_or(QError::with("type", "leaving: by is missing or no timestamp"))?;
-        if let Some(reason) = dict.get(b"reason").and_then(|reason| reason.text().map(<[u8]>::to_vec)) {
+    /// `type` without a time; those of the queue.
+    pub fn asg_leaving(&mut self, leaving: &Leaving, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+        if !leaving.reason.is_empty() {
             let label = self.queue.by_handle(handle(conn)).map_or_else(|| conn.handle().to_string(), |of| of.label());
-            ::log::warn!("{label} is going to end: {}", reason.escape_ascii());
+            tracing::warn!(node = %label, reason = %leaving.reason.escape_ascii(), "the node is going to end");
         }
-        self.step_queue(Event::Leaving { handle: handle(conn), leaving }, None, ctl).map_or(Ok(()), Err)
+        let event = Event::Leaving { handle: handle(conn), leaving: leaving.when };
+        self.step_queue(event, None, ctl).map_or(Ok(()), Err)
     }
 
     /// `.u.asg.proved[first;last;proof;date]`.
     ///
     /// # Errors
-    /// `type` for arguments that are none.
-    pub fn asg_proved(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
-        let window = Window::new(index_argument(args, 0)?, index_argument(args, 1)?);
-        let date = self.date_argument(args, 3)?;
+    /// `type` for arguments of another type.
+    pub fn asg_proved(
+        &mut self,
+        window: Option<Window>,
+        proof: Proof,
+        date: Option<i32>,
+        conn: ConnId,
+        ctl: &mut dyn Links,
+    ) -> Result<(), QError> {
+        self.is_member(conn)?;
+        let date = date.map_or(self.queue.date(), Date);
         let Some(window) = window else { return Ok(()) };
         let key = (handle(conn), date, window);
-        self.proofs.came(key, proof_argument(args, 2)?);
-        // At the end of a day a live node proves the window that the day's end has closed.
+        self.proofs.came(key, proof);
+        // After the end of a day a live node proves the window that the end of the day closed.
         if date < self.queue.date() {
             self.proofs.wanted.insert(key);
         }
@@ -289,40 +263,28 @@ impl Plant {
             return Ok(());
         }
         let refused = self.step_queue(Event::Rebuilt { handle: handle(conn), window, date }, None, ctl);
-        // Said again by one that has joined again, and known already.
+        // Repeated by a node that joined again: the window is already proved.
         self.proofs.forget_unwanted(&key);
         refused.map_or(Ok(()), Err)
     }
 
-    fn date_argument(&self, args: &[View<'_>], at: usize) -> Result<Date, QError> {
-        match args.get(at) {
-            None => Ok(self.queue.date()),
-            Some(date) => date.atom::<i32>().map(Date).ok_or(QError::with("type", "a date is missing")),
-        }
-    }
-
     /// `.u.asg.status[d]`.
-    pub fn asg_status(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) {
-        let Some(dict) = args.first().and_then(View::dict) else { return };
-        let float = |name: &[u8]| dict.get(name).and_then(|v| v.atom::<f64>()).filter(|v| v.is_finite());
-        let long = |name: &[u8]| dict.get(name).and_then(|v| v.atom::<i64>()).filter(|v| *v != i64::MIN);
-        let count = |name: &[u8]| long(name).and_then(|v| u64::try_from(v).ok());
-        let status = Status {
-            memory_percent: float(b"memory"),
-            scale_percent: float(b"scale"),
-            roll_percent: float(b"roll"),
-            rows: count(b"rows"),
-            bytes: count(b"bytes"),
-            next: count(b"next").map(UpdateIndex),
-            scaled: dict.get(b"scaled").and_then(|v| v.atom::<bool>()).unwrap_or(false),
-            lead_ns: long(b"lead"),
-            refused: count(b"refused"),
-        };
+    ///
+    /// # Errors
+    /// `domain` for a connection that is in no queue.
+    pub fn asg_status(&mut self, status: Status, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+        self.is_member(conn)?;
         self.step_queue(Event::Status { handle: handle(conn), status }, None, ctl);
         self.tell_waiting(conn, ctl);
+        Ok(())
     }
 
-    /// Tells a live node how many wait behind it, if that has changed.
+    fn is_member(&self, conn: ConnId) -> Result<(), QError> {
+        let is_known = self.members.contains_key(&conn);
+        is_known.then_some(()).ok_or(QError::with("domain", "this connection is in no queue"))
+    }
+
+    /// Sends a live node the number of waiting nodes in its queue, if it has changed.
     fn tell_waiting(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let live = self.queue.by_handle(handle(conn)).filter(|of| of.state == State::Live);
         let Some(live) = live else {
@@ -334,16 +296,15 @@ impl Plant {
         };
         let waiting = self.queue.subscribers().iter().filter(waits).count();
         if self.waiting_told.insert(conn, waiting) != Some(waiting) {
-            ctl.send(conn, messages::waiting(waiting));
+            ctl.send(conn, encoded(&ToNode::Waiting { nodes: waiting as u64 }));
         }
     }
 
     /// `.u.asg.from[next]`.
     ///
     /// # Errors
-    /// `domain` for one that is not live.
-    pub fn asg_from(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
-        let asked = index_argument(args, 0)?;
+    /// `domain` for a node that is not live.
+    pub fn asg_from(&mut self, asked: UpdateIndex, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         self.settle(ctl);
         let own = self.queue.by_handle(handle(conn));
         if !own.is_some_and(|of| of.state == State::Live) {
@@ -359,37 +320,28 @@ impl Plant {
         Ok(())
     }
 
-    /// `.u.asg.stream[first;last]`, of a window that the node is to rebuild; of any other it would take the updates for those of
-    /// that window.
+    /// `.u.asg.stream[first;last]` of a window that the node is to rebuild. Other windows are rejected, because the node would take their
+    /// updates for those of its own window.
     ///
     /// # Errors
-    /// `domain` for one that is in no queue.
-    pub fn asg_stream(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
-        let (first, last) = (index_argument(args, 0)?, index_argument(args, 1)?);
+    /// `domain` for a connection that is in no queue.
+    pub fn asg_stream(
+        &mut self,
+        first: UpdateIndex,
+        last: UpdateIndex,
+        conn: ConnId,
+        ctl: &mut dyn Links,
+    ) -> Result<(), QError> {
         self.settle(ctl);
         let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is in no queue"))?;
         if !self.queue.by_handle(handle(conn)).is_some_and(|of| of.replays(first, last)) {
-            ::log::info!("handle {} is not sent [{first},{last}): it is not to rebuild that any more", conn.handle());
+            tracing::info!(handle = conn.handle(), window = %format_args!("[{first},{last})"), "the window is not streamed: this node is not to rebuild it any more");
             return Ok(());
         }
         let key = self.key_of_member(member, compresses(conn, ctl));
-        let done = messages::streamed(first.0, last.0);
+        let done = encoded(&ToNode::Streamed { first: first.0, last: last.0 });
         self.feed.stream(conn, key, first.0, last.0, done).map_err(over_limit)?;
         self.writable(conn, ctl);
         Ok(())
     }
-}
-
-/// The writer that a node had its rows from, or that it has heard of last.
-fn remembered(dict: &DictView<'_>) -> Option<WriterId> {
-    let id = |name: &[u8]| -> Option<LogId> { std::str::from_utf8(dict.get(name)?.symbol()?).ok()?.parse().ok() };
-    let epoch = u64::try_from(dict.get(b"epoch")?.atom::<i64>()?).ok()?;
-    Some(WriterId { log: id(b"id")?, epoch, writer: id(b"writer")? })
-}
-
-/// When and how a node leaves, if it says so: `by` a timestamp, `replaced` a boolean.
-fn leaving(dict: &DictView<'_>) -> Option<Leaving> {
-    let by_ns = dict.get(b"by").and_then(|by| by.atom::<i64>()).filter(|by_ns| *by_ns != i64::MIN)?;
-    let replaced = dict.get(b"replaced").and_then(|replaced| replaced.atom::<bool>()).unwrap_or(false);
-    Some(Leaving { by_ns, replaced })
 }

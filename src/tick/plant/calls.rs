@@ -1,59 +1,35 @@
-//! The functions that clients can call, by name.
+//! Dispatch of the functions that clients can call, by name.
 
 use super::Plant;
 use super::arguments::handle_argument;
+use super::functions::{self, Function};
 use crate::net::{ConnId, Links, Request};
+use crate::protocol::{FromNode, Join, Malformed};
 use crate::q::error::QError;
+use crate::queue::{UpdateIndex, Window};
 use crate::tick::core::call::Call;
 use proto::{Endian, View, Writer};
 
-/// Who calls, and what is to be answered.
+/// Connection that calls a function, and the sync message to respond to.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     pub conn: ConnId,
-    /// The sync message that the call is; none for an async one, and for a call from inside an expression.
+    /// Sync message of the call; `None` for an async message, and for a call from inside an expression.
     pub request: Option<Request>,
 }
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
-    /// The result was put.
+    /// The result was written to the response.
     Put,
-    /// The caller was answered, or there is nothing to answer.
+    /// The response was sent, or there is none to send.
     Answered,
-    /// The result is `::`, to be answered when all updates so far are as durable as promised.
+    /// The result is `::`; the response waits until all updates so far are as durable as promised.
     PutWhenDurable,
 }
 
-/// Names and numbers of parameters, in the order in which `.u` shows them.
-pub const FUNCTIONS: [(&str, u8); 18] = [
-    (".u.sub", 2),
-    (".u.add", 2),
-    (".u.del", 2),
-    (".u.upd", 2),
-    (".u.end", 1),
-    (".u.endofday", 1),
-    (".u.schema", 2),
-    (".z.ts", 1),
-    (".u.asg.sub", 3),
-    (".u.asg.roll", 2),
-    (".u.asg.end", 1),
-    (".u.asg.join", 1),
-    (".u.asg.from", 1),
-    (".u.asg.stream", 2),
-    (".u.asg.rolling", 3),
-    (".u.asg.proved", 4),
-    (".u.asg.status", 1),
-    (".u.asg.leaving", 1),
-];
-
-/// Whether there is a function of this name, and with how many parameters.
-pub fn parameters(name: &[u8]) -> Option<u8> {
-    FUNCTIONS.iter().find(|(own, _)| own.as_bytes() == name).map(|(_, parameters)| *parameters)
-}
-
-/// The lambda that the paper's RDB sends to be rolled; white space does not count.
+/// Whether this is the lambda that the paper's RDB sends to roll; white space is ignored.
 pub fn is_roll_lambda(source: &[u8]) -> bool {
     let bare: Vec<u8> = source.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     bare == b"{.u.asg.roll[.z.w;x]}"
@@ -63,7 +39,7 @@ impl Plant {
     /// Calls a function of `.u`.
     ///
     /// # Errors
-    /// The function's.
+    /// Those of the function.
     pub fn call(
         &mut self,
         name: &[u8],
@@ -72,65 +48,82 @@ impl Plant {
         writer: &mut Writer<'_>,
         ctl: &mut dyn Links,
     ) -> Result<Called, QError> {
-        let parameters = parameters(name).ok_or_else(|| QError::signal(name))?;
-        if args.len() > usize::from(parameters) && name != b".u.upd" {
-            return Err(QError::with("rank", format!("{} takes {parameters} arguments", name.escape_ascii())));
+        let row = functions::find(name).ok_or_else(|| QError::signal(name))?;
+        let parameters = row.arity();
+        if args.len() > usize::from(parameters) && row.function != Function::Upd {
+            return Err(QError::with("rank", format!("{} takes {parameters} arguments", row.name)));
         }
         self.begin_turn(ctl);
         let conn = caller.conn;
-        match name {
-            b".u.sub" => {
+        match row.function {
+            Function::Sub => {
                 self.sub(args, conn, writer, ctl)?;
                 return Ok(Called::Put);
             }
-            b".u.add" => {
+            Function::Add => {
                 self.add(args, conn, writer, ctl)?;
                 return Ok(Called::Put);
             }
-            b".u.upd" => {
+            Function::Upd => {
                 self.update_called(args, conn, ctl)?;
                 writer.null();
                 return Ok(Called::PutWhenDurable);
             }
-            b".u.asg.join" => {
-                self.asg_join(args, conn, caller.request, ctl)?;
+            Function::Join => {
+                self.asg_join(Join::decode(args).map_err(malformed)?, conn, caller.request, ctl)?;
                 return Ok(Called::Answered);
             }
-            b".u.del" => self.del(args, ctl)?,
-            b".u.end" => {
+            Function::Schema => {
+                self.change_schema(args, conn, ctl)?;
+                writer.null();
+                return Ok(Called::PutWhenDurable);
+            }
+            Function::Del => self.del(args, ctl)?,
+            Function::End => {
                 let date = args.first().filter(|date| date.type_code() == -proto::types::DATE);
                 let date = date.and_then(View::atom::<i32>).filter(|date| *date != i32::MIN);
                 let date = date.ok_or(QError::with("type", ".u.end takes a date that is not null"))?;
                 self.send_end(date, ctl);
             }
-            b".u.endofday" => self.end_of_day(ctl)?,
-            b".u.schema" => {
-                self.change_schema(args, conn, ctl)?;
-                writer.null();
-                return Ok(Called::PutWhenDurable);
-            }
-            b".u.asg.sub" => self.asg_sub(args, conn, ctl)?,
-            b".u.asg.roll" => {
+            Function::EndOfDay => self.end_of_day(ctl)?,
+            Function::Timer => self.flush_merged(ctl),
+            Function::QueueSubscribe => self.asg_sub(args, conn, ctl)?,
+            Function::QueueRoll => {
                 let of = args.first().and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;
                 let count = args.get(1).and_then(View::atom::<i64>).ok_or(QError::with("type", "a count is a long"))?;
                 self.asg_roll(of, count, ctl)?;
             }
-            b".z.ts" => self.flush_merged(ctl),
-            // The queue's day ends with the tickerplant's own.
-            b".u.asg.end" => {}
-            b".u.asg.from" => self.asg_from(args, conn, ctl)?,
-            b".u.asg.stream" => self.asg_stream(args, conn, ctl)?,
-            b".u.asg.rolling" => self.asg_rolling(args, conn, ctl)?,
-            b".u.asg.proved" => self.asg_proved(args, conn, ctl)?,
-            b".u.asg.status" => self.asg_status(args, conn, ctl),
-            b".u.asg.leaving" => self.asg_leaving(args, conn, ctl)?,
-            _ => return Err(QError::signal(name)),
+            Function::QueueEnd => {}
+            Function::From
+            | Function::Stream
+            | Function::Rolling
+            | Function::Proved
+            | Function::Status
+            | Function::Leaving => {
+                if let Some(message) = FromNode::decode(row.name, args).map_err(malformed)? {
+                    self.node_message(message, conn, ctl)?;
+                }
+            }
         }
         writer.null();
         Ok(Called::Put)
     }
 
-    /// `.u.upd[t;x]` by way of an expression.
+    /// Handles a message of a joined node.
+    fn node_message(&mut self, message: FromNode, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+        match message {
+            FromNode::From { next } => self.asg_from(UpdateIndex(next), conn, ctl),
+            FromNode::Stream { first, last } => self.asg_stream(UpdateIndex(first), UpdateIndex(last), conn, ctl),
+            FromNode::Rolling { next, proof, date } => self.asg_rolling(UpdateIndex(next), proof, date, conn, ctl),
+            FromNode::Proved { first, last, proof, date } => {
+                self.asg_proved(Window::new(UpdateIndex(first), UpdateIndex(last)), proof, date, conn, ctl)
+            }
+            FromNode::Status(status) => self.asg_status(status, conn, ctl),
+            FromNode::Leaving(leaving) => self.asg_leaving(&leaving, conn, ctl),
+        }
+    }
+
+    /// `.u.upd[t;x]` called from an expression.
     fn update_called(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let named = match args {
             [table, data] => {
@@ -148,5 +141,13 @@ impl Plant {
             }
         };
         self.update(conn, &Call { table, data }, ctl).map_err(|refusal| QError::signal(refusal.signal()))
+    }
+}
+
+/// Returns the error of a message that cannot be parsed.
+pub(super) fn malformed(error: Malformed) -> QError {
+    match error.term {
+        "" => QError::signal(error.detail),
+        term => QError::with(term, error.detail),
     }
 }

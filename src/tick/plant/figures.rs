@@ -1,7 +1,8 @@
-//! What the tickerplant tells whoever watches it: its metrics, and whether it does its work.
+//! Metrics and health of the tickerplant.
 
 use super::Plant;
 use crate::config::{Limit, Program};
+use crate::defect::{Defect, is_planted};
 use crate::log::LogWriter;
 use crate::metrics::{Id, Process, Snapshot, counts, process};
 use crate::net::Links;
@@ -9,10 +10,10 @@ use crate::queue::{State, Subscriber};
 use crate::table::symbol;
 use std::collections::BTreeMap;
 
-/// What the subscribers of a queue can be seen doing; each has a number, if only 0.
+/// States of a queue's subscribers in the metrics; each is exported, even if 0.
 const STATES: [&str; 8] = ["waiting", "live", "rebuilding", "taking", "rolled", "leaving", "lost", "away"];
 
-/// A queue, counted.
+/// Subscribers of a queue by state.
 #[derive(Debug, Default)]
 struct Counted {
     states: BTreeMap<&'static str, usize>,
@@ -22,7 +23,7 @@ struct Counted {
 }
 
 impl Plant {
-    /// All metrics, from plain numbers: nothing is read from a disk and nothing waited for.
+    /// Returns all metrics from numbers in memory: no disk access, no blocking.
     pub fn snapshot(&self, globals_bytes: usize, ctl: &dyn Links) -> Snapshot {
         let mut snapshot = Snapshot::new(Process::Tick);
         let mut used = self.used();
@@ -36,7 +37,7 @@ impl Plant {
         snapshot
     }
 
-    /// What is used of the limits of the tickerplant's own.
+    /// Utilisation of the tickerplant's own limits.
     fn used(&self) -> Vec<(Limit, u64)> {
         let in_queues = self.queue.subscribers().iter().filter(|subscriber| subscriber.state != State::Lost);
         vec![
@@ -102,7 +103,7 @@ impl Plant {
         }
     }
 
-    /// The day's queues by name.
+    /// Returns the day's queues by name.
     fn count_queues(&self) -> BTreeMap<String, Counted> {
         let text = |name: &[u8]| match std::str::from_utf8(name) {
             Ok(name) => name.to_string(),
@@ -124,13 +125,13 @@ impl Plant {
         queues
     }
 
-    /// Whether updates are taken and logged. Any answer shows that the port listens and the loop runs. `degraded` where updates of
-    /// today cannot be queried on a node, the log's path does not lead to the log, a day cannot end, or the clock is not followed; that is no
-    /// error: a supervisor that restarts the tickerplant for it mends nothing, ends the process that holds the last copy of a removed log, and
-    /// confirms a clock that is wrong.
+    /// Returns whether updates are accepted and logged. Any response shows that the port listens and the event loop runs. `degraded` if
+    /// updates of today cannot be queried on a node, the log's path does not lead to the log, a day cannot end, or the clock is not
+    /// trusted. That is no error: a supervisor that restarts the tickerplant for it repairs nothing, closes the last reference to a
+    /// removed log, and confirms a wrong clock.
     ///
     /// # Errors
-    /// Why updates are not taken, or may not be found in the log by the next start.
+    /// Why updates are not accepted, or may be missing from the log at the next start.
     pub fn health(&self) -> Result<String, String> {
         if self.failure.is_some() {
             return Err(self.status_line());
@@ -142,14 +143,15 @@ impl Plant {
         })
     }
 
-    /// The first queue of which logged updates are on no connected node, in words.
+    /// Describes the first queue with logged updates that no connected node holds.
     fn not_queryable(&self) -> Option<String> {
         let tip = self.feed.tip().index;
         self.queue.lines().iter().find_map(|(name, line)| {
             let here = || self.queue.subscribers().iter().filter(|sub| sub.queue == *name);
             let away = here().filter(|sub| sub.resume_by_ns.is_some()).find(|sub| !sub.held.is_empty());
             let rebuilding = here().find(|sub| matches!(sub.state, State::Rebuilding { .. }));
-            let live = here().any(|sub| sub.state == State::Live && sub.resume_by_ns.is_none());
+            let is_here = |sub: &Subscriber| sub.resume_by_ns.is_none() || is_planted(Defect::HealthCountsAbsent);
+            let live = here().any(|sub| sub.state == State::Live && is_here(sub));
             let unable = self.queue.unable(name);
             if let Some(lost) = line.lost.first() {
                 Some(format!("queue {name} waits for a node to rebuild {} ({unable} standbys are full)", lost.window))

@@ -1,12 +1,13 @@
-//! The tickerplant's state and what can be done with it. One thread owns it: the loop's.
+//! State of the tickerplant and the operations on it. Owned by the event-loop thread.
 //!
-//! Updates of a turn are gathered, logged with one write, and only then published ([`Plant::settle`]). Everything that looks at
-//! the state or changes subscriptions settles first, so that an index that is told to anyone is exact.
+//! The updates of one event-loop iteration are collected, logged with one write, and only then published ([`Plant::settle`]). Every
+//! operation that reads the state or changes subscriptions settles first, so that every index sent to a peer is exact.
 
 mod arguments;
 mod asg;
 pub mod calls;
 mod figures;
+pub mod functions;
 mod log_file;
 mod publish;
 mod queue;
@@ -24,12 +25,11 @@ use super::clock::{self, Clock, Steady};
 use super::core::Stamp;
 use super::core::batch::Batch;
 use super::core::schema::{Current, Form, Tables};
-use super::day::Day;
+use super::day::{Believed, Day};
 use super::feed::{Feed, FeedLimits};
 use super::journal::{Journal, JournalFile};
 use super::logged_schema::{self, Adopted, Changed, LoggedSchemaError, Reading};
 use super::merge::Merge;
-use super::messages::{self, Place};
 use super::quarantine::Quarantine;
 use super::space::Space;
 use super::subscriptions::Subscriptions;
@@ -37,36 +37,41 @@ use super::verify;
 use super::worker::Worker;
 use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
-use crate::log::{self, LogError, LogOptions, LogSource, LogWriter, Waker, disk};
+use crate::lease::Epoch;
+use crate::log::{self, LogError, LogOptions, LogSource, LogWriter, Sample, Waker, disk};
 use crate::net::{ConnId, Links};
 use crate::points::{self, Point};
+use crate::protocol::ToNode;
 use crate::queue::{Date, Now, Params, Queue};
 use crate::sys::clock as time;
 use bytes::Bytes;
+use queue::encoded;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the wall clock is looked at while nothing happens: an idle tickerplant rolls so late at most after a step forward.
+/// Poll interval of the wall clock while idle: after the clock is set forward, an idle tickerplant rolls at most that late.
 const LOOK_AT_WALL_NS: i64 = 1_000_000_000;
 
-/// How long a log that a thread writes may take to show what was accepted.
+/// How long a log that another thread writes may take to show accepted updates.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a tickerplant is started with.
+/// Options of a tickerplant.
 pub struct PlantOptions {
     pub src: String,
-    /// Directory of the logs; nothing is logged without one.
+    /// Directory of the logs; `None` disables logging.
     pub dir: Option<PathBuf>,
     pub durability: Durability,
     pub damage: Damage,
-    /// What the log must be on.
+    /// Required mount of the log's directory.
     pub mount: RequiredMount,
-    /// Batch mode: how often to publish.
+    /// Batch mode: publishing interval.
     pub batch: Option<Duration>,
     pub roll: RollTime,
+    /// Date confirmed by the operator (`--today`).
+    pub today: Option<Date>,
     pub limits: Limits,
     pub queue: Params,
 }
@@ -82,24 +87,24 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
-/// An answer that is held back until what it confirms is as durable as promised.
+/// A response held back until the updates it confirms are as durable as promised.
 struct Ack {
-    /// Updates before this one must be.
+    /// All updates before this index must be as durable as promised.
     index: u64,
     request: crate::net::Request,
     answer: Bytes,
 }
 
-/// The tickerplant.
+/// State of the tickerplant.
 pub struct Plant {
     pub tables: Arc<Tables>,
-    /// The same, for the threads beside the loop.
+    /// The same tables, shared with the other threads.
     current: Current,
-    /// Tables that `.u.schema` has changed.
+    /// Tables changed by `.u.schema`.
     changed: Changed,
     /// Users who may call `.u.schema`.
     pub operators: Vec<Vec<u8>>,
-    /// `.u.t`: tables by name.
+    /// `.u.t`: indices of the tables, sorted by name.
     pub sorted: Vec<usize>,
     pub stats: Stats,
     pub quarantine: Quarantine,
@@ -112,17 +117,17 @@ pub struct Plant {
     merge: Option<Merge>,
     next_flush: Option<Instant>,
     log: Option<LogWriter>,
-    /// Of the log's file system.
+    /// Free space on the log's file system.
     space: Option<Space>,
-    /// Set once nothing can be logged any more.
+    /// Set once the log cannot be written any more.
     failure: Option<String>,
-    /// Because another program has cut the log.
+    /// Another program has truncated the log.
     is_cut: bool,
-    /// Why the day has not ended though its time has come.
+    /// Why the day has not ended although it is due.
     roll_held: Option<String>,
-    /// Why the log's path does not lead to the log, as the alarm had it last.
+    /// Last logged reason why the log's path does not lead to the log.
     elsewhere_told: Option<String>,
-    /// Logs of ended days whose paths did not lead to them: what has no name any more is there as long as it is open.
+    /// Logs of ended days whose paths did not lead to them: a file without a name exists only while it is open.
     ended_elsewhere: Vec<(Date, LogSource)>,
     feed: Feed<ConnId>,
     subscriptions: Subscriptions<ConnId>,
@@ -130,23 +135,23 @@ pub struct Plant {
     journal: Journal,
     members: BTreeMap<ConnId, queue::Member>,
     proofs: queue::Proofs,
-    /// How many wait behind a live node, as it was last told.
+    /// Number of waiting nodes as last sent to each live node.
     waiting_told: BTreeMap<ConnId, usize>,
     clock: Clock,
     steady: Steady,
     day: Day,
-    /// Time of this turn; taken when the first message of a turn needs it.
+    /// Time of this event-loop iteration; read when its first message needs it.
     utc_ns: i64,
     stamp: Stamp,
     in_turn: bool,
     acks: VecDeque<Ack>,
-    /// Logs that someone may still be fed from, by the feed's count of days.
+    /// Logs that a subscriber in catch-up may still need, by the feed's day number.
     logs: BTreeMap<u32, LogSource>,
     catchup: Worker<catchup::Job<ConnId>, Option<catchup::Done<ConnId>>>,
-    /// The log was read for someone who was behind since nobody was.
+    /// A catch-up reader has the log open; close it once no subscriber is in catch-up.
     reads_log: bool,
     verify: Worker<verify::Job, verify::Done>,
-    /// What the log could not be asked, and when it is asked again.
+    /// Verification jobs to retry, with their retry time.
     unanswered: Vec<(Instant, verify::Job)>,
 }
 
@@ -187,12 +192,12 @@ fn feed_limits(limits: &Limits) -> FeedLimits {
 }
 
 impl Plant {
-    /// Opens log and journal of the day, repairs what a crash tore, and starts the threads.
+    /// Opens the log and journal of the day, repairs a torn end left by a crash, and starts the threads.
     ///
     /// # Errors
-    /// The log's, if another tickerplant has it or it is damaged in its middle; the system's.
+    /// Those of the log, if another tickerplant has it open or it is damaged before its end; those of the system.
     pub fn start(options: PlantOptions, tables: Arc<Tables>, waker: Waker) -> Result<Plant, StartError> {
-        let PlantOptions { src, dir, durability, damage, mount, batch, roll, limits, queue: params } = options;
+        let PlantOptions { src, dir, durability, damage, mount, batch, roll, today, limits, queue: params } = options;
         let codec = proto::Limits {
             max_message_bytes: limits.message_bytes,
             max_decompressed_bytes: limits.decompressed_bytes,
@@ -202,7 +207,9 @@ impl Plant {
         let utc_ns = clock::utc_now_ns();
         let newest = dir.as_ref().and_then(|dir| newest_log(dir, &src));
         let (now, calendar) = (clock::of_day(), clock.calendar(utc_ns));
-        let day = Day::start(newest, calendar, now, i64::try_from(limits.clock_jump_ns).unwrap_or(i64::MAX));
+        let ns = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
+        let (jump_ns, pause_ns) = (ns(limits.clock_jump_ns), ns(limits.clock_start_ns));
+        let day = Day::start(newest, calendar, now, Believed { jump_ns, pause_ns, today });
         let due = day.is_due(now);
         let (mut log, mut space) = (None, None);
         if let Some(dir) = &dir {
@@ -218,11 +225,14 @@ impl Plant {
                 limits: codec,
                 chunk_bytes: size(limits.log_read_chunk_bytes),
                 buffer_bytes: size(limits.log_buffer_bytes),
-                // The loop looks at the durable tip whenever it turns.
+                // The event loop checks the durable tip in every iteration.
                 waker: Some(Arc::clone(&waker)),
             };
             let (writer, report) = LogWriter::open(options, clock::civil_date(day.date()))?;
-            ::log::log!(if report.missing > 0 { ::log::Level::Error } else { ::log::Level::Info }, "{report}");
+            match report.missing {
+                0 => tracing::info!("{report}"),
+                _ => tracing::error!("{report}"),
+            }
             points::reach(Point::StartLogOpened);
             log = Some(writer);
             space = Some(Space::watch(of_space)?);
@@ -231,7 +241,7 @@ impl Plant {
         let mut adopted = Adopted { tables, changed: Changed::new() };
         if let Some(log) = &log {
             let reading = Reading { limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes), tip };
-            // A day that is over ends at once: its records need not fit what comes after it.
+            // A past day ends at once: its records need not fit the schema that follows.
             adopted = match due {
                 true => logged_schema::go_on_from(log.path(), &adopted, &codec),
                 false => logged_schema::adopt(log.path(), &adopted, reading)?,
@@ -301,12 +311,12 @@ impl Plant {
             points::reach(Point::StartRestored);
         }
         if let Some(trouble) = plant.clock_trouble() {
-            ::log::error!("{trouble}");
+            tracing::error!("{trouble}");
         }
         Ok(plant)
     }
 
-    /// The moment of this turn, nanoseconds from 2000.01.01 UTC. Rolls the day if it is due.
+    /// Takes the time of this event-loop iteration, and rolls the day if it is due.
     pub fn begin_turn(&mut self, ctl: &mut dyn Links) {
         if self.in_turn {
             return;
@@ -317,14 +327,14 @@ impl Plant {
         self.look_at_clock(ctl);
     }
 
-    /// The turn is over: its updates are logged and published.
+    /// Ends the event-loop iteration: logs and publishes its updates.
     pub fn end_turn(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.let_go_of_logs();
         self.in_turn = false;
     }
 
-    /// Has the logs closed that were read, once nobody is behind.
+    /// Closes the logs opened for catch-up once no subscriber is in catch-up.
     fn let_go_of_logs(&mut self) {
         if self.reads_log && self.feed.behind() == 0 {
             self.reads_log = false;
@@ -332,31 +342,32 @@ impl Plant {
         }
     }
 
-    /// When something is to be done without a message: the day's roll, the batch, a node's grace, a question to the log.
+    /// Returns the next time at which [`Plant::timer`] has work: the roll of the day, a batch, a grace period, or a verification to
+    /// retry.
     pub fn deadline(&self) -> Option<Instant> {
-        // The wall clock may be set forward while nothing happens.
+        // The wall clock may be set forward while the loop is idle.
         let left_ns = self.day.left_ns(clock::of_day()).clamp(0, LOOK_AT_WALL_NS);
         let roll = time::now().checked_add(Duration::from_nanos(left_ns.unsigned_abs()));
         let again = self.unanswered.iter().map(|(at, _)| *at).min();
         roll.into_iter().chain(self.queue_deadline()).chain(self.next_flush).chain(again).min()
     }
 
-    /// When the queue has something to do without a message.
+    /// Returns the next time at which the queue has work without a message.
     pub fn queue_deadline(&self) -> Option<Instant> {
         self.queue.next_deadline_ns().and_then(|at_ns| self.steady.instant(at_ns))
     }
 
-    /// The time of a step of the queue.
+    /// Returns the time for a step of the queue.
     fn moment(&self) -> Now {
         Now { wall_ns: clock::utc_now_ns(), steady_ns: self.steady.now_ns() }
     }
 
-    /// What times of the queue's graces are compared with.
+    /// Returns the clock of the queue's grace periods.
     pub fn steady_ns(&self) -> i64 {
         self.steady.now_ns()
     }
 
-    /// Does what is due.
+    /// Runs everything that is due.
     pub fn timer(&mut self, ctl: &mut dyn Links) {
         self.begin_turn(ctl);
         if self.next_flush.is_some_and(|at| at <= ctl.now()) {
@@ -369,7 +380,7 @@ impl Plant {
         self.ask_log_again();
     }
 
-    /// Another thread has finished something.
+    /// Takes the results of other threads.
     pub fn woken(&mut self, ctl: &mut dyn Links) {
         self.begin_turn(ctl);
         if let Some(Err(error)) = self.log.as_mut().map(LogWriter::check) {
@@ -387,39 +398,39 @@ impl Plant {
         }
     }
 
-    /// Where a world steps: whether a thread beside the loop has a job.
+    /// Simulation hook: whether a background thread has a job.
     pub fn work_is_due(&self) -> bool {
         self.catchup.is_due() || self.verify.is_due()
     }
 
-    /// Where a world steps: one job of each thread beside the loop.
+    /// Simulation hook: runs one job of each background thread.
     pub fn step_work(&self) {
         self.catchup.step();
         self.verify.step();
     }
 
-    /// The day's log.
+    /// Returns the log of the day.
     pub fn log(&self) -> Option<&LogWriter> {
         self.log.as_ref()
     }
 
-    /// Index of the next update.
+    /// Returns the index of the next update.
     pub fn tip(&self) -> u64 {
         self.feed.tip().index
     }
 
-    /// The queues, as they are.
+    /// Returns the queues.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// A subscriber that is behind has room.
+    /// Feeds a subscriber in catch-up whose send buffer has room.
     pub fn writable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let Some(read) = self.feed.pump(conn, ctl) else { return self.let_go_of_logs() };
         let Some(log) = self.logs.get(&read.from.day).cloned() else {
             return ctl.close(conn, "too slow, and there is no log to feed it from");
         };
-        // What durability `none` holds back is not in the file yet.
+        // With durability `none`, buffered updates are not in the file yet.
         if self.log.as_ref().is_some_and(|log| log.written_tip() < read.until)
             && let Some(Err(error)) = self.log.as_mut().map(LogWriter::flush)
         {
@@ -441,7 +452,7 @@ impl Plant {
                 self.forget_old_logs();
             }
             Err(error) => {
-                ::log::error!("cannot feed {} from the log: {error}", done.subscriber.handle());
+                tracing::error!(handle = done.subscriber.handle(), %error, "cannot feed the subscriber from the log");
                 ctl.close(done.subscriber, "its part of the log cannot be read");
             }
         }
@@ -452,7 +463,7 @@ impl Plant {
         self.logs.retain(|day, _| *day >= oldest);
     }
 
-    /// A connection is gone.
+    /// Removes a closed connection.
     pub fn closed(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.feed.remove(conn);
@@ -461,39 +472,39 @@ impl Plant {
         self.leave_queue(conn, ctl);
     }
 
-    /// Clean end: everything flushed and durable, nodes told.
+    /// Clean shutdown: flushes everything, makes it durable, and notifies the nodes.
     pub fn stop(&mut self, reason: &str, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
         self.say_bye(reason, ctl);
         points::reach(Point::ByeSaid);
         if let Some(log) = self.log.take() {
             if let Some(why) = log.elsewhere() {
-                ::log::error!("{why}");
+                tracing::error!("{why}");
             }
             match log.close() {
                 Ok(()) => {
                     let all = std::mem::take(&mut self.acks);
                     all.into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
                 }
-                Err(error) => ::log::error!("{error}"),
+                Err(error) => tracing::error!("{error}"),
             }
         }
     }
 
-    /// Tells nodes to look for a tickerplant anew.
+    /// Sends nodes `Bye`, on which they look for a tickerplant again.
     fn say_bye(&mut self, reason: &str, ctl: &mut dyn Links) {
-        let bye = messages::bye(reason);
+        let bye = encoded(&ToNode::Bye { reason: reason.to_string() });
         let natives: Vec<ConnId> =
             self.members.iter().filter(|(_, member)| member.form == Form::Indexed).map(|(conn, _)| *conn).collect();
         natives.into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
     }
 
-    /// The log's file handle as kdb+ has it; empty without a log.
+    /// Returns the log's file handle as kdb+ has it; empty without a log.
     pub fn log_handle(&self) -> Vec<u8> {
         self.log.as_ref().map(|log| log::handle(log.path()).into_bytes()).unwrap_or_default()
     }
 
-    /// The file that the day's updates are logged in.
+    /// Returns the path of the day's log.
     pub fn log_path(&self) -> Option<&Path> {
         self.log.as_ref().map(LogWriter::path)
     }
@@ -502,18 +513,18 @@ impl Plant {
         self.log.is_some()
     }
 
-    fn place<'a>(&self, log: &'a [u8]) -> Place<'a> {
-        Place {
-            log,
-            date: self.queue.date().0,
-            writer: self.log.as_ref().map(LogWriter::writer_id),
-            samples: self.log.as_ref().map(LogWriter::samples).unwrap_or_default(),
-            tip: self.feed.tip().index,
-        }
+    /// Returns samples of the log's content, by which a node checks the file that it reads.
+    fn samples(&self) -> Vec<Sample> {
+        self.log.as_ref().map(LogWriter::samples).unwrap_or_default()
+    }
+
+    /// Returns the epoch of the log's writer; 0 without a log.
+    fn epoch(&self) -> Epoch {
+        Epoch(self.log.as_ref().map_or(0, |log| log.writer_id().epoch))
     }
 }
 
-/// The newest day that has a log in this directory.
+/// Returns the newest day that has a log in this directory.
 fn newest_log(dir: &std::path::Path, src: &str) -> Option<Date> {
     let dates = disk::list(dir).ok()?.into_iter().filter_map(|path| {
         let date = log::date_of(&path)?;

@@ -1,4 +1,4 @@
-//! Updates: in, into the log, and out.
+//! Path of an update: accept, log, publish, acknowledge.
 
 use super::{Ack, Plant};
 use crate::config::Limit;
@@ -17,17 +17,17 @@ use crate::tick::quarantine::Refused;
 use bytes::Bytes;
 use proto::View;
 
-/// Rows that batch mode gathers before it publishes without waiting for the timer, in bytes.
+/// Bytes of rows that batch mode collects before it publishes ahead of the timer.
 const MERGE_BYTES: usize = 64 << 20;
 
-/// The answer to a publisher: `::`.
+/// Response to a publisher: `::`.
 const NULL_RESPONSE: &[u8] = &[1, 2, 0, 0, 10, 0, 0, 0, 101, 0];
 
 impl Plant {
-    /// Takes an update. A refused one is counted and kept in quarantine.
+    /// Accepts an update. A rejected one is counted and kept in quarantine.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// Why the update is rejected.
     pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut dyn Links) -> Result<(), Refusal> {
         self.begin_turn(ctl);
         let accepted = match self.failure {
@@ -47,7 +47,7 @@ impl Plant {
         }
     }
 
-    /// As [`Plant::update`], and answers the publisher when the update is as durable as promised.
+    /// As [`Plant::update`], and responds to the publisher once the update is as durable as promised.
     pub fn update_sync(&mut self, conn: ConnId, call: &Call<'_>, request: Request, ctl: &mut dyn Links) {
         match self.update(conn, call, ctl) {
             Ok(()) => self.acknowledge_later(request, Bytes::from_static(NULL_RESPONSE)),
@@ -55,7 +55,7 @@ impl Plant {
         }
     }
 
-    /// Answers when everything accepted so far is as durable as promised.
+    /// Sends a response once everything accepted so far is as durable as promised.
     pub fn acknowledge_later(&mut self, request: Request, answer: Bytes) {
         self.acks.push_back(Ack { index: self.batch.tip(), request, answer });
     }
@@ -69,7 +69,7 @@ impl Plant {
         self.refuse_with(conn, &refusal.table, refusal.reason.term().into(), refusal.to_string(), data, ctl);
     }
 
-    /// Counts and keeps a call of `.u.upd` that was none.
+    /// Counts a malformed call of `.u.upd` and keeps it in quarantine.
     pub(super) fn refuse_call(&mut self, conn: ConnId, error: &QError, args: &[View<'_>], ctl: &dyn Links) {
         let table = args.first().and_then(View::text).unwrap_or_default();
         let data = args.last().map(View::raw).unwrap_or_default();
@@ -82,9 +82,9 @@ impl Plant {
         let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
         let kept = data.get(..crate::tick::quarantine::MESSAGE_BYTES).unwrap_or(data);
         if self.stats.refused.is_power_of_two() {
-            // Every one is in quarantine; the log says it often enough to be seen.
+            // Log only the 1st, 2nd, 4th, 8th and so on: the quarantine keeps the rejected updates.
             let from = user.escape_ascii();
-            ::log::warn!("update of {from} refused, {} so far: {reason}", self.stats.refused);
+            tracing::warn!(%from, %reason, rejected = self.stats.refused, "update rejected");
         }
         let (for_number, for_bytes) = self.quarantine.add(Refused {
             time_ns: self.stamp.timestamp_ns,
@@ -100,7 +100,7 @@ impl Plant {
         metrics::refused_times(Limit::quarantine_bytes, for_bytes);
     }
 
-    /// Logs the updates gathered so far, then publishes them, then answers those who waited for it.
+    /// Logs the updates collected so far, publishes them, then sends the responses that are due.
     pub fn settle(&mut self, ctl: &mut dyn Links) {
         if !self.batch.is_empty() {
             self.stats.turns = self.stats.turns.wrapping_add(1);
@@ -141,7 +141,7 @@ impl Plant {
         self.acknowledge(ctl);
     }
 
-    /// Publishes what batch mode holds.
+    /// Publishes the rows held by batch mode.
     pub fn flush_merged(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.publish_merged(ctl);
@@ -165,7 +165,7 @@ impl Plant {
         metrics::refused_times(Limit::outboxes_bytes, now.crowded.saturating_sub(before.crowded));
     }
 
-    /// Sends the answers whose updates are as durable as promised.
+    /// Sends the responses whose updates are as durable as promised.
     pub fn acknowledge(&mut self, ctl: &mut dyn Links) {
         let safe = match &self.log {
             _ if self.failure.is_some() => return,
@@ -181,9 +181,9 @@ impl Plant {
         }
     }
 
-    /// Nothing can be logged any more: nothing is accepted or acknowledged from here on, and everyone who waits is told so.
+    /// Handles a failed log: from here on nothing is accepted or acknowledged, and every waiting publisher gets the error.
     pub(super) fn fail(&mut self, error: &LogError, ctl: &mut dyn Links) {
-        // One that refuses updates already has to end all the same when its log is another's.
+        // A tickerplant that already rejects updates must still stop when another one takes over its log.
         if self.failure.is_some() && !error.is_lost() {
             return;
         }
@@ -197,17 +197,17 @@ impl Plant {
             ctl.reply(ack.request, message::error(text.as_bytes()));
         }
         if error.is_lost() {
-            // Whatever this process would go on saying may be said by another by now, and differently.
-            ::log::error!("{error}. This tickerplant ends");
+            // Another tickerplant owns the log, so any further message of this process may contradict it.
+            tracing::error!("{error}. This tickerplant ends");
             self.journal = Journal::GivenUp;
             self.say_bye("the log is another tickerplant's", ctl);
             ctl.stop();
         } else {
-            ::log::error!("{error}. Updates are refused from here on; {}", error.remedy());
+            tracing::error!("{error}. Updates are refused from here on; {}", error.remedy());
         }
     }
 
-    /// A line on how it goes.
+    /// Returns a one-line status.
     pub fn status_line(&self) -> String {
         let subscribers = self.queue.subscribers().len();
         match &self.failure {
@@ -216,7 +216,7 @@ impl Plant {
         }
     }
 
-    /// Why nothing is accepted any more, if that is so.
+    /// Returns why updates are no longer accepted; `None` if they are.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

@@ -1,56 +1,61 @@
-//! The shell of the queue: calls of `.u.asg` to events, actions to messages, journal and feed.
+//! Shell around the pure queue: turns calls of `.u.asg` into events, and actions into messages, journal records and feed changes.
 
 use super::Plant;
 use super::subscribe::over_limit;
 use crate::config::Limit;
 use crate::defect::{Defect, is_planted};
-use crate::log::{self, Proof};
+use crate::log::{self, LogWriter, Proof};
 use crate::metrics;
-use crate::net::{ConnId, Links, Request, message};
+use crate::net::{ConnId, Links, Request};
 use crate::points::{self, Point};
+use crate::protocol::foreign::Replay;
+use crate::protocol::{Joined, Live, Rebuild, ToNode};
 use crate::q::error::QError;
 use crate::queue::journal::Record;
-use crate::queue::{Action, Date, Event, Handle, Kind, Params, Refusal, Subscription, UpdateIndex, Window};
+use crate::queue::{Action, Date, Event, Handle, Kind, Note, Params, Refusal, Subscription, UpdateIndex, Window};
 use crate::sys::clock as time;
+use crate::table::Schema;
 use crate::tick::core::schema::Form;
 use crate::tick::journal::{Journal, JournalFile};
 use crate::tick::lane::{LaneKey, LaneSpec};
-use crate::tick::messages;
 use crate::tick::subscriptions::{Subscriptions, Wanted};
 use crate::tick::verify::{Answer, Done, Job, Question};
-use proto::MessageKind;
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use tracing::field::display;
 
-/// A connection that is in a queue.
+/// A connection that belongs to a queue.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub form: Form,
     pub subscription: Arc<Subscription>,
-    /// A paper subscriber counts messages from this update on; before it, updates.
+    /// A paper subscriber's count is in updates before this index, and in messages from it on.
     pub counted_from: u64,
-    /// Its count at the last end of a day: the paper's `asg/r.q` as printed does not start anew.
+    /// Its count at the last end of a day: the paper's `asg/r.q`, as printed, does not reset it.
     pub carried: u64,
-    /// The day has ended before this node has said where to feed it from: whatever it says, the new day is fed from its start.
+    /// The day ended before this node sent its feed position: whatever it sends, the new day is fed from its start.
     pub from_start: bool,
-    /// What it holds is not of this log: it is to forget all of it.
+    /// Its rows are not of this log: it must drop them all.
     pub is_foreign: bool,
 }
 
+/// Node, day and window of a proof.
 type ProofKey = (Handle, Date, Window);
 
-/// Proofs that came and windows that are to be proved; whichever comes first waits for the other.
+/// Received proofs, and windows to be proved; either may come first.
 #[derive(Debug, Default)]
 pub struct Proofs {
     held: BTreeMap<ProofKey, Proof>,
     pub(super) wanted: BTreeSet<ProofKey>,
 }
 
-/// Proofs kept for windows that are not closed yet: enough for every node to send one too early.
+/// Proofs kept for windows that are still open: enough for every node to send one too early.
 const PROOFS_KEPT: usize = 4096;
 
 impl Proofs {
+    /// Keeps a received proof, unless too many are kept.
     pub(super) fn came(&mut self, key: ProofKey, proof: Proof) {
         if self.held.len() < PROOFS_KEPT {
             self.held.insert(key, proof);
@@ -62,13 +67,14 @@ impl Proofs {
         self.wanted.retain(|(of, ..)| *of != handle);
     }
 
+    /// Drops the proof of a window that is not to be proved.
     pub(super) fn forget_unwanted(&mut self, key: &ProofKey) {
         if !self.wanted.contains(key) {
             self.held.remove(key);
         }
     }
 
-    /// The proof of a wanted window, if it is here.
+    /// Takes the proof of a wanted window, if it has arrived.
     fn take(&mut self, key: &ProofKey) -> Option<Proof> {
         if !self.wanted.contains(key) {
             return None;
@@ -84,20 +90,21 @@ pub(super) fn handle(conn: ConnId) -> Handle {
 }
 
 impl Plant {
-    /// After a restart: nodes get time to come back.
+    /// After a restart: starts the grace period in which nodes may reconnect.
     pub(super) fn restored(&mut self, tip: u64) {
         let actions = self.queue.step(Event::Restored, UpdateIndex(tip), self.moment());
-        // Nobody is connected, so that only the journal and the log line have anything to do.
+        // No node is connected, so only journal records and log lines can result.
         for action in actions {
             match action {
                 Action::Journal(record) => self.write_journal(&record),
-                Action::Note(text) => ::log::info!("{text}"),
-                Action::Alarm(text) => ::log::error!("{text}"),
+                Action::Note(note) => log(&note, false),
+                Action::Alarm(note) => log(&note, true),
                 _ => {}
             }
         }
     }
 
+    /// Steps the queue for its timers.
     pub fn queue_tick(&mut self, ctl: &mut dyn Links) {
         self.step_queue(Event::Tick, None, ctl);
     }
@@ -111,12 +118,13 @@ impl Plant {
             Ok(()) => self.writable(conn, ctl),
             Err(error) => {
                 let error = over_limit(error);
-                ::log::warn!("the node of handle {} cannot be fed: {error}", conn.handle());
+                tracing::warn!(handle = conn.handle(), %error, "the node cannot be fed");
                 ctl.close(conn, &error.detail);
             }
         }
     }
 
+    /// Returns the fan-out group of a member. Never merged, because nodes count updates.
     pub(super) fn key_of_member(&self, member: &Member, compress: bool) -> LaneKey {
         let mut own = Subscriptions::new(self.tables.len());
         for (table, wanted) in self.wanted(&member.subscription) {
@@ -125,7 +133,7 @@ impl Plant {
         own.key((), member.form, false, compress)
     }
 
-    /// The tables of a subscription with the symbols wanted of each.
+    /// Returns the tables of a subscription with the symbols of each.
     fn wanted(&self, subscription: &Subscription) -> Vec<(usize, Wanted)> {
         let of = |syms: &[Vec<u8>]| match syms {
             [] => Wanted::All,
@@ -144,12 +152,14 @@ impl Plant {
             .collect()
     }
 
-    /// The tables of a subscription, in the order of `.u.t`.
-    fn tables_of(&self, subscription: &Subscription) -> Vec<usize> {
+    /// Returns the tables of a subscription, in the order of `.u.t`.
+    fn tables_of(&self, subscription: &Subscription) -> Vec<Schema> {
         let wanted: BTreeSet<usize> = self.wanted(subscription).into_iter().map(|(table, _)| table).collect();
-        self.sorted.iter().copied().filter(|table| wanted.contains(table)).collect()
+        let chosen = self.sorted.iter().filter(|table| wanted.contains(table));
+        chosen.filter_map(|table| Some(self.tables.get(*table)?.schema.clone())).collect()
     }
 
+    /// Removes a closed connection from its queue.
     pub(super) fn leave_queue(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         self.waiting_told.remove(&conn);
         if self.members.remove(&conn).is_some() && !is_planted(Defect::DisconnectNotNoticed) {
@@ -158,12 +168,13 @@ impl Plant {
         }
     }
 
-    /// Steps the queue and does what it says. Answers why it refused, if it did.
+    /// Steps the queue and carries out its actions. Returns the error if it rejects the event.
     pub(super) fn step_queue(&mut self, event: Event, request: Option<Request>, ctl: &mut dyn Links) -> Option<QError> {
         self.settle(ctl);
         self.step_queue_at(event, UpdateIndex(self.feed.tip().index), request, ctl)
     }
 
+    /// As [`Plant::step_queue`], with a tip other than the current one: at the end of a day.
     pub(super) fn step_queue_at(
         &mut self,
         event: Event,
@@ -208,16 +219,20 @@ impl Plant {
             Action::Rebuild { handle, window, hidden } => {
                 let conn = to(handle, ctl)?;
                 self.make_readable(conn, ctl);
-                let log = self.log_handle();
+                let log = self.log_path().map(Path::to_path_buf);
+                let (first, last) = (window.first().0, window.last().0);
                 let message = match self.queue.by_handle(handle).map(|of| of.kind()) {
                     Some(Kind::Paper) => {
-                        let chosen =
+                        let tables =
                             self.members.get(&conn).map(|of| self.tables_of(&of.subscription)).unwrap_or_default();
-                        messages::paper_replay(&self.tables, &chosen, &log, window.first().0, window.last().0)
+                        ToNode::Replay(Replay { tables, log, first, tip: last })
                     }
-                    _ => messages::rebuild(self.place(&log), window, hidden),
+                    _ => {
+                        let date = self.queue.date().0;
+                        ToNode::Rebuild(Rebuild { first, last, log, date, hidden, samples: self.samples() })
+                    }
                 };
-                ctl.send(conn, message);
+                ctl.send(conn, encoded(&message));
                 points::reach(Point::RebuildTold);
             }
             Action::Verify { handle, window, date } => {
@@ -225,44 +240,59 @@ impl Plant {
                 self.proofs.wanted.insert(key);
                 self.check_proof(&key, ctl);
             }
-            Action::Recheck { handle, window } => ctl.send(to(handle, ctl)?, messages::recheck(window)),
-            Action::Handed { handle, window } => ctl.send(to(handle, ctl)?, messages::handed(window)),
-            Action::Show { handle, window } => ctl.send(to(handle, ctl)?, messages::show(window)),
-            Action::Drop { handle } => ctl.send(to(handle, ctl)?, messages::drop_all()),
-            Action::Left { handle } => ctl.send(to(handle, ctl)?, messages::left()),
-            Action::Group { handle, desired, joined } => {
-                ctl.send(to(handle, ctl)?, messages::group(desired, &joined));
+            Action::Recheck { handle, window } => {
+                let (first, last) = (window.first().0, window.last().0);
+                ctl.send(to(handle, ctl)?, encoded(&ToNode::Recheck { first, last }));
             }
-            Action::EndOfDay { handle, date } => ctl.send(to(handle, ctl)?, messages::end(date.0)),
+            Action::Handed { handle, window } => {
+                let (first, last) = (window.first().0, window.last().0);
+                ctl.send(to(handle, ctl)?, encoded(&ToNode::Handed { first, last }));
+            }
+            Action::Show { handle, window } => {
+                let (first, last) = (window.first().0, window.last().0);
+                ctl.send(to(handle, ctl)?, encoded(&ToNode::Show { first, last }));
+            }
+            Action::Drop { handle } => ctl.send(to(handle, ctl)?, encoded(&ToNode::Drop)),
+            Action::Left { handle } => ctl.send(to(handle, ctl)?, encoded(&ToNode::Left)),
+            Action::Group { handle, desired, joined } => {
+                let joined = joined.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+                ctl.send(to(handle, ctl)?, encoded(&ToNode::Group { desired: capped(desired), joined }));
+            }
+            Action::EndOfDay { handle, date } => ctl.send(to(handle, ctl)?, encoded(&ToNode::End { date: date.0 })),
             Action::Close { handle } => ctl.close(to(handle, ctl)?, "the node has come back over another connection"),
             Action::NeedNode { queue, missing, desired, via } => {
-                ::log::info!("queue {queue}: {missing} more nodes are needed, {desired} in all");
+                tracing::info!(%queue, missing, desired, "nodes are missing; the fleet is asked for more");
                 if let Some(conn) = via.and_then(|handle| to(handle, ctl)) {
-                    ctl.send(conn, messages::need(desired));
+                    ctl.send(conn, encoded(&ToNode::Need { desired: capped(desired) }));
                 }
             }
-            Action::Note(text) => ::log::info!("{text}"),
-            Action::Alarm(text) => ::log::error!("{text}"),
+            Action::Note(note) => log(&note, false),
+            Action::Alarm(note) => log(&note, true),
         }
         None
     }
 
     fn joined(&mut self, conn: ConnId, drop: bool, request: Option<Request>, ctl: &mut dyn Links) {
-        let chosen = self.members.get(&conn).map(|member| self.tables_of(&member.subscription)).unwrap_or_default();
+        let tables = self.members.get(&conn).map(|member| self.tables_of(&member.subscription)).unwrap_or_default();
         let drop = drop || self.members.get(&conn).is_some_and(|member| member.is_foreign);
-        let log = self.log_handle();
-        let answer = message::message(MessageKind::Response, |writer| {
-            messages::put_joined(writer, &self.tables, &chosen, self.place(&log), drop);
-        });
-        match (request, answer) {
+        let joined = Joined {
+            epoch: self.epoch(),
+            writer: self.log.as_ref().map(LogWriter::writer_id),
+            log: self.log_path().map(Path::to_path_buf),
+            date: self.queue.date().0,
+            tip: self.feed.tip().index,
+            tables,
+            drop,
+        };
+        match (request, joined.encode()) {
             (Some(request), Ok(answer)) => {
                 ctl.reply(request, answer);
                 points::reach(Point::JoinAnswered);
             }
-            // Joined without asking for an answer: then only what has to be done is told.
-            (None, _) if drop => ctl.send(conn, messages::drop_all()),
+            // An async join gets no response, only the necessary messages.
+            (None, _) if drop => ctl.send(conn, encoded(&ToNode::Drop)),
             (None, _) => {}
-            (Some(_), Err(error)) => ::log::error!("the answer to a join cannot be sent: {error}"),
+            (Some(_), Err(error)) => tracing::error!(%error, "the answer to a join cannot be sent"),
         }
     }
 
@@ -271,17 +301,27 @@ impl Plant {
         points::reach(Point::BeforeLive);
         self.show_subscribed(conn);
         self.make_readable(conn, ctl);
-        let chosen = self.tables_of(&member.subscription);
-        let log = self.log_handle();
+        let tables = self.tables_of(&member.subscription);
+        let log = self.log_path().map(Path::to_path_buf);
         let tip = self.feed.tip().index;
         match member.form {
             Form::Indexed => {
                 let position = self.queue.by_handle(handle(conn)).map_or(1, |of| self.queue.position(of));
-                ctl.send(conn, messages::live(&self.tables, &chosen, self.place(&log), first.0, position));
+                let live = Live {
+                    first: first.0,
+                    tip,
+                    position: u32::try_from(position).ok(),
+                    log,
+                    date: self.queue.date().0,
+                    epoch: self.epoch().0,
+                    tables,
+                    samples: self.samples(),
+                };
+                ctl.send(conn, encoded(&ToNode::Live(live)));
                 points::reach(Point::LiveTold);
             }
             Form::Table => {
-                ctl.send(conn, messages::paper_replay(&self.tables, &chosen, &log, first.0, tip));
+                ctl.send(conn, encoded(&ToNode::Replay(Replay { tables, log, first: first.0, tip })));
                 if let Some(member) = self.members.get_mut(&conn) {
                     member.counted_from = tip;
                 }
@@ -290,7 +330,7 @@ impl Plant {
         }
     }
 
-    /// A live member stands in `.u.w`.
+    /// Adds a live member to `.u.w`.
     fn show_subscribed(&mut self, conn: ConnId) {
         let Some(member) = self.members.get(&conn) else { return };
         for (table, wanted) in self.wanted(&Arc::clone(&member.subscription)) {
@@ -298,7 +338,7 @@ impl Plant {
         }
     }
 
-    /// What was logged can be seen where this peer reads it.
+    /// Makes the logged updates visible where this peer reads them.
     fn make_readable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let local = ctl.peer(conn).is_some_and(|peer| peer.local);
         let Some(log) = &mut self.log else { return };
@@ -310,7 +350,7 @@ impl Plant {
     fn write_journal(&mut self, record: &Record) {
         let Some(path) = self.log.as_ref().map(|log| log::queue_path(log.path())) else { return };
         let failed_before = matches!(self.journal, Journal::Failed);
-        // What is written behind a record that is missing would be read as another state.
+        // A record after a missing one would restore a wrong state.
         let journal = match std::mem::replace(&mut self.journal, Journal::Failed) {
             Journal::Open(mut journal) if journal.path() == path => journal.append(record).map(|()| journal),
             Journal::Open(_) | Journal::Failed => self.new_journal(&path),
@@ -321,25 +361,26 @@ impl Plant {
             Ok(journal) => {
                 self.journal = Journal::Open(journal);
                 if failed_before {
-                    ::log::info!("{} is written again, with all that the queue holds", path.display());
+                    tracing::info!(path = %path.display(), "the queue's journal is written again, whole");
                 }
             }
-            Err(error) if !failed_before => ::log::error!(
-                "the queue's journal {} cannot be written: {error}. A restart will not know of this and of what follows until it can be; \
-                 nodes then bring along what they hold",
-                path.display()
+            Err(error) if !failed_before => tracing::error!(
+                path = %path.display(), %error,
+                "cannot write the queue's journal. A restart will not know this change and later ones until it can be written; \
+                 nodes then report what they hold"
             ),
             Err(_) => {}
         }
     }
 
-    /// A journal that begins with all that the queue holds: of a new day, or after it could not be written.
+    /// Creates a journal that starts with a snapshot of the queue: for a new day, or after a failed write.
     fn new_journal(&self, path: &Path) -> std::io::Result<JournalFile> {
         let (mut journal, ..) = JournalFile::open(path, Params::default(), self.queue.date())?;
         journal.append(&self.queue.snapshot())?;
         Ok(journal)
     }
 
+    /// Submits the comparison of a proof with the log once both the proof and the request for it have arrived.
     pub(super) fn check_proof(&mut self, key: &ProofKey, ctl: &mut dyn Links) {
         let Some(held) = self.proofs.take(key) else { return };
         let (of, date, window) = *key;
@@ -356,6 +397,8 @@ impl Plant {
         self.ask_log(of, date, spec, Question::Proof { window, held }, ctl);
     }
 
+    /// Submits a question about the log of a date to the verification thread. Flushes first, because updates buffered under durability `none`
+    /// are not in the file yet.
     pub(super) fn ask_log(
         &mut self,
         of: Handle,
@@ -372,7 +415,7 @@ impl Plant {
         }
     }
 
-    /// What the log could not be asked, it is asked once more.
+    /// Submits the verification jobs whose retry time has come.
     pub(super) fn ask_log_again(&mut self) {
         let now = time::now();
         for (_, job) in self.unanswered.extract_if(.., |(at, _)| *at <= now) {
@@ -380,15 +423,16 @@ impl Plant {
         }
     }
 
+    /// Handles the result of a verification job.
     pub(super) fn verified(&mut self, done: Done, ctl: &mut dyn Links) {
         let Done { mut job, answer } = done;
         let (handle, date) = (job.handle, job.date);
         if ctl.by_handle(handle.0) != job.conn {
-            // Whoever asked has gone, and is asked anew when it is back. The handle may be another's by now.
+            // The node has disconnected and will be asked again when it joins; its handle may belong to another connection by now.
             return;
         }
         if job.failures > 0 && answer.is_ok() {
-            ::log::info!("handle {handle}: the log of {date} can be read again");
+            tracing::info!(%handle, %date, "the log can be read again");
         }
         match answer {
             Ok(Answer::Proof { window, difference }) => {
@@ -399,22 +443,23 @@ impl Plant {
                     Some(difference) => {
                         self.stats.differing = self.stats.differing.wrapping_add(1);
                         let label = self.queue.by_handle(handle).map_or_else(|| handle.to_string(), |of| of.label());
-                        ::log::error!("{label} does not hold {window} of {date} as it was logged: {difference}");
+                        tracing::error!(node = %label, %window, %date, %difference, "the node does not hold the window as it was logged");
                     }
                 }
                 self.step_queue(Event::Proved { handle, window, date, ok }, None, ctl);
             }
             Ok(Answer::Position(None)) => {
-                ::log::warn!("handle {handle} counts more messages than it was sent; it is not rolled");
+                tracing::warn!(%handle, "the subscriber counts more messages than it was sent; it is not rolled");
             }
             Ok(Answer::Position(Some(next))) => {
                 self.step_queue(Event::Roll { handle, next, date }, None, ctl);
             }
             Err(error) => {
                 if job.failures == 0 {
-                    ::log::error!(
-                        "handle {handle}: the log of {date} cannot be read to verify what the node holds: {error}. It is tried again, more \
-                         and more rarely; put the log back where it was"
+                    tracing::error!(
+                        %handle, %date, %error,
+                        "cannot read the log to verify what the node holds. This is tried again with growing pauses; put the log \
+                         back where it was"
                     );
                 }
                 let pause = job.put_off();
@@ -426,7 +471,32 @@ impl Plant {
     }
 }
 
-/// Whether kdb+ would compress what it sends there.
+/// Whether kdb+ would compress messages to this peer.
 pub(super) fn compresses(conn: ConnId, ctl: &dyn Links) -> bool {
     ctl.peer(conn).is_some_and(|peer| !peer.local && peer.capability > 0)
+}
+
+/// Encodes a message. Its names come from a schema or a join and are valid; if encoding fails nevertheless, this is logged and nothing is
+/// sent.
+pub(super) fn encoded(message: &ToNode) -> Bytes {
+    message.encode().unwrap_or_else(|error| {
+        tracing::error!(message = message.name(), %error, "the message cannot be encoded and is not sent");
+        Bytes::new()
+    })
+}
+
+/// Number of instances in the width of the message field.
+fn capped(instances: usize) -> u32 {
+    u32::try_from(instances).unwrap_or(u32::MAX)
+}
+
+/// Logs an event of the queue.
+fn log(note: &Note, is_alarm: bool) {
+    let Note { text, queue, node, window, date } = note;
+    let (queue, node) = (queue.as_ref().map(display), node.as_ref().map(display));
+    let (window, date) = (window.as_ref().map(display), date.as_ref().map(display));
+    match is_alarm {
+        false => tracing::info!(queue, node, window, date, "{text}"),
+        true => tracing::error!(queue, node, window, date, "{text}"),
+    }
 }

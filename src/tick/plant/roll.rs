@@ -1,9 +1,11 @@
 //! The end of a day.
 
 use super::Plant;
+use super::queue::encoded;
 use crate::log::{self, LogError, LogWriter};
 use crate::net::Links;
 use crate::points::{self, Point};
+use crate::protocol::ToNode;
 use crate::q::QError;
 use crate::queue::{Date, Event as QueueEvent, State, UpdateIndex};
 use crate::tick::clock;
@@ -12,11 +14,10 @@ use crate::tick::core::schema::Form;
 use crate::tick::day::trust::Change;
 use crate::tick::day::{Action, Event, RETRY_NS};
 use crate::tick::logged_schema::{self, Adopted, Reading};
-use crate::tick::messages;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a day stands when this has been done.
+/// Failpoint reached after an action.
 const fn point_behind(action: Action) -> Point {
     match action {
         Action::Flush { .. } => Point::DayFlushed,
@@ -27,7 +28,7 @@ const fn point_behind(action: Action) -> Point {
     }
 }
 
-/// A time in days, or in hours below two days.
+/// Duration in days, or in hours below two days.
 fn in_words(ns: i64) -> String {
     const HOUR: u64 = 3_600_000_000_000;
     match ns.unsigned_abs().saturating_add(HOUR / 2) / HOUR {
@@ -37,10 +38,10 @@ fn in_words(ns: i64) -> String {
 }
 
 impl Plant {
-    /// `.u.endofday`: the day ends now.
+    /// `.u.endofday`: ends the day now.
     ///
     /// # Errors
-    /// `limit` where the next day would be too far ahead of the clock; `os` where its log cannot be made.
+    /// `limit` if the next day would be too far ahead of the clock; `os` if its log cannot be created.
     pub fn end_of_day(&mut self, ctl: &mut dyn Links) -> Result<(), QError> {
         let calendar = self.clock.calendar(self.day.time_ns(clock::of_day()));
         if !self.day.may_end_by_hand(calendar) {
@@ -49,7 +50,7 @@ impl Plant {
                 self.day.date(),
                 self.day.days_ahead(calendar)
             );
-            ::log::warn!(".u.endofday is refused: {reason}");
+            tracing::warn!(%reason, ".u.endofday is refused");
             return Err(QError::signal(format!("limit: {reason}")));
         }
         self.drive_day(Event::Manual, ctl);
@@ -59,15 +60,15 @@ impl Plant {
         }
     }
 
-    /// Says that the wall clock has jumped or is back, and rolls the day if it is due.
+    /// Logs that the wall clock has jumped or is back, and rolls the day if it is due.
     pub(super) fn look_at_clock(&mut self, ctl: &mut dyn Links) {
         let now = clock::of_day();
         let changed = self.day.has_changed(now).then(|| self.clock.calendar(now.wall_ns));
         match changed.and_then(|calendar| self.day.look(now, calendar)) {
-            Some(Change::Jumped(_)) => ::log::error!("{}", self.clock_trouble().unwrap_or_default()),
-            Some(Change::Back) => ::log::warn!("the wall clock is right again: days end by it"),
+            Some(Change::Jumped(_)) => tracing::error!("{}", self.clock_trouble().unwrap_or_default()),
+            Some(Change::Back) => tracing::warn!("the wall clock is right again: days end by it"),
             Some(Change::SetRight) => {
-                ::log::warn!("the wall clock was far behind the day {} and is set right", self.day.date())
+                tracing::warn!(date = %self.day.date(), "the wall clock was far from the day and is set right")
             }
             None => {}
         }
@@ -77,14 +78,24 @@ impl Plant {
         }
     }
 
-    /// What is wrong with the clock or the day, and what to do.
+    /// Describes what is wrong with the clock or the day, and what to do.
     pub(super) fn clock_trouble(&self) -> Option<String> {
         let now = clock::of_day();
+        let calendar = self.clock.calendar(now.wall_ns);
+        let (date, today) = (self.day.date(), calendar.today);
+        let too_late = self.day.too_late(calendar);
+        if let Some(days) = too_late.filter(|_| self.day.doubts_clock()) {
+            return Some(format!(
+                "the clock says {today}, {days} days after the newest log, more than --limit-clock-start: updates go into the day {date}, \
+                 and none ends by the clock. If the clock is wrong, set it right; if it is right, restart the tickerplant with --today {today}"
+            ));
+        }
         if let Some(jump) = self.day.jump_ns(now) {
             let (by, where_to) = (in_words(jump), if jump < 0 { "back" } else { "ahead" });
+            let confirm = too_late.map_or(String::new(), |_| format!(" with --today {today}"));
             return Some(format!(
                 "the wall clock jumped {by} {where_to}, more than --limit-clock-jump: days end by the steady clock until it is set \
-                 right; if it is right now, restart the tickerplant"
+                 right; if it is right now, restart the tickerplant{confirm}"
             ));
         }
         let days = self.day.stuck_ahead(self.clock.calendar(self.day.time_ns(now)))?;
@@ -96,16 +107,21 @@ impl Plant {
         ))
     }
 
-    /// Seconds by which the wall clock jumped, and days by which the day is ahead.
+    /// Seconds by which the wall clock jumped or is too far ahead of the newest log, and days by which the day is ahead of the clock.
     pub(super) fn clock_figures(&self) -> (f64, u64) {
         let now = clock::of_day();
-        let jump = Duration::from_nanos(self.day.jump_ns(now).unwrap_or(0).unsigned_abs());
+        let pause = self.day.too_late(self.clock.calendar(now.wall_ns)).filter(|_| self.day.doubts_clock());
+        let jump = match pause {
+            Some(days) => Duration::from_nanos(days.saturating_mul(proto::time::DAY_NS).unsigned_abs()),
+            None => Duration::from_nanos(self.day.jump_ns(now).unwrap_or(0).unsigned_abs()),
+        };
         let ahead = self.day.days_ahead(self.clock.calendar(self.day.time_ns(now)));
         (jump.as_secs_f64(), ahead.unsigned_abs())
     }
 
-    /// Takes the day's machine as far as it goes.
+    /// Runs the state machine of the day until it has no action left.
     pub(super) fn drive_day(&mut self, mut event: Event, ctl: &mut dyn Links) {
+        let _span = tracing::info_span!("end_of_day", date = %self.day.date()).entered();
         while let Some(action) = self.day.step(event, clock::of_day()) {
             event = if self.carry_out_day(action, ctl) { Event::Done } else { Event::Failed };
             points::reach(point_behind(action));
@@ -114,17 +130,17 @@ impl Plant {
 
     fn carry_out_day(&mut self, action: Action, ctl: &mut dyn Links) -> bool {
         match action {
-            Action::Flush { from, to, days_left_out } => {
-                ::log::info!("the day {from} ends after {} updates", self.batch.tip());
+            Action::Flush { to, days_left_out, .. } => {
+                tracing::info!(updates = self.batch.tip(), "the day ends");
                 if days_left_out > 0 {
-                    ::log::warn!("{days_left_out} days before {to} have no log");
+                    tracing::warn!(days = days_left_out, next = %to, "days before the next one have no log");
                 }
                 self.flush_merged(ctl);
             }
             Action::CreateLog { date } => {
                 self.keep_if_elsewhere();
                 if let Some(log) = &mut self.log {
-                    // Closes the old log, durable, before the new one is there.
+                    // Makes the old log durable and closes it before the new one is created.
                     let adopted = Adopted { tables: Arc::clone(&self.tables), changed: self.changed.clone() };
                     let (limits, chunk_bytes) = (self.codec, super::size(self.limits.log_read_chunk_bytes));
                     let rolled = log.roll(clock::civil_date(date), |report| {
@@ -135,7 +151,7 @@ impl Plant {
                         same.then_some(()).ok_or("it has columns that .u.schema added: start anew on it".to_string())
                     });
                     match rolled {
-                        Ok(report) if report.updates > 0 => ::log::warn!(
+                        Ok(report) if report.updates > 0 => tracing::warn!(
                             "a log of {date} was there already: {report}. The day goes on behind that, and subscribers are sent all of it"
                         ),
                         Ok(_) => {}
@@ -159,12 +175,12 @@ impl Plant {
                 }
             }
             Action::SendEnd { date } => {
-                let end = messages::end(date.0);
+                let end = encoded(&ToNode::End { date: date.0 });
                 let replaying: Vec<_> = self.live_but_not_fed(ctl);
                 self.feed.end_day(&end, self.first_of_day(), ctl);
                 for conn in replaying {
                     ctl.send(conn, end.clone());
-                    // Where it will ask to be fed from may be said of the old day still.
+                    // A feed position that this node is about to send may still refer to the old day.
                     if let Some(member) = self.members.get_mut(&conn) {
                         member.from_start = true;
                     }
@@ -187,21 +203,21 @@ impl Plant {
         true
     }
 
-    /// Index of the day's first update of this process: a log that was there before has some.
+    /// Index of this process's first update of the day: not 0 if the log existed before.
     fn first_of_day(&self) -> u64 {
         self.log.as_ref().map_or(0, LogWriter::tip)
     }
 
-    /// The new day's log cannot be had: the day goes on. Tried again every few seconds, and logged once for each reason.
+    /// Continues the day because the new day's log cannot be created. A retry follows every few seconds; each reason is logged once.
     fn hold_roll(&mut self, to: Date, error: &LogError) {
         let reason = format!("the day {} goes on, as the log of {to} cannot be written: {error}", self.day.date());
         if self.roll_held.as_ref() != Some(&reason) {
-            ::log::error!("{reason}. This is tried again every {} s", RETRY_NS / 1_000_000_000);
+            tracing::error!(%reason, retry_s = RETRY_NS / 1_000_000_000, "the day cannot end yet");
             self.roll_held = Some(reason);
         }
     }
 
-    /// Live nodes that have not said yet where to feed them from.
+    /// Live nodes that have not yet sent their feed position.
     fn live_but_not_fed(&self, ctl: &dyn Links) -> Vec<crate::net::ConnId> {
         let live = self.queue.subscribers().iter().filter(|subscriber| subscriber.state == State::Live);
         let conns = live.filter_map(|subscriber| ctl.by_handle(subscriber.handle?.0));
@@ -213,23 +229,23 @@ impl Plant {
             .collect()
     }
 
-    /// `.u.end[date]` called by a client: tells everyone who is subscribed, as u.q does; the day does not roll. Nodes are left out: they
-    /// would drop windows of a day that goes on, and with a quiet feed nothing would show them that it does.
+    /// `.u.end[date]` called by a client: sends it to all subscribers, as u.q does; the day does not roll. Nodes are left out: they would
+    /// drop windows of a day that continues, and with a quiet feed no message would show them that it does.
     pub fn send_end(&mut self, date: i32, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
-        let end = messages::end(date);
+        let end = encoded(&ToNode::End { date });
         let is_node =
             |conn: &crate::net::ConnId| self.members.get(conn).is_some_and(|member| member.form == Form::Indexed);
         let (nodes, subscribers): (Vec<_>, Vec<_>) = self.feed.subscribers().partition(|conn| is_node(conn));
         if !nodes.is_empty() {
-            ::log::warn!(
+            tracing::warn!(
                 "a client has called .u.end, which ends no day: nodes keep their rows; .u.endofday ends the day"
             );
         }
         subscribers.into_iter().for_each(|conn| ctl.send(conn, end.clone()));
     }
 
-    /// The log of a date, whether it is there or not.
+    /// Returns the path of the log of a date, whether it exists or not.
     pub(super) fn log_of(&self, date: Date) -> Option<std::path::PathBuf> {
         let dir = std::path::absolute(self.dir.as_ref()?).ok()?;
         Some(log::log_path(&dir, &self.src, clock::civil_date(date)))

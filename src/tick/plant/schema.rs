@@ -1,9 +1,12 @@
-//! `.u.schema`: a table gets columns at its end without a restart.
+//! `.u.schema`: adds columns at the end of a table without a restart.
 
 use super::Plant;
+use super::queue::encoded;
 use crate::defect::{Defect, is_planted};
 use crate::log::LogWriter;
 use crate::net::{ConnId, Links};
+use crate::protocol::ToNode;
+use crate::protocol::tables::schema_record;
 use crate::q::QError;
 use crate::table::schema::Schema;
 use crate::table::wire;
@@ -11,21 +14,20 @@ use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
 use crate::tick::logged_schema::{self, Adopted, change_of};
 use crate::tick::merge::Merge;
-use crate::tick::messages;
 use proto::View;
 use std::sync::Arc;
 
-/// A refusal in kdb+'s term and in words, also where an expression calls.
+/// An error with kdb+'s term and a description, also for calls from expressions.
 fn refused(term: &str, words: impl std::fmt::Display) -> QError {
     QError::signal(format!("{term}: {words}"))
 }
 
 impl Plant {
-    /// `.u.schema[t;empty table]`. The change is an update of the log: every node that takes the table changes there. A table that has
-    /// these columns already stays as it is, so that a call may be repeated.
+    /// `.u.schema[t;empty table]`. The change is an update of the log: every node that takes the table applies it at that position. A
+    /// table that already has these columns stays unchanged, so the call may be repeated.
     ///
     /// # Errors
-    /// Why the table stays as it is.
+    /// Why the table stays unchanged.
     pub fn change_schema(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
         if !self.operators.contains(&user) {
@@ -68,11 +70,11 @@ impl Plant {
         let wrong = |error: proto::EncodeError| refused("type", error.to_string());
         let spec = tables.get(place).ok_or_else(is_table)?;
         let index = self.batch.tip();
-        let record = messages::schema_record(spec).map_err(wrong)?;
+        let record = schema_record(&spec.schema).map_err(wrong)?;
         let mut changed = self.changed.clone();
         changed.insert(spec.name.clone());
         let adopted = Adopted { tables: Arc::clone(&tables), changed };
-        // Before the record: a start that finds the record without the columns' names could not go on.
+        // Before the log record: a start that finds the record without the column names could not continue.
         if let Some(log) = &self.log {
             logged_schema::write(log.path(), &adopted)
                 .map_err(|error| refused("io", format!("the schema of the log cannot be written: {error}")))?;
@@ -82,20 +84,23 @@ impl Plant {
             return Err(refused("io", error.to_string()));
         }
         let user = user.escape_ascii();
-        ::log::warn!(
-            "update {index}: {user} has changed table {} to {} columns",
-            spec.name.escape_ascii(),
-            spec.columns.len()
+        tracing::warn!(
+            %index, %user, table = %spec.name.escape_ascii(), columns = spec.columns.len(), "columns were added to the table"
         );
         self.changed = adopted.changed;
         self.tables = Arc::clone(&tables);
         self.current.set(Arc::clone(&tables));
         self.merge = self.merge.take().map(|_| Merge::new(&tables));
-        self.feed.change_table(tables.clone(), place, &messages::schema(spec, Some(index)), ctl);
+        self.feed.change_table(
+            tables.clone(),
+            place,
+            &encoded(&ToNode::Schema { schema: spec.schema.clone(), index: Some(index) }),
+            ctl,
+        );
         self.batch = Batch::new(self.feed.tip().index);
-        // The others are not given that update now: one that waits, has rolled, rebuilds a window, replays, or is behind. Who is behind
-        // may roll before it gets there.
-        let told = messages::schema(spec, None);
+        // The other nodes get the change without an index, because they do not receive that update now: those that wait, have rolled,
+        // rebuild a window, replay, or are in catch-up. A node in catch-up may roll before it reaches the update.
+        let told = encoded(&ToNode::Schema { schema: spec.schema.clone(), index: None });
         let wants = |tabs: &[Vec<u8>]| tabs.iter().any(|tab| tab.is_empty() || *tab == spec.name);
         let others = self.members.iter().filter(|(conn, member)| {
             member.form == Form::Indexed && !self.feed.is_at_tip(**conn) && wants(&member.subscription.tabs)

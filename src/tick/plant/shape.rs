@@ -1,4 +1,4 @@
-//! A tickerplant's shape: what decides what it does next, for whoever compares tickerplants.
+//! State fingerprint of a tickerplant, for tests and the simulator to compare states.
 
 use super::Plant;
 use crate::log::LogWriter;
@@ -6,13 +6,14 @@ use crate::queue::{Queue, State};
 use std::fmt::Write;
 
 impl Plant {
-    /// What decides what this tickerplant does from now on, but for counters and the time of day, as text. Two of one shape that
-    /// are told the same do the same.
+    /// Returns the state that determines all further behaviour, as text, without counters and the time of day. Two tickerplants with the
+    /// same fingerprint and the same input behave the same.
     pub fn shape(&self) -> String {
         let members: Vec<_> =
             self.members.iter().map(|(conn, member)| (conn.handle(), member.form, member.from_start)).collect();
         let fed: Vec<i32> = self.feed.subscribers().map(crate::net::ConnId::handle).collect();
-        let log = self.log.as_ref().map(|log| (log.tip(), log.epoch()));
+        // Nodes receive the samples, which depend on where a writer began.
+        let log = self.log.as_ref().map(|log| (log.tip(), log.epoch(), log.sampled()));
         let mut shape = format!(
             "{:?} tip {} day {:?} behind {:?} fed {fed:?} members {members:?} {:?} unanswered {} acks {} log {log:?} failed {:?} ",
             self.day.date(),
@@ -28,20 +29,20 @@ impl Plant {
         shape
     }
 
-    /// Whether everything that was accepted is in the log.
+    /// Whether every accepted update is in the log and acknowledged.
     pub fn is_settled(&self) -> bool {
         self.log.as_ref().is_none_or(|log: &LogWriter| log.tip() == self.feed.tip().index) && self.acks.is_empty()
     }
 }
 
-/// What decides what a queue does, but for what is only shown. Without a time it is one that is to be restored: who was connected,
-/// for how long nodes were waited for, and the tip, which the log tells, do not count then.
+/// Appends the state of a queue that determines its behaviour, without what is only displayed. `None` for the time stands for a queue to
+/// be restored: connections, grace periods and the tip (which the log has) do not count then.
 pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
-    // Written to a string, which does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(out, "{} tip {:?} ", queue.date(), now_ns.map(|_| queue.tip()));
     for sub in queue.subscribers() {
         if sub.state == State::Lost {
-            // If it comes back it has its old place among the others; one without a name does not.
+            // A lost node with a name gets its old place when it comes back; one without a name does not.
             if let Some(node) = &sub.node {
                 let _ = write!(out, "[{node} {}]", sub.queue);
             }

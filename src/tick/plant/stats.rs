@@ -1,28 +1,28 @@
-//! Counters: plain numbers that a monitor may read.
+//! Counters for `.u.stats` and the metrics.
 
-/// What a tickerplant has done since it started.
+/// Counters of a tickerplant since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Updates and rows accepted.
     pub updates: u64,
     pub rows: u64,
-    /// Updates refused, and accepted ones that could not be logged.
+    /// Rejected updates, and accepted ones that could not be logged.
     pub refused: u64,
     pub unlogged: u64,
-    /// Turns that logged something.
+    /// Event-loop iterations that logged an update.
     pub turns: u64,
-    /// Queries, and those that ended with an error.
+    /// Queries, and those that failed.
     pub queries: u64,
     pub query_errors: u64,
-    /// Messages that were no object.
+    /// Messages that were not valid objects.
     pub malformed: u64,
-    /// Windows whose proof agreed with the log, and ones that differed.
+    /// Windows whose proof agreed with the log, and windows whose proof differed.
     pub verified: u64,
     pub differing: u64,
 }
 
 impl Stats {
-    /// Names and values, for `.u.stats`.
+    /// Returns names and values for `.u.stats`.
     pub fn entries(&self) -> [(&'static str, u64); 10] {
         [
             ("updates", self.updates),

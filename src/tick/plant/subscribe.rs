@@ -1,19 +1,22 @@
 //! `.u.sub`, `.u.add` and `.u.del`.
 
 use super::Plant;
-use super::arguments::{handle_argument, name, wanted};
+use super::arguments::handle_argument;
+use super::calls::malformed;
 use super::queue::compresses;
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::{ConnId, Links};
+use crate::protocol::read::name;
+use crate::protocol::{tables, wanted};
 use crate::q::error::QError;
+use crate::tick::core::refusal::is_blank;
 use crate::tick::core::schema::Form;
 use crate::tick::feed::FeedError;
-use crate::tick::messages;
 use crate::tick::subscriptions::{Subscriptions, Wanted};
 use proto::{View, Writer};
 
-/// A limit of the feed, counted and as q signals it.
+/// Counts a limit of the feed and converts it to q's error.
 pub(super) fn over_limit(error: FeedError) -> QError {
     if let FeedError::TooManyLanes(_) = error {
         metrics::refused(Limit::lanes);
@@ -21,8 +24,16 @@ pub(super) fn over_limit(error: FeedError) -> QError {
     QError::with("limit", error.to_string())
 }
 
+/// kdb+tick signals the name of an unknown table; a blank name would show nothing, so it gets a text.
+fn no_table(name: &[u8]) -> QError {
+    match is_blank(name) {
+        true => QError::with("type", "the name of the table is blank"),
+        false => QError::signal(name),
+    }
+}
+
 impl Plant {
-    /// `.u.sub[t;s]`: replaces what the subscriber has of a table, or of all of them. Puts what u.q answers.
+    /// `.u.sub[t;s]`: replaces the subscription of a table, or of all tables. Writes u.q's result to the response.
     ///
     /// # Errors
     /// An unknown table is signalled by its name.
@@ -42,12 +53,15 @@ impl Plant {
         })?;
         match table {
             Some(table) => self.put_answer(table, writer),
-            None => messages::put_pairs(writer, &self.tables, &chosen),
+            None => {
+                let chosen: Vec<_> = chosen.iter().filter_map(|table| self.tables.get(*table)).collect();
+                tables::put_pairs(writer, chosen.iter().map(|spec| &spec.schema));
+            }
         }
         Ok(())
     }
 
-    /// `.u.add[t;s]`: adds to what the subscriber has of a table.
+    /// `.u.add[t;s]`: adds to the subscription of a table.
     ///
     /// # Errors
     /// An unknown table is signalled by its name.
@@ -79,7 +93,7 @@ impl Plant {
         self.resubscribe(conn, &chosen, ctl, |subscriptions, table| subscriptions.remove(table, conn))
     }
 
-    /// Changes what a subscriber has of some tables. Where its feed cannot follow, `.u.w` stays as it was.
+    /// Changes the subscription of some tables. If the feed rejects the change, `.u.w` stays unchanged.
     fn resubscribe(
         &mut self,
         conn: ConnId,
@@ -98,31 +112,31 @@ impl Plant {
 
     fn put_answer(&self, table: usize, writer: &mut Writer<'_>) {
         match self.tables.get(table) {
-            Some(spec) => messages::put_pair(writer, spec),
+            Some(spec) => tables::put_pair(writer, &spec.schema),
             None => writer.null(),
         }
     }
 
-    /// The feed of a connection follows what `.u.w` says of it.
+    /// Updates the feed of a connection to its subscription in `.u.w`.
     fn subscribed(&mut self, conn: ConnId, ctl: &dyn Links) -> Result<(), QError> {
         let form = self.members.get(&conn).map_or(Form::Table, |member| member.form);
-        // Subscribers of a queue are told update by update, so that they can count them.
+        // Subscribers of a queue get every update as its own message, so that they can count updates.
         let merged = self.merge.is_some() && !self.members.contains_key(&conn);
         let key = self.subscriptions.key(conn, form, merged, compresses(conn, ctl));
         self.feed.subscribe(conn, key).map_err(over_limit)
     }
 
-    /// The table named, or all for `` ` ``, and the symbols wanted.
+    /// Returns the table named, or `None` for `` ` `` (all), and the symbols wanted.
     fn table_and_symbols(&self, args: &[View<'_>]) -> Result<(Option<usize>, Wanted), QError> {
         let named = args.first().and_then(name).ok_or(QError::with("type", "a table's name is a symbol"))?;
         let table = match named {
             b"" => None,
-            name => Some(self.tables.find(name).ok_or_else(|| QError::signal(name))?.0),
+            name => Some(self.tables.find(name).ok_or_else(|| no_table(name))?.0),
         };
         let wanted = match args.get(1) {
             None => Wanted::All,
             Some(atom) if name(atom) == Some(b"") || atom.is_null() => Wanted::All,
-            Some(list) => Wanted::List(wanted(list)?),
+            Some(list) => Wanted::List(wanted(list).map_err(malformed)?),
         };
         Ok((table, wanted))
     }

@@ -1,8 +1,8 @@
 //! The variables of `.u`, as objects.
 
 use super::Plant;
+use crate::protocol::long;
 use crate::queue::{Row, Verified};
-use crate::tick::messages::long;
 use crate::tick::subscriptions::Wanted;
 use proto::{Writer, types};
 
@@ -32,7 +32,7 @@ fn columns_v1() -> Vec<&'static str> {
 }
 
 impl Plant {
-    /// Puts a variable by its full name; false if there is none of that name.
+    /// Writes the variable with this full name; false if there is none.
     pub fn put_variable(&self, name: &[u8], writer: &mut Writer<'_>) -> bool {
         match name {
             b".u.t" => writer.symbols(self.sorted_names()),
@@ -57,7 +57,7 @@ impl Plant {
         self.sorted.iter().filter_map(|table| self.tables.get(*table)).map(|spec| spec.name.as_slice()).collect()
     }
 
-    /// A table name -> list of (handle; symbols).
+    /// Writes `.u.w`: table name -> list of (handle; symbols).
     fn put_subscriptions(&self, writer: &mut Writer<'_>) {
         writer.dict_head();
         writer.symbols(self.sorted_names());
@@ -102,7 +102,7 @@ impl Plant {
         let handles: Vec<i32> = all.iter().map(|refused| refused.handle).collect();
         writer.vector(types::INT, types::ATTR_NONE, &handles);
         writer.symbols(all.iter().map(|refused| &refused.user));
-        // A table's name may be any bytes of a message; a symbol ends at its first NUL.
+        // A rejected table name may be any bytes; a symbol ends at its first NUL.
         let before_nul = |text: &'_ [u8]| text.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
         writer.symbols(all.iter().map(|refused| before_nul(&refused.table)));
         writer.symbols(all.iter().map(|refused| before_nul(refused.term.as_bytes())));
@@ -115,7 +115,7 @@ impl Plant {
     }
 }
 
-/// `.u.asg.tab`: the paper's ten columns and elastick's own.
+/// Writes `.u.asg.tab`: the paper's ten columns and elastick's own.
 fn put_rows(names: &[&str], rows: &[Row], writer: &mut Writer<'_>) {
     fn longs(writer: &mut Writer<'_>, ty: i8, values: impl Iterator<Item = Option<i64>>) {
         let values: Vec<i64> = values.map(|value| value.unwrap_or(types::NULL_LONG)).collect();
@@ -169,7 +169,7 @@ fn put_rows(names: &[&str], rows: &[Row], writer: &mut Writer<'_>) {
     longs(writer, types::LONG, rows.iter().map(|row| row.refused.map(long)));
 }
 
-/// All symbols are shown as the paper shows them, `` ,` ``.
+/// An empty list stands for all symbols, shown as in the paper, `` ,` ``.
 fn put_symbols(symbols: &[Vec<u8>], writer: &mut Writer<'_>) {
     if symbols.is_empty() { writer.symbols([""]) } else { writer.symbols(symbols) }
 }

@@ -1,1 +1,1 @@
-"""The stand-in cloud: an AWS API server, a fault proxy before it, and instances that are processes of this machine."""
+"""The simulated AWS: an API server, a fault proxy in front of it, and instances that are processes of this machine."""

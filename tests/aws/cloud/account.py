@@ -1,4 +1,4 @@
-"""The proof of a day: what the feed sent, what the log has, and what the nodes hold, of each table and window."""
+"""The proof of a day: compares feed, log and nodes, by table and window."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ WORD = 1 << 64
 
 
 class Proof(dict):
-    """Table -> (updates, rows, hash); hashes add up."""
+    """Table -> (updates, rows, hash). Proofs of windows can be added."""
 
     def add(self, table, updates, rows, hash_):
         before = self.get(table, (0, 0, 0))
@@ -29,13 +29,13 @@ def of_json(tables):
 
 
 def logged(binary, log, first, last):
-    """What the log has of [first, last), by elastick's own tool."""
+    """Proof of [first, last) from the log, by `elastick log proof`."""
     command = [binary, "log", "proof", "--json", "--from", str(first), "--to", str(last), str(log)]
     return of_json(json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["tables"])
 
 
 def windows_of(port):
-    """(first, last) -> proof of the windows that a node holds; None where it does not answer."""
+    """(first, last) -> proof of a node's windows; None if it does not reply."""
     try:
         with Connection(port, deadline_s=20) as connection:
             answer = connection.ask(".rdb.windows")
@@ -51,7 +51,7 @@ def windows_of(port):
 
 
 def coverage(windows, tip):
-    """What is wrong with windows, list of (first, last, node), as a cover of [0, tip): in words."""
+    """Gaps and overlaps of windows, list of (first, last, node), as a cover of [0, tip), as text."""
     wrong, reached = [], 0
     for first, last, node in sorted(windows):
         if first > reached:
@@ -65,7 +65,7 @@ def coverage(windows, tip):
 
 
 def check(binary, log, tip, sent, held):
-    """What is wrong: `held` is a list of (node, first, last, proof)."""
+    """Differences between log and nodes as text; `held` is a list of (node, first, last, proof)."""
     wrong = coverage([(first, last, node) for node, first, last, _ in held], tip)
     whole, total = Proof(), Proof()
     for node, first, last, proof in held:
@@ -74,7 +74,7 @@ def check(binary, log, tip, sent, held):
             wrong.append(f"[{first}, {last}) is not held by {node} as it was logged")
         whole.merge(wanted)
         total.merge(proof)
-    # The windows cover the log once, or that is said already.
+    # Here the windows cover the log once, or the deviation is already reported.
     if whole != sent:
         wrong.append(f"the log has {whole}, sent were {sent}")
     if total != whole:

@@ -1,4 +1,4 @@
-"""The API server and the fault proxy before it, on free ports; clients, faults, and what the server has counted."""
+"""The API server and its fault proxy, on free ports; clients, fault injection, and the server's records."""
 
 import json
 import os
@@ -16,7 +16,7 @@ OPERATOR = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", 
 
 
 def missing():
-    """Why there can be no stand-in cloud here, or None."""
+    """Why the simulated AWS cannot run on this machine, or None."""
     for script in ("moto_run.py", "faultproxy.py"):
         if not (SCRIPTS / script).exists():
             return f"{SCRIPTS / script} is not there"
@@ -36,7 +36,7 @@ def request(method, url, body=None):
 
 
 class Api:
-    """`url` is where instances ask, through the proxy; the operator's own calls go to the server itself."""
+    """API server and proxy. Instances use `url`, through the proxy; the operator's calls go to the server directly."""
 
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
@@ -85,7 +85,7 @@ class Api:
             output.close()
 
     def client(self, service):
-        """The operator's client, which no fault touches."""
+        """The operator's client, without injected faults."""
         import boto3
 
         if service not in self.clients:
@@ -93,7 +93,7 @@ class Api:
         return self.clients[service]
 
     def place(self):
-        """An image and a subnet, as the templates and groups need them."""
+        """An image and a subnet for templates and groups."""
         if "place" not in self.clients:
             ec2 = self.client("ec2")
             image = ec2.describe_images()["Images"][0]["ImageId"]
@@ -101,28 +101,28 @@ class Api:
         return self.clients["place"]
 
     def ask(self, what, after=0):
-        """`instances`, `groups`, `calls` or `events`; of the last two those from number `after` on."""
+        """Records of the server: `instances`, `groups`, `calls` or `events`; the last two from number `after` on."""
         return request("GET", f"{self.direct}/__cloud/{what}?from={after}")
 
     def set(self, **settings):
         return request("POST", f"{self.direct}/__cloud/settings", settings)
 
     def clock(self, now):
-        """Moves the clock of scheduled actions; the first call only sets it."""
+        """Advances the clock of scheduled actions; the first call only sets it."""
         return request("POST", f"{self.direct}/__cloud/clock", {"now": now})
 
     def note(self, event, **details):
-        """Puts something that the test did among the events."""
+        """Adds an action of the test to the events."""
         request("POST", f"{self.direct}/__cloud/note", {"event": event, **details})
 
     def fault(self, operation, action, count=1, delay=0, prob=1.0):
-        """The next `count` calls of an operation meet a fault: see the proxy."""
+        """Injects a fault into the next `count` calls of an operation: see the proxy."""
         rule = {"op": operation, "action": action, "count": count, "delay": delay, "prob": prob}
         request("POST", f"{self.url}/__fault", rule)
         self.note("fault", operation=operation, action=action, count=count)
 
     def heal(self):
-        """No more faults."""
+        """Ends all faults."""
         request("DELETE", f"{self.url}/__fault")
         self.note("faults end")
 
@@ -133,7 +133,7 @@ class Api:
         return next((group for group in self.ask("groups") if group["name"] == name), None)
 
     def calls(self, action, ok=None, by=None):
-        """Calls of one action; `ok` takes those that were granted or those that were not."""
+        """Calls of one action; `ok` selects successful or rejected ones."""
         return [
             call
             for call in self.ask("calls")

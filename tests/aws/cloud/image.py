@@ -1,5 +1,5 @@
-"""A machine as the image makes it: boot script, units and binary as they are shipped, and the commands of the system that an
-instance has and this machine lacks (systemctl, mount, aws)."""
+"""An instance's file system as the image makes it: boot script, units and binary as shipped, and fakes of system commands that
+this machine lacks (systemctl, mount, aws)."""
 
 import base64
 import os
@@ -12,15 +12,15 @@ from harness.process import ROOT
 DEPLOY = pathlib.Path(os.environ.get("ELASTICK_DEPLOY", ROOT / "deploy"))
 TOOLS = "awk basename bash cat chmod curl env flock install mktemp mv sleep sort tail timeout".split()
 
-# Starting a unit: the machine's systemd reads the file.
+# Starts a unit: the simulated systemd reads the file.
 SYSTEMCTL = """#!/usr/bin/env bash
 for word; do case $word in *.service) printf '%s\\n' "$word" >>"$MACHINE/wanted" ;; esac; done
 """
-# The name of a path's mount unit; nothing here is bound to it.
+# Name of a path's mount unit; no unit here depends on it.
 SYSTEMD_ESCAPE = """#!/usr/bin/env bash
 echo efs.mount
 """
-# Mounting: the "file system" is one directory for all machines.
+# Mounts: the "file system" is one directory for all machines.
 MOUNT = """#!/usr/bin/env bash
 printf '%s\\n' "mount $*" >>"$MACHINE/mounts"
 [ -e "$MACHINE/no-efs" ] && { echo 'mount: connection timed out' >&2; exit 32; }
@@ -30,7 +30,7 @@ FINDMNT = """#!/usr/bin/env bash
 [ -e "$MACHINE/mounted" ] || exit 1
 echo nfs4
 """
-# The one call of the AWS command line that the boot script makes, with the instance's own credentials.
+# The boot script's only call of the AWS CLI, with the instance's credentials.
 AWS = """#!{python}
 import json, os, sys
 import boto3
@@ -48,7 +48,7 @@ print("PENDING")
 
 
 def lay_out(machine, directory, binary, efs):
-    """Makes DIRECTORY the root of a machine; answers the environment that its programs need beside the cloud's own."""
+    """Creates a machine's root in DIRECTORY. Returns the additional environment of its programs."""
     commands = directory / "bin"
     commands.mkdir(parents=True)
     for tool in TOOLS:

@@ -1,4 +1,4 @@
-"""An instance's metadata service, version 2: a token for every request, what the API server knows of the instance now."""
+"""An instance's metadata service (IMDSv2): requires tokens, and serves the API server's current data of the instance."""
 
 import base64
 import datetime
@@ -23,7 +23,7 @@ def now():
 
 
 def pending_time(launched):
-    """The launch as the identity document has it, to the second."""
+    """Launch time as in the identity document, in seconds."""
     return re.sub(r"[ T](\d\d:\d\d:\d\d).*", r"T\1Z", str(launched))
 
 
@@ -31,11 +31,11 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """A program that is killed leaves its question behind."""
+        """Ignores errors of a request whose program was killed."""
 
 
 class Metadata:
-    """`view` gives the instance as the API server shows it. Notices are set by the test."""
+    """The service of one instance. `view` returns the instance's data of the API server. The test sets notices."""
 
     def __init__(self, view, address="127.0.0.1"):
         self.view = view

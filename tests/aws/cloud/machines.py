@@ -1,7 +1,7 @@
-"""The instances of the API server as processes of this machine, each with metadata of its own.
+"""The instances of the API server as processes of this machine, each with its own metadata service.
 
-What EC2 does is done here: start the instance's program once it runs, tell it to end (SIGTERM) when it is terminated, and kill
-it after a grace; and what systemd does with the unit: start the program again when it fails.
+Acts as EC2: starts an instance's program once the instance runs, sends SIGTERM on termination, and SIGKILL after a
+grace period. Acts as systemd: restarts a failed program.
 """
 
 import datetime
@@ -17,12 +17,12 @@ from harness.process import LISTENING
 from . import imds
 
 POLL_S = 0.05
-# Between the end of a program that failed and its next start, as the units have it but shorter.
+# Restart delay of a failed program, shorter than in the units.
 RESTART_S = 0.3
 
 
 class Machine:
-    """One instance. `program` makes its command and environment from the machine, once it has booted."""
+    """One instance. `program` returns command and environment for the booted machine."""
 
     def __init__(self, view, program, directory, grace_s):
         self.id = view["id"]
@@ -30,7 +30,7 @@ class Machine:
         self.overrides = {}
         self.program = program
         self.grace_s = grace_s
-        # Where its own files may lie.
+        # Directory of its files.
         self.home = directory / f"{self.id}.d"
         self.output = (directory / f"{self.id}.out").open("ab")
         self.output_path = directory / f"{self.id}.out"
@@ -43,7 +43,7 @@ class Machine:
         self.lock = threading.Lock()
 
     def shown(self):
-        """The view that its metadata give: tags may be changed, where all machines share one host."""
+        """The data for its metadata service; a test may change tags, because all machines share one host."""
         return {**self.view, "tags": {**self.view["tags"], **self.overrides}}
 
     @property
@@ -85,7 +85,7 @@ class Machine:
         return self.process is not None and self.process.poll() is None
 
     def signal(self, number):
-        """To the program and what it started."""
+        """Sends a signal to the program and its children."""
         if self.is_running():
             try:
                 os.killpg(self.process.pid, number)
@@ -93,7 +93,7 @@ class Machine:
                 pass
 
     def kill(self):
-        """kill -9 of elastick; the unit starts it again."""
+        """kill -9 of elastick; the unit restarts it."""
         units = list(self.home.glob("elastick-[rt]*.service.pid"))
         if units:
             os.kill(int(units[0].read_text()), signal.SIGKILL)
@@ -101,12 +101,12 @@ class Machine:
             self.signal(signal.SIGKILL)
 
     def crash(self):
-        """The whole instance dies: nothing starts its program again."""
+        """The whole instance dies: its program is not restarted."""
         self.ending = True
         self.kill_all()
 
     def kill_all(self):
-        """kill -9 of everything that it started: units are in sessions of their own."""
+        """kill -9 of all its processes; units are in separate sessions."""
         self.signal(signal.SIGKILL)
         for unit in self.home.glob("*.service.pid"):
             try:
@@ -134,12 +134,12 @@ class Machine:
 
     @property
     def port(self):
-        """Where its program, as started last, says that it listens; None before it does."""
+        """Port from the output of its latest program; None before it listens."""
         found = LISTENING.findall(self.printed()[self.printed_before :])
         return int(found[-1]) if found else None
 
     def metrics(self):
-        """The Prometheus figures that its port answers with: name, labels included, -> value."""
+        """The metrics at its port: name with labels -> value."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
             lines = [line for line in answer.read().decode().splitlines() if line and not line.startswith("#")]
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
@@ -158,16 +158,16 @@ class Machine:
 
 
 class Machines:
-    """Follows the API server: a machine for each instance that runs, none for those that do not."""
+    """Follows the API server: one machine for each running instance."""
 
     def __init__(self, api, directory, program, grace_s=5, dead_on_arrival=lambda view: False):
         self.api = api
         self.directory = directory
         self.program = program
         self.grace_s = grace_s
-        # Instances that EC2 runs, and on which nothing ever starts.
+        # Instances that run but whose program never starts.
         self.dead_on_arrival = dead_on_arrival
-        # Instances that were there before belong to another test.
+        # Earlier instances belong to another test.
         self.strangers = {view["id"] for view in api.ask("instances")}
         self.machines = {}
         self.stopped = threading.Event()
@@ -189,7 +189,7 @@ class Machines:
                 continue
             machine = self.machines.get(view["id"])
             if machine is not None:
-                # The group's tag is gone once the group has forgotten the instance; its own metadata keep it.
+                # The group's tag disappears when the group removes the instance; the instance's metadata keep it.
                 view["tags"] = {**machine.view["tags"], **view["tags"]}
                 view["role"] = view["role"] or machine.view["role"]
                 view["target"] = view["target"] or machine.view["target"]
@@ -205,7 +205,7 @@ class Machines:
                     threading.Thread(target=machine.boot, daemon=True).start()
 
     def all(self, app=None, running=None):
-        """Machines in the order of their launch."""
+        """Machines in launch order."""
         return [
             machine
             for machine in list(self.machines.values())
@@ -213,7 +213,7 @@ class Machines:
         ]
 
     def spot_notice(self, machine, seconds=120):
-        """EC2 says that it takes the instance back, and does so when the time has come."""
+        """Sends a spot interruption notice, and terminates the instance at the announced time."""
         machine.metadata.spot_at = imds.now() + datetime.timedelta(seconds=seconds)
         self.api.note("spot notice", instance=machine.id, seconds=seconds)
 

@@ -1,4 +1,4 @@
-"""What the template's role lets a node do, for tests that make their groups without it."""
+"""The permissions of the template's node role, for tests that create groups without the template."""
 
 CHANGES = [
     "autoscaling:SetDesiredCapacity",
@@ -17,7 +17,7 @@ READS = [
 
 
 def policy(without=()):
-    """The policy, without some of its actions."""
+    """The policy, without the given actions."""
     allowed = [action for action in CHANGES + READS + ["cloudwatch:PutMetricData"] if action not in without]
     return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": allowed, "Resource": "*"}]}
 

@@ -1,4 +1,4 @@
-"""The test case of all tests here: groups on the API server, their instances as processes, and a tickerplant."""
+"""Base test case: groups on the API server, their instances as processes, and a tickerplant."""
 
 import atexit
 import itertools
@@ -23,7 +23,7 @@ _numbers = itertools.count(1)
 
 
 def shared_api():
-    """One API server for all tests of a run: it takes seconds to start."""
+    """One API server for all tests of a run, because it takes seconds to start."""
     if "api" not in _shared:
         directory = pathlib.Path(tempfile.mkdtemp(prefix="elastick-aws-"))
         _shared["api"] = api.Api(directory)
@@ -33,7 +33,7 @@ def shared_api():
 
 
 def binary():
-    """The elastick under test, which has the feature `aws`."""
+    """The elastick binary under test, with the feature `aws`."""
     path = pathlib.Path(os.environ.get("ELASTICK_AWS_BIN", ROOT / "target" / "aws" / "elastick")).resolve()
     if not path.exists():
         raise FileNotFoundError(f"{path} is not built; tests/run aws builds it, or set ELASTICK_AWS_BIN")
@@ -41,16 +41,16 @@ def binary():
 
 
 def instance_environment(machine, url, **more):
-    """What a program on an instance sees: nothing of the tests' own environment that says anything about AWS."""
+    """Environment of a program on an instance, without the tests' own AWS variables."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "ELASTICK_"))}
     metadata = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": machine.metadata.url, "AWS_ENDPOINT_URL": url}
     return {**kept, **metadata, "RUST_BACKTRACE": "1", **more}
 
 
 class CloudScene(Scene):
-    """`group` makes a group; `self.machines` are its instances; `program` says what runs on them."""
+    """`group` creates a group; `self.machines` are its instances; `program` is their command."""
 
-    # A second of AWS is one here, unless a test waits for a time limit: elastick's own heartbeats are not shortened.
+    # AWS's time limits are not scaled, except in tests that wait for one, because elastick's own heartbeats are not scaled.
     time_scale = 1.0
     boot_delay_s = 0.2
     dead_on_arrival = staticmethod(lambda view: False)
@@ -94,11 +94,11 @@ class CloudScene(Scene):
         return len(self._result.failures) + len(self._result.errors) > self._failed_before
 
     def program(self, machine):
-        """The command of an instance, and its environment."""
+        """Command and environment of an instance."""
         raise NotImplementedError
 
     def role(self, name, policy=POLICY):
-        """An instance profile whose role has this policy."""
+        """Creates an instance profile whose role has this policy."""
         iam = self.api.client("iam")
         trust = {"Version": "2012-10-17", "Statement": []}
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
@@ -108,7 +108,7 @@ class CloudScene(Scene):
         return name
 
     def group(self, minimum=1, maximum=8, desired=None, policy=POLICY, hooks=True, tags=None, name=None):
-        """A group of nodes as the template makes it; its name."""
+        """Creates a group of nodes like the template's. Returns its name."""
         name = name or f"{self._testMethodName[:40]}-{os.getpid()}-{next(_numbers)}"
         image, subnet = self.api.place()
         data = {
@@ -119,7 +119,7 @@ class CloudScene(Scene):
         }
         self.api.client("ec2").create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
         tags = {"APP": "r-asg", "SCALETHRESHOLD": "30", "ROLLTHRESHOLD": "60", **(tags or {})}
-        # The hooks are there before the first instance, as with the template's list of hooks.
+        # Create the hooks before the first instance, as the template does.
         self.autoscaling.create_auto_scaling_group(
             AutoScalingGroupName=name,
             MinSize=0,
@@ -161,7 +161,7 @@ class CloudScene(Scene):
         return self.machines.machines[instance]
 
     def said(self, pattern, machine=None, deadline_s=40):
-        """Waits until an instance (or any) has printed this; answers the match."""
+        """Waits until the given or any instance has printed a match. Returns the match."""
         pattern = re.compile(pattern)
 
         def found():
@@ -175,7 +175,7 @@ class CloudScene(Scene):
 
 
 class NodeScene(CloudScene, Cluster):
-    """The group's instances are nodes of one queue, the tickerplant is outside of any group."""
+    """The group's instances are nodes of one queue; the tickerplant is in no group."""
 
     # A node that is full after some tens of thousands of rows.
     node_options = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
@@ -186,7 +186,7 @@ class NodeScene(CloudScene, Cluster):
 
     @nodes.setter
     def nodes(self, _):
-        """Nodes are the group's business."""
+        """Starts no nodes: the group does."""
 
     def running(self):
         return [machine for machine in self.nodes if machine.is_running() and machine.port]

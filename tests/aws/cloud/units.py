@@ -1,10 +1,10 @@
-"""What an instance's systemd does with elastick's units, so that user data, boot script and units run as they are shipped.
+"""A minimal systemd for elastick's units, so that user data, boot script and units run as shipped.
 
     python -m aws.cloud.units DIRECTORY
 
-DIRECTORY holds `user-data` and `units/`; the instance's commands (`bin/`) come first in PATH. Only what the units use is known:
-EnvironmentFile, ExecStart, ExecStop, Restart and its exit codes, notification of readiness, Wants and BindsTo among
-themselves. Sandboxing, accounts and limits are systemd's own business; pauses before a restart are shorter here.
+DIRECTORY holds `user-data` and `units/`; the instance's commands (`bin/`) come first in PATH. Supports only what the units use:
+EnvironmentFile, ExecStart, ExecStop, Restart and its exit codes, readiness notification, Wants and BindsTo between
+units. It ignores sandboxing, accounts and limits, and has shorter restart delays.
 """
 
 import configparser
@@ -129,7 +129,7 @@ class Machine:
                 threading.Thread(target=self.units[name].run, daemon=True).start()
 
     def stop(self, *_):
-        # What is bound to another unit stops before it.
+        # A unit that is bound to another one stops before it.
         for unit in sorted(self.units.values(), key=lambda unit: not unit.get("Unit", "BindsTo")):
             unit.stop()
         os._exit(0)

@@ -1,5 +1,5 @@
-"""Runs in a guest kernel under its own systemd: one instance's life, from its tags to the watchdog. Prints one line for each
-step, `ok` or `FAILED`, and the journal at the end; powers off."""
+"""Runs in a guest kernel under systemd: the lifecycle of an instance, from its tags to the watchdog. Prints `ok` or `FAILED` for
+each step, and the journal at the end; powers off."""
 
 import os
 import pathlib
@@ -54,8 +54,8 @@ def ask(port, text):
 
 
 def file_system():
-    """NFS 4.1 of this kernel to itself, in the name of EFS."""
-    # Files of this system are the host's; a socket needs a file system of the guest's own.
+    """Serves NFS 4.1 from this kernel to itself, in place of EFS."""
+    # The root file system is the host's; a socket needs a file system of the guest.
     sh("mount -t tmpfs -o mode=1777 tmpfs /tmp")
     sh("modprobe nfsd; modprobe nfsv4; mkdir -p /export /etc/elastick; mount -t tmpfs tmpfs /export; mkdir /export/log")
     sh("chown 5010:5010 /export/log; mount -t nfsd nfsd /proc/fs/nfsd")
@@ -192,10 +192,10 @@ def main():
     sh("ip link set lo up")
     file_system()
     metadata = Metadata(tags=TAGS)
-    # The watchdog's patience is shortened: this is a test of what happens, not of how long it takes.
+    # Shorten the watchdog timeout: the test is about the effect, not the duration.
     for unit, lines in {
         "elastick-boot": f"Environment=AWS_EC2_METADATA_SERVICE_ENDPOINT={metadata.url} PATH=/usr/sbin:/usr/bin:/sbin:/bin",
-        # The fleet is not what is looked at here; a binary without the feature `aws` has none.
+        # No fleet: this test does not cover it, and a binary without the feature `aws` has none.
         "elastick-tick": "WatchdogSec=8\nUnsetEnvironment=ELASTICK_FLEET",
         "elastick-rdb": "WatchdogSec=25\nUnsetEnvironment=ELASTICK_FLEET",
     }.items():

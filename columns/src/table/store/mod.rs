@@ -1,8 +1,7 @@
-//! The tables of a node: growing columns that one thread fills and any number of queries read.
+//! The tables of a node: growing columns with one writer and any number of readers.
 //!
-//! An update is taken whole or not at all: its columns are written behind the published rows, and one count per table
-//! is raised when all are in. A query takes a [`Tables`] and the counts; what it then reads never changes, moves or
-//! goes away before it is done.
+//! An update is stored whole or not at all: the writer appends its columns behind the published rows and then raises one count
+//! per table. A query takes the [`Tables`] and the counts; what it reads never changes, moves or is freed before it ends.
 
 use super::column::{Column, ColumnError, ColumnReader, Rows, SymbolCache, rows_of};
 use super::grouped::{Grouped, GroupedReader};
@@ -22,7 +21,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[cfg(test)]
 mod tests;
 
-/// Why an update was not taken. Nothing of it is in the store.
+/// Reason why an update was rejected. Nothing of a rejected update is stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("{}: no such table", String::from_utf8_lossy(.0))]
@@ -34,23 +33,23 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// No room is left, for rows or for symbols: the update is good, this node is full.
+    /// No room is left for rows or symbols: the update is valid, this node is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Refused::Column { error: ColumnError::Full { .. } | ColumnError::Symbols { .. }, .. })
     }
 
-    /// An empty table has no room for the update either.
+    /// Even an empty table has no room for the update.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Refused::Column { error: ColumnError::Full { capacity, wanted }, .. } if wanted > capacity)
     }
 
-    /// The process has no room for more symbols.
+    /// The process's symbol table is full.
     pub fn is_full_of_symbols(&self) -> bool {
         matches!(self, Refused::Column { error: ColumnError::Symbols { .. }, .. })
     }
 }
 
-/// One table: the writing end.
+/// Write handle of one table.
 #[derive(Debug)]
 struct Filling {
     schema: Arc<Schema>,
@@ -84,7 +83,7 @@ impl Filling {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// The same rows with columns more at the end, which are as long already.
+    /// Returns the table with columns added at the end, which already have as many rows.
     fn extended(self, schema: Schema, added: Vec<Column>, column_bytes: usize) -> Filling {
         let schema = Arc::new(schema);
         let Filling { mut columns, mut grouped, rows, .. } = self;
@@ -109,7 +108,7 @@ impl Filling {
         Filling { schema, columns, grouped, rows, reader }
     }
 
-    /// `fills`: columns that are missing at the end are filled with nulls.
+    /// With `fills`, columns missing at the end of the update are filled with nulls.
     fn write(&mut self, cache: &mut SymbolCache, count: usize, objects: &[u8], fills: bool) -> Result<usize, Refused> {
         let schema = &self.schema;
         if count != self.columns.len() && !(fills && (1..self.columns.len()).contains(&count)) {
@@ -163,12 +162,12 @@ impl Filling {
     }
 }
 
-/// What the store holds, in bytes.
+/// Memory use of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub column_bytes: usize,
     pub index_bytes: usize,
-    /// The process's symbol table and the cache in front of it.
+    /// The process's symbol table, and the cache in front of it.
     pub symbol_bytes: usize,
 }
 
@@ -178,13 +177,13 @@ impl Usage {
     }
 }
 
-/// Address space for all columns together; what a process has on 64-bit machines, divided by four.
+/// Address space for all columns together: a quarter of the address space of a process on 64-bit machines.
 const ADDRESS_BYTES: usize = 1 << 45;
 
 /// Address space of a column that stays empty.
 const EMPTY_BYTES: usize = 4096;
 
-/// All tables of a node: the writing end, one thread's.
+/// All tables of a node: the write handle, owned by one thread.
 #[derive(Debug)]
 pub struct Store {
     budget_bytes: usize,
@@ -192,32 +191,32 @@ pub struct Store {
     column_bytes: usize,
     tables: Vec<Filling>,
     cache: SymbolCache,
-    /// Whether the process's symbols count.
+    /// Whether the process's symbol table counts as memory of the store.
     counts_symbols: bool,
-    /// Updates with fewer columns are of before columns were added: those are filled with nulls.
+    /// Whether to fill missing columns with nulls: updates with fewer columns predate columns that were added later.
     fills: bool,
     shared: SharedTables,
-    /// Queries see empty tables.
+    /// Whether queries see empty tables.
     hidden: bool,
-    /// How often what queries see was changed other than by new rows.
+    /// Generation: bumped by define, extend, clear, cut and hide, not by appends.
     changes: u64,
 }
 
-/// Where queries find the current tables.
+/// The current tables, shared with queries.
 #[derive(Clone, Debug, Default)]
 pub struct SharedTables {
     current: Arc<RwLock<Arc<Tables>>>,
 }
 
 impl SharedTables {
-    /// The tables as they are now. Held as long as the query runs.
+    /// Returns the tables as they are now. A query holds them as long as it runs.
     pub fn current(&self) -> Arc<Tables> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Store {
-    /// A store without tables. Each column of a table gets address space for `budget_bytes`, or less if there are very many.
+    /// Makes a store without tables. Each column gets address space for `budget_bytes`, less if there are very many columns.
     pub fn new(budget_bytes: usize) -> Store {
         Store {
             budget_bytes,
@@ -232,20 +231,20 @@ impl Store {
         }
     }
 
-    /// A store of a simulated world: the process's symbols, which all nodes share and other worlds have made, count in none.
+    /// Makes a store for a simulated environment: it does not count the process's symbols, which all simulated nodes share.
     pub fn of_world(budget_bytes: usize) -> Store {
         Store { counts_symbols: false, ..Store::new(budget_bytes) }
     }
 
-    /// What queries hold.
+    /// Returns the handle through which queries find the current tables.
     pub fn shared(&self) -> SharedTables {
         self.shared.clone()
     }
 
-    /// Defines the tables, empty. Rows of earlier ones are forgotten.
+    /// Defines the tables, empty. Drops all rows of earlier ones.
     ///
     /// # Errors
-    /// No address space.
+    /// There is no address space.
     pub fn define(&mut self, schemas: impl IntoIterator<Item = Schema>) -> io::Result<()> {
         let schemas: Vec<Schema> = schemas.into_iter().collect();
         let columns: usize = schemas.iter().map(|schema| schema.columns.len()).sum();
@@ -256,17 +255,17 @@ impl Store {
         self.replace(empty)
     }
 
-    /// Whether columns missing at an update's end are filled with nulls. Only where every update was checked against the schema of
-    /// its time.
+    /// Sets whether columns missing at the end of an update are filled with nulls. Correct only if every update was
+    /// checked against the schema of its time.
     pub fn set_fills(&mut self, fills: bool) {
         self.fills = fills;
     }
 
-    /// Defines the tables anew and keeps the rows, with nulls in columns added at the end. False, with nothing changed, where a
-    /// table that has rows is gone or other than that.
+    /// Redefines the tables and keeps their rows, with nulls in columns added at the end. Returns false, with nothing
+    /// changed, if a table with rows is missing from `schemas` or changed in another way.
     ///
     /// # Errors
-    /// No address space or no room for the nulls; the store is as before.
+    /// There is no address space, or no room for the nulls; the store is unchanged.
     pub fn extend(&mut self, schemas: &[Schema]) -> io::Result<bool> {
         let has_rows = |table: &Filling| table.rows() > 0;
         let fits = |table: &Filling| {
@@ -295,7 +294,7 @@ impl Store {
             match (made, at.map(|at| old.swap_remove(at))) {
                 (Ok(filling), _) => self.tables.push(filling),
                 (Err(added), Some(table)) => self.tables.push(table.extended(new.clone(), added, column_bytes)),
-                // Each with columns to be added was found above.
+                // Unreachable: columns are added only to tables found above.
                 (Err(_), None) => {}
             }
         }
@@ -303,10 +302,10 @@ impl Store {
         Ok(true)
     }
 
-    /// Whether queries see the rows, or empty tables. All tables change at once; a query that has begun goes on with what it saw.
+    /// Sets whether queries see the rows or empty tables. All tables change at once; running queries keep what they saw.
     ///
     /// # Errors
-    /// No address space.
+    /// There is no address space.
     pub fn set_hidden(&mut self, hidden: bool) -> io::Result<()> {
         if self.hidden == hidden {
             return Ok(());
@@ -319,26 +318,27 @@ impl Store {
         self.hidden
     }
 
-    /// How often what queries see was changed other than by new rows; [`Tables::changes`] says it of what a query holds.
+    /// Returns the generation: bumped by define, extend, clear, cut and hide, not by appends. [`Tables::changes`]
+    /// returns that of a query's tables.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The schemas in order of definition.
+    /// Returns the schemas in order of definition.
     pub fn schemas(&self) -> impl Iterator<Item = &Schema> {
         self.tables.iter().map(|table| &*table.schema)
     }
 
-    /// The place of a table, for [`Store::append`].
+    /// Returns the index of a table, for [`Store::append`].
     pub fn table(&self, name: &[u8]) -> Option<usize> {
         self.tables.iter().position(|table| symbol::text(table.schema.name) == name)
     }
 
-    /// Takes one update: `count` columns, the objects of a list of columns (or of a row of atoms) one after the other,
-    /// little-endian. Answers how many rows it had.
+    /// Appends one update: `count` columns, given as the little-endian objects of a list of columns (or of a row of
+    /// atoms) one after the other. Returns its number of rows.
     ///
     /// # Errors
-    /// [`Refused`]; the store is as before.
+    /// [`Refused`]; the store is unchanged.
     pub fn append(&mut self, table: usize, count: usize, objects: &[u8]) -> Result<usize, Refused> {
         let filling = self.tables.get_mut(table).ok_or_else(|| Refused::NoTable(table.to_string().into_bytes()))?;
         match filling.write(&mut self.cache, count, objects, self.fills) {
@@ -353,26 +353,25 @@ impl Store {
         }
     }
 
-    /// Rows of each table, in order of definition.
+    /// Returns the number of rows of each table, in order of definition.
     pub fn rows(&self) -> Vec<usize> {
         self.tables.iter().map(Filling::rows).collect()
     }
 
-    /// Forgets all rows and gives their memory back, at once or when the last query that reads them is done.
+    /// Removes all rows. Their memory is freed at once, or when the last query that reads them ends.
     ///
     /// # Errors
-    /// No address space.
+    /// There is no address space.
     pub fn clear(&mut self) -> io::Result<()> {
         let reserve = |table: &Filling| Filling::reserve(Arc::clone(&table.schema), self.column_bytes);
         let empty = self.tables.iter().map(reserve).collect::<io::Result<Vec<Filling>>>()?;
         self.replace(empty)
     }
 
-    /// Forgets some rows of each table, keeping the order of the others: `cuts` holds a range of rows per table, in
-    /// order of definition.
+    /// Removes a range of rows from each table and keeps the order of the others: `cuts` holds one range per table, in order of definition.
     ///
     /// # Errors
-    /// No address space; the store is as before.
+    /// There is no address space; the store is unchanged.
     pub fn cut(&mut self, cuts: &[Range<usize>]) -> io::Result<()> {
         let column_bytes = self.column_bytes;
         let mut old = Vec::new();
@@ -393,7 +392,7 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes held by columns, indexes and symbols.
+    /// Returns the bytes held by columns, indexes and symbols.
     pub fn usage(&self) -> Usage {
         let symbols = if self.counts_symbols { symbol::usage().1 } else { 0 };
         Usage {
@@ -425,7 +424,7 @@ impl Store {
     }
 }
 
-/// Rows of nulls that are written in one go.
+/// Rows of nulls that are written at once.
 const NULLS_AT_ONCE: usize = 1 << 16;
 
 fn append_null_rows(column: &mut Column, cache: &mut SymbolCache, ty: i8, rows: usize) -> Result<(), ColumnError> {
@@ -447,14 +446,14 @@ fn null_column(ty: i8, rows: usize, column_bytes: usize, cache: &mut SymbolCache
     Ok(column)
 }
 
-/// The kernel takes its time to take large ranges back: whoever fills the tables need not wait for that, nor queries for the state
-/// that goes with the new ones.
+/// Drops large tables on a thread of their own: unmapping large ranges takes long, and must delay neither the writer
+/// nor the queries that wait for the new state.
 fn release(tables: Vec<Filling>) {
     const LARGE_BYTES: usize = 1 << 20;
     if tables.iter().map(Filling::column_bytes).sum::<usize>() < LARGE_BYTES {
         return drop(tables);
     }
-    // Without a thread the closure is dropped here, and the tables with it.
+    // If the thread cannot start, the closure and its tables are dropped here.
     let _ = crate::sys::stack::thread("release".into()).spawn(move || drop(tables));
 }
 
@@ -462,7 +461,7 @@ fn text(symbol: Sym) -> String {
     String::from_utf8_lossy(symbol::text(symbol)).into_owned()
 }
 
-/// The tables that a query reads.
+/// Tables that a query reads.
 #[derive(Debug, Default)]
 pub struct Tables {
     tables: Vec<Arc<TableReader>>,
@@ -478,13 +477,13 @@ impl Tables {
         self.tables.iter()
     }
 
-    /// The store's [`Store::changes`] when these were its tables.
+    /// Returns the [`Store::changes`] that these tables belong to.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 }
 
-/// One table: the reading end.
+/// Read handle of one table.
 #[derive(Debug)]
 pub struct TableReader {
     schema: Arc<Schema>,
@@ -498,16 +497,16 @@ impl TableReader {
         &self.schema
     }
 
-    /// Rows published so far.
+    /// Returns the number of published rows.
     pub fn rows(&self) -> usize {
         self.rows.load(Ordering::Acquire)
     }
 
-    /// The first `rows` rows (or as many as are published) as a table, without a copy; keyed if the schema is.
+    /// Returns the first `rows` rows, or all published ones if they are fewer, as a table without a copy; keyed if the schema is.
     pub fn snapshot(&self, rows: usize) -> Value {
         let rows = rows.min(self.rows());
         let columns = self.columns.iter().zip(&self.schema.columns).map(|(column, schema)| {
-            // A schema may promise what arriving rows do not keep; only the grouped index is kept up.
+            // Arriving rows may break other attributes of the schema; only the grouped index is maintained.
             let attr = if schema.attr == Attr::Grouped { Attr::Grouped } else { Attr::None };
             (schema.name, Vector { attr, items: column.items(rows) })
         });
@@ -525,7 +524,7 @@ impl TableReader {
         }
     }
 
-    /// The index of a column of this table, found by the column itself: a query holds vectors, not names.
+    /// Returns the index of a column of this table. The column's memory identifies it: a query holds vectors, not names.
     pub fn index_of(&self, column: &Shared<Sym>) -> Option<&GroupedReader> {
         self.grouped.iter().find_map(|(at, index)| match self.columns.get(*at)?.items(1) {
             Items::Sym(own) if own.as_ptr() == column.as_ptr() => Some(index),

@@ -1,4 +1,4 @@
-//! The store against a model that a child could write: a vector of rows.
+//! The store compared with the simplest model: a vector of rows.
 
 use super::*;
 use crate::table::schema::ColumnSchema;
@@ -107,7 +107,7 @@ fn row() -> impl Strategy<Value = Row> {
 enum Step {
     Update(Vec<Row>),
     Single(Row),
-    /// An update cut off after so many bytes.
+    /// An update cut off after this many bytes.
     Torn(Vec<Row>, usize),
     Snapshot,
     Cut(usize, usize),

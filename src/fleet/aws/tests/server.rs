@@ -1,22 +1,22 @@
-//! A server that answers what a test says, for the metadata service and the scaling service alike.
+//! HTTP server with scripted responses, for both the metadata service and the scaling service.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What was asked: a path of the metadata service, or the action of a call.
+/// A request: a path of the metadata service, or the action of a call.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub what: String,
     pub body: String,
 }
 
-/// What to answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub enum Reply {
     Text(u16, String),
-    /// The connection is closed instead.
+    /// Close the connection instead.
     Drop,
 }
 
@@ -25,7 +25,7 @@ impl Reply {
         Reply::Text(200, text.to_string())
     }
 
-    /// The answer of a call.
+    /// The response to a call.
     pub fn xml(action: &str, result: &str) -> Reply {
         let ns = "http://autoscaling.amazonaws.com/doc/2011-01-01/";
         Reply::ok(&format!(
@@ -46,7 +46,7 @@ type Shape<'a> = (u32, u32, u32, &'a [(&'a str, &'a str)]);
 
 type Answers = Mutex<HashMap<String, Vec<Reply>>>;
 
-/// Answers by what is asked: in turn, the last one again and again.
+/// Scripted server: each path or action has a sequence of responses, of which the last repeats.
 pub struct Server {
     pub url: String,
     answers: Arc<Answers>,
@@ -54,7 +54,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that knows an instance `i-1` of the group `g`, with a role.
+    /// A server that knows an instance `i-1` of the group `g`, with a role.
     pub fn of_an_instance() -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -85,7 +85,7 @@ impl Server {
         self
     }
 
-    /// A group of these instances, described in turn.
+    /// Adds a sequence of group descriptions.
     pub fn groups(self, groups: &[Shape]) -> Server {
         let group = |(min, desired, max, members): &Shape| {
             let member = |(id, state): &(&str, &str)| {
@@ -103,7 +103,7 @@ impl Server {
         self.set("DescribeAutoScalingGroups", &replies)
     }
 
-    /// How often this was asked.
+    /// Returns how often a path or action was requested.
     pub fn count(&self, what: &str) -> usize {
         self.asked(what).len()
     }

@@ -17,7 +17,7 @@ def main():
     serve = moto.server.main
 
     def serve_patched():
-        # Ours comes last, so that it stands before what the script itself puts around the server.
+        # Patch last, so that our handler runs before the script's own wrappers of the server.
         control.install()
         groups.start_clockwork()
         serve()

@@ -1,7 +1,7 @@
-"""Who calls, and whether their role allows it: the policies that CloudFormation gave the role, as IAM evaluates them.
+"""Authorisation: identifies the caller and evaluates the policies of its role like IAM.
 
-A call signed with the credentials that an instance got from its metadata is the instance's; any other is the operator's, who may
-do everything. The server's own enforcement does not survive policies of a template.
+A call signed with credentials from an instance's metadata comes from that instance; any other comes from the operator, who may
+do everything. The server's own enforcement fails on the policies of the template.
 """
 
 import fnmatch
@@ -13,7 +13,7 @@ from moto.ec2 import ec2_backends
 from moto.iam.models import iam_backends
 
 ACCOUNT = "123456789012"
-# What a service calls itself in a signature, and in a policy.
+# Service names in signatures, and in policies.
 POLICY_NAMES = {"monitoring": "cloudwatch", "email": "ses"}
 
 
@@ -44,7 +44,7 @@ def group_state(instance_id):
 
 
 def launch_data(instance_id):
-    """The launch template's data that the instance was launched with; the server applies only some of it."""
+    """Launch template data of the instance; the server applies only some of it."""
     group, _ = group_state(instance_id)
     if group is None or group.ec2_launch_template is None:
         return {}
@@ -63,7 +63,7 @@ def role_of(instance):
     if wanted is None:
         profile = launch_data(instance.id).get("IamInstanceProfile") or {}
         wanted = profile.get("Name") or str(profile.get("Arn", "")).rsplit("/", 1)[-1] or associated_profile(instance)
-        # Kept: an instance that has left its group still has its role.
+        # Cached, because an instance keeps its role after it has left its group.
         instance.profile_name = wanted
     backend = iam_backends[ACCOUNT]["aws"]
     for profile in backend.instance_profiles.values():
@@ -85,7 +85,7 @@ def as_list(value):
 
 
 def like(pattern, text):
-    """IAM's wildcards: * and ?; brackets mean themselves."""
+    """Matches IAM's wildcards * and ?; brackets are literal."""
     return fnmatch.fnmatchcase(text, re.sub(r"\[", "[[]", str(pattern)))
 
 
@@ -105,7 +105,7 @@ def condition_holds(condition, facts):
         for key, wanted in pairs.items():
             found = next((value for name, value in facts.items() if name.lower() == key.lower()), None)
             if found is None:
-                # A condition for all values holds where there are none.
+                # A ForAllValues condition holds if there are no values.
                 if simple.endswith("IfExists") or quantifier == "ForAllValues":
                     continue
                 return False
@@ -122,7 +122,7 @@ def substitute(value, facts):
 
 
 def target(call):
-    """(resource, facts) of a call: which group it changes, and what conditions may ask about."""
+    """(resource, facts) of a call: the changed resource, and the values for conditions."""
     facts = {"aws:RequestedRegion": call["region"]}
     params = call["params"]
     if call["service"] == "monitoring":
@@ -152,7 +152,7 @@ def allowed(role, action, resource, facts):
     for statement in statements(role):
         named = any(like(pattern.lower(), action.lower()) for pattern in as_list(statement.get("Action", [])))
         fits = any(like(substitute(pattern, facts), resource) for pattern in as_list(statement.get("Resource", "*")))
-        # A call that names no resource is only allowed by a statement for all.
+        # A call without a resource needs a statement for all resources.
         if named and fits and condition_holds(statement.get("Condition"), facts):
             if statement["Effect"] == "Deny":
                 return False
@@ -161,7 +161,7 @@ def allowed(role, action, resource, facts):
 
 
 def refusal(call):
-    """Why the caller may not make this call, in IAM's words; None if it may."""
+    """IAM's error text if the caller must not make this call, else None."""
     instance = caller(call["key"])
     if instance is None:
         return None

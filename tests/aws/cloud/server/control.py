@@ -1,4 +1,4 @@
-"""Stands before the server: one call at a time, each checked and kept in a log; and the test's own requests, `/__cloud/...`."""
+"""Wrapper of the server: serialises calls, authorises and records each, and serves the test's own requests, `/__cloud/...`."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ RECORDS = re.compile(r"^/2013-04-01/hostedzone/([^/]+)/rrset/?$")
 
 
 def call_of(environ, body):
-    """Who asks for what; None for what is no signed call."""
+    """Caller and action of a request; None if it is not a signed call."""
     signed = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
     if not signed:
         return None
@@ -42,7 +42,7 @@ def call_of(environ, body):
 
 
 def record_changes(path, body):
-    """What a change of DNS records touches."""
+    """The records that a change of DNS records affects."""
     texts = {name: re.findall(rf"<{name}>(.*?)</{name}>", body.decode()) for name in ("Name", "Type", "Action", "Value")}
     names = [name.rstrip(".").lower() for name in texts["Name"]]
     return {"HostedZoneId": RECORDS.match(path)[1], **texts, "Name": names}
@@ -63,7 +63,7 @@ def error(call, code, message):
 
 
 def plain(params):
-    """Parameters as JSON can have them."""
+    """Parameters in JSON-compatible form."""
     return json.loads(json.dumps(params, default=str))
 
 
@@ -87,7 +87,7 @@ def guarded(inner, environ, start_response):
     length = int(environ.get("CONTENT_LENGTH") or 0)
     body = environ["wsgi.input"].read(length)
     environ["wsgi.input"] = io.BytesIO(body)
-    # The SDK compresses what is over 10 KiB.
+    # The SDK compresses bodies over 10 KiB.
     is_compressed = environ.get("HTTP_CONTENT_ENCODING") == "gzip"
     call = call_of(environ, gzip.decompress(body) if is_compressed else body)
     if call is None:
@@ -114,7 +114,7 @@ def guarded(inner, environ, start_response):
 
 
 def target_state(lifecycle):
-    """What the instance's metadata say it is on its way to; nothing outside a group."""
+    """The target lifecycle state in the instance's metadata; None outside a group."""
     if lifecycle is None:
         return None
     return "Terminated" if lifecycle.startswith("Terminating") else "InService"
@@ -157,7 +157,7 @@ def group_view(group):
 
 
 def answer(path, query, body):
-    """The test's requests."""
+    """Serves a request of the test."""
     after = int(query.get("from", ["0"])[0])
     if path == "instances":
         return [instance_view(instance) for instance in access.instances()]

@@ -1,10 +1,10 @@
-"""Cron lines of five fields, as scheduled actions have them."""
+"""Five-field cron expressions of scheduled actions."""
 
 DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 
 def field(text, low, high, names=()):
-    """The values that one field of a cron line allows."""
+    """The values that a cron field allows."""
     allowed = set()
     for part in text.upper().split(","):
         span, _, step = part.partition("/")
@@ -20,7 +20,7 @@ def field(text, low, high, names=()):
 
 
 def matches(recurrence, moment):
-    """Whether a cron line of five fields names this minute; day of month and day of week as cron has them."""
+    """Whether a cron expression matches this minute, with cron's semantics of day of month and day of week."""
     minute, hour, day, month, weekday = recurrence.split()
     weekdays = {value % 7 for value in field(weekday, 0, 7, DAYS)}
     day_fits = moment.day in field(day, 1, 31)

@@ -1,8 +1,8 @@
-"""The life of an Auto Scaling group's instances, as AWS documents it; the server launches and ends them at once.
+"""Lifecycle of an Auto Scaling group's instances as documented by AWS; the unpatched server launches and terminates them at once.
 
-An instance is Pending until EC2 runs it and the launching hooks have let it go; it counts for the group from its launch until
-its termination begins. A health check or a call may terminate it; then the terminating hooks hold it, and another is launched
-meanwhile if the group wants one.
+An instance is Pending until EC2 runs it and its launching hooks are complete. It counts towards the capacity from its launch until
+its termination begins. A health check or a call may terminate it; the terminating hooks then hold it, and the group launches a
+replacement meanwhile if it needs one.
 """
 
 import threading
@@ -17,7 +17,7 @@ from . import hooks
 from .state import LOCK, record, scaled, settings
 
 TICK_S = 0.02
-# From Terminating:Proceed until EC2 has ended the instance.
+# Seconds from Terminating:Proceed until EC2 has terminated the instance.
 SHUTDOWN_S = 0.2
 
 Group = models.FakeAutoScalingGroup
@@ -32,7 +32,7 @@ class ValidationError(ServiceException):
 
 
 def counts(state):
-    """Whether the instance is part of the group's capacity."""
+    """Whether the instance counts towards the group's capacity."""
     return state.lifecycle_state.startswith("Pending") or state.lifecycle_state == "InService"
 
 
@@ -73,14 +73,14 @@ def launch(group, count, cause):
 
 
 def begin_termination(state, cause):
-    """Takes the instance out of the group's capacity; hooks may hold it before it ends."""
+    """Removes the instance from the group's capacity; hooks may delay its termination."""
     if counts(state):
         state.actions = {}
         move(state, "Terminating", cause=cause)
 
 
 def end(group, state):
-    """The instance is gone."""
+    """Completes the termination."""
     if state.instance._state.name != "terminated":
         group.ec2_backend.terminate_instances([state.instance_id])
     group.instance_states = [other for other in group.instance_states if other is not state]
@@ -88,7 +88,7 @@ def end(group, state):
 
 
 def advance(group, state):
-    """One step of an instance's life, if it is time."""
+    """Takes the next lifecycle step of an instance, if it is due."""
     passed = time.monotonic() - state.since
     lifecycle = state.lifecycle_state
     if lifecycle == "Pending" and passed >= settings["boot_delay_s"]:
@@ -112,7 +112,7 @@ def advance(group, state):
 
 
 def reconcile(group):
-    """Launches or ends instances until as many count as are desired. What is protected is not ended."""
+    """Launches or terminates instances until the desired capacity is reached; never terminates protected ones."""
     here = [state for state in group.instance_states if counts(state)]
     missing = group.desired_capacity - len(here)
     if missing > 0 and not suspended(group, "Launch"):
@@ -156,8 +156,8 @@ def managed(backend, instance_id):
 
 
 def terminate_instance(backend, instance_id, should_decrement):
-    """TerminateInstanceInAutoScalingGroup. What AWS does with a second call for an instance that is terminating is not
-    documented; here it takes another one off the desired capacity, so that a client which repeats itself is found out."""
+    """TerminateInstanceInAutoScalingGroup. AWS does not document a second call for a terminating instance; here it reduces the
+    desired capacity again, so that tests find a client that repeats the call."""
     group, state = managed(backend, instance_id)
     before = group.desired_capacity
     if should_decrement:
@@ -167,7 +167,7 @@ def terminate_instance(backend, instance_id, should_decrement):
 
 
 def set_instance_health(response):
-    """SetInstanceHealth, which respects the grace period unless told not to."""
+    """SetInstanceHealth, which respects the grace period unless the call overrides it."""
     group, state = managed(response.autoscaling_backend, response._get_param("InstanceId"))
     status = response._get_param("HealthStatus")
     if status not in ("Healthy", "Unhealthy"):
@@ -180,7 +180,7 @@ def set_instance_health(response):
 
 
 def resize(group, minimum, maximum, desired):
-    """New limits, and what they make of the desired capacity where none is given."""
+    """Sets minimum and maximum, and adjusts the desired capacity if the call gives none."""
     minimum = group.min_size if minimum is None else int(minimum)
     maximum = group.max_size if maximum is None else int(maximum)
     if minimum > maximum:
@@ -195,7 +195,7 @@ def resize(group, minimum, maximum, desired):
 
 
 def update(backend, name, **given):
-    """UpdateAutoScalingGroup: the server itself forgets what a call does not name."""
+    """UpdateAutoScalingGroup; the unpatched server drops settings that the call does not name."""
     group = backend.autoscaling_groups.get(name)
     if group is None:
         raise ValidationError("AutoScalingGroup name not found - null")
@@ -217,7 +217,7 @@ def delete_group(backend, name):
 
 
 def notify_terminated(backend, instance_ids):
-    """EC2 has terminated instances itself: the group's health check finds them gone."""
+    """EC2 has terminated instances itself: the group's health check notices it."""
     for group in backend.autoscaling_groups.values():
         for state in list(group.instance_states):
             if state.instance_id in instance_ids:

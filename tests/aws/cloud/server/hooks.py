@@ -1,7 +1,7 @@
-"""Lifecycle hooks: an instance waits until its hooks are completed, or until their time is over.
+"""Lifecycle hooks: an instance waits until its hooks are completed or time out.
 
-From the AWS documentation: a heartbeat starts a hook's time anew, but not beyond 100 times the time limit or 48 hours; at the
-end of the time the default result counts; ABANDON ends a launch, and lets a termination go on without the other hooks.
+From the AWS documentation: a heartbeat restarts a hook's timeout, up to 100 times the timeout or 48 hours; after the
+timeout the default result applies; ABANDON ends a launch, and completes a termination without the other hooks.
 """
 
 import time
@@ -24,7 +24,7 @@ class ValidationError(ServiceException):
 
 
 class Action:
-    """A hook that holds one instance."""
+    """A pending hook of one instance."""
 
     def __init__(self, hook):
         self.hook = hook
@@ -39,14 +39,14 @@ class Action:
 
 
 def begin(group, state, transition):
-    """Puts the instance under the group's hooks of this transition; whether there are any."""
+    """Starts the group's hooks of this transition for the instance. Returns whether there are any."""
     known = group.autoscaling_backend.describe_lifecycle_hooks(group.name)
     state.actions = {hook.name: Action(hook) for hook in known if hook.lifecycle_transition == transition}
     return bool(state.actions)
 
 
 def verdict(state):
-    """CONTINUE once all hooks are done, ABANDON at the first that says so, None while they hold."""
+    """CONTINUE once all hooks are complete, ABANDON at the first ABANDON, None while any is pending."""
     for name, action in state.actions.items():
         if action.result is None and time.monotonic() >= action.until:
             action.result = action.hook.default_result
@@ -91,7 +91,7 @@ def heartbeat(response):
 
 
 def put(response):
-    """PutLifecycleHook with the limits of AWS; a time limit not given in an update stays."""
+    """PutLifecycleHook with AWS's limits; an update without a timeout keeps the old one."""
     name, group = response._get_param("LifecycleHookName"), response._get_param("AutoScalingGroupName")
     timeout = response._get_int_param("HeartbeatTimeout")
     create(response.autoscaling_backend, name, group, response._get_param("LifecycleTransition"), timeout,

@@ -1,4 +1,4 @@
-"""Scheduled actions, which the server only keeps. The clock is the test's: `advance` runs what is due on the way."""
+"""Scheduled actions, which the unpatched server only stores. `advance` moves the test's clock and runs due actions."""
 
 import datetime
 import re
@@ -45,7 +45,7 @@ def all_actions():
 
 
 def advance(to):
-    """Moves the clock, minute by minute; the first call only sets it, and no time at all takes it away. Answers the actions
+    """Advances the clock minute by minute; the first call only sets it, and None removes it. Returns the actions
     run."""
     to = time_of(to)
     ran = []
@@ -62,7 +62,7 @@ def advance(to):
 
 
 def install():
-    """Actions of two groups may have one name; the server keeps them by name alone."""
+    """Keys scheduled actions by group and name; the unpatched server keys them by name alone."""
     from moto.autoscaling.models import AutoScalingBackend
 
     put = AutoScalingBackend.put_scheduled_update_group_action

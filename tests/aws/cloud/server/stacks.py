@@ -1,5 +1,5 @@
-"""CloudFormation resources that the server skips with a warning: lifecycle hooks and warm pools; hooks that a group brings;
-and what it gets wrong of those it knows."""
+"""CloudFormation resources that the unpatched server skips with a warning (lifecycle hooks, warm pools, a group's own hooks), and
+corrections of resources that it supports."""
 
 from moto.autoscaling.models import FakeAutoScalingGroup, autoscaling_backends
 from moto.core.common_models import CloudFormationModel
@@ -10,7 +10,7 @@ from . import hooks
 
 
 class Part:
-    """A resource that is kept by its group."""
+    """A resource that is stored in its group."""
 
     def __init__(self, name):
         self.name = name
@@ -83,7 +83,7 @@ def install():
     create = FakeAutoScalingGroup.create_from_cloudformation_json.__func__
 
     def create_with_hooks(cls, name, template, account, region, **rest):
-        # The group's first instance already waits for them: it is launched later, by the clockwork.
+        # The hooks also apply to the group's first instance, which is launched later, by the periodic step.
         group = create(cls, name, template, account, region, **rest)
         for wanted in template["Properties"].get("LifecycleHookSpecificationList", []):
             put_hook(autoscaling_backends[account][region], wanted["LifecycleHookName"], group.name, wanted)
@@ -92,6 +92,6 @@ def install():
     FakeAutoScalingGroup.create_from_cloudformation_json = classmethod(create_with_hooks)
     # !Ref of an access point is its id.
     AccessPoint.physical_resource_id = property(lambda point: point.access_point_id)
-    # Ids of hosted zones begin with a Z.
+    # Ids of hosted zones begin with Z.
     new_id = route53.create_route53_zone_id
     route53.create_route53_zone_id = lambda **wanted: "Z" + new_id(**wanted)[1:]

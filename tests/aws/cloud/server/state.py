@@ -1,4 +1,4 @@
-"""What all patches share: one lock, the settings, the list of events."""
+"""Shared state of the patches: a lock, the settings, the list of events."""
 
 import threading
 import time
@@ -6,11 +6,11 @@ import time
 LOCK = threading.RLock()
 
 settings = {
-    # From the launch of an instance until EC2 shows it as running.
+    # Seconds from launch until EC2 reports an instance as running.
     "boot_delay_s": 0.2,
-    # What a second of AWS lasts here.
+    # Duration of one second of AWS.
     "time_scale": 0.02,
-    # EC2 has no more instances of the type: launches fail, the desired capacity stays.
+    # EC2 is out of capacity: launches fail, the desired capacity stays.
     "out_of_capacity": False,
 }
 
@@ -18,7 +18,7 @@ EVENTS = []
 
 
 def record(event, **details):
-    """Keeps what happened; a test reads it, and counts launches by it."""
+    """Records an event; tests read events and count launches."""
     with LOCK:
         EVENTS.append({"n": len(EVENTS), "t": time.time(), "event": event, **details})
 

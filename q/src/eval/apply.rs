@@ -1,0 +1,175 @@
+//! Application of functions, and indexing of lists, dictionaries and tables.
+
+use crate::eval::iterate;
+use crate::eval::views;
+use crate::io::environment;
+use crate::runtime::context::{Context, Running};
+use crate::runtime::error::QError;
+use crate::runtime::footprint;
+use crate::runtime::limits::made;
+use crate::syntax::prims::Arity;
+use crate::syntax::{lambda, prims};
+use crate::verbs::above::{Evaluate, Run, Stored};
+use crate::verbs::function::{is_variadic, project, valence};
+use crate::verbs::index;
+use crate::verbs::{call, trace};
+use crate::vm;
+use columns::table::Value;
+use columns::table::function::Function;
+
+/// Applies `f` to arguments.
+pub(crate) fn apply(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
+    context.enter()?;
+    made(context.applied(f, arguments)?)
+}
+
+impl Context<'_> {
+    /// Applies `f` to arguments, `None` for elided ones. A function that lacks arguments becomes a projection.
+    pub(super) fn apply_holes(&mut self, f: &Value, arguments: Vec<Option<Value>>) -> Result<Value, QError> {
+        self.enter()?;
+        if let [None] = arguments[..] {
+            return self.apply(f, vec![Value::Null]);
+        }
+        if arguments.iter().all(Option::is_some) {
+            return self.apply(f, arguments.into_iter().flatten().collect());
+        }
+        if let Value::Sym(name) = f {
+            let global = self.global(*name)?;
+            return self.apply_holes(&global, arguments);
+        }
+        match f {
+            Value::Func(_) => {
+                if arguments.len() > valence(f).max(1) && !is_variadic(f) {
+                    return Err(QError::named("rank"));
+                }
+                made(project(f.clone(), arguments))
+            }
+            _ => self.apply(f, arguments.into_iter().map(|a| a.unwrap_or(Value::Null)).collect()),
+        }
+    }
+
+    fn applied(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
+        // The recorded name belongs to this application only.
+        let name = std::mem::take(&mut self.callee);
+        let function = match f {
+            Value::Func(function) => function,
+            Value::Null => return arguments.into_iter().next().ok_or(QError::named("rank")),
+            Value::Sym(name) if environment::is_address(*name) => return environment::one_shot(self, *name, arguments),
+            Value::Sym(name) => {
+                let global = self.global(*name)?;
+                return self.apply(&global, arguments);
+            }
+            Value::Int(_) | Value::Long(_) => {
+                let handle = f.as_long().unwrap_or(0);
+                let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
+                return environment::send(self, handle, message);
+            }
+            data => return index::deep(self, data, &arguments),
+        };
+        match &**function {
+            Function::Lambda(l) => {
+                let code = lambda::code(l)?;
+                let wanted = code.parameters.len();
+                if arguments.len() < wanted {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                if arguments.len() > wanted && !(wanted == 0 && matches!(arguments[..], [Value::Null])) {
+                    return Err(QError::named("rank"));
+                }
+                arguments.truncate(wanted);
+                let caller = self.running.replace(f.clone());
+                self.frames.push(Running { lambda: l.clone(), name, called_at: self.at });
+                let result = match vm::run_lambda(self, l, &arguments) {
+                    Some(result) => result,
+                    None => self.run(code, arguments),
+                };
+                self.running = caller;
+                if let Some(frame) = self.frames.pop() {
+                    self.at = frame.called_at;
+                }
+                result.map_err(|error| trace::left(self, l, name, error))
+            }
+            Function::View(l) => {
+                let value = views::value_of(self, l)?;
+                self.apply(&value, arguments)
+            }
+            Function::Primitive(index) => self.primitive(f, *index, arguments),
+            Function::Coded(..) => Err(QError::named("nyi")),
+            Function::OnDisk { .. } => {
+                let table = self.table_on_disk(f)?;
+                self.apply(&table, arguments)
+            }
+            Function::Native(name) => {
+                let wanted = usize::from(self.host.native(*name).unwrap_or(0));
+                if arguments.len() < wanted {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                if wanted == 0 && matches!(arguments[..], [Value::Null]) {
+                    arguments.clear();
+                }
+                if arguments.len() > wanted {
+                    return Err(QError::named("rank"));
+                }
+                self.host.call(*name, &arguments)
+            }
+            Function::Projection { function, arguments: held } => {
+                let mut new = arguments.into_iter();
+                let mut all: Vec<Option<Value>> = Vec::with_capacity(held.len());
+                for h in held {
+                    all.push(match h {
+                        Some(value) => Some(value.clone()),
+                        None => new.next(),
+                    });
+                }
+                all.extend(new.map(Some));
+                self.apply_holes(function, all)
+            }
+            Function::Composition(parts) => {
+                let (last, before) = parts.split_last().ok_or(QError::named("rank"))?;
+                if arguments.len() < valence(last) {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                let mut result = self.apply(last, arguments)?;
+                for part in before.iter().rev() {
+                    result = self.apply(part, vec![result])?;
+                }
+                Ok(result)
+            }
+            Function::Derived { iterator, function } => iterate::apply(self, *iterator, function, arguments),
+        }
+    }
+
+    fn primitive(&mut self, f: &Value, index: u16, mut arguments: Vec<Value>) -> Result<Value, QError> {
+        let (Some(primitive), Some(function)) = (prims::get(index), Context::function(index)) else {
+            return Err(QError::named("nyi"));
+        };
+        if arguments.iter().any(Value::is_enumerated) && !call::keeps_domain(primitive) {
+            arguments = arguments.into_iter().map(Value::plain).collect();
+        }
+        match (function, arguments.len()) {
+            (Run::Unary(run), 1) => {
+                let x = arguments.remove(0);
+                footprint::ask(primitive.name, &[&x])?;
+                run(self, x)
+            }
+            (Run::Binary(run), 2) => {
+                let y = arguments.remove(1);
+                let x = arguments.remove(0);
+                footprint::ask(primitive.name, &[&x, &y])?;
+                run(self, x, y)
+            }
+            (Run::Binary(_), 1) => Ok(project(f.clone(), arguments.into_iter().map(Some).collect())),
+            (Run::Many(run), n) => {
+                let Arity::Many(least, most) = primitive.arity else { return Err(QError::named("rank")) };
+                if n < usize::from(least) {
+                    return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
+                }
+                if n > usize::from(most) {
+                    return Err(QError::named("rank"));
+                }
+                run(self, arguments)
+            }
+            _ => Err(QError::named("rank")),
+        }
+    }
+}

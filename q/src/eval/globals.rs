@@ -1,0 +1,112 @@
+//! Globals by name: of q, of the library and of the host; parts of values by dotted name.
+
+use crate::eval::{namespace, views};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::syntax::prims;
+use crate::verbs::above::Evaluate;
+use crate::verbs::cast;
+use columns::table::function::Function;
+use columns::table::symbol::text;
+use columns::table::{Sym, Value};
+
+/// Returns the value of a global; q's own names take precedence.
+pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
+    let written = text(name);
+    if written.first() == Some(&b'.')
+        && let Some(own) = context.variable(written)
+    {
+        return Ok(own);
+    }
+    if let Some(value) = context.host.global(name) {
+        return match &value {
+            Value::Func(f) => match &**f {
+                Function::View(lambda) => views::value_of(context, lambda),
+                _ => Ok(value),
+            },
+            _ => Ok(value),
+        };
+    }
+    if context.host.native(name).is_some() {
+        return Ok(Value::func(Function::Native(name)));
+    }
+    if let Some(own) = prims::keyword(written.strip_prefix(b".q.").unwrap_or(written)) {
+        context.host.names_word();
+        return Ok(own);
+    }
+    if let Some(own) = context.library(name)? {
+        return Ok(own);
+    }
+    if let Some(space) = context.namespace(name) {
+        return Ok(space);
+    }
+    let part = dotted(context, name, |c, stem| c.host.global(stem))?;
+    part.ok_or_else(|| QError::signal(written))
+}
+
+/// `time.minute`: returns a part of the value named by the stem.
+pub(super) fn dotted(
+    context: &mut Context,
+    name: Sym,
+    value_of: impl Fn(&mut Context, Sym) -> Option<Value>,
+) -> Result<Option<Value>, QError> {
+    let written = text(name);
+    let Some(dot) = written.iter().rposition(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
+    let (stem, part) = written.split_at(dot);
+    // A dotted stem need not be an interned name: it may be a column and a part of it.
+    let value = match columns::table::symbol::find(stem).and_then(|stem| value_of(context, stem)) {
+        Some(value) => value,
+        // `a.b.c`: resolve from the first part.
+        None => {
+            let Some(dot) = stem.iter().position(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
+            let first = stem.get(..dot).and_then(columns::table::symbol::find);
+            let Some(mut value) = first.and_then(|f| value_of(context, f)) else { return Ok(None) };
+            for part in stem.get(dot + 1..).unwrap_or_default().split(|c| *c == b'.') {
+                let column = columns::table::symbol::find(part);
+                value = match column.and_then(|c| crate::verbs::enums::follow(context, &value, c)) {
+                    Some(held) => held?,
+                    None => return Ok(None),
+                };
+            }
+            value
+        }
+    };
+    let column = columns::table::symbol::find(part.get(1..).unwrap_or_default());
+    match &value {
+        Value::Table(t) => Ok(column.and_then(|column| t.column(column).cloned().map(Value::from))),
+        Value::Dict(d) if matches!(d.keys, Value::Vector(_)) => match column {
+            Some(column) => Ok(crate::verbs::find::position(&d.keys, &Value::Sym(column))?.map(|at| d.values.at(at))),
+            None => Ok(None),
+        },
+        key if key.is_enumerated() => match column.and_then(|c| crate::verbs::enums::follow(context, key, c)) {
+            Some(held) => held.map(Some),
+            None => Ok(None),
+        },
+        _ => cast::part_of(context, part.get(1..).unwrap_or_default(), &value).transpose(),
+    }
+}
+
+pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(), QError> {
+    let written = text(name);
+    if prims::keyword(written).is_some() {
+        return Err(QError::named("assign"));
+    }
+    if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
+        return Err(QError::named("assign"));
+    }
+    if let (b'.', Value::Dict(members)) = (written.first().copied().unwrap_or(0), &value)
+        && (written == b"." || context.host.global(name).is_none())
+        && let Some(Value::Dict(old)) = context.namespace(name)
+    {
+        return namespace::set_members(context, name, &old, members);
+    }
+    if !crate::verbs::enums::is_domain(name) {
+        return context.host.assign(name, value);
+    }
+    let old = context.host.global(name);
+    context.host.assign(name, value.clone())?;
+    match old {
+        Some(old) => crate::verbs::enums::domain_changed(context, name, &old, &value),
+        None => Ok(()),
+    }
+}

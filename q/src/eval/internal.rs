@@ -1,0 +1,405 @@
+//! Functions that evaluate (`value`, `.` and `@` with traps), forms of `?` and `!`, and `.Q` functions.
+
+use crate::runtime::console::Console;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::syntax::ast::Kind;
+use crate::syntax::prims;
+use crate::verbs::above::Evaluate;
+use crate::verbs::amend::Amend;
+use crate::verbs::format::one_line_at;
+use crate::verbs::function::type_of;
+use crate::verbs::show::show;
+use crate::verbs::{amend, index, tables};
+use columns::table::function::{Function, Lambda};
+use columns::table::symbol::text;
+use columns::table::{Items, Sym, Value, Vector};
+
+/// `type x`: returns the type number.
+pub(crate) fn type_(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Short(type_of(&x)))
+}
+
+/// `value x`: evaluates text and lists, looks up names, decomposes dictionaries and functions.
+pub(crate) fn value(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            context.text(x.as_text().unwrap_or_default())
+        }
+        Value::Sym(name) if crate::runtime::paths::is_path(*name) => crate::io::files::get(context, &x),
+        Value::Sym(name) => context.global(*name),
+        Value::Dict(d) => Ok(d.values.clone()),
+        _ if x.is_enumerated() => Ok(x.plain()),
+        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => context.message(&x),
+        Value::Vector(Vector { items: Items::Sym(s), .. }) if !s.is_empty() => context.message(&x),
+        Value::Null => Ok(Value::Long(0)),
+        Value::Func(f) => match &**f {
+            Function::View(lambda) => crate::eval::views::parts(context, lambda),
+            _ => parts(context, f, &x),
+        },
+        _ => Ok(x),
+    }
+}
+
+/// `value` of a lambda, as in kdb+: bytecode (empty), parameters, locals, namespace and globals, constants, source map (empty),
+/// full name, file, line and text.
+fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
+    let code = crate::syntax::lambda::code(l)?;
+    let locals = code.locals.iter().skip(code.parameters.len()).copied().collect();
+    let mut globals = Vec::new();
+    crate::syntax::globals::globals(code, &mut globals);
+    let space = text(l.namespace);
+    let mut names = vec![crate::runtime::values::symbol(space.strip_prefix(b".").unwrap_or(space))?];
+    for global in globals {
+        let inside = text(global).strip_prefix(space).and_then(|rest| rest.strip_prefix(b"."));
+        names.push(match inside.filter(|_| !space.is_empty()) {
+            Some(short) => crate::runtime::values::symbol(short)?,
+            None => global,
+        });
+    }
+    let mut out = vec![
+        Items::Byte(Vec::new().into()).into(),
+        Value::symbols(code.parameters.clone()),
+        Value::symbols(locals),
+        Value::symbols(names),
+    ];
+    for node in &code.body {
+        crate::syntax::resolve::walk(node, &mut |n| match &n.kind {
+            Kind::Const(Value::Func(f)) if !matches!(**f, Function::Lambda(_)) => {}
+            Kind::Const(Value::Null) => {}
+            Kind::Const(constant) => out.push(constant.clone()),
+            _ => {}
+        });
+    }
+    let short = crate::verbs::trace::holder_of(context, l)?;
+    let origin = short.and_then(|short| context.host.origin(short));
+    out.push(Value::longs(Vec::new()));
+    out.push(match short {
+        Some(short) => Value::chars([if space.is_empty() { &b"."[..] } else { space }, b".", text(short)].concat()),
+        None => Value::empty(),
+    });
+    out.push(Value::chars(origin.as_ref().map_or(&[][..], |o| &o.file[..])));
+    out.push(Value::Long(origin.map_or(-1, |o| i64::from(o.line))));
+    out.push(Value::chars(&l.source[..]));
+    Ok(Value::list(out))
+}
+
+fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
+    Ok(match f {
+        Function::Lambda(l) => lambda_parts(context, l)?,
+        Function::Projection { function, arguments } => {
+            let mut all = vec![function.clone()];
+            all.extend(arguments.iter().map(|a| a.clone().unwrap_or(Value::Null)));
+            Value::list(all)
+        }
+        Function::Composition(parts) => Value::list(parts.clone()),
+        Function::Derived { function, .. } => function.clone(),
+        Function::Primitive(index) => Value::Long(prims::get(*index).map_or(0, |p| i64::from(p.code.1))),
+        _ => x.clone(),
+    })
+}
+
+/// Applies the handler of a trap to an error.
+fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
+    if crate::runtime::host::is_limit(&error) {
+        // A query must not catch the error of its own limit.
+        return Err(error);
+    }
+    match handler {
+        Value::Func(_) | Value::Null => context.call1(handler, Value::chars(error.name.into_owned())),
+        value => Ok(value.clone()),
+    }
+}
+
+/// Whether `@[f;x;handler]` calls its first item (a function or a handle); anything else is amended.
+fn is_called(f: &Value) -> bool {
+    matches!(f, Value::Func(_) | Value::Int(_) | Value::Long(_))
+}
+
+/// `@[…]` with 1 to 4 arguments.
+pub(crate) fn at(context: &mut Context, mut a: Vec<Value>) -> Result {
+    match a.len() {
+        2 => {
+            let y = a.remove(1);
+            apply_one(context, &a.remove(0), y)
+        }
+        3 if a.first().is_some_and(is_called) => {
+            let (handler, x) = (a.remove(2), a.remove(1));
+            let f = a.remove(0);
+            context.call1(&f, x).or_else(|error| rescue(context, &handler, error))
+        }
+        n @ (3 | 4) => {
+            let value = if n == 4 { Some(a.remove(3)) } else { None };
+            let (f, path) = (a.remove(2), a.remove(1));
+            amend_global(context, a.remove(0), &[path], &f, value)
+        }
+        _ => Err(QError::named("rank")),
+    }
+}
+
+fn apply_one(context: &mut Context, f: &Value, x: Value) -> Result {
+    match f {
+        Value::Func(_) | Value::Sym(_) | Value::Null => context.call1(f, x),
+        Value::Int(_) | Value::Long(_) => context.call1(f, x),
+        data => index::one(context, data, &x),
+    }
+}
+
+/// `.[…]` with 1 to 4 arguments.
+pub(crate) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
+    let path = |x: &Value| if let Value::Vector(_) = x { x.items() } else { vec![x.clone()] };
+    match a.len() {
+        1 => value(context, a.remove(0)),
+        2 => {
+            let arguments = a.remove(1);
+            let f = a.remove(0);
+            if !matches!(arguments, Value::Vector(_)) {
+                return Err(type_error());
+            }
+            if arguments.count() == 0 {
+                return match &f {
+                    Value::Sym(name) => context.global(*name),
+                    _ => Ok(f),
+                };
+            }
+            context.apply(&f, path(&arguments))
+        }
+        3 if a.first().is_some_and(is_called) => {
+            let (handler, arguments) = (a.remove(2), a.remove(1));
+            let f = a.remove(0);
+            context.apply(&f, path(&arguments)).or_else(|error| rescue(context, &handler, error))
+        }
+        n @ (3 | 4) => {
+            let value = if n == 4 { Some(a.remove(3)) } else { None };
+            let (f, indices) = (a.remove(2), a.remove(1));
+            let indices = if indices.count() == 0 { Vec::new() } else { path(&indices) };
+            amend_global(context, a.remove(0), &indices, &f, value)
+        }
+        _ => Err(QError::named("rank")),
+    }
+}
+
+/// Amends a value, or the global that a symbol names.
+fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value, value: Option<Value>) -> Result {
+    let assigns = prims::is_glyph(f, ":");
+    let change = if assigns {
+        Amend { function: None, value: value.as_ref() }
+    } else {
+        Amend { function: Some(f), value: value.as_ref() }
+    };
+    // Each column of a splayed table has its own file.
+    if let (Value::Sym(folder), Some((Value::Sym(column), rest))) = (&target, path.split_first())
+        && crate::runtime::paths::is_path(*folder)
+        && crate::io::files::is_folder(context, &target)?
+    {
+        let file = crate::runtime::paths::inside(*folder, *column)?;
+        amend_global(context, Value::Sym(file), rest, f, value)?;
+        return Ok(target);
+    }
+    if let Value::Sym(name) = target
+        && crate::runtime::paths::is_path(name)
+    {
+        let old = crate::io::files::get_or_empty(context, &target)?;
+        let new = amend::deep(context, old, path, &change)?;
+        return crate::io::files::set(context, target, &new);
+    }
+    if let Value::Sym(name) = target {
+        let old = match context.host.global(name) {
+            Some(old) => old,
+            None if path.is_empty() && assigns => Value::empty(),
+            None => context.global(name)?,
+        };
+        let new = amend::deep(context, old, path, &change)?;
+        context.set_global(name, new)?;
+        return Ok(Value::Sym(name));
+    }
+    amend::deep(context, target, path, &change)
+}
+
+/// `?` with 2 to 6 arguments: find, roll, vector conditional, functional select.
+pub(crate) fn query(context: &mut Context, mut a: Vec<Value>) -> Result {
+    match a.len() {
+        2 => {
+            let y = a.remove(1);
+            let x = a.remove(0);
+            match &x {
+                Value::Long(_) | Value::Int(_) | Value::Short(_) => crate::verbs::random::roll(context, &x, y),
+                _ => crate::verbs::sets::find_in(context, x, y),
+            }
+        }
+        3 if matches!(a.first(), Some(Value::Table(_))) => {
+            let (z, y) = (a.remove(2), a.remove(1));
+            crate::qsql::tree::simple_exec(context, &a.remove(0), &y, &z)
+        }
+        3 => {
+            let (z, y) = (a.remove(2), a.remove(1));
+            vector_conditional(context, &a.remove(0), &y, &z)
+        }
+        _ => crate::qsql::tree::select(context, a),
+    }
+}
+
+fn vector_conditional(context: &mut Context, test: &Value, yes: &Value, no: &Value) -> Result {
+    if test.is_scalar() {
+        return Ok(if crate::runtime::values::truth(test)? { yes.clone() } else { no.clone() });
+    }
+    let count = test.count();
+    for side in [yes, no] {
+        if !side.is_scalar() && side.count() != count {
+            return Err(QError::named("length"));
+        }
+    }
+    let mut out = Vec::with_capacity(count);
+    for i in 0..count {
+        context.tick()?;
+        out.push(if crate::runtime::values::truth(&test.at(i))? { yes.at(i) } else { no.at(i) });
+    }
+    Ok(Value::collapse(out))
+}
+
+/// `!` with 2 or 4 arguments.
+pub(crate) fn bang(context: &mut Context, mut a: Vec<Value>) -> Result {
+    match a.len() {
+        2 => {
+            let y = a.remove(1);
+            tables::bang(context, a.remove(0), y)
+        }
+        4 => crate::qsql::tree::update(context, a),
+        _ => Err(QError::named("rank")),
+    }
+}
+
+/// `show x`: prints a value.
+pub(crate) fn show_(context: &mut Context, x: Value) -> Result {
+    let console = context.host.console();
+    let x = crate::io::files::database::shown(context, x);
+    let text = match &x {
+        Value::Null => b"::\n".to_vec(),
+        shown => show(shown, &console),
+    };
+    context.host.print(&text)?;
+    Ok(Value::Null)
+}
+
+/// `0N!x`: prints a value and returns it. Called through `!`.
+pub(crate) fn print_through(context: &mut Context, x: Value) -> Result {
+    let mut text = one_line_at(&x, crate::runtime::settings::precision())?;
+    text.push(b'\n');
+    context.host.print(&text)?;
+    Ok(x)
+}
+
+/// `.Q.s x`: returns console output as text.
+pub(crate) fn q_s(context: &mut Context, x: Value) -> Result {
+    let console: Console = context.host.console();
+    let x = crate::io::files::database::shown(context, x);
+    Ok(Value::chars(show(&x, &console)))
+}
+
+/// `.Q.s1 x`: returns a value as one line of text.
+pub(crate) fn q_s1(_: &mut Context, x: Value) -> Result {
+    Ok(Value::chars(one_line_at(&x, crate::runtime::settings::precision())?))
+}
+
+/// `.Q.ty x`: returns the type letter, upper case for an atom or a list of vectors.
+pub(crate) fn q_ty(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Char(match &x {
+        Value::Vector(v) if matches!(v.items, Items::List(_)) => tables::column_letter(v),
+        Value::Vector(v) => crate::verbs::types::letter(v.items.plain().type_number()),
+        atom if atom.is_atom() => crate::verbs::types::letter((-atom.type_number()) as i8).to_ascii_uppercase(),
+        _ => b' ',
+    }))
+}
+
+/// Returns a valid name: letters, digits and underscores, starting with a letter, not a keyword.
+fn clean_name(name: Sym) -> std::result::Result<Sym, QError> {
+    let mut clean: Vec<u8> = text(name).iter().filter(|c| c.is_ascii_alphanumeric() || **c == b'_').copied().collect();
+    if !clean.first().is_some_and(u8::is_ascii_alphabetic) {
+        clean.insert(0, b'a');
+    }
+    if prims::keyword(&clean).is_some()
+        || matches!(
+            &clean[..],
+            b"select" | b"exec" | b"update" | b"delete" | b"from" | b"by" | b"if" | b"do" | b"while"
+        )
+    {
+        clean.push(b'1');
+    }
+    crate::runtime::values::symbol(&clean)
+}
+
+/// [`clean_name`] of each, with numeric suffixes for duplicates.
+fn clean_names(names: &[Sym]) -> std::result::Result<Vec<Sym>, QError> {
+    let mut out: Vec<Sym> = Vec::with_capacity(names.len());
+    for name in names {
+        let clean = clean_name(*name)?;
+        let mut unique = clean;
+        let mut number = 0;
+        while crate::runtime::limits::place(&out, unique)?.is_some() {
+            crate::runtime::limits::step()?;
+            number += 1;
+            unique = crate::runtime::values::symbol(&[text(clean), number.to_string().as_bytes()].concat())?;
+        }
+        out.push(unique);
+    }
+    Ok(out)
+}
+
+/// `.Q.id x`: returns valid names.
+pub(crate) fn q_id(_: &mut Context, x: Value) -> Result {
+    named_well(&x)
+}
+
+fn named_well(x: &Value) -> Result {
+    match x {
+        Value::Sym(s) => Ok(Value::Sym(clean_name(*s)?)),
+        Value::Vector(Vector { items: Items::Sym(names), .. }) => Ok(Value::symbols(clean_names(names)?)),
+        Value::Table(t) => {
+            let names = clean_names(&t.names)?;
+            Ok(Value::table(columns::table::Table { sorted: t.sorted, names, columns: t.columns.clone() }))
+        }
+        Value::Dict(d) => match (&d.keys, &d.values) {
+            (Value::Table(_), Value::Table(_)) => {
+                let (keys, values) = (named_well(&d.keys)?, named_well(&d.values)?);
+                Ok(Value::dict(keys, values))
+            }
+            _ => {
+                let names = clean_names(d.keys.as_symbols().ok_or_else(type_error)?)?;
+                Ok(Value::dict(Value::symbols(names), d.values.clone()))
+            }
+        },
+        _ => Err(type_error()),
+    }
+}
+
+/// `.Q.qt x`: whether `x` is a table.
+pub(crate) fn q_qt(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Bool(match &x {
+        Value::Table(_) => true,
+        Value::Dict(d) => d.keyed().is_some(),
+        other => type_of(other) == 98,
+    }))
+}
+
+/// `system "…"`: runs a `\` command.
+pub(crate) fn system(context: &mut Context, x: Value) -> Result {
+    context.command(x.as_text().ok_or_else(type_error)?)
+}
+
+/// `:[x;y]`: returns `y`.
+pub(crate) fn right(_: &mut Context, _: Value, y: Value) -> Result {
+    Ok(y)
+}
+
+/// Applies an iterator as a function: derives a function from one argument; `'` of more is a composition.
+pub(crate) fn iterator(_: &mut Context, iterator: columns::table::function::Iterator, mut parts: Vec<Value>) -> Result {
+    if parts.len() == 1 {
+        return Ok(Value::func(Function::Derived { iterator, function: parts.remove(0) }));
+    }
+    if iterator != columns::table::function::Iterator::Each {
+        return Err(QError::named("rank"));
+    }
+    Ok(Value::func(Function::Composition(parts)))
+}

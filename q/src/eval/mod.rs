@@ -1,0 +1,13 @@
+//! The evaluator: syntax nodes, application, iterators, pattern assignment, views.
+
+pub(crate) mod apply;
+pub(crate) mod globals;
+pub(crate) mod internal;
+pub(crate) mod iterate;
+pub(crate) mod namespace;
+pub(crate) mod numbered;
+pub(crate) mod pattern;
+pub(crate) mod peach;
+pub(crate) mod trap;
+pub(crate) mod views;
+pub(crate) mod walk;

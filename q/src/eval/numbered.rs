@@ -1,0 +1,158 @@
+//! Internal functions, called by number: `-3!x` and the like.
+
+use crate::eval::internal;
+use crate::io::{files, wire};
+use crate::qsql::tree;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::syntax::lex;
+use crate::verbs::{address, attributes, codec, format, json, strings};
+use columns::sys::allocated;
+use columns::sys::memory::Sources;
+use columns::table::symbol::text;
+use columns::table::{Items, Value, Vector};
+use std::sync::Arc;
+
+/// `n!x` for a negative `n`.
+pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
+    match n {
+        i64::MIN => internal::print_through(context, x),
+        -1 => strings::hsym(context, x),
+        -2 => attributes::attr(context, x),
+        -3 => Ok(Value::chars(format::one_line_at(&x, context.host.console().precision)?)),
+        -4 => pieces(&x),
+        -5 => tree::parse(context, x),
+        -6 => tree::eval(context, x),
+        -7 => files::hcount(context, x),
+        -8 => Ok(Items::Byte(wire::message(&x)?.into()).into()),
+        -9 => deserialised(&x),
+        -11 => files::replay(context, x),
+        -12 => address::host(context, x),
+        -13 => address::addr(context, x),
+        -14 => quoted(context, &x),
+        -15 => codec::md5(context, x),
+        -16 => Ok(Value::Int(holders(&x))),
+        -18 => compressed(&x),
+        -19 => files::pack_file(context, &x),
+        -20 => Ok(Value::Long(give_back())),
+        -21 => files::compression(context, x),
+        -22 => Ok(Value::Long(wire::message(&x)?.len() as i64)),
+        -23 => Ok(x),
+        -24 => tree::reval(context, x),
+        -25 => broadcast(context, &x),
+        -27 => {
+            let (decimals, number) = (x.at(0), x.at(1));
+            if x.count() != 2 {
+                return Err(QError::named("length"));
+            }
+            crate::verbs::map::map(context, &number, |c, item| codec::fixed(c, decimals.clone(), item))
+        }
+        -29 => json::from_json(context, x),
+        -30 => crate::io::environment::deferred(context, &x),
+        -31 => json::to_json(context, x),
+        -33 => codec::q_sha1(context, x),
+        _ => Err(QError::named("nyi")),
+    }
+}
+
+/// `.Q.gc[]`: trims the allocator. Returns the bytes given back to the operating system; 0, without a trim, if the process
+/// trimmed within the last second.
+fn give_back() -> i64 {
+    let sources = Sources::default();
+    let before = sources.own_bytes();
+    if !allocated::give_back() {
+        return 0;
+    }
+    let bytes = before.unwrap_or(0).saturating_sub(sources.own_bytes().unwrap_or(0));
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Reference count of a value; 1 for an atom, which is copied.
+fn holders(x: &Value) -> i32 {
+    let count = match x {
+        Value::Vector(v) => v.items.holders(),
+        Value::Dict(d) => d.holders(),
+        Value::Table(t) => Arc::strong_count(t),
+        Value::Func(f) => f.holders(),
+        _ => 0,
+    };
+    // The argument itself is a reference.
+    i32::try_from(count.saturating_sub(1)).unwrap_or(i32::MAX).max(1)
+}
+
+/// Tokens of a text, including spaces.
+fn pieces(x: &Value) -> Result {
+    let source = x.as_text().ok_or_else(type_error)?;
+    let mut out = Vec::new();
+    let mut at = 0;
+    for token in lex::tokens(source)? {
+        if token.start > at {
+            out.push(Value::chars(source.get(at..token.start).unwrap_or_default()));
+        }
+        if token.end > token.start {
+            out.push(Value::chars(source.get(token.start..token.end).unwrap_or_default()));
+        }
+        at = token.end.max(at);
+    }
+    Ok(Value::list(out))
+}
+
+/// `-25!(handles;message)`: sends a message to each handle asynchronously.
+fn broadcast(context: &mut Context, x: &Value) -> Result {
+    let (handles, message) = (x.at(0), x.at(1));
+    if x.count() != 2 {
+        return Err(QError::named("length"));
+    }
+    for handle in handles.items() {
+        let handle = handle.as_long().filter(|h| *h > 0).ok_or_else(type_error)?;
+        crate::io::environment::send(context, -handle, message.clone())?;
+    }
+    Ok(Value::Null)
+}
+
+fn bytes(x: &Value) -> std::result::Result<&[u8], QError> {
+    match x {
+        Value::Vector(Vector { items: Items::Byte(b), .. }) => Ok(b),
+        _ => Err(type_error()),
+    }
+}
+
+fn deserialised(x: &Value) -> Result {
+    let message = bytes(x)?;
+    // The third byte of the header is the compression flag.
+    if message.get(2) != Some(&1) {
+        return wire::from_message(message);
+    }
+    let plain = proto::compress::decompress(message, &proto::Limits::default());
+    wire::from_message(&plain.map_err(|e| QError::with("badmsg", e.to_string()))?)
+}
+
+fn compressed(x: &Value) -> Result {
+    let message = wire::message(x)?;
+    Ok(Items::Byte(proto::compress::compress(&message).unwrap_or(message).into()).into())
+}
+
+/// Quotes text as a CSV field if necessary, and doubles quotes in it.
+fn quoted(context: &mut Context, x: &Value) -> Result {
+    if let Value::Vector(Vector { items: Items::List(_), .. }) = x {
+        return crate::verbs::map::map(context, x, |c, item| quoted(c, &item));
+    }
+    let source = match x {
+        Value::Sym(s) => text(*s),
+        other => other.as_text().ok_or_else(type_error)?,
+    };
+    if !source.iter().any(|c| matches!(c, b'"' | b',' | b'\n')) {
+        return Ok(Value::chars(source));
+    }
+    let mut out = vec![b'"'];
+    for c in source {
+        if *c == b'"' {
+            out.push(b'"');
+        }
+        out.push(*c);
+    }
+    out.push(b'"');
+    Ok(Value::chars(out))
+}

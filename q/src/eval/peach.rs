@@ -1,0 +1,129 @@
+//! `peach` and each-parallel: distributes items over threads, with the results and the error of `each`.
+
+use crate::runtime::console::Console;
+use crate::runtime::context::Context;
+use crate::runtime::error::{Origin, QError};
+use crate::runtime::host::{Caller, Host, NEEDS_OWNER, Setting, Threads, reads_of_host};
+use crate::runtime::limits::Allowance;
+use crate::runtime::threads;
+use crate::runtime::values::Result;
+use crate::verbs::above::Evaluate;
+use columns::sys::shared::Shared;
+use columns::table::{Sym, Value};
+
+/// Returns the results of `f` on every item of a list from several threads; `None` if `each` must be used.
+pub(super) fn by_threads(context: &mut Context, f: &Value, x: &Value) -> Option<Result> {
+    // `each` looks up lists used as functions.
+    let is_function = matches!(f, Value::Func(_));
+    let helps = is_function && !x.is_scalar() && x.count() > 1 && context.allowance.threads() > 1;
+    let shared = context.host.shared().filter(|_| helps)?;
+    Some(results(context, shared, f, x).and_then(|all| gathered(context, all)))
+}
+
+/// Returns the values, after printing the output of each in order.
+fn gathered(context: &mut Context, all: Vec<(Value, Vec<u8>)>) -> Result {
+    let mut values = Vec::with_capacity(all.len());
+    for (value, printed) in all {
+        if !printed.is_empty() {
+            context.host.print(&printed)?;
+        }
+        values.push(value);
+    }
+    Ok(Value::collapse(values))
+}
+
+/// Returns the results, each with its printed output.
+fn results(
+    context: &Context,
+    shared: &(dyn Host + Sync),
+    f: &Value,
+    x: &Value,
+) -> std::result::Result<Vec<(Value, Vec<u8>)>, QError> {
+    context.allowance.check()?;
+    let (running, callee, viewing) = (context.running.clone(), context.callee, context.viewing.clone());
+    threads::run(
+        &context.allowance,
+        x.count(),
+        |allowance| Worker { host: Helper::new(shared), allowance },
+        |worker, item| {
+            let mut inner = Context::within(&mut worker.host, worker.allowance.again());
+            (inner.running, inner.callee, inner.viewing) = (running.clone(), callee, viewing.clone());
+            inner.check()?;
+            let result = inner.apply(f, vec![x.at(item)]);
+            let printed = std::mem::take(&mut worker.host.printed);
+            result.map(|value| (value, printed))
+        },
+    )
+}
+
+/// State of one thread, kept between items.
+struct Worker<'a> {
+    host: Helper<'a>,
+    allowance: Allowance,
+}
+
+/// The host as seen by helper threads: read-only. Output is buffered for the calling thread.
+struct Helper<'a> {
+    host: &'a (dyn Host + Sync),
+    printed: Vec<u8>,
+}
+
+impl<'a> Helper<'a> {
+    fn new(host: &'a (dyn Host + Sync)) -> Helper<'a> {
+        Helper { host, printed: Vec::new() }
+    }
+}
+
+fn no_update() -> QError {
+    QError::with("noupdate", "peach does not assign")
+}
+
+fn no_socket() -> QError {
+    QError::with("nosocket", "peach does not use handles")
+}
+
+impl Host for Helper<'_> {
+    reads_of_host!();
+
+    fn assign(&mut self, _name: Sym, _value: Value) -> std::result::Result<(), QError> {
+        Err(no_update())
+    }
+
+    fn remove(&mut self, _name: Sym) -> std::result::Result<(), QError> {
+        Err(no_update())
+    }
+
+    /// Native functions of the process belong to one thread; the caller falls back to `each`.
+    fn call(&mut self, _name: Sym, _arguments: &[Value]) -> Result {
+        Err(NEEDS_OWNER)
+    }
+
+    fn append(&mut self, _name: Sym, _rows: &Value) -> Result {
+        Err(no_update())
+    }
+
+    fn reaches_files(&self) -> bool {
+        self.host.reaches_files()
+    }
+
+    fn alters(&self) -> std::result::Result<(), QError> {
+        self.host.alters()
+    }
+
+    fn open(&mut self, _target: &[u8], _timeout_ms: u64) -> std::result::Result<i32, QError> {
+        Err(no_socket())
+    }
+
+    fn close(&mut self, _handle: i32) -> std::result::Result<(), QError> {
+        Err(no_socket())
+    }
+
+    fn send(&mut self, _handle: i64, _message: &Value) -> Result {
+        Err(no_socket())
+    }
+
+    fn print(&mut self, text: &[u8]) -> std::result::Result<(), QError> {
+        self.printed.extend_from_slice(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,416 @@
+//! Evaluates syntax nodes. Arguments are evaluated from right to left, as in q.
+
+use crate::eval::globals;
+use crate::qsql;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::frame::{Flow, Frame, Walk};
+use crate::runtime::limits::made;
+use crate::runtime::scope;
+use crate::runtime::values::truth;
+use crate::syntax::ast::{Assign, Code, Kind, Node};
+use crate::syntax::prims;
+use crate::verbs::above::Evaluate;
+use crate::verbs::amend::Amend;
+use crate::verbs::function::project;
+use crate::verbs::tables::unique_names;
+use crate::verbs::{amend, arith, call, fold};
+use crate::vm;
+use columns::table::function::Function;
+use columns::table::symbol::text;
+use columns::table::{Items, Sym, Table, Value, Vector};
+use std::sync::Arc;
+
+/// Adds a node's source position to an error.
+fn placed(flow: Flow, at: u32) -> Flow {
+    match flow {
+        Flow::Error(error) => Flow::Error(error.place(at)),
+        returned => returned,
+    }
+}
+
+/// Evaluates the code of a lambda with its arguments.
+pub(crate) fn run(context: &mut Context, code: &Code, arguments: Vec<Value>) -> Result<Value, QError> {
+    context.enter()?;
+    let mut locals: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
+    locals.resize(code.locals.len(), None);
+    let mut frame = Frame { locals };
+    // The columns of the calling query are not in the lambda's scope.
+    let scopes = std::mem::take(&mut context.scopes);
+    let result = context.statements(&code.body, &mut frame);
+    context.scopes = scopes;
+    match result {
+        Ok(value) | Err(Flow::Return(value)) => Ok(value),
+        Err(Flow::Error(error)) if context.host.debugs() => {
+            let known = |(name, value): (&Sym, Option<Value>)| Some((*name, value?));
+            Err(error.keep(code.locals.iter().zip(frame.locals).filter_map(known).collect()))
+        }
+        Err(Flow::Error(error)) => Err(error),
+    }
+}
+
+pub(crate) fn node(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
+    match &node.kind {
+        Kind::Const(value) => Ok(value.clone()),
+        Kind::Local(slot) => {
+            Ok(frame.locals.get(usize::from(*slot)).and_then(Clone::clone).unwrap_or_else(Value::empty))
+        }
+        Kind::Global(name) | Kind::Name(name) => Ok(context.global(*name).map_err(|e| e.place(node.at))?),
+        Kind::Column(name, outer) => match scope::column(&mut context.scopes, *name) {
+            Some(column) => Ok(column),
+            None => match globals::dotted(context, *name, |c, stem| scope::column(&mut c.scopes, stem))? {
+                Some(part) => Ok(part),
+                None => context.node(outer, frame),
+            },
+        },
+        Kind::Apply(f, arguments) => context.application(f, arguments, frame).map_err(|flow| placed(flow, f.at)),
+        Kind::Derive(..) | Kind::Compose(..) | Kind::List(_) | Kind::Table { .. } | Kind::Query(_) => {
+            context.enter()?;
+            Ok(made(context.making(node, frame)?)?)
+        }
+        Kind::Assign(assign) => context.assign(assign, frame).map_err(|flow| placed(flow, node.at)),
+        Kind::Cond(parts) => context.cond(parts, frame),
+        Kind::Match(parts) => context.match_parts(parts, frame),
+        _ => {
+            context.enter()?;
+            context.controlling(node, frame)
+        }
+    }
+}
+
+impl Context<'_> {
+    fn statements(&mut self, body: &[Node], frame: &mut Frame) -> Walk {
+        let Some((last, before)) = body.split_last() else { return Ok(Value::Null) };
+        for node in before {
+            // The statement's value is dropped before the next one: after `l,:1` the list has no second reference.
+            self.node(node, frame)?;
+        }
+        self.node(last, frame)
+    }
+
+    /// Nodes that build a value, in a function of their own to keep the stack frame of the others small.
+    fn making(&mut self, node: &Node, frame: &mut Frame) -> Walk {
+        match &node.kind {
+            Kind::Derive(iterator, f) => {
+                let function = self.node(f, frame)?;
+                Ok(Value::func(Function::Derived { iterator: *iterator, function }))
+            }
+            Kind::Compose(f, g) => {
+                let g = self.node(g, frame)?;
+                let f = self.node(f, frame)?;
+                Ok(Value::func(Function::Composition(vec![f, g])))
+            }
+            Kind::List(nodes) => {
+                let mut items = Vec::with_capacity(nodes.len());
+                for node in nodes.iter().rev() {
+                    items.push(self.node(node, frame)?);
+                }
+                items.reverse();
+                Ok(Value::collapse(items))
+            }
+            Kind::Table { keys, columns, keyed_only } => self.table_literal(keys, columns, *keyed_only, frame),
+            Kind::Query(template) => qsql::template(self, template, frame).map_err(|flow| placed(flow, node.at)),
+            _ => Ok(Value::Null),
+        }
+    }
+
+    /// Control nodes.
+    fn controlling(&mut self, node: &Node, frame: &mut Frame) -> Walk {
+        match &node.kind {
+            Kind::If(parts) => {
+                if let Some((test, body)) = parts.split_first()
+                    && truth(&self.node(test, frame)?)?
+                {
+                    self.statements(body, frame)?;
+                }
+                Ok(Value::Null)
+            }
+            Kind::While(parts) => {
+                if let Some((test, body)) = parts.split_first() {
+                    while truth(&self.node(test, frame)?)? {
+                        self.tick()?;
+                        self.statements(body, frame)?;
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Kind::Do(parts) => {
+                if let Some((times, body)) = parts.split_first() {
+                    let times = self.node(times, frame)?.as_long().ok_or(QError::named("type"))?;
+                    for _ in 0..times {
+                        self.tick()?;
+                        self.statements(body, frame)?;
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Kind::Seq(body) => self.statements(body, frame),
+            Kind::Return(value) => Err(Flow::Return(self.node(value, frame)?)),
+            Kind::Signal(value) => {
+                let signal = self.node(value, frame)?;
+                let name = match &signal {
+                    Value::Sym(s) => text(*s).to_vec(),
+                    Value::Char(_) => return Err(QError::named("stype").place(node.at).into()),
+                    other => other.as_text().ok_or(QError::named("stype"))?.to_vec(),
+                };
+                Err(QError::signal(name).place(node.at).into())
+            }
+            Kind::View(name, source) => {
+                let view = crate::eval::views::view(Arc::clone(source), self.host.namespace())?;
+                self.set_global(*name, view)?;
+                Ok(Value::Null)
+            }
+            _ => Ok(Value::Null),
+        }
+    }
+
+    fn application(&mut self, f: &Node, arguments: &[Option<Node>], frame: &mut Frame) -> Walk {
+        self.enter()?;
+        match arguments {
+            [Some(x), Some(y)] => {
+                let y = self.node(y, frame)?;
+                let x = self.node(x, frame)?;
+                if let Kind::Const(Value::Func(function)) = &f.kind
+                    && let Function::Primitive(index) = &**function
+                {
+                    if let Some(result) = arith::scalars(*index, &x, &y) {
+                        return Ok(result);
+                    }
+                    self.at = f.at;
+                    if self.debugs {
+                        let given = [x.clone(), y.clone()];
+                        return Ok(call::run2(self, *index, x, y).map_err(|e| e.failed(*index, &given))?);
+                    }
+                    return Ok(call::run2(self, *index, x, y)?);
+                }
+                let called = self.callee(f, frame)?;
+                Ok(self.apply(&called, vec![x, y])?)
+            }
+            [Some(x)] => {
+                let x = self.node(x, frame)?;
+                if let Kind::Const(Value::Func(function)) = &f.kind
+                    && let Function::Primitive(index) = &**function
+                {
+                    self.at = f.at;
+                    if self.debugs {
+                        let given = [x.clone()];
+                        return Ok(call::run1(self, *index, x).map_err(|e| e.failed(*index, &given))?);
+                    }
+                    return Ok(call::run1(self, *index, x)?);
+                }
+                let called = self.callee(f, frame)?;
+                Ok(self.apply(&called, vec![x])?)
+            }
+            _ => {
+                let mut given = Vec::with_capacity(arguments.len());
+                for argument in arguments.iter().rev() {
+                    given.push(match argument {
+                        Some(node) => Some(self.node(node, frame)?),
+                        None => None,
+                    });
+                }
+                given.reverse();
+                let called = self.callee(f, frame)?;
+                Ok(self.apply_holes(&called, given)?)
+            }
+        }
+    }
+
+    /// Evaluates the function of an application, and records a global's name for backtraces.
+    fn callee(&mut self, f: &Node, frame: &mut Frame) -> Walk {
+        let value = self.node(f, frame)?;
+        self.at = f.at;
+        self.callee = match f.kind {
+            Kind::Global(name) => name,
+            _ => Sym::NULL,
+        };
+        Ok(value)
+    }
+
+    fn cond(&mut self, parts: &[Node], frame: &mut Frame) -> Walk {
+        self.enter()?;
+        let mut rest = parts;
+        loop {
+            match rest {
+                [] => return Ok(Value::Null),
+                [otherwise] => return self.node(otherwise, frame),
+                [test, then, more @ ..] => {
+                    if truth(&self.node(test, frame)?)? {
+                        return self.node(then, frame);
+                    }
+                    rest = more;
+                }
+            }
+        }
+    }
+
+    fn assign(&mut self, assign: &Assign, frame: &mut Frame) -> Walk {
+        self.enter()?;
+        let value = self.node(&assign.value, frame)?;
+        if assign.pattern {
+            return self.bind(&assign.target, value, frame);
+        }
+        if assign.through.is_none() && assign.indices.is_empty() {
+            self.store(&assign.target, value.clone(), frame)?;
+            return Ok(value);
+        }
+        // Fast path for `x+:1` on atoms, common in loops.
+        if assign.indices.is_empty()
+            && let Some(index) = assign.through.as_ref().and_then(prims::index_of)
+            && let Kind::Local(slot) = assign.target.kind
+            && let Some(Some(old)) = frame.locals.get_mut(usize::from(slot))
+            && let Some(new) = arith::scalars(index, old, &value)
+        {
+            *old = new.clone();
+            return Ok(new);
+        }
+        let mut path = Vec::with_capacity(assign.indices.len());
+        for index in assign.indices.iter().rev() {
+            path.push(match index {
+                Some(node) => self.node(node, frame)?,
+                None => Value::Null,
+            });
+        }
+        path.reverse();
+        if let Some(result) = self.in_place(assign, &path, &value, frame) {
+            return Ok(result);
+        }
+        let old = match self.take(&assign.target, frame) {
+            Ok(old) => old,
+            // An undefined global starts from the operator's identity.
+            Err(undefined) => {
+                let start = assign.through.as_ref().filter(|_| path.is_empty()).and_then(fold::identity);
+                start.filter(|_| matches!(assign.target.kind, Kind::Global(_))).ok_or(undefined)?
+            }
+        };
+        let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
+        let appends = path.is_empty() && assign.through.as_ref().is_some_and(|f| prims::is_glyph(f, ","));
+        let new = if appends {
+            crate::verbs::append::append_to(self, old, value.clone())?
+        } else {
+            amend::deep(self, old, &path, &change)?
+        };
+        let new = made(new)?;
+        self.store(&assign.target, new.clone(), frame)?;
+        Ok(if path.is_empty() { new } else { value })
+    }
+
+    /// Fast path for `x[i]:v`, `x[i]op:v` and `x,:v` with atoms, on a simple vector without other references. Returns the result;
+    /// `None` if the general path is needed.
+    fn in_place(&mut self, assign: &Assign, path: &[Value], value: &Value, frame: &mut Frame) -> Option<Value> {
+        let atom = vm::atom(value)?;
+        let through = assign.through.as_ref();
+        let appends = through.is_some_and(|f| prims::is_glyph(f, ","));
+        let op = through.and_then(prims::index_of).and_then(prims::atomic_op);
+        let index = match path {
+            [] if appends => None,
+            [index] if through.is_none() || op.is_some() => Some(vm::atom(index)?),
+            _ => return None,
+        };
+        let change = |x: &mut Value| {
+            let change = match index {
+                Some(index) => vm::put(x, index, atom, op),
+                None => vm::push(x, atom),
+            };
+            (change == vm::Change::Done).then(|| if appends { x.clone() } else { value.clone() })
+        };
+        match assign.target.kind {
+            Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
+            Kind::Global(name) if !crate::verbs::enums::is_domain(name) => {
+                let mut result = None;
+                self.host.edit(name, &mut |x| result = change(x));
+                result
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the old value of an assignment's target; a local's is moved out, so that it can be changed in place.
+    fn take(&mut self, target: &Node, frame: &mut Frame) -> Walk {
+        match &target.kind {
+            Kind::Local(slot) => {
+                let local = frame.locals.get_mut(usize::from(*slot)).and_then(Option::take);
+                Ok(local.unwrap_or_else(Value::empty))
+            }
+            _ => self.node(target, frame),
+        }
+    }
+
+    pub(super) fn store(&mut self, target: &Node, value: Value, frame: &mut Frame) -> Result<(), Flow> {
+        match &target.kind {
+            Kind::Local(slot) => {
+                if let Some(local) = frame.locals.get_mut(usize::from(*slot)) {
+                    *local = Some(value);
+                }
+                Ok(())
+            }
+            Kind::Global(name) => Ok(self.set_global(*name, value)?),
+            _ => Err(QError::named("assign").into()),
+        }
+    }
+
+    fn table_literal(
+        &mut self,
+        keys: &[(Option<Sym>, Node)],
+        columns: &[(Option<Sym>, Node)],
+        keyed_only: bool,
+        frame: &mut Frame,
+    ) -> Walk {
+        let names = unique_names(keys.iter().chain(columns).map(|(name, _)| name.unwrap_or(prims::name("x"))))?;
+        let is_hole = |node: &Node| matches!(&node.kind, Kind::Seq(body) if body.is_empty());
+        if keyed_only && keys.iter().any(|(_, node)| is_hole(node)) {
+            let mut held = Vec::with_capacity(keys.len());
+            for (_, node) in keys.iter().rev() {
+                held.push(if is_hole(node) { None } else { Some(self.node(node, frame)?) });
+            }
+            held.reverse();
+            let with_names = project(prims::glyph("!"), vec![Some(Value::symbols(names)), None]);
+            let parts = vec![with_names, project(prims::glyph("enlist"), held)];
+            return Ok(Value::func(Function::Composition(parts)));
+        }
+        let mut fields = Vec::with_capacity(keys.len() + columns.len());
+        for ((_, node), name) in keys.iter().chain(columns).rev().zip(names.iter().rev()) {
+            fields.push((*name, self.node(node, frame)?));
+        }
+        fields.reverse();
+        if keyed_only {
+            return Ok(Value::dict(
+                Value::symbols(names),
+                Value::collapse(fields.into_iter().map(|(_, v)| v).collect()),
+            ));
+        }
+        let values = fields.split_off(keys.len());
+        let rows = fields.iter().chain(&values).find(|(_, v)| !v.is_scalar()).map(|(_, v)| v.count());
+        let rows = rows.ok_or(QError::with("rank", "a table needs a list among its columns"))?;
+        let values = columns_of(self, values, rows)?;
+        if fields.is_empty() {
+            return Ok(values);
+        }
+        let keys = columns_of(self, fields, rows)?;
+        Ok(Value::dict(keys, values))
+    }
+}
+
+/// Builds a table from columns; atoms are repeated.
+fn columns_of(context: &Context, fields: Vec<(Sym, Value)>, rows: usize) -> Result<Value, QError> {
+    let mut names: Vec<Sym> = Vec::with_capacity(fields.len());
+    let mut columns: Vec<Vector> = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        let column = match value {
+            scalar if scalar.is_scalar() => {
+                context.reserve_items(rows, 8)?;
+                match Items::collapse(vec![scalar; rows]) {
+                    Ok(items) => items.into(),
+                    Err(items) => Items::List(items.into()).into(),
+                }
+            }
+            list => list.into_vector().ok_or(QError::named("type"))?,
+        };
+        if column.len() != rows {
+            return Err(QError::named("length"));
+        }
+        names.push(name);
+        columns.push(column);
+    }
+    Ok(Value::table(Table::new(names, columns)))
+}

@@ -1,0 +1,225 @@
+//! Verbs on the process around an evaluation: handles, environment variables, clock, memory.
+
+use crate::io::{files, handles};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::time;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::verbs::above::Evaluate;
+use columns::table::symbol::{self, text};
+use columns::table::{Items, Sym, Value, Vector};
+use std::collections::HashMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+/// `exit x`: ends the process with exit code `x`.
+pub(crate) fn exit(context: &mut Context, x: Value) -> Result {
+    let code = x.as_long().and_then(|c| i32::try_from(c).ok()).ok_or_else(type_error)?;
+    if context.host.caller().remote {
+        return Err(QError::with("access", "exit is not allowed here"));
+    }
+    context.host.exit(code)?;
+    Ok(Value::Null)
+}
+
+/// `hopen x`: opens a file or process given as symbol, text or port; `(target;timeout)` adds a timeout in milliseconds.
+pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
+    let (target, timeout_ms) = match &x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [target, timeout] => (target.clone(), timeout.as_long().unwrap_or(0)),
+            _ => return Err(QError::named("length")),
+        },
+        other => (other.clone(), 0),
+    };
+    let address = match &target {
+        Value::Sym(s) => text(*s).to_vec(),
+        Value::Long(_) | Value::Int(_) | Value::Short(_) => target.as_long().unwrap_or(0).to_string().into_bytes(),
+        other => other.as_text().ok_or_else(type_error)?.to_vec(),
+    };
+    let process = handles::is_process(address.strip_prefix(b":").unwrap_or(&address));
+    let caller = context.host.caller();
+    if !context.host.reaches_files() || !(if process { caller.may_use_sockets() } else { caller.may_use_files() }) {
+        return Err(QError::with("access", "handles are not opened here"));
+    }
+    if !process {
+        files::path(context, &Value::chars(&address[..]))?;
+    }
+    Ok(Value::Int(context.host.open(&address, u64::try_from(timeout_ms).unwrap_or(0))?))
+}
+
+/// Whether a symbol is a process address, or the `` `:: `` form, which takes address and timeout as an argument.
+pub(crate) fn is_address(name: Sym) -> bool {
+    let name = text(name);
+    name.strip_prefix(b":").is_some_and(|address| address == b":" || handles::is_process(address))
+}
+
+/// `` `:host:port message `` and `` `::[(":host:port";timeout);message] ``: one request on a connection opened for it alone.
+pub(crate) fn one_shot(context: &mut Context, address: Sym, mut arguments: Vec<Value>) -> Result {
+    let target = match (text(address), arguments.len()) {
+        (b"::", 2) => arguments.remove(0),
+        (b"::", _) => return Err(QError::named("rank")),
+        _ => Value::Sym(address),
+    };
+    let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
+    let handle = hopen(context, target)?;
+    let answer = send(context, handle.as_long().unwrap_or(0), message);
+    // The message itself may have closed the handle.
+    let _ = hclose(context, handle);
+    answer
+}
+
+/// `hclose x`: closes a handle.
+pub(crate) fn hclose(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::verbs::map::map(context, &x, hclose);
+    }
+    let caller = context.host.caller();
+    if !context.host.reaches_files() || !(caller.may_use_sockets() || caller.may_use_files()) {
+        return Err(QError::with("access", "handles are not opened here"));
+    }
+    let handle = x.as_long().and_then(|h| i32::try_from(h).ok()).ok_or_else(type_error)?;
+    context.host.close(handle)?;
+    Ok(Value::Null)
+}
+
+/// Rejects operating-system access (`access`) where the host or the caller has no right to it.
+pub(crate) fn check_system(context: &Context, what: &str) -> std::result::Result<(), QError> {
+    match context.host.reaches_files() && context.host.caller().may_use_system() {
+        true => Ok(()),
+        false => Err(QError::with("access", what)),
+    }
+}
+
+/// `-30!x`: `-30!(::)` defers the response to the current message, `-30!(handle;failed;result)` sends a deferred one.
+pub(crate) fn deferred(context: &mut Context, x: &Value) -> Result {
+    if matches!(x, Value::Null) {
+        context.host.defer()?;
+        return Ok(Value::Null);
+    }
+    if x.count() != 3 {
+        return Err(QError::named("length"));
+    }
+    let handle = x.at(0).as_long().and_then(|h| i32::try_from(h).ok()).ok_or_else(type_error)?;
+    let Value::Bool(failed) = x.at(1) else { return Err(type_error()) };
+    let result = x.at(2);
+    match (failed, &result) {
+        (false, _) => context.host.respond(handle, Ok(&result))?,
+        (true, Value::Sym(name)) => context.host.respond(handle, Err(text(*name)))?,
+        (true, other) => context.host.respond(handle, Err(other.as_text().ok_or_else(type_error)?))?,
+    }
+    Ok(Value::Null)
+}
+
+/// `getenv x`: returns an environment variable, empty if unset.
+pub(crate) fn getenv(context: &mut Context, x: Value) -> Result {
+    use std::os::unix::ffi::OsStrExt;
+    check_system(context, "the environment is not reachable from here")?;
+    let Value::Sym(name) = x else { return Err(type_error()) };
+    let name = std::ffi::OsStr::from_bytes(text(name));
+    let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name.as_bytes()).cloned();
+    Ok(Value::chars(value.unwrap_or_else(|| std::env::var_os(name).unwrap_or_default().as_bytes().to_vec())))
+}
+
+/// Variables set by `setenv`, visible to `getenv` only: the environment of the process itself never changes.
+static ENVIRONMENT: LazyLock<RwLock<HashMap<Vec<u8>, Vec<u8>>>> = LazyLock::new(RwLock::default);
+
+/// `x setenv y`: sets variable `x` to text `y`.
+pub(crate) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {
+    check_system(context, "the environment is not reachable from here")?;
+    let Value::Sym(name) = x else { return Err(type_error()) };
+    let value = y.as_text().ok_or_else(type_error)?.to_vec();
+    context.host.alters()?;
+    ENVIRONMENT.write().unwrap_or_else(PoisonError::into_inner).insert(text(name).to_vec(), value);
+    Ok(Value::Null)
+}
+
+/// Current offset of local time from UTC, in nanoseconds.
+fn offset_ns() -> i64 {
+    time::now_local_ns().saturating_sub(time::now_utc_ns())
+}
+
+/// The offset rounded to a second, because the two clocks are read one after the other.
+fn offset() -> Value {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let ns = offset_ns();
+    Value::Timespan((ns + SECOND_NS / 2).div_euclid(SECOND_NS) * SECOND_NS)
+}
+
+fn shifted(context: &mut Context, x: &Value, op: crate::runtime::op::Op) -> Result {
+    crate::verbs::arith::atomic(context, op, x, &offset())
+}
+
+/// `ltime x`: converts UTC to local time.
+pub(crate) fn ltime(context: &mut Context, x: Value) -> Result {
+    shifted(context, &x, crate::runtime::op::Op::Arithmetic(columns::kernel::zip::Arithmetic::Add))
+}
+
+/// `gtime x`: converts local time to UTC.
+pub(crate) fn gtime(context: &mut Context, x: Value) -> Result {
+    shifted(context, &x, crate::runtime::op::Op::Arithmetic(columns::kernel::zip::Arithmetic::Subtract))
+}
+
+/// `.Q.w x`: memory statistics by name.
+pub(crate) fn q_w(context: &mut Context, _: Value) -> Result {
+    let used = columns::sys::allocated::thread_bytes().max(0);
+    let limit = i64::try_from(context.allowance.limits().memory_bytes).unwrap_or(i64::MAX);
+    let (symbols, bytes) = symbol::usage();
+    let names = ["used", "heap", "peak", "wmax", "mmap", "mphy", "syms", "symw"].map(crate::syntax::prims::name);
+    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let values = vec![used, used, used, limit, 0, 0, signed(symbols), signed(bytes)];
+    Ok(Value::dict(Value::symbols(Vec::<Sym>::from(names)), Value::longs(values)))
+}
+
+/// Whether a handle is a connection to another process. A remote caller may relay a message to a process, never to a file.
+fn is_open(context: &Context, handle: i64) -> bool {
+    context.host.open_handles().into_iter().any(|open| i64::from(open).unsigned_abs() == handle.unsigned_abs())
+}
+
+/// A caller may send to its own connection and to handles it opened; the grant `relay` adds the connections of the process, the grant
+/// `sockets` any handle. The owner may send to any.
+fn may_send(context: &Context, handle: i64) -> bool {
+    let caller = context.host.caller();
+    caller.may_use_sockets()
+        || handle.saturating_abs() == i64::from(caller.handle)
+        || context.host.owns(handle)
+        || (caller.grants.relay && is_open(context, handle))
+}
+
+/// Sends a message to a handle: 0 is this process, 1 and 2 its stdout and stderr (negative adds a newline).
+pub(crate) fn send(context: &mut Context, handle: i64, message: Value) -> Result {
+    match handle {
+        0 => context.message(&message),
+        1 | 2 => {
+            let text = message.as_text().ok_or(QError::named("type"))?;
+            if handle == 1 {
+                context.host.print(text)?;
+            } else {
+                context.host.print_error(text)?;
+            }
+            Ok(Value::Long(handle))
+        }
+        -1 | -2 => {
+            let mut text = match message.as_text() {
+                Some(text) => text.to_vec(),
+                None => {
+                    let mut all = Vec::new();
+                    for line in message.items() {
+                        all.extend_from_slice(line.as_text().ok_or(QError::named("type"))?);
+                        all.push(b'\n');
+                    }
+                    all.pop();
+                    all
+                }
+            };
+            text.push(b'\n');
+            if handle == -1 {
+                context.host.print(&text)?;
+            } else {
+                context.host.print_error(&text)?;
+            }
+            Ok(Value::Long(handle))
+        }
+        _ if !may_send(context, handle) => Err(QError::with("access", "no such handle")),
+        _ => context.host.send(handle, &message),
+    }
+}

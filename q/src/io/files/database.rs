@@ -1,0 +1,368 @@
+//! Databases on disk: loading with `\l`, partitions and segments, and access to tables that stay on disk.
+
+use super::{kept, refused};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::paths::is_path;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::syntax::prims::name;
+use crate::verbs::above::Evaluate;
+use crate::verbs::on_disk::{described, place_of};
+use crate::verbs::{format, tok};
+use columns::table::function::Function;
+use columns::table::symbol::{intern, text};
+use columns::table::{Items, Sym, Table, Value, Vector};
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+type Held<T> = std::result::Result<T, QError>;
+
+fn symbol(bytes: &[u8]) -> Held<Sym> {
+    intern(bytes).map_err(|_| QError::named("limit"))
+}
+
+fn path_symbol(path: &Path) -> Held<Sym> {
+    symbol(&[b":", path.as_os_str().as_bytes()].concat())
+}
+
+/// Entries of a directory, sorted.
+fn entries(folder: &Path) -> Held<Vec<PathBuf>> {
+    let found = std::fs::read_dir(folder).map_err(|e| refused(folder, &e))?;
+    let mut found: Vec<PathBuf> = found.flatten().map(|e| e.path()).collect();
+    found.sort();
+    Ok(found)
+}
+
+fn file_name(path: &Path) -> &[u8] {
+    path.file_name().map(OsStrExt::as_bytes).unwrap_or_default()
+}
+
+/// Partition field and type implied by a directory name.
+fn field_of(written: &[u8]) -> Option<(&'static str, i8)> {
+    let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let parts: Vec<&[u8]> = written.split(|c| *c == b'.').collect();
+    match &parts[..] {
+        [y, m, d] if y.len() == 4 && m.len() == 2 && d.len() == 2 && [y, m, d].iter().all(|p| digits(p)) => {
+            Some(("date", 14))
+        }
+        [y, m] if y.len() == 4 && m.len() == 2 && digits(y) && digits(m) => Some(("month", 13)),
+        [n] if n.len() == 4 && digits(n) => Some(("year", 6)),
+        [n] if digits(n) => Some(("int", 6)),
+        _ => None,
+    }
+}
+
+/// Directory of a partition below its root.
+pub(crate) fn partition_folder(root: &Path, value: &Value) -> PathBuf {
+    let mut written = format::item(value, crate::runtime::settings::precision());
+    if matches!(value, Value::Month(_)) {
+        written.pop();
+    }
+    root.join(std::ffi::OsStr::from_bytes(&written))
+}
+
+/// Partition field and partition values found below a root.
+fn partitions(root: &Path, field: Option<&'static str>) -> Held<(Option<&'static str>, Vec<Value>)> {
+    let (mut field, mut values) = (field, Vec::new());
+    for entry in entries(root)?.iter().filter(|e| e.is_dir()) {
+        let written = file_name(entry);
+        let Some((found, t)) = field_of(written) else { continue };
+        if *field.get_or_insert(found) == found {
+            values.push(tok::parse_text(t, written)?);
+        }
+    }
+    Ok((field, values))
+}
+
+/// Options for loading a directory.
+pub(crate) struct Manner {
+    /// Changes the working directory, as `\l` does, if the caller may.
+    pub enters: bool,
+    /// Runs the scripts in it.
+    pub runs_scripts: bool,
+}
+
+/// `\l folder`: loads a splayed table as the global of its name; for a database, its partitioned and splayed tables, its other
+/// files as globals, and its scripts.
+pub(crate) fn load(context: &mut Context, path: &Path, manner: &Manner) -> Result {
+    if path.join(".d").exists() {
+        let table = symbol(file_name(path))?;
+        let value = kept::get(context, path)?;
+        context.set_global(table, value)?;
+        return Ok(Value::Sym(table));
+    }
+    let root = if manner.enters && context.host.caller().may_use_system() {
+        context.host.alters()?;
+        std::env::set_current_dir(path).map_err(|e| refused(path, &e))?;
+        PathBuf::from(".")
+    } else {
+        path.to_owned()
+    };
+    let found = entries(&root)?;
+    let is_script = |e: &PathBuf| matches!(e.extension().map(OsStrExt::as_bytes), Some(b"q" | b"k"));
+    for entry in found.iter().filter(|e| e.is_file() && !is_script(e)) {
+        let written = file_name(entry);
+        if written.starts_with(b".") || written.ends_with(b"#") || written == b"par.txt" {
+            continue;
+        }
+        if let Ok(value) = kept::get(context, entry) {
+            context.set_global(symbol(written)?, value)?;
+        }
+    }
+    for entry in found.iter().filter(|e| e.join(".d").exists()) {
+        let value = kept::get(context, entry)?;
+        context.set_global(symbol(file_name(entry))?, value)?;
+    }
+    partitioned(context, &root)?;
+    if manner.runs_scripts {
+        for script in found.iter().filter(|e| e.is_file() && is_script(e)) {
+            context.script(script.as_os_str().as_bytes())?;
+        }
+    }
+    Ok(Value::Null)
+}
+
+/// Loads the partitions below the root, or below each segment listed in `par.txt`.
+fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
+    let listed = std::fs::read(root.join("par.txt")).ok();
+    let segments: Vec<PathBuf> = match &listed {
+        Some(bytes) => super::lines(bytes)
+            .into_iter()
+            .map(|l| l.trim_ascii())
+            .filter(|l| !l.is_empty())
+            .map(|l| root.join(std::ffi::OsStr::from_bytes(l.strip_prefix(b":").unwrap_or(l))))
+            .collect(),
+        None => vec![root.to_owned()],
+    };
+    let mut field = None;
+    let mut all: Vec<(Value, PathBuf)> = Vec::new();
+    let mut held = Vec::new();
+    for segment in &segments {
+        let (found, values) = partitions(segment, field)?;
+        field = found;
+        held.push(Value::collapse(values.clone()));
+        all.extend(values.into_iter().map(|v| (v, segment.clone())));
+    }
+    let Some(field) = field else { return Ok(()) };
+    all.sort_by_key(|(value, _)| match value {
+        Value::Date(d) | Value::Month(d) | Value::Int(d) => *d,
+        _ => i32::MIN,
+    });
+    let values = Value::collapse(all.iter().map(|(value, _)| value.clone()).collect());
+    let places: Held<Vec<Sym>> = all.iter().map(|(_, place)| path_symbol(place)).collect();
+    let places = Value::symbols(places?);
+    let mut tables = BTreeSet::new();
+    if let Some((value, place)) = all.last() {
+        for table in entries(&partition_folder(place, value))?.iter().filter(|t| t.join(".d").exists()) {
+            tables.insert(file_name(table).to_vec());
+            let columns = kept::column_names(context, table)?;
+            let table = symbol(file_name(table))?;
+            context.set_global(table, Value::func(Function::OnDisk { columns, place: table }))?;
+        }
+    }
+    let tables: Held<Vec<Sym>> = tables.iter().map(|t| symbol(t)).collect();
+    let tables = tables?;
+    let counts = vec![Value::empty(); tables.len()];
+    let mut set = |short: &str, value: Value| context.set_global(name(short), value);
+    set(".Q.pf", Value::Sym(name(field)))?;
+    set(".Q.PV", values.clone())?;
+    set(".Q.PD", places.clone())?;
+    set(".Q.pv", values.clone())?;
+    set(".Q.pd", places)?;
+    set(".Q.pt", Value::symbols(tables.clone()))?;
+    set(".Q.pn", Value::dict(Value::symbols(tables), Value::list(counts)))?;
+    set(".Q.u", Value::Bool(listed.is_none()))?;
+    set(".Q.vp", Value::dict(Value::symbols(Vec::new()), Value::empty()))?;
+    if listed.is_some() {
+        let segments: Held<Vec<Sym>> = segments.iter().map(|s| path_symbol(s)).collect();
+        set(".Q.P", Value::symbols(segments?))?;
+        set(".Q.D", Value::list(held))?;
+    }
+    set(field, values)
+}
+
+/// The partitions visible to queries.
+pub(crate) struct Partitions {
+    pub field: Sym,
+    pub values: Vector,
+    places: Vec<Sym>,
+}
+
+/// Returns `.Q.pf`, `.Q.pv` and `.Q.pd` if `table` is listed in `.Q.pt`.
+pub(crate) fn partitions_of(context: &mut Context, table: Sym) -> Held<Partitions> {
+    let unknown = || QError::signal(text(table));
+    let global = |short: &str| context.host.global(name(short)).ok_or_else(unknown);
+    if !global(".Q.pt")?.as_symbols().unwrap_or_default().contains(&table) {
+        return Err(unknown());
+    }
+    let Value::Sym(field) = global(".Q.pf")? else { return Err(type_error()) };
+    let values = global(".Q.pv")?.into_vector().ok_or_else(type_error)?;
+    let places = global(".Q.pd")?.as_symbols().ok_or_else(type_error)?.to_vec();
+    Ok(Partitions { field, values, places })
+}
+
+impl Partitions {
+    fn folder(&self, context: &Context, index: usize, table: Sym) -> Held<PathBuf> {
+        let place = self.places.get(index).copied().unwrap_or(Sym::NULL);
+        let root = super::path(context, &Value::Sym(place))?;
+        Ok(partition_folder(&root, &self.values.items.get(index)).join(std::ffi::OsStr::from_bytes(text(table))))
+    }
+
+    /// Returns one partition of a table: the partition field, then the columns in `wanted` (`None` for all).
+    pub fn read(&self, context: &mut Context, index: usize, table: Sym, wanted: Option<&[Sym]>) -> Held<Table> {
+        context.tick()?;
+        let folder = self.folder(context, index, table)?;
+        let mut held = if folder.join(".d").exists() {
+            let names = kept::column_names(context, &folder)?;
+            let is_wanted = |n: &Sym| wanted.is_none_or(|w| w.contains(n));
+            // Read at least one column: it gives the row count.
+            let kept: Vec<Sym> = match names.iter().copied().filter(is_wanted).collect::<Vec<_>>() {
+                none if none.is_empty() => names.into_iter().take(1).collect(),
+                some => some,
+            };
+            let mut columns = Vec::with_capacity(kept.len());
+            for column in &kept {
+                let file = folder.join(std::ffi::OsStr::from_bytes(text(*column)));
+                columns.push(kept::get(context, &file)?.into_vector().ok_or_else(type_error)?);
+            }
+            Table::new(kept, columns)
+        } else {
+            self.stand_in(context, table)?.ok_or_else(|| {
+                let missing = folder.join(".d").display().to_string();
+                QError::signal(format!("{missing}: No such file or directory").into_bytes())
+            })?
+        };
+        let rows = held.count();
+        if held.columns.iter().any(|c| c.len() != rows) {
+            return Err(QError::named("length"));
+        }
+        if held.column(self.field).is_none() {
+            let field = Value::collapse(vec![self.values.items.get(index); rows.max(1)]);
+            let field = field.into_vector().ok_or_else(type_error)?.cut(0, rows);
+            held.names.insert(0, self.field);
+            held.columns.insert(0, field);
+        }
+        Ok(held)
+    }
+
+    /// The table in `.Q.vp` that replaces one missing from a partition.
+    fn stand_in(&self, context: &mut Context, table: Sym) -> Held<Option<Table>> {
+        let Some(Value::Dict(d)) = context.host.global(name(".Q.vp")) else { return Ok(None) };
+        let at = d.keys.as_symbols().unwrap_or_default().iter().position(|t| *t == table);
+        Ok(match at.map(|at| d.values.at(at)) {
+            Some(Value::Table(t)) => Some((*t).clone()),
+            _ => None,
+        })
+    }
+
+    /// Returns the table without rows, typed as in the latest partition.
+    pub fn empty(&self, context: &mut Context, table: Sym) -> Held<Table> {
+        let last = self.values.len().checked_sub(1).ok_or_else(|| QError::signal(text(table)))?;
+        Ok(self.read(context, last, table, None)?.map(|c| {
+            let none = c.cut(0, 0);
+            Vector { attr: c.attr, items: none.items }
+        }))
+    }
+
+    /// Row count of each partition.
+    pub fn counts(&self, context: &mut Context, table: Sym) -> Held<Vec<i64>> {
+        let mut counts = Vec::with_capacity(self.values.len());
+        for index in 0..self.values.len() {
+            counts.push(self.read(context, index, table, Some(&[]))?.count() as i64);
+        }
+        Ok(counts)
+    }
+}
+
+/// Loads a splayed table into memory. A partitioned table is never loaded whole: `'par`.
+pub(crate) fn table_of(context: &mut Context, x: &Value) -> Result {
+    let place = place_of(context, x).ok_or_else(type_error)?;
+    if !is_path(place) {
+        partitions_of(context, place)?;
+        return Err(QError::with("par", "a partitioned table is selected from"));
+    }
+    super::get(context, &Value::Sym(place))
+}
+
+/// Returns what the console shows of a table on disk: a splayed table whole, the first rows of a partitioned one. If it cannot
+/// be read, returns `x` itself.
+pub(crate) fn shown(context: &mut Context, x: Value) -> Value {
+    let Some((columns, place)) = described(context, &x).filter(|_| !matches!(x, Value::Sym(_))) else { return x };
+    if is_path(place) {
+        return table_of(context, &x).unwrap_or(x);
+    }
+    let most = context.host.console().rows;
+    let head = |context: &mut Context| -> Result {
+        let all = partitions_of(context, place)?;
+        let mut rows = Value::Null;
+        for index in 0..all.values.len() {
+            if rows.count() > most {
+                break;
+            }
+            let more = Value::table(all.read(context, index, place, Some(&columns))?);
+            rows = if let Value::Null = rows { more } else { crate::verbs::shape::join(context, rows, more)? };
+        }
+        Ok(rows)
+    };
+    head(context).unwrap_or(x)
+}
+
+/// Table with the columns and types of one on disk, for `cols`, `meta` and the like.
+pub(crate) fn schema(context: &mut Context, x: &Value) -> Held<Option<Table>> {
+    let Some(place) = place_of(context, x) else { return Ok(None) };
+    if is_path(place) {
+        return match table_of(context, x)? {
+            Value::Table(t) => Ok(Some((*t).clone())),
+            _ => Err(type_error()),
+        };
+    }
+    partitions_of(context, place)?.empty(context, place).map(Some)
+}
+
+/// `count` of a table on disk; `None` for any other value.
+pub(crate) fn count(context: &mut Context, x: &Value) -> Held<Option<i64>> {
+    let Some(place) = place_of(context, x).filter(|_| !matches!(x, Value::Sym(_))) else { return Ok(None) };
+    if is_path(place) {
+        return Ok(Some(table_of(context, x)?.count() as i64));
+    }
+    Ok(Some(partitions_of(context, place)?.counts(context, place)?.iter().sum()))
+}
+
+/// `.Q.cn t`: counts the rows of each partition of a table, at every call, and stores the counts in `.Q.pn`.
+pub(crate) fn q_cn(context: &mut Context, x: Value) -> Result {
+    let place = place_of(context, &x).ok_or_else(type_error)?;
+    let counts = Value::longs(partitions_of(context, place)?.counts(context, place)?);
+    if let Some(Value::Dict(known)) = context.host.global(name(".Q.pn")) {
+        let tables = known.keys.as_symbols().unwrap_or_default();
+        let held = |(i, t): (usize, &Sym)| if *t == place { counts.clone() } else { known.values.at(i) };
+        let all = tables.iter().enumerate().map(held).collect();
+        context.set_global(name(".Q.pn"), Value::dict(known.keys.clone(), Value::list(all)))?;
+    }
+    Ok(counts)
+}
+
+/// `.Q.qp t`: `1b` for a partitioned table, `0b` for a splayed one, `0` for anything else.
+pub(crate) fn q_qp(context: &mut Context, x: Value) -> Result {
+    let place = if let Value::Func(_) = x { place_of(context, &x) } else { None };
+    Ok(place.map_or(Value::Long(0), |p| Value::Bool(!is_path(p))))
+}
+
+/// `.Q.lo[folder;enter;scripts]`: loads a directory.
+pub(crate) fn q_lo(context: &mut Context, x: Vec<Value>) -> Result {
+    let [folder, enters, scripts] = &x[..] else { return Err(QError::named("rank")) };
+    let is_set = |v: &Value| !matches!(v, Value::Bool(false)) && v.as_long() != Some(0);
+    let path = super::path(context, folder)?;
+    load(context, &path, &Manner { enters: is_set(enters), runs_scripts: is_set(scripts) })
+}
+
+/// The partition values as a one-column table, against which the clauses that select partitions are evaluated.
+pub(crate) fn field_table(parts: &Partitions) -> Table {
+    Table::new(vec![parts.field], vec![parts.values.clone()])
+}
+
+/// Row numbers of a partition, as the virtual column `i`.
+pub(crate) fn row_numbers(rows: usize) -> Vector {
+    Items::Long((0..rows as i64).collect()).into()
+}

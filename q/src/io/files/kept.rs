@@ -1,0 +1,246 @@
+//! Values stored in files as kdb+ stores them: one value in a file, or a table splayed over a directory.
+
+use super::layout::{decoded, encoded};
+use super::zipped::Packing;
+use super::{lines, path, refused, write, write_packed};
+use crate::io::wire;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::verbs::above::Evaluate;
+use columns::table::symbol::{intern, text};
+use columns::table::{Dict, Items, Sym, Table, Value, Vector};
+use std::path::Path;
+
+/// Whether a path names a splayed table.
+fn is_splayed(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().ends_with(b"/")
+}
+
+fn name_path(folder: &Path, name: Sym) -> std::path::PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    folder.join(std::ffi::OsStr::from_bytes(text(name)))
+}
+
+/// Compression of the files to be written.
+pub(super) enum Manner {
+    /// As set in `.z.zd`.
+    Usual,
+    All(Option<Packing>),
+    /// By column; columns not listed use the entry of the null symbol.
+    ByColumn(columns::sys::shared::Held<Dict>),
+}
+
+impl Manner {
+    fn packing(&self, context: &Context, path: &Path, column: Sym) -> std::result::Result<Option<Packing>, QError> {
+        match self {
+            Manner::Usual => Packing::usual(context, path),
+            Manner::All(packing) => Ok(*packing),
+            Manner::ByColumn(by) => {
+                let names = by.keys.as_symbols().ok_or_else(type_error)?;
+                let at = |name: Sym| names.iter().position(|n| *n == name);
+                match at(column).or_else(|| at(Sym::NULL)) {
+                    Some(at) => Packing::of(&by.values.at(at).items()),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner) -> std::result::Result<(), QError> {
+    if !is_splayed(path) {
+        let bytes = encoded(context, y)?;
+        let packing = manner.packing(context, path, Sym::NULL)?;
+        return write_packed(context, path, bytes, packing);
+    }
+    let Value::Table(t) = y else { return Err(type_error()) };
+    context.host.alters()?;
+    std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
+    for (name, column) in t.names.iter().zip(&t.columns) {
+        if matches!(column.items, Items::Sym(_)) {
+            return Err(QError::with("type", "symbols of a splayed table are enumerated first"));
+        }
+        let bytes = encoded(context, &column.clone().into())?;
+        let file = name_path(path, *name);
+        let packing = manner.packing(context, &file, *name)?;
+        write_packed(context, &file, bytes, packing)?;
+    }
+    let names = encoded(context, &Value::symbols(t.names.clone()))?;
+    write(context, &path.join(".d"), &names)
+}
+
+/// Column names of a splayed table, in order.
+pub(crate) fn column_names(context: &mut Context, path: &Path) -> std::result::Result<Vec<Sym>, QError> {
+    let names = get(context, &path.join(".d"))?;
+    Ok(names.as_symbols().ok_or_else(type_error)?.to_vec())
+}
+
+pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
+    if !path.is_dir() {
+        let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
+        context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
+        let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
+        return decoded(context, path, &bytes);
+    }
+    let names = column_names(context, path)?;
+    let mut columns: Vec<Vector> = Vec::with_capacity(names.len());
+    for name in &names {
+        let column = get(context, &name_path(path, *name))?;
+        columns.push(column.into_vector().ok_or_else(type_error)?);
+    }
+    Ok(Value::table(Table::new(names, columns)))
+}
+
+/// A file's name without directory and extension, and its extension.
+fn stem(path: &Path) -> std::result::Result<(Sym, Vec<u8>), QError> {
+    use std::os::unix::ffi::OsStrExt;
+    let stem = path.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
+    let ending = path.extension().map(OsStrExt::as_bytes).unwrap_or_default();
+    Ok((intern(stem).map_err(|_| QError::named("limit"))?, ending.to_vec()))
+}
+
+/// File symbol of a name, which may lack the leading colon.
+fn file_symbol(x: &Value, end: &[u8]) -> Result {
+    let Value::Sym(name) = x else { return Err(type_error()) };
+    let written = text(*name).strip_prefix(b":").unwrap_or(text(*name));
+    Ok(Value::Sym(intern(&[b":", written, end].concat()).map_err(|_| QError::named("limit"))?))
+}
+
+/// `save x`: writes the global named like the file, in the format of its extension. Returns the file symbol.
+pub(crate) fn save(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::verbs::map::map(context, &x, save);
+    }
+    let file = path(context, &x)?;
+    let (name, ending) = stem(&file)?;
+    let value = context.global(name)?;
+    let as_lines = |context: &mut Context, function: &str| -> Result {
+        let f = context.global(crate::syntax::prims::name(function))?;
+        context.call1(&f, value.clone())
+    };
+    let lines = match &ending[..] {
+        b"csv" => as_lines(context, ".h.cd")?,
+        b"txt" => as_lines(context, ".h.td")?,
+        b"xml" => as_lines(context, ".h.xd")?,
+        b"xls" => as_lines(context, ".h.ed")?,
+        _ => {
+            set(context, &file, &value, &Manner::Usual)?;
+            return file_symbol(&x, b"");
+        }
+    };
+    super::write_lines(context, &file_symbol(&x, b"")?, &lines)
+}
+
+/// `load x`: loads a file, or a directory of files as a dictionary, into the global of its name.
+pub(crate) fn load_name(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::verbs::map::map(context, &x, load_name);
+    }
+    let file = path(context, &x)?;
+    let (name, _) = stem(&file)?;
+    let value = if file.is_dir() && !file.join(".d").exists() {
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        let mut entries: Vec<_> =
+            std::fs::read_dir(&file).map_err(|e| refused(&file, &e))?.flatten().map(|e| e.path()).collect();
+        entries.sort();
+        for entry in entries {
+            names.push(stem(&entry)?.0);
+            values.push(get(context, &entry)?);
+        }
+        Value::dict(Value::symbols(names), Value::list(values))
+    } else {
+        get(context, &file)?
+    };
+    context.set_global(name, value)?;
+    Ok(Value::Sym(name))
+}
+
+/// `rsave x`: writes the global of that name as a splayed table.
+pub(crate) fn rsave(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::verbs::map::map(context, &x, rsave);
+    }
+    let file = path(context, &x)?;
+    let (name, _) = stem(&file)?;
+    let value = context.global(name)?;
+    set(context, &file.join(""), &value, &Manner::Usual)?;
+    file_symbol(&x, b"/")
+}
+
+/// `rload x`: loads a splayed table into the global of its name.
+pub(crate) fn rload(context: &mut Context, x: Value) -> Result {
+    let file = path(context, &x)?;
+    let (name, _) = stem(&file)?;
+    let value = get(context, &file)?;
+    context.set_global(name, value)?;
+    Ok(Value::Sym(name))
+}
+
+/// `x dsave y`: writes tables by name, splayed under a directory, with symbols enumerated over its `sym`.
+pub(crate) fn dsave(context: &mut Context, x: Value, y: Value) -> Result {
+    let (folder, part) = match &x {
+        Value::Vector(Vector { items: Items::Sym(s), .. }) if s.len() == 2 => (x.at(0), Some(x.at(1))),
+        _ => (x.clone(), None),
+    };
+    let root = path(context, &folder)?;
+    let target = match part {
+        Some(Value::Sym(part)) => name_path(&root, part),
+        _ => root,
+    };
+    for name in y.as_symbols().ok_or_else(type_error)? {
+        let table = context.global(*name)?;
+        let enumerate = context.global(crate::syntax::prims::name(".Q.en"))?;
+        let enumerated = context.call2(&enumerate, folder.clone(), table)?;
+        set(context, &name_path(&target, *name).join(""), &enumerated, &Manner::Usual)?;
+    }
+    Ok(y)
+}
+
+/// The lines of a script file.
+pub(crate) fn script(context: &Context, file: &Value) -> std::result::Result<Vec<u8>, QError> {
+    let path = path(context, file)?;
+    let bytes = std::fs::read(&path).map_err(|e| refused(&path, &e))?;
+    Ok(lines(&bytes).join(&b"\n"[..]))
+}
+
+/// `-11!file`: evaluates the messages of a log, `-11!(n;file)` the first `n`, and returns their number. `-11!(-2;file)` only
+/// counts; for a damaged log it returns the number of intact messages and their length in bytes.
+pub(crate) fn replay(context: &mut Context, x: Value) -> Result {
+    let (most, file) = match &x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [most, file] => (most.as_long().ok_or_else(type_error)?, file.clone()),
+            _ => return Err(QError::named("length")),
+        },
+        file => (-1, file.clone()),
+    };
+    let path = path(context, &file)?;
+    let size = std::fs::metadata(&path).map_err(|e| refused(&path, &e))?.len();
+    context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
+    let bytes = std::fs::read(&path).map_err(|e| refused(&path, &e))?;
+    if !proto::log::is_log_head(&bytes) {
+        return Err(QError::named("badtail"));
+    }
+    let mut at = proto::log::FILE_HEAD.len();
+    let limits = proto::Limits::default();
+    let mut count = 0;
+    while most < 0 || count < most {
+        context.tick()?;
+        match proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits) {
+            Ok(Some((used, view))) => {
+                if most != -2 {
+                    let message = wire::from_view(&view)?;
+                    context.message(&message)?;
+                }
+                at += used;
+                count += 1;
+            }
+            Ok(None) => break,
+            Err(_) if most == -2 => return Ok(Value::longs(vec![count, at as i64])),
+            Err(error) => return Err(QError::with("badtail", error.to_string())),
+        }
+    }
+    Ok(Value::Long(count))
+}

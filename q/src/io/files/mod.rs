@@ -1,0 +1,315 @@
+//! Files: text and bytes, serialised values, directories. Files are accessible only if the host permits it, to remote callers
+//! only with the grant for files.
+
+pub(crate) mod database;
+mod kept;
+mod layout;
+mod load;
+mod text;
+mod zipped;
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::paths::{check, is_path};
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::verbs::above::Evaluate;
+use columns::table::symbol::{intern, text as name_text};
+use columns::table::{Attr, Items, Sym, Value, Vector};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Component, PathBuf};
+
+pub(crate) use database::table_of;
+pub(crate) use kept::{dsave, load_name, replay, rload, rsave, save, script};
+pub(crate) use load::{binary, delimited};
+pub(crate) use zipped::gz;
+
+/// The operating system's error, prefixed with the path.
+pub(crate) fn refused(path: &std::path::Path, error: &std::io::Error) -> QError {
+    let words = error.to_string();
+    let words = words.split(" (os error").next().unwrap_or_default();
+    QError::signal(format!("{}. OS reports: {words}", path.display()).into_bytes())
+}
+
+/// Whether a file symbol names a directory.
+pub(crate) fn is_folder(context: &Context, x: &Value) -> std::result::Result<bool, QError> {
+    Ok(path(context, x)?.is_dir())
+}
+
+/// Path of a file symbol, a plain symbol or text.
+pub(crate) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf, QError> {
+    use std::os::unix::ffi::OsStrExt;
+    check(context)?;
+    let bytes = match x {
+        Value::Sym(s) => name_text(*s),
+        other => other.as_text().ok_or_else(type_error)?,
+    };
+    let bytes = bytes.strip_prefix(b":").unwrap_or(bytes);
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
+    let down = |part: std::path::Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if context.host.caller().is_kept_inside() && !path.components().all(down) {
+        return Err(QError::with("access", "the file is outside the process's directory"));
+    }
+    Ok(path)
+}
+
+/// Bytes read between two checks of the limits.
+const PIECE_BYTES: u64 = 16 << 20;
+
+/// Bytes of a file, or of the range given as `(file;offset;length)`.
+fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError> {
+    let (file, range) = match x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [file @ Value::Sym(_), offset] => (file.clone(), Some((offset.as_long().unwrap_or(0), i64::MAX))),
+            [file @ Value::Sym(_), offset, length] => {
+                let number = |v: &Value| v.as_long().ok_or_else(type_error);
+                (file.clone(), Some((number(offset)?, number(length)?)))
+            }
+            _ => return Err(type_error()),
+        },
+        file => (file.clone(), None),
+    };
+    let path = path(context, &file)?;
+    let mut open = std::fs::File::open(&path).map_err(|e| refused(&path, &e))?;
+    let size = open.metadata().map(|m| m.len()).unwrap_or(0);
+    let (from, length) = match range {
+        Some((from, length)) => {
+            let from = u64::try_from(from).unwrap_or(0).min(size);
+            (from, u64::try_from(length).unwrap_or(0).min(size - from))
+        }
+        None => (0, u64::MAX),
+    };
+    context.reserve(usize::try_from(length.min(size)).unwrap_or(usize::MAX))?;
+    open.seek(SeekFrom::Start(from)).map_err(|e| refused(&path, &e))?;
+    let mut out = Vec::new();
+    // Read in pieces, checking the limits: a device may never end.
+    loop {
+        let left = length.saturating_sub(out.len() as u64).min(PIECE_BYTES);
+        context.check()?;
+        context.reserve(usize::try_from(left.min(size.max(1))).unwrap_or(usize::MAX))?;
+        let read = open.by_ref().take(left).read_to_end(&mut out).map_err(|e| refused(&path, &e))?;
+        if read == 0 {
+            return Ok(out);
+        }
+    }
+}
+
+/// Lines without their terminators.
+pub(crate) fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    body.split(|c| *c == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l)).collect()
+}
+
+/// `read0 x`: lines of a file or of a part of one; `read0 0` reads a line of standard input.
+pub(crate) fn read0(context: &mut Context, x: Value) -> Result {
+    check(context)?;
+    // Standard input belongs to the console: a remote caller must not read it.
+    if x.as_long() == Some(0) && x.is_scalar() && !context.host.caller().remote {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+        return Ok(Value::chars(line.trim_end_matches(['\n', '\r']).as_bytes()));
+    }
+    let bytes = bytes_of(context, &x)?;
+    Ok(Value::list(lines(&bytes).into_iter().map(Value::chars).collect()))
+}
+
+/// `read1 x`: bytes of a file or of a part of one.
+pub(crate) fn read1(context: &mut Context, x: Value) -> Result {
+    Ok(Items::Byte(bytes_of(context, &x)?.into()).into())
+}
+
+/// Decompressed size of a compressed file.
+fn plain_size(path: &std::path::Path) -> Option<u64> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut mark = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut mark).ok()?;
+    if !zipped::is_packed(&mark) {
+        return None;
+    }
+    file.read_to_end(&mut mark).ok()?;
+    zipped::plain_bytes(&mark)
+}
+
+/// `hcount x`: size of a file in bytes; decompressed size of a compressed one.
+pub(crate) fn hcount(context: &mut Context, x: Value) -> Result {
+    let path = path(context, &x)?;
+    let size = std::fs::metadata(&path).map_err(|e| refused(&path, &e))?.len();
+    let size = plain_size(&path).unwrap_or(size);
+    Ok(Value::Long(i64::try_from(size).unwrap_or(i64::MAX)))
+}
+
+/// `hdel x`: deletes a file or an empty directory.
+pub(crate) fn hdel(context: &mut Context, x: Value) -> Result {
+    let path = path(context, &x)?;
+    context.host.alters()?;
+    let result = if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };
+    result.map_err(|e| refused(&path, &e))?;
+    Ok(x)
+}
+
+/// `key` of a file symbol: names in a directory, the symbol of a file itself, the empty list if neither exists.
+pub(crate) fn key(context: &mut Context, x: Value) -> Result {
+    use std::os::unix::ffi::OsStrExt;
+    let path = path(context, &x)?;
+    let Ok(found) = std::fs::metadata(&path) else { return Ok(Value::empty()) };
+    if !found.is_dir() {
+        return Ok(x);
+    }
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&path).map_err(|e| refused(&path, &e))?.flatten() {
+        names.push(intern(entry.file_name().as_bytes()).map_err(|_| QError::named("limit"))?);
+    }
+    names.sort_by_key(|n| name_text(*n));
+    let attr = if names.is_empty() { Attr::None } else { Attr::Sorted };
+    Ok(Vector { attr, items: Items::Sym(names.into()) }.into())
+}
+
+/// Replaces a file's contents; creates missing directories.
+fn write(context: &Context, path: &std::path::Path, bytes: &[u8]) -> std::result::Result<(), QError> {
+    context.host.alters()?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| refused(path, &e))?;
+    }
+    std::fs::write(path, bytes).map_err(|e| refused(path, &e))
+}
+
+/// `file 0: lines`: writes lines.
+fn write_lines(context: &mut Context, file: &Value, lines: &Value) -> Result {
+    let path = path(context, file)?;
+    let mut out = Vec::new();
+    if lines.as_text().is_some() {
+        return Err(type_error());
+    }
+    for line in lines.items() {
+        out.extend_from_slice(line.as_text().ok_or_else(type_error)?);
+        out.push(b'\n');
+    }
+    write(context, &path, &out)?;
+    Ok(file.clone())
+}
+
+/// All forms of `x 0: y`.
+pub(crate) fn text_operator(context: &mut Context, x: Value, y: Value) -> Result {
+    match &x {
+        Value::Sym(name) if is_path(*name) => write_lines(context, &x, &y),
+        Value::Vector(Vector { items: Items::Char(spec), .. }) if spec.len() >= 3 => load::pairs(context, spec, &y),
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            text::prepare(context, x.as_text().unwrap_or_default(), &y)
+        }
+        Value::Vector(Vector { items: Items::List(_), .. }) => delimited(context, &x, &y),
+        _ => Err(type_error()),
+    }
+}
+
+/// `x 1: y`: writes bytes to a file, or parses binary records.
+pub(crate) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Result {
+    match &x {
+        Value::Sym(name) if is_path(*name) => {
+            let path = path(context, &x)?;
+            match &y {
+                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => write(context, &path, b)?,
+                other => {
+                    let bytes = layout::encoded(context, other)?;
+                    write(context, &path, &bytes)?;
+                }
+            }
+            Ok(x)
+        }
+        Value::Vector(Vector { items: Items::List(l), .. }) if matches!(&l[..], [Value::Sym(_), _, _, _]) => {
+            let packing = zipped::Packing::of(l.get(1..).unwrap_or_default())?;
+            let path = path(context, &x.at(0))?;
+            let plain = match &y {
+                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => b.to_vec(),
+                other => layout::encoded(context, other)?,
+            };
+            write_packed(context, &path, plain, packing)?;
+            Ok(x.at(0))
+        }
+        Value::Vector(Vector { items: Items::List(_), .. }) => binary(context, &x, &y),
+        _ => Err(type_error()),
+    }
+}
+
+/// Writes a file, compressed if `packing` is given.
+fn write_packed(
+    context: &mut Context,
+    path: &std::path::Path,
+    plain: Vec<u8>,
+    packing: Option<zipped::Packing>,
+) -> std::result::Result<(), QError> {
+    match packing {
+        Some(packing) => {
+            let packed = packing.pack(context, &plain)?;
+            write(context, path, &packed)
+        }
+        None => write(context, path, &plain),
+    }
+}
+
+/// `file set value`: writes a value.
+pub(crate) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
+    let path = path(context, &name)?;
+    kept::set(context, &path, y, &kept::Manner::Usual)?;
+    Ok(name)
+}
+
+/// `(file;block size;algorithm;level) set value` and `(folder;column!parameters) set table`: write compressed.
+pub(crate) fn set_packed(context: &mut Context, x: &Value, y: &Value) -> Result {
+    let parts = x.items();
+    let (Some(file @ Value::Sym(_)), rest) = (parts.first(), parts.get(1..).unwrap_or_default()) else {
+        return Err(type_error());
+    };
+    let manner = match rest {
+        [Value::Dict(d)] => kept::Manner::ByColumn(d.clone()),
+        _ => kept::Manner::All(zipped::Packing::of(rest)?),
+    };
+    let path = path(context, file)?;
+    kept::set(context, &path, y, &manner)?;
+    Ok(file.clone())
+}
+
+/// `-19!(source;target;block size;algorithm;level)`: compresses a file into another.
+pub(crate) fn pack_file(context: &mut Context, x: &Value) -> Result {
+    let parts = x.items();
+    let [source, target, parameters @ ..] = &parts[..] else { return Err(QError::named("length")) };
+    let packing = zipped::Packing::of(parameters)?;
+    let held = bytes_of(context, source)?;
+    let plain = if zipped::is_packed(&held) { zipped::unpacked(context, &held)? } else { held };
+    let path = path(context, target)?;
+    write_packed(context, &path, plain, packing)?;
+    Ok(target.clone())
+}
+
+/// Returns the value in a file, or the empty list if there is no file.
+pub(crate) fn get_or_empty(context: &mut Context, name: &Value) -> Result {
+    let path = path(context, name)?;
+    if path.exists() { kept::get(context, &path) } else { Ok(Value::empty()) }
+}
+
+/// `-21!file`: compression parameters of a file.
+pub(crate) fn compression(context: &mut Context, x: Value) -> Result {
+    Ok(zipped::compression(&bytes_of(context, &x)?))
+}
+
+/// `get file`: returns the value in a file.
+pub(crate) fn get(context: &mut Context, name: &Value) -> Result {
+    let path = path(context, name)?;
+    kept::get(context, &path)
+}
+
+/// `` `:file?y ``: enumerates over the symbols of a file, to which missing ones are appended. Assigns all of them to the variable of that
+/// name, in place of its former value.
+pub(crate) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Result {
+    let path = path(context, &Value::Sym(file))?;
+    let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
+    let name = intern(name).map_err(|_| QError::named("limit"))?;
+    let known = if path.exists() { kept::get(context, &path)? } else { Value::symbols(Vec::new()) };
+    context.set_global(name, known)?;
+    let tagged = crate::verbs::enums::extend(context, name, y)?;
+    let all = context.global(name)?;
+    kept::set(context, &path, &all, &kept::Manner::All(None))?;
+    Ok(tagged)
+}

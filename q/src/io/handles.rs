@@ -1,0 +1,343 @@
+//! Open handles of a process: files for writing and connections to other processes. Threads share the table; one thread at a time
+//! uses a handle.
+
+use crate::runtime::error::QError;
+use columns::table::Value;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A connection to another process, implemented by the layer that owns the sockets.
+pub trait Peer: Send + Sync {
+    /// Sends a message. Returns the response if `wait`, else the generic null.
+    ///
+    /// # Errors
+    /// The error of the other process; a message that cannot be serialised; `close` if the connection is gone (its owner is
+    /// notified separately); `stop` at the deadline `by` or on Ctrl-C.
+    fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError>;
+
+    /// Waits for the next message that is not a response and returns it unevaluated: `h[]`.
+    ///
+    /// # Errors
+    /// The error of the other process; a message that cannot be deserialised; `close` if the connection is gone (its owner is
+    /// notified separately); `stop` at the deadline `by` or on Ctrl-C.
+    fn receive(&mut self, _by: Option<Instant>) -> Result<Value, QError> {
+        Err(QError::named("nyi"))
+    }
+
+    /// Returns a function whose result, while it lives, queues incoming messages for [`Peer::receive`].
+    fn holder(&self) -> Option<Holder> {
+        None
+    }
+
+    /// Closes the connection.
+    fn cut(&mut self) {}
+
+    /// Sets the handle number of this connection.
+    fn known_as(&mut self, _handle: i32) {}
+}
+
+/// A guard: its effect lasts until it is dropped.
+pub type Held = Box<dyn std::any::Any + Send + Sync>;
+pub type Holder = Box<dyn Fn() -> Held + Send>;
+
+/// Connects to `:host:port:user:password` within a timeout in milliseconds; 0 is the connector's default.
+pub type Connector = Arc<dyn Fn(&[u8], u64) -> Result<Box<dyn Peer>, QError> + Send + Sync>;
+
+enum Open {
+    File(std::fs::File),
+    Peer(Box<dyn Peer>),
+}
+
+/// An entry of the handle table; `open` is `None` while a thread uses the handle.
+struct Slot {
+    open: Option<Open>,
+    /// Connection of the caller that opened it; 0 is the process itself.
+    owner: u64,
+    /// A connection to another process, not a file.
+    is_peer: bool,
+    holder: Option<Holder>,
+}
+
+/// Table of open handles by number.
+pub struct Handles {
+    slots: Mutex<BTreeMap<i32, Slot>>,
+    /// Next number, if numbers are never reused.
+    next: Option<AtomicI32>,
+    /// Signals that a thread returned a handle, or that a handle closed.
+    freed: Condvar,
+    connector: Option<Connector>,
+    first: i32,
+}
+
+impl Default for Handles {
+    fn default() -> Handles {
+        Handles::new(None, FIRST)
+    }
+}
+
+/// Lowest handle number; smaller ones are the standard streams.
+pub const FIRST: i32 = 3;
+/// Limit of open handles.
+const MOST: usize = 1024;
+/// Longest wait for a handle in use by another thread, if the evaluation has no deadline.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+impl Handles {
+    /// Handles are numbered from `first`; as in kdb+, the lowest free number is reused.
+    pub fn new(connector: Option<Connector>, first: i32) -> Handles {
+        Handles { slots: Mutex::default(), next: None, freed: Condvar::new(), connector, first }
+    }
+
+    /// For concurrent evaluations: numbers are never reused, so that a stale number cannot reach another evaluation's connection.
+    pub fn numbered_once(connector: Option<Connector>, first: i32) -> Handles {
+        Handles { next: Some(AtomicI32::new(first)), ..Handles::new(connector, first) }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<i32, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a number lies in the range assigned by this table.
+    pub fn is_own(&self, handle: i64) -> bool {
+        handle.unsigned_abs() >= u64::from(self.first.unsigned_abs())
+    }
+
+    /// Opens a file or a connection on behalf of `owner` and returns its handle.
+    ///
+    /// # Errors
+    /// `conn` if the table is full; `access` without a connector; those of the connector (`hop`, `timeout`, `access` for a rejected login);
+    /// for a file, the operating system's error.
+    pub fn open(&self, target: &[u8], timeout_ms: u64, owner: u64) -> Result<i32, QError> {
+        let address = target.strip_prefix(b":").unwrap_or(target);
+        if self.slots().len() >= MOST {
+            return Err(QError::named("conn"));
+        }
+        let open = if is_process(address) {
+            let connect =
+                self.connector.as_ref().ok_or(QError::with("access", "other processes are not reached from here"))?;
+            Open::Peer(connect(address, timeout_ms)?)
+        } else {
+            use std::os::unix::ffi::OsStrExt;
+            let path = std::path::Path::new(std::ffi::OsStr::from_bytes(address));
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
+            Open::File(
+                file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?,
+            )
+        };
+        Ok(self.insert(open, owner))
+    }
+
+    /// Adds a connection accepted from another process and returns its handle.
+    ///
+    /// # Errors
+    /// `conn` if the table is full.
+    pub fn adopt(&self, peer: Box<dyn Peer>) -> Result<i32, QError> {
+        if self.slots().len() >= MOST {
+            return Err(QError::named("conn"));
+        }
+        Ok(self.insert(Open::Peer(peer), 0))
+    }
+
+    fn insert(&self, mut open: Open, owner: u64) -> i32 {
+        let mut slots = self.slots();
+        let free = |from: i32| (from..).find(|n| !slots.contains_key(n)).unwrap_or(from);
+        let number = match &self.next {
+            None => free(self.first),
+            Some(next) => free(next.load(Ordering::SeqCst)),
+        };
+        if let Some(next) = &self.next {
+            next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
+        }
+        let is_peer = matches!(open, Open::Peer(_));
+        let mut holder = None;
+        if let Open::Peer(peer) = &mut open {
+            peer.known_as(number);
+            holder = peer.holder();
+        }
+        slots.insert(number, Slot { open: Some(open), owner, is_peer, holder });
+        number
+    }
+
+    /// Closes a handle.
+    ///
+    /// # Errors
+    /// If the handle is not open.
+    pub fn close(&self, handle: i32) -> Result<(), QError> {
+        let closed = self.slots().remove(&handle);
+        self.freed.notify_all();
+        closed.map(|_| ()).ok_or_else(|| unknown(i64::from(handle)))
+    }
+
+    /// Owner of an open handle.
+    pub fn owner_of(&self, handle: i32) -> Option<u64> {
+        self.slots().get(&handle).map(|slot| slot.owner)
+    }
+
+    /// Queues messages arriving on a connection for `h[]` while the result lives.
+    pub fn hold(&self, handle: i64) -> Option<Held> {
+        let number = i32::try_from(handle.unsigned_abs()).ok()?;
+        Some(self.slots().get(&number)?.holder.as_ref()?())
+    }
+
+    /// Closes the connection of a handle, which then ends like one closed by the peer. Does nothing while a thread uses the handle.
+    pub fn cut(&self, handle: i32) {
+        if let Some(Slot { open: Some(Open::Peer(peer)), .. }) = self.slots().get_mut(&handle) {
+            peer.cut();
+        }
+    }
+
+    /// Closes the handles opened by this caller.
+    pub fn close_those_of(&self, owner: u64) {
+        self.slots().retain(|_, slot| slot.owner != owner);
+        self.freed.notify_all();
+    }
+
+    /// Handles of connections to other processes.
+    pub fn peers(&self) -> Vec<i32> {
+        self.slots().iter().filter(|(_, slot)| slot.is_peer).map(|(number, _)| *number).collect()
+    }
+
+    /// Sends on a handle; a negative one does not wait for the response. The generic null is no message: a positive handle waits
+    /// for the next incoming message, a negative one has nothing to flush.
+    ///
+    /// # Errors
+    /// `stop` at the deadline, on Ctrl-C, and, without a deadline, after an hour's wait for another thread that uses the handle; the error
+    /// of the other process; a handle that is not open.
+    pub fn send(&self, handle: i64, message: &Value, by: Option<Instant>) -> Result<Value, QError> {
+        let number = i32::try_from(handle.unsigned_abs()).unwrap_or(0);
+        let mut open = self.take(number, by)?;
+        let result = match &mut open {
+            Open::File(file) => write(file, handle, message),
+            Open::Peer(peer) => match (message, handle > 0) {
+                (Value::Null, true) => peer.receive(by),
+                (Value::Null, false) => Ok(Value::Null),
+                (message, wait) => peer.send(message, wait, by),
+            },
+        };
+        let mut slots = self.slots();
+        // Another thread may have closed it meanwhile.
+        if let Some(slot) = slots.get_mut(&number) {
+            slot.open = Some(open);
+        }
+        drop(slots);
+        self.freed.notify_all();
+        result
+    }
+
+    fn take(&self, number: i32, by: Option<Instant>) -> Result<Open, QError> {
+        let by = by.or_else(|| Instant::now().checked_add(PATIENCE));
+        let mut slots = self.slots();
+        loop {
+            let slot = slots.get_mut(&number).ok_or_else(|| unknown(i64::from(number)))?;
+            if let Some(open) = slot.open.take() {
+                return Ok(open);
+            }
+            let left = by.map_or(PATIENCE, |by| by.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Err(QError::with("stop", "time limit"));
+            }
+            slots = self.freed.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Appends text or bytes to a file; a negative handle ends each with a newline.
+fn write(file: &mut std::fs::File, handle: i64, message: &Value) -> Result<Value, QError> {
+    let mut out = Vec::new();
+    let mut line = |text: &[u8]| {
+        out.extend_from_slice(text);
+        if handle < 0 {
+            out.push(b'\n');
+        }
+    };
+    match message {
+        Value::Vector(v) if matches!(v.items, columns::table::Items::Byte(_)) => {
+            if let columns::table::Raw::U8(bytes) = v.items.raw() {
+                line(bytes);
+            }
+        }
+        other => match other.as_text() {
+            Some(text) => line(text),
+            None => {
+                for text in other.items() {
+                    line(text.as_text().ok_or(QError::named("type"))?);
+                }
+            }
+        },
+    }
+    file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+    Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
+}
+
+fn unknown(handle: i64) -> QError {
+    QError::signal(format!("Cannot write to handle {handle}. OS reports: Bad file descriptor").into_bytes())
+}
+
+/// Whether an address is `host:port`, `:port`, `port` or `unix://port`, with optional user and password; anything else is a file.
+pub(crate) fn is_process(address: &[u8]) -> bool {
+    let digits = |t: &[u8]| !t.is_empty() && t.iter().all(u8::is_ascii_digit);
+    let mut parts = address.split(|c| *c == b':');
+    let first = parts.next().unwrap_or_default();
+    digits(first) || address.starts_with(b"unix://") || parts.next().is_some_and(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    static SENT: AtomicUsize = AtomicUsize::new(0);
+
+    struct Fake;
+
+    impl Peer for Fake {
+        fn send(&mut self, message: &Value, _: bool, _: Option<Instant>) -> Result<Value, QError> {
+            SENT.fetch_add(1, Ordering::SeqCst);
+            match message.as_long() {
+                Some(0) => Err(QError::named("type")),
+                _ => Ok(message.clone()),
+            }
+        }
+    }
+
+    fn handles() -> Handles {
+        Handles::new(Some(Arc::new(|_, _| Ok(Box::new(Fake)))), 100)
+    }
+
+    #[test]
+    fn a_handle_lives_until_it_is_closed() {
+        let handles = handles();
+        let h = i64::from(handles.open(b":host:5010", 0, 0).expect("opened"));
+        assert_eq!(h, 100);
+        assert_eq!(handles.send(h, &Value::Long(7), None).expect("answered").as_long(), Some(7));
+        assert_eq!(handles.send(h, &Value::Long(0), None).expect_err("an answer").name.as_ref(), b"type");
+        assert!(handles.send(h, &Value::Long(7), None).is_ok());
+        handles.close(100).expect("it is open");
+        assert!(handles.peers().is_empty());
+        assert!(handles.send(h, &Value::Long(7), None).is_err());
+    }
+
+    #[test]
+    fn a_number_that_is_used_once_is_never_anothers() {
+        let handles = Handles::numbered_once(handles().connector, 100);
+        for wanted in [100, 101, 102] {
+            let handle = handles.open(b"5010", 0, 0).expect("opened");
+            assert_eq!(handle, wanted);
+            handles.close(handle).expect("it is open");
+        }
+    }
+
+    #[test]
+    fn what_a_caller_opened_goes_with_the_caller() {
+        let handles = handles();
+        for owner in [0, 7, 8, 7] {
+            handles.open(b"5010", 0, owner).expect("opened");
+        }
+        handles.close_those_of(7);
+        assert_eq!(handles.peers(), [100, 102]);
+    }
+}

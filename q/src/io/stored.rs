@@ -1,0 +1,47 @@
+//! File operations behind the interface that lower layers call.
+
+use crate::io::files::{self, database};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::verbs::above::Stored;
+use columns::table::{Sym, Table, Value};
+
+type Answer = Result<Value, QError>;
+
+impl Stored for Context<'_> {
+    fn stored(&mut self, file: &Value) -> Answer {
+        files::get(self, file)
+    }
+
+    fn stored_or_empty(&mut self, file: &Value) -> Answer {
+        files::get_or_empty(self, file)
+    }
+
+    fn store(&mut self, file: Value, value: &Value) -> Answer {
+        files::set(self, file, value)
+    }
+
+    fn store_packed(&mut self, how: &Value, value: &Value) -> Answer {
+        files::set_packed(self, how, value)
+    }
+
+    fn stored_names(&mut self, file: Value) -> Answer {
+        files::key(self, file)
+    }
+
+    fn extend_stored_domain(&mut self, file: Sym, y: Value) -> Answer {
+        files::extend_domain(self, file, y)
+    }
+
+    fn table_on_disk(&mut self, x: &Value) -> Answer {
+        files::table_of(self, x)
+    }
+
+    fn schema_on_disk(&mut self, x: &Value) -> Result<Option<Table>, QError> {
+        database::schema(self, x)
+    }
+
+    fn rows_on_disk(&mut self, x: &Value) -> Result<Option<i64>, QError> {
+        database::count(self, x)
+    }
+}

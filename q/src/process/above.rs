@@ -1,0 +1,84 @@
+//! Evaluation behind the interface that lower layers call.
+
+use crate::eval::{apply, globals, namespace, numbered, walk};
+use crate::process::{commands, entry, functions, prelude, system};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::frame::{Frame, Walk};
+use crate::syntax::ast::{Code, Node};
+use crate::verbs::above::{Evaluate, Run};
+use columns::table::{Sym, Value};
+
+type Answer = Result<Value, QError>;
+
+impl Evaluate for Context<'_> {
+    #[inline]
+    fn function(index: u16) -> Option<&'static Run> {
+        functions::get(index)
+    }
+
+    #[inline]
+    fn apply(&mut self, f: &Value, arguments: Vec<Value>) -> Answer {
+        apply::apply(self, f, arguments)
+    }
+
+    #[inline]
+    fn node(&mut self, node: &Node, frame: &mut Frame) -> Walk {
+        walk::node(self, node, frame)
+    }
+
+    #[inline]
+    fn run(&mut self, code: &Code, arguments: Vec<Value>) -> Answer {
+        walk::run(self, code, arguments)
+    }
+
+    fn line(&mut self, text: &[u8]) -> Result<(Value, bool), QError> {
+        entry::run_line(self, text)
+    }
+
+    fn text(&mut self, text: &[u8]) -> Answer {
+        entry::run_text(self, text)
+    }
+
+    fn message(&mut self, object: &Value) -> Answer {
+        entry::message(self, object)
+    }
+
+    fn command(&mut self, text: &[u8]) -> Answer {
+        commands::command(self, text)
+    }
+
+    fn script(&mut self, path: &[u8]) -> Answer {
+        commands::load(self, path)
+    }
+
+    #[inline]
+    fn global(&mut self, name: Sym) -> Answer {
+        globals::value(self, name)
+    }
+
+    #[inline]
+    fn set_global(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        globals::assign(self, name, value)
+    }
+
+    fn namespace(&mut self, name: Sym) -> Option<Value> {
+        namespace::of(self, name)
+    }
+
+    fn library(&self, name: Sym) -> Result<Option<Value>, QError> {
+        prelude::value(self, name)
+    }
+
+    fn library_names(space: &[u8]) -> Vec<Sym> {
+        prelude::definitions::names(space)
+    }
+
+    fn variable(&self, name: &[u8]) -> Option<Value> {
+        system::variable(self, name)
+    }
+
+    fn numbered(&mut self, number: i64, x: Value) -> Answer {
+        numbered::call(self, number, x)
+    }
+}

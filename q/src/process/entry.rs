@@ -1,0 +1,175 @@
+//! Entry points of evaluation: text, console lines, messages, calls.
+
+use crate::io::files::database;
+use crate::process::commands;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::host::Host;
+use crate::runtime::limits::{self, Limits};
+use crate::syntax::{parse, prims};
+use crate::verbs::above::Evaluate;
+use crate::verbs::function::valence;
+use columns::table::function::Function;
+use columns::table::{Items, Sym, Value, Vector, symbol};
+
+/// Evaluates text from a client or the console and returns the value of its last statement.
+///
+/// # Errors
+/// Named as in kdb+; `stop` and `wsfull` at the limits; [`NEEDS_OWNER`](crate::NEEDS_OWNER) if the host returns it.
+pub fn eval_text(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<Value, QError> {
+    settled(run_text(&mut Context::new(host, limits), text))
+}
+
+/// Evaluates text; also returns whether the console shows the result, which it does not after an assignment or a final semicolon.
+///
+/// # Errors
+/// Those of [`eval_text`].
+pub fn eval_line(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<(Value, bool), QError> {
+    let mut context = Context::new(host, limits);
+    let (value, shown) = run_line(&mut context, text)?;
+    // A table on disk is read here, within the limits, if it will be shown.
+    let value = if shown { database::shown(&mut context, value) } else { value };
+    settled(Ok((value, shown)))
+}
+
+/// [`eval_line`], with the locals of a suspended lambda in scope.
+///
+/// # Errors
+/// Those of [`eval_text`].
+pub fn eval_among(
+    host: &mut dyn Host,
+    text: &[u8],
+    locals: &[(Sym, Value)],
+    limits: &Limits,
+) -> Result<(Value, bool), QError> {
+    let mut context = Context::new(host, limits);
+    let (names, values) = locals.iter().cloned().unzip();
+    let run = |context: &mut Context| {
+        let program = parse::program_among(text, context.host.namespace(), names)?;
+        context.text = text.to_vec();
+        Ok((context.run(&program.code, values)?, !program.silent))
+    };
+    settled(run(&mut context).map_err(|error: QError| error.leave(b"", text, 0)))
+}
+
+/// Evaluates a message: text; a name; or a list of a function (a name, text, a lambda, …) and unevaluated arguments.
+///
+/// # Errors
+/// Those of [`eval_text`].
+pub fn eval_message(host: &mut dyn Host, object: &Value, limits: &Limits) -> Result<Value, QError> {
+    settled(message(&mut Context::new(host, limits), object))
+}
+
+/// Applies a function, list or dictionary to arguments.
+///
+/// # Errors
+/// Those of [`eval_text`].
+pub fn apply(host: &mut dyn Host, f: &Value, arguments: &[Value], limits: &Limits) -> Result<Value, QError> {
+    settled(Context::new(host, limits).apply(f, arguments.to_vec()))
+}
+
+/// Whether a value is a function that needs no more than this many arguments.
+pub fn takes(f: &Value, arguments: usize) -> bool {
+    matches!(f, Value::Func(_)) && valence(f) <= arguments
+}
+
+/// Returns a result, unless code that cannot return errors exceeded a limit: then returns that error, because others follow from it.
+fn settled<T>(result: Result<T, QError>) -> Result<T, QError> {
+    limits::settle()?;
+    result
+}
+
+/// Returns the globals that text refers to, including those in lambdas, so that a host can decide early where to run it. Empty if
+/// the text does not parse.
+pub fn parse_names(text: &[u8]) -> Vec<Sym> {
+    let mut names = Vec::new();
+    if let Ok(program) = parse::program(text, Sym::NULL) {
+        crate::syntax::globals::globals(&program.code, &mut names);
+    }
+    names
+}
+
+pub(crate) fn run_text(context: &mut Context, text: &[u8]) -> Result<Value, QError> {
+    // An assignment returns the generic null to the client, as it shows nothing at the console.
+    run_line(context, text).map(|(value, shown)| if shown { value } else { Value::Null })
+}
+
+pub(crate) fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
+    run_statements(context, text).map_err(|error| {
+        let error = error.leave(b"", text, 0);
+        error.locate(|name| context.host.origin(symbol::find(name)?))
+    })
+}
+
+fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
+    if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
+        return commands::command(context, command).map(|value| (value, true));
+    }
+    if let [letter @ b'a'..=b'z', b')', rest @ ..] = text {
+        return commands::language(context, *letter, rest);
+    }
+    let program = parse::program(text, context.host.namespace())?;
+    if context.text.is_empty() {
+        context.text = text.to_vec();
+    }
+    let value = context.run(&program.code, Vec::new())?;
+    Ok((value, !program.silent))
+}
+
+/// Query in k by which PyKX finds out whether a name is a function, a context or a value; the response is a marker or the value.
+const CONTEXT_PROBE: &[u8] = b"k){x:. x;$[99h<@x;:";
+
+fn context_probe(context: &mut Context, asked: Option<&Value>) -> Result<Value, QError> {
+    let Some(Value::Sym(name)) = asked else { return Err(QError::named("type")) };
+    let value = context.global(*name)?;
+    Ok(match &value {
+        Value::Func(_) => Value::Sym(prims::name("_pykx_fn_marker")),
+        // A context is a dictionary whose first entry is the null symbol with the generic null.
+        Value::Dict(space)
+            if space.keys.as_symbols().and_then(<[Sym]>::first) == Some(&Sym::NULL)
+                && matches!(space.values.at(0), Value::Null) =>
+        {
+            Value::Sym(prims::name("_pykx_ctx_marker"))
+        }
+        _ => value,
+    })
+}
+
+pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QError> {
+    context.enter()?;
+    let (head, arguments) = match object {
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            return run_text(context, object.as_text().unwrap_or_default());
+        }
+        Value::Sym(name) => return context.global(*name),
+        Value::Vector(Vector { items: Items::List(list), .. }) => match list.split_first() {
+            Some((head, arguments)) => (head.clone(), arguments.to_vec()),
+            None => return Ok(object.clone()),
+        },
+        Value::Vector(Vector { items: Items::Sym(names), .. }) => match names.split_first() {
+            Some((head, arguments)) => (Value::Sym(*head), arguments.iter().map(|s| Value::Sym(*s)).collect()),
+            None => return Ok(object.clone()),
+        },
+        other => return Ok(other.clone()),
+    };
+    let f = match &head {
+        Value::Sym(name) => context.global(*name)?,
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            let written = head.as_text().unwrap_or_default();
+            if written.starts_with(CONTEXT_PROBE) {
+                return context_probe(context, arguments.first());
+            }
+            run_text(context, written)?
+        }
+        _ => head,
+    };
+    if arguments.is_empty() {
+        return match &f {
+            Value::Func(function) if !matches!(**function, Function::Projection { .. }) => {
+                context.apply(&f, vec![Value::Null])
+            }
+            _ => Ok(f),
+        };
+    }
+    context.apply(&f, arguments)
+}

@@ -1,0 +1,14 @@
+//! The process around the language: sessions, commands, settings, scripts, handlers, and the table of primitives.
+
+pub(crate) mod above;
+pub(crate) mod commands;
+pub(crate) mod entry;
+pub(crate) mod functions;
+pub mod handlers;
+pub(crate) mod prelude;
+pub(crate) mod rules;
+pub mod script;
+pub mod session;
+pub(crate) mod settings;
+pub mod startup;
+pub(crate) mod system;

@@ -1,0 +1,128 @@
+/ Definitions of .Q and .j that are not primitives, and csv.
+csv:","
+.Q.k:4f
+.Q.K:2020.10.02
+.Q.M:0W
+.Q.res:`abs`acos`asin`atan`avg`bin`binr`cor`cos`cov`delete`dev`div`do`enlist`exec`exit`exp`getenv`if`in`insert`last`like`log`max`min`prd`select`setenv`sin`sqrt`ss`sum`tan`update`var`wavg`while`within`wsum`xexp
+.Q.addmonths:{[date;months](date-"d"$m)+"d"$months+m:"m"$date}
+.Q.dd:{[x;y]` sv x,`$string y}
+.Q.x10:{[n]d:64 vs n;.Q.b6((10-count d)#0),d}
+.Q.j10:{[t]64 sv .Q.b6?t}
+.Q.x12:{[n]d:36 vs n;.Q.nA((12-count d)#0),d}
+.Q.j12:{[t]36 sv .Q.nA?t}
+.Q.f:{[decimals;x]$[0h>type x;.Q.fixed[decimals;x];.z.s[decimals]each x]}
+.Q.fmt:{[width;decimals;x]
+  if[0h<=type x;:.z.s[width;decimals]each x];
+  t:.Q.fixed[decimals;x];
+  $[width<count t;width#"*";neg[width]$t]}
+.Q.ft:{[f;t]$[99h=type t;count[cols key t]!f 0!t;f t]}
+.Q.fu:{[f;x]$[0h>type x;f x;[u:distinct x;f[u]u?x]]}
+.Q.fc:{[f;x]$[(s>n:count x)|2>s:system"s";f x;raze f peach((n*til s)div s)cut x]}
+.Q.ff:{[t;u]
+  new:cols[u]except cols t;
+  $[count new;flip flip[t],new!{count[x]#enlist first 0#y}[t]each flip[0!u]new;t]}
+.Q.def:{[defaults;given]
+  cast:{[d;v]$[10h=type d;v;0h=type d;v;0>type d;(upper .Q.t abs type d)$v;(upper .Q.t type d)$" "vs v]};
+  k:key[defaults]inter key given;
+  defaults,k!cast'[defaults k;{$[0h=type x;$[1=count x;first x;" "sv x];x]}each given k]}
+.Q.opt:{[words]
+  if[0=count words;:()!()];
+  at:where words like"-[a-zA-Z_.]*";
+  if[0=count at;:()!()];
+  groups:at _ words;
+  (`$1_'first each groups)!1_'groups}
+.Q.ind:{[t;rows]
+  if[not 1b~.Q.qp t;:t rows];
+  ends:0,sums .Q.cn t;
+  at:group ends bin rows;
+  one:{[t;ends;rows;p;at]
+    r:?[t;enlist(=;.Q.pf;.Q.pv p);0b;()];
+    r rows[at]-ends p};
+  (raze one[t;ends;rows]'[key at;value at])iasc raze value at}
+.Q.v:{[x]$[-11h=type x;value x;x]}
+.Q.V:{[t]flip 0!.Q.v t}
+.Q.gc:{-20!x}
+.Q.en:{[dir;t].Q.ens[dir;t;`sym]}
+.Q.ens:{[dir;t;domain]
+  file:$[dir~(::);`;` sv dir,domain];
+  if[not[null file]&not()~key file;domain set get file];
+  c:cols[t]where 11h=type each value flip 0!t;
+  r:$[count c;@[t;c;{[d;x]d?x}[domain]];t];
+  if[not null file;file set value domain];
+  r}
+.Q.ts:{[f;args]
+  t:.z.p;r:f . args;
+  (0 0+("j"$.z.p-t)div 1000000;r)}
+.Q.ld:{[lines]
+  s:where not lines like"[ \t}]*";
+  flip(1+s;"\n"sv'(s _ lines))}
+.Q.fpn:{[f;file;n].Q.fsn[f;file;n]}
+.Q.fs:{[f;file].Q.fsn[f;file;131000]}
+.Q.fps:{[f;file].Q.fsn[f;file;131000]}
+.Q.fsn:{[f;file;n]
+  size:hcount file;at:0;
+  while[at<size;
+    b:"c"$read1(file;at;n);
+    end:$[size<=at+count b;count b;1+last where b="\n"];
+    if[null end;'`length];
+    t:end#b;
+    f{$["\r"=last x;-1_x;x]}each"\n"vs $["\n"=last t;-1_t;t];
+    at+:end];
+  size}
+.Q.par:{[dir;part;name]
+  list:` sv dir,`par.txt;
+  if[()~key list;:` sv dir,(`$string part),name];
+  lines:read0 list;
+  at:lines("j"$part)mod count lines;
+  ` sv(hsym`$at),(`$string part),name}
+.Q.dpft:{[dir;part;field;name].Q.dpfts[dir;part;field;name;`sym]}
+.Q.dpt:{[dir;part;name].Q.dpts[dir;part;name;`sym]}
+.Q.dpts:{[dir;part;name;domain]
+  (` sv .Q.par[dir;part;name],`)set .Q.ens[dir;0!value name;domain];
+  name}
+.Q.dpfts:{[dir;part;field;name;domain]
+  t:value name;
+  if[99h=type t;'`type];
+  if[not field in cols t;'`type];
+  t:field xcols field xasc t;
+  (` sv .Q.par[dir;part;name],`)set @[.Q.ens[dir;t;domain];field;`p#];
+  name}
+.Q.hdpf:{[port;dir;part;field]
+  names:tables`.;
+  .Q.dpft[dir;part;field]each names;
+  @[`.;;0#]each names;
+  h:@[hopen;port;0];
+  if[h;h"\\l .";hclose h];}
+.Q.l:{[dir]system"l ",string[dir]except":"}
+.Q.li:{[parts]
+  root:$[count .Q.PD;first .Q.PD;`:.];
+  parts,:();
+  new:parts where{[root;p]not()~key` sv root,`$string p}[root]each parts;
+  known:`#asc distinct .Q.PV,new;
+  .Q.PV:known;.Q.PD:count[known]#root;
+  .Q.view[];}
+.Q.view:{[parts]
+  at:$[parts~(::);til count .Q.PV;where .Q.PV in parts];
+  .Q.pv:.Q.PV at;.Q.pd:.Q.PD at;
+  .Q.pn:.Q.pt!count[.Q.pt]#enlist();
+  .Q.pf set .Q.pv;}
+.Q.bv:{[first_]
+  none:{[p]0#?[p;enlist(=;.Q.pf;last .Q.pv);0b;()]};
+  lacks:{[t]not all{[t;d;p]not()~key` sv d,(`$string p),t,`.d}[t]'[.Q.pd;.Q.pv]};
+  t:.Q.pt where lacks each .Q.pt;
+  .Q.vp:t!none each t;}
+.Q.bvi:{[x].Q.bv x}
+/ Partitions are read on demand: there is nothing to map in advance.
+.Q.MAP:{[x]}
+.Q.chk:{[db]
+  roots:$[()~key f:` sv db,`par.txt;enlist db;hsym each`$read0 f];
+  parts:raze{[r]` sv'r,'k where(k:(),key r)like"[0-9]*"}each roots;
+  parts:parts idesc last each` vs'parts;
+  known:distinct raze key each parts;
+  model:known!{[parts;t]first parts where t in'key each parts}[parts]each known;
+  {[model;known;part]
+    lacking:known except key part;
+    {[model;part;t](` sv part,t,`)set 0#get` sv model[t],t,`}[model;part]each lacking;
+    $[count lacking;enlist part;()]}[model;known]each parts}
+.Q.fk:{[column]$[(20h<=type column)&98h<=type @[value;key column;()];key column;`]}
+.Q.s2:{[x]"\n"vs -1_.Q.s x}

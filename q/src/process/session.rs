@@ -1,0 +1,591 @@
+//! A host for expressions: globals in memory and a console. Used by `elastick q` and to load schemas.
+
+use crate::io::handles;
+use crate::io::handles::{Connector, Handles, Peer};
+use crate::process::entry::eval_line;
+use crate::runtime::console::Console;
+use crate::runtime::error::{Origin, QError};
+use crate::runtime::guard::{Asking, Authors};
+use crate::runtime::host::{Caller, Grants, Host, Setting, Threads};
+use crate::runtime::limits::Limits;
+use crate::runtime::values::symbol;
+use crate::verbs::append;
+use crate::verbs::show::show;
+use columns::table::symbol::text;
+use columns::table::{Sym, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Unbuffered output of an interactive session.
+pub trait Output: Send + Sync {
+    /// Writes to standard output; write errors are ignored.
+    fn print(&mut self, text: &[u8]);
+    /// Writes to standard error.
+    fn print_error(&mut self, text: &[u8]);
+    /// Redirects standard output (1) or standard error (2) to a file.
+    ///
+    /// # Errors
+    /// The operating system's error, with the path.
+    fn redirect(&mut self, stream: u8, path: &[u8]) -> Result<(), QError>;
+}
+
+/// The listening socket of a session.
+pub trait Door: Send + Sync {
+    /// Sets the listening port as `\p` does: `5010`, `host:5010`, `0` to stop.
+    ///
+    /// # Errors
+    /// The operating system's error, with the port.
+    fn listen(&mut self, text: &[u8]) -> Result<(), QError>;
+    /// Listening port, 0 for none.
+    fn port(&self) -> i32;
+}
+
+/// How a session was started: its command line.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// `.z.x`.
+    pub arguments: Vec<Vec<u8>>,
+    /// `.z.X`.
+    pub command_line: Vec<Vec<u8>>,
+    /// `.z.f`.
+    pub script: Vec<u8>,
+    /// `-q`.
+    pub quiet: bool,
+    /// `-b`.
+    pub blocks_writes: bool,
+}
+
+/// A session: globals in namespaces, in order of definition, with its handles and settings.
+#[derive(Default)]
+pub struct Session {
+    globals: HashMap<Sym, Value>,
+    order: Vec<Sym>,
+    asking: Asking,
+    /// Author of the code in each global: the owner or a remote caller.
+    authors: Authors,
+    console: Console,
+    namespace: Sym,
+    printed: Vec<u8>,
+    output: Option<Box<dyn Output>>,
+    door: Option<Box<dyn Door>>,
+    reaches_files: bool,
+    debugs: bool,
+    start: Start,
+    settings: HashMap<Setting, i64>,
+    origins: HashMap<Sym, Origin>,
+    loading: Option<Origin>,
+    handles: Arc<Handles>,
+    exit: Option<i32>,
+    threads: Threads,
+    waiting: Waiting,
+}
+
+/// Deferred responses: `-30!`.
+#[derive(Default)]
+struct Waiting {
+    /// The sender of the current message waits for a response.
+    is_asked: bool,
+    /// That response was deferred.
+    is_deferred: bool,
+    /// Number of deferred responses by handle.
+    handles: HashMap<i32, usize>,
+    /// Responses given but not yet sent.
+    answers: Vec<Deferred>,
+}
+
+/// A deferred response: the handle of the request, and the result or error.
+pub type Deferred = (i32, Result<Value, Vec<u8>>);
+
+impl Session {
+    pub fn new() -> Session {
+        Session::default()
+    }
+
+    /// An interactive session, with access to files, the operating system and the processes that `connector` reaches.
+    pub fn console(start: Start, connector: Option<Connector>) -> Session {
+        Session::of_owner(start, Arc::new(Handles::new(connector, handles::FIRST)))
+    }
+
+    /// [`Session::console`] with handles that outlive the session.
+    pub fn of_owner(start: Start, handles: Arc<Handles>) -> Session {
+        Session { reaches_files: true, start, handles, ..Session::default() }
+    }
+
+    /// Sends output to `output` instead of the buffer.
+    pub fn set_output(&mut self, output: Box<dyn Output>) {
+        self.output = Some(output);
+    }
+
+    /// Lets `\p` open a port.
+    pub fn set_door(&mut self, door: Box<dyn Door>) {
+        self.door = Some(door);
+    }
+
+    /// Adds a connection accepted from another process and returns its handle.
+    pub fn adopt(&mut self, peer: Box<dyn Peer>) -> Result<i32, QError> {
+        self.handles.adopt(peer)
+    }
+
+    /// Removes a handle whose peer disconnected.
+    pub fn forget(&mut self, handle: i32) {
+        // The evaluation may have closed it already.
+        let _ = self.handles.close(handle);
+    }
+
+    /// Sets the caller of the following evaluations.
+    pub fn set_caller(&mut self, caller: Caller) {
+        let grants = Grants { relay: true, ..Grants::default() };
+        self.asking = Asking::new(caller, grants);
+    }
+
+    /// Restores the caller's own rights for the next evaluation.
+    pub fn begin(&self) {
+        self.asking.raise();
+    }
+
+    /// Starts the evaluation of a message; `waits` if its sender waits for a response.
+    pub fn asked(&mut self, waits: bool) {
+        (self.waiting.is_asked, self.waiting.is_deferred) = (waits, false);
+    }
+
+    /// Ends the evaluation of a message; returns whether it deferred the response.
+    pub fn has_deferred(&mut self) -> bool {
+        self.waiting.is_asked = false;
+        std::mem::take(&mut self.waiting.is_deferred)
+    }
+
+    /// Withdraws a deferred response after the evaluation failed; returns whether it was still pending.
+    pub fn undefer(&mut self, handle: i32) -> bool {
+        self.take_deferred(handle)
+    }
+
+    /// Drops the deferred responses of a closed connection.
+    pub fn forget_deferred(&mut self, handle: i32) {
+        self.waiting.handles.remove(&handle);
+        self.waiting.answers.retain(|(to, _)| *to != handle);
+    }
+
+    /// Removes and returns the deferred responses given so far, in order.
+    pub fn take_answers(&mut self) -> Vec<Deferred> {
+        std::mem::take(&mut self.waiting.answers)
+    }
+
+    fn take_deferred(&mut self, handle: i32) -> bool {
+        let Some(open) = self.waiting.handles.get_mut(&handle) else { return false };
+        *open = open.saturating_sub(1);
+        if *open == 0 {
+            self.waiting.handles.remove(&handle);
+        }
+        true
+    }
+
+    /// Checks that the caller may change a global.
+    fn check_change(&self, name: Sym) -> Result<(), QError> {
+        let caller = self.asking.caller();
+        if self.start.blocks_writes && caller.handle != 0 {
+            return Err(QError::named("noupdate"));
+        }
+        self.authors.check(name, caller.remote)
+    }
+
+    /// Sets the number of threads per evaluation: `-s`.
+    pub fn with_threads(self, most: usize) -> Session {
+        Session { threads: Threads { now: most, most }, ..self }
+    }
+
+    /// Current display settings.
+    pub fn console_now(&self) -> Console {
+        self.console
+    }
+
+    /// Sets whether errors keep the locals of the lambda that failed.
+    pub fn set_debugs(&mut self, on: bool) {
+        self.debugs = on;
+    }
+
+    /// Evaluates a line with the locals of a suspended lambda in scope, and prints the result.
+    ///
+    /// # Errors
+    /// The error of the line, which is not printed.
+    pub fn line_among(&mut self, line: &[u8], locals: &[(Sym, Value)]) -> Result<(), QError> {
+        let limits = self.limits();
+        match crate::process::entry::eval_among(self, line, locals, &limits)? {
+            (value, true) => {
+                let shown = limits.within(|| show(&value, &self.console));
+                self.print(&shown)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Exit code, once `exit` was called.
+    pub fn exited(&self) -> Option<i32> {
+        self.exit
+    }
+
+    /// Removes and returns the buffered output; empty if an [`Output`] is set.
+    pub fn take_printed(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.printed)
+    }
+
+    /// Names and values of globals, in order of definition.
+    pub fn globals(&self) -> impl Iterator<Item = (Sym, &Value)> {
+        self.order.iter().filter_map(|name| self.globals.get(name).map(|value| (*name, value)))
+    }
+
+    /// Limits of this session's evaluations.
+    pub fn limits(&self) -> Limits {
+        let most = self.setting(Setting::Workspace);
+        let usual = Limits::default();
+        Limits { memory_bytes: u64::try_from(most).ok().filter(|m| *m > 0).unwrap_or(usual.memory_bytes), ..usual }
+    }
+
+    /// Evaluates a console line and prints the result.
+    ///
+    /// # Errors
+    /// The error of the line, which is not printed.
+    pub fn line(&mut self, line: &[u8]) -> Result<(), QError> {
+        let limits = self.limits();
+        self.begin();
+        if let Some(handler) = self.input_handler()
+            && !line.trim_ascii().starts_with(b"\\")
+        {
+            let text = Value::chars([line, b"\n"].concat());
+            let value = crate::process::entry::apply(self, &handler, &[text], &limits)?;
+            return self.print(value.as_text().unwrap_or_default());
+        }
+        match eval_line(self, line, &limits)? {
+            (value, true) => {
+                let shown = limits.within(|| show(&value, &self.console));
+                self.print(&shown)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Names for completion: globals, keywords, and names in `.Q`, `.h`, `.j` and `.z`.
+    pub fn completions(&self) -> Vec<String> {
+        let own = self
+            .order
+            .iter()
+            .copied()
+            .chain(crate::syntax::prims::keywords())
+            .chain(crate::process::prelude::definitions::all());
+        let spaces = [".Q", ".h", ".j"].into_iter().flat_map(|space| {
+            crate::syntax::prims::names_in(space.as_bytes())
+                .into_iter()
+                .map(move |name| format!("{space}.{}", String::from_utf8_lossy(text(name))))
+        });
+        own.map(|name| String::from_utf8_lossy(text(name)).into_owned()).chain(spaces).collect()
+    }
+
+    /// `.z.pi`: the console input handler, if set.
+    fn input_handler(&self) -> Option<Value> {
+        self.globals.get(&symbol(b".z.pi").ok()?).cloned()
+    }
+}
+
+fn words(words: &[Vec<u8>]) -> Value {
+    Value::list(words.iter().map(|w| Value::chars(&w[..])).collect())
+}
+
+/// Splits a full name into namespace and short name.
+fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
+    let full = text(name);
+    match full.iter().rposition(|c| *c == b'.') {
+        Some(at) if full.first() == Some(&b'.') && at > 0 => {
+            (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default())
+        }
+        _ => (b"", full),
+    }
+}
+
+impl Host for Session {
+    fn global(&self, name: Sym) -> Option<Value> {
+        if self.authors.is_callers(name) {
+            self.asking.lower();
+        }
+        self.globals.get(&name).cloned()
+    }
+
+    fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        self.check_change(name)?;
+        self.authors.note(name, &value, self.asking.caller().remote);
+        match &self.loading {
+            Some(from) if matches!(value, Value::Func(_)) => {
+                self.origins.insert(name, from.clone());
+            }
+            _ if self.origins.is_empty() => {}
+            _ => {
+                self.origins.remove(&name);
+            }
+        }
+        if self.globals.insert(name, value).is_none() {
+            self.order.push(name);
+        }
+        Ok(())
+    }
+
+    fn edit(&mut self, name: Sym, change: &mut dyn FnMut(&mut Value)) {
+        if self.check_change(name).is_err() {
+            return;
+        }
+        if let Some(value) = self.globals.get_mut(&name) {
+            change(value);
+        }
+    }
+
+    fn remove(&mut self, name: Sym) -> Result<(), QError> {
+        self.check_change(name)?;
+        self.globals.remove(&name);
+        self.order.retain(|n| *n != name);
+        Ok(())
+    }
+
+    fn names(&self, namespace: Sym) -> Vec<Sym> {
+        let space = if text(namespace) == b"." { b"" } else { text(namespace) };
+        let mut found: Vec<Sym> = Vec::new();
+        for name in &self.order {
+            let (own, short) = split(*name);
+            // A nested namespace is listed once, by its own name.
+            let below = own.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")).filter(|_| !space.is_empty());
+            let short = match below {
+                _ if own == space => short,
+                Some(below) => below.split(|c| *c == b'.').next().unwrap_or_default(),
+                None => continue,
+            };
+            if let Ok(short) = symbol(short)
+                && (own == space || !found.contains(&short))
+            {
+                found.push(short);
+            }
+        }
+        found
+    }
+
+    fn namespaces(&self) -> Vec<Sym> {
+        let mut found: Vec<Sym> = Vec::new();
+        for name in &self.order {
+            let space = split(*name).0.strip_prefix(b".").unwrap_or_default();
+            let top = space.split(|c| *c == b'.').next().unwrap_or_default();
+            if let Ok(symbol) = symbol(top)
+                && !top.is_empty()
+                && !found.contains(&symbol)
+            {
+                found.push(symbol);
+            }
+        }
+        found
+    }
+
+    fn names_word(&self) {
+        if self.authors.has_callers() {
+            self.asking.lower();
+        }
+    }
+
+    fn native(&self, _name: Sym) -> Option<u8> {
+        None
+    }
+
+    fn call(&mut self, name: Sym, _arguments: &[Value]) -> Result<Value, QError> {
+        Err(QError::signal(text(name)))
+    }
+
+    fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
+        self.check_change(name)?;
+        let old = match self.globals.remove(&name) {
+            Some(old) => old,
+            None if matches!(rows, Value::Table(_)) => {
+                let count = rows.count() as i64;
+                self.assign(name, rows.clone())?;
+                return Ok(Value::longs((0..count).collect()));
+            }
+            None => return Err(QError::named("type")),
+        };
+        let before = old.count();
+        let result = append::extend(old.clone(), rows);
+        match result {
+            Ok(new) => {
+                let after = new.count();
+                self.globals.insert(name, new);
+                Ok(Value::longs((before as i64..after as i64).collect()))
+            }
+            Err(error) => {
+                self.globals.insert(name, old);
+                Err(error)
+            }
+        }
+    }
+
+    fn caller(&self) -> &Caller {
+        self.asking.caller()
+    }
+
+    fn reaches_files(&self) -> bool {
+        self.reaches_files
+    }
+
+    fn arguments(&self) -> Value {
+        words(&self.start.arguments)
+    }
+
+    fn command_line(&self) -> Value {
+        words(&self.start.command_line)
+    }
+
+    fn started_with(&self) -> Sym {
+        symbol(&self.start.script).unwrap_or(Sym::NULL)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.start.quiet
+    }
+
+    fn debugs(&self) -> bool {
+        self.debugs
+    }
+
+    fn blocks_writes(&self) -> bool {
+        self.start.blocks_writes
+    }
+
+    fn setting(&self, which: Setting) -> i64 {
+        self.settings.get(&which).copied().unwrap_or(0)
+    }
+
+    fn change(&mut self, which: Setting, to: i64) -> Result<(), QError> {
+        self.settings.insert(which, to);
+        Ok(())
+    }
+
+    fn port(&self) -> i32 {
+        self.door.as_ref().map_or(0, |door| door.port())
+    }
+
+    fn listen(&mut self, text: &[u8]) -> Result<(), QError> {
+        match &mut self.door {
+            Some(door) => door.listen(text),
+            None => Err(QError::with("access", "nobody can connect to this process")),
+        }
+    }
+
+    fn open_handles(&self) -> Vec<i32> {
+        self.handles.peers()
+    }
+
+    fn origin(&self, name: Sym) -> Option<Origin> {
+        self.origins.get(&name).cloned()
+    }
+
+    fn loading(&mut self, from: Option<Origin>) {
+        self.loading = from;
+    }
+
+    fn loading_from(&self) -> Option<Origin> {
+        self.loading.clone()
+    }
+
+    fn redirect(&mut self, stream: u8, path: &[u8]) -> Result<(), QError> {
+        match &mut self.output {
+            Some(output) => output.redirect(stream, path),
+            None => Err(QError::with("access", "this process has no output of its own")),
+        }
+    }
+
+    fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
+        if !self.reaches_files {
+            return Err(QError::with("access", "handles are not opened here"));
+        }
+        self.handles.open(target, timeout_ms, 0)
+    }
+
+    fn close(&mut self, handle: i32) -> Result<(), QError> {
+        self.handles.close(handle)
+    }
+
+    fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
+        self.handles.send(handle, message, None)
+    }
+
+    fn defer(&mut self) -> Result<(), QError> {
+        if !self.waiting.is_asked {
+            return Err(QError::with("access", "nobody waits for an answer here"));
+        }
+        // Deferring twice has no further effect.
+        if !self.waiting.is_deferred {
+            self.waiting.is_deferred = true;
+            let handle = self.asking.caller().handle;
+            let open = self.waiting.handles.entry(handle).or_default();
+            *open = open.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
+        if !self.take_deferred(handle) {
+            return Err(QError::signal(format!("Handle {handle} was not expecting a response msg")));
+        }
+        self.waiting.answers.push((handle, result.cloned().map_err(<[u8]>::to_vec)));
+        Ok(())
+    }
+
+    fn exit(&mut self, code: i32) -> Result<(), QError> {
+        if !self.reaches_files {
+            return Err(QError::with("access", "exit is not allowed here"));
+        }
+        self.exit.get_or_insert(code);
+        // Stops the evaluation of the rest of the text.
+        Err(QError::with("stop", "exit"))
+    }
+
+    fn print(&mut self, text: &[u8]) -> Result<(), QError> {
+        match &mut self.output {
+            Some(output) => output.print(text),
+            None => self.printed.extend_from_slice(text),
+        }
+        Ok(())
+    }
+
+    fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
+        match &mut self.output {
+            Some(output) => output.print_error(text),
+            None => self.printed.extend_from_slice(text),
+        }
+        Ok(())
+    }
+
+    fn console(&self) -> Console {
+        self.console
+    }
+
+    fn set_console(&mut self, console: Console) -> Result<(), QError> {
+        self.console = console;
+        Ok(())
+    }
+
+    fn threads(&self) -> Threads {
+        self.threads
+    }
+
+    fn set_threads(&mut self, now: usize) -> Result<(), QError> {
+        if now > self.threads.most {
+            return Err(QError::with("limit", format!("started with -s {}", self.threads.most)));
+        }
+        self.threads.now = now;
+        Ok(())
+    }
+
+    fn shared(&self) -> Option<&(dyn Host + Sync)> {
+        Some(self)
+    }
+
+    fn namespace(&self) -> Sym {
+        self.namespace
+    }
+
+    fn set_namespace(&mut self, namespace: Sym) -> Result<(), QError> {
+        self.namespace = namespace;
+        Ok(())
+    }
+}

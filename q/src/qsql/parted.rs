@@ -1,0 +1,131 @@
+//! qSQL over partitions on disk. Leading clauses on the partition field select partitions; the remaining clauses and the columns
+//! used by the query are read partition by partition. Aggregates and groups are computed over the selected rows of all
+//! partitions, any other query partition by partition.
+
+use crate::io::files::database;
+use crate::io::files::database::Partitions;
+use crate::qsql::{self, Selected};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::frame::{Flow, Frame, Walk};
+use crate::syntax::ast::{Kind, Node, Query, Verb};
+use crate::syntax::{prims, resolve};
+use crate::verbs::shape;
+use columns::table::symbol::text;
+use columns::table::{Sym, Table, Value};
+use std::sync::Arc;
+
+/// Returns the columns that expressions use, also as the head of `column.part`.
+fn columns_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<Sym> {
+    let mut found = Vec::new();
+    for node in nodes {
+        resolve::walk(node, &mut |n| {
+            if let Kind::Column(name, _) = n.kind {
+                let stem = text(name).split(|c| *c == b'.').next().unwrap_or_default();
+                let stem = crate::runtime::values::symbol(stem).unwrap_or(name);
+                if !found.contains(&stem) {
+                    found.push(stem);
+                }
+            }
+        });
+    }
+    found
+}
+
+/// Whether an expression has one value for any number of rows.
+fn aggregates(node: &Node) -> bool {
+    const NAMES: [&str; 21] = [
+        "count", "first", "last", "sum", "prd", "min", "max", "avg", "wavg", "wsum", "var", "dev", "cov", "cor", "med",
+        "all", "any", "svar", "sdev", "scov", "distinct",
+    ];
+    let Kind::Apply(f, arguments) = &node.kind else { return false };
+    if let Kind::Const(f) = &f.kind
+        && prims::name_of(f).is_some_and(|n| NAMES.contains(&n))
+    {
+        return true;
+    }
+    let parts: Vec<&Node> = arguments.iter().flatten().collect();
+    parts.iter().any(|p| aggregates(p)) && parts.iter().all(|p| aggregates(p) || matches!(p.kind, Kind::Const(_)))
+}
+
+/// Runs a query on the partitioned table `table`.
+pub(crate) fn template(
+    context: &mut Context,
+    query: &Query,
+    (columns, table): (Vec<Sym>, Sym),
+    frame: &mut Frame,
+) -> Walk<Value> {
+    let parts = database::partitions_of(context, table)?;
+    if matches!(query.verb, Verb::Update | Verb::Delete) {
+        return Err(QError::with("par", "a partitioned table is changed partition by partition").into());
+    }
+    if query.limit.is_some() || query.order.is_some() {
+        return Err(QError::with("nyi", "select[…] from a partitioned table").into());
+    }
+    let (chosen, filters) = choose(context, &parts, &query.filters, frame)?;
+    let by = query.by.as_deref().unwrap_or_default();
+    let named = query.columns.iter().chain(by).map(|(_, node)| node);
+    let wanted = columns_of(named.chain(filters));
+    let all = query.columns.is_empty();
+    let numbers = wanted.iter().any(|n| text(*n) == b"i") && !all;
+    let whole = query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node));
+    let mut left: Vec<Table> = Vec::new();
+    let mut results: Vec<Value> = Vec::new();
+    for index in chosen {
+        let mut held = parts.read(context, index, table, Some(if all { &columns } else { &wanted }))?;
+        if numbers {
+            held.names.push(prims::name("i"));
+            held.columns.push(database::row_numbers(held.count()));
+        }
+        let selected = qsql::filter(context, Arc::new(held), filters, frame)?;
+        if whole || all || query.verb == Verb::Exec {
+            left.push(selected.all(context)?);
+        } else {
+            results.push(qsql::select(context, query, &selected, frame)?);
+        }
+    }
+    if !results.is_empty() {
+        return Ok(joined(context, results)?);
+    }
+    if left.is_empty() {
+        let mut none = parts.empty(context, table)?;
+        if numbers {
+            none.names.push(prims::name("i"));
+            none.columns.push(database::row_numbers(0));
+        }
+        left.push(none);
+    }
+    let Value::Table(rows) = joined(context, left.into_iter().map(Value::table).collect())? else {
+        return Err(Flow::from(QError::named("type")));
+    };
+    let selected = Selected::whole(rows);
+    if query.verb == Verb::Exec {
+        qsql::exec(context, query, &selected, frame)
+    } else {
+        qsql::select(context, query, &selected, frame)
+    }
+}
+
+/// Returns the partitions selected by leading clauses on the field, and the remaining clauses.
+fn choose<'q>(
+    context: &mut Context,
+    parts: &Partitions,
+    filters: &'q [Node],
+    frame: &mut Frame,
+) -> Walk<(Vec<usize>, &'q [Node])> {
+    let leading = filters.iter().take_while(|f| columns_of(std::iter::once(*f)).as_slice() == [parts.field]).count();
+    let (first, rest) = filters.split_at(leading);
+    let selected = qsql::filter(context, Arc::new(database::field_table(parts)), first, frame)?;
+    Ok((selected.row_numbers(), rest))
+}
+
+/// Concatenates tables.
+fn joined(context: &mut Context, tables: Vec<Value>) -> Result<Value, QError> {
+    let mut tables = tables.into_iter();
+    let mut all = tables.next().unwrap_or(Value::Null);
+    for table in tables {
+        context.tick()?;
+        all = shape::join(context, all, table)?;
+    }
+    Ok(all)
+}

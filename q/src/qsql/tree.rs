@@ -1,0 +1,389 @@
+//! Parse trees: expressions as q values, for `parse`, `eval` and functional qSQL.
+
+use crate::qsql;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::frame::{Flow, Frame};
+use crate::runtime::limits;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::syntax::ast::{Assign, Kind, Node, Query, Verb};
+use crate::syntax::prims;
+use crate::verbs::above::Evaluate;
+use columns::table::symbol::text;
+use columns::table::{Items, Sym, Value, Vector};
+
+/// Converts a parse tree to syntax: symbols are names, one-item lists are constants.
+pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
+    limits::step()?;
+    Ok(match tree {
+        Value::Sym(name) => {
+            let outside = Box::new(Node::new(0, Kind::Global(*name)));
+            Node::new(0, Kind::Column(*name, outside))
+        }
+        Value::Vector(Vector { items: Items::Sym(names), .. }) if names.len() == 1 => Node::constant(tree.at(0)),
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [] => Node::constant(tree.clone()),
+            [one] => Node::constant(one.clone()),
+            [f, arguments @ ..] => {
+                let word = match f {
+                    Value::Sym(word) => text(*word),
+                    Value::Char(b';') => b";",
+                    _ => b"",
+                };
+                if let Some(node) = control(word, arguments)? {
+                    return Ok(node);
+                }
+                if let [target, value] = arguments
+                    && (prims::is_glyph(f, ":") || matches!(f, Value::Null))
+                {
+                    return assignment(target, value, matches!(f, Value::Null));
+                }
+                // An error in the arguments ends the conversion before the head, which may be as large.
+                let arguments: Vec<Option<Node>> =
+                    arguments.iter().map(|a| to_node(a).map(Some)).collect::<std::result::Result<_, QError>>()?;
+                let kind = match f {
+                    Value::Func(_) if prims::is_glyph(f, "$") && arguments.len() > 2 => {
+                        Kind::Cond(arguments.into_iter().flatten().collect())
+                    }
+                    _ => Kind::Apply(Box::new(to_node(f)?), arguments),
+                };
+                Node::new(0, kind)
+            }
+        },
+        constant => Node::constant(constant.clone()),
+    })
+}
+
+/// Converts `if`, `while`, `do` and `;` at the head of a parse tree.
+fn control(word: &[u8], arguments: &[Value]) -> std::result::Result<Option<Node>, QError> {
+    let make: fn(Vec<Node>) -> Kind = match word {
+        b"if" => Kind::If,
+        b"while" => Kind::While,
+        b"do" => Kind::Do,
+        b";" => Kind::Seq,
+        _ => return Ok(None),
+    };
+    let parts: std::result::Result<Vec<Node>, QError> = arguments.iter().map(to_node).collect();
+    Ok(Some(Node::new(0, make(parts?))))
+}
+
+/// Converts `(:;`name;tree)` and `(:;(`name;index);tree)`.
+fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Result<Node, QError> {
+    let (name, indices) = match target {
+        Value::Sym(name) => (*name, Vec::new()),
+        list => match (&list.at(0), list.count()) {
+            (Value::Sym(name), 2..) => {
+                let indices: std::result::Result<Vec<Option<Node>>, QError> =
+                    list.items().iter().skip(1).map(|i| to_node(i).map(Some)).collect();
+                (*name, indices?)
+            }
+            _ => return Err(QError::named("assign")),
+        },
+    };
+    let assign = Assign {
+        target: Node::new(0, Kind::Global(name)),
+        global,
+        indices,
+        through: None,
+        value: to_node(value)?,
+        pattern: false,
+    };
+    Ok(Node::new(0, Kind::Assign(Box::new(assign))))
+}
+
+/// `eval x`: evaluates a parse tree.
+pub(crate) fn eval(context: &mut Context, x: Value) -> Result {
+    let node = to_node(&x)?;
+    run(context, |c, frame| c.node(&node, frame))
+}
+
+fn run(context: &mut Context, f: impl FnOnce(&mut Context, &mut Frame) -> std::result::Result<Value, Flow>) -> Result {
+    match f(context, &mut Frame { locals: Vec::new() }) {
+        Ok(value) | Err(Flow::Return(value)) => Ok(value),
+        Err(Flow::Error(error)) => Err(error),
+    }
+}
+
+fn nodes(x: &Value) -> std::result::Result<Vec<Node>, QError> {
+    match x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => l.iter().map(to_node).collect(),
+        Value::Vector(v) if v.is_empty() => Ok(Vec::new()),
+        Value::Vector(_) => limits::items(x)?.iter().map(to_node).collect(),
+        one => Ok(vec![to_node(one)?]),
+    }
+}
+
+fn fields(x: &Value) -> std::result::Result<Vec<(Option<Sym>, Node)>, QError> {
+    let Value::Dict(d) = x else { return Err(type_error()) };
+    let names = d.keys.as_symbols().ok_or_else(type_error)?;
+    let mut out = Vec::with_capacity(names.len());
+    for (i, name) in names.iter().enumerate() {
+        let item = d.values.at(i);
+        out.push((Some(*name), to_node(&item)?));
+    }
+    Ok(out)
+}
+
+fn is_empty(x: &Value) -> bool {
+    matches!(x, Value::Vector(v) if v.is_empty())
+}
+
+/// `?[t;c;b;a]` with up to six arguments: functional select and exec.
+pub(crate) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
+    let mut arguments = arguments.into_iter();
+    let mut next = || arguments.next();
+    let (Some(t), Some(c), Some(b), Some(a)) = (next(), next(), next(), next()) else {
+        return Err(QError::named("rank"));
+    };
+    let limit = next().map(Node::constant);
+    let order = next().map(|o| match (o.count(), o.at(0)) {
+        (1, pair) if !pair.is_scalar() => pair,
+        _ => o,
+    });
+    let order = order.map(|o| (matches!(&o.at(0), f if prims::is_glyph(f, ">:")), o.at(1)));
+    let order = match order {
+        Some((descending, Value::Sym(name))) => Some((descending, name)),
+        _ => None,
+    };
+    let mut distinct = false;
+    let mut verb = Verb::Select;
+    let by = match &b {
+        Value::Bool(true) => {
+            distinct = true;
+            None
+        }
+        Value::Bool(false) => None,
+        empty if is_empty(empty) => {
+            verb = Verb::Exec;
+            None
+        }
+        Value::Dict(_) => Some(fields(&b)?),
+        tree => {
+            verb = Verb::Exec;
+            Some(vec![(None, to_node(tree)?)])
+        }
+    };
+    let columns = match &a {
+        Value::Dict(_) => fields(&a)?,
+        empty if is_empty(empty) => Vec::new(),
+        tree => {
+            verb = Verb::Exec;
+            vec![(None, to_node(tree)?)]
+        }
+    };
+    // A list of names makes one group, keyed by the null symbol.
+    let one_group = b.as_symbols().is_some_and(|names| names.len() > 1);
+    let by = by.filter(|_| !one_group);
+    let query = Query { verb, distinct, limit, order, columns, by, from: Node::constant(t), filters: nodes(&c)? };
+    let all = run(context, |c, frame| qsql::template(c, &query, frame))?;
+    if !one_group {
+        return Ok(all);
+    }
+    let values = match all {
+        row @ Value::Dict(_) => Value::collapse(vec![row]),
+        value => Value::list(vec![value]),
+    };
+    Ok(Value::dict(Value::symbols(vec![Sym::NULL]), values))
+}
+
+/// `?[t;rows;tree]`: evaluates the tree over these rows.
+pub(crate) fn simple_exec(context: &mut Context, t: &Value, rows: &Value, tree: &Value) -> Result {
+    let rows = crate::verbs::convert::rows(&rows.to_items()).ok_or_else(type_error)?;
+    let Value::Table(t) = t else { return Err(type_error()) };
+    let query = Query {
+        verb: Verb::Exec,
+        distinct: false,
+        limit: None,
+        order: None,
+        columns: vec![(None, to_node(tree)?)],
+        by: None,
+        from: Node::constant(Value::table(t.rows(&rows))),
+        filters: Vec::new(),
+    };
+    run(context, |c, frame| qsql::template(c, &query, frame))
+}
+
+/// `![t;c;b;a]`: functional update, or delete if `a` is a list of names.
+pub(crate) fn update(context: &mut Context, arguments: Vec<Value>) -> Result {
+    let mut arguments = arguments.into_iter();
+    let mut next = || arguments.next();
+    let (Some(t), Some(c), Some(b), Some(a)) = (next(), next(), next(), next()) else {
+        return Err(QError::named("rank"));
+    };
+    let by = if let Value::Dict(_) = &b { Some(fields(&b)?) } else { None };
+    let (verb, columns) = match &a {
+        Value::Dict(_) => (Verb::Update, fields(&a)?),
+        names => {
+            let names = names.as_symbols().map(<[Sym]>::to_vec).unwrap_or_default();
+            let column = |n: &Sym| (Some(*n), Node::constant(Value::Null));
+            (Verb::Delete, names.iter().map(column).collect())
+        }
+    };
+    let query = Query {
+        verb,
+        distinct: false,
+        limit: None,
+        order: None,
+        columns,
+        by,
+        from: Node::constant(t),
+        filters: nodes(&c)?,
+    };
+    run(context, |c, frame| qsql::template(c, &query, frame))
+}
+
+/// Returns the parse tree of an expression.
+pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
+    limits::step()?;
+    let list = |f: Value, nodes: &[Node]| -> Result {
+        let mut out = vec![f];
+        for node in nodes {
+            out.push(from_node(node)?);
+        }
+        Ok(Value::list(out))
+    };
+    let word = |w: &str| Value::Sym(prims::name(w));
+    match &node.kind {
+        Kind::Const(value @ (Value::Sym(_) | Value::Vector(Vector { items: Items::Sym(_), .. }))) => Ok(match value {
+            Value::Sym(s) => Value::symbols(vec![*s]),
+            vector => Value::list(vec![vector.clone()]),
+        }),
+        Kind::Const(value) => Ok(value.clone()),
+        Kind::Name(name) | Kind::Global(name) | Kind::Column(name, _) => Ok(Value::Sym(*name)),
+        Kind::Local(_) => Err(QError::named("nyi")),
+        Kind::Apply(f, arguments) => {
+            let mut out = vec![from_node(f)?];
+            // An infix operator without right operand is written with its left operand only.
+            let written = match (&f.kind, &arguments[..]) {
+                (Kind::Const(f), [Some(_), None]) if prims::is_infix(f) => 1,
+                _ => arguments.len(),
+            };
+            for argument in arguments.iter().take(written) {
+                out.push(match argument {
+                    Some(node) => from_node(node)?,
+                    None => Value::Null,
+                });
+            }
+            Ok(Value::list(out))
+        }
+        Kind::Derive(iterator, f) => Ok(Value::list(vec![prims::glyph(iterator.glyph()), from_node(f)?])),
+        Kind::Compose(f, g) => Ok(Value::list(vec![prims::glyph("'"), from_node(f)?, from_node(g)?])),
+        Kind::Assign(a) => {
+            let mut target = from_node(&a.target)?;
+            if !a.indices.is_empty() {
+                let mut out = vec![target];
+                for index in &a.indices {
+                    out.push(index.as_ref().map_or(Ok(Value::Null), from_node)?);
+                }
+                target = Value::list(out);
+            }
+            let verb = a.through.clone().unwrap_or_else(|| prims::glyph(if a.global { "::" } else { ":" }));
+            Ok(Value::list(vec![verb, target, from_node(&a.value)?]))
+        }
+        Kind::List(nodes) => list(prims::glyph("enlist"), nodes),
+        Kind::Cond(nodes) => list(prims::glyph("$"), nodes),
+        Kind::If(nodes) => list(word("if"), nodes),
+        Kind::While(nodes) => list(word("while"), nodes),
+        Kind::Do(nodes) => list(word("do"), nodes),
+        Kind::Seq(nodes) => list(Value::Char(b';'), nodes),
+        Kind::Return(n) => list(prims::glyph(":"), std::slice::from_ref(&**n)),
+        Kind::Signal(n) => list(prims::glyph("'"), std::slice::from_ref(&**n)),
+        Kind::Match(nodes) => list(prims::glyph(":"), nodes),
+        Kind::View(name, source) => {
+            let body = crate::syntax::parse::program(source, Sym::NULL)?.code.body;
+            let tree = body.first().map_or(Ok(Value::Null), from_node)?;
+            Ok(Value::list(vec![Value::Null, Value::Sym(*name), tree]))
+        }
+        Kind::Table { keys, columns, keyed_only } => table_tree(keys, columns, *keyed_only),
+        Kind::Query(q) => query_tree(q),
+    }
+}
+
+fn query_tree(q: &Query) -> Result {
+    let named = |fields: &[(Option<Sym>, Node)]| -> Result {
+        let mut names = Vec::with_capacity(fields.len());
+        let mut trees = Vec::with_capacity(fields.len());
+        for (name, node) in fields {
+            names.push(name.or_else(|| crate::syntax::resolve::column_name(node)).unwrap_or(prims::name("x")));
+            trees.push(from_node(node)?);
+        }
+        Ok(Value::dict(Value::symbols(names), Value::collapse(trees)))
+    };
+    let filters: std::result::Result<Vec<Value>, QError> = q.filters.iter().map(from_node).collect();
+    let filters = filters?;
+    let c = if filters.is_empty() { Value::empty() } else { Value::list(vec![Value::list(filters)]) };
+    let b = match &q.by {
+        Some(by) if q.verb == Verb::Exec && by.len() == 1 => {
+            by.first().map_or(Ok(Value::empty()), |(_, n)| from_node(n))?.enlist()
+        }
+        Some(by) => named(by)?,
+        None if q.verb == Verb::Exec => Value::empty(),
+        None => Value::Bool(q.distinct),
+    };
+    let a = match (&q.columns[..], q.verb) {
+        ([], Verb::Delete) => Value::symbols(Vec::new()),
+        ([], _) => Value::empty(),
+        ([(None, node)], Verb::Exec) => Value::list(vec![from_node(node)?]),
+        (columns, Verb::Delete) => {
+            let names = columns
+                .iter()
+                .map(|(name, n)| name.or_else(|| crate::syntax::resolve::column_name(n)).unwrap_or_default());
+            Value::list(vec![Value::symbols(names.collect())])
+        }
+        (columns, _) => named(columns)?,
+    };
+    let f = if matches!(q.verb, Verb::Select | Verb::Exec) { "?" } else { "!" };
+    let mut tree = vec![prims::glyph(f), from_node(&q.from)?, c, b, a];
+    if q.limit.is_some() || q.order.is_some() {
+        tree.push(q.limit.as_ref().map_or(Ok(Value::Long(i64::MAX)), from_node)?);
+    }
+    if let Some((descending, name)) = q.order {
+        let order = prims::glyph(if descending { ">:" } else { "<:" });
+        tree.push(Value::list(vec![Value::list(vec![order, Value::Sym(name)])]));
+    }
+    Ok(Value::list(tree))
+}
+
+/// `reval x`: `eval` without write access.
+pub(crate) fn reval(context: &mut Context, x: Value) -> Result {
+    let node = to_node(&x)?;
+    let mut guarded = crate::runtime::host::ReadOnly { host: &mut *context.host };
+    let mut inner = Context::within(&mut guarded, context.allowance.again());
+    run(&mut inner, |c, frame| c.node(&node, frame))
+}
+
+/// Tree of a table literal, `(flip;(!;names;(enlist;…)))`; for a keyed table one each for keys and values.
+fn table_tree(keys: &[(Option<Sym>, Node)], columns: &[(Option<Sym>, Node)], keyed_only: bool) -> Result {
+    let side = |fields: &[(Option<Sym>, Node)], table: bool| -> Result {
+        let mut names = Vec::with_capacity(fields.len());
+        let mut trees = vec![prims::glyph("enlist")];
+        for (name, node) in fields {
+            names.push(name.or_else(|| crate::syntax::resolve::column_name(node)).unwrap_or(prims::name("x")));
+            trees.push(from_node(node)?);
+        }
+        let names = Value::list(vec![Value::symbols(names)]);
+        let dict = Value::list(vec![prims::glyph("!"), names, Value::list(trees)]);
+        Ok(if table { Value::list(vec![prims::glyph("+:"), dict]) } else { dict })
+    };
+    if keyed_only {
+        return side(keys, false);
+    }
+    let values = side(columns, true)?;
+    if keys.is_empty() { Ok(values) } else { Ok(Value::list(vec![prims::glyph("!"), side(keys, true)?, values])) }
+}
+
+/// `parse x`: returns the parse tree of text.
+pub(crate) fn parse(_: &mut Context, x: Value) -> Result {
+    let program = crate::syntax::parse::program(x.as_text().ok_or_else(type_error)?, Sym::NULL)?;
+    match &program.code.body[..] {
+        [one] => from_node(one),
+        many => {
+            let mut out = vec![Value::Char(b';')];
+            for node in many {
+                out.push(from_node(node)?);
+            }
+            Ok(Value::list(out))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! State of one evaluation: its host, its limits, and the tables whose columns are names.
+
+use crate::runtime::error::QError;
+use crate::runtime::host::Host;
+use crate::runtime::limits::{Allowance, Limits, Watch};
+use crate::runtime::registers::Registers;
+use crate::runtime::scope::Scope;
+use crate::runtime::settings;
+use columns::sys::stack;
+use columns::table::function::Lambda;
+use columns::table::{Sym, Value};
+
+/// Call frame of a lambda.
+pub(crate) struct Running {
+    pub lambda: Lambda,
+    /// Name of the global through which it was called; null if unknown.
+    pub name: Sym,
+    /// Position of the call in the caller's text.
+    pub called_at: u32,
+}
+
+/// State of one evaluation, passed to every primitive.
+pub struct Context<'h> {
+    pub host: &'h mut dyn Host,
+    /// Limits on time, memory and threads, shared with the evaluation's helper threads.
+    pub allowance: Allowance,
+    /// Tables of the enclosing qSQL templates, innermost last.
+    pub(crate) scopes: Vec<Scope>,
+    /// The running lambda: `.z.s`.
+    pub(crate) running: Option<Value>,
+    /// Name of the global whose value is applied next, for stack traces.
+    pub(crate) callee: Sym,
+    /// Views in evaluation.
+    pub(crate) viewing: Vec<usize>,
+    /// Call stack of lambdas, outermost first.
+    pub(crate) frames: Vec<Running>,
+    /// Position of the current application in the innermost text.
+    pub(crate) at: u32,
+    /// Whether errors keep locals and arguments for the debugger.
+    pub(crate) debugs: bool,
+    /// The text that the client sent.
+    pub(crate) text: Vec<u8>,
+    /// Spare registers of the VM, reused by the next run.
+    pub(crate) machine: Option<Box<Registers>>,
+    /// Makes walks over values count towards this evaluation.
+    _watch: Watch,
+    steps: u32,
+}
+
+impl<'h> Context<'h> {
+    /// An evaluation on this thread, with the number of threads that the host permits.
+    pub fn new(host: &'h mut dyn Host, limits: &Limits) -> Context<'h> {
+        let allowance = Allowance::new(limits, host.threads().now);
+        Context::within(host, allowance)
+    }
+
+    /// An evaluation within another.
+    pub(crate) fn within(host: &'h mut dyn Host, allowance: Allowance) -> Context<'h> {
+        settings::set_precision(host.console().precision);
+        let debugs = host.debugs();
+        let watch = Watch::open(&allowance);
+        Context {
+            host,
+            allowance,
+            scopes: Vec::new(),
+            running: None,
+            callee: Sym::NULL,
+            viewing: Vec::new(),
+            frames: Vec::new(),
+            at: 0,
+            debugs,
+            text: Vec::new(),
+            machine: None,
+            _watch: watch,
+            steps: 0,
+        }
+    }
+
+    /// Called in every loop; checks the limits at every 64th call.
+    ///
+    /// # Errors
+    /// Those of [`Allowance::check`].
+    #[inline]
+    pub fn tick(&mut self) -> Result<(), QError> {
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps & 0x3f == 0 { self.look() } else { Ok(()) }
+    }
+
+    /// Checks the limits. If the caller swallows the error (a fallback path), the next step reports it again.
+    #[cold]
+    fn look(&mut self) -> Result<(), QError> {
+        let seen = self.check();
+        if seen.is_err() {
+            self.steps = self.steps.wrapping_sub(1);
+        }
+        seen
+    }
+
+    /// As [`Context::tick`], but checks the limits now.
+    pub fn check(&self) -> Result<(), QError> {
+        self.allowance.check()
+    }
+
+    /// Checks that `items` of `width_bytes` each fit the memory limit.
+    pub fn reserve_items(&self, items: usize, width_bytes: usize) -> Result<(), QError> {
+        self.reserve(items.saturating_mul(width_bytes))
+    }
+
+    /// Checks that `bytes` more fit the memory limit.
+    pub fn reserve(&self, bytes: usize) -> Result<(), QError> {
+        self.allowance.reserve(bytes)
+    }
+
+    /// As [`Context::tick`], called by recursive functions: also fails with `stack` if the recursion is too deep.
+    pub fn enter(&mut self) -> Result<(), QError> {
+        if stack::is_deep() {
+            return Err(QError::named("stack"));
+        }
+        self.tick()
+    }
+}

@@ -1,0 +1,268 @@
+//! Errors as q signals them.
+
+use columns::table::function::Function;
+use columns::table::{Sym, Value};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Error of an expression: kdb+'s short name (`type`, `length`, the name of an undefined variable) and a detail for people.
+#[derive(Clone, Debug)]
+pub struct QError {
+    /// Sent as the error response, without the quote. Bytes, as in q's strings.
+    pub name: Cow<'static, [u8]>,
+    /// What was wrong and where, for logs and the console; empty if the name says it all.
+    pub detail: String,
+    /// Boxed: every step returns a `Result`, and errors are rare.
+    way: Option<Box<Way>>,
+}
+
+/// Stack trace of an error. Never leaves the process.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    /// Innermost first.
+    places: Vec<Place>,
+    /// Position in the running text, until that text is known.
+    at: Option<u32>,
+    /// Locals of the running lambda, if the host debugs.
+    locals: Locals,
+    /// Locals of each of `places`.
+    frames: Vec<Locals>,
+    /// The failed primitive and its arguments, if the host debugs.
+    failed: Option<(Value, Value)>,
+}
+
+/// Names and values of a lambda's locals.
+pub type Locals = Vec<(Sym, Value)>;
+
+/// One level of a stack trace: a text and the position in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the global that holds the function; empty for the text that the client sent.
+    pub name: Vec<u8>,
+    pub text: Vec<u8>,
+    /// Byte position in the text.
+    pub at: u32,
+    /// Script line on which the text starts.
+    pub origin: Option<Origin>,
+}
+
+/// A line of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Full path.
+    pub file: Arc<[u8]>,
+    /// From 1.
+    pub line: u32,
+}
+
+/// Errors are equal if the client sees no difference; stack traces do not count.
+impl PartialEq for QError {
+    fn eq(&self, other: &QError) -> bool {
+        self.name == other.name && self.detail == other.detail
+    }
+}
+
+impl Eq for QError {}
+
+impl QError {
+    /// Maximum number of levels in a stack trace.
+    pub(crate) const TRACE_MOST: usize = 64;
+
+    /// An error with one of kdb+'s names and no detail.
+    pub const fn named(name: &'static str) -> QError {
+        QError { name: Cow::Borrowed(name.as_bytes()), detail: String::new(), way: None }
+    }
+
+    /// An error with one of kdb+'s names and a detail for people.
+    pub fn with(name: &'static str, detail: impl Into<String>) -> QError {
+        QError { detail: detail.into(), ..QError::named(name) }
+    }
+
+    /// An error whose name is made at run time: an undefined variable, a signalled string.
+    pub fn signal(name: impl Into<Vec<u8>>) -> QError {
+        QError { name: Cow::Owned(name.into()), detail: String::new(), way: None }
+    }
+
+    /// `'name` for a column that a table does not have, as in kdb+. An empty name would be no help, so it gives `type`.
+    pub fn no_column(name: impl Into<Vec<u8>>) -> QError {
+        let name = name.into();
+        if name.is_empty() {
+            QError::with("type", "a table has no column without a name")
+        } else {
+            QError::signal(name)
+        }
+    }
+
+    /// Adds the position in the running text, unless an inner one is known.
+    pub(crate) fn place(mut self, at: u32) -> QError {
+        self.way.get_or_insert_default().at.get_or_insert(at);
+        self
+    }
+
+    /// Adds the failed primitive and its arguments, unless an inner one is known.
+    pub(crate) fn failed(mut self, primitive: u16, given: &[Value]) -> QError {
+        let way = self.way.get_or_insert_default();
+        if way.failed.is_none() && way.places.is_empty() {
+            way.failed = Some((Value::func(Function::Primitive(primitive)), Value::list(given.to_vec())));
+        }
+        self
+    }
+
+    /// The failed primitive and its arguments: `.z.ex` and `.z.ey`.
+    pub fn what_failed(&self) -> Option<&(Value, Value)> {
+        self.way.as_ref()?.failed.as_ref()
+    }
+
+    /// Adds a level to the stack trace: the error leaves this text.
+    pub(crate) fn leave(mut self, name: &[u8], text: &[u8], start: u32) -> QError {
+        if let Some(way) = &mut self.way
+            && let Some(at) = way.at.take()
+            && way.places.len() < QError::TRACE_MOST
+        {
+            way.places.push(Place {
+                name: name.to_vec(),
+                text: text.to_vec(),
+                at: at.saturating_sub(start),
+                origin: None,
+            });
+            way.frames.push(std::mem::take(&mut way.locals));
+        }
+        self
+    }
+
+    /// Adds the locals of the lambda that the error is about to leave.
+    pub(crate) fn keep(mut self, locals: Locals) -> QError {
+        if let Some(way) = self.way.as_mut().filter(|way| way.at.is_some()) {
+            way.locals = locals;
+        }
+        self
+    }
+
+    /// The locals at a level, 0 the innermost, if they were kept.
+    pub fn locals(&self, level: usize) -> &[(Sym, Value)] {
+        self.way.as_ref().and_then(|way| way.frames.get(level)).map_or(&[], |locals| &locals[..])
+    }
+
+    /// Replaces the error by another that leaves the innermost text.
+    pub fn instead(mut self, name: &[u8]) -> QError {
+        self.name = Cow::Owned(name.to_vec());
+        self.detail.clear();
+        if let Some(way) = self.way.as_mut().filter(|way| !way.places.is_empty()) {
+            way.places.remove(0);
+            way.frames.drain(..way.frames.len().min(1));
+        }
+        self
+    }
+
+    /// The text at a level, 0 the innermost, with its depth and a caret.
+    pub fn shown_at(&self, level: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(place) = self.trace().get(level) {
+            place.write(self.trace().len().saturating_sub(level + 1), &mut out);
+        }
+        out
+    }
+
+    /// The stack trace with one level marked: `.Q.bt`.
+    pub fn backtrace(&self, level: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (i, place) in self.trace().iter().enumerate() {
+            let depth = self.trace().len().saturating_sub(i + 1);
+            let mark = if i == level { ">>" } else { "  " };
+            place.write_after(&format!("{mark}[{depth}]  "), &mut out);
+        }
+        out
+    }
+
+    /// The levels of the stack trace, innermost first.
+    pub fn trace(&self) -> &[Place] {
+        self.way.as_ref().map_or(&[], |way| &way.places)
+    }
+
+    /// Adds to each level the script line where its function was defined.
+    pub(crate) fn locate(mut self, origin: impl Fn(&[u8]) -> Option<Origin>) -> QError {
+        if let Some(way) = &mut self.way {
+            for place in way.places.iter_mut().filter(|p| p.origin.is_none() && !p.name.is_empty()) {
+                place.origin = origin(&place.name);
+            }
+        }
+        self
+    }
+
+    /// Adds the script line to the outermost level so far.
+    pub(crate) fn locate_last(mut self, origin: &Origin) -> QError {
+        if let Some(place) = self.way.as_mut().and_then(|way| way.places.last_mut()) {
+            place.origin.get_or_insert_with(|| origin.clone());
+        }
+        self
+    }
+
+    /// Adds a level for the command that ran a script.
+    pub(crate) fn leave_command(mut self, command: Vec<u8>) -> QError {
+        if let Some(way) = &mut self.way
+            && way.places.len() < QError::TRACE_MOST
+        {
+            way.places.push(Place { name: Vec::new(), text: command, at: 0, origin: None });
+            way.frames.push(Vec::new());
+        }
+        self.place(0)
+    }
+
+    /// Returns the error as the console shows it: its name, and the innermost text with a caret below the failed operation.
+    pub fn shown(&self) -> Vec<u8> {
+        let mut out = [b"'", &self.name[..]].concat();
+        if !self.detail.is_empty() {
+            out.extend_from_slice(b" (");
+            out.extend_from_slice(self.detail.as_bytes());
+            out.push(b')');
+        }
+        out.push(b'\n');
+        if let Some(place) = self.trace().first() {
+            place.write(self.trace().len() - 1, &mut out);
+        }
+        out
+    }
+}
+
+impl Place {
+    /// Writes `  [depth]  file:line: name:text` and the caret below it.
+    pub(crate) fn write(&self, depth: usize, out: &mut Vec<u8>) {
+        self.write_after(&format!("  [{depth}]  "), out);
+    }
+
+    /// As [`Place::write`], with another start of the line than the depth.
+    pub(crate) fn write_after(&self, start: &str, out: &mut Vec<u8>) {
+        let mut head = start.as_bytes().to_vec();
+        let at = (self.at as usize).min(self.text.len());
+        if let Some(origin) = &self.origin {
+            let above = self.text.get(..at).map_or(0, |t| t.iter().filter(|c| **c == b'\n').count());
+            let line = u64::from(origin.line).saturating_add(above as u64);
+            head.extend_from_slice(&origin.file);
+            head.extend_from_slice(format!(":{line}: ").as_bytes());
+        }
+        if !self.name.is_empty() {
+            head.extend_from_slice(&self.name);
+            head.push(b':');
+        }
+        // Of a text with several lines, the line with the position.
+        let from = self.text.get(..at).and_then(|t| t.iter().rposition(|c| *c == b'\n')).map_or(0, |p| p + 1);
+        let line = self.text.get(from..).unwrap_or_default();
+        let line = line.split(|c| *c == b'\n').next().unwrap_or_default();
+        let before = self.text.get(from..at).unwrap_or_default();
+        let indent = head.len() + before.iter().filter(|c| **c & 0xc0 != 0x80).count();
+        out.extend_from_slice(&head);
+        out.extend_from_slice(line);
+        out.push(b'\n');
+        out.extend(std::iter::repeat_n(b' ', indent));
+        out.extend_from_slice(b"^\n");
+    }
+}
+
+impl std::fmt::Display for QError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "'{}", String::from_utf8_lossy(&self.name))?;
+        if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
+    }
+}
+
+impl std::error::Error for QError {}

@@ -1,0 +1,425 @@
+//! Interface between the language and the process that evaluates it.
+
+use crate::runtime::console::Console;
+use crate::runtime::error::{Origin, QError};
+use columns::sys::shared::Shared;
+use columns::table::{Sym, Value};
+
+/// The client of an evaluation: values of `.z.w`, `.z.u` and `.z.a`, and its rights.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// `.z.w`: 0 at the console.
+    pub handle: i32,
+    pub user: Vec<u8>,
+    /// `.z.a`: IPv4 address as an int, 0 over a Unix socket.
+    pub address: i32,
+    /// A remote caller; it reaches files, processes and sockets only as granted.
+    pub remote: bool,
+    pub grants: Grants,
+}
+
+/// Rights that the process's owner grants to remote callers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Read and write files.
+    pub files: bool,
+    /// Restricts file access to the process's working directory.
+    pub inside: bool,
+    /// Open handles to processes, and send on handles other than the caller's own connection.
+    pub sockets: bool,
+    /// Send on handles to other processes that are already open.
+    pub relay: bool,
+    /// Run operating system commands, and change the environment and the working directory.
+    pub system: bool,
+}
+
+impl Caller {
+    /// Whether the caller may read and write files; always true for the owner.
+    pub fn may_use_files(&self) -> bool {
+        !self.remote || self.grants.files
+    }
+
+    /// Whether the caller may open handles and send on any of them; always true for the owner.
+    pub fn may_use_sockets(&self) -> bool {
+        !self.remote || self.grants.sockets
+    }
+
+    /// Whether the caller may run operating system commands; always true for the owner.
+    pub fn may_use_system(&self) -> bool {
+        !self.remote || self.grants.system
+    }
+
+    /// Whether files outside the process's working directory are out of reach.
+    pub fn is_kept_inside(&self) -> bool {
+        self.remote && self.grants.inside
+    }
+}
+
+/// Threads for `peach` and for operations on many rows. 0 and 1 both mean no helper threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// `\s`.
+    pub now: usize,
+    /// `-s` of the command line, the upper limit of `\s N`.
+    pub most: usize,
+}
+
+/// A numeric setting of the process that its console may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Setting {
+    /// `\e`: effect of an error in a client's request: 0 unwinds, 1 opens the debugger, 2 shows the stack.
+    ErrorTrap,
+    /// `\t`: milliseconds between two calls of `.z.ts`, 0 for none.
+    Timer,
+    /// `\g`: when memory is returned to the system.
+    Collection,
+    /// `\T`: time limit of a client's request in seconds, 0 for none.
+    QueryTime,
+    /// `\w`: memory limit of an evaluation in bytes, 0 for the default.
+    Workspace,
+}
+
+/// Globals, native functions and I/O of a process.
+///
+/// An evaluation may run on a snapshot, outside the thread that owns the process's state. A host that cannot perform an
+/// operation there (a call or an assignment that changes that state) returns [`NEEDS_OWNER`]; the whole expression then
+/// runs again on the owner's thread. The first run changed nothing, so its effects happen once.
+pub trait Host {
+    /// Returns a global by its full name (`trade`, `.u.i`), or `None` if it is undefined. The language itself provides
+    /// `.z.D` and the like.
+    fn global(&self, name: Sym) -> Option<Value>;
+
+    /// Assigns a global.
+    fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError>;
+
+    /// Modifies a global in place if the process stores it as an ordinary value; otherwise does nothing, and the caller
+    /// uses [`Host::assign`].
+    fn edit(&mut self, _name: Sym, _change: &mut dyn FnMut(&mut Value)) {}
+
+    /// Deletes a global: `` delete t from `. ``.
+    fn remove(&mut self, _name: Sym) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+
+    /// Returns the names in a namespace (`.u`, or the null symbol for the root), in order of definition.
+    fn names(&self, namespace: Sym) -> Vec<Sym>;
+
+    /// Returns names that `key` lists but a dictionary of the namespace omits, because their values are large.
+    fn large_names(&self, _namespace: Sym) -> Vec<Sym> {
+        Vec::new()
+    }
+
+    /// Returns the namespaces under the root, without their dot.
+    fn namespaces(&self) -> Vec<Sym> {
+        Vec::new()
+    }
+
+    /// A symbol resolves to a keyword's function. A remote caller may have supplied the symbol, so a host with values of
+    /// remote callers lowers the evaluation's rights.
+    fn names_word(&self) {}
+
+    /// Returns the number of parameters if `name` is a native function.
+    fn native(&self, name: Sym) -> Option<u8>;
+
+    /// Calls a native function.
+    fn call(&mut self, name: Sym, arguments: &[Value]) -> Result<Value, QError>;
+
+    /// Appends rows (a table, or a list of columns or atoms) to the global table `name`: `insert` and `upsert`. Returns the
+    /// indices of the new rows.
+    fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError>;
+
+    /// The client of the evaluation.
+    fn caller(&self) -> &Caller;
+
+    /// Whether the process lets its own console and scripts reach files and the operating system.
+    fn reaches_files(&self) -> bool {
+        false
+    }
+
+    /// The command line without the language's options: `.z.x`.
+    fn arguments(&self) -> Value {
+        Value::empty()
+    }
+
+    /// The whole command line: `.z.X`.
+    fn command_line(&self) -> Value {
+        self.arguments()
+    }
+
+    /// The script that the process was started with, null without one: `.z.f`.
+    fn started_with(&self) -> Sym {
+        Sym::NULL
+    }
+
+    /// Whether the process shows neither banner nor prompts: `.z.q`.
+    fn is_quiet(&self) -> bool {
+        false
+    }
+
+    /// Whether errors keep the locals of the lambdas that they unwind, for the debugger.
+    fn debugs(&self) -> bool {
+        false
+    }
+
+    /// Whether clients may not assign: `\_`.
+    fn blocks_writes(&self) -> bool {
+        false
+    }
+
+    fn setting(&self, _which: Setting) -> i64 {
+        0
+    }
+
+    fn change(&mut self, _which: Setting, _to: i64) -> Result<(), QError> {
+        Err(QError::with("access", "this command is not available here"))
+    }
+
+    /// The listening port, 0 for none: `\p`.
+    fn port(&self) -> i32 {
+        0
+    }
+
+    /// Listens on the address in the text; `0` stops listening.
+    fn listen(&mut self, _text: &[u8]) -> Result<(), QError> {
+        Err(QError::with("access", "this command is not available here"))
+    }
+
+    /// Called just before an external change: a file, the environment, a system command. A host that may restart the
+    /// evaluation fails here until it may perform the change ([`NEEDS_OWNER`]), so that the change happens once.
+    fn alters(&self) -> Result<(), QError> {
+        Ok(())
+    }
+
+    /// The open handles, for `.z.W`.
+    fn open_handles(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    /// Returns file and line (from 1) of the definition of a function.
+    fn origin(&self, _name: Sym) -> Option<Origin> {
+        None
+    }
+
+    /// Sets the script line that definitions are attributed to from now on.
+    fn loading(&mut self, _from: Option<Origin>) {}
+
+    /// The script line in evaluation.
+    fn loading_from(&self) -> Option<Origin> {
+        None
+    }
+
+    /// `\1 file` and `\2 file`: redirects standard output or standard error.
+    fn redirect(&mut self, _stream: u8, _path: &[u8]) -> Result<(), QError> {
+        Err(QError::with("access", "this command is not available here"))
+    }
+
+    /// `hopen`: opens a handle to a file (`:path`) or a process (`:host:port:user:password`), with a timeout in
+    /// milliseconds.
+    fn open(&mut self, _target: &[u8], _timeout_ms: u64) -> Result<i32, QError> {
+        Err(QError::with("access", "handles are not opened here"))
+    }
+
+    /// `hclose`.
+    fn close(&mut self, _handle: i32) -> Result<(), QError> {
+        Err(QError::with("access", "handles are not opened here"))
+    }
+
+    /// Whether the caller opened this handle.
+    fn owns(&self, _handle: i64) -> bool {
+        false
+    }
+
+    /// Sends on an open handle and returns the response; a negative handle sends without waiting.
+    fn send(&mut self, _handle: i64, _message: &Value) -> Result<Value, QError> {
+        Err(QError::with("access", "no such handle"))
+    }
+
+    /// `-30!(::)`: defers the response to the message in evaluation.
+    fn defer(&mut self) -> Result<(), QError> {
+        Err(QError::with("access", "nobody waits for an answer here"))
+    }
+
+    /// `-30!(handle;failed;result)`: sends a deferred response.
+    fn respond(&mut self, _handle: i32, _result: Result<&Value, &[u8]>) -> Result<(), QError> {
+        Err(QError::with("access", "nobody waits for an answer here"))
+    }
+
+    /// `exit`.
+    fn exit(&mut self, _code: i32) -> Result<(), QError> {
+        Err(QError::with("access", "exit is not allowed here"))
+    }
+
+    /// Returns the rows, ascending, in which a grouped symbol column of a global table holds `symbol`, if an index knows
+    /// them; `None` if the column has to be scanned.
+    fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
+        let _ = (column, symbol);
+        None
+    }
+
+    /// Writes to the process's console: `show`, `0N!`, `-1 "text"`. A process without a console drops the text.
+    fn print(&mut self, _text: &[u8]) -> Result<(), QError> {
+        Ok(())
+    }
+
+    /// Writes to the process's standard error: `-2 "text"`.
+    fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.print(text)
+    }
+
+    /// Format of values at the console: `\c` and `\P`.
+    fn console(&self) -> Console {
+        Console::default()
+    }
+
+    fn set_console(&mut self, _console: Console) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+
+    /// Number of threads that an evaluation may use.
+    fn threads(&self) -> Threads {
+        Threads::default()
+    }
+
+    /// `\s N`.
+    fn set_threads(&mut self, _now: usize) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+
+    /// The read-only host for helper threads; `None` if only one thread may use it.
+    fn shared(&self) -> Option<&(dyn Host + Sync)> {
+        None
+    }
+
+    /// The namespace in which names are looked up, null for the root: `\d`.
+    fn namespace(&self) -> Sym {
+        Sym::NULL
+    }
+
+    fn set_namespace(&mut self, _namespace: Sym) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+}
+
+/// Signals that only the owner's thread can run the expression, see [`Host`]. Never leaves the process.
+pub const NEEDS_OWNER: QError = QError::named("needs owner");
+
+/// Whether a trap must let this error pass.
+pub(crate) fn is_limit(error: &QError) -> bool {
+    matches!(&error.name[..], b"stop" | b"wsfull") || *error == NEEDS_OWNER
+}
+
+/// Methods of a wrapper that delegate to the host in its field `host`: all those that only read.
+macro_rules! reads_of_host {
+    () => {
+        fn global(&self, name: Sym) -> Option<Value> {
+            self.host.global(name)
+        }
+
+        fn names(&self, namespace: Sym) -> Vec<Sym> {
+            self.host.names(namespace)
+        }
+
+        fn names_word(&self) {
+            self.host.names_word();
+        }
+
+        fn namespaces(&self) -> Vec<Sym> {
+            self.host.namespaces()
+        }
+
+        fn native(&self, name: Sym) -> Option<u8> {
+            self.host.native(name)
+        }
+
+        fn caller(&self) -> &Caller {
+            self.host.caller()
+        }
+
+        fn arguments(&self) -> Value {
+            self.host.arguments()
+        }
+
+        fn command_line(&self) -> Value {
+            self.host.command_line()
+        }
+
+        fn started_with(&self) -> Sym {
+            self.host.started_with()
+        }
+
+        fn is_quiet(&self) -> bool {
+            self.host.is_quiet()
+        }
+
+        fn blocks_writes(&self) -> bool {
+            self.host.blocks_writes()
+        }
+
+        fn setting(&self, which: Setting) -> i64 {
+            self.host.setting(which)
+        }
+
+        fn port(&self) -> i32 {
+            self.host.port()
+        }
+
+        fn open_handles(&self) -> Vec<i32> {
+            self.host.open_handles()
+        }
+
+        fn origin(&self, name: Sym) -> Option<Origin> {
+            self.host.origin(name)
+        }
+
+        fn rows_of(&self, column: &Shared<Sym>, symbol: Sym) -> Option<Vec<u32>> {
+            self.host.rows_of(column, symbol)
+        }
+
+        fn console(&self) -> Console {
+            self.host.console()
+        }
+
+        fn threads(&self) -> Threads {
+            self.host.threads()
+        }
+
+        fn namespace(&self) -> Sym {
+            self.host.namespace()
+        }
+    };
+}
+pub(crate) use reads_of_host;
+
+/// Host wrapper for `reval`: delegates reads and rejects changes. It offers no [`Host::shared`], so no helper thread
+/// evaluates with more rights.
+pub(crate) struct ReadOnly<'h> {
+    pub host: &'h mut dyn Host,
+}
+
+fn read_only() -> QError {
+    QError::named("noupdate")
+}
+
+impl Host for ReadOnly<'_> {
+    reads_of_host!();
+
+    fn assign(&mut self, _name: Sym, _value: Value) -> Result<(), QError> {
+        Err(read_only())
+    }
+
+    fn call(&mut self, _name: Sym, _arguments: &[Value]) -> Result<Value, QError> {
+        Err(read_only())
+    }
+
+    fn append(&mut self, _name: Sym, _rows: &Value) -> Result<Value, QError> {
+        Err(read_only())
+    }
+
+    fn print(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.host.print(text)
+    }
+
+    fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
+        self.host.print_error(text)
+    }
+}

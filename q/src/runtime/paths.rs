@@ -1,0 +1,34 @@
+//! File symbols, and whether an evaluation may access files.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use columns::table::Sym;
+use columns::table::symbol::{intern, text as name_text};
+
+/// Whether this evaluation may access files.
+pub(crate) fn allowed(context: &Context) -> bool {
+    context.host.caller().may_use_files() && context.host.reaches_files()
+}
+
+/// Rejects an evaluation that may not access files.
+///
+/// # Errors
+/// `access`.
+pub(crate) fn check(context: &Context) -> Result<(), QError> {
+    if allowed(context) { Ok(()) } else { Err(QError::with("access", "files are not reachable from here")) }
+}
+
+/// Whether a symbol names a file rather than a variable.
+pub(crate) fn is_path(name: Sym) -> bool {
+    name_text(name).first() == Some(&b':')
+}
+
+/// The file symbol of `name` in a directory.
+///
+/// # Errors
+/// `limit` if the symbol table is full.
+pub(crate) fn inside(folder: Sym, name: Sym) -> Result<Sym, QError> {
+    let folder = name_text(folder);
+    let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+    intern(&[folder, b"/", name_text(name)].concat()).map_err(|_| QError::named("limit"))
+}

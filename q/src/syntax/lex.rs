@@ -1,0 +1,287 @@
+//! Lexer. Decides by context whether a minus is a sign and whether a slash starts a comment.
+
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::time::is_digit;
+use crate::syntax::literal;
+use columns::table::function::Iterator;
+use columns::table::symbol::intern_name as intern;
+use columns::table::{Sym, Value};
+
+/// A token.
+#[derive(Clone, Debug)]
+pub enum Token {
+    /// A literal; adjacent numbers or symbols make one vector.
+    Literal(Value),
+    Name(&'static [u8]),
+    /// An operator, perhaps with a colon appended (`+:`).
+    Glyph(&'static str),
+    Iterator(Iterator),
+    Open(u8),
+    Close(u8),
+    Semicolon,
+    End,
+}
+
+/// A token and its position.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub token: Token,
+    pub start: usize,
+    pub end: usize,
+    /// Preceded by white space.
+    pub spaced: bool,
+}
+
+/// Operators. The lexer takes the first match, so it never finds an operator listed after one of its own prefixes.
+const GLYPHS: [&str; 45] = [
+    "<=", ">=", "<>", "::", "+:", "-:", "*:", "%:", "&:", "|:", "^:", "=:", "<:", ">:", "$:", ",:", "#:", "_:", "~:",
+    "!:", "?:", "@:", ".:", ":", "+", "-", "*", "%", "&", "|", "^", "=", "<", ">", "$", ",", "#", "_", "~", "!", "?",
+    "@", ".", "<=:", ">=:",
+];
+
+struct Lexer<'a> {
+    text: &'a [u8],
+    at: usize,
+    out: Vec<Placed>,
+}
+
+/// Returns the tokens of `text`, ending with [`Token::End`].
+///
+/// # Errors
+/// `parse` with its position; `limit` if there is no room for a new symbol; `stop` and `wsfull` at the limits.
+pub fn tokens(text: &[u8]) -> Result<Vec<Placed>, QError> {
+    let mut lexer = Lexer { text, at: 0, out: Vec::new() };
+    while lexer.step()? {
+        limits::pace()?;
+    }
+    let end = text.len();
+    lexer.out.push(Placed { token: Token::End, start: end, end, spaced: true });
+    Ok(lexer.out)
+}
+
+/// A syntax error at a byte position.
+pub fn parse_error(what: &str, at: usize) -> QError {
+    QError::with("parse", what).place(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+fn is_name_start(c: u8) -> bool {
+    c.is_ascii_alphabetic() || c >= 0x80
+}
+
+fn is_name(c: u8) -> bool {
+    is_name_start(c) || is_digit(c) || c == b'_' || c == b'.'
+}
+
+impl Lexer<'_> {
+    fn peek(&self, ahead: usize) -> u8 {
+        self.text.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    fn spaced(&self) -> bool {
+        self.at == 0 || self.text.get(self.at - 1).is_some_and(|c| c.is_ascii_whitespace() || *c == 0xa0)
+    }
+
+    /// Whether a minus here is the sign of a number: a number follows, and no possible left operand touches it.
+    fn minus_is_sign(&self) -> bool {
+        let number_follows = is_digit(self.peek(1)) || (self.peek(1) == b'.' && is_digit(self.peek(2)));
+        let before = if self.at == 0 { b' ' } else { self.text.get(self.at - 1).copied().unwrap_or(b' ') };
+        // `1_-2_x`: this underscore is an operator, not part of a name.
+        let after_drop = before == b'_' && self.out.last().is_some_and(|p| matches!(p.token, Token::Glyph("_")));
+        number_follows && (after_drop || !is_name(before)) && !matches!(before, b')' | b']' | b'}' | b'"' | b'`')
+    }
+
+    fn number_starts(&self) -> bool {
+        let c = self.peek(0);
+        is_digit(c) || (c == b'.' && is_digit(self.peek(1))) || (c == b'-' && self.minus_is_sign())
+    }
+
+    fn push(&mut self, token: Token, start: usize, spaced: bool) {
+        self.out.push(Placed { token, start, end: self.at, spaced });
+    }
+
+    /// Reads one token; false at the end.
+    fn step(&mut self) -> Result<bool, QError> {
+        let spaced = self.spaced();
+        let start = self.at;
+        let c = self.peek(0);
+        if self.at >= self.text.len() {
+            return Ok(false);
+        }
+        match c {
+            c if c.is_ascii_whitespace() => self.at += 1,
+            // A no-break space, common in text copied from a web page.
+            0xc2 if self.peek(1) == 0xa0 => self.at += 2,
+            b'/' if spaced => {
+                while self.at < self.text.len() && self.peek(0) != b'\n' {
+                    self.at += 1;
+                }
+            }
+            0 => return Err(QError::named("char").place(u32::try_from(start).unwrap_or(u32::MAX))),
+            b'"' => self.string(spaced)?,
+            b'`' => self.symbols(spaced)?,
+            b'(' | b'[' | b'{' => {
+                self.at += 1;
+                self.push(Token::Open(c), start, spaced);
+            }
+            b')' | b']' | b'}' => {
+                self.at += 1;
+                self.push(Token::Close(c), start, spaced);
+            }
+            b';' => {
+                self.at += 1;
+                self.push(Token::Semicolon, start, spaced);
+            }
+            b'0'..=b'2' if self.is_file_operator() => {
+                self.at += 2;
+                self.push(Token::Glyph(["0:", "1:", "2:"][usize::from((c - b'0').min(2))]), start, spaced);
+            }
+            _ if self.number_starts() => self.numbers(spaced)?,
+            c if is_name_start(c) || (c == b'.' && is_name_start(self.peek(1))) => {
+                self.at += 1;
+                while is_name(self.peek(0)) && !(self.peek(0) == 0xc2 && self.peek(1) == 0xa0) {
+                    self.at += 1;
+                }
+                let symbol =
+                    intern(self.text.get(start..self.at).unwrap_or_default()).map_err(|_| QError::named("limit"))?;
+                self.push(Token::Name(columns::table::symbol::text(symbol)), start, spaced);
+            }
+            b'\'' | b'/' | b'\\' => {
+                let colon = self.peek(1) == b':';
+                let iterator = match (c, colon) {
+                    (b'\'', false) => Iterator::Each,
+                    (b'\'', true) => Iterator::EachPrior,
+                    (b'/', false) => Iterator::Over,
+                    (b'/', true) => Iterator::EachRight,
+                    (_, false) => Iterator::Scan,
+                    (_, true) => Iterator::EachLeft,
+                };
+                self.at += 1 + usize::from(colon);
+                self.push(Token::Iterator(iterator), start, spaced);
+            }
+            _ => {
+                let rest = self.text.get(self.at..).unwrap_or_default();
+                let glyph = GLYPHS.iter().find(|g| rest.starts_with(g.as_bytes()));
+                let glyph = glyph.ok_or_else(|| parse_error("unexpected character", start))?;
+                self.at += glyph.len();
+                self.push(Token::Glyph(glyph), start, spaced);
+            }
+        }
+        Ok(true)
+    }
+
+    fn string(&mut self, spaced: bool) -> Result<(), QError> {
+        let start = self.at;
+        let mut out = Vec::new();
+        self.at += 1;
+        loop {
+            if self.at >= self.text.len() {
+                return Err(QError::named("\"").place(u32::try_from(start).unwrap_or(u32::MAX)));
+            }
+            let c = self.peek(0);
+            self.at += 1;
+            match c {
+                b'"' => break,
+                b'\\' => {
+                    let escape = self.peek(0);
+                    self.at += 1;
+                    out.push(match escape {
+                        b'n' => b'\n',
+                        b't' => b'\t',
+                        b'r' => b'\r',
+                        b'0'..=b'3' if is_digit(self.peek(0)) && is_digit(self.peek(1)) => {
+                            let digit = |d: u8| d.wrapping_sub(b'0') & 7;
+                            let code = digit(escape) << 6 | digit(self.peek(0)) << 3 | digit(self.peek(1));
+                            self.at += 2;
+                            code
+                        }
+                        other => other,
+                    });
+                }
+                c => out.push(c),
+            }
+        }
+        let value = if let [c] = out[..] { Value::Char(c) } else { Value::chars(out) };
+        self.push(Token::Literal(value), start, spaced);
+        Ok(())
+    }
+
+    fn symbols(&mut self, spaced: bool) -> Result<(), QError> {
+        let start = self.at;
+        let mut out: Vec<Sym> = Vec::new();
+        while self.peek(0) == b'`' {
+            self.at += 1;
+            let from = self.at;
+            let mut path = false;
+            while is_name(self.peek(0)) || self.peek(0) == b':' || (path && self.peek(0) == b'/') {
+                path |= self.peek(0) == b':';
+                self.at += 1;
+            }
+            out.push(intern(self.text.get(from..self.at).unwrap_or_default()).map_err(|_| QError::named("limit"))?);
+        }
+        let value = if let [one] = out[..] { Value::Sym(one) } else { Value::symbols(out) };
+        self.push(Token::Literal(value), start, spaced);
+        Ok(())
+    }
+
+    /// `0:`, `1:` and `2:`, also before bytes and longer numbers: no time of day has an hour `0x` or a minute of 100.
+    fn is_file_operator(&self) -> bool {
+        let bytes = self.peek(2) == b'0' && self.peek(3) == b'x';
+        let minutes = is_digit(self.peek(2)) && !(is_digit(self.peek(3)) && is_digit(self.peek(4)));
+        matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && (bytes || !minutes)
+    }
+
+    /// The end of the number that starts at the current position.
+    fn number_end(&self) -> usize {
+        let at = |i: usize| self.text.get(i).copied().unwrap_or(0);
+        let mut end = self.at + 1;
+        loop {
+            let c = at(end);
+            let exponent = matches!(c, b'-' | b'+')
+                && at(end - 1) == b'e'
+                && is_digit(at(end + 1))
+                && !self.text.get(self.at..end).unwrap_or_default().starts_with(b"0x");
+            if is_digit(c) || c.is_ascii_alphabetic() || c == b'.' || exponent || (c == b':' && is_digit(at(end + 1))) {
+                end += 1;
+            } else {
+                return end;
+            }
+        }
+    }
+
+    fn numbers(&mut self, spaced: bool) -> Result<(), QError> {
+        let start = self.at;
+        let mut parts = Vec::new();
+        let text = self.text;
+        let mut bytes = false;
+        loop {
+            let end = self.number_end();
+            let part = text.get(self.at..end).unwrap_or_default();
+            bytes |= part.starts_with(b"0x");
+            parts.push(part);
+            self.at = end;
+            let mut next = end;
+            loop {
+                match text.get(next..).unwrap_or_default() {
+                    // A literal may continue on the next line of a script's expression.
+                    [b' ' | b'\t' | b'\n' | b'\r', ..] => next += 1,
+                    [0xc2, 0xa0, ..] => next += 2,
+                    _ => break,
+                }
+            }
+            let here = std::mem::replace(&mut self.at, next);
+            let operator = self.is_file_operator();
+            let bytes = bytes || self.peek(0) == b'0' && self.peek(1) == b'x';
+            if next == end || !self.number_starts() || operator || bytes {
+                self.at = here;
+                break;
+            }
+        }
+        let value = literal::numbers(&parts).ok_or_else(|| {
+            let text = String::from_utf8_lossy(text.get(start..self.at).unwrap_or_default()).into_owned();
+            parse_error(&format!("not a number: {text}"), start)
+        })?;
+        self.push(Token::Literal(value), start, spaced);
+        Ok(())
+    }
+}

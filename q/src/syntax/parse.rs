@@ -1,0 +1,427 @@
+//! Parser: right to left, no precedence, juxtaposition is application.
+
+mod term;
+
+use crate::runtime::error::QError;
+use crate::syntax::ast::{Assign, Code, Kind, Node};
+use crate::syntax::lex::{Placed, Token, parse_error, tokens};
+use crate::syntax::{prims, resolve};
+use columns::sys::stack;
+use columns::table::function::Iterator;
+use columns::table::{Sym, Value};
+
+/// Tokens that end an expression in a qSQL phrase, in addition to closing brackets.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Stops {
+    pub comma: bool,
+    /// `by` and `from`.
+    pub from: bool,
+    /// `where`; before `from` it is a function.
+    pub filters: bool,
+}
+
+pub(crate) struct Parser<'a> {
+    text: &'a [u8],
+    tokens: Vec<Placed>,
+    at: usize,
+    namespace: Sym,
+    pub(crate) stops: Stops,
+    /// Number of nested expressions being parsed.
+    depth: u16,
+}
+
+/// Maximum nesting of syntax. Bounds the recursion of walking, copying and dropping nodes.
+const LEVELS_MOST: u16 = 1000;
+
+fn too_deep() -> QError {
+    crate::runtime::refused::count_too_deep();
+    QError::with("limit", format!("an expression may nest {LEVELS_MOST} levels deep"))
+}
+
+/// Returns the node if its nesting and the parse time are within their limits.
+fn bounded(node: Node) -> Result<Node, QError> {
+    crate::runtime::limits::pace()?;
+    if node.height <= LEVELS_MOST { Ok(node) } else { Err(too_deep().place(node.at)) }
+}
+
+/// A term, and whether it can stand between two operands.
+struct Term {
+    node: Node,
+    infix: bool,
+    /// In brackets: a pattern if it is the target of an assignment.
+    bracketed: bool,
+}
+
+impl Term {
+    fn new(node: Node, infix: bool) -> Term {
+        Term { node, infix, bracketed: false }
+    }
+}
+
+/// A parsed text.
+pub struct Program {
+    pub code: Code,
+    /// The last statement is an assignment or ends in a semicolon, so the console prints nothing.
+    pub silent: bool,
+}
+
+/// Parses statements; names are resolved in `namespace` (null for the root).
+pub fn program(text: &[u8], namespace: Sym) -> Result<Program, QError> {
+    program_among(text, namespace, Vec::new())
+}
+
+/// As [`program`], with some names as locals.
+pub fn program_among(text: &[u8], namespace: Sym, locals: Vec<Sym>) -> Result<Program, QError> {
+    let mut parser = Parser::new(text, namespace)?;
+    let mut body = match parser.view()? {
+        Some(view) => vec![view],
+        None => parser.statements()?,
+    };
+    if !matches!(parser.peek(), Token::End) {
+        return Err(parser.unexpected());
+    }
+    let silent = match body.last().map(|n| &n.kind) {
+        Some(Kind::Assign(_) | Kind::View(..)) => true,
+        Some(Kind::Const(Value::Null)) => text.trim_ascii_end().last() != Some(&b':'),
+        Some(Kind::If(_) | Kind::While(_) | Kind::Do(_)) => true,
+        _ => false,
+    };
+    let code = resolve::program(&mut body, namespace, locals)?;
+    Ok(Program { code, silent })
+}
+
+/// Parses the text of a lambda.
+pub fn lambda_code(source: &[u8], namespace: Sym) -> Result<Code, QError> {
+    let mut parser = Parser::new(source, namespace)?;
+    let (code, _) = parser.lambda()?;
+    if !matches!(parser.peek(), Token::End) {
+        return Err(parser.unexpected());
+    }
+    Ok(code)
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
+        Ok(Parser { text, tokens: tokens(text)?, at: 0, namespace, stops: Stops::default(), depth: 0 })
+    }
+
+    fn placed(&self, ahead: usize) -> Option<&Placed> {
+        self.tokens.get(self.at + ahead).or(self.tokens.last())
+    }
+
+    pub(crate) fn peek(&self) -> &Token {
+        self.placed(0).map_or(&Token::End, |p| &p.token)
+    }
+
+    pub(crate) fn peek_after(&self) -> &Token {
+        self.placed(1).map_or(&Token::End, |p| &p.token)
+    }
+
+    /// Byte position of the next token.
+    pub(crate) fn position(&self) -> usize {
+        self.placed(0).map_or(0, |p| p.start)
+    }
+
+    pub(crate) fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    /// Whether no white space separates the next token from the one before it.
+    fn touches(&self) -> bool {
+        self.placed(0).is_some_and(|p| !p.spaced)
+    }
+
+    fn is_open(&self, bracket: u8) -> bool {
+        matches!(self.peek(), Token::Open(b) if *b == bracket)
+    }
+
+    fn is_close(&self, bracket: u8) -> bool {
+        matches!(self.peek(), Token::Close(b) if *b == bracket)
+    }
+
+    pub(crate) fn is_glyph(&self, glyph: &str) -> bool {
+        matches!(self.peek(), Token::Glyph(g) if *g == glyph)
+    }
+
+    pub(crate) fn is_word(&self, word: &[u8]) -> bool {
+        matches!(self.peek(), Token::Name(n) if *n == word)
+    }
+
+    /// The syntax error for the next token.
+    pub(crate) fn unexpected(&self) -> QError {
+        if let Token::Close(bracket) = self.peek() {
+            return QError::signal(vec![*bracket]).place(u32::try_from(self.position()).unwrap_or(u32::MAX));
+        }
+        if let (Token::End, Some((bracket, at))) = (self.peek(), self.left_open()) {
+            return QError::signal(vec![bracket]).place(u32::try_from(at).unwrap_or(u32::MAX));
+        }
+        let what = match self.peek() {
+            Token::End => "end of text".to_owned(),
+            _ => {
+                let place = self.placed(0).map_or(0..0, |p| p.start..p.end);
+                format!("unexpected {}", String::from_utf8_lossy(self.text.get(place).unwrap_or_default()))
+            }
+        };
+        parse_error(&what, self.position())
+    }
+
+    /// The innermost unclosed bracket before the current token, and its position.
+    pub(crate) fn left_open(&self) -> Option<(u8, usize)> {
+        let mut open = Vec::new();
+        for placed in self.tokens.iter().take(self.at) {
+            match placed.token {
+                Token::Open(bracket) => open.push((bracket, placed.start)),
+                Token::Close(_) => drop(open.pop()),
+                _ => {}
+            }
+        }
+        open.pop()
+    }
+
+    fn expect_close(&mut self, bracket: u8) -> Result<(), QError> {
+        if !self.is_close(bracket) {
+            return Err(self.unexpected());
+        }
+        self.advance();
+        Ok(())
+    }
+
+    /// Whether the next token ends an expression.
+    pub(crate) fn at_end(&self) -> bool {
+        match self.peek() {
+            Token::End | Token::Semicolon | Token::Close(_) => true,
+            Token::Glyph(",") => self.stops.comma,
+            Token::Name(b"by" | b"from") => self.stops.from,
+            Token::Name(b"where") => self.stops.filters,
+            _ => false,
+        }
+    }
+
+    /// Statements up to a closing bracket or the end; an empty one is the generic null.
+    fn statements(&mut self) -> Result<Vec<Node>, QError> {
+        let mut out = Vec::new();
+        loop {
+            let at = self.position();
+            let node = if self.at_end() { Node::new(at, Kind::Const(Value::Null)) } else { self.expression()? };
+            out.push(node);
+            if !matches!(self.peek(), Token::Semicolon) {
+                return Ok(out);
+            }
+            self.advance();
+        }
+    }
+
+    /// Runs `inner` without the stop tokens of the surrounding qSQL phrase.
+    pub(crate) fn bracketed<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, QError>) -> Result<T, QError> {
+        let stops = std::mem::take(&mut self.stops);
+        let result = inner(self);
+        self.stops = stops;
+        result
+    }
+
+    /// `[a;;b]` after its opening bracket.
+    fn arguments(&mut self) -> Result<Vec<Option<Node>>, QError> {
+        self.bracketed(|p| {
+            let mut out = Vec::new();
+            loop {
+                out.push(if p.at_end() { None } else { Some(p.expression()?) });
+                if matches!(p.peek(), Token::Semicolon) {
+                    p.advance();
+                } else {
+                    p.expect_close(b']')?;
+                    return Ok(out);
+                }
+            }
+        })
+    }
+
+    pub(crate) fn expression(&mut self) -> Result<Node, QError> {
+        if stack::is_deep() || self.depth >= LEVELS_MOST {
+            return Err(too_deep().place(u32::try_from(self.position()).unwrap_or(u32::MAX)));
+        }
+        self.depth += 1;
+        let node = self.one_expression();
+        self.depth -= 1;
+        bounded(node?)
+    }
+
+    fn one_expression(&mut self) -> Result<Node, QError> {
+        let at = self.position();
+        match self.peek() {
+            Token::Glyph(":") if !matches!(self.peek_after(), Token::Open(b'[') | Token::Iterator(_)) => {
+                self.advance();
+                if self.at_end() {
+                    return Ok(Node::new(at, Kind::Const(prims::glyph(":"))));
+                }
+                return Ok(Node::new(at, Kind::Return(Box::new(self.expression()?))));
+            }
+            Token::Iterator(Iterator::Each) if !matches!(self.peek_after(), Token::Open(b'[')) => {
+                self.advance();
+                if self.at_end() {
+                    return Ok(Node::new(at, Kind::Const(prims::glyph("'"))));
+                }
+                return Ok(Node::new(at, Kind::Signal(Box::new(self.expression()?))));
+            }
+            _ => {}
+        }
+        let left = self.term()?;
+        if self.at_end() {
+            return Ok(left.node);
+        }
+        if let Some(assignment) = self.assignment(&left)? {
+            return Ok(assignment);
+        }
+        let iterator_word = matches!(self.peek(), Token::Name(b"each" | b"peach" | b"over" | b"scan" | b"prior"));
+        if (!left.infix || iterator_word) && self.infix_follows() {
+            let verb = self.term()?;
+            if self.at_end() {
+                let call = Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]);
+                return Ok(Node::new(at, call));
+            }
+            let right_is_closed = !matches!(self.peek(), Token::Glyph(_));
+            let right = self.expression()?;
+            if is_open_ended(&right) || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
+            {
+                let projection = Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]));
+                return Ok(Node::new(at, Kind::Compose(Box::new(projection), Box::new(right))));
+            }
+            return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), Some(right)])));
+        }
+        let right = self.expression()?;
+        if is_open_ended(&right) {
+            return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
+        }
+        // An operator without a left operand is valid in brackets only.
+        if let Kind::Const(f) = &left.node.kind
+            && prims::is_operator(f)
+            && prims::is_infix(f)
+        {
+            let name = prims::name_of(f).unwrap_or_default();
+            if !left.bracketed {
+                return Err(QError::signal(name).place(left.node.at));
+            }
+            if let Some(unary) = prims::find_glyph(&format!("{name}:")).filter(|_| name.len() == 1 && name != ":") {
+                return Ok(Node::new(at, Kind::Apply(Box::new(Node::new(at, Kind::Const(unary))), vec![Some(right)])));
+            }
+        }
+        Ok(Node::new(at, Kind::Apply(Box::new(left.node), vec![Some(right)])))
+    }
+
+    /// Whether the next token is an infix operator rather than one applied by brackets.
+    fn infix_follows(&self) -> bool {
+        match self.peek() {
+            // `@'[…]` and the like are applied by brackets as well.
+            Token::Glyph(_) if self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_))) => {
+                self.derived_follows()
+            }
+            Token::Glyph(_) => {
+                let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
+                !bracket || self.derived_follows()
+            }
+            Token::Name(name) if prims::keyword(name).is_some_and(|k| prims::is_infix(&k)) => {
+                let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
+                !bracket || self.derived_follows()
+            }
+            _ => {
+                // Any term followed by an iterator is an infix function: look past one name or lambda.
+                self.derived_follows()
+            }
+        }
+    }
+
+    /// Whether the next term (a lambda, bracketed function, name or operator, with or without arguments in brackets) is
+    /// immediately followed by an iterator.
+    fn derived_follows(&self) -> bool {
+        if matches!(self.peek(), Token::Literal(_)) {
+            return false;
+        }
+        let Some(mut ahead) = self.behind(0) else { return false };
+        while self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'['))) {
+            match self.behind(ahead) {
+                Some(next) => ahead = next,
+                None => return false,
+            }
+        }
+        self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_)))
+            && self.infix_after_iterators(ahead)
+    }
+
+    /// Offset just past the token at `ahead`, or past the whole bracket that it opens.
+    fn behind(&self, ahead: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        let mut ahead = ahead;
+        loop {
+            match self.tokens.get(self.at + ahead)?.token {
+                Token::Open(_) => depth += 1,
+                Token::Close(_) => depth = depth.saturating_sub(1),
+                Token::End => return None,
+                _ => {}
+            }
+            ahead += 1;
+            if depth == 0 {
+                return Some(ahead);
+            }
+        }
+    }
+
+    /// `f/[…]` is applied by brackets; `f/` without them is infix.
+    fn infix_after_iterators(&self, mut ahead: usize) -> bool {
+        while let Some(p) = self.tokens.get(self.at + ahead) {
+            match p.token {
+                Token::Iterator(_) if !p.spaced => ahead += 1,
+                Token::Open(b'[') => return p.spaced,
+                _ => return true,
+            }
+        }
+        true
+    }
+
+    fn assignment(&mut self, left: &Term) -> Result<Option<Node>, QError> {
+        let Token::Glyph(glyph) = self.peek() else { return Ok(None) };
+        let glyph = *glyph;
+        if !glyph.ends_with(':') || matches!(glyph, "0:" | "1:" | "2:") {
+            return Ok(None);
+        }
+        let (left, bracketed) = (&left.node, left.bracketed);
+        let pattern = glyph == ":" && (bracketed || matches!(left.kind, Kind::List(_) | Kind::Table { .. }));
+        let (target, indices) = match &left.kind {
+            _ if pattern => (left.clone(), Vec::new()),
+            Kind::Name(_) => (left.clone(), Vec::new()),
+            Kind::Apply(f, indices) if matches!(f.kind, Kind::Name(_)) => ((**f).clone(), indices.clone()),
+            // Keywords cannot be assigned to.
+            Kind::Const(f) if glyph == ":" && !bracketed && prims::index_of(f).is_some() && !prims::is_operator(f) => {
+                return Err(QError::named("assign").place(left.at));
+            }
+            _ => return Ok(None),
+        };
+        let at = self.position();
+        let before = self.at;
+        self.advance();
+        if self.at_end() {
+            // `f::` at the end is a projection of `f` that waits for its argument, not an assignment.
+            if glyph == "::" && indices.is_empty() {
+                self.at = before;
+                return Ok(None);
+            }
+            return Err(self.unexpected());
+        }
+        let through = match glyph {
+            ":" | "::" => None,
+            op => Some(prims::glyph(op.get(..op.len() - 1).unwrap_or_default())),
+        };
+        let value = self.expression()?;
+        let assign = Assign { target, global: glyph == "::", indices, through, value, pattern };
+        Ok(Some(Node::new(at, Kind::Assign(Box::new(assign)))))
+    }
+}
+
+/// `x+` without a right operand: applied after a function it makes a composition.
+fn is_open_ended(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Apply(f, arguments) => {
+            matches!(arguments[..], [Some(_), None]) && matches!(f.kind, Kind::Const(_) | Kind::Derive(..))
+        }
+        Kind::Compose(..) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,115 @@
+//! qSQL templates.
+
+use crate::runtime::error::QError;
+use crate::runtime::values::symbol;
+use crate::syntax::ast::{Kind, Node, Query, Verb};
+use crate::syntax::lex::Token;
+use crate::syntax::parse::{Parser, Stops};
+
+/// The template that a keyword starts.
+pub(crate) fn verb(name: &[u8]) -> Option<Verb> {
+    Some(match name {
+        b"select" => Verb::Select,
+        b"exec" => Verb::Exec,
+        b"update" => Verb::Update,
+        b"delete" => Verb::Delete,
+        _ => return None,
+    })
+}
+
+type Fields = [(Option<columns::table::Sym>, Node)];
+
+/// A name used both for a column and for a group.
+fn repeated(columns: &Fields, by: &Fields) -> Option<columns::table::Sym> {
+    let name =
+        |(name, node): &(Option<columns::table::Sym>, Node)| name.or_else(|| crate::syntax::resolve::column_name(node));
+    let groups: Vec<_> = by.iter().filter_map(name).collect();
+    columns.iter().filter_map(name).find(|n| groups.contains(n))
+}
+
+impl Parser<'_> {
+    /// Parses a template after its keyword.
+    pub(crate) fn query(&mut self, verb: Verb) -> Result<Node, QError> {
+        let at = self.position();
+        let outer = self.stops;
+        self.advance();
+        let (mut limit, mut order) = (None, None);
+        if matches!(self.peek(), Token::Open(b'[')) {
+            self.advance();
+            (limit, order) = self.bracketed(Self::limits)?;
+        }
+        // In `exec`, `distinct` is a function in the first column.
+        let distinct = verb == Verb::Select && self.is_word(b"distinct");
+        if distinct {
+            self.advance();
+        }
+        self.stops = Stops { comma: true, from: true, filters: false };
+        let columns = if self.is_word(b"from") || self.is_word(b"by") { Vec::new() } else { self.phrase()? };
+        let by = if self.is_word(b"by") {
+            self.advance();
+            Some(self.phrase()?)
+        } else {
+            None
+        };
+        if !self.is_word(b"from") {
+            let unclosed = matches!(self.peek(), Token::End) && self.left_open().is_some();
+            let at = u32::try_from(self.position()).unwrap_or(u32::MAX);
+            return Err(if unclosed { self.unexpected() } else { QError::named("from").place(at) });
+        }
+        self.advance();
+        self.stops = Stops { comma: outer.comma, from: outer.from, filters: true };
+        let from = self.expression()?;
+        let mut filters = Vec::new();
+        if self.is_word(b"where") {
+            self.advance();
+            self.stops = Stops { comma: true, from: outer.from, filters: outer.filters };
+            filters = self.phrase()?.into_iter().map(|(_, node)| node).collect();
+        }
+        self.stops = outer;
+        if verb == Verb::Select
+            && let Some(by) = &by
+            && let Some(name) = repeated(&columns, by)
+        {
+            let name = String::from_utf8_lossy(columns::table::symbol::text(name)).into_owned();
+            return Err(QError::signal(format!("dup names for cols/groups {name}").into_bytes()));
+        }
+        let query = Query { verb, distinct, limit, order, columns, by, from, filters };
+        Ok(Node::new(at, Kind::Query(Box::new(query))))
+    }
+
+    /// Expressions separated by commas.
+    fn phrase(&mut self) -> Result<Vec<(Option<columns::table::Sym>, Node)>, QError> {
+        let mut out = vec![self.field()?];
+        while self.is_glyph(",") {
+            self.advance();
+            out.push(self.field()?);
+        }
+        Ok(out)
+    }
+
+    /// `n]`, `n;>col]`, `>col]` after the opening bracket.
+    #[allow(clippy::type_complexity)]
+    fn limits(&mut self) -> Result<(Option<Node>, Option<(bool, columns::table::Sym)>), QError> {
+        let (mut limit, mut order) = (None, None);
+        loop {
+            match self.peek() {
+                Token::Glyph(glyph @ ("<" | ">")) => {
+                    let descending = *glyph == ">";
+                    self.advance();
+                    let Token::Name(name) = self.peek() else { return Err(self.unexpected()) };
+                    order = Some((descending, symbol(name)?));
+                    self.advance();
+                }
+                _ => limit = Some(self.expression()?),
+            }
+            match self.peek() {
+                Token::Semicolon => self.advance(),
+                Token::Close(b']') => {
+                    self.advance();
+                    return Ok((limit, order));
+                }
+                _ => return Err(self.unexpected()),
+            }
+        }
+    }
+}

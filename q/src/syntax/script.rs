@@ -1,0 +1,131 @@
+//! Splits scripts into expressions: continuation by indentation, comments, block comments.
+
+/// Returns the expressions of a script, each with its first line number.
+///
+/// A line that is indented, or starts with a closing brace, continues the one before. A lone `/` opens a block comment,
+/// which a lone `\` closes; a lone `\` elsewhere ends the script. A first line with `#!` is skipped.
+pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let mut out: Vec<(usize, Vec<u8>)> = Vec::new();
+    let mut in_comment = false;
+    for (i, line) in text.split(|c| *c == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let trimmed = line.trim_ascii();
+        if in_comment {
+            in_comment = trimmed != b"\\";
+            continue;
+        }
+        match line.first() {
+            Some(b'#') if i == 0 && line.starts_with(b"#!") => {}
+            _ if line.trim_ascii_end() == b"/" => in_comment = true,
+            _ if line.trim_ascii_end() == b"\\" => break,
+            None | Some(b'/') => {}
+            Some(c) if c.is_ascii_whitespace() || *c == b'}' => {
+                if let Some((_, expression)) = out.last_mut()
+                    && !trimmed.starts_with(b"/")
+                {
+                    expression.push(b'\n');
+                    expression.extend_from_slice(line);
+                }
+            }
+            Some(_) => out.push((i + 1, line.to_vec())),
+        }
+    }
+    out
+}
+
+/// Number of unclosed brackets outside strings and comments; negative if too many are closed.
+fn open_brackets(text: &[u8]) -> i64 {
+    let (mut open, mut in_text, mut escaped, mut before) = (0i64, false, false, b' ');
+    let mut bytes = text.iter().copied();
+    while let Some(c) = bytes.next() {
+        if in_text {
+            in_text = escaped || c != b'"';
+            escaped = !escaped && c == b'\\';
+        } else {
+            match c {
+                b'"' => in_text = true,
+                b'(' | b'[' | b'{' => open = open.saturating_add(1),
+                b')' | b']' | b'}' => open = open.saturating_sub(1),
+                b'/' if before.is_ascii_whitespace() => {
+                    bytes.by_ref().find(|c| *c == b'\n');
+                }
+                _ => {}
+            }
+        }
+        before = c;
+    }
+    open
+}
+
+/// Assembles expressions from lines as they arrive. A line with an unclosed bracket continues while the next lines are
+/// indented or start with a closing bracket; a lone `/` opens a block comment, which a lone `\` closes.
+#[derive(Debug, Default)]
+pub struct Lines {
+    started: Vec<u8>,
+    in_comment: bool,
+}
+
+impl Lines {
+    /// Adds a line; returns the expressions that are now complete.
+    pub fn push(&mut self, line: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let line = line.trim_ascii_end();
+        if self.in_comment {
+            self.in_comment = line != b"\\";
+            return None;
+        }
+        let mut whole = Vec::new();
+        if !self.started.is_empty() {
+            let goes_on = line.first().is_some_and(|c| c.is_ascii_whitespace() || b")]}".contains(c));
+            if goes_on {
+                self.started.push(b'\n');
+                self.started.extend_from_slice(line);
+                return (open_brackets(&self.started) <= 0).then(|| vec![std::mem::take(&mut self.started)]);
+            }
+            whole.push(std::mem::take(&mut self.started));
+        }
+        if line == b"/" {
+            self.in_comment = true;
+        } else if !line.starts_with(b"\\") && open_brackets(line) > 0 {
+            self.started = line.to_vec();
+        } else {
+            whole.push(line.to_vec());
+        }
+        (!whole.is_empty()).then_some(whole)
+    }
+
+    /// At the end of input: returns the unfinished expression, if any.
+    pub fn finish(&mut self) -> Option<Vec<Vec<u8>>> {
+        (!self.started.is_empty()).then(|| vec![std::mem::take(&mut self.started)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(lines: &[&str]) -> Vec<String> {
+        let mut reader = Lines::default();
+        let mut out: Vec<Vec<u8>> = lines.iter().filter_map(|line| reader.push(line.as_bytes())).flatten().collect();
+        out.extend(reader.finish().into_iter().flatten());
+        out.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
+    }
+
+    #[test]
+    fn an_open_bracket_goes_on_over_indented_lines_only() {
+        assert_eq!(joined(&["f:{", " x+1}", "f 1"]), ["f:{\n x+1}", "f 1"]);
+        assert_eq!(joined(&["f:{", "  x", " }", "2"]), ["f:{\n  x\n }", "2"]);
+        assert_eq!(joined(&["f:{", "2"]), ["f:{", "2"]);
+        assert_eq!(joined(&["f:{ / a ) here", "x"]), ["f:{ / a ) here", "x"]);
+    }
+
+    #[test]
+    fn brackets_in_strings_and_comments_are_none() {
+        assert_eq!(joined(&["\"(\\\"(\"", " 1"]), ["\"(\\\"(\"", " 1"]);
+        assert_eq!(joined(&["1 / (", "2"]), ["1 / (", "2"]);
+    }
+
+    #[test]
+    fn a_block_of_comment_is_left_out() {
+        assert_eq!(joined(&["1", "/", "2", "\\", "3"]), ["1", "3"]);
+    }
+}

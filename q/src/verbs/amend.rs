@@ -1,0 +1,292 @@
+//! Amend of a list, dictionary or table: indexed assignment, and `@` and `.` with three and four arguments.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::verbs::above::Evaluate;
+use crate::verbs::{find, index};
+use columns::sys::shared::{Held, Shared, depth_around};
+use columns::table::{Attr, Dict, Items, Table, Value, Vector};
+use std::sync::Arc;
+
+/// The change to apply to the items.
+#[derive(Clone, Copy)]
+pub(crate) struct Amend<'a> {
+    /// `None` replaces.
+    pub function: Option<&'a Value>,
+    /// `None` applies the function to the item alone.
+    pub value: Option<&'a Value>,
+}
+
+impl Amend<'_> {
+    fn apply(&self, context: &mut Context, old: Value) -> Result<Value, QError> {
+        match (self.function, self.value) {
+            (None, Some(value)) => Ok(value.clone()),
+            (Some(f), Some(value)) => context.call2(f, old, value.clone()),
+            (Some(f), None) => context.call1(f, old),
+            (None, None) => Err(QError::named("rank")),
+        }
+    }
+}
+
+/// Returns `x` with the items at `path` changed.
+pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Amend) -> Result<Value, QError> {
+    context.enter()?;
+    let Some((first, rest)) = path.split_first() else { return change.apply(context, x) };
+    match first {
+        Value::Null => {
+            let count = match &x {
+                Value::Dict(d) => {
+                    let keys = d.keys.clone();
+                    return deep(context, x, &[&[keys][..], rest].concat(), change);
+                }
+                Value::Table(t) if !rest.is_empty() => {
+                    let all = Value::longs((0..t.count() as i64).collect());
+                    return deep(context, x, &[&[all][..], rest].concat(), change);
+                }
+                other => other.count(),
+            };
+            let all = Value::longs((0..count as i64).collect());
+            deep(context, x, &[&[all][..], rest].concat(), change)
+        }
+        Value::Vector(keys) if !is_key(&x, first) => {
+            if rest.is_empty()
+                && let Some(done) = bulk(&x, keys, change)?
+            {
+                return Ok(done);
+            }
+            // `table[rows;column]`: changes one column.
+            let mut x = x;
+            let spread = change.value.filter(|v| !v.is_scalar());
+            if spread.is_some_and(|v| v.count() != keys.len()) {
+                return Err(QError::named("length"));
+            }
+            for i in 0..keys.len() {
+                context.tick()?;
+                let item = spread.map(|v| v.at(i));
+                let change = Amend { function: change.function, value: item.as_ref().or(change.value) };
+                // A list among the indices is taken item by item, an elided index as every item.
+                x = match keys.items.get(i) {
+                    key @ (Value::Vector(_) | Value::Null) if !is_key(&x, &key) => {
+                        deep(context, x, &[&[key][..], rest].concat(), &change)?
+                    }
+                    key => single(context, x, &key, rest, &change)?,
+                };
+            }
+            Ok(x)
+        }
+        key => single(context, x, key, rest, change),
+    }
+}
+
+/// Whether a list is a single key of `x` rather than many.
+fn is_key(x: &Value, key: &Value) -> bool {
+    match x {
+        Value::Dict(d) => match &d.keys {
+            Value::Table(keys) => keys.columns.len() > 1 && key.count() == keys.columns.len(),
+            Value::Vector(Vector { items: Items::List(l), .. }) => {
+                !l.is_empty() && !matches!(key, Value::Vector(Vector { items: Items::List(_), .. }))
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Replaces many items of a simple vector at once.
+fn bulk(x: &Value, keys: &Vector, change: &Amend) -> Result<Option<Value>, QError> {
+    let (Value::Vector(v), None, Some(value)) = (x, change.function, change.value) else { return Ok(None) };
+    let (Items::Long(v), Items::Long(rows)) = (&v.items, &keys.items) else { return Ok(None) };
+    let mut items = v.clone().into_vec();
+    let mut put = |row: i64, new: i64| {
+        let slot = usize::try_from(row).ok().and_then(|r| items.get_mut(r)).ok_or(QError::named("length"))?;
+        *slot = new;
+        Ok::<(), QError>(())
+    };
+    match value {
+        Value::Long(new) => rows.iter().try_for_each(|r| put(*r, *new))?,
+        Value::Vector(Vector { items: Items::Long(new), .. }) if new.len() == rows.len() => {
+            rows.iter().zip(new.iter()).try_for_each(|(r, n)| put(*r, *n))?;
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(Value::longs(items)))
+}
+
+/// Changes one item.
+fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: &Amend) -> Result<Value, QError> {
+    if let Value::Func(_) = x {
+        return Err(QError::named("type"));
+    }
+    let replaces = rest.is_empty() && change.function.is_none();
+    if replaces {
+        let new = change.apply(context, Value::Null)?;
+        return set(x, key, new);
+    }
+    if let (Value::Table(t), Value::Sym(name)) = (&x, key)
+        && t.column(*name).is_none()
+    {
+        return Err(QError::no_column(columns::table::symbol::text(*name)));
+    }
+    if let (Value::Table(t), [Value::Sym(name)]) = (&x, rest) {
+        let column: Value = index::column(t, *name)?.clone().into();
+        let new = deep(context, column, std::slice::from_ref(key), change)?;
+        return set(x, &Value::Sym(*name), new);
+    }
+    let mut old = index::one(context, &x, key)?;
+    // A new key of a dictionary of dictionaries starts from an empty one.
+    if let (Value::Dict(d), false) = (&x, rest.is_empty())
+        && let first @ Value::Dict(_) = d.values.at(0)
+        && !matches!(old, Value::Dict(_))
+    {
+        old = first.cut(0, 0);
+    }
+    let new = deep(context, old, rest, change)?;
+    set(x, key, new)
+}
+
+/// Returns `x` with the item at `key` replaced; a new key is added to a dictionary.
+pub(crate) fn set(x: Value, key: &Value, new: Value) -> Result<Value, QError> {
+    match x {
+        Value::Vector(v) => set_item(v, key, new),
+        Value::Dict(d) => {
+            let Dict { sorted, keys, values } = d.into_value();
+            if let Value::Table(k) = &keys {
+                let wanted = match key {
+                    Value::Dict(d) => d.values.clone(),
+                    list @ Value::Vector(_) => list.clone(),
+                    atom => atom.clone().enlist(),
+                };
+                return match find::row_of(k, &wanted)? {
+                    Some(row) => {
+                        let values = set(values, &Value::Long(row as i64), new)?;
+                        Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
+                    }
+                    None => Err(QError::named("index")),
+                };
+            }
+            match find::position(&keys, key)? {
+                Some(at) => {
+                    let values =
+                        set_item(values.into_vector().ok_or(QError::named("type"))?, &Value::Long(at as i64), new)?;
+                    Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
+                }
+                None => {
+                    let keys = append(keys, key.clone())?;
+                    let values = append(values, new)?;
+                    Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values })))
+                }
+            }
+        }
+        Value::Table(t) => set_in_table(Arc::unwrap_or_clone(t), key, new),
+        _ => Err(QError::named("type")),
+    }
+}
+
+fn append(list: Value, item: Value) -> Result<Value, QError> {
+    let vector = list.into_vector().ok_or(QError::named("type"))?;
+    let was_list = matches!(vector.items, Items::List(_)) && !vector.is_empty();
+    if was_list || !item.is_scalar() {
+        let mut all = Value::from(vector).items();
+        all.push(item);
+        return Ok(if was_list { Value::list(all) } else { Value::collapse(all) });
+    }
+    Ok(vector.items.join(&item.to_items()).into())
+}
+
+fn set_in_table(mut t: Table, key: &Value, new: Value) -> Result<Value, QError> {
+    match key {
+        Value::Sym(name) => {
+            let rows = t.count();
+            let column = match new {
+                list @ Value::Vector(_) => list,
+                scalar => Value::collapse(vec![scalar; rows]),
+            };
+            let column = column.into_vector().ok_or(QError::named("type"))?;
+            if column.len() != rows && !t.columns.is_empty() {
+                return Err(QError::named("length"));
+            }
+            match limits::place(&t.names, *name)?.and_then(|at| t.columns.get_mut(at)) {
+                Some(old) => *old = column,
+                None => {
+                    t.names.push(*name);
+                    t.columns.push(column);
+                }
+            }
+            Ok(Value::table(t))
+        }
+        row => {
+            for (i, column) in t.columns.iter_mut().enumerate() {
+                let name = t.names.get(i).copied().unwrap_or_default();
+                let item = match &new {
+                    Value::Dict(d) => match find::position(&d.keys, &Value::Sym(name))? {
+                        Some(at) => d.values.at(at),
+                        None => continue,
+                    },
+                    list @ Value::Vector(_) => list.at(i),
+                    _ => return Err(QError::named("type")),
+                };
+                let changed = set_item(column.clone(), row, item)?;
+                *column = changed.into_vector().ok_or(QError::named("type"))?;
+            }
+            Ok(Value::table(t))
+        }
+    }
+}
+
+fn set_item(v: Vector, key: &Value, new: Value) -> Result<Value, QError> {
+    let at = match key {
+        Value::Long(_) | Value::Int(_) | Value::Short(_) | Value::Byte(_) | Value::Bool(_) => key.as_long(),
+        _ => return Err(QError::named("type")),
+    };
+    let at = at.and_then(|a| usize::try_from(a).ok()).filter(|a| *a < v.len()).ok_or(QError::named("length"))?;
+    let new = match &v.items {
+        Items::Enum(domain, _) => match new {
+            Value::Sym(s) => Value::Enum(*domain, s),
+            other => other,
+        },
+        _ => new,
+    };
+    macro_rules! put {
+        ($($variant:ident)*) => {
+            match (v.items, new) {
+                (Items::Enum(domain, s), Value::Enum(own, new)) if own == domain => {
+                    let mut items = s.into_vec();
+                    if let Some(slot) = items.get_mut(at) {
+                        *slot = new;
+                    }
+                    Items::Enum(domain, items.into())
+                }
+                (Items::Sym(s), Value::Enum(_, new)) => {
+                    let mut items = s.into_vec();
+                    if let Some(slot) = items.get_mut(at) {
+                        *slot = new;
+                    }
+                    Items::Sym(items.into())
+                }
+                $((Items::$variant(s), Value::$variant(new)) => {
+                    let mut items = s.into_vec();
+                    if let Some(slot) = items.get_mut(at) {
+                        *slot = new.into();
+                    }
+                    Items::$variant(items.into())
+                })*
+                (Items::List(s), new) => {
+                    // An upper bound: the depth of the unchanged items is not recomputed.
+                    let depth = s.depth().max(depth_around([&new]));
+                    let mut items = s.into_vec();
+                    if let Some(slot) = items.get_mut(at) {
+                        *slot = new;
+                    }
+                    match Items::collapse(items) {
+                        Ok(simple) => simple,
+                        Err(items) => Items::List(Shared::of_depth(items, depth)),
+                    }
+                }
+                _ => return Err(QError::named("type")),
+            }
+        };
+    }
+    let items = put!(Bool Guid Byte Short Int Long Real Float Char Sym Timestamp Month Date Datetime Timespan Minute Second Time);
+    Ok(Vector { attr: Attr::None, items }.into())
+}

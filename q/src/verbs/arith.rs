@@ -1,0 +1,540 @@
+//! Binary atomic functions, applied item by item to everything that holds atoms.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::op::Op;
+use crate::syntax::prims;
+use crate::verbs::convert::{float_to_long, floats};
+use crate::verbs::map::map;
+use crate::verbs::{cast, sets};
+use columns::kernel::num::Num;
+use columns::kernel::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
+use columns::table::symbol::text;
+use columns::table::{Dict, Element, Items, Raw, Table, Value, Vector};
+
+const ADD: Op = Op::Arithmetic(Arithmetic::Add);
+const SUBTRACT: Op = Op::Arithmetic(Arithmetic::Subtract);
+
+/// Fast path for two atoms of the most common types.
+pub(crate) fn scalars(primitive: u16, x: &Value, y: &Value) -> Option<Value> {
+    let op = prims::atomic_op(primitive)?;
+    match (x, y) {
+        (Value::Long(x), Value::Long(y)) => Some(match op {
+            Op::Arithmetic(Arithmetic::Add) => Value::Long(x.plus(*y)),
+            Op::Arithmetic(Arithmetic::Subtract) => Value::Long(x.minus(*y)),
+            Op::Arithmetic(Arithmetic::Multiply) => Value::Long(x.times(*y)),
+            Op::Arithmetic(Arithmetic::Lesser) => Value::Long(*x.min(y)),
+            Op::Arithmetic(Arithmetic::Greater) => Value::Long(*x.max(y)),
+            Op::Compare(c) => Value::Bool(holds(c, x.cmp(y))),
+            Op::Divide => Value::Float(x.to_float() / y.to_float()),
+            Op::Div => Value::Long(long_div(*x, *y)),
+            Op::Mod => Value::Long(long_mod(*x, *y)),
+            _ => return None,
+        }),
+        (Value::Float(x), Value::Float(y)) => match op {
+            Op::Arithmetic(Arithmetic::Add) => Some(Value::Float(x + y)),
+            Op::Arithmetic(Arithmetic::Subtract) => Some(Value::Float(x - y)),
+            Op::Arithmetic(Arithmetic::Multiply) => Some(Value::Float(x * y)),
+            Op::Divide => Some(Value::Float(x / y)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a comparison holds for operands in this order.
+#[inline]
+pub(crate) fn holds(c: Comparison, order: std::cmp::Ordering) -> bool {
+    match c {
+        Comparison::Equal => order.is_eq(),
+        Comparison::Unequal => order.is_ne(),
+        Comparison::Less => order.is_lt(),
+        Comparison::More => order.is_gt(),
+        Comparison::AtMost => order.is_le(),
+        Comparison::AtLeast => order.is_ge(),
+    }
+}
+
+/// Integer division rounded down; null for null operands and division by zero.
+#[inline]
+pub(crate) fn long_div(x: i64, y: i64) -> i64 {
+    if x.is_null() || y.is_null() || y == 0 {
+        return i64::NULL;
+    }
+    let quotient = x.wrapping_div(y);
+    if x.wrapping_rem(y) != 0 && ((x < 0) != (y < 0)) { quotient - 1 } else { quotient }
+}
+
+/// Remainder with the sign of `y`; null for null operands and division by zero.
+#[inline]
+pub(crate) fn long_mod(x: i64, y: i64) -> i64 {
+    if x.is_null() || y.is_null() || y == 0 {
+        return i64::NULL;
+    }
+    let rest = x.wrapping_rem(y);
+    if rest != 0 && ((rest < 0) != (y < 0)) { rest + y } else { rest }
+}
+
+/// Applies item by item through lists, dictionaries and tables.
+pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Result<Value, QError> {
+    broadcast(context, x, y, &mut |_, x, y| simple(op, x, y))
+}
+
+type Leaf<'a> = &'a mut dyn FnMut(&mut Context, &Value, &Value) -> Result<Value, QError>;
+
+/// Pairs items of `x` and `y` until both sides are atoms or simple vectors.
+pub(crate) fn broadcast(context: &mut Context, x: &Value, y: &Value, leaf: Leaf) -> Result<Value, QError> {
+    context.enter()?;
+    match (x, y) {
+        (Value::Func(_) | Value::Null, _) | (_, Value::Func(_) | Value::Null) => Err(QError::named("type")),
+        (Value::Dict(a), Value::Dict(b)) => dictionaries(context, a, b, leaf),
+        (Value::Dict(d), _) => {
+            let values = broadcast(context, &d.values, y, leaf)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        (_, Value::Dict(d)) => {
+            let values = broadcast(context, x, &d.values, leaf)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        (Value::Table(a), Value::Table(b)) => {
+            if a.names != b.names {
+                return Err(QError::named("type"));
+            }
+            columns(a, |i, column| {
+                let other = b.columns.get(i).cloned().ok_or(QError::named("length"))?;
+                broadcast(context, column, &other.into(), leaf)
+            })
+        }
+        (Value::Table(t), _) => columns(t, |_, column| broadcast(context, column, y, leaf)),
+        (_, Value::Table(t)) => columns(t, |_, column| broadcast(context, x, column, leaf)),
+        _ if !is_list(x) && !is_list(y) => {
+            if let (Value::Vector(a), Value::Vector(b)) = (x, y)
+                && a.len() != b.len()
+            {
+                return Err(QError::named("length"));
+            }
+            leaf(context, x, y)
+        }
+        _ => {
+            let count = match (x.is_scalar(), y.is_scalar()) {
+                (false, false) if x.count() != y.count() => return Err(QError::named("length")),
+                (false, _) => x.count(),
+                _ => y.count(),
+            };
+            let mut out = limits::list(count)?;
+            for i in 0..count {
+                out.push(broadcast(context, &x.at(i), &y.at(i), leaf)?);
+            }
+            Ok(Value::collapse(out))
+        }
+    }
+}
+
+fn is_list(x: &Value) -> bool {
+    matches!(x, Value::Vector(Vector { items: Items::List(_), .. }))
+}
+
+fn columns(t: &Table, mut f: impl FnMut(usize, &Value) -> Result<Value, QError>) -> Result<Value, QError> {
+    let mut out = Vec::with_capacity(t.columns.len());
+    for (i, column) in t.columns.iter().enumerate() {
+        let result = f(i, &column.clone().into())?;
+        out.push(result.into_vector().ok_or(QError::named("rank"))?);
+    }
+    Ok(Value::table(Table::new(t.names.clone(), out)))
+}
+
+/// Keys of both; a key of only one side keeps that side's value.
+fn dictionaries(context: &mut Context, a: &Dict, b: &Dict, leaf: Leaf) -> Result<Value, QError> {
+    let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
+    let (x, y) = (crate::verbs::find::all(context, &a.keys, &keys)?, crate::verbs::find::all(context, &b.keys, &keys)?);
+    if let (Value::Table(_), Value::Table(_)) = (&a.values, &b.values) {
+        let mut rows = Vec::with_capacity(x.len());
+        for (i, j) in x.iter().zip(&y) {
+            rows.push(pair(context, &a.values, &b.values, *i, *j, leaf)?);
+        }
+        return Ok(Value::dict(keys, Value::collapse(rows)));
+    }
+    let mut out = Vec::with_capacity(x.len());
+    for (i, j) in x.iter().zip(&y) {
+        out.push(pair(context, &a.values, &b.values, *i, *j, leaf)?);
+    }
+    Ok(Value::dict(keys, Value::collapse(out)))
+}
+
+fn pair(context: &mut Context, x: &Value, y: &Value, i: i64, j: i64, leaf: Leaf) -> Result<Value, QError> {
+    let (i, j) = (usize::try_from(i).unwrap_or(usize::MAX), usize::try_from(j).unwrap_or(usize::MAX));
+    if i >= x.count() {
+        // A key missing on the left counts as zero in a subtraction (`0 f 1` is -1); other functions keep the right value.
+        let alone = y.at(j);
+        let items = alone.to_items();
+        let zero = Value::from_long(items.type_number(), 0);
+        let number = !matches!(items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_));
+        return match number.then(|| broadcast(context, &zero, &Value::from_long(items.type_number(), 1), leaf)) {
+            Some(Ok(difference)) if difference.as_float() == Some(-1.0) => broadcast(context, &zero, &alone, leaf),
+            _ => Ok(alone),
+        };
+    }
+    if j >= y.count() {
+        return Ok(x.at(i));
+    }
+    broadcast(context, &x.at(i), &y.at(j), leaf)
+}
+
+/// Results of at least this many items are checked against the memory limit.
+const MANY_ITEMS: usize = 1 << 10;
+
+/// Bytes per item of the result and of converted operands.
+fn bytes_per_item(op: Op, x: &Value, y: &Value) -> usize {
+    let same = x.type_number().abs() == y.type_number().abs() && matches!(x.type_number().abs(), 6..=9 | 12..);
+    match op {
+        Op::Compare(_) if same => 1,
+        Op::Arithmetic(_) | Op::Divide if same => 8,
+        // Both operands widened to 8 bytes, the result, and the result in its own type.
+        _ => 28,
+    }
+}
+
+/// Atoms, and simple vectors of equal length.
+fn simple(op: Op, x: &Value, y: &Value) -> Result<Value, QError> {
+    if let (Value::Vector(v), other) | (other, Value::Vector(v)) = (x, y) {
+        let count = v.len().max(if other.is_scalar() { 0 } else { other.count() });
+        if count >= MANY_ITEMS {
+            limits::check()?;
+            limits::room(count.saturating_mul(bytes_per_item(op, x, y)))?;
+        }
+    }
+    let scalar = x.is_scalar() && y.is_scalar();
+    let result = vectors(op, x.to_items(), y.to_items(), x.is_scalar(), y.is_scalar())?;
+    Ok(if scalar { result.get(0) } else { result.into() })
+}
+
+/// Common type of an operation on two types; `None` if they cannot be combined.
+fn meet(op: Op, x: i8, y: i8) -> Option<i8> {
+    match op {
+        Op::Arithmetic(Arithmetic::Lesser | Arithmetic::Greater) | Op::Fill | Op::Compare(_) => meet_kept(op, x, y),
+        _ => meet_computed(op, x, y),
+    }
+}
+
+fn is_number(t: i8) -> bool {
+    matches!(t, 1 | 4..=9)
+}
+
+fn is_clock(t: i8) -> bool {
+    matches!(t, 16..=19)
+}
+
+/// The finer of two time types.
+fn finer(a: i8, b: i8) -> i8 {
+    if a == 16 || b == 16 { 16 } else { a.max(b) }
+}
+
+/// The result is one of the operands: the higher type.
+fn meet_kept(op: Op, x: i8, y: i8) -> Option<i8> {
+    let compares = matches!(op, Op::Compare(_));
+    let chooses = matches!(op, Op::Arithmetic(_));
+    Some(match (x, y) {
+        (10, 10) => 10,
+        (10, b) | (b, 10) if is_number(b) => {
+            if compares {
+                b.max(6)
+            } else {
+                10
+            }
+        }
+        (10, b) | (b, 10) if b >= 12 => b,
+        (a, b) if is_number(a) && is_number(b) => a.max(b),
+        (a, b) if a == b => (a >= 12).then_some(a)?,
+        (a, b) if is_clock(a) && is_clock(b) => finer(a, b),
+        // A timestamp or datetime with a time type gives the time type.
+        (12 | 15, t) | (t, 12 | 15) if is_clock(t) && chooses => t,
+        (12, 15) | (15, 12) if chooses => 12,
+        (13 | 14, t) | (t, 13 | 14) if is_clock(t) && chooses => return None,
+        (13, 15) | (15, 13) if chooses => return None,
+        (14, t) | (t, 14) if is_clock(t) => 12,
+        (12, _) | (_, 12) => 12,
+        (15, _) | (_, 15) => 15,
+        (13, 14) | (14, 13) => 14,
+        (9 | 8, b) | (b, 9 | 8) if b >= 12 && compares => 9,
+        (a, b) if a >= 12 && is_number(b) => a,
+        (a, b) if is_number(a) && b >= 12 => b,
+        _ => return None,
+    })
+}
+
+/// The result is computed: numbers become at least ints; the rest follows the table in kdb+'s documentation.
+fn meet_computed(op: Op, x: i8, y: i8) -> Option<i8> {
+    let scales = matches!(op, Op::Arithmetic(Arithmetic::Multiply));
+    let subtracts = op == SUBTRACT;
+    let sums = op == ADD || subtracts || scales;
+    Some(match (x, y) {
+        (a, b) if is_number(a) && is_number(b) => a.max(b).max(6),
+        (10, 9) | (9, 10) if sums => 9,
+        (10, b) | (b, 10) if sums && b >= 12 => b,
+        (a, b) if a >= 12 && b >= 12 && scales => return None,
+        (12, 12) if sums => 16,
+        (13, 13) | (14, 14) if sums => 6,
+        (15, 15) if sums => 9,
+        (a, b) if a == b && a >= 12 => a,
+        (a, b) if is_clock(a) && is_clock(b) => finer(a, b),
+        (12..=14, b) if is_clock(b) => 12,
+        (a, 12..=14) if is_clock(a) => 12,
+        (15, 16) | (16, 15) => 12,
+        (15, b) if is_clock(b) => 15,
+        (a, 15) if is_clock(a) => 15,
+        (12, 13 | 14) | (13 | 14, 12) if subtracts => 16,
+        (15, 12..=14) | (12..=14, 15) if subtracts => 9,
+        (13, 14) | (14, 13) if subtracts => 6,
+        (14, 9) | (9, 14) if sums => 15,
+        (9, 12 | 13) | (12 | 13, 9) if sums => 9,
+        (9, t) | (t, 9) if sums && is_clock(t) => 9,
+        (a, b) if a >= 12 && is_number(b) => a,
+        (a, b) if is_number(a) && b >= 12 => b,
+        _ => return None,
+    })
+}
+
+/// Applies to two vectors of equal length, or to a vector and an atom, passed as a vector of one and a flag.
+pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool) -> Result<Items, QError> {
+    let (a, b) = (x.type_number(), y.type_number());
+    // An empty vector and an atom: only the type of the result matters.
+    let empty = (x.is_empty() && y_scalar) || (y.is_empty() && x_scalar);
+    let (x, y) = if empty { (x.cut(0, 0), y.cut(0, 0)) } else { (x, y) };
+    if a == 0 || b == 0 {
+        return if x.is_empty() && y.is_empty() { Ok(Items::empty_of(0)) } else { Err(QError::named("type")) };
+    }
+    match op {
+        Op::Compare(c) => comparison(c, &x, &y),
+        Op::Fill => fill(x, y),
+        Op::Divide => {
+            if a != 10 && b != 10 {
+                meet(op, a, b).ok_or(QError::named("type"))?;
+            }
+            // Two times of different precision are converted to the finer one.
+            let common = if a >= 12 && b >= 12 && a != b { meet(ADD, a, b) } else { None };
+            let (x, y) = match common {
+                Some(t) => (cast::to_type(t, &x)?, cast::to_type(t, &y)?),
+                None => (x, y),
+            };
+            let result = zip(&char_floats(&x)?, &char_floats(&y)?, |x, y| x / y);
+            let real = a.max(b) == 8;
+            Ok(if real { Items::Real(result.iter().map(|f| *f as f32).collect()) } else { Items::Float(result.into()) })
+        }
+        Op::Power => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, power).into())),
+        Op::Log => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, |b, x| x.ln() / b.ln()).into())),
+        Op::Div => {
+            let t = meet(op, a, b).ok_or(QError::named("type"))?;
+            if matches!(t, 8 | 9 | 15) {
+                let quotient = zip(&floats(&x)?, &floats(&y)?, |x, y| float_to_long((x / y).floor()));
+                return Ok(Items::Long(quotient.into()));
+            }
+            Ok(Items::from_longs(t, zip(&longs(&x, t)?, &longs(&y, t)?, long_div)))
+        }
+        Op::Mod => {
+            let t = meet(op, a, b).ok_or(QError::named("type"))?;
+            if matches!(t, 8 | 9 | 15) {
+                let rest =
+                    zip(&floats(&x)?, &floats(&y)?, |x, y| if y == 0.0 { f64::NAN } else { x - y * (x / y).floor() });
+                return cast::to_type(t, &Items::Float(rest.into()));
+            }
+            Ok(Items::from_longs(t, zip(&longs(&x, t)?, &longs(&y, t)?, long_mod)))
+        }
+        Op::Bar => bar(&x, &y),
+        Op::Arithmetic(kernel) => {
+            let t = meet(op, a, b).ok_or(QError::named("type"))?;
+            Ok(match (x.raw(), y.raw()) {
+                (Raw::I64(x), Raw::I64(y)) if a == b || t != 16 || (a != 12 && b != 12) => {
+                    i64::wrap(t, arithmetic(kernel, x, y).into())
+                }
+                (Raw::F64(x), Raw::F64(y)) => f64::wrap(t, arithmetic(kernel, x, y).into()),
+                (Raw::I32(x), Raw::I32(y)) if matches!(t, 6 | 13 | 14 | 17..=19) && same_grain(a, b) => {
+                    i32::wrap(t, arithmetic(kernel, x, y).into())
+                }
+                (Raw::U8(x), Raw::U8(y)) if matches!(t, 1 | 4 | 10) => u8::wrap(t, arithmetic(kernel, x, y).into()),
+                (Raw::I16(x), Raw::I16(y)) if t == 5 => Items::Short(arithmetic(kernel, x, y).into()),
+                (Raw::F32(x), Raw::F32(y)) => Items::Real(arithmetic(kernel, x, y).into()),
+                (Raw::F64(x), Raw::I64(_)) if (t, b) == (9, 7) => {
+                    Items::Float(arithmetic(kernel, x, &floats(&y)?).into())
+                }
+                (Raw::I64(_), Raw::F64(y)) if (t, a) == (9, 7) => {
+                    Items::Float(arithmetic(kernel, &floats(&x)?, y).into())
+                }
+                _ if matches!(t, 8 | 9 | 15) => {
+                    let result = arithmetic(kernel, &temporal_floats(&x, t)?, &temporal_floats(&y, t)?);
+                    cast::to_type(t, &Items::Float(result.into()))?
+                }
+                _ if matches!(a, 8 | 9) || matches!(b, 8 | 9) => {
+                    let result = arithmetic(kernel, &char_floats(&x)?, &char_floats(&y)?);
+                    Items::from_longs(t, result.iter().map(|f| float_to_long(f.round())).collect())
+                }
+                _ => {
+                    let grain = common_grain(a, b, t);
+                    let result = arithmetic(kernel, &longs(&x, grain)?, &longs(&y, grain)?);
+                    if matches!(t, 13 | 14 | 17..=19) {
+                        // Four-byte types wrap on overflow.
+                        let wrapped = result.iter().map(|l| if l.is_null() { i32::NULL } else { *l as i32 });
+                        return Ok(i32::wrap(t, wrapped.collect()));
+                    }
+                    Items::from_longs(t, result)
+                }
+            })
+        }
+    }
+}
+
+fn same_grain(a: i8, b: i8) -> bool {
+    a == b || a < 12 || b < 12
+}
+
+/// The type in whose unit both sides are counted.
+fn common_grain(a: i8, b: i8, result: i8) -> i8 {
+    match (a, b) {
+        (12, t) | (t, 12) if is_clock(t) && is_clock(result) => result,
+        (12, _) | (_, 12) => 12,
+        (13, 14) | (14, 13) => 14,
+        _ => result,
+    }
+}
+
+fn power(x: f64, y: f64) -> f64 {
+    // kdb+ documents `xexp` as `exp y*log x`, so 2 to the power of 3 is slightly below 8.
+    match x {
+        _ if x.is_nan() || y.is_nan() => f64::NAN,
+        x if x > 0.0 && x.is_finite() && y.is_finite() => (y * x.ln()).exp(),
+        x => x.powf(y),
+    }
+}
+
+/// Items as floats, chars as their codes.
+fn char_floats(x: &Items) -> Result<Vec<f64>, QError> {
+    match x {
+        Items::Char(v) => Ok(v.iter().map(|c| f64::from(*c)).collect()),
+        other => floats(other),
+    }
+}
+
+/// Items as floats; days for a datetime.
+fn temporal_floats(x: &Items, t: i8) -> Result<Vec<f64>, QError> {
+    if t == 15 && x.type_number() >= 12 { floats(&cast::to_type(15, x)?) } else { char_floats(x) }
+}
+
+/// Items as longs, in the unit of type `t` if they are temporal.
+pub(crate) fn longs(x: &Items, t: i8) -> Result<Vec<i64>, QError> {
+    let own = x.type_number();
+    if own >= 12 && t >= 12 && own != t {
+        return longs(&cast::to_type(t, x)?, t);
+    }
+    crate::verbs::convert::rows(x).map_or_else(
+        || match x.raw() {
+            Raw::I32(v) => Ok(v.iter().map(|i| columns::kernel::num::Int::to_long(*i)).collect()),
+            Raw::I64(v) => Ok(v.to_vec()),
+            Raw::U8(v) => Ok(v.iter().map(|i| i64::from(*i)).collect()),
+            Raw::F64(_) | Raw::F32(_) => Ok(floats(x)?.into_iter().map(float_to_long).collect()),
+            _ => Err(QError::named("type")),
+        },
+        Ok,
+    )
+}
+
+fn comparison(c: Comparison, x: &Items, y: &Items) -> Result<Items, QError> {
+    let (a, b) = (x.type_number(), y.type_number());
+    let result = match (x.raw(), y.raw()) {
+        (Raw::Sym(x), Raw::Sym(y)) => match c {
+            Comparison::Equal | Comparison::Unequal => zip(x, y, |x, y| u8::from((x == y) == (c == Comparison::Equal))),
+            _ => zip(x, y, |x, y| u8::from(holds(c, text(x).cmp(text(y))))),
+        },
+        (Raw::Guid(x), Raw::Guid(y)) => compare(c, x, y),
+        (Raw::Sym(_) | Raw::Guid(_), _) | (_, Raw::Sym(_) | Raw::Guid(_)) => return Err(QError::named("type")),
+        (Raw::I64(x), Raw::I64(y)) if a == b => compare(c, x, y),
+        (Raw::I32(x), Raw::I32(y)) if a == b => compare(c, x, y),
+        (Raw::U8(x), Raw::U8(y)) => compare(c, x, y),
+        (Raw::F64(x), Raw::F64(y)) => compare_floats(c, x, y),
+        _ => {
+            // A timestamp is compared with a time by its time of day.
+            let t = match (a, b) {
+                (12 | 15, t @ 17..=19) | (t @ 17..=19, 12 | 15) => t,
+                (16, 17..=19) => 16,
+                _ => meet(Op::Compare(c), a, b).ok_or(QError::named("type"))?,
+            };
+            if matches!(t, 8 | 9 | 15) {
+                compare_floats(c, &temporal_floats(x, t)?, &temporal_floats(y, t)?)
+            } else {
+                compare(c, &longs(x, t)?, &longs(y, t)?)
+            }
+        }
+    };
+    Ok(Items::Bool(result.into()))
+}
+
+fn fill(x: Items, y: Items) -> Result<Items, QError> {
+    fn each<T: Element + Copy>(t: i8, x: &[T], y: &[T], null: impl Fn(T) -> bool) -> Items {
+        T::wrap(t, zip(x, y, |x, y| if null(y) { x } else { y }).into())
+    }
+    let (a, b) = (x.type_number(), y.type_number());
+    let t = if a == b { a } else { meet(Op::Fill, a, b).ok_or(QError::named("type"))? };
+    let (x, y) = (cast::to_type(t, &x)?, cast::to_type(t, &y)?);
+    Ok(match (x.raw(), y.raw()) {
+        (Raw::I16(x), Raw::I16(y)) => each(t, x, y, Num::is_null),
+        (Raw::I32(x), Raw::I32(y)) => each(t, x, y, Num::is_null),
+        (Raw::I64(x), Raw::I64(y)) => each(t, x, y, Num::is_null),
+        (Raw::F32(x), Raw::F32(y)) => each(t, x, y, Num::is_null),
+        (Raw::F64(x), Raw::F64(y)) => each(t, x, y, Num::is_null),
+        (Raw::Sym(x), Raw::Sym(y)) => each(t, x, y, |s| s.is_null()),
+        (Raw::Guid(x), Raw::Guid(y)) => each(t, x, y, |g| g == [0; 16]),
+        (Raw::U8(x), Raw::U8(y)) => each(t, x, y, |c| t == 10 && c == b' '),
+        _ => return Err(QError::named("type")),
+    })
+}
+
+/// `x xbar y`: the largest multiple of `x` not above `y`; counted in the unit of `y`, whose type it keeps.
+fn bar(x: &Items, y: &Items) -> Result<Items, QError> {
+    let (a, b) = (x.type_number(), y.type_number());
+    if matches!(a, 8 | 9) || matches!(b, 8 | 9 | 15) {
+        let result = zip(&floats(x)?, &floats(y)?, |x, y| if x == 0.0 { y } else { x * (y / x).floor() });
+        return Ok(if b >= 12 { cast::to_type(b, &Items::Float(result.into()))? } else { Items::Float(result.into()) });
+    }
+    let t = if b < 6 {
+        a.max(6)
+    } else if b < 12 && a < 12 {
+        a.max(b)
+    } else {
+        b
+    };
+    // A timespan width on a coarser type is converted to that type's unit.
+    let widths = if a >= 16 && b >= 12 && a != b {
+        let unit = if matches!(b, 13 | 14) { 12 } else { b };
+        longs(&cast::to_type(if unit == 12 { 16 } else { unit }, x)?, if unit == 12 { 16 } else { unit })?
+    } else {
+        longs(x, a)?
+    };
+    let bars = zip(&widths, &longs(y, b)?, |x, y| if x == 0 { y } else { long_div(y, x).times(x) });
+    Ok(Items::from_longs(t, bars))
+}
+
+/// Applies a unary function item by item, through lists, dictionaries and tables.
+pub(crate) fn monadic(
+    context: &mut Context,
+    x: &Value,
+    leaf: &dyn Fn(&Items) -> Result<Items, QError>,
+) -> Result<Value, QError> {
+    context.enter()?;
+    match x {
+        Value::Func(_) | Value::Null => Err(QError::named("type")),
+        Value::Dict(d) => {
+            let values = monadic(context, &d.values, leaf)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        Value::Table(t) => columns(t, |_, column| monadic(context, column, leaf)),
+        Value::Vector(Vector { items: Items::List(_), .. }) => map(context, x, |c, item| monadic(c, &item, leaf)),
+        Value::Vector(v) => {
+            if v.len() >= MANY_ITEMS {
+                limits::check()?;
+                // A result of another type needs longs or floats in between.
+                limits::room(v.len().saturating_mul(if v.items.wire_bytes() >= 8 { 8 } else { 20 }))?;
+            }
+            Ok(leaf(&v.items)?.into())
+        }
+        atom => Ok(leaf(&atom.to_items())?.get(0)),
+    }
+}

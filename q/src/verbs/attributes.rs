@@ -1,0 +1,121 @@
+//! Attributes of vectors.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::syntax::prims;
+use crate::verbs::find;
+use crate::verbs::matches::order;
+use crate::verbs::types::attribute_name;
+use columns::sys::shared::Held;
+use columns::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// `` `s#x `` and the like; checks that the attribute holds.
+pub(crate) fn set_attribute(name: &[u8], x: Value) -> Result {
+    let attr = match name {
+        b"" => Attr::None,
+        b"s" => Attr::Sorted,
+        b"u" => Attr::Unique,
+        b"p" => Attr::Parted,
+        b"g" => Attr::Grouped,
+        _ => return Err(type_error()),
+    };
+    match x {
+        Value::Vector(v) => {
+            let groups = || find::groups(&v.items);
+            let holds = match attr {
+                Attr::None | Attr::Grouped => true,
+                Attr::Sorted => ascends(&v.items)?,
+                Attr::Unique => groups()?.firsts.len() == v.len(),
+                Attr::Parted => {
+                    let changes = groups()?.ids.windows(2).filter(|w| w.first() != w.last()).count();
+                    v.is_empty() || changes + 1 == groups()?.firsts.len()
+                }
+            };
+            if !holds {
+                return Err(QError::signal(match attr {
+                    Attr::Sorted => "s-fail",
+                    _ => "u-fail",
+                }));
+            }
+            Ok(Vector { attr, items: v.items }.into())
+        }
+        Value::Dict(d) => {
+            let keys = match &d.keys {
+                Value::Vector(_) => set_attribute(name, d.keys.clone())?,
+                Value::Table(t) => Value::table(Table { sorted: attr == Attr::Sorted, ..(**t).clone() }),
+                other => other.clone(),
+            };
+            Ok(Value::Dict(Held::new(Dict { sorted: attr == Attr::Sorted, keys, values: d.values.clone() })))
+        }
+        Value::Table(t) => {
+            let mut t = Arc::unwrap_or_clone(t);
+            if let Some(first) = t.columns.first_mut() {
+                let attributed = set_attribute(if name == b"s" { b"p" } else { name }, first.clone().into())?;
+                *first = attributed.into_vector().ok_or_else(type_error)?;
+            }
+            t.sorted = attr == Attr::Sorted;
+            Ok(Value::table(t))
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// Whether every item is at least as large as the one before it.
+pub(crate) fn ascends(items: &Items) -> std::result::Result<bool, QError> {
+    for i in 1..items.len() {
+        if order(&items.get(i - 1), &items.get(i))? == Ordering::Greater {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the attribute of a vector after `more` is appended.
+///
+/// # Errors
+/// `u-fail` if items would no longer be unique.
+pub(crate) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr, QError> {
+    Ok(match v.attr {
+        Attr::None | Attr::Parted => Attr::None,
+        Attr::Grouped => Attr::Grouped,
+        Attr::Sorted => {
+            let joins = match v.len().checked_sub(1) {
+                Some(last) if !more.is_empty() => order(&v.items.get(last), &more.get(0))? != Ordering::Greater,
+                _ => true,
+            };
+            if joins && ascends(more)? { Attr::Sorted } else { Attr::None }
+        }
+        Attr::Unique => {
+            const FEW: usize = 4;
+            let unique = if more.len() <= FEW {
+                let known = Value::Vector(v.clone());
+                let mut new = true;
+                for i in 0..more.len() {
+                    new = new && find::position(&known, &more.get(i))?.is_none();
+                }
+                new && find::groups(more)?.firsts.len() == more.len()
+            } else {
+                let both = v.items.clone().join(more);
+                find::groups(&both)?.firsts.len() == both.len()
+            };
+            if !unique {
+                return Err(QError::named("u-fail"));
+            }
+            Attr::Unique
+        }
+    })
+}
+
+/// `attr x`.
+pub(crate) fn attr(_: &mut Context, x: Value) -> Result {
+    Ok(Value::Sym(match &x {
+        Value::Vector(v) => attribute_name(v.attr),
+        Value::Dict(d) if d.sorted => prims::name("s"),
+        Value::Table(t) if t.sorted => prims::name("s"),
+        _ => Sym::NULL,
+    }))
+}

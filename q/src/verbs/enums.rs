@@ -1,0 +1,174 @@
+//! Enumerations and foreign keys: symbols over the name of a list, keys and row numbers over that of a table.
+
+mod follow;
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::values::Result;
+use crate::runtime::values::listed;
+use crate::runtime::values::type_error;
+use crate::runtime::values::{domain_of, domain_of_items};
+use crate::verbs::above::Evaluate;
+use crate::verbs::{find, index};
+use columns::table::symbol::text;
+use columns::table::{Attr, Items, Sym, Table, Value, Vector};
+pub(crate) use follow::{domain_changed, is_domain, note};
+
+/// The keys of the table, or items of the list, that a domain's name refers to.
+fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError> {
+    Ok(match context.global(name)? {
+        Value::Dict(d) => match &d.keys {
+            Value::Table(t) => match &t.columns[..] {
+                [only] => only.clone().into(),
+                _ => return Err(type_error()),
+            },
+            keys => keys.clone(),
+        },
+        Value::Table(t) => Value::longs((0..t.count() as i64).collect()),
+        list @ Value::Vector(_) => list,
+        _ => return Err(type_error()),
+    })
+}
+
+/// `` `d$y ``: every item of `y` must be in the domain.
+pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
+    note(name);
+    let domain = domain(context, name)?;
+    let y = y.plain();
+    let Value::Vector(items) = listed(y.clone()) else { return Err(type_error()) };
+    let Value::Vector(known) = &domain else { return Err(type_error()) };
+    if items.is_empty() && matches!(items.items, Items::List(_)) {
+        return Ok(match known.items {
+            Items::Sym(_) => Items::Enum(name, Default::default()).into(),
+            _ => Items::Link(name, Default::default()).into(),
+        });
+    }
+    let at = find::positions(context, known, &items)?;
+    let tagged = match &items.items {
+        Items::Sym(s) => {
+            if at.iter().zip(s.iter()).any(|(p, s)| *p >= known.len() as i64 && !s.is_null()) {
+                return Err(QError::named("cast"));
+            }
+            Items::Enum(name, s.clone())
+        }
+        // An atom without a vector type, such as a function, is in no domain.
+        Items::List(l) if !l.is_empty() && !y.is_scalar() => {
+            context.enter()?;
+            return crate::verbs::map::map(context, &y, |c, item| enumerate(c, name, item));
+        }
+        other => {
+            if at.iter().any(|p| *p >= known.len() as i64) {
+                return Err(QError::named("cast"));
+            }
+            Items::Link(name, crate::verbs::arith::longs(other, 7)?.into())
+        }
+    };
+    Ok(if y.is_scalar() { tagged.get(0) } else { Vector { attr: items.attr, items: tagged }.into() })
+}
+
+/// `` `d!i ``: the items of the domain at these positions; for a plain table, a link to its rows.
+pub(crate) fn link(context: &mut Context, name: Sym, rows: Value) -> Result {
+    if context.host.global(name).is_none() {
+        // The domain may be defined later; until then only the positions are known.
+        return Ok(match crate::verbs::arith::longs(&rows.to_items(), 7)? {
+            one if rows.is_scalar() => Value::Link(name, one.first().copied().unwrap_or(i64::MIN)),
+            all => Items::Link(name, all.into()).into(),
+        });
+    }
+    note(name);
+    let held = domain(context, name)?;
+    let picked = index::one(context, &held, &rows)?;
+    Ok(match picked {
+        Value::Sym(s) => Value::Enum(name, s),
+        Value::Long(i) => Value::Link(name, i),
+        Value::Vector(v) => match &v.items {
+            Items::Sym(s) => Items::Enum(name, s.clone()).into(),
+            Items::Long(s) => Items::Link(name, s.clone()).into(),
+            _ => return Err(type_error()),
+        },
+        _ => return Err(type_error()),
+    })
+}
+
+/// `` `d?y ``: as [`enumerate`], after appending missing items to the domain.
+pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
+    let known = context.host.global(name).unwrap_or_else(|| Value::symbols(Vec::new()));
+    let y = y.plain();
+    if !matches!(known, Value::Vector(_)) {
+        return enumerate(context, name, y);
+    }
+    let all = crate::verbs::sets::union(context, known.clone(), listed(y.clone()))?;
+    if all.count() != known.count() {
+        // `extend` only adds distinct items, so the attribute still holds.
+        let all = match (known, all) {
+            (Value::Vector(Vector { attr: Attr::Unique, .. }), Value::Vector(v)) => {
+                Vector { attr: Attr::Unique, items: v.items }.into()
+            }
+            (_, all) => all,
+        };
+        context.set_global(name, all)?;
+    }
+    enumerate(context, name, y)
+}
+
+/// Positions of the items in their domain, which kdb+ stores and a cast to a number returns.
+pub(crate) fn places(context: &mut Context, x: &Value) -> Result {
+    let name = domain_of(x).ok_or_else(type_error)?;
+    let held = domain(context, name)?;
+    crate::verbs::sets::find_in(context, held, x.clone().plain())
+}
+
+/// `key.column`: the column of the table that a foreign key refers to, at the key's rows.
+pub(crate) fn follow(context: &mut Context, key: &Value, column: Sym) -> Option<Result> {
+    let name = domain_of(key)?;
+    let table = match context.global(name) {
+        Ok(table) => table,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(match &table {
+        Value::Dict(d) => match d.keyed() {
+            Some((keys, values)) => rows(context, keys, key).and_then(|rows| pick(keys, values, column, &rows, key)),
+            None => return None,
+        },
+        Value::Table(t) => {
+            let rows = crate::verbs::arith::longs(&key.clone().plain().to_items(), 7);
+            rows.and_then(|rows| pick(t, t, column, &rows, key))
+        }
+        _ => return None,
+    })
+}
+
+fn rows(context: &mut Context, keys: &Table, key: &Value) -> std::result::Result<Vec<i64>, QError> {
+    let [only] = &keys.columns[..] else { return Err(type_error()) };
+    let wanted = Vector::from(key.clone().plain().to_items());
+    find::positions(context, only, &wanted)
+}
+
+fn pick(keys: &Table, values: &Table, column: Sym, rows: &[i64], key: &Value) -> Result {
+    let held = values.column(column).or_else(|| keys.column(column)).ok_or_else(|| QError::no_column(text(column)))?;
+    let picked = held.items.gather(rows);
+    Ok(if key.is_scalar() { picked.get(0) } else { picked.into() })
+}
+
+/// `fkeys t`: foreign key columns and their tables.
+pub(crate) fn fkeys(context: &mut Context, x: Value) -> Result {
+    let (t, _) = crate::verbs::tables::flat(context, &x)?;
+    let (mut names, mut domains) = (Vec::new(), Vec::new());
+    for (name, column) in t.names.iter().zip(&t.columns) {
+        if let Some(domain) = foreign(context, &column.items) {
+            names.push(*name);
+            domains.push(domain);
+        }
+    }
+    Ok(Value::dict(Value::symbols(names), Value::symbols(domains)))
+}
+
+/// The table that a column refers to, if it is a foreign key.
+pub(crate) fn foreign(context: &mut Context, items: &Items) -> Option<Sym> {
+    let name = domain_of_items(items)?;
+    match context.global(name).ok()? {
+        Value::Table(_) => Some(name),
+        Value::Dict(d) if d.keyed().is_some() => Some(name),
+        _ => None,
+    }
+}

@@ -1,0 +1,328 @@
+//! Search: `?`, keys of dictionaries and keyed tables, `bin`.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::verbs::convert::order_floats;
+use crate::verbs::matches::{order, partition_point, same};
+use columns::kernel::keys::{self, Groups};
+use columns::table::symbol::text;
+use columns::table::{Items, Raw, Table, Value, Vector};
+use std::cmp::Ordering;
+
+/// Items in hashable form: equal forms mean equal items.
+pub(crate) enum Hashed<'a> {
+    U8(&'a [u8]),
+    I16(&'a [i16]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    Guid(&'a [[u8; 16]]),
+    Sym(&'a [columns::table::Sym]),
+    Bits(Vec<u64>),
+    Bytes(Vec<Vec<u8>>),
+}
+
+/// A float's bits, with a single zero and a single null.
+fn bits(f: f64) -> u64 {
+    if f.is_nan() {
+        f64::NAN.to_bits()
+    } else if f == 0.0 {
+        0
+    } else {
+        f.to_bits()
+    }
+}
+
+/// Items between two checks of the limits.
+const CHUNK: usize = 1 << 16;
+
+/// Maps each item, within the limits.
+fn made<T, U>(items: &[T], make: impl Fn(&T) -> U) -> Result<Vec<U>, QError> {
+    limits::room_for::<U>(items.len())?;
+    let mut out = Vec::with_capacity(items.len());
+    for chunk in items.chunks(CHUNK) {
+        limits::check()?;
+        out.extend(chunk.iter().map(&make));
+    }
+    Ok(out)
+}
+
+/// Returns the items in hashable form; simple vectors other than floats are not copied.
+pub(crate) fn hashed(items: &Items) -> Result<Hashed<'_>, QError> {
+    Ok(match items.raw() {
+        Raw::U8(v) => Hashed::U8(v),
+        Raw::I16(v) => Hashed::I16(v),
+        Raw::I32(v) => Hashed::I32(v),
+        Raw::I64(v) => Hashed::I64(v),
+        Raw::Guid(v) => Hashed::Guid(v),
+        Raw::Sym(v) => Hashed::Sym(v),
+        Raw::F32(v) => Hashed::Bits(made(v, |f| bits(f64::from(*f)))?),
+        Raw::F64(v) => Hashed::Bits(made(v, |f| bits(*f))?),
+        Raw::List(_) => Hashed::Bytes(all_canonical(items)?),
+    })
+}
+
+/// A byte encoding of each item that is equal for equal values.
+fn all_canonical(items: &Items) -> Result<Vec<Vec<u8>>, QError> {
+    limits::room_for::<Vec<u8>>(items.len())?;
+    let mut out = Vec::with_capacity(items.len());
+    for i in 0..items.len() {
+        let mut bytes = Vec::new();
+        write_canonical(&items.get(i), &mut bytes)?;
+        out.push(bytes);
+    }
+    Ok(out)
+}
+
+fn write_canonical(x: &Value, out: &mut Vec<u8>) -> Result<(), QError> {
+    limits::step()?;
+    // An enumerated value equals the plain one.
+    let kind = match (crate::verbs::function::type_of(x), x) {
+        (-20, Value::Link(..)) => -7,
+        (-20, _) => -11,
+        (20, Value::Vector(Vector { items: Items::Link(..), .. })) => 7,
+        (20, _) => 11,
+        (kind, _) => kind,
+    };
+    out.extend_from_slice(&kind.to_le_bytes());
+    match x {
+        Value::Vector(v) => {
+            // Growth doubles the buffer.
+            limits::room(out.len().saturating_add(v.len().saturating_mul(16)))?;
+            out.extend_from_slice(&(v.len() as u64).to_le_bytes());
+            match v.items.raw() {
+                Raw::U8(s) => out.extend_from_slice(s),
+                Raw::I64(s) => s.iter().for_each(|i| out.extend_from_slice(&i.to_le_bytes())),
+                Raw::Sym(s) => s.iter().for_each(|i| out.extend_from_slice(&i.0.to_le_bytes())),
+                _ => (0..v.len()).try_for_each(|i| write_canonical(&v.items.get(i), out))?,
+            }
+        }
+        Value::Dict(d) => {
+            write_canonical(&d.keys, out)?;
+            write_canonical(&d.values, out)?;
+        }
+        Value::Table(t) => {
+            t.names.iter().for_each(|n| out.extend_from_slice(&n.0.to_le_bytes()));
+            t.columns.iter().try_for_each(|c| write_canonical(&c.clone().into(), out))?;
+        }
+        Value::Sym(s) | Value::Enum(_, s) => out.extend_from_slice(&s.0.to_le_bytes()),
+        Value::Guid(g) => out.extend_from_slice(g),
+        Value::Func(_) => {
+            out.extend_from_slice(&crate::verbs::format::one_line_at(x, crate::runtime::settings::precision())?)
+        }
+        other => match (other.as_long(), other.as_float()) {
+            (Some(long), _) => out.extend_from_slice(&long.to_le_bytes()),
+            (None, Some(float)) => out.extend_from_slice(&bits(float).to_le_bytes()),
+            _ => {}
+        },
+    }
+    Ok(())
+}
+
+/// Callback for kernels: checks for memory, or, for 0 bytes, all limits.
+pub(crate) fn room(bytes: usize) -> Result<(), QError> {
+    if bytes == 0 { limits::check() } else { limits::room(bytes) }
+}
+
+/// Returns the index of the first item of `list` equal to `item`.
+pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QError> {
+    if list.is_enumerated() || item.is_enumerated() {
+        return position(&list.clone().plain(), &item.clone().plain());
+    }
+    match (list, item) {
+        (Value::Vector(Vector { items: Items::Sym(v), .. }), Value::Sym(s)) => {
+            return Ok(v.iter().position(|i| i == s));
+        }
+        (Value::Vector(Vector { items: Items::Long(v), .. }), Value::Long(s)) => {
+            return Ok(v.iter().position(|i| i == s));
+        }
+        (Value::Table(t), Value::Dict(d)) => return row_of(t, &d.values),
+        _ => {}
+    }
+    let simple = matches!(list, Value::Vector(v) if !matches!(v.items, Items::List(_)));
+    let number = item.as_long().filter(|_| simple && !matches!(item, Value::Char(_)));
+    for i in 0..list.count() {
+        let candidate = list.at(i);
+        if same(&candidate, item)? || (number.is_some() && candidate.as_long() == number) {
+            return Ok(Some(i));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns for each of `wanted` its first index in `list`, or the length of the list.
+pub(crate) fn positions(context: &Context, list: &Vector, wanted: &Vector) -> Result<Vec<i64>, QError> {
+    context.reserve_items(wanted.len() + list.len(), 16)?;
+    Ok(match (hashed(&list.items)?, hashed(&wanted.items)?) {
+        (Hashed::U8(l), Hashed::U8(w)) => keys::positions(l, w, room)?,
+        (Hashed::I16(l), Hashed::I16(w)) => keys::positions(l, w, room)?,
+        (Hashed::I32(l), Hashed::I32(w)) => keys::positions(l, w, room)?,
+        (Hashed::I64(l), Hashed::I64(w)) => keys::positions(l, w, room)?,
+        (Hashed::Guid(l), Hashed::Guid(w)) => keys::positions(l, w, room)?,
+        (Hashed::Sym(l), Hashed::Sym(w)) => keys::positions(l, w, room)?,
+        (Hashed::Bits(l), Hashed::Bits(w)) => keys::positions(&l, &w, room)?,
+        (Hashed::Bytes(l), Hashed::Bytes(w)) => keys::positions(&l, &w, room)?,
+        _ => {
+            let (l, w) = (crate::verbs::convert::rows(&list.items), crate::verbs::convert::rows(&wanted.items));
+            if let (Some(l), Some(w)) = (l, w) {
+                return keys::positions(&l, &w, room);
+            }
+            if let (Ok(l), Ok(w)) =
+                (crate::verbs::convert::floats(&list.items), crate::verbs::convert::floats(&wanted.items))
+            {
+                let bits = |v: Vec<f64>| v.into_iter().map(bits).collect::<Vec<u64>>();
+                return keys::positions(&bits(l), &bits(w), room);
+            }
+            keys::positions(&all_canonical(&list.items)?, &all_canonical(&wanted.items)?, room)?
+        }
+    })
+}
+
+/// As [`positions`], for any list, dictionary keys or table.
+pub(crate) fn all(context: &Context, list: &Value, wanted: &Value) -> Result<Vec<i64>, QError> {
+    match (list, wanted) {
+        (Value::Table(l), Value::Table(w)) => table_positions(context, l, w),
+        (Value::Vector(l), Value::Vector(w)) => positions(context, l, w),
+        _ => Err(QError::named("type")),
+    }
+}
+
+/// Groups equal items.
+pub(crate) fn groups(items: &Items) -> Result<Groups, QError> {
+    match hashed(items)? {
+        Hashed::U8(v) => {
+            limits::room_for::<u32>(v.len())?;
+            Ok(keys::groups_dense(v.iter().map(|b| u32::from(*b)), 256))
+        }
+        Hashed::I16(v) => keys::groups(v, room),
+        Hashed::I32(v) => keys::groups(v, room),
+        Hashed::I64(v) => keys::groups(v, room),
+        Hashed::Guid(v) => keys::groups(v, room),
+        Hashed::Sym(v) => {
+            // Symbol ids are small numbers; if they are dense, they index an array directly.
+            let highest = v.iter().map(|s| s.0).max().unwrap_or(0) as usize;
+            if highest < v.len().saturating_mul(4).max(4096) {
+                limits::room_for::<u32>(v.len().saturating_add(highest))?;
+                Ok(keys::groups_dense(v.iter().map(|s| s.0), highest + 1))
+            } else {
+                keys::groups(v, room)
+            }
+        }
+        Hashed::Bits(v) => keys::groups(&v, room),
+        Hashed::Bytes(v) => keys::groups(&v, room),
+    }
+}
+
+/// Groups equal rows of these columns.
+pub(crate) fn row_groups(columns: &[Vector]) -> Result<Groups, QError> {
+    let mut all: Option<Groups> = None;
+    for column in columns {
+        let own = groups(&column.items)?;
+        all = Some(match all {
+            Some(before) => before.refine(&own, room)?,
+            None => own,
+        });
+    }
+    Ok(all.unwrap_or_default())
+}
+
+/// Groups items of any list or table.
+pub(crate) fn groups_of(x: &Value) -> Result<Groups, QError> {
+    match x {
+        Value::Vector(v) => groups(&v.items),
+        Value::Table(t) => row_groups(&t.columns),
+        _ => Err(QError::named("type")),
+    }
+}
+
+/// Returns the row of `keys` with these `values`.
+pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QError> {
+    if values.count() != keys.columns.len() {
+        return Err(QError::named("length"));
+    }
+    'rows: for row in 0..keys.count() {
+        for (i, column) in keys.columns.iter().enumerate() {
+            if !same(&column.items.get(row), &values.at(i))? {
+                continue 'rows;
+            }
+        }
+        return Ok(Some(row));
+    }
+    Ok(None)
+}
+
+/// Returns for each row of `wanted` the first row of `keys` with the same items in the columns of `keys`, or its row count.
+pub(crate) fn table_positions(context: &Context, keys: &Table, wanted: &Table) -> Result<Vec<i64>, QError> {
+    let mut columns = Vec::with_capacity(keys.names.len());
+    for name in &keys.names {
+        columns.push(wanted.column(*name).ok_or(QError::named("mismatch"))?);
+    }
+    if let ([one], [column]) = (&keys.columns[..], &columns[..]) {
+        return positions(context, one, column);
+    }
+    let row_bytes = |columns: &[&Vector], rows: usize| -> Result<Vec<Vec<u8>>, QError> {
+        limits::room_for::<Vec<u8>>(rows)?;
+        let mut all = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let mut out = Vec::new();
+            columns.iter().try_for_each(|c| write_canonical(&c.items.get(row), &mut out))?;
+            all.push(out);
+        }
+        Ok(all)
+    };
+    let own: Vec<&Vector> = keys.columns.iter().collect();
+    let haystack = row_bytes(&own, keys.count())?;
+    let needles = row_bytes(&columns, wanted.count())?;
+    self::keys::positions(&haystack, &needles, room)
+}
+
+/// `list bin wanted`: the last index whose item is not above; -1 without one.
+pub(crate) fn bin(list: &Value, wanted: &Value) -> Result<Vec<i64>, QError> {
+    search(list, wanted, |o| o != Ordering::Greater).map(|v| v.into_iter().map(|i| i - 1).collect())
+}
+
+/// `list binr wanted`: the first index whose item is not below.
+pub(crate) fn binr(list: &Value, wanted: &Value) -> Result<Vec<i64>, QError> {
+    search(list, wanted, |o| o == Ordering::Less)
+}
+
+fn search(list: &Value, wanted: &Value, before: impl Fn(Ordering) -> bool) -> Result<Vec<i64>, QError> {
+    let (Value::Vector(l), Value::Vector(w)) = (list, wanted) else { return Err(QError::named("type")) };
+    fn each<T, U>(
+        l: &[T],
+        w: &[U],
+        cmp: impl Fn(&T, &U) -> Result<Ordering, QError>,
+        before: impl Fn(Ordering) -> bool,
+    ) -> Result<Vec<i64>, QError> {
+        limits::room_for::<i64>(w.len())?;
+        let mut out = Vec::with_capacity(w.len());
+        for chunk in w.chunks(CHUNK) {
+            limits::check()?;
+            for w in chunk {
+                out.push(partition_point(l, |l| Ok::<_, QError>(before(cmp(l, w)?)))? as i64);
+            }
+        }
+        Ok(out)
+    }
+    fn all(v: &Vector) -> Result<Vec<Value>, QError> {
+        limits::room_for::<Value>(v.len())?;
+        Ok((0..v.len()).map(|i| v.items.get(i)).collect())
+    }
+    if l.items.type_number() != w.items.type_number() && !matches!((&l.items, &w.items), (_, Items::List(_))) {
+        let (a, b) = (l.items.type_number(), w.items.type_number());
+        if a == 0 || a == 11 || b == 11 || a == 2 || b == 2 {
+            return Err(QError::named("type"));
+        }
+        return each(&all(l)?, &all(w)?, order, before);
+    }
+    match (l.items.raw(), w.items.raw()) {
+        (Raw::U8(l), Raw::U8(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
+        (Raw::I16(l), Raw::I16(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
+        (Raw::I32(l), Raw::I32(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
+        (Raw::I64(l), Raw::I64(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
+        (Raw::Sym(l), Raw::Sym(w)) => each(l, w, |a, b| Ok(text(*a).cmp(text(*b))), before),
+        (Raw::F64(l), Raw::F64(w)) => each(l, w, |a, b| Ok(order_floats(a, b)), before),
+        (Raw::List(l), Raw::List(w)) => each(l, w, order, before),
+        _ => each(&all(l)?, &all(w)?, order, before),
+    }
+}

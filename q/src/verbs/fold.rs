@@ -1,0 +1,72 @@
+//! Seeds of folds and scans, results of empty folds, and folds with a kernel.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::syntax::prims::name_of;
+use crate::verbs::stats;
+use columns::table::{Items, Value};
+
+type Answer = Result<Value, QError>;
+
+/// The item before the first one in an each-prior: the neutral element if there is one, else a null.
+pub(crate) fn prior_seed(f: &Value, y: &Value) -> Value {
+    let number = y.to_items().type_number();
+    match name_of(f) {
+        Some("-" | "+") if number > 0 => Value::from_long(if matches!(number, 1 | 4) { 6 } else { number }, 0),
+        Some("*" | "%") if number > 0 => Value::from_long(if matches!(number, 1 | 4) { 6 } else { number }, 1),
+        Some(",") => Value::empty(),
+        _ => y.at(usize::MAX),
+    }
+}
+
+/// Neutral element of an operator; an amend of an undefined name starts from it.
+pub(crate) fn identity(f: &Value) -> Option<Value> {
+    Some(match name_of(f)? {
+        "+" | "-" => Value::Long(0),
+        "*" | "%" => Value::Long(1),
+        "&" => Value::Long(i64::MAX),
+        "|" => Value::Long(-i64::MAX),
+        "," => Value::empty(),
+        _ => return None,
+    })
+}
+
+/// Result of folding an empty list.
+pub(crate) fn fold_identity(f: &Value, y: &Value) -> Value {
+    match name_of(f) {
+        Some("+") => Value::Long(0),
+        Some("*") => Value::Long(1),
+        Some(",") => y.clone(),
+        Some("&") => Value::Long(i64::MAX),
+        Some("|") => Value::Long(-i64::MAX),
+        Some(_) => match y {
+            Value::Vector(v) if !matches!(v.items, Items::List(_)) => v.items.missing(),
+            _ => Value::empty(),
+        },
+        None => Value::empty(),
+    }
+}
+
+/// Folds simple vectors by their kernels.
+pub(crate) fn fast_fold(
+    context: &mut Context,
+    f: &Value,
+    seed: Option<&Value>,
+    y: &Value,
+    scan: bool,
+) -> Option<Answer> {
+    let Value::Vector(v) = y else { return None };
+    if matches!(v.items, Items::List(_) | Items::Sym(_) | Items::Char(_)) || v.is_empty() || seed.is_some() {
+        return None;
+    }
+    let wide = v.items.type_number() >= 6;
+    Some(match (name_of(f)?, scan) {
+        ("+", false) if wide => stats::sum(context, y.clone()),
+        ("+", true) if wide => stats::sums(context, y.clone()),
+        ("&", false) => stats::min(context, y.clone()),
+        ("|", false) => stats::max(context, y.clone()),
+        ("&", true) => stats::mins(context, y.clone()),
+        ("|", true) => stats::maxs(context, y.clone()),
+        _ => return None,
+    })
+}

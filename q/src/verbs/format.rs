@@ -1,0 +1,429 @@
+//! Values as one line of text: `.Q.s1`, `-3!`, `string`, and the cells of console output.
+
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::line::Line;
+use crate::runtime::settings::precision;
+use crate::runtime::time::{DAY_NS, civil_from_days, day_of_month};
+use crate::syntax::prims;
+use columns::kernel::num::{Int, Num};
+use columns::table::function::Function;
+use columns::table::symbol::text;
+use columns::table::{Items, Value, Vector};
+
+/// A float in the format of C's `%.{precision}g`; precision 0 stands for 17.
+pub(crate) fn float(f: f64, precision: u8) -> String {
+    let digits = if precision == 0 { 17 } else { usize::from(precision) };
+    if f.is_nan() {
+        return "0n".into();
+    }
+    if f.is_infinite() {
+        return if f > 0.0 { "0w".into() } else { "-0w".into() };
+    }
+    if f == 0.0 {
+        return if f.is_sign_negative() { "-0".into() } else { "0".into() };
+    }
+    let scientific = format!("{:.*e}", digits - 1, f);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let strip = |s: &str| {
+        if s.contains('.') { s.trim_end_matches('0').trim_end_matches('.').to_owned() } else { s.to_owned() }
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", strip(mantissa), exponent.abs());
+    }
+    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    strip(&format!("{f:.decimals$}"))
+}
+
+fn integer(long: i64) -> String {
+    match long {
+        i64::NULL => "0N".into(),
+        i64::INFINITY => "0W".into(),
+        i64::NEGATIVE_INFINITY => "-0W".into(),
+        plain => plain.to_string(),
+    }
+}
+
+fn date(days: i64) -> String {
+    let (y, m, d) = civil_from_days(days);
+    // Only four-digit years are shown.
+    if (1..=9999).contains(&y) { format!("{y:04}.{m:02}.{d:02}") } else { "0000.00.00".into() }
+}
+
+/// Writes null or infinite temporal values as numbers with the type's letter.
+fn special(long: i64, letter: char, usual: impl FnOnce(i64) -> String) -> String {
+    match long {
+        i64::NULL | i64::INFINITY | i64::NEGATIVE_INFINITY => format!("{}{letter}", integer(long)),
+        usual_long => usual(usual_long),
+    }
+}
+
+fn clock(ns: i64) -> String {
+    let s = ns / 1_000_000_000;
+    format!("{:02}:{:02}:{:02}.{:09}", s / 3600, s / 60 % 60, s % 60, ns % 1_000_000_000)
+}
+
+fn signed(long: i64, usual: impl FnOnce(i64) -> String) -> String {
+    if long < 0 { format!("-{}", usual(long.wrapping_neg())) } else { usual(long) }
+}
+
+/// The integer to show: infinities of four-byte types become those of a long; a short's are shown as plain numbers.
+fn shown_long(value: &Value) -> i64 {
+    match value {
+        Value::Int(i) | Value::Month(i) | Value::Date(i) | Value::Minute(i) | Value::Second(i) | Value::Time(i) => {
+            match *i {
+                i32::INFINITY => i64::INFINITY,
+                i32::NEGATIVE_INFINITY => i64::NEGATIVE_INFINITY,
+                plain => plain.to_long(),
+            }
+        }
+        other => other.as_long().unwrap_or(0),
+    }
+}
+
+/// Formats an atom as an item of a vector, without the type suffix at the vector's end; empty for other values.
+pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
+    let long = shown_long(value);
+    let out = match value {
+        Value::Bool(b) => if *b { "1" } else { "0" }.to_owned(),
+        Value::Byte(b) => format!("{b:02x}"),
+        Value::Guid(g) => {
+            let hex: String = g.iter().map(|b| format!("{b:02x}")).collect();
+            let part = |a, b| hex.get(a..b).unwrap_or_default().to_owned();
+            [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+        }
+        Value::Short(_) | Value::Int(_) | Value::Long(_) => integer(long),
+        Value::Real(f) if f.is_nan() => "0N".into(),
+        Value::Real(f) if f.is_infinite() => if *f > 0.0 { "0w" } else { "-0w" }.into(),
+        Value::Real(f) => {
+            let short = float(f64::from(*f), if precision == 0 { 9 } else { precision.min(9) });
+            if precision == 0 { format!("{f}") } else { short }
+        }
+        Value::Float(f) => float(*f, precision),
+        Value::Char(c) => return vec![*c],
+        Value::Link(_, i) => integer(*i),
+        Value::Sym(s) | Value::Enum(_, s) => return text(*s).to_vec(),
+        Value::Timestamp(_) => {
+            special(long, 'p', |l| format!("{}D{}", date(l.div_euclid(DAY_NS)), clock(l.rem_euclid(DAY_NS))))
+        }
+        Value::Month(_) => match long {
+            i64::NULL | i64::INFINITY | i64::NEGATIVE_INFINITY => integer(long),
+            month => date(day_of_month(month)).get(..7).unwrap_or_default().to_owned(),
+        },
+        Value::Date(_) => special(long, 'd', date),
+        Value::Datetime(f) => {
+            if f.is_finite() {
+                let ms = (f * 86_400_000.0).round() as i64;
+                let within = clock(ms.rem_euclid(86_400_000) * 1_000_000);
+                let day = date(ms.div_euclid(86_400_000));
+                if day == "0000.00.00" {
+                    return format!("{day}T00:00:00.000").into_bytes();
+                }
+                format!("{day}T{}", within.get(..12).unwrap_or_default())
+            } else {
+                format!(
+                    "{}z",
+                    if f.is_nan() {
+                        "0N"
+                    } else if *f > 0.0 {
+                        "0W"
+                    } else {
+                        "-0W"
+                    }
+                )
+            }
+        }
+        Value::Timespan(_) => special(long, 'n', |l| signed(l, |l| format!("{}D{}", l / DAY_NS, clock(l % DAY_NS)))),
+        Value::Minute(_) => special(long, 'u', |l| signed(l, |l| format!("{:02}:{:02}", l / 60, l % 60))),
+        Value::Second(_) => {
+            special(long, 'v', |l| signed(l, |l| format!("{:02}:{:02}:{:02}", l / 3600, l / 60 % 60, l % 60)))
+        }
+        Value::Time(_) => special(long, 't', |l| {
+            signed(l, |l| {
+                let mut text = clock(l.saturating_mul(1_000_000));
+                text.truncate(text.len().saturating_sub(6));
+                text
+            })
+        }),
+        _ => return Vec::new(),
+    };
+    out.into_bytes()
+}
+
+/// Type suffix of numbers.
+fn suffix(number: i8) -> &'static str {
+    match number {
+        1 => "b",
+        5 => "h",
+        6 => "i",
+        8 => "e",
+        13 => "m",
+        _ => "",
+    }
+}
+
+/// Whether a cell with this value is empty.
+pub(crate) fn is_blank(value: &Value) -> bool {
+    value.is_atom() && is_null(value)
+}
+
+fn is_null(value: &Value) -> bool {
+    match value {
+        Value::Float(f) | Value::Datetime(f) => f.is_nan(),
+        Value::Real(f) => f.is_nan(),
+        Value::Sym(s) | Value::Enum(_, s) => s.is_null(),
+        Value::Bool(_) | Value::Byte(_) | Value::Char(_) | Value::Guid(_) => false,
+        Value::Short(i) => i.is_null(),
+        Value::Int(i) | Value::Month(i) | Value::Date(i) | Value::Minute(i) | Value::Second(i) | Value::Time(i) => {
+            i.is_null()
+        }
+        other => other.as_long().is_some_and(Num::is_null),
+    }
+}
+
+/// Formats a table cell: nulls are empty.
+///
+/// # Errors
+/// Those of the limits, if the value is no atom.
+pub(crate) fn cell(value: &Value, precision: u8) -> Result<Vec<u8>, QError> {
+    if value.is_atom() { Ok(atom_cell(value, precision)) } else { one_line_at(value, precision) }
+}
+
+fn atom_cell(value: &Value, precision: u8) -> Vec<u8> {
+    if is_null(value) { Vec::new() } else { item(value, precision) }
+}
+
+/// As [`cell`], cut to what is visible.
+pub(crate) fn clipped_cell(value: &Value, precision: u8, most: usize) -> Vec<u8> {
+    if value.is_atom() { atom_cell(value, precision) } else { clipped(value, precision, most) }
+}
+
+/// `string x` of an atom.
+///
+/// # Errors
+/// Those of the limits, if the value is no atom.
+pub(crate) fn string(value: &Value) -> Result<Vec<u8>, QError> {
+    cell(value, precision())
+}
+
+/// Writes text with quotes and escapes.
+fn quoted(bytes: &[u8], out: &mut Line) -> Result<(), QError> {
+    out.put(b"\"")?;
+    for run in out.seen(bytes).chunk_by(|a, b| is_plain(*a) && is_plain(*b)) {
+        match run {
+            [b'"'] => out.put(b"\\\"")?,
+            [b'\\'] => out.put(b"\\\\")?,
+            [b'\n'] => out.put(b"\\n")?,
+            [b'\t'] => out.put(b"\\t")?,
+            [b'\r'] => out.put(b"\\r")?,
+            [c @ (0..=31 | 127..)] => out.put(format!("\\{c:03o}").as_bytes())?,
+            plain => out.put(plain)?,
+        }
+    }
+    out.put(b"\"")
+}
+
+/// Whether a byte needs no escape between quotes.
+fn is_plain(c: u8) -> bool {
+    !matches!(c, b'"' | b'\\' | 0..=31 | 127..)
+}
+
+/// `.Q.s1 x`; at a limit, as much as was written.
+pub fn one_line(value: &Value) -> Vec<u8> {
+    clipped(value, precision(), usize::MAX)
+}
+
+/// `.Q.s1 x`, with floats at a precision.
+///
+/// # Errors
+/// Those of the limits.
+pub(crate) fn one_line_at(value: &Value, precision: u8) -> Result<Vec<u8>, QError> {
+    let mut out = Line::whole();
+    write(value, precision, &mut out)?;
+    Ok(out.into_bytes())
+}
+
+/// The start of a value's line: all of it, or more than `most` bytes. Dots mark a line ended by a limit.
+pub(crate) fn clipped(value: &Value, precision: u8, most: usize) -> Vec<u8> {
+    let mut out = Line::clipped(most);
+    let ended = write(value, precision, &mut out);
+    let mut bytes = out.into_bytes();
+    if ended.is_err() {
+        bytes.extend_from_slice(b"..");
+    }
+    bytes
+}
+
+fn write(value: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
+    if out.is_full() {
+        return Ok(());
+    }
+    limits::step()?;
+    match value {
+        Value::Null => out.put(b"::"),
+        Value::Vector(v) => vector(v, precision, out),
+        Value::Dict(d) => {
+            let wrap = matches!(d.keys, Value::Table(_) | Value::Dict(_)) || starts_with_comma(&d.keys) || d.sorted;
+            if wrap {
+                out.put(b"(")?;
+            }
+            write(&d.keys, precision, out)?;
+            out.put(if wrap { b")!" } else { b"!" })?;
+            write(&d.values, precision, out)
+        }
+        Value::Table(t) => {
+            let names = Value::symbols(t.names.clone());
+            let wrap = starts_with_comma(&names);
+            out.put(if wrap { b"+(" } else { b"+" })?;
+            write(&names, precision, out)?;
+            out.put(if wrap { b")!" } else { b"!" })?;
+            write(&Value::list(t.columns.iter().map(|c| c.clone().into()).collect()), precision, out)
+        }
+        Value::Func(f) => function(f, precision, out),
+        atom => write_atom(atom, precision, out),
+    }
+}
+
+fn starts_with_comma(value: &Value) -> bool {
+    matches!(value, Value::Vector(v) if v.len() == 1)
+}
+
+fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
+    match atom {
+        Value::Char(c) => quoted(&[*c], out),
+        Value::Sym(s) => out.put(&[b"`", text(*s)].concat()),
+        Value::Enum(domain, s) => out.put(&[b"`", text(*domain), b"$`", text(*s)].concat()),
+        Value::Link(domain, i) => out.put(&[b"`", text(*domain), b"$", integer(*i).as_bytes()].concat()),
+        Value::Byte(b) => out.put(format!("0x{b:02x}").as_bytes()),
+        Value::Float(f) => {
+            let digits = float(*f, precision);
+            out.put(digits.as_bytes())?;
+            if digits.contains(['.', 'e', 'n', 'w']) { Ok(()) } else { out.put(b"f") }
+        }
+        other => {
+            out.put(&item(other, precision))?;
+            out.put(suffix((-other.type_number()) as i8).as_bytes())
+        }
+    }
+}
+
+/// Items of one type written between two checks of the limits.
+const RUN: usize = 1024;
+
+fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
+    let attribute = text(crate::verbs::types::attribute_name(v.attr));
+    if !attribute.is_empty() {
+        out.put(&[b"`", attribute, b"#"].concat())?;
+    }
+    if let Some(domain) = crate::runtime::values::domain_of_items(&v.items) {
+        out.put(&[b"`", text(domain), b"$"].concat())?;
+        return vector(&Vector { attr: columns::table::Attr::None, items: v.items.plain() }, precision, out);
+    }
+    let number = v.items.type_number();
+    if v.is_empty() {
+        return match number {
+            0 => out.put(b"()"),
+            10 => out.put(b"\"\""),
+            _ => out.put(format!("`{}$()", crate::verbs::types::type_name(number)).as_bytes()),
+        };
+    }
+    if v.len() == 1 {
+        out.put(b",")?;
+    }
+    match &v.items {
+        Items::List(l) => {
+            if let [one] = &l[..] {
+                return write(one, precision, out);
+            }
+            out.put(b"(")?;
+            for (i, value) in l.iter().enumerate() {
+                if out.is_full() {
+                    return Ok(());
+                }
+                if i > 0 {
+                    out.put(b";")?;
+                }
+                // An elided item is written as nothing.
+                write(value, precision, out)?;
+            }
+            out.put(b")")
+        }
+        Items::Char(c) => quoted(c, out),
+        Items::Sym(s) => {
+            for s in out.seen(s) {
+                out.put(b"`")?;
+                out.put(text(*s))?;
+            }
+            Ok(())
+        }
+        Items::Byte(b) => {
+            out.put(b"0x")?;
+            for run in out.seen(b).chunks(RUN) {
+                limits::check()?;
+                out.put(run.iter().map(|b| format!("{b:02x}")).collect::<String>().as_bytes())?;
+            }
+            Ok(())
+        }
+        Items::Bool(b) => {
+            for run in out.seen(b).chunks(RUN) {
+                out.put(&run.iter().map(|b| b'0' + (b & 1)).collect::<Vec<u8>>())?;
+            }
+            out.put(b"b")
+        }
+        simple => {
+            let start = out.len();
+            for i in 0..v.len() {
+                if i > 0 {
+                    if out.is_full() {
+                        return Ok(());
+                    }
+                    if i % RUN == 0 {
+                        limits::check()?;
+                    }
+                    out.put(b" ")?;
+                }
+                out.put(&item(&simple.get(i), precision))?;
+            }
+            if number == 9 && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
+                out.put(b"f")?;
+            }
+            out.put(suffix(number).as_bytes())
+        }
+    }
+}
+
+fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
+    match f {
+        Function::Lambda(l) | Function::View(l) => out.put(&l.source),
+        Function::Primitive(index) => out.put(prims::shown(*index).as_bytes()),
+        Function::Coded(kind, code) => out.put(format!("{kind}:{code:02x}").as_bytes()),
+        Function::Native(name) => out.put(text(*name)),
+        Function::Projection { function, arguments } => {
+            write(function, precision, out)?;
+            out.put(b"[")?;
+            // Elided arguments at the end are not written.
+            let written = arguments.iter().rposition(Option::is_some).map_or(0, |p| p + 1);
+            let all = if written == arguments.len() { written } else { written.max(1) };
+            for (i, argument) in arguments.iter().take(all).enumerate() {
+                if i > 0 {
+                    out.put(b";")?;
+                }
+                if let Some(value) = argument {
+                    write(value, precision, out)?;
+                }
+            }
+            out.put(b"]")
+        }
+        Function::Composition(parts) => parts.iter().try_for_each(|p| write(p, precision, out)),
+        Function::OnDisk { columns, place } => {
+            out.put(b"+")?;
+            write(&Value::symbols_to(columns, *place), precision, out)
+        }
+        Function::Derived { iterator, function } => {
+            write(function, precision, out)?;
+            out.put(iterator.glyph().as_bytes())
+        }
+    }
+}

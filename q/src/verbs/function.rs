@@ -1,0 +1,98 @@
+//! Properties of functions, found without applying them.
+
+use crate::syntax::ast::{Kind, Node};
+use crate::syntax::lambda;
+use crate::syntax::prims::{self, Arity};
+use columns::table::function::{Function, Iterator};
+use columns::table::{Value, Vector};
+
+/// Projects `function` on these arguments; `None` is an elided one.
+pub(crate) fn project(function: Value, arguments: Vec<Option<Value>>) -> Value {
+    Value::func(Function::Projection { function, arguments })
+}
+
+/// Whether a function accepts several numbers of arguments.
+pub(crate) fn is_variadic(f: &Value) -> bool {
+    match f {
+        Value::Func(function) => match &**function {
+            Function::Primitive(index) => prims::get(*index).is_some_and(|p| matches!(p.arity, Arity::Many(..))),
+            Function::Derived { .. } => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The primitive that a function is, or that a lambda like `{x+y}` is equivalent to.
+pub(crate) fn as_primitive(f: &Value) -> Option<u16> {
+    let Value::Func(function) = f else { return None };
+    match &**function {
+        Function::Primitive(index) => Some(*index),
+        Function::Lambda(l) => {
+            let code = lambda::code(l).ok()?;
+            let ([_, _], [Node { kind: Kind::Apply(f, arguments), .. }]) = (&code.parameters[..], &code.body[..])
+            else {
+                return None;
+            };
+            let local = |node: &Option<Node>, slot: u16| matches!(node, Some(Node { kind: Kind::Local(own), .. }) if *own == slot);
+            match (&f.kind, &arguments[..]) {
+                (Kind::Const(f), [x, y]) if local(x, 0) && local(y, 1) => as_primitive(f),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Number of arguments that a function expects; 1 if it nests too deep to be applied.
+pub(crate) fn valence(f: &Value) -> usize {
+    let Value::Func(function) = f else { return 1 };
+    if columns::sys::stack::is_deep() {
+        return 1;
+    }
+    match &**function {
+        Function::Lambda(l) => lambda::code(l).map_or(1, |c| c.parameters.len()),
+        Function::Primitive(index) => match prims::get(*index).map(|p| p.arity) {
+            Some(Arity::Unary) => 1,
+            Some(Arity::Many(least, _)) => usize::from(least.max(1)),
+            _ => 2,
+        },
+        Function::Coded(kind, _) => usize::from(*kind == 102) + 1,
+        Function::Native(_) | Function::View(_) | Function::OnDisk { .. } => 1,
+        Function::Projection { function, arguments } => {
+            let holes = arguments.iter().filter(|a| a.is_none()).count();
+            holes + valence(function).saturating_sub(arguments.len())
+        }
+        Function::Composition(parts) => parts.last().map_or(1, valence),
+        Function::Derived { iterator, function } => match iterator {
+            Iterator::Each => valence(function),
+            Iterator::EachLeft | Iterator::EachRight => 2,
+            Iterator::EachPrior => 1,
+            Iterator::Over | Iterator::Scan => {
+                let inner = valence(function);
+                if inner > 2 { inner } else { 1 }
+            }
+        },
+    }
+}
+
+/// q's `type` of a value; each kind of function has its own number.
+pub(crate) fn type_of(value: &Value) -> i16 {
+    match value {
+        Value::Func(function) => match &**function {
+            Function::Lambda(_) | Function::View(_) => 100,
+            Function::Primitive(index) => prims::get(*index).map_or(101, |p| match p.name {
+                "<>" | "<=" | ">=" => 105,
+                _ => i16::from(p.code.0),
+            }),
+            Function::Coded(kind, _) => i16::from(*kind),
+            Function::Native(_) => 100,
+            Function::Projection { .. } => 104,
+            Function::Composition(_) => 105,
+            Function::Derived { iterator, .. } => i16::from(iterator.type_number()),
+            Function::OnDisk { .. } => 98,
+        },
+        Value::Vector(Vector { .. }) => value.type_number(),
+        other => other.type_number(),
+    }
+}

@@ -1,0 +1,195 @@
+//! Indexing of lists, dictionaries and tables, at one level and at depth.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::verbs::above::Evaluate;
+use crate::verbs::convert::rows;
+use crate::verbs::find;
+use crate::verbs::map::map;
+use columns::table::{Dict, Items, Sym, Table, Value, Vector};
+
+/// `x[i;j;…]`; the generic null selects all of a level.
+pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<Value, QError> {
+    context.enter()?;
+    let Some((first, rest)) = path.split_first() else { return Ok(x.clone()) };
+    if rest.is_empty() {
+        return one(context, x, first);
+    }
+    if let Value::Func(_) | Value::Sym(_) = x {
+        return context.apply(x, path.to_vec());
+    }
+    // `table[rows;column]`: selects the column first, so that rows are picked from one vector.
+    if let (Value::Table(_), [column @ (Value::Sym(_) | Value::Vector(_))]) = (x, rest)
+        && column.as_symbols().is_some()
+    {
+        let picked = one(context, x, column)?;
+        return match column {
+            Value::Sym(_) => one(context, &picked, first),
+            _ => {
+                let columns = map(context, &picked, |c, item| one(c, &item, first))?;
+                Ok(if first.is_scalar() { columns } else { crate::verbs::rows::flip_list(columns)? })
+            }
+        };
+    }
+    match first {
+        Value::Null => map(context, x, |c, item| deep(c, &item, rest)),
+        // A list among several indices is taken item by item.
+        list @ (Value::Vector(_) | Value::Table(_)) => map(context, list, |c, i| {
+            let item = one(c, x, &i)?;
+            deep(c, &item, rest)
+        }),
+        atom => {
+            let item = one(context, x, atom)?;
+            deep(context, &item, rest)
+        }
+    }
+}
+
+/// `x[i]`.
+pub(crate) fn one(context: &mut Context, x: &Value, i: &Value) -> Result<Value, QError> {
+    match x {
+        _ if matches!(i, Value::Null) => Ok(x.clone()),
+        Value::Vector(v) => from_vector(context, v, i),
+        Value::Dict(d) => from_dict(context, d, i),
+        Value::Table(t) => from_table(context, t, i),
+        Value::Func(_) | Value::Sym(_) | Value::Null | Value::Int(_) | Value::Long(_) => {
+            context.apply(x, vec![i.clone()])
+        }
+        _ => Err(QError::named("type")),
+    }
+}
+
+/// An integer atom as a row number; negative or too large gives one past any end.
+fn row(i: &Value) -> Option<usize> {
+    match i {
+        Value::Long(_) | Value::Int(_) | Value::Short(_) | Value::Byte(_) | Value::Bool(_) => {
+            Some(i.as_long().and_then(|i| usize::try_from(i).ok()).unwrap_or(usize::MAX))
+        }
+        _ => None,
+    }
+}
+
+fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QError> {
+    match i {
+        Value::Vector(indices) => match &indices.items {
+            Items::Long(rows) => Ok(v.items.gather(rows).into()),
+            Items::Int(rows) => Ok(v.items.gather(rows).into()),
+            Items::List(list) if list.is_empty() => Ok(v.items.cut(0, 0).into()),
+            Items::List(_) => map(context, i, |c, item| {
+                c.enter()?;
+                from_vector(c, v, &item)
+            }),
+            other => Ok(v.items.gather(&rows(other).ok_or(QError::named("type"))?).into()),
+        },
+        Value::Dict(_) => map(context, i, |c, item| from_vector(c, v, &item)),
+        Value::Null => Ok(v.clone().into()),
+        atom => Ok(v.items.get(row(atom).ok_or(QError::named("type"))?)),
+    }
+}
+
+fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError> {
+    if let (Value::Table(keys), values) = (&d.keys, &d.values) {
+        if d.sorted {
+            return stepped(context, keys, values, i);
+        }
+        return from_keyed(context, keys, values, i);
+    }
+    match (&d.keys, i) {
+        // A list of keys selects a list of values, unless a key is itself a list.
+        (Value::Vector(_), Value::Vector(wanted)) => {
+            if d.sorted {
+                return Ok(d.values.gather(&find::bin(&d.keys, i)?));
+            }
+            let keys = d.keys.as_vector().ok_or(QError::named("type"))?;
+            if matches!(keys.items, Items::List(_)) && !matches!(wanted.items, Items::List(_)) {
+                return Ok(d.values.at(find::position(&d.keys, i)?.unwrap_or(usize::MAX)));
+            }
+            Ok(d.values.gather(&find::positions(context, keys, wanted)?))
+        }
+        (_, Value::Dict(_)) => map(context, i, |c, item| from_dict(c, d, &item)),
+        _ if d.sorted => {
+            let at = find::bin(&d.keys, &i.clone().enlist())?.first().copied().unwrap_or(-1);
+            Ok(d.values.at(usize::try_from(at).unwrap_or(usize::MAX)))
+        }
+        _ => Ok(d.values.at(find::position(&d.keys, i)?.unwrap_or(usize::MAX))),
+    }
+}
+
+/// A keyed table used as a step function: the row at or before the key.
+fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
+    let wanted = match i {
+        Value::Table(t) => Value::Table(t.clone()),
+        Value::Dict(_) => i.clone(),
+        Value::Vector(v) if keys.columns.len() == 1 => Value::table(Table::new(keys.names.clone(), vec![v.clone()])),
+        other => {
+            let row = crate::verbs::rows::row_table(
+                keys,
+                &if other.is_scalar() { other.clone().enlist() } else { other.clone() },
+            )?;
+            Value::table(row).at(0)
+        }
+    };
+    let rows = crate::verbs::sets::bin(context, Value::table(keys.clone()), wanted)?;
+    match &rows {
+        Value::Vector(v) => Ok(values.gather(&crate::verbs::convert::rows(&v.items).unwrap_or_default())),
+        atom => Ok(values.at(atom.as_long().and_then(|r| usize::try_from(r).ok()).unwrap_or(usize::MAX))),
+    }
+}
+
+/// Rows of a keyed table: by a key (with one key column), a list of keys, a dictionary or a table.
+fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
+    match i {
+        Value::Table(wanted) => Ok(values.gather(&find::table_positions(context, keys, wanted)?)),
+        Value::Dict(d) => {
+            let row = find::row_of(keys, &d.values)?;
+            Ok(values.at(row.unwrap_or(usize::MAX)))
+        }
+        Value::Sym(name) if keys.columns.len() > 1 => match values {
+            Value::Table(t) => t.column(*name).cloned().map(Value::from).ok_or(QError::named("length")),
+            _ => Err(QError::named("type")),
+        },
+        Value::Vector(v) if keys.columns.len() == 1 => {
+            let column = keys.columns.first().ok_or(QError::named("type"))?;
+            let (own, asked) = (column.items.plain().type_number(), v.items.plain().type_number());
+            if own != asked && (own == 11 || asked == 11) && asked != 0 && own != 0 {
+                return Err(QError::named("length"));
+            }
+            Ok(values.gather(&find::positions(context, column, v)?))
+        }
+        list @ Value::Vector(v) => {
+            if matches!(&v.items, Items::List(l) if l.iter().all(|k| !k.is_scalar() && k.count() == keys.columns.len()))
+            {
+                return map(context, list, |_, key| Ok(values.at(find::row_of(keys, &key)?.unwrap_or(usize::MAX))));
+            }
+            Ok(values.at(find::row_of(keys, list)?.unwrap_or(usize::MAX)))
+        }
+        atom => Ok(values.at(find::row_of(keys, &atom.clone().enlist())?.unwrap_or(usize::MAX))),
+    }
+}
+
+fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QError> {
+    match i {
+        Value::Sym(name) => column(t, *name).cloned().map(Value::from),
+        Value::Vector(v) => match &v.items {
+            Items::Sym(names) => {
+                let columns: Result<Vec<Value>, QError> =
+                    names.iter().map(|n| column(t, *n).cloned().map(Value::from)).collect();
+                Ok(Value::list(columns?))
+            }
+            Items::List(l) if l.is_empty() => Ok(Value::table(t.rows::<i64>(&[]))),
+            Items::List(_) => map(context, i, |c, item| from_table(c, t, &item)),
+            other => Ok(Value::table(t.rows(&rows(other).ok_or(QError::named("type"))?))),
+        },
+        Value::Dict(_) => map(context, i, |c, item| from_table(c, t, &item)),
+        Value::Null => Ok(Value::table(t.clone())),
+        atom => Ok(t.row(row(atom).ok_or(QError::named("type"))?)),
+    }
+}
+
+/// Returns a column by name.
+///
+/// # Errors
+/// The name, if there is no such column.
+pub(crate) fn column(t: &Table, name: Sym) -> Result<&Vector, QError> {
+    t.column(name).ok_or_else(|| QError::no_column(columns::table::symbol::text(name)))
+}

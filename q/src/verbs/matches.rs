@@ -1,0 +1,153 @@
+//! Match (`~`) and a total order of all values.
+
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::verbs::function::type_of;
+use columns::kernel::num::{float_equal, float_order};
+use columns::table::function::Function;
+use columns::table::symbol::text;
+use columns::table::{Items, Raw, Value};
+use std::cmp::Ordering;
+
+/// `x~y`: same type and same items; floats within the comparison tolerance.
+pub(crate) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
+    limits::step()?;
+    Ok(match (x, y) {
+        (Value::Vector(a), Value::Vector(b)) => return same_items(&a.items, &b.items),
+        (Value::Dict(a), Value::Dict(b)) => same(&a.keys, &b.keys)? && same(&a.values, &b.values)?,
+        (Value::Table(a), Value::Table(b)) => {
+            if a.names != b.names {
+                return Ok(false);
+            }
+            for (c, d) in a.columns.iter().zip(&b.columns) {
+                if !same_items(&c.items, &d.items)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Value::Func(a), Value::Func(b)) => a.ptr_eq(b) || same_function(a, b)?,
+        (Value::Null, Value::Null) => true,
+        (Value::Enum(a, x), Value::Enum(b, y)) => a == b && x == y,
+        (Value::Link(a, x), Value::Link(b, y)) => a == b && x == y,
+        _ if x.is_atom() && y.is_atom() && x.type_number() == y.type_number() => {
+            same_items(&x.to_items(), &y.to_items())?
+        }
+        _ => false,
+    })
+}
+
+fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
+    let domains = (crate::runtime::values::domain_of_items(a), crate::runtime::values::domain_of_items(b));
+    if a.len() != b.len() || a.type_number() != b.type_number() || domains.0 != domains.1 {
+        return Ok(false);
+    }
+    Ok(match (a.raw(), b.raw()) {
+        (Raw::List(x), Raw::List(y)) => {
+            // A list compared with itself is not walked.
+            if a.is_same_memory(b) {
+                return Ok(true);
+            }
+            for (x, y) in x.iter().zip(y) {
+                if !same(x, y)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Raw::U8(x), Raw::U8(y)) => x == y,
+        (Raw::I16(x), Raw::I16(y)) => x == y,
+        (Raw::I32(x), Raw::I32(y)) => x == y,
+        (Raw::I64(x), Raw::I64(y)) => x == y,
+        (Raw::Sym(x), Raw::Sym(y)) => x == y,
+        (Raw::Guid(x), Raw::Guid(y)) => x == y,
+        (Raw::F32(x), Raw::F32(y)) => x.iter().zip(y).all(|(x, y)| float_equal(f64::from(*x), f64::from(*y))),
+        (Raw::F64(x), Raw::F64(y)) => x.iter().zip(y).all(|(x, y)| float_equal(*x, *y)),
+        _ => false,
+    })
+}
+
+fn same_function(a: &Function, b: &Function) -> Result<bool, QError> {
+    Ok(match (a, b) {
+        (Function::Lambda(a), Function::Lambda(b)) => a.source == b.source && a.namespace == b.namespace,
+        (Function::Primitive(a), Function::Primitive(b)) => a == b,
+        (Function::Coded(a, b), Function::Coded(c, d)) => (a, b) == (c, d),
+        (Function::Native(a), Function::Native(b)) => a == b,
+        (Function::Derived { iterator: i, function: f }, Function::Derived { iterator: j, function: g }) => {
+            i == j && same(f, g)?
+        }
+        (Function::Composition(a), Function::Composition(b)) => same_all(a, b)?,
+        (Function::OnDisk { columns: a, place: p }, Function::OnDisk { columns: b, place: q }) => a == b && p == q,
+        (Function::Projection { function: f, arguments: a }, Function::Projection { function: g, arguments: b }) => {
+            let holes = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_some() == b.is_some());
+            let (a, b): (Vec<Value>, Vec<Value>) =
+                (a.iter().flatten().cloned().collect(), b.iter().flatten().cloned().collect());
+            holes && same(f, g)? && same_all(&a, &b)?
+        }
+        _ => false,
+    })
+}
+
+fn same_all(a: &[Value], b: &[Value]) -> Result<bool, QError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for (a, b) in a.iter().zip(b) {
+        if !same(a, b)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Total order of all values, for sorting general lists: by type, then item by item.
+///
+/// # Errors
+/// Those of the limits.
+pub(crate) fn order(x: &Value, y: &Value) -> Result<Ordering, QError> {
+    limits::step()?;
+    if let (Some(x), Some(y)) = (number(x), number(y)) {
+        return Ok(x.cmp(&y));
+    }
+    if let (Some(x), Some(y)) = (x.as_float(), y.as_float()) {
+        return Ok(float_order(x, y));
+    }
+    Ok(match (x, y) {
+        (Value::Sym(x) | Value::Enum(_, x), Value::Sym(y) | Value::Enum(_, y)) => text(*x).cmp(text(*y)),
+        (Value::Guid(x), Value::Guid(y)) => x.cmp(y),
+        (Value::Vector(a), Value::Vector(b)) => {
+            if a.items.is_same_memory(&b.items) {
+                return Ok(Ordering::Equal);
+            }
+            for i in 0..a.len().min(b.len()) {
+                let item = order(&a.items.get(i), &b.items.get(i))?;
+                if item.is_ne() {
+                    return Ok(item);
+                }
+            }
+            a.len().cmp(&b.len())
+        }
+        (Value::Dict(x), Value::Dict(y)) => return order(&x.values, &y.values),
+        _ => type_of(x).cmp(&type_of(y)),
+    })
+}
+
+/// Binary search: the number of leading `rows` for which `before` holds.
+///
+/// # Errors
+/// Those of `before`.
+pub(crate) fn partition_point<T, E>(rows: &[T], mut before: impl FnMut(&T) -> Result<bool, E>) -> Result<usize, E> {
+    let (mut from, mut to) = (0, rows.len());
+    while from < to {
+        let middle = from.midpoint(to);
+        match rows.get(middle) {
+            Some(row) if before(row)? => from = middle + 1,
+            _ => to = middle,
+        }
+    }
+    Ok(from)
+}
+
+fn number(x: &Value) -> Option<i64> {
+    if matches!(x, Value::Float(_) | Value::Real(_) | Value::Datetime(_)) { None } else { x.as_long() }
+}

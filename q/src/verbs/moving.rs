@@ -1,0 +1,136 @@
+//! Moving functions over the last `n` items (`msum`, `mavg`, `mmax` and the like), and the exponential moving average.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::verbs::map::map;
+use crate::verbs::rows::flip_list;
+use crate::verbs::shape::long;
+use crate::verbs::stats::columns;
+use crate::verbs::{aggregate, arith};
+use columns::kernel::num::Num;
+use columns::kernel::windows;
+use columns::table::{Element, Items, Raw, Value, Vector};
+
+type Moved = std::result::Result<Items, QError>;
+
+/// Applies a function of `n` and a vector to every vector in `y`; lists of lists are taken item by item.
+fn moving(context: &mut Context, x: &Value, y: &Value, f: &dyn Fn(usize, &Items) -> Moved) -> Result {
+    context.enter()?;
+    let n = usize::try_from(long(x)?).map_err(|_| QError::named("domain"))?;
+    match y {
+        Value::Dict(d) => {
+            let values = moving(context, x, &d.values, f)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        Value::Table(t) => columns(context, t, |c, column| moving(c, x, &column, f)),
+        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
+            let flipped = flip_list(y.clone())?;
+            flip_list(map(context, &flipped, |c, column| moving(c, x, &column, f))?)
+        }
+        Value::Vector(v) => Ok(f(n, &v.items)?.into()),
+        _ => Err(type_error()),
+    }
+}
+
+/// Computes on the items as floats.
+fn floats(items: &Items, f: impl FnOnce(&[f64]) -> Vec<f64>) -> Moved {
+    Ok(Items::Float(aggregate::with_floats(items, f)?.into()))
+}
+
+/// `n msum y`: integers stay integers, as in `sums`.
+pub(crate) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
+    moving(context, &x, &y, &|n, items| match items.raw() {
+        Raw::I64(_) | Raw::I32(_) | Raw::I16(_) | Raw::U8(_) if !matches!(items, Items::Char(_)) => {
+            let t = items.type_number().max(6);
+            let longs = arith::longs(items, t)?;
+            let sums = windows::integer_sums(n, longs.iter().copied());
+            Ok(match t {
+                // Four-byte types wrap on overflow, as eight-byte types do.
+                6 | 13 | 14 | 17..=19 => i32::wrap(t, sums.into_iter().map(|sum| sum as i32).collect()),
+                _ => i64::wrap(t, sums.into()),
+            })
+        }
+        _ => {
+            let sums = floats(items, |v| windows::sums(n, v, |sum, _| sum))?;
+            crate::verbs::cast::to_type(items.type_number().max(8), &sums)
+        }
+    })
+}
+
+pub(crate) fn mavg(context: &mut Context, x: Value, y: Value) -> Result {
+    moving(context, &x, &y, &|n, items| floats(items, |v| windows::sums(n, v, |sum, count| sum / count)))
+}
+
+pub(crate) fn mcount(context: &mut Context, x: Value, y: Value) -> Result {
+    moving(context, &x, &y, &|n, items| {
+        crate::verbs::cast::to_type(6, &floats(items, |v| windows::sums(n, v, |_, count| count))?)
+    })
+}
+
+/// Items of windows processed between two checks of the limits.
+const ITEMS_AT_ONCE: usize = 1 << 16;
+
+pub(crate) fn mdev(context: &mut Context, x: Value, y: Value) -> Result {
+    moving(context, &x, &y, &|n, items| {
+        let mut seen = 0usize;
+        let pause = |items: usize| {
+            seen = seen.saturating_add(items);
+            if seen < ITEMS_AT_ONCE {
+                return Ok(());
+            }
+            seen = 0;
+            limits::check()
+        };
+        Ok(Items::Float(aggregate::with_floats(items, |v| windows::deviations(n, v, pause))??.into()))
+    })
+}
+
+/// Moving extremes in the items' own type. Null is the lowest value; the maximum of nulls alone is negative infinity.
+fn extremes(n: usize, items: &Items, most: bool) -> Moved {
+    fn of<T: Element + Num>(n: usize, t: i8, v: &[T], most: bool) -> Items {
+        let found = if most {
+            let mut found = windows::extreme(n, v, |new, old| new >= old || old.is_null());
+            found.iter_mut().filter(|item| item.is_null()).for_each(|item| *item = T::NEGATIVE_INFINITY);
+            found
+        } else {
+            windows::extreme(n, v, |new, old| new <= old || new.is_null())
+        };
+        T::wrap(t, found.into())
+    }
+    let (n, t) = (n.max(1), items.type_number());
+    Ok(match items.raw() {
+        Raw::U8(v) => of(n, t, v, most),
+        Raw::I16(v) => of(n, t, v, most),
+        Raw::I32(v) => of(n, t, v, most),
+        Raw::I64(v) => of(n, t, v, most),
+        Raw::F32(v) => of(n, t, v, most),
+        Raw::F64(v) => of(n, t, v, most),
+        Raw::List([]) => items.clone(),
+        Raw::List(_) | Raw::Sym(_) | Raw::Guid(_) => return Err(type_error()),
+    })
+}
+
+pub(crate) fn mmax(context: &mut Context, x: Value, y: Value) -> Result {
+    moving(context, &x, &y, &|n, items| extremes(n, items, true))
+}
+
+pub(crate) fn mmin(context: &mut Context, x: Value, y: Value) -> Result {
+    moving(context, &x, &y, &|n, items| extremes(n, items, false))
+}
+
+/// Exponential moving average.
+pub(crate) fn ema(_: &mut Context, x: Value, y: Value) -> Result {
+    let alpha = x.as_float().ok_or_else(type_error)?;
+    let mut last = f64::NAN;
+    let smooth = |items: &[f64]| -> Vec<f64> {
+        let next = items.iter().map(|f| {
+            last = if last.is_nan() { *f } else { alpha * f + (1.0 - alpha) * last };
+            last
+        });
+        next.collect()
+    };
+    Ok(Value::floats(aggregate::with_floats(&y.to_items(), smooth)?))
+}

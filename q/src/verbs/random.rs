@@ -1,0 +1,99 @@
+//! Random numbers: `n?x`. Seeded by `\S`; the sequence differs from kdb+'s.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::seeds;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use columns::table::symbol::intern;
+use columns::table::{Element, Items, Raw, Sym, Value};
+
+/// `rand x`: one draw.
+pub(crate) fn rand(context: &mut Context, x: Value) -> Result {
+    Ok(roll(context, &Value::Long(1), x)?.at(0))
+}
+
+/// `n?y`: `n` draws; without replacement if `n` is negative.
+pub(crate) fn roll(context: &mut Context, x: &Value, y: Value) -> Result {
+    let mut n = x.as_long().ok_or_else(type_error)?;
+    if n == i64::MIN {
+        // `0N?x` is a permutation.
+        let all = if y.is_scalar() { y.as_long().ok_or_else(type_error)? } else { y.count() as i64 };
+        n = all.max(0).wrapping_neg();
+    }
+    let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
+    context.reserve_items(size, 16)?;
+    seeds::draw(|rng| draw(rng, n < 0, size, &y))
+}
+
+fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
+    match y {
+        Value::Vector(_) | Value::Table(_) => {
+            let count = y.count();
+            let rows = indices(rng, deal, size, count)?;
+            Ok(y.gather(&rows))
+        }
+        Value::Float(f) => Ok(Value::floats((0..size).map(|_| rng.f64() * f).collect())),
+        Value::Real(f) => Ok(Items::Real((0..size).map(|_| rng.f32() * f).collect()).into()),
+        Value::Bool(_) => Ok(Value::bools((0..size).map(|_| u8::from(rng.bool())).collect())),
+        Value::Sym(s) => {
+            // Symbols of random letters a to p; the length is the number in the argument's name.
+            let wide = std::str::from_utf8(columns::table::symbol::text(*s))
+                .ok()
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(4usize);
+            if wide > 8 {
+                return Err(QError::named("length"));
+            }
+            let mut one = || intern(&(0..wide).map(|_| b'a' + rng.u8(0..16)).collect::<Vec<_>>());
+            let names: std::result::Result<Vec<Sym>, _> = (0..size).map(|_| one()).collect();
+            Ok(Value::symbols(names.map_err(|_| QError::named("limit"))?))
+        }
+        Value::Guid(_) => Ok(Items::Guid((0..size).map(|_| rng.u128(..).to_be_bytes()).collect()).into()),
+        Value::Char(c) => Ok(Value::chars(
+            (0..size).map(|_| b'a' + rng.u8(0..c.saturating_sub(b'a').clamp(1, 26))).collect::<Vec<_>>(),
+        )),
+        atom => {
+            let items = atom.to_items();
+            let most = atom.as_long().ok_or_else(type_error)?;
+            if deal {
+                let rows = indices(rng, true, size, usize::try_from(most).unwrap_or(0))?;
+                return Ok(Value::longs(rows));
+            }
+            if most == 0 {
+                return Ok(Items::from_longs(items.type_number(), (0..size).map(|_| rng.i64(..)).collect()).into());
+            }
+            if most < 0 {
+                return Err(QError::named("domain"));
+            }
+            let t = items.type_number();
+            Ok(match items.raw() {
+                Raw::I32(_) => i32::wrap(t, (0..size).map(|_| rng.i64(0..most) as i32).collect()).into(),
+                Raw::U8(_) => u8::wrap(t, (0..size).map(|_| rng.i64(0..most) as u8).collect()).into(),
+                Raw::I16(_) => Items::Short((0..size).map(|_| rng.i64(0..most) as i16).collect()).into(),
+                _ => i64::wrap(t, (0..size).map(|_| rng.i64(0..most)).collect()).into(),
+            })
+        }
+    }
+}
+
+fn indices(rng: &mut fastrand::Rng, deal: bool, size: usize, count: usize) -> std::result::Result<Vec<i64>, QError> {
+    if !deal {
+        return Ok((0..size).map(|_| if count == 0 { -1 } else { rng.usize(0..count) as i64 }).collect());
+    }
+    if size > count {
+        return Err(QError::named("length"));
+    }
+    // Fisher-Yates shuffle over a sparse map: the source may be far larger than the draw.
+    let mut moved: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
+    let mut out = Vec::with_capacity(size);
+    for i in 0..size {
+        crate::runtime::limits::pace()?;
+        let j = rng.usize(i..count);
+        let at = |m: &std::collections::HashMap<usize, usize>, k: usize| m.get(&k).copied().unwrap_or(k);
+        let (a, b) = (at(&moved, i), at(&moved, j));
+        moved.insert(j, a);
+        out.push(b as i64);
+    }
+    Ok(out)
+}

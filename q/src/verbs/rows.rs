@@ -1,0 +1,148 @@
+//! Tables made from rows, from columns and from other tables, plain and keyed.
+
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::values::{Result, type_error};
+use columns::table::{Attr, Dict, Items, Table, Value, Vector};
+use std::sync::Arc;
+
+/// The table with a dictionary's columns; atoms are repeated.
+pub(crate) fn from_columns(d: &Dict) -> Result {
+    let names = d.keys.as_symbols().ok_or_else(type_error)?.to_vec();
+    let values = d.values.items();
+    let rows = values.iter().find(|v| !v.is_scalar()).map(Value::count).ok_or(QError::named("rank"))?;
+    let mut columns = Vec::with_capacity(values.len());
+    for value in values {
+        let column = if value.is_scalar() { Value::collapse(vec![value; rows]) } else { value };
+        let column = column.into_vector().ok_or_else(type_error)?;
+        if column.len() != rows {
+            return Err(QError::named("length"));
+        }
+        columns.push(column);
+    }
+    Ok(Value::table(Table::new(names, columns)))
+}
+
+/// The table with its first `keys` columns as keys.
+pub(crate) fn key_by(keys: usize, t: &Table) -> Result {
+    if keys == 0 {
+        return Ok(Value::table(t.clone()));
+    }
+    if keys >= t.columns.len() {
+        return Err(QError::named("length"));
+    }
+    let mut names = t.names.clone();
+    let mut columns = t.columns.clone();
+    let (value_names, value_columns) = (names.split_off(keys), columns.split_off(keys));
+    Ok(Value::dict(Value::table(Table::new(names, columns)), Value::table(Table::new(value_names, value_columns))))
+}
+
+/// A keyed table as a plain one.
+pub(crate) fn unkey(x: &Value) -> Result {
+    match x {
+        Value::Table(_) => Ok(x.clone()),
+        Value::Dict(d) => {
+            let (k, v) = d.keyed().ok_or_else(type_error)?;
+            let mut out = k.clone();
+            out.names.extend_from_slice(&v.names);
+            out.columns.extend_from_slice(&v.columns);
+            out.sorted = false;
+            Ok(Value::table(out))
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// One or more rows, given as a dictionary or a list, as a table like `t`.
+pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QError> {
+    let values: Vec<Value> = match row {
+        Value::Dict(d) => {
+            let names = d.keys.as_symbols().ok_or_else(type_error)?;
+            let mut out = Vec::with_capacity(t.names.len());
+            for name in &t.names {
+                let at = limits::place(names, *name)?.ok_or(QError::named("mismatch"))?;
+                out.push(d.values.at(at));
+            }
+            if names.len() != t.names.len() {
+                return Err(QError::named("mismatch"));
+            }
+            out
+        }
+        list => list.items(),
+    };
+    if values.len() != t.names.len() {
+        return Err(QError::named("length"));
+    }
+    // Atoms make one row; lists make as many rows as they have items. A column of lists takes a list as one item.
+    let one_row = values.first().is_some_and(Value::is_scalar);
+    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if l.first().map_or(one_row, |v| !v.is_scalar()));
+    let is_batch = |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || v.type_number() == 0);
+    let many = !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);
+    let rows = if many { values.iter().find(|v| !v.is_scalar()).map_or(1, Value::count) } else { 1 };
+    let mut columns = Vec::with_capacity(values.len());
+    for value in values {
+        let column = match (many, value.is_scalar()) {
+            (true, false) => value,
+            (true, true) => Value::collapse(vec![value; rows]),
+            (false, _) => Value::collapse(vec![value]),
+        };
+        let column = match column {
+            Value::Vector(v) => v,
+            other => Items::List(vec![other].into()).into(),
+        };
+        if column.len() != rows {
+            return Err(QError::named("length"));
+        }
+        columns.push(column);
+    }
+    Ok(Table::new(t.names.clone(), columns))
+}
+
+/// Appends the rows of `b` to those of `a`; the columns must be the same.
+pub(crate) fn join_tables(a: Arc<Table>, b: &Table) -> Result {
+    let bytes = |t: &Table| t.columns.iter().map(|c| c.items.held_bytes()).fold(0, usize::saturating_add);
+    // Shared columns are copied.
+    let copied = if Arc::strong_count(&a) > 1 { bytes(&a) } else { 0 };
+    limits::room(bytes(b).saturating_add(copied))?;
+    let mut a = Arc::unwrap_or_clone(a);
+    if a.columns.is_empty() {
+        return Ok(Value::table(b.clone()));
+    }
+    if a.names.len() != b.names.len() {
+        return Err(QError::named("mismatch"));
+    }
+    for (i, name) in a.names.clone().iter().enumerate() {
+        let other = b.column(*name).ok_or(QError::named("mismatch"))?;
+        if let Some(column) = a.columns.get_mut(i) {
+            let own = std::mem::replace(&mut column.items, Items::List(Default::default()));
+            column.items = own.join(&other.items);
+            column.attr = Attr::None;
+        }
+    }
+    a.sorted = false;
+    Ok(Value::table(a))
+}
+
+pub(crate) fn flip_list(x: Value) -> Result {
+    // A simple vector cannot be flipped.
+    if matches!(&x, Value::Vector(v) if !matches!(v.items, Items::List(_)) && !v.is_empty()) {
+        return Err(QError::named("rank"));
+    }
+    let rows = limits::items(&x)?;
+    if rows.iter().all(Value::is_scalar) {
+        return Err(QError::named("rank"));
+    }
+    let mut wide = None;
+    for row in rows.iter().filter(|r| !r.is_scalar()) {
+        if *wide.get_or_insert(row.count()) != row.count() {
+            return Err(QError::named("length"));
+        }
+    }
+    let wide = wide.unwrap_or(0);
+    let mut out = limits::list(wide)?;
+    for i in 0..wide {
+        limits::step()?;
+        out.push(Value::collapse(limits::collected(rows.iter().map(|r| r.at(i)))?));
+    }
+    Ok(Value::list(out))
+}

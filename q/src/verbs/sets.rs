@@ -1,0 +1,267 @@
+//! Lists as sets: membership, distinct, union, groups.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::values::Result;
+use crate::runtime::values::listed;
+use crate::runtime::values::type_error;
+use crate::verbs::above::Stored;
+use crate::verbs::map::map;
+use crate::verbs::matches::same;
+use crate::verbs::shape::join;
+use crate::verbs::{find, index};
+use columns::table::symbol::text;
+use columns::table::{Items, Table, Value, Vector};
+
+pub(crate) fn distinct(_: &mut Context, x: Value) -> Result {
+    if x.is_scalar() {
+        return Ok(x);
+    }
+    if let Value::Dict(d) = &x {
+        if d.keyed().is_none() {
+            return distinct_of(&d.values);
+        }
+        return Ok(x);
+    }
+    distinct_of(&x)
+}
+
+fn distinct_of(x: &Value) -> Result {
+    let groups = find::groups_of(x)?;
+    if groups.firsts.len() == x.count() {
+        return Ok(x.clone());
+    }
+    limits::room_for::<i64>(groups.firsts.len())?;
+    Ok(x.gather(&groups.firsts))
+}
+
+pub(crate) fn group(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let rows = group(context, d.values.clone())?;
+            let Value::Dict(rows) = rows else { return Err(type_error()) };
+            let keys = index::one(context, &d.keys, &rows.values)?;
+            Ok(Value::dict(rows.keys.clone(), keys))
+        }
+        Value::Vector(_) | Value::Table(_) => {
+            let groups = find::groups_of(&x)?;
+            // Per item its number twice; per group two vectors and a value.
+            let each = 2 * size_of::<Vec<u32>>() + size_of::<Value>() + 5 * size_of::<usize>();
+            let all = groups.ids.len().saturating_mul(size_of::<u32>() + size_of::<i64>());
+            limits::room(all.saturating_add(groups.firsts.len().saturating_mul(each)))?;
+            let rows = groups.members().into_iter().map(|g| Value::longs(g.into_iter().map(i64::from).collect()));
+            Ok(Value::dict(x.gather(&groups.firsts), Value::list(rows.collect())))
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// `x?y`.
+pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
+    match &x {
+        // `name?y`: missing items are appended to the domain.
+        Value::Sym(name) if text(*name).starts_with(b":") => context.extend_stored_domain(*name, y),
+        Value::Sym(name) => crate::verbs::enums::extend(context, *name, y),
+        Value::Dict(d) => {
+            let at = find_in(context, d.values.clone(), y)?;
+            index::one(context, &d.keys, &at)
+        }
+        Value::Table(keys) => match &y {
+            Value::Table(wanted) => Ok(Value::longs(find::table_positions(context, keys, wanted)?)),
+            Value::Dict(d) => Ok(Value::Long(find::row_of(keys, &d.values)?.unwrap_or(keys.count()) as i64)),
+            row => Ok(Value::Long(find::row_of(keys, &listed(row.clone()))?.unwrap_or(keys.count()) as i64)),
+        },
+        Value::Vector(v) => {
+            let deep = matches!(v.items, Items::List(_));
+            match &y {
+                Value::Vector(w) if !deep && !matches!(w.items, Items::List(_)) => {
+                    check_types(v, w)?;
+                    Ok(Value::longs(find::positions(context, v, w)?))
+                }
+                Value::Vector(Vector { items: Items::List(_), .. }) if deep => {
+                    let Value::Vector(w) = &y else { return Err(type_error()) };
+                    Ok(Value::longs(find::positions(context, v, w)?))
+                }
+                Value::Vector(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
+                Value::Dict(_) | Value::Table(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
+                item => {
+                    if !deep && item.is_atom() {
+                        let w = Vector::from(item.to_items());
+                        check_types(v, &w)?;
+                        return Ok(find::positions(context, v, &w)?
+                            .first()
+                            .map_or(Value::Long(v.len() as i64), |p| Value::Long(*p)));
+                    }
+                    Ok(Value::Long(find::position(&x, item)?.unwrap_or(x.count()) as i64))
+                }
+            }
+        }
+        _ => Err(type_error()),
+    }
+}
+
+/// Searching chars or symbols among items of another type, or the reverse, is an error, as in kdb+.
+fn check_types(x: &Vector, y: &Vector) -> std::result::Result<(), QError> {
+    let (a, b) = (x.items.type_number(), y.items.type_number());
+    let textual = |t: i8| matches!(t, 10 | 11);
+    if a != b && a != 0 && b != 0 && (textual(a) || textual(b)) { Err(type_error()) } else { Ok(()) }
+}
+
+/// `x in y`.
+pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
+    let found = |p: &i64, n: usize| u8::from((*p as usize) < n);
+    match (&x, &y) {
+        (_, Value::Dict(d)) => in_(context, x.clone(), d.values.clone()),
+        (Value::Dict(d), _) if !matches!(y, Value::Table(_)) => {
+            let values = in_(context, d.values.clone(), y)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        (Value::Table(w), Value::Table(keys)) => {
+            let at = find::table_positions(context, keys, w)?;
+            Ok(Value::bools(at.iter().map(|p| found(p, keys.count())).collect()))
+        }
+        (_, Value::Table(keys)) => {
+            let values = if let Value::Dict(d) = &x { d.values.clone() } else { listed(x.clone()) };
+            Ok(Value::Bool(find::row_of(keys, &values)?.is_some()))
+        }
+        (Value::Vector(a), Value::Vector(b)) => {
+            let (deep_x, deep_y) = (matches!(a.items, Items::List(_)), matches!(b.items, Items::List(_)));
+            let integers = matches!(b.items.type_number(), 5..=7);
+            if matches!(a.items, Items::Float(_) | Items::Real(_)) && integers && b.len() != 1 {
+                return Err(type_error());
+            }
+            if deep_y && !b.is_empty() && depth(&x) <= depth(&b.items.get(0)) {
+                // As deep as the items of the right side: searched for as one item.
+                return Ok(Value::Bool(find::position(&y, &x)?.is_some()));
+            }
+            if deep_x && !deep_y {
+                return map(context, &x, |c, item| in_(c, item, y.clone()));
+            }
+            let at = find::positions(context, b, a)?;
+            Ok(Value::bools(at.iter().map(|p| found(p, b.len())).collect()))
+        }
+        (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),
+        (Value::Table(_), _) => Err(type_error()),
+        (_, Value::Vector(b)) => {
+            let first_is_list = !b.is_empty() && !b.items.get(0).is_scalar();
+            Ok(Value::Bool(!first_is_list && find::position(&y, &x)?.is_some()))
+        }
+        _ => Ok(Value::Bool(same(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
+    }
+}
+
+/// Nesting depth of a list, judging by first items.
+fn depth(x: &Value) -> usize {
+    let (mut depth, mut at) = (0, x.clone());
+    while let Value::Vector(v) = &at {
+        depth += 1;
+        if !matches!(v.items, Items::List(_)) || v.is_empty() || depth > 64 {
+            break;
+        }
+        at = v.items.get(0);
+    }
+    depth
+}
+
+/// `x within y`: between two bounds, inclusive.
+pub(crate) fn within(context: &mut Context, x: Value, y: Value) -> Result {
+    use crate::runtime::op::Op;
+    use crate::verbs::arith::atomic;
+    use columns::kernel::zip::{Arithmetic, Comparison};
+    if y.count() != 2 {
+        return Err(QError::named("length"));
+    }
+    let from = atomic(context, Op::Compare(Comparison::AtLeast), &x, &y.at(0))?;
+    let to = atomic(context, Op::Compare(Comparison::AtMost), &x, &y.at(1))?;
+    atomic(context, Op::Arithmetic(Arithmetic::Lesser), &from, &to)
+}
+
+pub(crate) fn union(context: &mut Context, x: Value, y: Value) -> Result {
+    let both = join(context, listed(x), listed(y))?;
+    distinct(context, both)
+}
+
+fn keep(context: &mut Context, x: &Value, y: &Value, inside: bool) -> Result {
+    let x = match x {
+        Value::Dict(d) if d.keyed().is_none() => d.values.clone(),
+        other => listed(other.clone()),
+    };
+    let y = match y {
+        Value::Dict(d) if d.keyed().is_none() => d.values.clone(),
+        other => listed(other.clone()),
+    };
+    let at = find::all(context, &y, &x)?;
+    let n = y.count();
+    let rows: Vec<i64> =
+        at.iter().enumerate().filter(|(_, p)| ((**p as usize) < n) == inside).map(|(i, _)| i as i64).collect();
+    Ok(x.gather(&rows))
+}
+
+pub(crate) fn inter(context: &mut Context, x: Value, y: Value) -> Result {
+    keep(context, &x, &y, true)
+}
+
+pub(crate) fn except(context: &mut Context, x: Value, y: Value) -> Result {
+    keep(context, &x, &y, false)
+}
+
+pub(crate) fn bin(context: &mut Context, x: Value, y: Value) -> Result {
+    searched(context, x, y, find::bin)
+}
+
+pub(crate) fn binr(context: &mut Context, x: Value, y: Value) -> Result {
+    searched(context, x, y, find::binr)
+}
+
+type Search = fn(&Value, &Value) -> std::result::Result<Vec<i64>, QError>;
+
+/// For `bin` on tables: rows of `t` equal to a row of `y` in all columns but the last, and the position of the row's last
+/// item among theirs.
+fn searched_rows(context: &mut Context, t: &Table, y: &Value, search: Search) -> Result {
+    let Value::Table(wanted) = y else {
+        let Value::Dict(d) = y else { return Err(type_error()) };
+        let row = crate::verbs::rows::row_table(t, &Value::Dict(d.clone()))?;
+        return Ok(searched_rows(context, t, &Value::table(row), search)?.at(0));
+    };
+    let (Some(last), Some((last_name, names))) = (t.columns.last(), t.names.split_last()) else {
+        return Err(type_error());
+    };
+    if names.is_empty() {
+        let sought = index::column(wanted, *last_name)?;
+        return Ok(Value::longs(search(&last.clone().into(), &sought.clone().into())?));
+    }
+    let before = |t: &Table| -> std::result::Result<Table, QError> {
+        let columns = names.iter().map(|n| index::column(t, *n).cloned());
+        Ok(Table::new(names.to_vec(), columns.collect::<std::result::Result<_, _>>()?))
+    };
+    let groups = find::row_groups(&before(t)?.columns)?;
+    let members = groups.members();
+    let at = find::table_positions(context, &before(t)?.rows(&groups.firsts), &before(wanted)?)?;
+    let sought = index::column(wanted, *last_name)?;
+    let mut out = Vec::with_capacity(at.len());
+    for (i, group) in at.iter().enumerate() {
+        context.tick()?;
+        let rows = usize::try_from(*group).ok().and_then(|g| members.get(g)).map(Vec::as_slice).unwrap_or_default();
+        let within: Value = last.items.gather(rows).into();
+        let place = search(&within, &sought.items.get(i).enlist())?.first().copied().unwrap_or(-1);
+        let row = usize::try_from(place).ok().and_then(|p| rows.get(p));
+        out.push(row.map_or(i64::MIN, |r| i64::from(*r)));
+    }
+    Ok(Value::longs(out))
+}
+
+fn searched(context: &mut Context, x: Value, y: Value, search: Search) -> Result {
+    match &x {
+        Value::Table(t) => return searched_rows(context, t, &y, search),
+        Value::Dict(d) => {
+            let at = searched(context, d.values.clone(), y, search)?;
+            return index::one(context, &d.keys, &at);
+        }
+        _ => {}
+    }
+    if y.is_scalar() {
+        return Ok(Value::Long(search(&x, &y.enlist())?.first().copied().unwrap_or(-1)));
+    }
+    Ok(Value::longs(search(&x, &y)?))
+}

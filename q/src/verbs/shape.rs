@@ -1,0 +1,356 @@
+//! List functions: construction, join, `raze`, `where`, shifts, `fills`, `flip`, `cross`.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::values::{Result, listed, type_error};
+use crate::verbs::above::Stored;
+use crate::verbs::index;
+use crate::verbs::on_disk::held;
+use crate::verbs::rows::flip_list;
+use columns::table::{Attr, Dict, Items, Raw, Table, Value, Vector};
+use std::sync::Arc;
+
+/// An integer atom as a long.
+pub(crate) fn long(x: &Value) -> std::result::Result<i64, QError> {
+    match x {
+        Value::Float(_) | Value::Real(_) | Value::Char(_) => Err(type_error()),
+        other => other.as_long().ok_or_else(type_error),
+    }
+}
+
+pub(crate) fn til(context: &mut Context, x: Value) -> Result {
+    if let Value::Dict(_) | Value::Vector(_) | Value::Table(_) = x {
+        return crate::verbs::tables::key(context, x);
+    }
+    let n = usize::try_from(long(&x)?).map_err(|_| QError::named("domain"))?;
+    context.reserve_items(n, 8)?;
+    Ok(Value::longs((0..n as i64).collect()))
+}
+
+pub(crate) fn count(context: &mut Context, x: Value) -> Result {
+    if let Value::Func(_) = x
+        && let Some(rows) = context.rows_on_disk(&x)?
+    {
+        return Ok(Value::Long(rows));
+    }
+    Ok(Value::Long(x.count() as i64))
+}
+
+pub(crate) fn first(context: &mut Context, x: Value) -> Result {
+    Ok(held(context, x)?.at(0))
+}
+
+pub(crate) fn last(context: &mut Context, x: Value) -> Result {
+    let x = held(context, x)?;
+    Ok(x.at(x.count().wrapping_sub(1)))
+}
+
+pub(crate) fn enlist(_: &mut Context, items: Vec<Value>) -> Result {
+    Ok(Value::collapse(items))
+}
+
+pub(crate) fn reverse(context: &mut Context, x: Value) -> Result {
+    let x = held(context, x)?;
+    if x.is_scalar() {
+        return Ok(x);
+    }
+    let rows: Vec<i64> = (0..x.count() as i64).rev().collect();
+    Ok(x.gather(&rows))
+}
+
+pub(crate) fn rotate(_: &mut Context, x: Value, y: Value) -> Result {
+    let by = long(&x)?;
+    let count = y.count() as i64;
+    if y.is_scalar() {
+        return Err(type_error());
+    }
+    if count == 0 {
+        return Ok(y);
+    }
+    let rows: Vec<i64> = (0..count).map(|i| (i + by.rem_euclid(count)) % count).collect();
+    Ok(y.gather(&rows))
+}
+
+pub(crate) fn raze(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            let mut out: Option<Value> = None;
+            let simple = l.iter().all(|v| matches!(v, Value::Vector(_)));
+            if simple {
+                let held = l.iter().map(|v| if let Value::Vector(v) = v { v.items.held_bytes() } else { 0 });
+                limits::room(held.fold(0, usize::saturating_add))?;
+                let mut items = Items::List(Default::default());
+                for v in l.iter() {
+                    context.tick()?;
+                    if let Value::Vector(v) = v {
+                        items = items.join(&v.items);
+                    }
+                }
+                return Ok(items.into());
+            }
+            for v in l.iter() {
+                out = Some(match out {
+                    Some(before) => join(context, before, v.clone())?,
+                    None => v.clone(),
+                });
+            }
+            Ok(match out {
+                Some(atom) if atom.is_scalar() => atom.enlist(),
+                Some(all) => all,
+                None => x,
+            })
+        }
+        Value::Dict(d) => raze(context, d.values.clone()),
+        // Rows joined as dictionaries: the last row wins.
+        Value::Table(t) if t.count() > 0 => Ok(t.row(t.count() - 1)),
+        atom if atom.is_scalar() => Ok(x.enlist()),
+        _ => Ok(x),
+    }
+}
+
+/// Checks the memory limit for the join of two lists.
+fn room_to_join(x: &Items, y: &Items) -> std::result::Result<(), QError> {
+    if x.type_number() == y.type_number() {
+        return limits::room(x.held_bytes().saturating_add(y.held_bytes()));
+    }
+    limits::room_for::<Value>(x.len().saturating_add(y.len()))
+}
+
+/// `x,y`.
+pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
+    context.check()?;
+    Ok(match (x, y) {
+        (Value::Dict(a), Value::Dict(b)) => join_dicts(context, &a, &b)?,
+        (Value::Table(a), Value::Table(b)) => crate::verbs::rows::join_tables(a, &b)?,
+        (Value::Table(a), Value::Dict(b)) => {
+            if b.keyed().is_some() {
+                return Err(type_error());
+            }
+            let row = crate::verbs::rows::row_table(&a, &Value::Dict(b))?;
+            crate::verbs::rows::join_tables(a, &row)?
+        }
+        (Value::Dict(a), Value::Table(b)) if a.keyed().is_some() => {
+            let keyed = crate::verbs::rows::key_by(a.keyed().map_or(0, |k| k.0.columns.len()), &b)?;
+            match keyed {
+                Value::Dict(b) => join_dicts(context, &a, &b)?,
+                _ => return Err(type_error()),
+            }
+        }
+        (Value::Dict(a), Value::Table(b)) => {
+            let row = crate::verbs::rows::row_table(&b, &Value::Dict(a))?;
+            crate::verbs::rows::join_tables(Arc::new(row), &b)?
+        }
+        (Value::Vector(v), y) if matches!(&v.items, Items::List(l) if l.is_empty()) => {
+            if y.is_scalar() {
+                y.enlist()
+            } else {
+                y
+            }
+        }
+        (x, Value::Vector(v)) if matches!(&v.items, Items::List(l) if l.is_empty()) => {
+            if x.is_scalar() {
+                x.enlist()
+            } else {
+                x
+            }
+        }
+        (Value::Vector(x), Value::Vector(y)) => {
+            let attr = Attr::None;
+            room_to_join(&x.items, &y.items)?;
+            Vector { attr, items: x.items.join(&y.items) }.into()
+        }
+        (Value::Vector(x), y) if y.is_atom() => {
+            let y = y.to_items();
+            room_to_join(&x.items, &y)?;
+            x.items.join(&y).into()
+        }
+        (x, Value::Vector(y)) if x.is_atom() => {
+            let x = x.to_items();
+            room_to_join(&x, &y.items)?;
+            x.join(&y.items).into()
+        }
+        (x, Value::Dict(d)) if d.keyed().is_none() && x.is_atom() => return Err(type_error()),
+        (Value::Vector(v), Value::Dict(d)) if d.keyed().is_none() && !matches!(v.items, Items::List(_)) => {
+            return Err(type_error());
+        }
+        (x, y) => {
+            let mut all = if x.is_scalar() || matches!(x, Value::Dict(_)) { vec![x] } else { limits::items(&x)? };
+            if y.is_scalar() || matches!(y, Value::Dict(_)) {
+                all.push(y);
+            } else {
+                all.extend(limits::items(&y)?);
+            }
+            Value::collapse(all)
+        }
+    })
+}
+
+/// The keys of both; of a common key the right value.
+pub(crate) fn join_dicts(context: &mut Context, a: &Dict, b: &Dict) -> Result {
+    let keys = crate::verbs::sets::union(context, a.keys.clone(), b.keys.clone())?;
+    let in_a = crate::verbs::find::all(context, &a.keys, &keys)?;
+    // Of duplicate keys the last entry wins.
+    let last = b.keys.count() as i64 - 1;
+    let from_last: Vec<i64> = (0..=last).rev().collect();
+    let behind = crate::verbs::find::all(context, &b.keys.gather(&from_last), &keys)?;
+    let in_b: Vec<i64> = behind.into_iter().map(|j| if j > last { j } else { last - j }).collect();
+    let split = a.values.count() as i64;
+    let rows: Vec<i64> =
+        in_a.iter().zip(&in_b).map(|(i, j)| if (*j as usize) < b.values.count() { split + *j } else { *i }).collect();
+    let both = join(context, a.values.clone(), b.values.clone())?;
+    Ok(Value::dict(keys, both.gather(&rows)))
+}
+
+/// `where`: indices repeated as often as the counts say.
+pub(crate) fn where_(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let rows = where_(context, d.values.clone())?;
+            index::one(context, &d.keys, &rows)
+        }
+        Value::Vector(v) => match v.items.raw() {
+            Raw::U8(bits) if matches!(v.items, Items::Bool(_)) => {
+                let count = bits.iter().map(|b| usize::from(*b != 0)).sum();
+                limits::room_for::<i64>(count)?;
+                let mut out = Vec::with_capacity(count);
+                out.extend(bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| i as i64));
+                Ok(Value::longs(out))
+            }
+            Raw::List([]) => Ok(Value::longs(Vec::new())),
+            _ => {
+                let counts = crate::verbs::convert::rows(&v.items).ok_or_else(type_error)?;
+                let total: i64 = counts.iter().map(|c| (*c).max(0)).fold(0, i64::saturating_add);
+                context.reserve_items(usize::try_from(total).unwrap_or(usize::MAX), 8)?;
+                let mut out = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
+                for (i, count) in counts.iter().enumerate() {
+                    for _ in 0..*count {
+                        out.push(i as i64);
+                    }
+                }
+                Ok(Value::longs(out))
+            }
+        },
+        _ => Err(type_error()),
+    }
+}
+
+pub(crate) fn flip(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Table(t) => {
+            let columns = t.columns.iter().map(|c| c.clone().into()).collect();
+            Ok(Value::dict(Value::symbols(t.names.clone()), Value::list(columns)))
+        }
+        Value::Dict(d) => match (&d.keys, &d.values) {
+            (Value::Vector(Vector { items: Items::Sym(names), .. }), Value::Sym(place)) => {
+                Ok(crate::verbs::on_disk::on_disk(names.to_vec(), *place))
+            }
+            _ => crate::verbs::rows::from_columns(d),
+        },
+        Value::Func(f) => match &**f {
+            columns::table::Function::OnDisk { columns, place } => Ok(Value::symbols_to(columns, *place)),
+            _ => Err(QError::named("rank")),
+        },
+        Value::Vector(_) => {
+            let widest = x
+                .items()
+                .iter()
+                .find(|row| !row.is_scalar())
+                .map_or((0, 0), |row| (row.count(), if row.as_text().is_some() { 1 } else { 8 }));
+            context.reserve_items(x.count().saturating_mul(widest.0), widest.1)?;
+            flip_list(x)
+        }
+        _ => Err(QError::named("rank")),
+    }
+}
+
+pub(crate) fn cross(context: &mut Context, x: Value, y: Value) -> Result {
+    let (a, b) = (x.count(), y.count());
+    context.reserve_items(a.saturating_mul(b), 48)?;
+    let left: Vec<i64> = (0..a * b).map(|i| (i / b.max(1)) as i64).collect();
+    let right: Vec<i64> = (0..a * b).map(|i| (i % b.max(1)) as i64).collect();
+    let (x, y) = (listed(x).gather(&left), listed(y).gather(&right));
+    if let (Value::Table(x), Value::Table(y)) = (&x, &y) {
+        let mut out = (**x).clone();
+        for (name, column) in y.names.iter().zip(&y.columns) {
+            out.names.push(*name);
+            out.columns.push(column.clone());
+        }
+        return Ok(Value::table(out));
+    }
+    let mut out = Vec::with_capacity(a * b);
+    for i in 0..a * b {
+        context.tick()?;
+        out.push(join(context, x.at(i), y.at(i))?);
+    }
+    Ok(Value::list(out))
+}
+
+/// `next`, `prev` and `x xprev y`: shifts items by `by` positions and fills with nulls.
+pub(crate) fn shift(by: i64, y: &Value) -> Result {
+    if let Value::Dict(d) = y {
+        let values = shift(by, &d.values)?;
+        return Ok(Value::dict(d.keys.clone(), values));
+    }
+    if y.is_scalar() {
+        return Err(type_error());
+    }
+    let count = y.count() as i64;
+    let rows: Vec<i64> =
+        (0..count).map(|i| i.checked_sub(by).filter(|r| (0..count).contains(r)).unwrap_or(-1)).collect();
+    Ok(y.gather(&rows))
+}
+
+pub(crate) fn prev(_: &mut Context, y: Value) -> Result {
+    shift(1, &y)
+}
+
+pub(crate) fn next(_: &mut Context, y: Value) -> Result {
+    shift(-1, &y)
+}
+
+pub(crate) fn xprev(_: &mut Context, x: Value, y: Value) -> Result {
+    let by = long(&x)?;
+    shift(by, &y)
+}
+
+/// `fills`: replaces nulls by the last item that was not null.
+pub(crate) fn fills(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let values = fills(context, d.values.clone())?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        Value::Table(t) => {
+            let mut columns = Vec::with_capacity(t.columns.len());
+            for c in &t.columns {
+                columns.push(fills(context, c.clone().into())?.into_vector().ok_or_else(type_error)?);
+            }
+            Ok(Value::table(Table::new(t.names.clone(), columns)))
+        }
+        Value::Vector(_) => {
+            let nulls = crate::verbs::monads::null(context, x.clone())?;
+            let mut at = -1;
+            let mut rows = Vec::with_capacity(x.count());
+            for i in 0..x.count() {
+                if !matches!(nulls.at(i), Value::Bool(true)) || at < 0 {
+                    at = i as i64;
+                }
+                rows.push(at);
+            }
+            Ok(x.gather(&rows))
+        }
+        _ => Ok(x),
+    }
+}
+
+/// Applies a unary function of lists to each column of a table or to the values of a dictionary of lists.
+pub(crate) fn by_column(context: &mut Context, t: &Table, f: impl Fn(&mut Context, Value) -> Result) -> Result {
+    let mut names = Vec::with_capacity(t.names.len());
+    let mut values = Vec::with_capacity(t.names.len());
+    for (name, column) in t.names.iter().zip(&t.columns) {
+        names.push(*name);
+        values.push(f(context, column.clone().into())?);
+    }
+    Ok(Value::dict(Value::symbols(names), Value::collapse(values)))
+}

@@ -1,0 +1,221 @@
+//! Console output: lists by line, matrices, dictionaries and tables in columns, cut to the console's size.
+
+use crate::runtime::console::Console;
+use crate::verbs::format::{clipped, clipped_cell};
+use columns::table::symbol::text;
+use columns::table::{Items, Table, Value, Vector};
+
+/// Returns a value's console output, each line with its newline; empty for the generic null.
+pub fn show(value: &Value, console: &Console) -> Vec<u8> {
+    if matches!(value, Value::Null) {
+        return Vec::new();
+    }
+    // One line more than fits shows that there are more.
+    let room = console.rows.saturating_sub(2).max(1);
+    let lines = lines(value, room + 1, Style::of(console));
+    let mut out = Vec::new();
+    let full = lines.len() > room;
+    for line in lines.iter().take(if full { room.saturating_sub(1).max(1) } else { room }) {
+        write_line(line, console, &mut out);
+    }
+    if full {
+        out.extend_from_slice(b"..\n");
+    }
+    out
+}
+
+/// Output of one expression while a script loads: one line.
+pub(crate) fn brief(value: &Value, console: &Console) -> Vec<u8> {
+    let mut out = Vec::new();
+    if !matches!(value, Value::Null) {
+        write_line(&Style::of(console).line(value), console, &mut out);
+    }
+    out
+}
+
+/// Writes a line, cut so that it fits the columns together with its newline.
+fn write_line(line: &[u8], console: &Console, out: &mut Vec<u8>) {
+    let wide = console.columns.saturating_sub(1);
+    if line.len() > wide {
+        out.extend_from_slice(line.get(..wide.saturating_sub(2)).unwrap_or_default());
+        out.extend_from_slice(b"..");
+    } else {
+        out.extend_from_slice(line);
+    }
+    out.push(b'\n');
+}
+
+type Lines = Vec<Vec<u8>>;
+
+/// Formatting parameters of a line.
+#[derive(Clone, Copy)]
+struct Style {
+    precision: u8,
+    /// Maximum visible bytes of a line; what follows need not be formatted.
+    wide: usize,
+}
+
+impl Style {
+    fn of(console: &Console) -> Style {
+        Style { precision: console.precision, wide: console.columns.max(2) }
+    }
+
+    fn line(self, value: &Value) -> Vec<u8> {
+        clipped(value, self.precision, self.wide)
+    }
+
+    fn cell(self, value: &Value) -> Vec<u8> {
+        clipped_cell(value, self.precision, self.wide)
+    }
+}
+
+fn lines(value: &Value, most: usize, style: Style) -> Lines {
+    match value {
+        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
+            let shown = l.get(..most.min(l.len())).unwrap_or_default();
+            list_lines(shown, style)
+        }
+        Value::Dict(d) => match (&d.keys, &d.values) {
+            (Value::Table(k), Value::Table(v)) => {
+                let (left, right) = (table_block(k, most, style), table_block(v, most, style));
+                beside(left, right)
+            }
+            (Value::Table(k), values) => {
+                let left = table_block(k, most, style);
+                let cells = column(values, most, style);
+                let wide = cells.iter().map(|l| width(l)).max().unwrap_or(1);
+                let mut right: Lines = vec![Vec::new(), vec![b'-'; wide]];
+                right.extend(cells);
+                beside(left, right)
+            }
+            (keys, Value::Table(v)) => {
+                let mut left = pad(column(keys, most, style));
+                let wide = left.first().map_or(0, |l| width(l));
+                left.splice(0..0, [vec![b' '; wide], vec![b'-'; wide]]);
+                beside(left, table_block(v, most, style))
+            }
+            // A path as values: a table on disk, flipped.
+            (_, Value::Sym(_)) => vec![style.line(value)],
+            // Rows without columns.
+            (keys, Value::Vector(Vector { items: Items::List(l), .. }))
+                if !l.is_empty() && l.iter().all(is_empty_list) =>
+            {
+                beside(pad(column(keys, most, style)), Vec::new())
+            }
+            (keys, values) => beside(pad(column(keys, most, style)), column(values, most, style)),
+        },
+        Value::Table(t) => table_block(t, most, style),
+        other => vec![style.line(other)],
+    }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    matches!(value, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
+}
+
+/// Joins two blocks with a bar between them; pads the left one.
+fn beside(left: Lines, right: Lines) -> Lines {
+    let wide = left.iter().map(|l| width(l)).max().unwrap_or(0);
+    let mut out = Vec::with_capacity(left.len());
+    for (i, mut line) in left.into_iter().enumerate() {
+        line.resize(line.len() + wide - width(&line), b' ');
+        line.extend_from_slice(b"| ");
+        line.extend_from_slice(right.get(i).map_or(&[][..], |r| r));
+        out.push(line);
+    }
+    out
+}
+
+/// In bytes, as in kdb+: text beyond ASCII is narrower on the screen than its column.
+fn width(line: &[u8]) -> usize {
+    line.len()
+}
+
+fn pad(mut lines: Lines) -> Lines {
+    let wide = lines.iter().map(|l| width(l)).max().unwrap_or(0);
+    for line in &mut lines {
+        line.resize(line.len() + wide - width(line), b' ');
+    }
+    lines
+}
+
+/// Items of a list below one another; rows of equal length are aligned in columns.
+fn list_lines(items: &[Value], style: Style) -> Lines {
+    let wide = match items.first() {
+        Some(Value::Vector(v)) => v.len(),
+        _ => 0,
+    };
+    let matrix =
+        wide > 0 && items.iter().all(|i| matches!(i, Value::Vector(v) if v.len() == wide)) && !is_compact(items);
+    if !matrix {
+        return items.iter().map(|i| style.line(i)).collect();
+    }
+    let columns: Vec<Lines> =
+        (0..wide.min(style.wide + 1)).map(|c| items.iter().map(|row| row_cell(row, c, style)).collect()).collect();
+    join_columns(columns, items.len())
+}
+
+/// Rows of text, booleans or bytes are shown unaligned.
+fn is_compact(rows: &[Value]) -> bool {
+    let number = rows.first().map_or(0, Value::type_number);
+    matches!(number, 1 | 4 | 10) && rows.iter().all(|r| r.type_number() == number)
+}
+
+/// A cell of a matrix: atoms of general lists keep their type suffix.
+fn row_cell(row: &Value, c: usize, style: Style) -> Vec<u8> {
+    match row {
+        Value::Vector(Vector { items: Items::List(l), .. }) => l.get(c).map_or(Vec::new(), |item| style.line(item)),
+        other => style.cell(&other.at(c)),
+    }
+}
+
+/// Columns side by side, each as wide as its widest cell.
+fn join_columns(columns: Vec<Lines>, rows: usize) -> Lines {
+    let mut out: Lines = vec![Vec::new(); rows];
+    let last = columns.len().saturating_sub(1);
+    for (c, column) in columns.into_iter().enumerate() {
+        let wide = column.iter().map(|l| width(l)).max().unwrap_or(0);
+        for (line, cell) in out.iter_mut().zip(column) {
+            let have = width(&cell);
+            line.extend_from_slice(&cell);
+            line.resize(line.len() + wide - have, b' ');
+            if c < last {
+                line.push(b' ');
+            }
+        }
+    }
+    out
+}
+
+/// Items of a list as cells of one column.
+fn column(values: &Value, most: usize, style: Style) -> Lines {
+    let count = values.count().min(most);
+    match values {
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            let shown = l.get(..count).unwrap_or_default();
+            list_lines(shown, style)
+        }
+        other => (0..count).map(|i| style.cell(&other.at(i))).collect(),
+    }
+}
+
+/// Column names, a line of dashes, and rows.
+fn table_block(t: &Table, most: usize, style: Style) -> Lines {
+    let rows = t.count().min(most);
+    let mut columns = Vec::with_capacity(t.columns.len());
+    for (name, vector) in t.names.iter().zip(&t.columns).take(style.wide + 1) {
+        let mut cells: Lines = vec![text(*name).to_vec()];
+        match &vector.items {
+            Items::List(l) => {
+                let shown = l.get(..rows).unwrap_or_default();
+                cells.extend(shown.iter().map(|v| style.line(v)));
+            }
+            simple => cells.extend((0..rows).map(|i| style.cell(&simple.get(i)))),
+        }
+        columns.push(cells);
+    }
+    let mut lines = join_columns(columns, rows + 1);
+    let wide = lines.first().map_or(0, |l| width(l));
+    lines.insert(1, vec![b'-'; wide]);
+    lines
+}

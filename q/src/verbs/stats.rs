@@ -1,0 +1,416 @@
+//! Aggregates, running and moving functions over lists, dictionaries and tables.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::op::Op;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::syntax::prims;
+use crate::verbs::aggregate::Aggregate;
+use crate::verbs::convert::floats;
+use crate::verbs::shape::by_column;
+use crate::verbs::{aggregate, arith};
+use columns::kernel::num::{Num, float_order};
+use columns::kernel::zip::{Arithmetic, Comparison};
+use columns::table::{Element, Items, Raw, Table, Value, Vector};
+
+/// Aggregates a vector by its kernel, a list of lists item by item, a table by column, a dictionary over its values.
+fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> Result {
+    match &x {
+        Value::Vector(v) if !matches!(v.items, Items::List(_)) => {
+            if let Some(result) = aggregate::whole(&context.allowance, what, std::slice::from_ref(&v.items))? {
+                return Ok(result);
+            }
+            Err(type_error())
+        }
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            let Some(op) = op else {
+                return match what {
+                    // In a mixed list every item counts, including nulls.
+                    Aggregate::Avg if l.iter().all(Value::is_atom) => {
+                        let plain = crate::verbs::cast::to(context, 9, &x)?;
+                        let total = reduce(context, plain, Aggregate::Sum, None)?;
+                        arith::atomic(context, Op::Divide, &total, &Value::Long(l.len() as i64))
+                    }
+                    _ if l.iter().all(Value::is_atom) => {
+                        let plain = crate::verbs::cast::to(context, 9, &x)?;
+                        reduce(context, plain, what, None)
+                    }
+                    Aggregate::Avg => {
+                        let total = reduce(context, x.clone(), Aggregate::Sum, prims::op("+"))?;
+                        arith::atomic(context, Op::Divide, &total, &Value::Long(l.len() as i64))
+                    }
+                    // A matrix is aggregated column by column.
+                    _ => {
+                        let columns = crate::verbs::shape::flip(context, x.clone())?;
+                        context.enter()?;
+                        crate::verbs::map::map(context, &columns, |c, column| reduce(c, column, what, None))
+                    }
+                };
+            };
+            let mut items = l.iter();
+            let Some(first) = items.next() else {
+                return Ok(if what == Aggregate::Sum { Value::Long(0) } else { Value::empty() });
+            };
+            let mut total = first.clone();
+            for item in items {
+                context.tick()?;
+                total = arith::atomic(context, op, &total, item)?;
+            }
+            Ok(total)
+        }
+        Value::Dict(d) => reduce(context, d.values.clone(), what, op),
+        Value::Table(t) => by_column(context, t, |c, column| reduce(c, column, what, op)),
+        Value::Func(_) | Value::Null | Value::Sym(_) => Err(type_error()),
+        atom => match what {
+            Aggregate::Avg => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
+            Aggregate::Var { .. } => Ok(Value::Float(0.0)),
+            _ => Ok(x),
+        },
+    }
+}
+
+macro_rules! aggregates {
+    ($($name:ident $what:expr, $op:expr;)*) => { $(
+        pub(crate) fn $name(context: &mut Context, x: Value) -> Result {
+            reduce(context, x, $what, $op)
+        }
+    )* };
+}
+aggregates! {
+    sum Aggregate::Sum, Some(Op::Arithmetic(Arithmetic::Add));
+    min Aggregate::Min, Some(Op::Arithmetic(Arithmetic::Lesser));
+    max Aggregate::Max, Some(Op::Arithmetic(Arithmetic::Greater));
+    avg Aggregate::Avg, None;
+    var Aggregate::Var { sample: false, root: false }, None;
+    dev Aggregate::Var { sample: false, root: true }, None;
+    svar Aggregate::Var { sample: true, root: false }, None;
+    sdev Aggregate::Var { sample: true, root: true }, None;
+}
+
+pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
+    let times = Op::Arithmetic(Arithmetic::Multiply);
+    match &x {
+        Value::Vector(Vector { items: Items::Char(_), .. }) => Err(type_error()),
+        Value::Vector(Vector { items: Items::List(_), .. }) => reduce(context, x, Aggregate::Sum, Some(times)),
+        Value::Vector(v) => Ok(match v.items.raw() {
+            Raw::F64(_) | Raw::F32(_) => Value::Float(floats(&v.items)?.iter().filter(|f| !f.is_nan()).product()),
+            _ => {
+                let t = if v.items.type_number() < 6 { 6 } else { v.items.type_number() };
+                let longs = arith::longs(&v.items, t)?;
+                Value::from_long(t, longs.iter().filter(|l| !l.is_null()).fold(1, |a, b| a.times(*b)))
+            }
+        }),
+        Value::Dict(d) => prd(context, d.values.clone()),
+        Value::Table(t) => by_column(context, t, prd),
+        _ => Ok(x),
+    }
+}
+
+pub(crate) fn med(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => med(context, d.values.clone()),
+        Value::Table(t) => by_column(context, t, med),
+        Value::Vector(v) => {
+            let mut f: Vec<f64> = floats(&v.items)?;
+            f.retain(|f| !f.is_nan());
+            f.sort_by(|a, b| float_order(*a, *b));
+            let at = |i: usize| f.get(i).copied().unwrap_or(f64::NAN);
+            let n = f.len();
+            Ok(Value::Float(if n == 0 {
+                f64::NAN
+            } else if n % 2 == 1 {
+                at(n / 2)
+            } else {
+                (at(n / 2 - 1) + at(n / 2)) / 2.0
+            }))
+        }
+        atom => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
+    }
+}
+
+pub(crate) fn all(context: &mut Context, x: Value) -> Result {
+    let bits = crate::verbs::cast::to(context, 1, &x)?;
+    let result = reduce(context, bits, Aggregate::Min, Some(Op::Arithmetic(Arithmetic::Lesser)))?;
+    as_bool(context, result)
+}
+
+pub(crate) fn any(context: &mut Context, x: Value) -> Result {
+    let bits = crate::verbs::cast::to(context, 1, &x)?;
+    if let Value::Vector(v) = &bits
+        && v.is_empty()
+    {
+        return Ok(Value::Bool(false));
+    }
+    let result = reduce(context, bits, Aggregate::Max, Some(Op::Arithmetic(Arithmetic::Greater)))?;
+    as_bool(context, result)
+}
+
+fn as_bool(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Byte(b) => Ok(Value::Bool(*b != 0)),
+        _ => crate::verbs::cast::to(context, 1, &x),
+    }
+}
+
+/// Two numeric lists as floats, without the pairs that have a null.
+fn paired(x: &Value, y: &Value) -> std::result::Result<(Vec<f64>, Vec<f64>), QError> {
+    let (a, b) = (floats(&x.to_items())?, floats(&y.to_items())?);
+    if a.len() != b.len() {
+        return Err(QError::named("length"));
+    }
+    Ok(a.into_iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan()).unzip())
+}
+
+pub(crate) fn wavg(context: &mut Context, x: Value, y: Value) -> Result {
+    weighted(context, Aggregate::WeightedAvg, x, y)
+}
+
+pub(crate) fn wsum(context: &mut Context, x: Value, y: Value) -> Result {
+    weighted(context, Aggregate::WeightedSum, x, y)
+}
+
+fn weighted(context: &mut Context, what: Aggregate, x: Value, y: Value) -> Result {
+    let is_list =
+        |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) | Value::Table(_));
+    if is_list(&x) || is_list(&y) || x.is_scalar() || y.is_scalar() {
+        let products = arith::atomic(context, Op::Arithmetic(Arithmetic::Multiply), &x, &y)?;
+        let total = sum(context, products)?;
+        if what == Aggregate::WeightedSum {
+            return Ok(total);
+        }
+        let weights = sum(context, x)?;
+        return arith::atomic(context, Op::Divide, &total, &weights);
+    }
+    if x.count() != y.count() {
+        return Err(QError::named("length"));
+    }
+    aggregate::whole(&context.allowance, what, &[x.to_items(), y.to_items()])?.ok_or_else(type_error)
+}
+
+fn covariance(a: &[f64], b: &[f64]) -> f64 {
+    let n = a.len() as f64;
+    let (ma, mb) = (a.iter().sum::<f64>() / n, b.iter().sum::<f64>() / n);
+    a.iter().zip(b).map(|(a, b)| (a - ma) * (b - mb)).sum::<f64>() / n
+}
+
+pub(crate) fn cov(_: &mut Context, x: Value, y: Value) -> Result {
+    let (a, b) = paired(&x, &y)?;
+    Ok(Value::Float(covariance(&a, &b)))
+}
+
+pub(crate) fn scov(_: &mut Context, x: Value, y: Value) -> Result {
+    let (a, b) = paired(&x, &y)?;
+    let n = a.len() as f64;
+    Ok(Value::Float(covariance(&a, &b) * n / (n - 1.0)))
+}
+
+pub(crate) fn cor(_: &mut Context, x: Value, y: Value) -> Result {
+    let (a, b) = paired(&x, &y)?;
+    Ok(Value::Float(covariance(&a, &b) / (covariance(&a, &a) * covariance(&b, &b)).sqrt()))
+}
+
+/// Running results of `op` over a simple vector, by a kernel: `sums`, `mins` and the like.
+pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
+    fn each<T: Num + Element>(t: i8, v: &[T], start: T, f: impl Fn(T, T) -> T) -> Items {
+        let mut total = start;
+        T::wrap(
+            t,
+            v.iter()
+                .map(|x| {
+                    if !x.is_null() {
+                        total = f(total, *x);
+                    }
+                    total
+                })
+                .collect(),
+        )
+    }
+    fn go<T: Num + Element>(op: Arithmetic, t: i8, v: &[T], zero: T, one: T) -> Items {
+        match op {
+            Arithmetic::Add => each(t, v, zero, T::plus),
+            Arithmetic::Multiply => each(t, v, one, T::times),
+            Arithmetic::Greater => each(t, v, T::NEGATIVE_INFINITY, |a, b| if b > a { b } else { a }),
+            _ => {
+                let mut best = T::INFINITY;
+                T::wrap(
+                    t,
+                    v.iter()
+                        .map(|x| {
+                            if !x.is_null() && *x < best {
+                                best = *x;
+                            }
+                            best
+                        })
+                        .collect(),
+                )
+            }
+        }
+    }
+    let t = x.type_number();
+    let add = matches!(op, Arithmetic::Add | Arithmetic::Multiply);
+    Some(match x.raw() {
+        Raw::I64(v) => go(op, t, v, 0, 1),
+        Raw::I32(v) if t == 6 || !add => go(op, t, v, 0, 1),
+        Raw::I32(v) => go(op, t, v, 0, 1),
+        Raw::F64(v) => go(op, t, v, 0.0, 1.0),
+        Raw::F32(v) => go(op, t, v, 0.0, 1.0),
+        Raw::I16(v) if !add => go(op, t, v, 0, 1),
+        Raw::I16(v) => go(op, 6, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1),
+        Raw::U8(v) if !add => go(op, t, v, 0, 1),
+        Raw::U8(v) if t != 10 => go(op, 6, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1),
+        _ => return None,
+    })
+}
+
+fn scan(context: &mut Context, x: Value, op: Arithmetic) -> Result {
+    match &x {
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            let mut out: Vec<Value> = Vec::with_capacity(l.len());
+            for item in l.iter() {
+                context.tick()?;
+                out.push(match out.last() {
+                    Some(before) => {
+                        let before = before.clone();
+                        arith::atomic(context, Op::Arithmetic(op), &before, item)?
+                    }
+                    None => item.clone(),
+                });
+            }
+            Ok(Value::collapse(out))
+        }
+        Value::Vector(v) => running(op, &v.items).map(Value::from).ok_or_else(type_error),
+        Value::Dict(d) => {
+            let values = scan(context, d.values.clone(), op)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        Value::Table(t) => columns(context, t, |c, column| scan(c, column, op)),
+        _ => Ok(x),
+    }
+}
+
+/// Applies a function of vectors to each column.
+pub(crate) fn columns(context: &mut Context, t: &Table, f: impl Fn(&mut Context, Value) -> Result) -> Result {
+    let mut out = Vec::with_capacity(t.columns.len());
+    for column in &t.columns {
+        out.push(f(context, column.clone().into())?.into_vector().ok_or_else(type_error)?);
+    }
+    Ok(Value::table(Table::new(t.names.clone(), out)))
+}
+
+pub(crate) fn sums(context: &mut Context, x: Value) -> Result {
+    scan(context, x, Arithmetic::Add)
+}
+
+pub(crate) fn prds(context: &mut Context, x: Value) -> Result {
+    scan(context, x, Arithmetic::Multiply)
+}
+
+pub(crate) fn mins(context: &mut Context, x: Value) -> Result {
+    scan(context, x, Arithmetic::Lesser)
+}
+
+pub(crate) fn maxs(context: &mut Context, x: Value) -> Result {
+    scan(context, x, Arithmetic::Greater)
+}
+
+pub(crate) fn avgs(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let values = avgs(context, d.values.clone())?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        Value::Table(t) => columns(context, t, avgs),
+        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
+            let totals = sums(context, x.clone())?;
+            let counts = Value::longs((1..=l.len() as i64).collect());
+            arith::atomic(context, Op::Divide, &totals, &counts)
+        }
+        Value::Vector(v) => {
+            let (mut total, mut count) = (0.0, 0.0);
+            let running = floats(&v.items)?.into_iter().map(|f| {
+                if !f.is_nan() {
+                    total += f;
+                    count += 1.0;
+                }
+                total / count
+            });
+            Ok(Value::floats(running.collect()))
+        }
+        atom => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
+    }
+}
+
+/// `deltas x`.
+pub(crate) fn deltas(context: &mut Context, arguments: Vec<Value>) -> Result {
+    seeded(context, arguments, Op::Arithmetic(Arithmetic::Subtract))
+}
+
+pub(crate) fn ratios(context: &mut Context, arguments: Vec<Value>) -> Result {
+    seeded(context, arguments, Op::Divide)
+}
+
+/// With two arguments, the first is the item before those of the second.
+fn seeded(context: &mut Context, mut arguments: Vec<Value>, op: Op) -> Result {
+    let y = arguments.pop().ok_or_else(type_error)?;
+    match arguments.pop() {
+        None => with_previous(context, y, op),
+        Some(seed) => {
+            let all = crate::verbs::shape::join(context, seed, y)?;
+            let result = with_previous(context, all, op)?;
+            Ok(result.cut(1, result.count()))
+        }
+    }
+}
+
+fn with_previous(context: &mut Context, x: Value, op: Op) -> Result {
+    match &x {
+        Value::Dict(d) => {
+            let values = with_previous(context, d.values.clone(), op)?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        Value::Table(t) => columns(context, t, |c, column| with_previous(c, column, op)),
+        Value::Vector(v) if v.is_empty() => Ok(x),
+        Value::Vector(_) => {
+            let count = x.count();
+            let (before, after) = (x.cut(0, count - 1), x.cut(1, count));
+            let rest = arith::atomic(context, op, &after, &before)?;
+            let first = x.at(0);
+            let first = if op == Op::Divide { crate::verbs::cast::to(context, 9, &first)? } else { first };
+            // The first item is converted to the type of the differences: for dates, days.
+            let t = rest.to_items().type_number();
+            let first = match first.type_number() {
+                own if own < 0 && i16::from(t) != -own && t != 0 => {
+                    Value::from_long(t, first.as_long().unwrap_or(i64::NULL))
+                }
+                _ => first,
+            };
+            crate::verbs::shape::join(context, first.enlist(), rest)
+        }
+        _ => Ok(x),
+    }
+}
+
+pub(crate) fn differ(context: &mut Context, x: Value) -> Result {
+    if let Value::Dict(d) = &x {
+        let values = differ(context, d.values.clone())?;
+        return Ok(Value::dict(d.keys.clone(), values));
+    }
+    if x.is_scalar() {
+        return Err(type_error());
+    }
+    let count = x.count();
+    let mut out = Vec::with_capacity(count);
+    if let Value::Vector(v) = &x
+        && !matches!(v.items, Items::List(_) | Items::Float(_) | Items::Real(_))
+        && count > 0
+    {
+        let unequal = arith::atomic(context, Op::Compare(Comparison::Unequal), &x.cut(1, count), &x.cut(0, count - 1))?;
+        return crate::verbs::shape::join(context, Value::Bool(true), unequal);
+    }
+    for i in 0..count {
+        context.tick()?;
+        out.push(u8::from(i == 0 || !crate::verbs::matches::same(&x.at(i), &x.at(i - 1))?));
+    }
+    Ok(Value::bools(out))
+}

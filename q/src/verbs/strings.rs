@@ -1,0 +1,518 @@
+//! Strings: patterns, search, split and join, trim.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::values::Result;
+use crate::runtime::values::type_error;
+use crate::verbs::above::Evaluate;
+use crate::verbs::cast;
+use crate::verbs::map::map;
+use columns::table::symbol::{intern, text};
+use columns::table::{Items, Raw, Value, Vector};
+
+/// An element of a `like` pattern.
+enum Piece {
+    Char(u8),
+    Any,
+    Many,
+    Class { negated: bool, ranges: Vec<(u8, u8)> },
+}
+
+fn pattern(bytes: &[u8]) -> Vec<Piece> {
+    let mut out = Vec::new();
+    let mut rest = bytes;
+    // False once no closing bracket is left, so that later open brackets are not searched again (quadratic time).
+    let mut closes = true;
+    while let Some((c, after)) = rest.split_first() {
+        rest = after;
+        out.push(match c {
+            b'?' => Piece::Any,
+            b'*' => Piece::Many,
+            b'[' if closes => {
+                let negated = rest.first() == Some(&b'^');
+                let body = if negated { rest.get(1..).unwrap_or_default() } else { rest };
+                // A closing bracket in first position is a member of the set.
+                let Some(end) = body.iter().skip(1).position(|c| *c == b']').map(|p| p + 1) else {
+                    closes = false;
+                    out.push(Piece::Char(b'['));
+                    continue;
+                };
+                let members = body.get(..end).unwrap_or_default();
+                rest = body.get(end + 1..).unwrap_or_default();
+                let mut ranges = Vec::new();
+                let mut i = 0;
+                while let Some(from) = members.get(i) {
+                    match (members.get(i + 1), members.get(i + 2)) {
+                        (Some(b'-'), Some(to)) => {
+                            ranges.push((*from, *to));
+                            i += 3;
+                        }
+                        _ => {
+                            ranges.push((*from, *from));
+                            i += 1;
+                        }
+                    }
+                }
+                Piece::Class { negated, ranges }
+            }
+            c => Piece::Char(*c),
+        });
+    }
+    out
+}
+
+fn fits(piece: &Piece, c: u8) -> bool {
+    match piece {
+        Piece::Char(p) => *p == c,
+        Piece::Any | Piece::Many => true,
+        Piece::Class { negated, ranges } => ranges.iter().any(|(a, b)| (*a..=*b).contains(&c)) != *negated,
+    }
+}
+
+/// Whether all of `subject` matches. On a mismatch it suffices to backtrack to the last star.
+fn matches(pieces: &[Piece], subject: &[u8]) -> bool {
+    let (mut p, mut s) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        match (pieces.get(p), subject.get(s)) {
+            (Some(Piece::Many), _) => {
+                star = Some((p + 1, s));
+                p += 1;
+            }
+            (Some(piece), Some(c)) if fits(piece, *c) => {
+                p += 1;
+                s += 1;
+            }
+            (None, None) => return true,
+            _ => match star {
+                Some((after, from)) if from < subject.len() => {
+                    star = Some((after, from + 1));
+                    p = after;
+                    s = from + 1;
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+/// Patterns that kdb+ rejects: a star at the start and another one before the end.
+fn is_too_hard(pieces: &[Piece]) -> bool {
+    let [Piece::Many, rest @ ..] = pieces else { return false };
+    let inner = match rest {
+        [inner @ .., Piece::Many] if !inner.is_empty() => inner,
+        all => all,
+    };
+    inner.iter().any(|p| matches!(p, Piece::Many))
+}
+
+/// `x like y`.
+pub(crate) fn like(context: &mut Context, x: Value, y: Value) -> Result {
+    let pieces = pattern(y.as_text().ok_or_else(type_error)?);
+    if is_too_hard(&pieces) {
+        return Err(QError::named("nyi"));
+    }
+    like_pieces(context, &x, &pieces)
+}
+
+fn like_pieces(context: &mut Context, x: &Value, pieces: &[Piece]) -> Result {
+    context.enter()?;
+    match x {
+        Value::Sym(s) => Ok(Value::Bool(matches(pieces, text(*s)))),
+        Value::Vector(Vector { items: Items::Sym(v), .. }) => {
+            Ok(Value::bools(v.iter().map(|s| u8::from(matches(pieces, text(*s)))).collect()))
+        }
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            Ok(Value::Bool(matches(pieces, x.as_text().unwrap_or_default())))
+        }
+        Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() => Ok(Value::bools(Vec::new())),
+        Value::Vector(Vector { items: Items::List(l), .. })
+            if l.iter().all(|v| matches!(v, Value::Sym(_)) || v.as_text().is_some()) =>
+        {
+            map(context, x, |c, item| like_pieces(c, &item, pieces))
+        }
+        Value::Dict(_) => map(context, x, |c, item| like_pieces(c, &item, pieces)),
+        _ => Err(type_error()),
+    }
+}
+
+/// Whether a pattern without stars matches at the start of `subject`.
+fn fits_here(pieces: &[Piece], subject: &[u8]) -> bool {
+    pieces.len() <= subject.len() && pieces.iter().zip(subject).all(|(p, c)| fits(p, *c))
+}
+
+/// Bytes compared between two checks of the limits.
+const COMPARED: usize = 1 << 16;
+
+fn occurrences(context: &Context, subject: &[u8], pieces: &[Piece]) -> std::result::Result<Vec<usize>, QError> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    let mut compared = 0usize;
+    while at < subject.len() && !pieces.is_empty() {
+        compared += pieces.len();
+        if compared > COMPARED {
+            context.check()?;
+            compared = 0;
+        }
+        if fits_here(pieces, subject.get(at..).unwrap_or_default()) {
+            if out.len() == out.capacity() {
+                context.reserve_items(out.len(), 2 * size_of::<usize>())?;
+            }
+            out.push(at);
+            at += pieces.len();
+        } else {
+            at += 1;
+        }
+    }
+    Ok(out)
+}
+
+/// `x ss y`: positions of a pattern's matches.
+pub(crate) fn ss(context: &mut Context, x: Value, y: Value) -> Result {
+    let (subject, wanted) = (x.as_text().ok_or_else(type_error)?, y.as_text().ok_or_else(type_error)?);
+    let pieces = pattern(wanted);
+    if pieces.is_empty() || pieces.iter().any(|p| matches!(p, Piece::Many)) {
+        return Err(QError::named("length"));
+    }
+    Ok(Value::longs(occurrences(context, subject, &pieces)?.into_iter().map(|p| p as i64).collect()))
+}
+
+/// `ssr[x;y;z]`: replaces matches of `y` by `z`, a string or a function of the match.
+pub(crate) fn ssr(context: &mut Context, mut arguments: Vec<Value>) -> Result {
+    let z = arguments.pop().ok_or_else(type_error)?;
+    let y = arguments.pop().ok_or_else(type_error)?;
+    let x = arguments.pop().ok_or_else(type_error)?;
+    if x.is_scalar() {
+        return Err(type_error());
+    }
+    let subject = x.as_text().ok_or_else(type_error)?;
+    let pieces = pattern(y.as_text().ok_or_else(type_error)?);
+    context.reserve(subject.len())?;
+    let mut out = Vec::with_capacity(subject.len());
+    let mut from = 0;
+    for at in occurrences(context, subject, &pieces)? {
+        context.check()?;
+        out.extend_from_slice(subject.get(from..at).unwrap_or_default());
+        from = at + pieces.len();
+        let found = subject.get(at..from).unwrap_or_default();
+        match z.as_text() {
+            Some(new) => out.extend_from_slice(new),
+            None => {
+                let new = context.call1(&z, Value::chars(found))?;
+                out.extend_from_slice(new.as_text().ok_or_else(type_error)?);
+            }
+        }
+        context.reserve(out.len())?;
+    }
+    out.extend_from_slice(subject.get(from..).unwrap_or_default());
+    Ok(Value::chars(out))
+}
+
+fn trimmed(context: &mut Context, x: &Value, left: bool, right: bool) -> Result {
+    context.enter()?;
+    match x {
+        Value::Vector(Vector { items: Items::Char(v), .. }) => {
+            let start = if left { v.iter().position(|c| *c != b' ').unwrap_or(v.len()) } else { 0 };
+            let end = if right { v.iter().rposition(|c| *c != b' ').map_or(0, |p| p + 1) } else { v.len() };
+            Ok(x.cut(start, end.max(start)))
+        }
+        Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) => {
+            map(context, x, |c, item| trimmed(c, &item, left, right))
+        }
+        Value::Char(_) => Ok(x.clone()),
+        _ => Err(type_error()),
+    }
+}
+
+pub(crate) fn trim(context: &mut Context, x: Value) -> Result {
+    trimmed(context, &x, true, true)
+}
+
+pub(crate) fn ltrim(context: &mut Context, x: Value) -> Result {
+    trimmed(context, &x, true, false)
+}
+
+pub(crate) fn rtrim(context: &mut Context, x: Value) -> Result {
+    trimmed(context, &x, false, true)
+}
+
+fn split<'a>(subject: &'a [u8], by: &[u8]) -> Vec<&'a [u8]> {
+    let mut out = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    while !by.is_empty() && at + by.len() <= subject.len() {
+        if subject.get(at..at + by.len()) == Some(by) {
+            out.push(subject.get(from..at).unwrap_or_default());
+            at += by.len();
+            from = at;
+        } else {
+            at += 1;
+        }
+    }
+    out.push(subject.get(from..).unwrap_or_default());
+    out
+}
+
+/// Checks the memory limit for the pieces of a text: per piece a slice, a value, a vector and its bytes.
+fn room_to_split(subject: &[u8], by: &[u8]) -> std::result::Result<(), QError> {
+    limits::check()?;
+    let pieces = by.first().map_or(0, |first| subject.iter().filter(|c| *c == first).count()).saturating_add(1);
+    let each = 2 * size_of::<&[u8]>() + size_of::<Value>() + size_of::<Vec<u8>>() + 2 * size_of::<usize>();
+    limits::room(pieces.saturating_mul(each).saturating_add(subject.len()))
+}
+
+/// `x vs y`: splits text at a separator, a symbol at its dots, a number into digits of a base, or into bytes or bits.
+pub(crate) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
+    context.enter()?;
+    // Bytes are split like text.
+    if let Value::Vector(Vector { items: Items::Byte(b), .. }) = &y
+        && (matches!(x, Value::Sym(_)) || x.as_text().is_some())
+    {
+        return vs(context, x, Value::chars(b.to_vec()));
+    }
+    if let (
+        Value::Byte(_) | Value::Vector(Vector { items: Items::Byte(_), .. }),
+        Value::Vector(Vector { items: Items::Byte(b), .. }),
+    ) = (&x, &y)
+    {
+        let by = match &x {
+            Value::Byte(one) => vec![*one],
+            Value::Vector(v) => match v.items.raw() {
+                Raw::U8(many) => many.to_vec(),
+                _ => return Err(type_error()),
+            },
+            _ => return Err(type_error()),
+        };
+        room_to_split(b, &by)?;
+        let pieces = split(b, &by).into_iter().map(|p| Items::Byte(p.to_vec().into()).into());
+        return Ok(Value::list(pieces.collect()));
+    }
+    if let Value::Vector(Vector { items: Items::List(l), .. }) = &y
+        && !l.is_empty()
+    {
+        let numbers =
+            !matches!(x, Value::Sym(_) | Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }));
+        if numbers && l.iter().any(Value::is_atom) && l.iter().any(|v| matches!(v, Value::Vector(_))) {
+            let flat = crate::verbs::shape::raze(context, y.clone())?;
+            return vs(context, x, flat);
+        }
+        return map(context, &y, |c, item| vs(c, x.clone(), item));
+    }
+    match (&x, &y) {
+        (Value::Sym(s), Value::Sym(y)) if s.is_null() => {
+            let whole = text(*y);
+            let parts: Vec<&[u8]> = if whole.first() == Some(&b':') {
+                match whole.iter().rposition(|c| *c == b'/') {
+                    Some(at) => vec![whole.get(..at).unwrap_or_default(), whole.get(at + 1..).unwrap_or_default()],
+                    None => vec![whole],
+                }
+            } else {
+                split(whole, b".")
+            };
+            let names: std::result::Result<Vec<_>, _> = parts.iter().map(|p| intern(p)).collect();
+            Ok(Value::symbols(names.map_err(|_| QError::named("limit"))?))
+        }
+        (Value::Sym(s), _) if s.is_null() && y.as_text().is_some() => {
+            let lines = y.as_text().unwrap_or_default();
+            let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+            room_to_split(lines, b"\n")?;
+            let lines = split(lines, b"\n").into_iter().map(|l| Value::chars(l.strip_suffix(b"\r").unwrap_or(l)));
+            Ok(Value::list(lines.collect()))
+        }
+        _ if x.as_text().is_some() && y.as_text().is_some() => {
+            let (whole, by) = (y.as_text().unwrap_or_default(), x.as_text().unwrap_or_default());
+            room_to_split(whole, by)?;
+            Ok(Value::list(split(whole, by).into_iter().map(Value::chars).collect()))
+        }
+        (Value::Byte(0), _) => bytes_of(&y),
+        (Value::Bool(false), _) => {
+            let bytes = bytes_of(&y)?;
+            let Value::Vector(Vector { items: Items::Byte(b), .. }) = bytes else { return Err(type_error()) };
+            Ok(Value::bools(b.iter().flat_map(|b| (0..8).rev().map(move |i| b >> i & 1)).collect()))
+        }
+        (Value::Byte(base @ 2..), Value::Long(n)) => Ok(digit_bytes(*base, *n)),
+        _ => digits(context, &x, &y),
+    }
+}
+
+/// Digits of a long as bytes: as many as fit a long whatever they are, one fewer than the largest long has in that base. Higher
+/// digits are dropped.
+fn digit_bytes(base: u8, n: i64) -> Value {
+    let wide = i64::MAX.ilog(i64::from(base)) as usize;
+    let mut rest = n;
+    let mut out: Vec<u8> = Vec::with_capacity(wide);
+    for _ in 0..wide {
+        out.push(rest.rem_euclid(i64::from(base)) as u8);
+        rest = rest.div_euclid(i64::from(base));
+    }
+    out.reverse();
+    Items::Byte(out.into()).into()
+}
+
+fn bytes_of(y: &Value) -> Result {
+    let bytes: Vec<u8> = match y {
+        Value::Short(i) => i.to_be_bytes().to_vec(),
+        Value::Int(i) | Value::Date(i) | Value::Month(i) | Value::Time(i) | Value::Minute(i) | Value::Second(i) => {
+            i.to_be_bytes().to_vec()
+        }
+        Value::Long(i) | Value::Timestamp(i) | Value::Timespan(i) => i.to_be_bytes().to_vec(),
+        Value::Real(f) => f.to_be_bytes().to_vec(),
+        Value::Float(f) => f.to_be_bytes().to_vec(),
+        Value::Byte(b) | Value::Char(b) => vec![*b],
+        Value::Bool(b) => vec![u8::from(*b)],
+        Value::Guid(g) => g.to_vec(),
+        _ => return Err(type_error()),
+    };
+    Ok(Items::Byte(bytes.into()).into())
+}
+
+/// Digits of a number in one base or in mixed bases.
+fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
+    if let Value::Vector(v) = y {
+        let each = map(context, y, |c, item| digits(c, x, &item))?;
+        // One row per digit position; shorter numbers have leading zeros.
+        let rows = limits::items(&each)?;
+        let wide = rows.iter().map(Value::count).max().unwrap_or(0);
+        let padded: Vec<Value> = rows
+            .into_iter()
+            .map(|r| {
+                let own = crate::verbs::convert::rows(&r.to_items()).unwrap_or_default();
+                let mut all = vec![0; wide - own.len()];
+                all.extend(own);
+                Value::longs(all)
+            })
+            .collect();
+        let _ = v;
+        return crate::verbs::rows::flip_list(Value::list(padded));
+    }
+    let mut number = y.as_long().ok_or_else(type_error)?;
+    match x {
+        Value::Vector(v) => {
+            limits::room_for::<i64>(v.len().saturating_mul(2))?;
+            let bases = crate::verbs::convert::rows(&v.items).ok_or_else(type_error)?;
+            let mut out: Vec<i64> = Vec::with_capacity(bases.len());
+            for (i, base) in bases.iter().enumerate().rev() {
+                if i == 0 || *base == 0 {
+                    out.push(number);
+                    number = 0;
+                } else {
+                    out.push(number.rem_euclid(*base));
+                    number = number.div_euclid(*base);
+                }
+            }
+            out.reverse();
+            Ok(Value::longs(out))
+        }
+        base => {
+            let base = base.as_long().filter(|b| *b > 1).ok_or_else(type_error)?;
+            if number < 0 {
+                return Err(QError::named("domain"));
+            }
+            let mut out = Vec::new();
+            while number > 0 {
+                out.push(number % base);
+                number /= base;
+            }
+            out.reverse();
+            Ok(Value::longs(out))
+        }
+    }
+}
+
+/// `x sv y`: the inverse of `vs`.
+pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
+    match (&x, &y) {
+        (Value::Sym(s), _) if s.is_null() && y.as_symbols().is_some() => {
+            let names: Vec<&[u8]> = y.as_symbols().unwrap_or_default().iter().map(|s| text(*s)).collect();
+            let by: &[u8] = if names.first().is_some_and(|n| n.first() == Some(&b':')) { b"/" } else { b"." };
+            Ok(Value::Sym(intern(&names.join(by)).map_err(|_| QError::named("limit"))?))
+        }
+        (Value::Sym(s), Value::Vector(_)) if s.is_null() => {
+            let mut out = Vec::new();
+            for line in limits::items(&y)? {
+                out.extend_from_slice(line.as_text().ok_or_else(type_error)?);
+                out.push(b'\n');
+            }
+            Ok(Value::chars(out))
+        }
+        _ if x.as_text().is_some() && matches!(y, Value::Vector(_)) => {
+            let by = x.as_text().unwrap_or_default();
+            let held = limits::items(&y)?;
+            let parts = held.iter().map(|part| part.count().saturating_add(by.len())).fold(0, usize::saturating_add);
+            context.reserve(parts)?;
+            let mut out = Vec::new();
+            for (i, part) in held.iter().enumerate() {
+                if i > 0 {
+                    out.extend_from_slice(by);
+                }
+                out.extend_from_slice(part.as_text().ok_or_else(type_error)?);
+            }
+            Ok(Value::chars(out))
+        }
+        (Value::Byte(0), Value::Vector(v)) => from_bytes(&v.items),
+        (Value::Bool(false), Value::Vector(v)) => {
+            let Items::Bool(bits) = &v.items else { return Err(type_error()) };
+            let bytes: Vec<u8> = bits.chunks(8).map(|c| c.iter().fold(0, |all, b| all << 1 | b)).collect();
+            from_bytes(&Items::Byte(bytes.into()))
+        }
+        (_, Value::Vector(v)) => {
+            if let Items::List(_) = v.items {
+                let columns = crate::verbs::rows::flip_list(y.clone())?;
+                return map(context, &columns, |c, item| sv(c, x.clone(), item));
+            }
+            let bases: Vec<f64> = match &x {
+                Value::Vector(b) => crate::verbs::convert::floats(&b.items)?,
+                base => vec![base.as_float().ok_or_else(type_error)?; v.len()],
+            };
+            if bases.len() != v.len() {
+                return Err(QError::named("length"));
+            }
+            if matches!(v.items, Items::Float(_) | Items::Real(_)) || matches!(x, Value::Float(_)) {
+                let digits = crate::verbs::convert::floats(&v.items)?;
+                return Ok(Value::Float(bases.iter().zip(&digits).fold(0.0, |all, (b, d)| all * b + d)));
+            }
+            let digits = crate::verbs::arith::longs(&v.items, 7)?;
+            let total =
+                bases.iter().zip(&digits).fold(0i64, |all, (b, d)| all.wrapping_mul(*b as i64).wrapping_add(*d));
+            Ok(Value::Long(total))
+        }
+        _ => Err(type_error()),
+    }
+}
+
+fn from_bytes(items: &Items) -> Result {
+    let Raw::U8(b) = items.raw() else { return Err(type_error()) };
+    let whole = |n: &[u8]| n.iter().fold(0u64, |all, b| all << 8 | u64::from(*b));
+    Ok(match b.len() {
+        1 => Value::Byte(b.first().copied().unwrap_or(0)),
+        2 => Value::Short(whole(b) as i16),
+        4 => Value::Int(whole(b) as i32),
+        8 => Value::Long(whole(b) as i64),
+        16 => {
+            let mut guid = [0; 16];
+            guid.copy_from_slice(b);
+            Value::Guid(guid)
+        }
+        _ => return Err(QError::named("length")),
+    })
+}
+
+/// `hsym x`: file symbols.
+pub(crate) fn hsym(context: &mut Context, x: Value) -> Result {
+    match &x {
+        Value::Sym(s) => {
+            let name = text(*s);
+            if name.first() == Some(&b':') {
+                return Ok(x);
+            }
+            Ok(Value::Sym(intern(&[b":", name].concat()).map_err(|_| QError::named("limit"))?))
+        }
+        Value::Vector(Vector { items: Items::Sym(_), .. }) => map(context, &x, hsym),
+        _ => Err(type_error()),
+    }
+}
+
+/// `string x`.
+pub(crate) fn string(context: &mut Context, x: Value) -> Result {
+    cast::string(context, &x)
+}

@@ -1,0 +1,279 @@
+//! Text parsed to values: `"D"$"2026.01.01"` and the like.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::time;
+use crate::runtime::time::DAY_NS;
+use crate::verbs::map::map;
+use columns::kernel::num::Num;
+use columns::table::symbol::intern;
+use columns::table::{Items, Value, Vector};
+use proto::time::EPOCH_UNIX_S;
+
+/// Parses text as type `t`; a list of texts item by item.
+pub(crate) fn parse(context: &mut Context, t: i8, y: &Value) -> Result<Value, QError> {
+    context.enter()?;
+    match y {
+        Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
+            parse_text(t, y.as_text().unwrap_or_default())
+        }
+        Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() => Ok(Items::empty_of(t).into()),
+        Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) => {
+            map(context, y, |c, item| parse(c, t, &item))
+        }
+        Value::Sym(s) if t == 11 => Ok(Value::Sym(*s)),
+        Value::Vector(Vector { items: Items::Sym(_), .. }) if t == 11 => Ok(y.clone()),
+        _ => Err(QError::named("type")),
+    }
+}
+
+/// Parses one text as type `t`; the type's null if it is invalid.
+pub(crate) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
+    let trimmed = given.trim_ascii();
+    let null = || Value::null_of(t);
+    Ok(match t {
+        0 => Value::chars(given),
+        1 => Value::Bool(matches!(trimmed, [b'1' | b'y' | b'Y' | b't' | b'T' | b'x' | b'X'])),
+        2 => guid(trimmed).or_else(|| crate::verbs::address::guid(trimmed)).map_or_else(null, Value::Guid),
+        4 => {
+            let digits = trimmed.strip_prefix(b"0x").unwrap_or(trimmed);
+            let hex = std::str::from_utf8(digits).ok().and_then(|h| u8::from_str_radix(h, 16).ok());
+            Value::Byte(hex.unwrap_or(0))
+        }
+        10 => Value::Char(if given.len() == 1 { given.first().copied().unwrap_or(b' ') } else { b' ' }),
+        11 => Value::Sym(intern(trimmed).map_err(|_| QError::named("limit"))?),
+        _ if trimmed.is_empty() => null(),
+        8 | 9 => {
+            let f = std::str::from_utf8(trimmed).ok().and_then(|f| match f {
+                "0w" | "0W" => Some(f64::INFINITY),
+                "-0w" | "-0W" => Some(f64::NEG_INFINITY),
+                f if f.bytes().all(|c| time::is_digit(c) || matches!(c, b'.' | b'e' | b'E' | b'-' | b'+')) => {
+                    f.parse().ok()
+                }
+                _ => None,
+            });
+            match f {
+                Some(f) if t == 8 => Value::Real(f as f32),
+                Some(f) => Value::Float(f),
+                None => null(),
+            }
+        }
+        5..=7 => {
+            let number = std::str::from_utf8(trimmed).ok().and_then(|n| n.parse::<i64>().ok());
+            let fits = |n: &i64| match t {
+                5 => i16::try_from(*n).is_ok(),
+                6 => i32::try_from(*n).is_ok(),
+                _ => true,
+            };
+            if number.is_none()
+                && t == 6
+                && let Some(address) = crate::verbs::address::ipv4(trimmed)
+            {
+                return Ok(Value::Int(address.cast_signed()));
+            }
+            match trimmed {
+                b"0W" | b"0w" => return Ok(Value::from_long(t, i64::INFINITY)),
+                b"-0W" | b"-0w" => return Ok(Value::from_long(t, i64::NEGATIVE_INFINITY)),
+                _ => {}
+            }
+            number.filter(fits).map_or_else(null, |n| Value::from_long(t, n))
+        }
+        _ => parse_temporal(t, trimmed).unwrap_or_else(null),
+    })
+}
+
+/// Unix seconds of 9 to 11 digits, with up to 9 digits of a fraction, as nanoseconds from 2000.01.01.
+fn unix_seconds(text: &[u8]) -> Option<i64> {
+    let (whole, fraction) = match text.iter().position(|c| *c == b'.') {
+        Some(dot) => (text.get(..dot)?, text.get(dot + 1..)?),
+        None => (text, &b""[..]),
+    };
+    let digits = |t: &[u8]| t.iter().all(|c| time::is_digit(*c));
+    if !(9..=11).contains(&whole.len()) || !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let number = |t: &[u8]| std::str::from_utf8(t).ok()?.parse::<i64>().ok();
+    let mut padded = fraction.to_vec();
+    padded.resize(9, b'0');
+    (number(whole)? - EPOCH_UNIX_S).checked_mul(1_000_000_000)?.checked_add(number(&padded)?)
+}
+
+/// A month by its English name or its first three letters.
+fn month_named(text: &[u8]) -> Option<i64> {
+    const MONTHS: [&[u8]; 12] =
+        [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+    let start = text.get(..3)?.to_ascii_lowercase();
+    MONTHS.iter().position(|m| *m == start).map(|m| m as i64 + 1)
+}
+
+/// `[d]d mmm yyyy`, `ddmmmyyyy`, `mmm dd yyyy` and with separators; two-digit years lie in 1930 to 2029.
+fn parse_named_day(text: &[u8]) -> Option<i32> {
+    let mut words: Vec<Vec<u8>> = Vec::new();
+    let mut last = 0u8;
+    for c in text {
+        let kind = u8::from(c.is_ascii_digit()) + 2 * u8::from(c.is_ascii_alphabetic());
+        if kind == 0 {
+            last = 0;
+            continue;
+        }
+        if kind != last {
+            words.push(Vec::new());
+        }
+        last = kind;
+        words.last_mut()?.push(*c);
+    }
+    let [a, b, c] = &words[..] else { return None };
+    let number = |t: &[u8]| std::str::from_utf8(t).ok()?.parse::<i64>().ok();
+    let year = |t: &[u8]| {
+        let y = number(t)?;
+        Some(if t.len() > 2 {
+            y
+        } else if y < 30 {
+            2000 + y
+        } else {
+            1900 + y
+        })
+    };
+    if let Some(month) = month_named(b) {
+        return if a.len() == 4 {
+            time::date(year(a)?, month, number(c)?)
+        } else {
+            time::date(year(c)?, month, number(a)?)
+        };
+    }
+    time::date(year(c)?, month_named(a)?, number(b)?)
+}
+
+/// `mm/dd/yyyy`, or `dd/mm/yyyy` under `\z 1`.
+fn parse_numeric_day(text: &[u8]) -> Option<i32> {
+    let mut parts = text.split(|c| matches!(c, b'/' | b'-' | b'.'));
+    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    if a.len() > 2 || b.len() > 2 || parts.next().is_some() {
+        return None;
+    }
+    let number = |t: &[u8]| std::str::from_utf8(t).ok()?.parse::<i64>().ok();
+    let year = number(c)?;
+    let year = if c.len() > 2 {
+        year
+    } else if year < 30 {
+        2000 + year
+    } else {
+        1900 + year
+    };
+    if crate::runtime::settings::day_first() {
+        time::date(year, number(b)?, number(a)?)
+    } else {
+        time::date(year, number(a)?, number(b)?)
+    }
+}
+
+/// `yyyymmdd`, `yyyy-mm-dd`, `yyyy/mm/dd`, `yyyy.mm.dd`, and the formats above.
+fn parse_day(text: &[u8]) -> Option<i32> {
+    // One or two leading digits are a month or a day, not a year.
+    if text.iter().position(|c| matches!(c, b'/' | b'-' | b'.')).is_some_and(|first| first < 3) {
+        return parse_numeric_day(text).or_else(|| parse_named_day(text));
+    }
+    parse_plain_day(text).or_else(|| parse_named_day(text))
+}
+
+fn parse_plain_day(text: &[u8]) -> Option<i32> {
+    let digits: Vec<u8> = text.iter().map(|c| if matches!(c, b'-' | b'/') { b'.' } else { *c }).collect();
+    if digits.len() == 6 && digits.iter().all(|c| time::is_digit(*c)) {
+        let number = |s: &[u8]| std::str::from_utf8(s).ok()?.parse::<i64>().ok();
+        let year = number(digits.get(..2)?)?;
+        let year = if year < 30 { 2000 + year } else { 1900 + year };
+        return time::date(year, number(digits.get(2..4)?)?, number(digits.get(4..)?)?);
+    }
+    if digits.len() == 8 && digits.iter().all(|c| time::is_digit(*c)) {
+        let number = |s: &[u8]| std::str::from_utf8(s).ok()?.parse().ok();
+        return time::date(number(digits.get(..4)?)?, number(digits.get(4..6)?)?, number(digits.get(6..)?)?);
+    }
+    time::parse_date(&digits)
+}
+
+fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
+    // Separator of date and time: a letter, a space, or a dash before the hours.
+    let split = text.iter().enumerate().position(|(i, c)| {
+        let digits_around = text.get(i.wrapping_sub(1)).is_some_and(u8::is_ascii_digit)
+            && text.get(i + 1).is_none_or(|c| c.is_ascii_digit() || *c == b' ');
+        let dash = *c == b'-' && i >= 8 && text.get(i..).is_some_and(|rest| rest.contains(&b':'));
+        dash || (matches!(c, b'D' | b'T' | b' ') && digits_around && (i >= 6 || t == 16))
+    });
+    let halves = || {
+        let at = split?;
+        Some((text.get(..at)?, text.get(at + 1..)?))
+    };
+    let clock = |c: &[u8]| {
+        let c = c.strip_suffix(b"Z").unwrap_or(c);
+        // An offset from UTC has a sign.
+        let (negative, c) = match c {
+            [b'-', rest @ ..] => (true, rest),
+            [b'+', rest @ ..] => (false, rest),
+            _ => (false, c),
+        };
+        let ns = if c.contains(&b':') { time::parse_clock_ns(c) } else { compact_clock(c) };
+        if negative { ns.and_then(i64::checked_neg) } else { ns }
+    };
+    Some(match t {
+        12 | 15 => {
+            let ns = match halves() {
+                None if t == 12 && unix_seconds(text).is_some() => unix_seconds(text)?,
+                Some((day, rest)) => {
+                    let within = if rest.is_empty() { 0 } else { clock(rest)? };
+                    i64::from(parse_day(day)?).checked_mul(DAY_NS)?.checked_add(within)?
+                }
+                None => i64::from(parse_day(text)?).checked_mul(DAY_NS)?,
+            };
+            if t == 12 { Value::Timestamp(ns) } else { Value::Datetime(ns as f64 / DAY_NS as f64) }
+        }
+        13 => {
+            let first = [text, b".01"].concat();
+            let day = parse_day(&first).or_else(|| parse_day(&[text, b"01"].concat())).or_else(|| parse_day(text))?;
+            Value::Month(i32::try_from(time::month_of_day(i64::from(day))).ok()?)
+        }
+        14 => Value::Date(parse_day(text).or_else(|| parse_day(halves()?.0))?),
+        16 => match halves() {
+            Some((days, rest)) => {
+                let (negative, days) = days.strip_prefix(b"-").map_or((false, days), |d| (true, d));
+                let days: i64 = std::str::from_utf8(days).ok()?.parse().ok()?;
+                let within = if rest.is_empty() { 0 } else { clock(rest)? };
+                let ns = days.checked_mul(DAY_NS)?.checked_add(within)?;
+                Value::Timespan(if negative { -ns } else { ns })
+            }
+            None => Value::Timespan(clock(text)?),
+        },
+        17 => Value::Minute(i32::try_from(clock(text)? / 60_000_000_000).ok()?),
+        18 => Value::Second(i32::try_from(clock(text)? / 1_000_000_000).ok()?),
+        19 => Value::Time(i32::try_from(clock(text)? / 1_000_000).ok()?),
+        _ => return None,
+    })
+}
+
+/// `hhmm`, `hhmmss`, `hhmmssfff`.
+fn compact_clock(text: &[u8]) -> Option<i64> {
+    if !text.iter().all(|c| time::is_digit(*c)) {
+        return None;
+    }
+    let mut spelled = Vec::new();
+    for (i, c) in text.iter().enumerate() {
+        match i {
+            2 | 4 => spelled.push(b':'),
+            6 => spelled.push(b'.'),
+            _ => {}
+        }
+        spelled.push(*c);
+    }
+    time::parse_clock_ns(&spelled)
+}
+
+fn guid(text: &[u8]) -> Option<[u8; 16]> {
+    let digits: Vec<u8> = text.iter().filter(|c| **c != b'-').copied().collect();
+    if digits.len() != 32 {
+        return None;
+    }
+    let mut out = [0; 16];
+    for (slot, pair) in out.iter_mut().zip(digits.chunks(2)) {
+        *slot = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(out)
+}

@@ -1,0 +1,61 @@
+//! Names of lambdas in stack traces.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::syntax::lambda;
+use crate::syntax::resolve::qualify;
+use columns::table::function::{Function, Lambda};
+use columns::table::symbol::text;
+use columns::table::{Sym, Value};
+use std::sync::Arc;
+
+/// Adds a level to the error's stack trace: it leaves a lambda that was called by `name` (null if unknown).
+pub(crate) fn left(context: &Context, lambda: &Lambda, name: Sym, error: QError) -> QError {
+    let name = traced_name(context, lambda, name, context.frames.len());
+    let start = lambda::code(lambda).map_or(0, |code| code.start);
+    error.leave(&name, &lambda.source, start)
+}
+
+/// Returns a lambda's name in a stack trace, at `depth` enclosing calls: the global by which it was called or which holds
+/// it. A lambda nested in another has the outer one's name with `@` appended.
+pub(crate) fn traced_name(context: &Context, lambda: &Lambda, called: Sym, depth: usize) -> Vec<u8> {
+    let (mut lambda, mut called, mut marks) = (lambda, called, 0);
+    for around in (0..=depth).rev() {
+        let known = !called.is_null() && text(called) != b".z.s";
+        let name = if known { called } else { name_of(context, lambda) };
+        if !name.is_null() {
+            return [text(name), &vec![b'@'; marks]].concat();
+        }
+        let outer = around.checked_sub(1).and_then(|i| context.frames.get(i));
+        let Some(outer) = outer.filter(|outer| is_within(&outer.lambda.source, &lambda.source)) else { break };
+        (lambda, called, marks) = (&outer.lambda, outer.name, marks + 1);
+    }
+    Vec::new()
+}
+
+/// The root global that holds a lambda.
+fn name_of(context: &Context, lambda: &Lambda) -> Sym {
+    let holds = |name: &Sym| match context.host.global(*name) {
+        Some(Value::Func(f)) => matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code)),
+        _ => false,
+    };
+    context.host.names(Sym::NULL).into_iter().find(holds).unwrap_or(Sym::NULL)
+}
+
+/// Whether the text of a lambda occurs in that of another.
+fn is_within(outer: &[u8], inner: &[u8]) -> bool {
+    !inner.is_empty() && outer.len() > inner.len() && outer.windows(inner.len()).any(|part| part == inner)
+}
+
+/// Name, within the lambda's namespace, of the global that holds it.
+pub(crate) fn holder_of(context: &Context, lambda: &Lambda) -> Result<Option<Sym>, QError> {
+    for short in context.host.names(lambda.namespace) {
+        let full = qualify(short, lambda.namespace)?;
+        if let Some(Value::Func(f)) = context.host.global(full)
+            && matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code))
+        {
+            return Ok(Some(short));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,72 @@
+//! Messages between tickerplant and node, each a type with its own encoder and decoder. `ARCHITECTURE.md` section 4 has the table.
+//!
+//! - [`ToNode`]: messages of the tickerplant, besides updates and responses;
+//! - [`Join`] and its response [`Joined`]; [`FromNode`]: messages of a node;
+//! - [`foreign`]: protocols of the paper and of stock kdb+tick;
+//! - [`tables`]: a table without rows, as in messages, log records and the response of `.u.sub`.
+//!
+//! Decoding accepts messages of other releases and other programs: a missing key has a default if an older release did not send it; a
+//! value of the wrong type is [`Malformed`]. A join with another [`VERSION`] is rejected.
+
+pub mod foreign;
+mod from_node;
+mod join;
+mod parts;
+pub mod read;
+mod subscription;
+pub mod tables;
+mod to_node;
+
+#[cfg(test)]
+mod tests;
+
+pub use from_node::{FromNode, Leaving};
+pub use join::{Join, Joined};
+pub use parts::long;
+pub use subscription::{Filter, subscription, wanted};
+pub use to_node::{Live, Rebuild, ToNode};
+
+/// Why a message cannot be decoded: kdb+'s error term, and a description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Malformed {
+    pub term: &'static str,
+    pub detail: String,
+}
+
+impl Malformed {
+    /// An argument that is missing or of the wrong type.
+    pub fn of_type(detail: impl Into<String>) -> Malformed {
+        Malformed { term: "type", detail: detail.into() }
+    }
+}
+
+/// Version of the protocol.
+pub const VERSION: i64 = 1;
+
+/// Function names on the wire.
+pub mod names {
+    pub const JOIN: &str = ".u.asg.join";
+    pub const FROM: &str = ".u.asg.from";
+    pub const STREAM: &str = ".u.asg.stream";
+    pub const ROLLING: &str = ".u.asg.rolling";
+    pub const PROVED: &str = ".u.asg.proved";
+    pub const LEAVING: &str = ".u.asg.leaving";
+    pub const STATUS: &str = ".u.asg.status";
+    pub const LIVE: &str = ".u.asg.live";
+    pub const REBUILD: &str = ".u.asg.rebuild";
+    pub const STREAMED: &str = ".u.asg.streamed";
+    pub const RECHECK: &str = ".u.asg.recheck";
+    pub const HANDED: &str = ".u.asg.handed";
+    pub const SHOW: &str = ".u.asg.show";
+    pub const LEFT: &str = ".u.asg.left";
+    pub const GROUP: &str = ".u.asg.group";
+    pub const DROP: &str = ".u.asg.drop";
+    pub const NEED: &str = ".u.asg.need";
+    pub const WAITING: &str = ".u.asg.waiting";
+    pub const BYE: &str = ".u.asg.bye";
+    pub const END: &str = ".u.end";
+    pub const SCHEMA: &str = ".u.schema";
+    pub const PAPER_SUBSCRIBE: &str = ".u.asg.sub";
+    pub const PAPER_REPLAY: &str = ".sub.rep";
+}

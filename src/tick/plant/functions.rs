@@ -1,0 +1,166 @@
+//! Table of the functions that clients and nodes may call: name, parameters, caller and effect. A test compares the README's table with
+//! it.
+
+use crate::protocol::names;
+
+/// A function of `.u`, or of the paper's `.u.asg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Sub,
+    Add,
+    Del,
+    Upd,
+    End,
+    EndOfDay,
+    Schema,
+    Timer,
+    QueueSubscribe,
+    QueueRoll,
+    QueueEnd,
+    Join,
+    From,
+    Stream,
+    Rolling,
+    Proved,
+    Status,
+    Leaving,
+}
+
+/// Role of the caller of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Publisher,
+    Subscriber,
+    Operator,
+    Node,
+}
+
+impl Role {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Publisher => "publisher",
+            Role::Subscriber => "subscriber",
+            Role::Operator => "operator",
+            Role::Node => "node",
+        }
+    }
+}
+
+/// Entry of the function table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub function: Function,
+    pub name: &'static str,
+    /// Parameter names for the documentation.
+    pub parameters: &'static [&'static str],
+    pub role: Role,
+    pub does: &'static str,
+}
+
+const fn row(
+    function: Function,
+    name: &'static str,
+    parameters: &'static [&'static str],
+    role: Role,
+    does: &'static str,
+) -> Row {
+    Row { function, name, parameters, role, does }
+}
+
+use Role::{Node, Operator, Publisher, Subscriber};
+
+/// In the order in which `.u` lists them.
+pub const FUNCTIONS: [Row; 18] = [
+    row(
+        Function::Sub,
+        ".u.sub",
+        &["table", "symbols"],
+        Subscriber,
+        "subscribes, in place of what the connection has of the table",
+    ),
+    row(
+        Function::Add,
+        ".u.add",
+        &["table", "symbols"],
+        Subscriber,
+        "adds symbols to what the connection has of the table",
+    ),
+    row(Function::Del, ".u.del", &["table", "handle"], Subscriber, "ends a subscription"),
+    row(Function::Upd, ".u.upd", &["table", "data"], Publisher, "publishes an update"),
+    row(Function::End, names::END, &["date"], Operator, "sends `.u.end` to subscribers; ends no day"),
+    row(Function::EndOfDay, ".u.endofday", &[], Operator, "ends the day"),
+    row(Function::Schema, names::SCHEMA, &["table", "empty table"], Operator, "adds columns at a table's end"),
+    row(Function::Timer, ".z.ts", &["time"], Operator, "publishes the rows of batch mode now"),
+    row(
+        Function::QueueSubscribe,
+        names::PAPER_SUBSCRIBE,
+        &["tables", "symbols", "queue"],
+        Node,
+        "the paper's way into a queue",
+    ),
+    row(
+        Function::QueueRoll,
+        ".u.asg.roll",
+        &["handle", "count"],
+        Node,
+        "the paper's roll: the node has taken that many messages",
+    ),
+    row(Function::QueueEnd, ".u.asg.end", &["date"], Node, "does nothing: the queue's day ends with the tickerplant's"),
+    row(Function::Join, names::JOIN, &["node"], Node, "joins a queue with what the node holds"),
+    row(Function::From, names::FROM, &["next"], Node, "asks to be fed from an update on"),
+    row(Function::Stream, names::STREAM, &["first", "last"], Node, "asks for a window's updates"),
+    row(Function::Rolling, names::ROLLING, &["next", "proof", "date"], Node, "ends the node's window, with its proof"),
+    row(
+        Function::Proved,
+        names::PROVED,
+        &["first", "last", "proof", "date"],
+        Node,
+        "gives the proof of a window that the node holds",
+    ),
+    row(Function::Status, names::STATUS, &["status"], Node, "reports memory and progress"),
+    row(Function::Leaving, names::LEAVING, &["leaving"], Node, "says that the node is going to end"),
+];
+
+impl Row {
+    /// Maximum number of arguments: a function without parameters is called with `::`.
+    pub fn arity(&self) -> u8 {
+        u8::try_from(self.parameters.len()).unwrap_or(u8::MAX).max(1)
+    }
+}
+
+/// Returns the function with this name.
+pub fn find(name: &[u8]) -> Option<&'static Row> {
+    FUNCTIONS.iter().find(|row| row.name.as_bytes() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the table in the README's format.
+    fn table() -> String {
+        let line = |row: &Row| {
+            let parameters = row.parameters.join(";");
+            format!("| `{}[{parameters}]` | {} | {} |\n", row.name, row.role.name(), row.does)
+        };
+        format!(
+            "| function | called by | what it does |\n|---|---|---|\n{}",
+            FUNCTIONS.iter().map(line).collect::<String>()
+        )
+    }
+
+    #[test]
+    fn the_readme_has_every_function() {
+        let readme = include_str!("../README.md");
+        let table = table();
+        assert!(readme.contains(&table), "src/tick/README.md should have this table:\n{table}");
+    }
+
+    #[test]
+    fn names_are_distinct() {
+        let mut names: Vec<&str> = FUNCTIONS.iter().map(|row| row.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FUNCTIONS.len());
+    }
+}

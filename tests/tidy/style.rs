@@ -1,0 +1,149 @@
+//! Length of functions and lines, and the words of comments.
+
+use super::{code_lines, files, markdown, name, rust_files, sources, text};
+use std::collections::BTreeSet;
+
+/// Longest function, in lines from its signature to its closing brace.
+const FUNCTION_LINES_MAX: usize = 90;
+
+/// Longer functions, and why. The list gets shorter.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
+    (
+        "q/src/vm/run.rs",
+        "steps",
+        "one match over all steps of the register VM: a call for each costs a tenth of its speed",
+    ),
+    ("src/cli/tick.rs", "run", "reads every option of the tickerplant"),
+    ("src/tick/plant/mod.rs", "start", "opens the files of the day in their order"),
+    ("src/log/open.rs", "walk", "one pass over log and side file"),
+];
+
+/// Longest line of code, string literals not counted.
+const COLUMNS_MAX: usize = 150;
+
+/// Words of the former private dialect, and the field's term for each (`docs/glossary.md`). Comments and Markdown use the latter.
+const WORDS: &[(&str, &str)] = &[
+    ("vital signs", "liveness"),
+    ("whoever", "name the thing that acts"),
+    ("strangers", "pending connections"),
+    ("forsake", "abandon"),
+    ("farewell", "drain"),
+];
+
+/// Where those words still stand as names in code that comments speak of.
+fn is_quoted(line: &str, word: &str) -> bool {
+    line.split('`').skip(1).step_by(2).any(|code| code.contains(word))
+}
+
+#[test]
+fn functions_fit_on_a_screen_or_say_why_not() {
+    let mut found = BTreeSet::new();
+    let mut long = Vec::new();
+    for path in sources() {
+        let (name, text) = (name(&path), text(&path));
+        let lines: Vec<&str> = text.lines().collect();
+        for (function, first, last) in functions(&lines) {
+            let count = last - first + 1;
+            if count > FUNCTION_LINES_MAX {
+                match LONG_FUNCTIONS.iter().find(|(file, known, _)| *file == name && *known == function) {
+                    Some((file, known, _)) => drop(found.insert((*file, *known))),
+                    None => long.push(format!("{name}:{}: {function} has {count} lines", first + 1)),
+                }
+            }
+        }
+    }
+    let gone = LONG_FUNCTIONS.iter().filter(|(file, function, _)| !found.contains(&(*file, *function)));
+    long.extend(gone.map(|(file, function, _)| format!("{file}: {function} is no longer long; take it off the list")));
+    assert!(long.is_empty(), "over {FUNCTION_LINES_MAX} lines:\n{}", long.join("\n"));
+}
+
+/// Name, first and last line of each function with a body on lines of its own, as rustfmt lays it out.
+fn functions<'a>(lines: &[&'a str]) -> Vec<(&'a str, usize, usize)> {
+    let mut found = Vec::new();
+    for (first, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = &line[..line.len() - code.len()];
+        let Some((before, rest)) = code.split_once("fn ") else { continue };
+        let is_signature = before
+            .split_whitespace()
+            .all(|word| word.starts_with("pub") || ["const", "unsafe", "async", "super)", "crate)"].contains(&word));
+        if !is_signature || code.ends_with(';') || code.ends_with('}') {
+            continue;
+        }
+        let end = format!("{indent}}}");
+        let last = lines.iter().enumerate().skip(first + 1).find(|(_, line)| **line == end || line.ends_with(");"));
+        let Some((last, line)) = last else { continue };
+        // A signature without a body, of a trait, ends with a semicolon.
+        if *line == end {
+            found.push((rest.split(['(', '<']).next().unwrap_or_default(), first, last));
+        } else if let Some((last, _)) = lines.iter().enumerate().skip(first + 1).find(|(_, line)| **line == end) {
+            found.push((rest.split(['(', '<']).next().unwrap_or_default(), first, last));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_line_of_code_is_too_long() {
+    let mut long = Vec::new();
+    for path in rust_files() {
+        for (line, code) in code_lines(&text(&path)) {
+            let columns = without_strings(code).chars().count();
+            if columns > COLUMNS_MAX {
+                long.push(format!("{}:{line}: {columns} columns", name(&path)));
+            }
+        }
+    }
+    assert!(long.is_empty(), "over {COLUMNS_MAX} columns without string literals:\n{}", long.join("\n"));
+}
+
+/// A line without what stands between double quotes.
+fn without_strings(line: &str) -> String {
+    let (mut kept, mut inside, mut escaped) = (String::new(), false, false);
+    for c in line.chars() {
+        if escaped {
+            escaped = false;
+        } else if inside && c == '\\' {
+            escaped = true;
+        } else if c == '"' {
+            inside = !inside;
+        } else if !inside {
+            kept.push(c);
+        }
+    }
+    kept
+}
+
+#[test]
+fn comments_and_documents_use_the_terms_of_the_field() {
+    let mut wrong = Vec::new();
+    let folders = ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto", "columns", "q", "examples"];
+    let documents = folders.into_iter().flat_map(markdown).filter(|path| !path.ends_with("glossary.md"));
+    let comments = rust_files().into_iter().filter(|path| !name(path).starts_with("tests/tidy"));
+    for path in documents.chain(comments) {
+        let is_code = path.extension().is_some_and(|ending| ending == "rs");
+        for (line, words) in text(&path).lines().enumerate() {
+            if is_code && !words.trim_start().starts_with("//") {
+                continue;
+            }
+            let lower = words.to_lowercase();
+            for (word, term) in WORDS.iter().filter(|(word, _)| lower.contains(word) && !is_quoted(&lower, word)) {
+                wrong.push(format!("{}:{}: {word:?}: {term}", name(&path), line + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn markdown_of_every_folder_is_found() {
+    assert!(files("src", "md").len() > 10);
+    assert!(markdown("src").len() > 10);
+}
+
+#[test]
+fn a_function_ends_at_its_own_brace() {
+    let text = "impl A {\n    fn a() {\n        b();\n    }\n\n    pub(super) fn c(\n        d: u8,\n    ) -> u8 {\n        d\n    }\n}\n";
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(functions(&lines), [("a", 1, 3), ("c", 5, 9)]);
+}
