@@ -1,5 +1,5 @@
-//! Mutants (`Defect`): seeded bugs that show whether the simulator and the model find them. Outside of unit tests and without the feature
-//! `defects` there are none, and the compiler removes the checks.
+//! Mutants (`Defect`): seeded bugs that show whether the simulator and the model find them. Without the feature `defects` there are none,
+//! and the compiler removes the checks.
 
 /// A mutant: first the known bugs of the paper's code, then more of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Defect {
     ];
 }
 
-#[cfg(any(test, feature = "defects"))]
+#[cfg(feature = "defects")]
 mod planted {
     use super::Defect;
     use std::cell::Cell;
@@ -119,11 +119,11 @@ mod planted {
     }
 }
 
-#[cfg(any(test, feature = "defects"))]
+#[cfg(feature = "defects")]
 pub use planted::{is_planted, plant};
 
 /// Whether this mutant is active: never in a release.
-#[cfg(not(any(test, feature = "defects")))]
+#[cfg(not(feature = "defects"))]
 #[inline(always)]
 pub const fn is_planted(_: Defect) -> bool {
     false

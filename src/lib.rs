@@ -19,5 +19,4 @@ pub mod points;
 pub mod protocol;
 pub mod queue;
 pub mod rdb;
-pub mod sim;
 pub mod tick;

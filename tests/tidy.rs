@@ -27,7 +27,7 @@ const CRATES: &[(&str, &[&[&str]])] = &[
             &["protocol"],
             &["fleet"],
             &["tick", "rdb", "feed"],
-            &["monitor", "sim"],
+            &["monitor"],
             &["cli"],
         ],
     ),
@@ -125,25 +125,25 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["src/cli/q/editor.rs", "src/cli/q/input.rs"], "the editor reads keys, and the input shows what is edited"),
     (
         &[
-            "src/sim/chaos.rs",
-            "src/sim/clients.rs",
-            "src/sim/feeds.rs",
-            "src/sim/line.rs",
-            "src/sim/mistakes.rs",
-            "src/sim/node.rs",
-            "src/sim/plan.rs",
-            "src/sim/progress.rs",
-            "src/sim/proofs.rs",
-            "src/sim/schemas.rs",
-            "src/sim/takeover.rs",
-            "src/sim/tick.rs",
-            "src/sim/trace.rs",
-            "src/sim/world.rs",
+            "sim/src/chaos.rs",
+            "sim/src/clients.rs",
+            "sim/src/feeds.rs",
+            "sim/src/line.rs",
+            "sim/src/mistakes.rs",
+            "sim/src/node.rs",
+            "sim/src/plan.rs",
+            "sim/src/progress.rs",
+            "sim/src/proofs.rs",
+            "sim/src/schemas.rs",
+            "sim/src/takeover.rs",
+            "sim/src/tick.rs",
+            "sim/src/trace.rs",
+            "sim/src/world.rs",
         ],
         "every part of the simulated environment acts on the whole",
     ),
     (
-        &["src/sim/model/rules.rs", "src/sim/model/steps.rs"],
+        &["sim/src/model/rules.rs", "sim/src/model/steps.rs"],
         "the rules are checked at each step of the model, and are about its steps",
     ),
 ];
@@ -152,7 +152,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
 const KNOT: (&str, &[&str]) = ("q/src/verbs/above.rs", &["q/src/io/stored.rs", "q/src/process/above.rs"]);
 
 /// Source folders of all crates.
-const SOURCES: [&str; 4] = ["proto/src", "columns/src", "q/src", "src"];
+const SOURCES: [&str; 5] = ["proto/src", "columns/src", "q/src", "src", "sim/src"];
 
 /// The only folders that may contain `unsafe`.
 const UNSAFE: [&str; 2] = ["columns/src/sys/", "columns/src/kernel/"];
@@ -225,7 +225,11 @@ fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
 }
 
 fn rust_files() -> Vec<PathBuf> {
-    SOURCES.iter().chain(&["proto/tests", "q/tests", "tests", "benches"]).flat_map(|f| files(f, "rs")).collect()
+    SOURCES
+        .iter()
+        .chain(&["proto/tests", "q/tests", "tests", "sim/tests", "benches"])
+        .flat_map(|f| files(f, "rs"))
+        .collect()
 }
 
 /// Source files of the crates, without test folders.
@@ -457,7 +461,8 @@ fn tests_do_not_sleep_to_wait() {
 fn links_between_markdown_files_lead_somewhere() {
     let mut broken = Vec::new();
     let mut checked = 0;
-    for folder in ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto", "columns", "q", "examples"] {
+    for folder in ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto", "columns", "q", "sim", "examples"]
+    {
         for path in markdown(folder) {
             for target in links(&text(&path)) {
                 checked += 1;

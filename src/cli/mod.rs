@@ -6,22 +6,21 @@ pub mod error;
 pub mod feed;
 pub mod fleet;
 mod log;
-mod logging;
-mod model;
+pub mod logging;
 #[cfg(feature = "points")]
 mod points;
 pub mod progress;
 mod q;
 pub mod rdb;
-mod sim;
 mod startup;
 mod tick;
 
 pub use args::{command_for, settings_of};
-pub use error::CliError;
+pub use error::{CliError, USAGE};
 
 use crate::config::Program;
 use crate::config::units::system_zone;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -38,12 +37,13 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Feed, command: feed::command, run: feed::run },
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
-    Subcommand { program: Program::Model, command: model::command, run: model::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
     Subcommand { program: Program::Rdb, command: rdb::command, run: rdb::run },
-    Subcommand { program: Program::Sim, command: sim::command, run: sim::run },
     Subcommand { program: Program::Tick, command: tick::command, run: tick::run },
 ];
+
+/// Subcommands of earlier versions that other programs have now.
+const MOVED: &[(&str, &str)] = &[("model", "elastick-sim model"), ("sim", "elastick-sim days")];
 
 fn command() -> Command {
     let command = Command::new("elastick")
@@ -65,19 +65,25 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
+            if let Some((before, now)) = moved(&error) {
+                eprintln!(
+                    "elastick {before}: moved to a program of its own, `{now}`: sim/README.md in the source of elastick"
+                );
+                return ExitCode::from(USAGE);
+            }
             let usage = error.use_stderr();
             // If the output is closed, there is no other place for the message.
             let _ = error.print();
-            return if usage { ExitCode::from(error::USAGE) } else { ExitCode::SUCCESS };
+            return if usage { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    let Some((name, own)) = matches.subcommand() else { return ExitCode::from(error::USAGE) };
+    let Some((name, own)) = matches.subcommand() else { return ExitCode::from(USAGE) };
     #[cfg(feature = "points")]
     if name == points::NAME {
         return points::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     let Some(subcommand) = SUBCOMMANDS.iter().find(|subcommand| subcommand.program.name() == name) else {
-        return ExitCode::from(error::USAGE);
+        return ExitCode::from(USAGE);
     };
     match local_time(subcommand.program).and_then(|()| (subcommand.run)(own)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -90,13 +96,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// The subcommand in an error of the command line, and its present name, if it has moved.
+fn moved(error: &clap::Error) -> Option<(&'static str, &'static str)> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    MOVED.iter().copied().find(|(before, _)| before == name)
+}
+
 /// Checks the local time zone before a program that uses it starts.
 fn local_time(program: Program) -> Result<(), CliError> {
     match program {
         Program::Demo | Program::Feed | Program::Q | Program::Rdb | Program::Tick => {
             system_zone().map(drop).map_err(CliError::Usage)
         }
-        Program::Fleet | Program::Log | Program::Model | Program::Sim => Ok(()),
+        Program::Fleet | Program::Log => Ok(()),
     }
 }
 

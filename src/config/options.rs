@@ -19,10 +19,8 @@ pub enum Program {
     Feed,
     Fleet,
     Log,
-    Model,
     Q,
     Demo,
-    Sim,
 }
 
 impl Program {
@@ -34,24 +32,13 @@ impl Program {
             Program::Feed => "feed",
             Program::Fleet => "fleet",
             Program::Log => "log",
-            Program::Model => "model",
             Program::Q => "q",
             Program::Demo => "demo",
-            Program::Sim => "sim",
         }
     }
 
-    pub const ALL: [Program; 9] = [
-        Program::Tick,
-        Program::Rdb,
-        Program::Feed,
-        Program::Fleet,
-        Program::Log,
-        Program::Model,
-        Program::Q,
-        Program::Demo,
-        Program::Sim,
-    ];
+    pub const ALL: [Program; 7] =
+        [Program::Tick, Program::Rdb, Program::Feed, Program::Fleet, Program::Log, Program::Q, Program::Demo];
 }
 
 /// Description of an option for command line, environment and file.

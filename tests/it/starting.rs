@@ -34,6 +34,12 @@ fn a_port_in_use_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_subcommand_that_has_moved_names_its_new_place() {
+    says(&["sim", "--seed", "1"], &["elastick-sim days"]);
+    says(&["model"], &["elastick-sim model"]);
+}
+
+#[test]
 fn a_time_zone_that_is_unknown_ends_the_start() {
     let programs: [&[&str]; 5] =
         [&["tick", "sym", "-p", "127.0.0.1:0"], &["rdb", ":1"], &["q"], &["feed", ":1"], &["demo"]];

@@ -117,7 +117,7 @@ fn without_strings(line: &str) -> String {
 #[test]
 fn comments_and_documents_use_the_terms_of_the_field() {
     let mut wrong = Vec::new();
-    let folders = ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto", "columns", "q", "examples"];
+    let folders = ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto", "columns", "q", "sim", "examples"];
     let documents = folders.into_iter().flat_map(markdown).filter(|path| !path.ends_with("glossary.md"));
     let comments = rust_files().into_iter().filter(|path| !name(path).starts_with("tests/tidy"));
     for path in documents.chain(comments) {
@@ -137,8 +137,8 @@ fn comments_and_documents_use_the_terms_of_the_field() {
 
 #[test]
 fn markdown_of_every_folder_is_found() {
-    assert!(files("src", "md").len() > 10);
-    assert!(markdown("src").len() > 10);
+    assert!(files("src", "md").len() > 8);
+    assert!(markdown("src").len() > 8);
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! `elastick-sim days`: simulated days.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use elastick::cli::{CliError, logging};
+use elastick::config::logging::LogFormat;
+use elastick_sim::{Faults, Options, Progress, run as run_seeds};
+use std::io::{IsTerminal, Write};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+
+/// Days of a run with all faults after which every state transition must have occurred.
+const DAYS_THAT_MEET_ALL: u64 = 500;
+
+pub fn command() -> Command {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u64)).default_value(default).help(help)
+    };
+    // A run of 0 days would look like a successful one.
+    let count = |name, help| number(name, "1", help).value_parser(value_parser!(u64).range(1..));
+    let command = Command::new("days")
+        .about("Simulated days: the production code on virtual time, with faults, and audited")
+        .arg(number("seed", "1", "First seed; one seed is one run, always the same"))
+        .arg(count("seeds", "How many seeds, one after the other"))
+        .arg(count("days", "Days of each seed"))
+        .arg(count("threads", "Seeds that run at the same time"))
+        .arg(
+            Arg::new("faults")
+                .long("faults")
+                .value_parser(["none", "fleet", "some", "hell"])
+                .default_value("some")
+                .help("How much goes wrong"),
+        )
+        .arg(Arg::new("trace").long("trace").action(ArgAction::SetTrue).help("Print every event on standard error"))
+        .after_help("A failure prints its seed and the command that shows it again. Every tenth seed is run twice and compared.");
+    with_defects(command)
+}
+
+#[cfg(feature = "defects")]
+fn with_defects(command: Command) -> Command {
+    use elastick::defect::Defect;
+    let of_name = |name: &str| {
+        let found = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name);
+        found.ok_or_else(|| format!("there is none of that name, but {:?}", Defect::ALL))
+    };
+    let help = "Plant a defect, by its name";
+    command.arg(Arg::new("defect").long("defect").value_name("NAME").value_parser(of_name).help(help))
+}
+
+#[cfg(feature = "defects")]
+fn defect(matches: &ArgMatches) -> Option<elastick::defect::Defect> {
+    matches.get_one("defect").copied()
+}
+
+#[cfg(not(feature = "defects"))]
+fn with_defects(command: Command) -> Command {
+    command
+}
+
+#[cfg(not(feature = "defects"))]
+fn defect(_: &ArgMatches) -> Option<elastick::defect::Defect> {
+    None
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
+    let faults = matches.get_one::<String>("faults").and_then(|name| Faults::from_name(name)).unwrap_or(Faults::Some);
+    let options = Options {
+        seed: number("seed"),
+        seeds: number("seeds"),
+        days: number("days"),
+        faults,
+        trace: matches.get_flag("trace"),
+        threads: usize::try_from(number("threads")).unwrap_or(1),
+        defect: defect(matches),
+    };
+    elastick::metrics::bugs::make_fatal();
+    // Log lines of the code under test are printed only with its trace.
+    if options.trace {
+        logging::start_with(Targets::new().with_default(LevelFilter::INFO), LogFormat::Text);
+    }
+    let is_terminal = std::io::stderr().is_terminal();
+    let began = std::time::Instant::now();
+    let (report, failures) = run_seeds(&options, |progress: Progress<'_>| {
+        let (done, of, days) = (progress.done, progress.of, progress.report.days);
+        if let Some(failure) = progress.failure {
+            eprintln!("{failure}");
+        }
+        if is_terminal || done % 100 == 0 {
+            let end = if is_terminal { '\r' } else { '\n' };
+            let rate = days as f64 / began.elapsed().as_secs_f64();
+            eprint!("{done} of {of} seeds, {days} days, {rate:.1} a second{end}");
+        }
+    });
+    let mut out = std::io::stdout();
+    write!(out, "{report}")?;
+    out.flush()?;
+    for failure in &failures {
+        writeln!(out, "{failure}")?;
+    }
+    let long = faults == Faults::Hell && report.days >= DAYS_THAT_MEET_ALL;
+    let never = if long { report.never_met() } else { Vec::new() };
+    match (failures.is_empty(), never.is_empty()) {
+        (true, true) => Ok(()),
+        (false, _) => Err(CliError::Failed(format!("{} runs went wrong", failures.len()))),
+        (true, false) => Err(CliError::Failed(format!("never met: {}", never.join(", ")))),
+    }
+}

@@ -1,0 +1,44 @@
+//! Simulated days: the production code on virtual time, with a disk, network, fleet and clocks that fail as real ones do, and an auditor
+//! with its own records. `model` checks every order of events up to a bound. Design and use: `sim/README.md`.
+
+#![forbid(unsafe_code)]
+
+mod ahead;
+mod audit;
+mod chaos;
+mod clients;
+mod cloud;
+mod day;
+mod disk;
+mod feeds;
+mod hosts;
+mod launches;
+mod line;
+mod links;
+mod mistakes;
+pub mod model;
+mod mounts;
+mod node;
+mod plan;
+#[cfg(all(test, feature = "defects"))]
+mod planted;
+mod progress;
+mod proofs;
+mod report;
+mod rng;
+mod run;
+#[cfg(test)]
+mod schema_kills;
+mod schemas;
+mod servers;
+mod takeover;
+#[cfg(test)]
+mod tests;
+mod tick;
+mod trace;
+mod transitions;
+mod world;
+
+pub use plan::Faults;
+pub use report::Report;
+pub use run::{Failure, Options, Progress, run, run_seed};

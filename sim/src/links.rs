@@ -1,0 +1,194 @@
+//! Connections as the tickerplant sees them: [`Links`] over a simulated network. Output of an event-loop iteration is kept until the
+//! simulated environment takes it.
+
+use bytes::Bytes;
+use elastick::config::Limit;
+use elastick::metrics::Snapshot;
+use elastick::net::{ConnId, Links, Peer, Replies, Request};
+use elastick::sys::clock;
+use proto::{FrameReader, Limits};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The server's end of one connection.
+pub struct ServerEnd {
+    /// The connection's number in the simulated environment.
+    pub line: u64,
+    peer: Peer,
+    pub frames: FrameReader,
+    replies: Replies,
+    /// Size of the send buffer: sent, and not drained by the peer yet.
+    pub outbox_bytes: usize,
+    pub notify_below: Option<usize>,
+    pub paused: bool,
+}
+
+/// An action that an event-loop iteration requests.
+#[derive(Debug)]
+pub enum Wish {
+    Send(ConnId, Bytes),
+    Close(ConnId, String),
+}
+
+/// The tickerplant's connections.
+pub struct TickLinks {
+    limits: Limits,
+    ends: BTreeMap<ConnId, ServerEnd>,
+    slots: Vec<(u32, Option<ConnId>)>,
+    pub request: Option<Request>,
+    pub wishes: Vec<Wish>,
+    pub stopping: bool,
+    /// Connections that may be read again.
+    pub resumed: Vec<ConnId>,
+}
+
+impl TickLinks {
+    pub fn new(limits: Limits) -> TickLinks {
+        TickLinks {
+            limits,
+            ends: BTreeMap::new(),
+            slots: Vec::new(),
+            request: None,
+            wishes: Vec::new(),
+            stopping: false,
+            resumed: Vec::new(),
+        }
+    }
+
+    /// Adds a connection under the lowest free handle.
+    pub fn open(&mut self, line: u64, peer: Peer) -> ConnId {
+        let free = self.slots.iter().position(|(_, conn)| conn.is_none());
+        let slot = free.unwrap_or(self.slots.len());
+        if free.is_none() {
+            self.slots.push((0, None));
+        }
+        let number = u32::try_from(slot).unwrap_or(u32::MAX);
+        let generation = self.slots.get(slot).map_or(1, |(generation, _)| generation.wrapping_add(1));
+        let conn = ConnId::new(number, generation);
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = (generation, Some(conn));
+        }
+        self.ends.insert(
+            conn,
+            ServerEnd {
+                line,
+                peer,
+                frames: FrameReader::new(self.limits),
+                replies: Replies::default(),
+                outbox_bytes: 0,
+                notify_below: None,
+                paused: false,
+            },
+        );
+        conn
+    }
+
+    pub fn remove(&mut self, conn: ConnId) -> Option<ServerEnd> {
+        let end = self.ends.remove(&conn)?;
+        for (_, held) in &mut self.slots {
+            if *held == Some(conn) {
+                *held = None;
+            }
+        }
+        Some(end)
+    }
+
+    pub fn end_mut(&mut self, conn: ConnId) -> Option<&mut ServerEnd> {
+        self.ends.get_mut(&conn)
+    }
+
+    pub fn end(&self, conn: ConnId) -> Option<&ServerEnd> {
+        self.ends.get(&conn)
+    }
+
+    /// Returns the number of a request that has arrived.
+    pub fn ask(&mut self, conn: ConnId) -> Option<Request> {
+        let number = self.ends.get_mut(&conn)?.replies.ask();
+        Some(Request::new(conn, number))
+    }
+
+    /// Returns connections whose send buffer has drained below the level for which a notice was requested.
+    pub fn take_notices(&mut self) -> Vec<ConnId> {
+        let mut notices = Vec::new();
+        for (conn, end) in &mut self.ends {
+            if end.notify_below.is_some_and(|below| end.outbox_bytes <= below) {
+                end.notify_below = None;
+                notices.push(*conn);
+            }
+        }
+        notices
+    }
+}
+
+impl Links for TickLinks {
+    fn peer(&self, conn: ConnId) -> Option<&Peer> {
+        self.ends.get(&conn).map(|end| &end.peer)
+    }
+
+    fn by_handle(&self, handle: i32) -> Option<ConnId> {
+        self.ends.keys().find(|conn| conn.handle() == handle).copied()
+    }
+
+    fn request(&self) -> Option<Request> {
+        self.request
+    }
+
+    fn send(&mut self, conn: ConnId, messages: Bytes) {
+        if let Some(end) = self.ends.get_mut(&conn) {
+            end.outbox_bytes = end.outbox_bytes.saturating_add(messages.len());
+            self.wishes.push(Wish::Send(conn, messages));
+        }
+    }
+
+    fn reply(&mut self, request: Request, message: Bytes) {
+        let Some(end) = self.ends.get_mut(&request.conn) else { return };
+        let mut sent = Vec::new();
+        end.replies.answer(request.number(), message, |answer| sent.push(answer));
+        for answer in sent {
+            self.send(request.conn, answer);
+        }
+    }
+
+    fn close(&mut self, conn: ConnId, reason: &str) {
+        self.wishes.push(Wish::Close(conn, reason.to_string()));
+    }
+
+    fn pause(&mut self, conn: ConnId) {
+        if let Some(end) = self.ends.get_mut(&conn) {
+            end.paused = true;
+        }
+    }
+
+    fn resume(&mut self, conn: ConnId) {
+        if let Some(end) = self.ends.get_mut(&conn) {
+            end.paused = false;
+            self.resumed.push(conn);
+        }
+    }
+
+    fn outbox_bytes(&self, conn: ConnId) -> usize {
+        self.ends.get(&conn).map_or(0, |end| end.outbox_bytes)
+    }
+
+    fn outboxes_bytes(&self) -> usize {
+        self.ends.values().map(|end| end.outbox_bytes).sum()
+    }
+
+    fn notify_below(&mut self, conn: ConnId, bytes: usize) {
+        if let Some(end) = self.ends.get_mut(&conn) {
+            end.notify_below = Some(bytes);
+        }
+    }
+
+    fn end_after_silence(&mut self, _: ConnId, _: Duration) {}
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    fn put_metrics(&self, _: &mut Snapshot, _: &mut Vec<(Limit, u64)>) {}
+}

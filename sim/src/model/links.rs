@@ -1,0 +1,110 @@
+//! The model tickerplant's connections. Output is kept until the step ends.
+
+use bytes::Bytes;
+use elastick::config::Limit;
+use elastick::metrics::Snapshot;
+use elastick::net::{ConnId, Links, Peer, Request};
+use elastick::sys::clock;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// An action that the tickerplant requests.
+#[derive(Debug)]
+pub enum Wish {
+    Send(ConnId, Bytes),
+    Close(ConnId),
+}
+
+/// The tickerplant's connections.
+#[derive(Default)]
+pub struct ModelLinks {
+    open: BTreeMap<ConnId, Peer>,
+    request: Option<Request>,
+    pub wishes: Vec<Wish>,
+    pub notices: Vec<ConnId>,
+}
+
+/// Returns the id of a place in the tickerplant's connection table; each place has one connection at a time.
+pub const fn conn(place: u8) -> ConnId {
+    ConnId::new(place as u32, 1)
+}
+
+pub fn place(conn: ConnId) -> u8 {
+    u8::try_from(conn.number() & 0xff).unwrap_or(u8::MAX)
+}
+
+impl ModelLinks {
+    pub fn open(&mut self, conn: ConnId) {
+        let peer = Peer { user: Vec::new(), ip: std::net::Ipv4Addr::LOCALHOST.into(), capability: 3, local: true };
+        self.open.insert(conn, peer);
+    }
+
+    /// Returns the places in use.
+    pub fn places(&self) -> impl Iterator<Item = u8> {
+        self.open.keys().copied().map(place)
+    }
+
+    /// Removes a connection. Returns false if it was closed already.
+    pub fn remove(&mut self, conn: ConnId) -> bool {
+        self.open.remove(&conn).is_some()
+    }
+
+    /// Sets whether the next message expects a response.
+    pub fn asks(&mut self, conn: Option<ConnId>) {
+        self.request = conn.map(|conn| Request::new(conn, 0));
+    }
+}
+
+impl Links for ModelLinks {
+    fn peer(&self, conn: ConnId) -> Option<&Peer> {
+        self.open.get(&conn)
+    }
+
+    fn by_handle(&self, handle: i32) -> Option<ConnId> {
+        self.open.keys().find(|conn| conn.handle() == handle).copied()
+    }
+
+    fn request(&self) -> Option<Request> {
+        self.request
+    }
+
+    fn send(&mut self, conn: ConnId, messages: Bytes) {
+        if self.open.contains_key(&conn) {
+            self.wishes.push(Wish::Send(conn, messages));
+        }
+    }
+
+    fn reply(&mut self, request: Request, message: Bytes) {
+        self.send(request.conn, message);
+    }
+
+    fn close(&mut self, conn: ConnId, _: &str) {
+        self.wishes.push(Wish::Close(conn));
+    }
+
+    fn pause(&mut self, _: ConnId) {}
+
+    fn resume(&mut self, _: ConnId) {}
+
+    fn outbox_bytes(&self, _: ConnId) -> usize {
+        0
+    }
+
+    fn outboxes_bytes(&self) -> usize {
+        0
+    }
+
+    fn notify_below(&mut self, conn: ConnId, _: usize) {
+        self.notices.push(conn);
+    }
+
+    fn end_after_silence(&mut self, _: ConnId, _: Duration) {}
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn stop(&mut self) {}
+
+    fn put_metrics(&self, _: &mut Snapshot, _: &mut Vec<(Limit, u64)>) {}
+}

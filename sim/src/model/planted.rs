@@ -1,0 +1,94 @@
+//! Each mutant is found within bounds that pass without it.
+
+use super::{Bounds, Failure, check};
+use elastick::defect::{Defect, plant};
+
+/// Smallest bounds: two nodes of one queue, one update, no faults.
+const LEAST: Bounds =
+    Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0, fills: 0, twins: 0, too_long: 0 };
+
+fn finds(defect: Defect, bounds: Bounds) {
+    plant(Some(defect));
+    let result = check(bounds, None, |_, _| {});
+    plant(None);
+    match result {
+        Ok(outcome) => panic!("{defect:?} was not found in\n{outcome}"),
+        Err(Failure::Found(found)) => println!("{defect:?}\n{found}"),
+        Err(Failure::Bounds(what)) => panic!("{what}"),
+    }
+}
+
+#[test]
+fn a_replay_that_skips_one() {
+    finds(Defect::SkipsOneAtReplay, Bounds { updates: 2, ..LEAST });
+}
+
+#[test]
+fn a_rolled_node_that_takes_the_live_one_along() {
+    finds(Defect::RolledDisconnectPromotes, Bounds { updates: 2, rolls: 1, crashes: 1, ..LEAST });
+}
+
+#[test]
+fn a_window_that_is_one_off() {
+    finds(Defect::WindowOffByOne, Bounds { rolls: 1, ..LEAST });
+}
+
+#[test]
+fn a_resume_that_takes_again_what_is_there() {
+    finds(Defect::NoDedupOnResume, Bounds { cuts: 1, ..LEAST });
+}
+
+#[test]
+fn a_restart_that_knows_nothing() {
+    finds(Defect::StateLostAtRestart, Bounds { crashes: 1, ..LEAST });
+}
+
+#[test]
+fn a_days_end_that_forgets_nothing() {
+    finds(Defect::DayEndForgetsNothing, Bounds { day_ends: 1, ..LEAST });
+}
+
+#[test]
+fn a_lost_window_that_nobody_rebuilds() {
+    finds(Defect::LostWindowForgotten, Bounds { rolls: 1, crashes: 1, ..LEAST });
+}
+
+#[test]
+fn a_rebuild_that_ends_early() {
+    finds(Defect::RebuildEndsEarly, Bounds { rolls: 1, crashes: 1, ..LEAST });
+}
+
+#[test]
+fn a_successor_that_starts_late() {
+    finds(Defect::SuccessorStartsLate, Bounds { updates: 2, rolls: 1, ..LEAST });
+}
+
+#[test]
+fn an_end_of_a_connection_that_is_not_noticed() {
+    finds(Defect::DisconnectNotNoticed, Bounds { crashes: 1, ..LEAST });
+}
+
+#[test]
+fn a_drop_that_is_not_heeded() {
+    finds(Defect::DropNotHeeded, Bounds { cuts: 1, ..LEAST });
+}
+
+#[test]
+fn a_policy_that_hears_of_a_window_before_it_is_open() {
+    finds(Defect::PolicyBeforeWindow, Bounds { fills: 1, ..LEAST });
+}
+
+#[test]
+fn a_name_that_is_given_twice() {
+    finds(Defect::NameGivenTwice, Bounds { nodes: [1, 0], twins: 1, ..LEAST });
+}
+
+#[test]
+fn a_health_that_counts_who_is_away() {
+    finds(Defect::HealthCountsAbsent, Bounds { nodes: [1, 0], cuts: 1, ..LEAST });
+}
+
+#[test]
+fn a_count_of_vain_connections_that_begins_anew_at_each_join() {
+    finds(Defect::StuckForgottenAtJoin, Bounds { nodes: [1, 0], updates: 2, too_long: 1, ..LEAST });
+}

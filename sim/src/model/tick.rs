@@ -1,0 +1,395 @@
+//! The model's tickerplant: production's service with its disk, across crashes and restarts.
+
+use super::Context;
+use super::links::{ModelLinks, Wish, conn, place};
+use super::parts::Part;
+use super::updates::{self, DAYS, FIRST_DATE, LOG_DIR, TABLE, Tips, log_path};
+use crate::audit::queues;
+use crate::disk::{Storage, TICK_HOST};
+use crate::hosts;
+use crate::rng::Rng;
+use elastick::config::{Damage, Durability, Limits, RequiredMount, units};
+use elastick::log::disk;
+use elastick::queue::{self, Date, Params, Queue, State};
+use elastick::sys::clock::{self, Virtual};
+use elastick::table::vector::Attr;
+use elastick::table::{Schema, Sym, schema::ColumnSchema, symbol};
+use elastick::tick::core::schema::Tables;
+use elastick::tick::plant::{Plant, PlantOptions, shape};
+use elastick::tick::service::TickService;
+use proto::{Endian, Header, MessageKind};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An input of the tickerplant. A `u8` is a connection's place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    Starts,
+    Opened(u8),
+    Message(u8, u32),
+    Closed(u8),
+    /// The publisher sends the next update.
+    Publish,
+    DayEnds,
+    /// Time passes until the next node's grace period ends.
+    TimePasses,
+    /// Killed; its disk keeps everything written.
+    Dies,
+    /// Killed after this input, before any output is sent.
+    DiesAfter(Box<Input>),
+}
+
+/// An output of the tickerplant; the `u8` is the connection's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    Message(u8, u32),
+    Closes(u8),
+}
+
+/// A subscriber's row of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub node: String,
+    pub queue: String,
+    pub place: Option<u8>,
+    pub state: State,
+    /// Closed windows, and whether their proof agreed.
+    pub held: Vec<(Range<u64>, Option<bool>)>,
+}
+
+/// State that the rules inspect.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub up: bool,
+    /// A node's grace period is running.
+    pub waits: bool,
+    pub day: usize,
+    pub tips: Tips,
+    pub rows: Vec<Row>,
+    /// For each queue, start of the open window, and whether it has lost windows.
+    pub lines: Vec<(String, u64, bool)>,
+    pub broken: Option<String>,
+}
+
+/// The publisher's place.
+const PUBLISHER: u8 = 200;
+const STEP: Duration = Duration::from_millis(1);
+/// Noon of the first day.
+const NOON: Duration = Duration::from_secs(946_684_800 + 9_821 * 86_400 + 43_200);
+
+/// The tickerplant with its disk and clock; `service` is `None` while it is down.
+pub struct Tick {
+    storage: Storage,
+    service: Option<TickService>,
+    links: ModelLinks,
+    files: Arc<dyn disk::Disk>,
+    starts: u32,
+    now: Duration,
+    /// Updates of each day that were acknowledged to the publisher.
+    acknowledged: Tips,
+    broken: Option<String>,
+}
+
+fn codec() -> proto::Limits {
+    proto::Limits::default()
+}
+
+pub fn tables() -> Arc<Tables> {
+    let sym = |text: &str| symbol::intern(text.as_bytes()).unwrap_or(Sym::NULL);
+    let column = |(name, ty): &(&str, i8)| ColumnSchema { name: sym(name), ty: *ty, attr: Attr::None };
+    let columns = [("time", 16), ("sym", 7)].iter().map(column).collect();
+    Arc::new(Tables::new([Schema { name: sym(TABLE), columns, keys: 0 }]).unwrap_or_default())
+}
+
+impl Tick {
+    fn enter(&self) {
+        let wall = NOON.saturating_add(self.now);
+        clock::set_virtual(Some(Virtual { elapsed: self.now, wall }));
+        disk::set_virtual(Some(Arc::clone(&self.files)));
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        self.starts = self.starts.saturating_add(1);
+        self.files = self.storage.of(TICK_HOST, self.starts);
+        self.enter();
+        let limits = Limits { log_read_chunk_bytes: 1 << 20, log_buffer_bytes: 64 << 10, ..Limits::default() };
+        let options = PlantOptions {
+            src: "sym".to_string(),
+            dir: Some(PathBuf::from(LOG_DIR)),
+            durability: Durability::Os,
+            damage: Damage::Stop,
+            mount: RequiredMount::Any,
+            batch: None,
+            roll: units::roll_time("00:00 UTC")?,
+            today: None,
+            limits,
+            // Repeated requests would make the state space infinite.
+            queue: Params { need_again_ns: i64::MAX, ..Params::default() },
+        };
+        let waker: elastick::log::Waker = Arc::new(|| {});
+        let plant = Plant::start(options, tables(), Arc::clone(&waker)).map_err(|error| error.to_string())?;
+        let (_, watched) = std::sync::mpsc::channel();
+        let service = TickService::new(plant, hosts::service_options(codec()), waker, Arc::default(), watched);
+        self.service = Some(service.map_err(|error| error.to_string())?);
+        self.links = ModelLinks::default();
+        self.links.open(conn(PUBLISHER));
+        Ok(())
+    }
+
+    fn handle(&mut self, from: u8, header: &Header, body: &[u8]) {
+        let Some(service) = &mut self.service else { return };
+        self.links.asks((header.kind == MessageKind::Sync).then(|| conn(from)));
+        service.handle(conn(from), header, body, &mut self.links);
+        self.links.asks(None);
+    }
+
+    fn publish(&mut self) {
+        let day = self.day();
+        let index = self.service.as_ref().map_or(0, |service| service.plant.tip());
+        let body = updates::published(day, usize::try_from(index).unwrap_or(0));
+        let header = Header {
+            endian: Endian::Little,
+            kind: MessageKind::Sync,
+            compression: proto::Compression::None,
+            total_bytes: body.len() as u64,
+        };
+        self.handle(PUBLISHER, &header, &body);
+    }
+
+    /// Ends the event-loop iteration and runs the work of other threads.
+    fn settle(&mut self, context: &mut Context) -> Vec<Said> {
+        let mut said = Vec::new();
+        while let Some(service) = &mut self.service {
+            service.plant.end_turn(&mut self.links);
+            let (wishes, notices) = (std::mem::take(&mut self.links.wishes), std::mem::take(&mut self.links.notices));
+            let is_done = wishes.is_empty() && notices.is_empty() && !service.work_is_due();
+            for wish in wishes {
+                match wish {
+                    Wish::Send(to, bytes) if place(to) == PUBLISHER => self.acknowledged_by(&bytes),
+                    Wish::Send(to, bytes) => {
+                        said.extend(context.messages.cut(&bytes).into_iter().map(|m| Said::Message(place(to), m)));
+                    }
+                    Wish::Close(which) => {
+                        if self.links.remove(which)
+                            && let Some(service) = &mut self.service
+                        {
+                            service.plant.closed(which, &mut self.links);
+                            said.push(Said::Closes(place(which)));
+                        }
+                    }
+                }
+            }
+            let Some(service) = &mut self.service else { break };
+            notices.into_iter().for_each(|which| service.plant.writable(which, &mut self.links));
+            if is_done {
+                break;
+            }
+            if service.work_is_due() {
+                service.step_work();
+                service.come_round(&mut self.links);
+            }
+        }
+        // Output on different connections has no order.
+        said.sort_by_key(|said| match said {
+            Said::Message(place, _) | Said::Closes(place) => *place,
+        });
+        said
+    }
+
+    /// Handles a response to the publisher: an error has type -128.
+    fn acknowledged_by(&mut self, answer: &[u8]) {
+        let day = self.day();
+        if answer.get(8) == Some(&128) {
+            self.broken.get_or_insert_with(|| "a good update was refused".to_string());
+        } else if let Some(count) = self.acknowledged.get_mut(day) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn day_of(date: Date) -> usize {
+        usize::try_from(date.0.saturating_sub(FIRST_DATE)).unwrap_or(0)
+    }
+
+    fn day(&self) -> usize {
+        self.service.as_ref().map_or(0, |service| Tick::day_of(service.plant.queue().date()))
+    }
+
+    fn has_subscriber(&self, which: u8) -> bool {
+        let handle = queue::Handle(conn(which).handle());
+        self.service.as_ref().is_some_and(|service| service.plant.queue().by_handle(handle).is_some())
+    }
+
+    fn dies(&mut self) {
+        self.service = None;
+        self.links = ModelLinks::default();
+    }
+
+    fn acts(&mut self, input: &Input, context: &mut Context) -> Result<Vec<Said>, String> {
+        // No two grace periods end at once, unless they began with a restart. A connection without a subscriber begins none: otherwise a
+        // name that is rejected repeatedly would let time pass without end.
+        if matches!(input, Input::Closed(which) if self.has_subscriber(*which)) {
+            self.now = self.now.saturating_add(STEP);
+        }
+        self.enter();
+        match input {
+            Input::Starts => self.start()?,
+            Input::Opened(which) => self.links.open(conn(*which)),
+            Input::Message(from, number) => {
+                let (header, body) = context.messages.get(*number).ok_or("no such message")?;
+                self.handle(*from, &header, &body);
+            }
+            Input::Closed(which) => {
+                if let Some(service) = self.service.as_mut().filter(|_| self.links.remove(conn(*which))) {
+                    service.plant.closed(conn(*which), &mut self.links);
+                }
+            }
+            Input::Publish => self.publish(),
+            Input::DayEnds => {
+                if let Some(service) = &mut self.service {
+                    service.plant.begin_turn(&mut self.links);
+                    // Rejected only far ahead of the clock; the model ends fewer days.
+                    service.plant.end_of_day(&mut self.links).map_err(|error| error.to_string())?;
+                }
+            }
+            Input::TimePasses => {
+                let deadline = self.service.as_ref().and_then(|service| service.plant.queue_deadline());
+                let wait = deadline.map(|at| at.saturating_duration_since(clock::now())).unwrap_or_default();
+                self.now = self.now.saturating_add(wait);
+                self.enter();
+                if let Some(service) = &mut self.service {
+                    service.plant.timer(&mut self.links);
+                }
+            }
+            Input::Dies => self.dies(),
+            Input::DiesAfter(last) => {
+                self.acts(last, context)?;
+                self.dies();
+                return Ok(Vec::new());
+            }
+        }
+        Ok(self.settle(context))
+    }
+
+    /// Returns the number of updates in each day's log, counted from its bytes.
+    fn tips(&mut self, context: &Context) -> Tips {
+        let mut tips = Tips::default();
+        for (day, (tip, acknowledged)) in tips.iter_mut().zip(self.acknowledged).enumerate() {
+            let Some(bytes) = self.storage.read(&log_path(day), 0).filter(|bytes| !bytes.is_empty()) else { continue };
+            match context.logs.count(day, &bytes) {
+                Ok(count) if count < usize::from(acknowledged) => {
+                    let text = format!("{acknowledged} updates of day {day} were acknowledged, the log has {count}");
+                    self.broken.get_or_insert(text);
+                }
+                Ok(count) => *tip = u8::try_from(count).unwrap_or(u8::MAX),
+                Err(text) => _ = self.broken.get_or_insert(text),
+            }
+        }
+        tips
+    }
+
+    /// Returns the table as the newest journal has it.
+    fn journalled(&self) -> Result<Option<Queue>, String> {
+        for day in (0..DAYS).rev() {
+            let path = elastick::log::queue_path(&log_path(day));
+            let Some(bytes) = self.storage.read(&path, 0).filter(|bytes| !bytes.is_empty()) else { continue };
+            let journal = queue::journal::read(&bytes).map_err(|error| error.to_string())?;
+            let date = Date(FIRST_DATE.saturating_add(i32::try_from(day).unwrap_or(0)));
+            let restored = Queue::restore(Params::default(), date, &journal.records);
+            return restored.map(Some).map_err(|error| error.to_string());
+        }
+        Ok(None)
+    }
+
+    fn check(&mut self, journalled: &Result<Option<Queue>, String>) {
+        let Some(service) = &self.service else { return };
+        let queue = service.plant.queue();
+        let broken = match journalled {
+            _ if !service.plant.is_settled() => Some("the log is behind what was published".to_string()),
+            Err(error) => Some(format!("the journal cannot be read: {error}")),
+            Ok(None) if !queue.subscribers().is_empty() => Some("there is no journal".to_string()),
+            Ok(Some(kept)) if kept.snapshot().changes != queue.snapshot().changes => {
+                Some("the journal does not hold the table".to_string())
+            }
+            _ => {
+                let health = queues::check_health(queue, service.plant.tip(), &service.plant.health());
+                queues::check(queue).and(health).err().map(|broken| broken.0)
+            }
+        };
+        if let Some(text) = broken {
+            self.broken.get_or_insert(text);
+        }
+    }
+}
+
+fn row(sub: &queue::Subscriber) -> Row {
+    let held = sub.held.iter().map(|held| (held.window.first().0..held.window.last().0, held.verified));
+    Row {
+        node: sub.label(),
+        queue: sub.queue.to_string(),
+        place: sub.handle.and_then(|handle| u8::try_from(handle.0.saturating_sub(conn(0).handle())).ok()),
+        state: sub.state,
+        held: held.collect(),
+    }
+}
+
+impl Part for Tick {
+    type Input = Input;
+    type Output = Vec<Said>;
+    type Facts = Facts;
+
+    fn new(_: &Context) -> Tick {
+        let storage = Storage::new(Rng::new(1), false);
+        Tick {
+            files: storage.of(TICK_HOST, 0),
+            storage,
+            service: None,
+            links: ModelLinks::default(),
+            starts: 0,
+            now: Duration::ZERO,
+            acknowledged: Tips::default(),
+            broken: None,
+        }
+    }
+
+    fn tell(&mut self, input: &Input, context: &mut Context) -> Vec<Said> {
+        match self.acts(input, context) {
+            Ok(said) => said,
+            Err(text) => {
+                self.broken.get_or_insert(format!("the tickerplant does not start: {text}"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn look(&mut self, context: &Context) -> (String, Facts) {
+        self.enter();
+        let tips = self.tips(context);
+        let journalled = self.journalled();
+        self.check(&journalled);
+        let mut facts = Facts { tips, broken: self.broken.clone(), ..Facts::default() };
+        let open: Vec<u8> = self.links.places().collect();
+        let mut text = format!("{} {tips:?} {:?} {:?} {open:?} ", self.starts, self.acknowledged, self.broken);
+        match &self.service {
+            Some(service) => {
+                let queue = service.plant.queue();
+                text.push_str(&service.plant.shape());
+                facts.up = true;
+                facts.waits = queue.next_deadline_ns().is_some();
+                facts.day = Tick::day_of(queue.date());
+                facts.rows = queue.subscribers().iter().filter(|sub| sub.state != State::Lost).map(row).collect();
+                let lines = queue.lines().iter();
+                facts.lines =
+                    lines.map(|(name, line)| (name.to_string(), line.open.0, !line.lost.is_empty())).collect();
+            }
+            None => {
+                if let Ok(Some(queue)) = &journalled {
+                    shape::put_queue(queue, None, &mut text);
+                    facts.day = Tick::day_of(queue.date());
+                }
+            }
+        }
+        (text, facts)
+    }
+}

@@ -1,0 +1,237 @@
+//! Runs many seeds over threads. Every tenth seed runs twice and must be identical, byte for byte.
+
+use super::plan::{Faults, Plan};
+use super::report::Report;
+use super::trace::Trace;
+use super::world::World;
+use elastick::defect::Defect;
+use elastick::log::disk;
+use elastick::sys::clock;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Options of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub seed: u64,
+    pub seeds: u64,
+    pub days: u64,
+    pub faults: Faults,
+    /// Prints every event.
+    pub trace: bool,
+    pub threads: usize,
+    /// Mutant to seed, in builds that can.
+    pub defect: Option<Defect>,
+}
+
+/// A failed seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub seed: u64,
+    /// Days completed before the failure.
+    pub day: u64,
+    pub at_ns: u64,
+    pub what: String,
+    pub faults: &'static str,
+    /// Set if two runs of the seed differ: number of days of the run. To reproduce it, run ten seeds of which this is the tenth, which is
+    /// run twice.
+    pub differs_in: Option<u64>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {} day {} at {} ns: {}", self.seed, self.day, self.at_ns, self.what)?;
+        if let Some(days) = self.differs_in {
+            let first = self.seed.wrapping_sub(TWICE_EVERY - 1);
+            return write!(
+                f,
+                "again: elastick-sim days --seed {first} --seeds {TWICE_EVERY} --days {days} --faults {}",
+                self.faults
+            );
+        }
+        let days = self.day.saturating_add(1);
+        write!(f, "again: elastick-sim days --seed {} --days {days} --faults {} --trace", self.seed, self.faults)
+    }
+}
+
+/// Every n-th seed is run twice.
+const TWICE_EVERY: u64 = 10;
+
+/// Progress, reported after every seed.
+pub struct Progress<'a> {
+    pub done: u64,
+    pub of: u64,
+    pub report: &'a Report,
+    /// The failure of this seed, if it failed.
+    pub failure: Option<&'a Failure>,
+}
+
+/// Runs one seed. Returns its counts, and its trace if `keep` is set.
+///
+/// # Errors
+/// The first rule that was broken, or a panic of the code under test.
+pub fn run_seed(
+    seed: u64,
+    days: u64,
+    faults: Faults,
+    print: bool,
+    keep: bool,
+    defect: Option<Defect>,
+) -> Result<(Report, Option<String>), Failure> {
+    let mut at = (0, 0);
+    #[cfg(feature = "defects")]
+    elastick::defect::plant(defect);
+    #[cfg(not(feature = "defects"))]
+    let _ = defect;
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let plan = Plan::of(seed, faults)?;
+        let trace = Trace { lines: keep.then(String::new), print, ..Trace::default() };
+        let mut world = World::new(seed, plan, trace);
+        let plan = format!("{:?}", world.plan);
+        world.trace.say(|| plan);
+        for day in 0..days {
+            let result = world.day();
+            at = (day, world.now_ns);
+            result.map_err(|broken| broken.0)?;
+        }
+        world.close();
+        Ok::<_, String>((world.report.clone(), world.trace.lines.take()))
+    }));
+    #[cfg(feature = "defects")]
+    elastick::defect::plant(None);
+    clock::set_virtual(None);
+    disk::set_virtual(None);
+    let what = match outcome {
+        Ok(Ok(done)) => return Ok(done),
+        Ok(Err(what)) => what,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+            format!("a panic: {}", text.unwrap_or_default())
+        }
+    };
+    Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name(), differs_in: None })
+}
+
+/// Runs all seeds, calling `told` after each. Returns the counts of passed seeds, and failures in the order in which they occurred.
+pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Vec<Failure>) {
+    let (next, done, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let all = Mutex::new((Report::default(), Vec::new()));
+    let work = || {
+        while !ends.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= options.seeds {
+                return;
+            }
+            let seed = options.seed.wrapping_add(number);
+            let twice = number % TWICE_EVERY == TWICE_EVERY - 1;
+            let mut result = run_seed(seed, options.days, options.faults, options.trace, twice, options.defect);
+            if let (Ok(first), true) = (&result, twice) {
+                let again = run_seed(seed, options.days, options.faults, false, true, options.defect);
+                if let Some(failure) = difference(first, again, seed, options) {
+                    result = Err(failure);
+                }
+            }
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            let failed = result.is_err();
+            match result {
+                Ok((report, _)) => all.0.merge(&report),
+                Err(failure) => {
+                    all.1.push(failure);
+                    // A few failures suffice to diagnose.
+                    ends.store(all.1.len() >= 5, Ordering::Relaxed);
+                }
+            }
+            let done = done.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+            let failure = all.1.last().filter(|_| failed);
+            told(Progress { done, of: options.seeds, report: &all.0, failure });
+        }
+    };
+    std::thread::scope(|scope| {
+        let start = |_: &usize| elastick::sys::stack::thread("days".into()).spawn_scoped(scope, work).is_ok();
+        if (0..options.threads.max(1)).filter(start).count() == 0 {
+            work();
+        }
+    });
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts and trace of a seed that passed.
+type Done = (Report, Option<String>);
+
+/// Returns how the second run of a seed differs from the first, which passed.
+fn difference(first: &Done, second: Result<Done, Failure>, seed: u64, options: &Options) -> Option<Failure> {
+    let failure = |day, at_ns, what| Failure {
+        seed,
+        day,
+        at_ns,
+        what,
+        faults: options.faults.name(),
+        differs_in: Some(options.days),
+    };
+    match second {
+        Err(Failure { day, at_ns, what, .. }) => {
+            Some(failure(day, at_ns, format!("only a second run of the seed broke a rule: {what}")))
+        }
+        Ok((_, trace)) if trace != first.1 => {
+            Some(failure(0, 0, parts_at(first.1.as_deref().unwrap_or_default(), &trace.unwrap_or_default())))
+        }
+        Ok((report, _)) if report != first.0 => {
+            let (one, other) = (first.0.to_string(), report.to_string());
+            let of_line = |(one, other): (&str, &str)| (one != other).then(|| format!("{one} | {other}"));
+            let what = one.lines().zip(other.lines()).find_map(of_line).unwrap_or_default();
+            Some(failure(0, 0, format!("two runs of one seed have met different things: {what}")))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// Returns where two traces diverge.
+fn parts_at(first: &str, second: &str) -> String {
+    let at = first.lines().zip(second.lines()).position(|(one, other)| one != other);
+    let at = at.unwrap_or(first.lines().count().min(second.lines().count()));
+    let line = |of: &str| of.lines().nth(at).unwrap_or("nothing").to_string();
+    format!("two runs of one seed differ at event {at}: {} | {}", line(first), line(second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options { seed: 0, seeds: 10, days: 3, faults: Faults::Some, trace: false, threads: 1, defect: None }
+    }
+
+    /// Text of such a difference, as `elastick-sim days` prints it.
+    fn said(first: &Done, second: Result<Done, Failure>) -> Option<String> {
+        difference(first, second, 9, &options()).map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn runs_that_are_the_same_differ_in_nothing() {
+        let done = (Report::default(), Some("one\ntwo\n".to_string()));
+        assert_eq!(said(&done, Ok(done.clone())), None);
+    }
+
+    #[test]
+    fn a_second_run_that_differs_is_told_with_the_command_that_runs_it_twice_again() {
+        let done = (Report::default(), Some("one\ntwo\n".to_string()));
+        let again = "again: elastick-sim days --seed 0 --seeds 10 --days 3 --faults some";
+        let trace = said(&done, Ok((Report::default(), Some("one\nthree\n".to_string()))));
+        assert_eq!(
+            trace,
+            Some(format!("seed 9 day 0 at 0 ns: two runs of one seed differ at event 1: two | three\n{again}"))
+        );
+        let mut met = Report::default();
+        met.days = 1;
+        let report = said(&done, Ok((met, done.1.clone())));
+        let what = "two runs of one seed have met different things: 0 days, 0 events, 0 whole audits | 1 days, 0 events, 0 whole audits";
+        assert_eq!(report, Some(format!("seed 9 day 0 at 0 ns: {what}\n{again}")));
+        let broken =
+            Failure { seed: 9, day: 2, at_ns: 7, what: "a rule".to_string(), faults: "some", differs_in: None };
+        let what = "only a second run of the seed broke a rule: a rule";
+        assert_eq!(said(&done, Err(broken)), Some(format!("seed 9 day 2 at 7 ns: {what}\n{again}")));
+    }
+}
