@@ -1,5 +1,5 @@
 //! HTTP/1.1 on the kdb+ port, as far as monitoring pages and q's HTTP handlers need it: Basic authentication, one request at a time.
-//! Pure; the event loop's part is in `reactor::pages`.
+//! Heads are parsed by `httparse`; what their fields mean is decided here. Pure; the event loop's part is in `reactor::pages`.
 
 use crate::kernel::digest::from_base64;
 use crate::metrics::{Snapshot, prometheus};
@@ -129,45 +129,42 @@ const fn refused(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
+/// Maximum number of header fields; browsers and proxies send a few dozen.
+const MAX_FIELDS: usize = 128;
+
 /// Parses the request at the start of `bytes`; returns it with the length of its head, or `None` if it is incomplete.
 ///
 /// # Errors
 /// A malformed request, or one for an unsupported feature.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
-    let mut rest = bytes;
-    let Some(first) = line(&mut rest)? else { return Ok(None) };
-    let first = first.to_vec();
-    let mut fields = Fields::default();
-    loop {
-        match line(&mut rest)? {
-            None => return Ok(None),
-            Some(b"") => break,
-            Some(field) => fields.add(field)?,
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut head = httparse::Request::new(&mut fields);
+    match head.parse(bytes) {
+        Ok(httparse::Status::Complete(head_bytes)) => Ok(Some((request(&head)?, head_bytes))),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(error) => Err(malformed(error)),
+    }
+}
+
+const fn malformed(error: httparse::Error) -> Refusal {
+    match error {
+        httparse::Error::HeaderName => refused(400, "a header field without a name, or its name is no token"),
+        httparse::Error::HeaderValue => refused(400, "a control character in a header field"),
+        httparse::Error::NewLine => refused(400, "a line does not end with CR LF"),
+        httparse::Error::TooManyHeaders => refused(431, "more than 128 header fields"),
+        httparse::Error::Version => refused(505, "HTTP/1.1 and 1.0 are spoken here"),
+        httparse::Error::Token | httparse::Error::Status => {
+            refused(400, "the request line is not: method, target, version")
         }
     }
-    let request = request(&first, fields)?;
-    Ok(Some((request, bytes.len().saturating_sub(rest.len()))))
 }
 
-/// Removes and returns the next line without its CR LF or LF; `None` if it is incomplete.
-fn line<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Refusal> {
-    let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-    let (line, behind) = rest.split_at(end);
-    *rest = behind.get(1..).unwrap_or_default();
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    match line.iter().all(|byte| *byte == b'\t' || (*byte >= 0x20 && *byte != 0x7f)) {
-        true => Ok(Some(line)),
-        false => Err(refused(400, "a control character in the request")),
-    }
-}
-
-/// Header fields as parsed so far.
+/// Meaning of the header fields.
 #[derive(Default)]
 struct Fields {
-    all: Vec<(Vec<u8>, Vec<u8>)>,
     hosts: usize,
     is_chunked: bool,
-    body_bytes: u64,
+    body_bytes: Option<u64>,
     upgrades: bool,
     is_web: bool,
     web_key: Option<Vec<u8>>,
@@ -178,26 +175,21 @@ struct Fields {
 }
 
 impl Fields {
-    fn add(&mut self, field: &[u8]) -> Result<(), Refusal> {
-        let colon = field.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0);
-        let (name, value) =
-            colon.map(|colon| field.split_at(colon)).ok_or(refused(400, "a header field without a name"))?;
-        if !name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)) {
-            return Err(refused(400, "the name of a header field is no token"));
-        }
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
-        self.all.push((name.to_vec(), value.to_vec()));
-        match name.to_ascii_lowercase().as_slice() {
-            b"upgrade" => self.is_web |= value.eq_ignore_ascii_case(b"websocket"),
-            b"sec-websocket-key" => self.web_key = Some(value.to_vec()),
-            b"sec-websocket-version" => self.web_version |= value == b"13",
-            b"host" => self.hosts = self.hosts.saturating_add(1),
-            b"transfer-encoding" => self.is_chunked = true,
-            b"content-length" => match std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok()) {
-                Some(length) => self.body_bytes = length,
-                None => return Err(refused(400, "the content length is no number")),
-            },
-            b"connection" => {
+    fn add(&mut self, name: &str, value: &[u8]) -> Result<(), Refusal> {
+        match name.to_ascii_lowercase().as_str() {
+            "upgrade" => self.is_web |= value.eq_ignore_ascii_case(b"websocket"),
+            "sec-websocket-key" => self.web_key = Some(value.to_vec()),
+            "sec-websocket-version" => self.web_version |= value == b"13",
+            "host" => self.hosts = self.hosts.saturating_add(1),
+            "transfer-encoding" => self.is_chunked = true,
+            "content-length" => {
+                // A proxy in front may have taken another of several lengths, and the rest of the body for the next request.
+                if self.body_bytes.is_some() {
+                    return Err(refused(400, "more than one content length"));
+                }
+                self.body_bytes = Some(length(value).ok_or(refused(400, "the content length is no number"))?);
+            }
+            "connection" => {
                 for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
                     self.upgrades |= option.eq_ignore_ascii_case(b"upgrade");
@@ -205,7 +197,7 @@ impl Fields {
                 }
             }
             // Other schemes are left to q's handler, which receives the field.
-            b"authorization" if value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) => {
+            "authorization" if value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) => {
                 let given = basic(value).ok_or(refused(401, "user and password cannot be read"))?;
                 self.credentials = Some(given);
             }
@@ -215,40 +207,51 @@ impl Fields {
     }
 }
 
-fn request(first: &[u8], fields: Fields) -> Result<Request, Refusal> {
-    let mut words = first.split(|byte| *byte == b' ');
-    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
-    else {
-        return Err(refused(400, "the request line is not: method, target, version"));
+/// Returns a length of digits only; `parse` alone would take a sign.
+fn length(value: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok()
+}
+
+fn request(head: &httparse::Request<'_, '_>) -> Result<Request, Refusal> {
+    let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
+        return Err(malformed(httparse::Error::Token));
     };
-    let is_1_1 = match version {
-        b"HTTP/1.1" => true,
-        b"HTTP/1.0" => false,
-        version if version.starts_with(b"HTTP/") => return Err(refused(505, "HTTP/1.1 and 1.0 are spoken here")),
-        _ => return Err(refused(400, "the request line is not: method, target, version")),
-    };
-    let known = METHODS.into_iter().find(|known| known.as_bytes() == method);
+    let is_1_1 = minor == 1;
+    let mut fields = Fields::default();
+    let mut all = Vec::with_capacity(head.headers.len());
+    for field in head.headers.iter() {
+        let value = field.value.trim_ascii();
+        fields.add(field.name, value)?;
+        all.push((field.name.as_bytes().to_vec(), value.to_vec()));
+    }
+    let known = METHODS.into_iter().find(|known| *known == method);
     let method = known.ok_or(refused(405, "this method is not spoken here"))?;
     let (head_only, has_handler) = (method == "HEAD", !matches!(method, "GET" | "HEAD"));
+    // Either may be what a proxy in front has gone by.
+    if fields.is_chunked && fields.body_bytes.is_some() {
+        return Err(refused(400, "both a content length and a transfer encoding"));
+    }
     if has_handler && fields.is_chunked {
         return Err(refused(411, "a body needs its length"));
     }
     if fields.hosts > 1 || (is_1_1 && fields.hosts == 0) {
         return Err(refused(400, "HTTP/1.1 wants one host"));
     }
-    let target = std::str::from_utf8(target).map_err(|_| refused(400, "the target is no text"))?;
     let target = local(target).ok_or(refused(400, "the target is no path"))?;
-    let is_web = fields.is_web && fields.upgrades && fields.web_version && method == "GET" && is_1_1;
-    let has_body = fields.is_chunked || fields.body_bytes > 0;
+    let body_bytes = fields.body_bytes.unwrap_or(0);
+    let has_body = fields.is_chunked || body_bytes > 0;
+    // The body of an upgrade would be taken for frames.
+    let is_web = fields.is_web && fields.upgrades && fields.web_version && method == "GET" && is_1_1 && !has_body;
     Ok(Request {
         method,
         head_only,
-        body_bytes: if has_handler { fields.body_bytes } else { 0 },
+        body_bytes: if has_handler { body_bytes } else { 0 },
         body: Vec::new(),
         path: target.split('?').next().unwrap_or(target).to_string(),
         target: target.strip_prefix('/').unwrap_or(target).to_string(),
         web_key: fields.web_key.filter(|_| is_web),
-        fields: fields.all,
+        fields: all,
         credentials: fields.credentials.unwrap_or_default(),
         // The body of a GET or HEAD is not read, so it would be parsed as the next request.
         keep: !fields.close && (has_handler || !has_body) && (is_1_1 || fields.keep_alive),
@@ -364,7 +367,6 @@ mod tests {
         for text in [
             "GET /\r\n\r\n",
             "GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
-            "GET / XTTP/1.1\r\nHost: h\r\n\r\n",
             "GET / HTTP/1.1\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: h\r\n: v\r\n\r\n",
@@ -372,6 +374,10 @@ mod tests {
             "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n folded: c\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\nx",
+            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: \r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1, 1\r\n\r\nx",
+            "GET / HTTP/1.1\r\nHost: h\r\nAccept : x\r\n\r\n",
             "GET * HTTP/1.1\r\nHost: h\r\n\r\n",
             "GET /\u{1} HTTP/1.1\r\n",
         ] {
@@ -385,9 +391,38 @@ mod tests {
         assert_eq!(status("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n"), 405);
         assert_eq!(status("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"), 411);
         assert_eq!(status("GET / HTTP/2.0\r\nHost: h\r\n\r\n"), 505);
+        assert_eq!(status("GET / XTTP/1.1\r\nHost: h\r\n\r\n"), 505);
         let bearer = good("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n\r\n");
         assert_eq!(bearer.credentials, (Vec::new(), Vec::new()));
         assert_eq!(status("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic ?\r\n\r\n"), 401);
+    }
+
+    #[test]
+    fn a_body_whose_end_a_proxy_may_see_elsewhere_is_refused() {
+        for method in ["GET", "POST"] {
+            for fields in [
+                "Content-Length: 3\r\nContent-Length: 5",
+                "Content-Length: 3\r\nContent-Length: 3",
+                "Content-Length: 3\r\nTransfer-Encoding: chunked",
+                "Transfer-Encoding: chunked\r\nContent-Length: 3",
+                "Transfer-Encoding: identity\r\ncontent-length: 0",
+            ] {
+                assert_eq!(
+                    status(&format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n\r\n")),
+                    400,
+                    "{method} {fields}"
+                );
+            }
+        }
+        // A chunked body of a GET is not read: nothing behind it is taken for a request.
+        assert!(!good("GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n").keep);
+    }
+
+    #[test]
+    fn as_many_fields_are_read_as_fit() {
+        let text = |fields: usize| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "A: b\r\n".repeat(fields));
+        assert_eq!(good(&text(MAX_FIELDS - 1)).fields.len(), MAX_FIELDS);
+        assert_eq!(status(&text(MAX_FIELDS)), 431);
     }
 
     #[test]
@@ -408,6 +443,7 @@ mod tests {
         };
         assert_eq!(good(&text("13")).web_key.as_deref(), Some(&b"abc"[..]));
         assert_eq!(good(&text("8")).web_key, None);
+        assert_eq!(good(&text("13\r\nContent-Length: 1")).web_key, None);
     }
 
     #[test]

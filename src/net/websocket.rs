@@ -1,74 +1,114 @@
-//! WebSocket (RFC 6455) on the kdb+ port: upgrade response, frame parser and encoder. Pure; the event loop's part is in `reactor::web`.
+//! WebSocket (RFC 6455) on the kdb+ port: `tungstenite`'s protocol over bytes that the event loop reads and sends. Pure; the event
+//! loop's part is in `reactor::web`.
 
+use crate::bug;
 use crate::kernel::digest::{sha1, to_base64};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use tungstenite::error::Error;
+use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tungstenite::protocol::frame::{CloseFrame, FrameHeader};
+use tungstenite::protocol::{Message, Role, WebSocketConfig, WebSocketContext};
 
 /// Constant of the RFC, appended to the client's key before hashing.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Close codes of RFC 6455.
-pub const GOING_AWAY: u16 = 1001;
-pub const PROTOCOL_ERROR: u16 = 1002;
-pub const TOO_LARGE: u16 = 1009;
+/// Size of the protocol's own receive buffer between messages.
+const READ_BUFFER_BYTES: usize = 4096;
 
-const CONTINUATION: u8 = 0;
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
+/// Head of a client's control frame: two bytes and the mask.
+const CONTROL_HEAD_BYTES: usize = 6;
 
-/// Maximum payload of a control frame.
-const CONTROL_BYTES: usize = 125;
-
-/// A parsed message or control frame.
+/// What a client has sent, or is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A whole message.
     Message { is_text: bool, payload: Vec<u8> },
-    /// To be answered with a pong of the same payload.
-    Ping(Vec<u8>),
-    /// The peer closes the connection.
-    Close,
+    /// To be sent to the client: the pong for its ping.
+    Reply(Bytes),
+    /// The peer closes the connection; to be sent before it is closed.
+    Close(Bytes),
 }
 
-/// Protocol violation or oversized message; `code` goes into the close frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Protocol violation or oversized message; `reply` is the close frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub code: u16,
-    pub reason: &'static str,
+    pub reason: String,
+    pub reply: Bytes,
 }
 
-/// Frame parser. Buffers at most one message and one frame head.
-#[derive(Debug)]
+impl Broken {
+    /// Whether the message exceeds the limit.
+    pub fn is_too_large(&self) -> bool {
+        self.code == u16::from(CloseCode::Size)
+    }
+}
+
+/// Receiving side of a connection. Buffers at most one message, and one frame of at most the same length.
 pub struct Reader {
-    held: Vec<u8>,
-    /// Fragments of an incomplete message.
-    message: Option<(bool, Vec<u8>)>,
-    most: usize,
+    protocol: WebSocketContext,
+    wire: Wire,
 }
 
-/// A frame's head.
-struct Head {
-    is_last: bool,
-    opcode: u8,
-    mask: [u8; 4],
-    length: usize,
-    head_bytes: usize,
+/// The stream that the protocol reads and writes: bytes received, and replies to be sent.
+#[derive(Default)]
+struct Wire {
+    received: BytesMut,
+    /// Bytes that the protocol has read since the last message.
+    passed_bytes: usize,
+    replies: Vec<u8>,
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.received.len().min(buffer.len());
+        match (buffer.get_mut(..length), self.received.get(..length)) {
+            // 0 would mean that the peer has closed.
+            (Some(to), Some(from)) if length > 0 => to.copy_from_slice(from),
+            _ => return Err(ErrorKind::WouldBlock.into()),
+        }
+        self.received.advance(length);
+        self.passed_bytes = self.passed_bytes.saturating_add(length);
+        Ok(length)
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.replies.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("held_bytes", &self.held_bytes()).finish_non_exhaustive()
+    }
 }
 
 impl Reader {
-    /// `most` is the maximum length of a message.
-    pub fn new(most: usize) -> Reader {
-        Reader { held: Vec::new(), message: None, most }
+    pub fn new(max_message_bytes: usize) -> Reader {
+        let config = WebSocketConfig::default()
+            .read_buffer_size(READ_BUFFER_BYTES)
+            // Replies go to the wire at once: send buffers are the event loop's.
+            .write_buffer_size(0)
+            .max_message_size(Some(max_message_bytes))
+            .max_frame_size(Some(max_message_bytes));
+        Reader { protocol: WebSocketContext::new(Role::Server, Some(config)), wire: Wire::default() }
     }
 
     pub fn extend(&mut self, bytes: &[u8]) {
-        self.held.extend_from_slice(bytes);
+        self.wire.received.extend_from_slice(bytes);
     }
 
+    /// Received bytes of incomplete messages, except what the protocol has in its receive buffer behind the last message.
     pub fn held_bytes(&self) -> usize {
-        self.held.len().saturating_add(self.message.as_ref().map_or(0, |(_, payload)| payload.len()))
+        self.wire.received.len().saturating_add(self.wire.passed_bytes)
     }
 
     /// Returns the next event; `None` while its frame is incomplete.
@@ -77,115 +117,67 @@ impl Reader {
     /// A violation after which the connection must be closed.
     pub fn next_event(&mut self) -> Result<Option<Event>, Broken> {
         loop {
-            let Some(head) = self.head()? else { return Ok(None) };
-            let whole = head.head_bytes.saturating_add(head.length);
-            if self.held.len() < whole {
-                return Ok(None);
-            }
-            let mut payload = self.held.get(head.head_bytes..whole).unwrap_or_default().to_vec();
-            self.held.drain(..whole);
-            payload.iter_mut().zip(head.mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
-            if let Some(event) = self.take(&head, payload)? {
-                return Ok(Some(event));
-            }
-        }
-    }
-
-    fn head(&self) -> Result<Option<Head>, Broken> {
-        let broken = |reason| Broken { code: PROTOCOL_ERROR, reason };
-        let [first, second, rest @ ..] = &self.held[..] else { return Ok(None) };
-        if first & 0x70 != 0 {
-            return Err(broken("an extension that was not agreed on"));
-        }
-        if second & 0x80 == 0 {
-            return Err(broken("a client's frame must be masked"));
-        }
-        let (is_last, opcode) = (first & 0x80 != 0, first & 0x0f);
-        let (length, length_bytes) = match second & 0x7f {
-            126 => match rest.first_chunk::<2>() {
-                Some(bytes) => (u64::from(u16::from_be_bytes(*bytes)), 2),
-                None => return Ok(None),
-            },
-            127 => match rest.first_chunk::<8>() {
-                Some(bytes) => (u64::from_be_bytes(*bytes), 8),
-                None => return Ok(None),
-            },
-            short => (u64::from(short), 0),
-        };
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        if opcode >= CLOSE && (length > CONTROL_BYTES || !is_last) {
-            return Err(broken("a control frame is short and whole"));
-        }
-        let before = self.message.as_ref().map_or(0, |(_, payload)| payload.len());
-        if length.saturating_add(before) > self.most {
-            return Err(Broken { code: TOO_LARGE, reason: "the message is too long" });
-        }
-        let Some(mask) = rest.get(length_bytes..).and_then(<[u8]>::first_chunk::<4>) else { return Ok(None) };
-        Ok(Some(Head { is_last, opcode, mask: *mask, length, head_bytes: 6 + length_bytes }))
-    }
-
-    fn take(&mut self, head: &Head, payload: Vec<u8>) -> Result<Option<Event>, Broken> {
-        let broken = |reason| Broken { code: PROTOCOL_ERROR, reason };
-        match (head.opcode, self.message.take()) {
-            (TEXT | BINARY, Some(_)) => Err(broken("a message inside another")),
-            (TEXT | BINARY, None) => Ok(self.part(head.opcode == TEXT, payload, head.is_last)),
-            (CONTINUATION, None) => Err(broken("the rest of no message")),
-            (CONTINUATION, Some((is_text, mut message))) => {
-                message.extend_from_slice(&payload);
-                Ok(self.part(is_text, message, head.is_last))
-            }
-            (opcode, open) => {
-                self.message = open;
-                match opcode {
-                    CLOSE => Ok(Some(Event::Close)),
-                    PING => Ok(Some(Event::Ping(payload))),
-                    PONG => Ok(None),
-                    _ => Err(broken("an unknown kind of frame")),
+            match self.protocol.read(&mut self.wire) {
+                Ok(Message::Text(text)) => return Ok(Some(self.message(true, &text.into()))),
+                Ok(Message::Binary(bytes)) => return Ok(Some(self.message(false, &bytes))),
+                Ok(Message::Ping(payload)) => {
+                    self.control(payload.len());
+                    self.protocol.flush(&mut self.wire).or_else(|error| self.broken(error))?;
+                    return Ok(Some(Event::Reply(self.replies())));
                 }
+                Ok(Message::Pong(payload)) => self.control(payload.len()),
+                Ok(Message::Close(_)) => {
+                    // Reports that the connection is closed, once the reply is written.
+                    let _ = self.protocol.flush(&mut self.wire);
+                    return Ok(Some(Event::Close(self.replies())));
+                }
+                // Only sent, never received.
+                Ok(Message::Frame(_)) => {}
+                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return self.broken(error),
             }
         }
     }
 
-    fn part(&mut self, is_text: bool, payload: Vec<u8>, is_last: bool) -> Option<Event> {
-        if is_last {
-            return Some(Event::Message { is_text, payload });
-        }
-        self.message = Some((is_text, payload));
-        None
+    fn message(&mut self, is_text: bool, payload: &Bytes) -> Event {
+        self.wire.passed_bytes = 0;
+        Event::Message { is_text, payload: payload.to_vec() }
+    }
+
+    /// Takes a control frame off the account; it may stand between the fragments of a message.
+    fn control(&mut self, payload_bytes: usize) {
+        let frame_bytes = payload_bytes.saturating_add(CONTROL_HEAD_BYTES);
+        self.wire.passed_bytes = self.wire.passed_bytes.saturating_sub(frame_bytes);
+    }
+
+    fn replies(&mut self) -> Bytes {
+        std::mem::take(&mut self.wire.replies).into()
+    }
+
+    fn broken<T>(&mut self, error: Error) -> Result<T, Broken> {
+        let code = match error {
+            Error::Capacity(_) => CloseCode::Size,
+            Error::Utf8(_) => CloseCode::Invalid,
+            _ => CloseCode::Protocol,
+        };
+        // Without a reason in words, which would tell a stranger about the process.
+        let frame = CloseFrame { code, reason: "".into() };
+        // After an exchange of close frames nothing more is to be sent.
+        let _ = self.protocol.close(&mut self.wire, Some(frame));
+        Err(Broken { code: code.into(), reason: error.to_string(), reply: self.replies() })
     }
 }
 
-fn frame(opcode: u8, payload: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(payload.len().saturating_add(10));
-    out.put_u8(0x80 | opcode);
-    match payload.len() {
-        short @ 0..=125 => out.put_u8(u8::try_from(short).unwrap_or(0)),
-        medium @ 126..=0xffff => {
-            out.put_u8(126);
-            out.put_u16(u16::try_from(medium).unwrap_or(u16::MAX));
-        }
-        long => {
-            out.put_u8(127);
-            out.put_u64(long as u64);
-        }
-    }
-    out.put_slice(payload);
-    out.freeze()
-}
-
-/// Encodes a message to a client.
+/// Encodes a message to a client. Text is sent as it is: strings of q are bytes in any encoding.
 pub fn message(is_text: bool, payload: &[u8]) -> Bytes {
-    frame(if is_text { TEXT } else { BINARY }, payload)
-}
-
-/// Encodes the answer to a ping.
-pub fn pong(payload: &[u8]) -> Bytes {
-    frame(PONG, payload)
-}
-
-/// Encodes a close frame.
-pub fn close(code: u16) -> Bytes {
-    frame(CLOSE, &code.to_be_bytes())
+    let opcode = OpCode::Data(if is_text { Data::Text } else { Data::Binary });
+    let head = FrameHeader { opcode, ..FrameHeader::default() };
+    let mut out = Vec::with_capacity(head.len(payload.len() as u64).saturating_add(payload.len()));
+    if let Err(error) = head.format(payload.len() as u64, &mut out) {
+        bug!("a vector takes any head: {error}");
+    }
+    out.extend_from_slice(payload);
+    out.into()
 }
 
 /// Returns the response that accepts an upgrade request with this key.
@@ -201,9 +193,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const MESSAGE: u8 = 0x80;
+    const TEXT: u8 = 1;
+    const BINARY: u8 = 2;
+    const CLOSE: u8 = 8;
+    const PING: u8 = 9;
+    const PONG: u8 = 10;
+
     /// Encodes a client's (masked) frame.
     fn sent(first: u8, payload: &[u8]) -> Vec<u8> {
-        let mut out = frame(first & 0x0f, payload).to_vec();
+        let mut out = message(false, payload).to_vec();
         out[0] = first;
         out[1] |= 0x80;
         let head = out.len() - payload.len();
@@ -215,14 +214,23 @@ mod tests {
         out
     }
 
-    fn events(bytes: &[u8], most: usize) -> Result<Vec<Event>, Broken> {
-        let mut reader = Reader::new(most);
+    /// Encodes a server's control frame.
+    fn control(opcode: u8, payload: &[u8]) -> Bytes {
+        [&[MESSAGE | opcode, payload.len() as u8], payload].concat().into()
+    }
+
+    fn events(bytes: &[u8], max_message_bytes: usize) -> Result<Vec<Event>, Broken> {
+        let mut reader = Reader::new(max_message_bytes);
         let mut found = Vec::new();
         // One byte at a time, so that frames are split everywhere.
         for byte in bytes {
             reader.extend(&[*byte]);
             while let Some(event) = reader.next_event()? {
+                let ends = matches!(event, Event::Close(_));
                 found.push(event);
+                if ends {
+                    return Ok(found);
+                }
             }
         }
         Ok(found)
@@ -236,23 +244,76 @@ mod tests {
 
     #[test]
     fn fragments_make_a_message_and_control_frames_may_come_between() {
-        let bytes =
-            [sent(0x01, b"ab"), sent(0x89, b"hi"), sent(0x00, b"c"), sent(0x80, b"d"), sent(0x88, b"")].concat();
+        let frames = [sent(TEXT, b"ab"), sent(MESSAGE | PING, b"hi"), sent(MESSAGE | PONG, b""), sent(0, b"c")];
+        let bytes = [frames.concat(), sent(MESSAGE, b"d"), sent(MESSAGE | CLOSE, b"")].concat();
         let message = Event::Message { is_text: true, payload: b"abcd".to_vec() };
-        assert_eq!(events(&bytes, 100), Ok(vec![Event::Ping(b"hi".to_vec()), message, Event::Close]));
+        let (pong, close) = (Event::Reply(control(PONG, b"hi")), Event::Close(control(CLOSE, b"")));
+        assert_eq!(events(&bytes, 100), Ok(vec![pong, message, close]));
+    }
+
+    #[test]
+    fn every_ping_has_its_pong_though_they_come_together() {
+        let mut reader = Reader::new(100);
+        reader.extend(&[sent(MESSAGE | PING, b"1"), sent(MESSAGE | PING, b"2")].concat());
+        for payload in [b"1", b"2"] {
+            assert_eq!(reader.next_event(), Ok(Some(Event::Reply(control(PONG, payload)))));
+        }
+        assert_eq!((reader.next_event(), reader.held_bytes()), (Ok(None), 0));
+    }
+
+    #[test]
+    fn a_close_frame_is_answered_with_its_code() {
+        let reply = |payload: &[u8]| events(&sent(MESSAGE | CLOSE, payload), 100);
+        let close = |payload: &[u8]| Ok(vec![Event::Close(control(CLOSE, payload))]);
+        assert_eq!(reply(b"\x03\xe8bye"), close(b"\x03\xe8bye"));
+        // 1005 means a frame without code and must not be sent.
+        let answered = reply(b"\x03\xed").expect("closed");
+        assert!(matches!(&answered[..], [Event::Close(frame)] if frame[2..4] == 1002u16.to_be_bytes()), "{answered:?}");
+        assert_eq!(reply(b"\x03").expect_err("half a code").code, 1002);
+        assert_eq!(reply(b"\x03\xe8\xff").expect_err("a reason that is no text").code, 1007);
     }
 
     #[test]
     fn what_breaks_the_rules_is_refused() {
         let code = |bytes: &[u8]| events(bytes, 10).expect_err("broken").code;
-        assert_eq!(code(&frame(TEXT, b"unmasked")), PROTOCOL_ERROR);
-        assert_eq!(code(&sent(0x80, b"x")), PROTOCOL_ERROR);
-        assert_eq!(code(&[sent(0x01, b"x"), sent(0x81, b"y")].concat()), PROTOCOL_ERROR);
-        assert_eq!(code(&sent(0xc1, b"x")), PROTOCOL_ERROR);
-        assert_eq!(code(&sent(0x83, b"x")), PROTOCOL_ERROR);
-        assert_eq!(code(&sent(0x09, b"x")), PROTOCOL_ERROR);
-        assert_eq!(code(&sent(0x82, &[0; 11])), TOO_LARGE);
-        assert_eq!(code(&[sent(0x02, &[0; 6]), sent(0x80, &[0; 6])].concat()), TOO_LARGE);
+        assert_eq!(code(&message(true, b"unmasked")), 1002);
+        assert_eq!(code(&sent(MESSAGE, b"x")), 1002);
+        assert_eq!(code(&[sent(TEXT, b"x"), sent(MESSAGE | TEXT, b"y")].concat()), 1002);
+        assert_eq!(code(&sent(0xc0 | TEXT, b"x")), 1002);
+        assert_eq!(code(&sent(MESSAGE | 3, b"x")), 1002);
+        assert_eq!(code(&sent(MESSAGE | 11, b"x")), 1002);
+        assert_eq!(code(&sent(PING, b"x")), 1002);
+        assert_eq!(events(&sent(MESSAGE | PING, &[0; 126]), 200).expect_err("broken").code, 1002);
+        assert_eq!(code(&sent(MESSAGE | TEXT, b"\xff")), 1007);
+        assert_eq!(code(&[sent(TEXT, b"\xc3"), sent(MESSAGE, b"x")].concat()), 1007);
+        assert_eq!(code(&sent(MESSAGE | BINARY, &[0; 11])), 1009);
+        assert_eq!(code(&[sent(BINARY, &[0; 6]), sent(MESSAGE, &[0; 6])].concat()), 1009);
+        let broken = events(&[MESSAGE | BINARY, 0xff, 255, 255, 255, 255, 255, 255, 255, 255], 10);
+        assert_eq!(broken, Ok(Vec::new()), "the mask is missing");
+        assert_eq!(code(&[MESSAGE | BINARY, 0xff, 255, 255, 255, 255, 255, 255, 255, 255, 1, 2, 3, 4]), 1009);
+    }
+
+    #[test]
+    fn the_close_frame_of_a_violation_has_its_code() {
+        let broken = events(&sent(MESSAGE | BINARY, &[0; 11]), 10).expect_err("too long");
+        assert_eq!((broken.is_too_large(), broken.reply), (true, control(CLOSE, &1009u16.to_be_bytes())));
+    }
+
+    #[test]
+    fn fragments_are_held_and_control_frames_between_them_are_not() {
+        let mut reader = Reader::new(100_000);
+        reader.extend(&sent(BINARY, &[0; 60_000]));
+        assert_eq!(reader.next_event(), Ok(None));
+        let held = reader.held_bytes();
+        assert!(held >= 60_000, "{held}");
+        for _ in 0..100 {
+            reader.extend(&[sent(MESSAGE | PING, &[0; 125]), sent(MESSAGE | PONG, &[0; 125])].concat());
+            while reader.next_event().expect("no violation").is_some() {}
+        }
+        assert_eq!(reader.held_bytes(), held);
+        reader.extend(&sent(MESSAGE, b"x"));
+        assert!(matches!(reader.next_event(), Ok(Some(Event::Message { payload, .. })) if payload.len() == 60_001));
+        assert_eq!(reader.held_bytes(), 0);
     }
 
     proptest! {
@@ -261,7 +322,7 @@ mod tests {
             let payloads: Vec<Vec<u8>> = lengths.iter().map(|n| (0..*n).map(|i| i as u8).collect()).collect();
             let mut reader = Reader::new(1 << 20);
             for payload in &payloads {
-                reader.extend(&sent(0x82, payload));
+                reader.extend(&sent(MESSAGE | BINARY, payload));
             }
             for payload in payloads {
                 prop_assert_eq!(reader.next_event(), Ok(Some(Event::Message { is_text: false, payload })));

@@ -225,3 +225,33 @@ fn a_web_client_has_a_clients_rights_and_limits() {
     assert_eq!(web.next(), (8, 1009u16.to_be_bytes().to_vec()));
     assert_eq!(refused(&mut scene.connect(), "1+`a"), "type");
 }
+
+#[test]
+fn a_web_client_that_breaks_the_protocol_is_told_why() {
+    let (_files, scene) = with("web-broken", ".z.ws:{neg[.z.w]x}\n", &[]);
+    for (opcode, payload, code) in [(1, &b"\xff"[..], 1007u16), (3, b"", 1002), (0, b"of nothing", 1002)] {
+        let mut web = Web::open(&scene);
+        web.send(opcode, payload);
+        assert_eq!(web.next(), (8, code.to_be_bytes().to_vec()), "{opcode}");
+    }
+    let mut web = Web::open(&scene);
+    web.send(8, b"\x03\xe8done");
+    assert_eq!(web.next(), (8, b"\x03\xe8done".to_vec()));
+}
+
+#[test]
+fn a_request_hidden_in_anothers_body_is_not_answered() {
+    let (_files, scene) = with("smuggled", ".z.ph:{.h.hy[`txt]\"page\"}\n.z.pp:{.h.hy[`txt]\"posted\"}\n", &[]);
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
+    for (method, fields, status) in [
+        ("POST", format!("Content-Length: {}\r\nContent-Length: 0\r\n", hidden.len()), 400),
+        ("POST", "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n".into(), 400),
+        ("POST", "Transfer-Encoding: chunked\r\n".into(), 411),
+        ("GET", format!("Content-Length: {}\r\n", hidden.len()), 200),
+        ("GET", "Transfer-Encoding: chunked\r\n".into(), 200),
+    ] {
+        let answers = exchange(&scene, &format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n{hidden}"));
+        assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{answers}");
+        assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{fields}: {answers}");
+    }
+}

@@ -45,7 +45,11 @@ fn events(bytes: &[u8], piece_bytes: usize) -> (Vec<websocket::Event>, Option<we
                     if let websocket::Event::Message { payload, .. } = &event {
                         assert!(payload.len() <= MOST_BYTES);
                     }
+                    let ends = matches!(event, websocket::Event::Close(_));
                     found.push(event);
+                    if ends {
+                        return (found, None);
+                    }
                 }
                 Ok(None) => break,
                 Err(broken) => return (found, Some(broken)),

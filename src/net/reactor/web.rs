@@ -4,7 +4,7 @@ use super::{Reactor, Service};
 use crate::config::Limit;
 use crate::less;
 use crate::metrics;
-use crate::net::websocket::{self, Broken, Event, Reader};
+use crate::net::websocket::{self, Event, Reader};
 use crate::net::{CloseReason, ConnId, Peer};
 
 impl<S: Service> Reactor<S> {
@@ -58,18 +58,18 @@ impl<S: Service> Reactor<S> {
                 Ok(Some(Event::Message { is_text, payload })) => {
                     self.service.web_message(conn, is_text, payload, &mut self.control);
                 }
-                Ok(Some(Event::Ping(payload))) => self.control.send(conn, websocket::pong(&payload)),
-                Ok(Some(Event::Close)) => {
-                    self.control.send(conn, websocket::close(websocket::GOING_AWAY));
+                Ok(Some(Event::Reply(frame))) => self.control.send(conn, frame),
+                Ok(Some(Event::Close(frame))) => {
+                    self.control.send(conn, frame);
                     self.control.close_with(conn, CloseReason::Peer);
                     return false;
                 }
-                Err(Broken { code, reason }) => {
-                    if code == websocket::TOO_LARGE {
+                Err(broken) => {
+                    if broken.is_too_large() {
                         metrics::refused(Limit::web_message_bytes);
                     }
-                    self.control.send(conn, websocket::close(code));
-                    self.control.close_with(conn, CloseReason::Service(format!("WebSocket: {reason}")));
+                    self.control.send(conn, broken.reply);
+                    self.control.close_with(conn, CloseReason::Service(broken.reason));
                     return false;
                 }
             }
