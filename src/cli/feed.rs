@@ -1,6 +1,6 @@
 //! `elastick feed`: publishes a simulated market, or a recorded log, to a tickerplant.
 
-use super::{CliError, command_for, logging, settings_of};
+use super::{CliError, command_for, json, logging, settings_of};
 use crate::config::{Limits, Program, Settings, options};
 use crate::feed::curve::Curve;
 use crate::feed::ledger::Account;
@@ -10,9 +10,10 @@ use crate::feed::publisher::{Publisher, PublisherOptions};
 use crate::feed::replay::{Replay, ReplayClock};
 use crate::feed::run::{self, Progress, Source};
 use crate::feed::shape::Shape;
+use crate::log::Proof;
 use crate::monitor::text;
 use clap::{ArgMatches, Command};
-use serde_json::{Map, Value as Json, json};
+use serde::{Deserialize, Serialize};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -174,40 +175,46 @@ impl ProgressLine {
     }
 }
 
+/// What a feed has sent, as `--json` prints it at its end.
+#[derive(Serialize, Deserialize)]
+pub struct Summary {
+    /// Updates that the tickerplant has confirmed.
+    pub tables: Proof,
+    updates: u64,
+    rows: u64,
+    bytes: u64,
+    seconds: f64,
+    tip: u64,
+    unconfirmed: usize,
+    refused: u64,
+    reconnects: u64,
+    resent: u64,
+    passed_over: u64,
+}
+
 fn summary(settings: &Settings, publisher: &Publisher, source: &Source, elapsed: Duration) -> Result<(), CliError> {
     let account = publisher.account();
     let total = account.accepted.total();
     let seconds = elapsed.as_secs_f64();
     let mut out = std::io::stdout().lock();
     if settings.is_on(&options::JSON)? {
-        let tables: Map<String, Json> = account
-            .accepted
-            .iter()
-            .map(|(name, table)| {
-                let value = json!({
-                    "updates": table.updates,
-                    "rows": table.rows,
-                    // As a string: JSON numbers lose the low bits of 64-bit integers.
-                    "hash": format!("{:016x}", table.hash),
-                });
-                (String::from_utf8_lossy(name).into_owned(), value)
-            })
-            .collect();
-        let json = json!({
-            "tables": tables,
-            "updates": total.updates,
-            "rows": total.rows,
-            "bytes": account.sent_bytes,
-            "seconds": seconds,
-            "tip": publisher.tip(),
-            "unconfirmed": publisher.unconfirmed(),
-            "refused": account.refused,
-            "reconnects": account.reconnects,
-            "resent": account.resent,
-            "passed_over": match source { Source::Replay { replay, .. } => replay.passed_over, Source::Market { .. } => 0 },
-        });
-        writeln!(out, "{json}")?;
-        return Ok(());
+        let summary = Summary {
+            tables: account.accepted.clone(),
+            updates: total.updates,
+            rows: total.rows,
+            bytes: account.sent_bytes,
+            seconds,
+            tip: publisher.tip(),
+            unconfirmed: publisher.unconfirmed(),
+            refused: account.refused,
+            reconnects: account.reconnects,
+            resent: account.resent,
+            passed_over: match source {
+                Source::Replay { replay, .. } => replay.passed_over,
+                Source::Market { .. } => 0,
+            },
+        };
+        return Ok(json::print(&mut out, &summary)?);
     }
     let rows: Vec<Vec<String>> = account
         .accepted

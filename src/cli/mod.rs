@@ -5,6 +5,7 @@ pub mod demo;
 pub mod error;
 pub mod feed;
 pub mod fleet;
+mod json;
 mod log;
 pub mod logging;
 #[cfg(feature = "points")]

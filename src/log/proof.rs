@@ -8,6 +8,8 @@ use super::reader::LogReader;
 use super::record::LIST_HEAD_BYTES;
 use proto::View;
 use proto::log::Record;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
@@ -27,12 +29,28 @@ pub fn update_hash(column_bytes: &[u8]) -> u64 {
 }
 
 /// Checksum and counts of one table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TableProof {
     pub updates: u64,
     pub rows: u64,
     /// Wrapping sum of the updates' hashes.
+    #[serde(with = "hex")]
     pub hash: u64,
+}
+
+/// A hash as 16 hexadecimal digits: numbers in JSON lose the low bits of 64-bit integers.
+mod hex {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub fn serialize<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{hash:016x}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        u64::from_str_radix(&digits, 16).map_err(|_| D::Error::custom(format!("{digits:?} is no hash")))
+    }
 }
 
 impl TableProof {
@@ -55,7 +73,8 @@ impl TableProof {
 }
 
 /// Checksum and counts of each table, by name. Tables without updates are ignored in comparisons.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, TableProof>", into = "BTreeMap<String, TableProof>")]
 pub struct Proof {
     /// Sorted by name.
     tables: Vec<(Box<[u8]>, TableProof)>,
@@ -115,6 +134,22 @@ impl Proof {
         let mut total = TableProof::default();
         self.iter().for_each(|(_, proof)| total.merge(proof));
         total
+    }
+}
+
+impl From<Proof> for BTreeMap<String, TableProof> {
+    fn from(proof: Proof) -> Self {
+        proof.iter().map(|(name, table)| (String::from_utf8_lossy(name).into_owned(), table)).collect()
+    }
+}
+
+impl From<BTreeMap<String, TableProof>> for Proof {
+    fn from(tables: BTreeMap<String, TableProof>) -> Proof {
+        let mut proof = Proof::new();
+        for (name, table) in tables {
+            proof.table_mut(name.as_bytes()).merge(table);
+        }
+        proof
     }
 }
 

@@ -8,10 +8,12 @@ use super::proof::{self, Held};
 use super::queue_table;
 use super::report::Report;
 use crate::cli::CliError;
+use crate::cli::feed::Summary;
+use crate::cli::json;
 use crate::config::units::Scale;
 use crate::feed::curve::DAY_NS;
 use crate::fleet::Stage;
-use crate::log::{Keep, LogReader, Proof, TableProof, window_proof};
+use crate::log::{Keep, LogReader, Proof, window_proof};
 use crate::monitor::screen::Screen;
 use crate::monitor::svg::Picture;
 use crate::monitor::text;
@@ -19,7 +21,6 @@ use crate::monitor::view::{ClusterView, NodeState, NodeView};
 use crate::tick::schema_file;
 use proto::Limits;
 use proto::time::EPOCH_UNIX_S;
-use serde_json::Value as Json;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
@@ -144,7 +145,7 @@ impl Day {
         };
         let mut out = std::io::stdout().lock();
         match options.json {
-            true => writeln!(out, "{}", report.json())?,
+            true => json::print(&mut out, &report.document())?,
             false => report.text().iter().try_for_each(|line| writeln!(out, "{line}"))?,
         }
         if let Some(path) = &options.svg {
@@ -355,17 +356,8 @@ fn feed_arguments(options: &DemoOptions, port: u16) -> Vec<OsString> {
 fn account(path: &Path) -> Result<Proof, CliError> {
     let wrong = |what: String| CliError::Failed(format!("the feed's account: {what}"));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let json: Json = serde_json::from_str(text.trim()).map_err(|error| wrong(error.to_string()))?;
-    let mut proof = Proof::new();
-    for (name, table) in json.get("tables").and_then(Json::as_object).into_iter().flatten() {
-        let number = |key: &str| table.get(key).and_then(Json::as_u64);
-        let hash = table.get("hash").and_then(Json::as_str).and_then(|hash| u64::from_str_radix(hash, 16).ok());
-        let (Some(updates), Some(rows), Some(hash)) = (number("updates"), number("rows"), hash) else {
-            return Err(wrong(format!("table {name}: {table}")));
-        };
-        proof.table_mut(name.as_bytes()).merge(TableProof { updates, rows, hash });
-    }
-    Ok(proof)
+    let summary: Summary = serde_json::from_str(text.trim()).map_err(|error| wrong(error.to_string()))?;
+    Ok(summary.tables)
 }
 
 /// Returns the log's proof of a window.

@@ -3,6 +3,7 @@
 use super::queue_table::Row;
 use crate::fleet::{Member, Stage};
 use crate::monitor::view::{Lane, NodeState, Sample, Span};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Maximum number of samples: more than a chart has columns.
@@ -26,7 +27,7 @@ struct Launch {
 }
 
 /// One change of the live node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Handover {
     pub from: String,
     pub to: String,

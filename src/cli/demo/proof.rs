@@ -3,6 +3,7 @@
 use crate::log::{Proof, TableProof};
 use crate::monitor::text;
 use proto::Value;
+use serde::Serialize;
 
 /// A window as a node reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Verdict {
 }
 
 /// Updates, rows and hash of one table: as sent, logged and held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableVerdict {
     pub table: String,
     pub sent: TableProof,

@@ -1,10 +1,10 @@
 //! The demo's final report, as text and as JSON.
 
-use super::history::History;
-use super::proof::Verdict;
+use super::history::{Handover, History};
+use super::proof::{Held, TableVerdict, Verdict};
 use crate::monitor::chart;
 use crate::monitor::text;
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 
 /// Content of the final report.
 pub struct Report<'a> {
@@ -158,42 +158,59 @@ impl Report<'_> {
         lines
     }
 
-    /// Returns the report as JSON.
-    pub fn json(&self) -> Json {
-        let proof = |proof: &crate::log::TableProof| json!({ "updates": proof.updates, "rows": proof.rows, "hash": format!("{:016x}", proof.hash) });
-        let handovers = self.history.handovers();
-        json!({
-            "proved": self.is_good(),
-            "misses": self.misses(),
-            "tip": self.tip,
-            "seed": self.seed,
-            "tables": self.verdict.tables.iter().map(|table| json!({
-                "table": table.table,
-                "sent": proof(&table.sent),
-                "logged": proof(&table.logged),
-                "held": proof(&table.held),
-            })).collect::<Vec<_>>(),
-            "windows": self.verdict.windows.iter().map(|(held, equal)| json!({
-                "node": held.node,
-                "first": held.first,
-                "last": held.last,
-                "rows": held.proof.total().rows,
-                "verified": equal,
-            })).collect::<Vec<_>>(),
-            "counted_rows": self.counted_rows,
-            "peak_nodes": self.history.peak_nodes(),
-            "nodes_left": self.nodes_left,
-            "node_memory_bytes": self.node_memory_bytes,
-            "node_hours": self.history.node_hours(),
-            "big_server_hours": self.history.big_server_hours(self.roll_percent),
-            "saved_percent": self.saved_percent(),
-            "handovers": handovers.iter().map(|handover| json!({
-                "from": handover.from,
-                "to": handover.to,
-                "took_ns": handover.took_ns,
-                "cushion": handover.cushion,
-            })).collect::<Vec<_>>(),
-        })
+    /// Returns the report as `--json` prints it.
+    pub fn document(&self) -> Document<'_> {
+        Document {
+            proved: self.is_good(),
+            misses: self.misses(),
+            tip: self.tip,
+            seed: self.seed,
+            tables: &self.verdict.tables,
+            windows: self.verdict.windows.iter().map(WindowDocument::from).collect(),
+            counted_rows: self.counted_rows,
+            peak_nodes: self.history.peak_nodes(),
+            nodes_left: self.nodes_left,
+            node_memory_bytes: self.node_memory_bytes,
+            node_hours: self.history.node_hours(),
+            big_server_hours: self.history.big_server_hours(self.roll_percent),
+            saved_percent: self.saved_percent(),
+            handovers: self.history.handovers(),
+        }
+    }
+}
+
+/// The report, as `--json` prints it.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    proved: bool,
+    misses: Vec<String>,
+    tip: u64,
+    seed: u64,
+    tables: &'a [TableVerdict],
+    windows: Vec<WindowDocument<'a>>,
+    counted_rows: u64,
+    peak_nodes: u32,
+    nodes_left: Option<u32>,
+    node_memory_bytes: u64,
+    node_hours: f64,
+    big_server_hours: f64,
+    saved_percent: f64,
+    handovers: Vec<Handover>,
+}
+
+#[derive(Serialize)]
+struct WindowDocument<'a> {
+    node: &'a str,
+    first: u64,
+    last: u64,
+    rows: u64,
+    verified: bool,
+}
+
+impl<'a> From<&'a (Held, bool)> for WindowDocument<'a> {
+    fn from((held, verified): &'a (Held, bool)) -> Self {
+        let rows = held.proof.total().rows;
+        WindowDocument { node: &held.node, first: held.first, last: held.last, rows, verified: *verified }
     }
 }
 

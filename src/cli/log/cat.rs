@@ -2,16 +2,35 @@
 
 use super::Job;
 use crate::cli::error::CliError;
+use crate::cli::json;
 use crate::config::options;
 use crate::log::{LogError, LogReader, columns_of, parts, show};
 use proto::{Endian, View};
-use serde_json::json;
+use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+/// An update, as `--json` prints it.
+#[derive(Serialize)]
+struct UpdateDocument<'a> {
+    index: u64,
+    function: Cow<'a, str>,
+    table: Cow<'a, str>,
+    rows: u64,
+    data: serde_json::Value,
+}
+
+/// A record that is no update of a table, as `--json` prints it.
+#[derive(Serialize)]
+struct MessageDocument {
+    index: u64,
+    message: serde_json::Value,
+}
+
 pub fn cat(job: &Job) -> Result<(), CliError> {
-    let (window, tables, json) = (job.window()?, job.tables()?, job.json()?);
+    let (window, tables, is_json) = (job.window()?, job.tables()?, job.json()?);
     let most_items = usize::try_from(job.settings.get(&options::ITEMS)?).unwrap_or(usize::MAX);
     let mut out = BufWriter::new(io::stdout().lock());
     for path in &job.files {
@@ -24,7 +43,7 @@ pub fn cat(job: &Job) -> Result<(), CliError> {
                 if !tables.is_empty() && !tables.iter().any(|wanted| Some(wanted.as_slice()) == table) {
                     continue;
                 }
-                written = print(&mut out, index, bytes, &job.limits, json, most_items);
+                written = print(&mut out, index, bytes, &job.limits, is_json, most_items);
                 if written.is_err() {
                     return ControlFlow::Break(());
                 }
@@ -49,7 +68,7 @@ fn print(
     index: u64,
     bytes: &[u8],
     limits: &proto::Limits,
-    json: bool,
+    is_json: bool,
     most_items: usize,
 ) -> io::Result<()> {
     let text = |view: &View<'_>| {
@@ -57,16 +76,16 @@ fn print(
         show::text(view, most_items, &mut out);
         out
     };
-    match (parts(bytes, limits), json) {
+    match (parts(bytes, limits), is_json) {
         (Some(record), true) => {
-            let line = json!({
-                "index": index,
-                "function": String::from_utf8_lossy(record.function),
-                "table": String::from_utf8_lossy(record.table),
-                "rows": columns_of(&record.columns).1,
-                "data": show::json(&record.columns),
-            });
-            writeln!(out, "{line}")
+            let line = UpdateDocument {
+                index,
+                function: String::from_utf8_lossy(record.function),
+                table: String::from_utf8_lossy(record.table),
+                rows: columns_of(&record.columns).1,
+                data: show::json(&record.columns),
+            };
+            json::print(out, &line)
         }
         (Some(record), false) => {
             let (function, table) = (String::from_utf8_lossy(record.function), String::from_utf8_lossy(record.table));
@@ -79,11 +98,11 @@ fn print(
             }
             writeln!(out)
         }
-        (None, json) => {
+        (None, is_json) => {
             // Cannot fail: the reader returns validated records only.
             let Ok((view, _)) = View::parse(bytes, Endian::Little, limits) else { return Ok(()) };
-            if json {
-                writeln!(out, "{}", json!({ "index": index, "message": show::json(&view) }))
+            if is_json {
+                json::print(out, &MessageDocument { index, message: show::json(&view) })
             } else {
                 writeln!(out, "{index} {}", text(&view))
             }

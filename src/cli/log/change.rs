@@ -1,15 +1,40 @@
 //! `log slice`, `log repair` and `log index`: the actions that write files.
 
 use super::Job;
-use super::report::damage_json;
+use super::report::DamageDocument;
 use crate::cli::error::CliError;
+use crate::cli::json;
 use crate::cli::progress::Progress;
 use crate::config::{ChangedBlocks, options};
 use crate::log::{self, DamagedRange, FaultKind, LogReader, SliceError, repair as mend};
-use serde_json::json;
+use serde::Serialize;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+/// A repaired log, as `--json` prints it.
+#[derive(Serialize)]
+struct RepairDocument<'a> {
+    path: Cow<'a, str>,
+    updates: u64,
+    bytes: u64,
+    lost: Vec<DamageDocument>,
+    changed_blocks: Vec<DamageDocument>,
+    changed_blocks_are: &'static str,
+    torn_bytes: u64,
+    has_checksums: bool,
+    original: Cow<'a, str>,
+}
+
+/// A new side file, as `--json` prints it.
+#[derive(Serialize)]
+struct IndexDocument<'a> {
+    path: Cow<'a, str>,
+    blocks: u64,
+    updates: u64,
+    damage: Vec<DamageDocument>,
+}
 
 /// Copies a range of updates, optionally of some tables, to a new log or to standard output.
 pub fn slice(job: &Job) -> Result<(), CliError> {
@@ -88,22 +113,21 @@ pub fn repair(job: &Job) -> Result<(), CliError> {
 fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     if job.json()? {
-        let report = json!({
-            "path": new.display().to_string(),
-            "updates": done.updates,
-            "bytes": done.bytes,
-            "lost": done.damage.iter().map(damage_json).collect::<Vec<_>>(),
-            "changed_blocks": done.blocks.iter().map(damage_json).collect::<Vec<_>>(),
-            "changed_blocks_are": match done.changed_blocks {
+        let report = RepairDocument {
+            path: new.to_string_lossy(),
+            updates: done.updates,
+            bytes: done.bytes,
+            lost: DamageDocument::all(&done.damage),
+            changed_blocks: DamageDocument::all(&done.blocks),
+            changed_blocks_are: match done.changed_blocks {
                 ChangedBlocks::Keep => "kept, marked as damaged",
                 ChangedBlocks::Cut => "left out",
             },
-            "torn_bytes": done.torn_bytes,
-            "has_checksums": done.has_checksums,
-            "original": done.original.display().to_string(),
-        });
-        writeln!(out, "{report}")?;
-        return Ok(());
+            torn_bytes: done.torn_bytes,
+            has_checksums: done.has_checksums,
+            original: done.original.to_string_lossy(),
+        };
+        return Ok(json::print(&mut out, &report)?);
     }
     writeln!(out, "{}: {} updates, {} bytes", new.display(), done.updates, done.bytes)?;
     for damage in &done.damage {
@@ -134,9 +158,9 @@ pub fn index(job: &Job) -> Result<(), CliError> {
                 .map_err(CliError::failed)?;
         drop(progress);
         if job.json()? {
-            let damage: Vec<_> = damage.iter().map(damage_json).collect();
-            let path = path.display().to_string();
-            println!("{}", json!({ "path": path, "blocks": blocks, "updates": updates, "damage": damage }));
+            let damage = DamageDocument::all(&damage);
+            let report = IndexDocument { path: path.to_string_lossy(), blocks, updates, damage };
+            json::print(&mut io::stdout().lock(), &report)?;
         } else {
             println!("{}: {blocks} blocks, {updates} updates", log::side_path(path).display());
             damage.iter().for_each(|damage| println!("  marked as damaged: {damage}"));

@@ -1,16 +1,17 @@
 //! `log proof`: prints the proof that a node with this window of the log must return from `.rdb.windows`.
 
 use super::Job;
-use super::report::damage_json;
+use super::report::DamageDocument;
 use crate::cli::error::CliError;
-use crate::log::{DamagedRange, Keep, LogError, LogReader, Proof, TableProof, damaged_in, survey, window_proof};
-use serde_json::{Map, Value as Json, json};
+use crate::cli::json;
+use crate::log::{DamagedRange, Keep, LogError, LogReader, Proof, damaged_in, survey, window_proof};
+use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
 
 /// Prints the proof of each log's window.
 pub fn proof(job: &Job) -> Result<(), CliError> {
-    let (window, tables, json) = (job.window()?, job.tables()?, job.json()?);
+    let (window, tables, is_json) = (job.window()?, job.tables()?, job.json()?);
     let mut out = std::io::stdout().lock();
     for path in &job.files {
         // An end that is given needs no scan of the log.
@@ -34,24 +35,27 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
             });
         let proof = proof.map_err(CliError::failed)?;
         let damage = damaged_in(path, window.clone()).map_err(CliError::failed)?;
-        match json {
-            true => writeln!(out, "{}", to_json(window.start, window.end, &proof, &damage))?,
+        match is_json {
+            true => {
+                let damage = DamageDocument::all(&damage);
+                json::print(
+                    &mut out,
+                    &ProofDocument { first: window.start, last: window.end, tables: &proof, damage },
+                )?;
+            }
             false => print(&mut out, window.start, window.end, &proof, &damage)?,
         }
     }
     Ok(())
 }
 
-fn to_json(first: u64, last: u64, proof: &Proof, damage: &[DamagedRange]) -> Json {
-    let table = |(name, table): (&[u8], TableProof)| {
-        // As a string: JSON numbers lose the low bits of 64-bit integers.
-        let hash = format!("{:016x}", table.hash);
-        let value = json!({ "updates": table.updates, "rows": table.rows, "hash": hash });
-        (String::from_utf8_lossy(name).into_owned(), value)
-    };
-    let tables: Map<String, Json> = proof.iter().map(table).collect();
-    let damage: Vec<Json> = damage.iter().map(damage_json).collect();
-    json!({ "first": first, "last": last, "tables": tables, "damage": damage })
+/// A window's proof, as `--json` prints it.
+#[derive(Serialize)]
+struct ProofDocument<'a> {
+    first: u64,
+    last: u64,
+    tables: &'a Proof,
+    damage: Vec<DamageDocument>,
 }
 
 fn print(out: &mut impl Write, first: u64, last: u64, proof: &Proof, damage: &[DamagedRange]) -> std::io::Result<()> {

@@ -2,9 +2,11 @@
 
 use super::Job;
 use crate::cli::error::CliError;
+use crate::cli::json;
 use crate::cli::progress::Progress;
 use crate::log::{DamagedRange, SideState, Survey, survey};
-use serde_json::{Value as Json, json};
+use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 
 /// Prints a summary of each log without a check of its checksums.
@@ -23,7 +25,7 @@ pub fn verify(job: &Job) -> Result<(), CliError> {
 
 /// Reports on every log and returns the number of those that are damaged or end in an unfinished record.
 fn each(job: &Job, checksums: bool) -> Result<usize, CliError> {
-    let json = job.json()?;
+    let is_json = job.json()?;
     let mut bad = 0;
     let mut out = BufWriter::new(std::io::stdout().lock());
     for path in &job.files {
@@ -32,8 +34,8 @@ fn each(job: &Job, checksums: bool) -> Result<usize, CliError> {
             .map_err(CliError::failed)?;
         drop(progress);
         bad += usize::from(!survey.is_whole());
-        if json {
-            writeln!(out, "{}", to_json(&survey))?;
+        if is_json {
+            json::print(&mut out, &LogDocument::from(&survey))?;
         } else {
             print(&mut out, &survey)?;
         }
@@ -95,44 +97,100 @@ fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
     Ok(())
 }
 
-fn to_json(survey: &Survey) -> Json {
-    let tables = survey.tables.iter().map(|(name, table)| {
-        json!({
-            "table": String::from_utf8_lossy(name),
-            "updates": table.updates,
-            "rows": table.rows,
-            "bytes": table.bytes,
-            "first": table.first,
-            "last": table.last,
-        })
-    });
-    let side = match &survey.side {
-        SideState::Missing => json!("missing"),
-        SideState::Foreign => json!("unusable"),
-        SideState::Covers { blocks, updates, checked } => {
-            json!({ "blocks": blocks, "updates": updates, "checksums_compared": checked })
-        }
-    };
-    json!({
-        "path": survey.path.display().to_string(),
-        "whole": survey.is_whole(),
-        "updates": survey.updates,
-        "bytes": survey.bytes,
-        "tables": tables.collect::<Vec<_>>(),
-        "other_messages": survey.other_messages,
-        "side": side,
-        "damage": survey.damage.iter().map(damage_json).collect::<Vec<_>>(),
-        "torn": survey.torn.map(|(offset, bytes)| json!({ "offset": offset, "bytes": bytes })),
-    })
+/// A log, as `--json` prints it.
+#[derive(Serialize)]
+struct LogDocument<'a> {
+    path: Cow<'a, str>,
+    whole: bool,
+    updates: u64,
+    bytes: u64,
+    tables: Vec<TableDocument<'a>>,
+    other_messages: u64,
+    side: SideDocument,
+    damage: Vec<DamageDocument>,
+    torn: Option<TornDocument>,
 }
 
-pub fn damage_json(damage: &DamagedRange) -> Json {
-    json!({
-        "first_byte": damage.first_byte,
-        "last_byte": damage.last_byte,
-        "first_index": damage.first_index,
-        "last_index": damage.last_index,
-        "reason": damage.fault.kind.to_string(),
-        "at_byte": damage.first_byte.saturating_add(damage.fault.offset_bytes),
-    })
+#[derive(Serialize)]
+struct TableDocument<'a> {
+    table: Cow<'a, str>,
+    updates: u64,
+    rows: u64,
+    bytes: u64,
+    first: &'a str,
+    last: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum SideDocument {
+    Missing,
+    Unusable,
+    #[serde(untagged)]
+    Covers {
+        blocks: u64,
+        updates: u64,
+        checksums_compared: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct TornDocument {
+    offset: u64,
+    bytes: u64,
+}
+
+impl<'a> From<&'a Survey> for LogDocument<'a> {
+    fn from(survey: &'a Survey) -> Self {
+        let tables = survey.tables.iter().map(|(name, table)| TableDocument {
+            table: String::from_utf8_lossy(name),
+            updates: table.updates,
+            rows: table.rows,
+            bytes: table.bytes,
+            first: &table.first,
+            last: &table.last,
+        });
+        LogDocument {
+            path: survey.path.to_string_lossy(),
+            whole: survey.is_whole(),
+            updates: survey.updates,
+            bytes: survey.bytes,
+            tables: tables.collect(),
+            other_messages: survey.other_messages,
+            side: match survey.side {
+                SideState::Missing => SideDocument::Missing,
+                SideState::Foreign => SideDocument::Unusable,
+                SideState::Covers { blocks, updates, checked } => {
+                    SideDocument::Covers { blocks, updates, checksums_compared: checked }
+                }
+            },
+            damage: DamageDocument::all(&survey.damage),
+            torn: survey.torn.map(|(offset, bytes)| TornDocument { offset, bytes }),
+        }
+    }
+}
+
+/// A damaged range, as `--json` prints it.
+#[derive(Serialize)]
+pub struct DamageDocument {
+    first_byte: u64,
+    last_byte: u64,
+    first_index: u64,
+    last_index: Option<u64>,
+    reason: String,
+    at_byte: u64,
+}
+
+impl DamageDocument {
+    pub fn all(damage: &[DamagedRange]) -> Vec<DamageDocument> {
+        let document = |damage: &DamagedRange| DamageDocument {
+            first_byte: damage.first_byte,
+            last_byte: damage.last_byte,
+            first_index: damage.first_index,
+            last_index: damage.last_index,
+            reason: damage.fault.kind.to_string(),
+            at_byte: damage.first_byte.saturating_add(damage.fault.offset_bytes),
+        };
+        damage.iter().map(document).collect()
+    }
 }

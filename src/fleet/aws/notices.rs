@@ -3,6 +3,7 @@
 use super::cloud::Cloud;
 use crate::fleet::{FleetError, Notice, Reason};
 use jiff::Timestamp;
+use serde::Deserialize;
 use std::time::Duration;
 
 /// The lifecycle state that the group is moving the instance to; 404 outside a group.
@@ -36,10 +37,25 @@ pub fn read(cloud: &Cloud) -> Result<Option<Notice>, FleetError> {
     Ok(rebalance.map(|_| Notice { reason: Reason::Rebalance, left: None }))
 }
 
+/// The document `spot/instance-action`.
+#[derive(Deserialize)]
+struct SpotAction {
+    /// Any value: an unreadable time must not hide the action.
+    #[serde(default)]
+    time: serde_json::Value,
+}
+
+/// The instance's identity document.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    pending_time: String,
+}
+
 /// Parses `{"action": "terminate", "time": "2017-09-18T08:22:00Z"}`. Every action counts, as each loses or freezes the memory.
 fn spot(text: &str, now: Timestamp) -> Option<Notice> {
-    let notice: serde_json::Value = serde_json::from_str(text).ok()?;
-    let at = notice.get("time").and_then(|time| time.as_str()).and_then(|time| time.parse::<Timestamp>().ok());
+    let action: SpotAction = serde_json::from_str(text).ok()?;
+    let at = action.time.as_str().and_then(|time| time.parse::<Timestamp>().ok());
     // A slow local clock must not make the time longer than AWS grants.
     let left = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO).min(SPOT_AHEAD));
     Some(Notice { reason: Reason::SpotInterruption, left })
@@ -47,8 +63,8 @@ fn spot(text: &str, now: Timestamp) -> Option<Notice> {
 
 /// Returns when the instance was launched: `pendingTime` of its identity document.
 pub fn launched(document: &str) -> Option<Timestamp> {
-    let document: serde_json::Value = serde_json::from_str(document).ok()?;
-    document.get("pendingTime")?.as_str()?.parse().ok()
+    let identity: Identity = serde_json::from_str(document).ok()?;
+    identity.pending_time.parse().ok()
 }
 
 #[cfg(test)]
