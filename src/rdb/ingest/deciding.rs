@@ -1,6 +1,6 @@
 //! Feeds events to the policy and carries out its actions.
 
-use super::showing::percent;
+use super::memory::Besides;
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
 use crate::points::{self, Point};
@@ -28,29 +28,22 @@ impl Ingest {
 
     pub(super) fn watch_as(&mut self, replaying: bool) {
         self.shared.ingest_comes_round();
-        let usage = self.intake.store().usage();
-        let grown = (usage.total_bytes() as u64).saturating_sub(self.watched.total_bytes() as u64);
-        self.watched = usage;
-        self.unwatched_bytes = 0;
-        let buffers = (self.out.capacity() as u64).saturating_add(if replaying { self.replay_bytes() } else { 0 });
+        let buffers = self.link.buffer_bytes().saturating_add(if replaying { self.replay_bytes() } else { 0 });
         let shared = &self.shared;
         let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
         let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
-        let ended = shared.day_ends.bytes();
-        let mut memory = self.meter.read(usage, buffers, queries + ended, clock::now());
-        (memory.queries, memory.ended) = (queries, ended);
+        let besides = Besides { buffers, queries, ended: shared.day_ends.bytes() };
+        let (memory, grown) = self.memory.read(self.intake.store().usage(), besides, clock::now());
         if self.policy.keeps_day() && !self.shared.day_ends.is_open() {
             self.step(Event::DaySaved);
         }
         // Without a queue there is no successor, so there is nothing to decide.
-        if self.dialect != Some(Dialect::Stock) {
+        if self.link.dialect() != Some(Dialect::Stock) {
             if grown > 0 {
                 self.step(if replaying { Event::Replayed { bytes: grown } } else { Event::Taken { bytes: grown } });
             }
             self.step(Event::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
-        } else if percent(memory.used, memory.budget).is_some_and(|used| used >= self.options.policy.roll_percent())
-            && !std::mem::replace(&mut self.full_warned, true)
-        {
+        } else if self.memory.warns_above(&memory, self.options.policy.roll_percent()) {
             tracing::warn!(
                 "memory is above the roll threshold, but the tickerplant has no queue: nobody can take over"
             );
@@ -80,7 +73,7 @@ impl Ingest {
         if let Phase::Ending { .. } = self.policy.phase() {
             self.count_queries();
         }
-        self.memory = memory;
+        self.memory.show(memory);
         self.show();
     }
 
@@ -112,13 +105,13 @@ impl Ingest {
                 }
                 Action::Clear => {
                     if let Err(error) = self.intake.clear().and_then(|()| self.intake.set_hidden(false)) {
-                        self.fault = Some(Fault::Fatal(format!("cannot clear the tables: {error}")));
+                        self.link.fail(Fault::Fatal(format!("cannot clear the tables: {error}")));
                     }
-                    self.watched = self.intake.store().usage();
+                    self.memory.cleared(self.intake.store().usage());
                     self.show();
                     todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
                 }
-                Action::Rejoin => self.rejoin = true,
+                Action::Rejoin => self.link.outdate(),
                 Action::Terminate => self.ask(Ask::Terminate),
                 Action::Protect(on) => self.ask(Ask::Protect(on)),
                 Action::Announce => todo.extend(self.announce()),
@@ -141,7 +134,7 @@ impl Ingest {
             && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
         {
             let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-            return self.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
+            return self.link.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
         }
         self.replay = None;
         let Some(window) = self.intake.close() else { return };
@@ -159,11 +152,11 @@ impl Ingest {
             tracing::info!(reason = why, "the window ends");
         }
         points::reach(Point::NodeRolls);
-        match self.dialect {
-            Some(Dialect::Paper) => self.write(|out| foreign::append_paper_roll(out, window.next)),
+        match self.link.dialect() {
+            Some(Dialect::Paper) => self.link.write(|out| foreign::append_paper_roll(out, window.next)),
             _ => {
                 let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-                self.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
+                self.link.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
             }
         }
     }

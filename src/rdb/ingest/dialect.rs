@@ -1,18 +1,6 @@
-//! Detects which of three kinds of tickerplant a node is connected to, and joins it.
+//! The three kinds of tickerplant that a node can be connected to.
 
-use super::session::About;
-use super::{Fault, Ingest, KnownLog};
-use crate::defect::{Defect, is_planted};
-use crate::lease::{Epoch, Fence};
-use crate::log::WriterId;
-use crate::net::client::ClientError;
-use crate::points::{self, Point};
-use crate::protocol::{FromNode, Join, Joined, foreign};
-use crate::queue::{OpenWindow, UpdateIndex, Window};
-use crate::rdb::capacity::Ask;
-use crate::rdb::policy::Event;
-use proto::View;
-use std::path::Path;
+use crate::config::options::Protocol;
 
 /// Protocol of a tickerplant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +11,16 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
+    /// Returns the protocol that an option prescribes; `None` to find it out.
+    pub fn forced(option: Protocol) -> Option<Dialect> {
+        match option {
+            Protocol::Auto => None,
+            Protocol::Elastick => Some(Dialect::Elastick),
+            Protocol::Paper => Some(Dialect::Paper),
+            Protocol::Stock => Some(Dialect::Stock),
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Elastick => "elastick",
@@ -34,245 +32,5 @@ impl Dialect {
     /// Returns whether a node keeps its rows over a reconnect.
     pub fn resumes(self) -> bool {
         self == Dialect::Elastick
-    }
-}
-
-/// q's error for an undefined function.
-const NO_JOIN: &[u8] = b".u.asg.join";
-
-impl Ingest {
-    /// Starts to join the queue or subscribe, in the tickerplant's protocol.
-    pub(super) fn greet(&mut self) -> Result<(), Fault> {
-        self.rejoin = false;
-        match self.forced() {
-            None | Some(Dialect::Elastick) => self.join(),
-            Some(Dialect::Paper) => self.greet_paper(),
-            Some(Dialect::Stock) => self.subscribe(),
-        }
-    }
-
-    fn speaks(&mut self, dialect: Dialect) {
-        if self.dialect != Some(dialect) {
-            tracing::info!(protocol = dialect.name(), "the tickerplant's protocol is known");
-        }
-        self.dialect = Some(dialect);
-        self.intake.set_fills(dialect == Dialect::Elastick);
-    }
-
-    fn greeted(&mut self) {
-        self.greeted = true;
-        self.tell_ready();
-        self.ask(Ask::Ready);
-    }
-
-    pub(super) fn has_queue_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
-        match answer?.atom::<bool>() {
-            Some(true) => self.greet_paper(),
-            _ => self.subscribe(),
-        }
-    }
-
-    /// The paper's tickerplant sends table schemas only to the live node. A standby requests them, so that queries find
-    /// the tables; if that fails, they arrive when the node becomes live.
-    fn greet_paper(&mut self) -> Result<(), Fault> {
-        self.speaks(Dialect::Paper);
-        self.ask_tickerplant(About::Schemas, |writer| writer.chars(foreign::SCHEMAS))
-    }
-
-    pub(super) fn schemas_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
-        let tables = match &answer {
-            Ok(view) => foreign::named_schemas(view).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        match tables {
-            Ok(mut tables) => {
-                let wanted = &self.options.subscription.tables;
-                let is_wanted = |table: &crate::table::Schema| {
-                    let name = crate::table::symbol::text(table.name);
-                    wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_bytes() == name)
-                };
-                tables.retain(is_wanted);
-                self.define(tables)?;
-            }
-            Err(reason) => tracing::info!(%reason, "the tables are told when this node is live"),
-        }
-        let (options, queue) = (self.options.clone(), self.identity.queue.clone());
-        self.write(|out| foreign::append_paper_subscribe(out, &options.subscription, &queue));
-        self.greeted();
-        Ok(())
-    }
-
-    /// Joins elastick's queue.
-    fn join(&mut self) -> Result<(), Fault> {
-        // The claim in the join must be past an update to be left out, as the feed starts at the claim.
-        self.skip_unreadable();
-        let window = |first: u64, next: u64| (UpdateIndex(first), UpdateIndex(next));
-        let held = self.intake.held().iter().map(|held| window(held.first, held.next));
-        let held: Vec<Window> = held.filter_map(|(first, next)| Window::new(first, next)).collect();
-        let live = self.intake.open_window().filter(|open| open.last.is_none());
-        let open = live.map(|open| window(open.window.first, open.window.next));
-        let open = open.map(|(first, next)| OpenWindow { first, next });
-        let name = |name: &str| Some(name.as_bytes().to_vec()).filter(|name| !name.is_empty());
-        let group = name(&self.identity.group);
-        let join = Join {
-            node: self.identity.node.clone().into_bytes(),
-            queue: self.identity.queue.clone().into_bytes(),
-            subscription: self.options.subscription.clone(),
-            port: Some(self.identity.port),
-            date: self.date.filter(|_| !held.is_empty() || open.is_some()),
-            held,
-            open,
-            instance: name(&self.identity.instance).filter(|_| group.is_some()),
-            group,
-            process: name(&self.identity.process),
-            writer: self.fence.as_ref().and_then(|known| known.writer),
-            leaving: self.leaving().map(|leaving| leaving.when),
-        };
-        join.append(&mut self.out).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
-        self.expect_answer(About::Join);
-        Ok(())
-    }
-
-    pub(super) fn join_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
-        let view = match answer {
-            Ok(view) => view,
-            Err(ClientError::Server(name)) if name == NO_JOIN => {
-                return match self.forced() {
-                    None => self.ask_tickerplant(About::HasQueue, |writer| writer.chars(foreign::HAS_QUEUE)),
-                    Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
-                };
-            }
-            Err(error) => return Err(self.refused(format!("the tickerplant refuses this node: {error}"))),
-        };
-        let joined = Joined::decode(&view).map_err(|error| Fault::Connection(error.to_string()))?;
-        let is_other = self.pass_fence(joined.log.as_deref(), joined.epoch, joined.writer)?;
-        self.refused = None;
-        if is_planted(Defect::StuckForgottenAtJoin) {
-            self.stuck = None;
-        }
-        if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
-            // The tickerplant takes the windows claimed from the other log for its own.
-            self.step(Event::Dropped);
-            return Err(Fault::Connection(
-                "joining anew with nothing: the tickerplant's log is another one".to_string(),
-            ));
-        }
-        if joined.drop {
-            tracing::warn!("told to forget all rows: others hold this node's windows");
-            points::reach(Point::NodeDrops);
-            self.step(Event::Dropped);
-        } else {
-            // Windows rebuilt while hidden, and kept, now belong to this node.
-            self.set_hidden(false)?;
-        }
-        let is_live = self.intake.open_window().is_some_and(|open| open.last.is_none());
-        if self.define(joined.tables)? && is_live {
-            self.step(Event::Dropped);
-            return Err(Fault::Surprise("the tables are others than those of the rows held".to_string()));
-        }
-        self.missed_date = self.date.filter(|own| *own < joined.date);
-        self.date = Some(joined.date);
-        self.tip = Some(joined.tip);
-        self.speaks(Dialect::Elastick);
-        self.prove_held(joined.date);
-        self.greeted();
-        points::reach(Point::NodeJoined);
-        Ok(())
-    }
-
-    /// Sends the proofs of all windows again. Some may have been lost with the last connection, or with a tickerplant
-    /// that died before comparing them; it checks those that it lacks.
-    fn prove_held(&mut self, date: i32) {
-        for window in self.intake.held().to_vec() {
-            let proof = self.intake.proof(&window);
-            self.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
-        }
-    }
-
-    fn refused(&mut self, reason: String) -> Fault {
-        self.refused = Some(reason.clone());
-        self.show();
-        Fault::Connection(reason)
-    }
-
-    /// Rejects a tickerplant whose log has a newer writer (a higher epoch). Epochs are compared within one log only,
-    /// and a tickerplant without a log has none. Returns whether the log differs from the one that this node's rows
-    /// come from.
-    fn pass_fence(&mut self, log: Option<&Path>, epoch: Epoch, writer: Option<WriterId>) -> Result<bool, Fault> {
-        let Some(directory) = log.and_then(Path::parent) else { return Ok(false) };
-        let before = self.fence.take();
-        let was = before.as_ref().and_then(|known| known.writer).zip(writer);
-        let is_other = was.is_some_and(|(before, now)| before.log != now.log);
-        // Falls back to the directory if either side has no writer id.
-        let is_same = |known: &KnownLog| if was.is_some() { !is_other } else { known.directory == directory };
-        let (mut fence, writer) = match before.filter(is_same) {
-            Some(known) => (known.fence, writer.or(known.writer)),
-            None => (Fence::default(), writer),
-        };
-        let passed = fence.pass(epoch);
-        let writer = if passed.is_ok() { writer } else { was.map(|(before, _)| before) };
-        self.fence = Some(KnownLog { directory: directory.to_path_buf(), writer, fence });
-        match passed {
-            Ok(()) => {
-                if let Some((before, now)) = was.filter(|_| is_other) {
-                    tracing::warn!(
-                        directory = %directory.display(), log = %now.log, former = %before.log,
-                        "the tickerplant has another log than before: rows of the former are dropped"
-                    );
-                }
-                Ok(is_other)
-            }
-            Err(fenced) => Err(self.refused(format!(
-                "the tickerplant was replaced: {fenced}; this one is an old writer of the log in {}: end it",
-                directory.display()
-            ))),
-        }
-    }
-
-    /// Subscribes to stock kdb+tick with one string, whose result includes the log's position.
-    fn subscribe(&mut self) -> Result<(), Fault> {
-        self.speaks(Dialect::Stock);
-        if !self.options.subscription.symbols.is_empty() {
-            let reason =
-                "a subscription to some symbols needs elastick's tickerplant: a log cannot be replayed by symbol";
-            return Err(Fault::Fatal(reason.to_string()));
-        }
-        let question = foreign::stock_subscribe(&self.options.subscription);
-        self.ask_tickerplant(About::Subscribe, |writer| writer.chars(&question))
-    }
-
-    pub(super) fn subscribe_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
-        let replay = foreign::stock_answer(&answer?).map_err(|error| Fault::Connection(error.to_string()))?;
-        self.begin(replay)?;
-        self.greeted();
-        Ok(())
-    }
-
-    /// Starts a window assigned by a tickerplant in q. A node that is going to end gives it back if there is a queue.
-    pub(super) fn begin(&mut self, replay: foreign::Replay) -> Result<(), Fault> {
-        if self.policy.is_going() {
-            if self.dialect == Some(Dialect::Paper) {
-                tracing::info!(first = replay.first, "handing back the window: this node is going to end");
-                self.write(|out| foreign::append_paper_roll(out, replay.first));
-            }
-            return Ok(());
-        }
-        self.define(replay.tables)?;
-        self.intake.close();
-        self.tip = Some(replay.tip);
-        if self.begin_window(replay.first, None, Event::BecameLive).is_none() {
-            return Ok(());
-        }
-        self.begin_replay(replay.log, Vec::new(), replay.first, replay.tip);
-        Ok(())
-    }
-
-    /// Defines the tables. Returns true if a change of the tables dropped rows.
-    pub(super) fn define(&mut self, tables: Vec<crate::table::Schema>) -> Result<bool, Fault> {
-        let had_rows = self.intake.rows() > 0;
-        let changed = self.intake.define(tables);
-        self.show();
-        let changed = changed.map_err(|error| Fault::Fatal(format!("cannot make the tables: {error}")))?;
-        Ok(changed && had_rows)
     }
 }

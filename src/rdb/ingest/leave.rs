@@ -41,7 +41,7 @@ fn utc_ns(by: Instant) -> i64 {
 impl Ingest {
     /// Handles a notice of the fleet.
     pub(super) fn noticed(&mut self, by: Option<Instant>, reason: Reason) {
-        if self.dialect == Some(Dialect::Stock) {
+        if self.link.dialect() == Some(Dialect::Stock) {
             return tracing::warn!(
                 "nobody can take over from this node, for its tickerplant has no queue: it stays to the end"
             );
@@ -60,7 +60,7 @@ impl Ingest {
     pub(super) fn asked_to_leave(&mut self) {
         let within = self.options.leave_within.unwrap_or_default();
         let now = clock::now();
-        match (self.dialect, now.checked_add(within)) {
+        match (self.link.dialect(), now.checked_add(within)) {
             (Some(Dialect::Elastick), Some(by)) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
             (Some(Dialect::Elastick), Some(by)) if self.asked_to_end.is_none() => {
                 self.asked_to_end = Some(AskedToEnd { by, unanswered_at: now.checked_add(within / 2).unwrap_or(by) });
@@ -111,7 +111,7 @@ impl Ingest {
     /// Announces the leave to the tickerplant; without a connection, the next join carries it.
     pub(super) fn announce(&mut self) -> VecDeque<Action> {
         if let Some(leaving) = self.leaving().filter(|_| self.can_announce()) {
-            self.post(FromNode::Leaving(leaving));
+            self.link.post(FromNode::Leaving(leaving));
         }
         self.left_untold()
     }
@@ -126,7 +126,7 @@ impl Ingest {
     }
 
     fn can_announce(&self) -> bool {
-        self.connected && self.dialect == Some(Dialect::Elastick)
+        self.link.reaches_native()
     }
 
     /// Logs the windows that no other node holds when the time is over.

@@ -6,7 +6,10 @@ mod deciding;
 mod dialect;
 #[cfg(test)]
 mod full_tests;
+mod greet;
 mod leave;
+mod link;
+mod memory;
 mod react;
 mod reading;
 mod replay;
@@ -23,20 +26,18 @@ use super::intake::Intake;
 use super::meter::Meter;
 use super::options::NodeOptions;
 use super::policy::{Event, Phase, Policy};
-use super::shared::{Ending, MemoryState, Shared};
-use crate::config::options::Protocol;
+use super::shared::{Ending, Shared};
 use crate::lease::Fence;
 use crate::log::WriterId;
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
-use crate::protocol::FromNode;
 use crate::sys::clock;
-use crate::table::store::{Store, Usage};
+use crate::table::store::Store;
 use dialect::Dialect;
 use leave::Departure;
-use proto::Limits;
+use link::Link;
+use memory::MemoryWatch;
 use replay::Replay;
-use session::Session;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -51,21 +52,8 @@ const POLL: Duration = Duration::from_millis(20);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// TCP keepalive timeout: the connection fails after the tickerplant's host has been silent for this long.
 const SILENCE_MOST: Duration = Duration::from_secs(20);
-/// First and longest pause between connection attempts; it doubles in between.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_MOST: Duration = Duration::from_secs(5);
-/// Longest pause while the tickerplant answers but its log is unreadable; the log may have been moved for good.
-const PAUSE_WITHOUT_LOG: Duration = Duration::from_secs(60);
-/// Longest pause after a connection that had joined, below the grace period. After a connection that lasted longer than this, pauses start
-/// from the first again.
-const PAUSE_GREETED: Duration = Duration::from_millis(500);
 /// Maximum number of consecutive resumes without a taken update; then the node drops everything and joins empty.
 const RESYNCS_MOST: u32 = 3;
-/// Memory is read each time updates of one part in this many of the budget have arrived, within the bounds below.
-const WATCH_PARTS: u64 = 256;
-const WATCH_LEAST_BYTES: u64 = 16 << 10;
-const WATCH_MOST_BYTES: u64 = 4 << 20;
-
 /// Why a connection is given up.
 #[derive(Debug)]
 pub enum Fault {
@@ -132,19 +120,14 @@ struct KnownLog {
 pub struct Ingest {
     options: Arc<NodeOptions>,
     identity: Identity,
-    limits: Limits,
+    link: Link,
     intake: Intake,
     policy: Policy,
-    meter: Meter,
+    memory: MemoryWatch,
     shared: Arc<Shared>,
     asks: Sender<Ask>,
     answers: Receiver<Answer>,
     started: Instant,
-    dialect: Option<Dialect>,
-    connected: bool,
-    session: Session,
-    /// This connection has joined or subscribed.
-    greeted: bool,
     date: Option<i32>,
     /// The node's day if it joined on a later one: the end of that day may still arrive.
     missed_date: Option<i32>,
@@ -162,32 +145,19 @@ pub struct Ingest {
     /// Desired capacity to request for nodes missing in the queue; `None` once granted.
     missing: Option<u32>,
     asked_to_end: Option<leave::AskedToEnd>,
-    /// Send buffer.
-    out: Vec<u8>,
     replay: Option<Replay>,
     /// Number of threads that read the log, including those that hang in the file system.
     readings: Arc<AtomicUsize>,
     fence: Option<KnownLog>,
     /// Why the node takes no updates from a tickerplant that it can reach.
     refused: Option<String>,
-    /// The tickerplant of this connection runs on this host.
-    beside_tickerplant: bool,
     /// Request the date: a day has ended.
     ask_date: bool,
-    rejoin: bool,
-    fault: Option<Fault>,
     counters: Counters,
     /// Consecutive resumes without a taken update.
     resyncs_in_a_row: u32,
     /// Consecutive connections that ended at the same update.
     stuck: Option<Stuck>,
-    /// Bytes of updates since the last memory reading, and the store's use at that reading.
-    unwatched_bytes: u64,
-    watched: Usage,
-    watch_bytes: u64,
-    budget_bytes: u64,
-    full_warned: bool,
-    memory: MemoryState,
     /// Set while leaving.
     departure: Option<Departure>,
     ready: Option<Box<dyn FnOnce() + Send>>,
@@ -204,23 +174,17 @@ impl Ingest {
         meter: Meter,
         (asks, answers): (Sender<Ask>, Receiver<Answer>),
     ) -> std::io::Result<Ingest> {
-        let budget_bytes = meter.budget_bytes()?;
         Ok(Ingest {
-            limits: options.limits.codec(),
+            link: Link::new(options.limits.codec()),
             intake: Intake::new(store, options.subscription.is_everything()),
             policy: Policy::new(options.policy.clone()),
-            watch_bytes: (budget_bytes / WATCH_PARTS).clamp(WATCH_LEAST_BYTES, WATCH_MOST_BYTES),
             options,
             identity,
-            meter,
+            memory: MemoryWatch::new(meter)?,
             shared,
             asks,
             answers,
             started: clock::now(),
-            dialect: None,
-            connected: false,
-            session: Session::default(),
-            greeted: false,
             date: None,
             missed_date: None,
             tip: None,
@@ -231,23 +195,14 @@ impl Ingest {
             desired: None,
             missing: None,
             asked_to_end: None,
-            out: Vec::new(),
             replay: None,
             readings: Arc::default(),
             fence: None,
             refused: None,
-            beside_tickerplant: false,
             ask_date: false,
-            rejoin: false,
-            fault: None,
             counters: Counters::default(),
             resyncs_in_a_row: 0,
             stuck: None,
-            unwatched_bytes: 0,
-            watched: Usage::default(),
-            budget_bytes,
-            full_warned: false,
-            memory: MemoryState::default(),
             departure: None,
             ready: None,
         })
@@ -265,7 +220,7 @@ impl Ingest {
         let mut told = false;
         while !self.shared.is_ending() {
             let address = &self.options.tickerplant;
-            let pause = match Client::connect(address, ANSWER_WITHIN, self.limits) {
+            let pause = match Client::connect(address, ANSWER_WITHIN, *self.link.limits()) {
                 Ok(mut client) => {
                     tracing::info!(tickerplant = %address, "connected to the tickerplant");
                     told = false;
@@ -299,11 +254,11 @@ impl Ingest {
         }
     }
 
-    fn after_session(&mut self, result: Result<(), Fault>) {
+    fn after_session(&mut self, result: Result<(), Fault>, had_joined: bool) {
         self.replay = None;
-        self.out.clear();
+        self.link.drop_output();
         if let Err(fault) = &result {
-            self.note_progress(fault);
+            self.note_progress(fault, had_joined);
         }
         match result {
             Ok(()) => return,
@@ -311,12 +266,11 @@ impl Ingest {
                 tracing::warn!(%reason, "the connection to the tickerplant ended");
             }
             Err(Fault::NoLog(reason)) => {
-                if self.session.without_log == 0 {
+                if self.link.lacks_log() {
                     tracing::error!(
                         "{reason}. It is tried again, more and more rarely: put the log back where the tickerplant says it is"
                     );
                 }
-                self.session.without_log = self.session.without_log.saturating_add(1);
             }
             Err(Fault::Surprise(reason)) => {
                 self.counters.resyncs = self.counters.resyncs.saturating_add(1);
@@ -337,7 +291,7 @@ impl Ingest {
         }
         // A partly rebuilt window is useless. A tickerplant in q gives a disconnected node's rows to the next node, so
         // they must not stay here as well.
-        if self.policy.phase() == Phase::Rebuilding || self.dialect.is_some_and(|dialect| !dialect.resumes()) {
+        if self.policy.phase() == Phase::Rebuilding || self.link.dialect().is_some_and(|dialect| !dialect.resumes()) {
             self.step(Event::Dropped);
         }
     }
@@ -358,18 +312,13 @@ impl Ingest {
     }
 
     fn send(&mut self, client: &mut Client) -> Result<(), Fault> {
-        if !self.out.is_empty() {
+        if self.link.has_output() {
             points::reach(Point::NodeBeforeSend);
             client.send_raw(&self.take_output())?;
             client.flush()?;
             points::reach(Point::NodeSent);
         }
         Ok(())
-    }
-
-    fn fail(&mut self, fault: Fault) -> bool {
-        self.fault = Some(fault);
-        false
     }
 
     fn now_ns(&self) -> i64 {
@@ -379,26 +328,5 @@ impl Ingest {
     /// The fleet thread lives as long as this one. If it died, no reply comes and the policy repeats the request.
     fn ask(&self, ask: Ask) {
         let _ = self.asks.send(ask);
-    }
-
-    /// Appends a message to the send buffer. Encoding fails only for names that cannot be represented, which were rejected on arrival.
-    fn post(&mut self, message: FromNode) {
-        self.write(|out| message.append(out));
-    }
-
-    /// Appends the message that `put` encodes, of any protocol, to the send buffer; logs an error if that fails.
-    fn write(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Result<(), proto::EncodeError>) {
-        if let Err(error) = put(&mut self.out) {
-            tracing::error!(%error, "cannot encode a message to the tickerplant");
-        }
-    }
-
-    fn forced(&self) -> Option<Dialect> {
-        match self.options.protocol {
-            Protocol::Auto => None,
-            Protocol::Elastick => Some(Dialect::Elastick),
-            Protocol::Paper => Some(Dialect::Paper),
-            Protocol::Stock => Some(Dialect::Stock),
-        }
     }
 }

@@ -78,8 +78,8 @@ impl Ingest {
         };
         match result {
             // A replay that has begun must advance before further messages.
-            Ok(()) => self.replay.is_none() && !self.ask_date && self.fault.is_none(),
-            Err(fault) => self.fail(fault),
+            Ok(()) => self.replay.is_none() && !self.ask_date && !self.link.has_fault(),
+            Err(fault) => self.link.fail(fault),
         }
     }
 
@@ -106,7 +106,7 @@ impl Ingest {
     /// Gives back a window assigned to a node that is leaving or terminated.
     fn decline(&mut self, first: u64, date: i32) -> Result<(), Fault> {
         tracing::info!(first, "handing back the window: this node is going to end");
-        self.post(FromNode::Rolling { next: first, proof: Proof::new(), date: Some(date) });
+        self.link.post(FromNode::Rolling { next: first, proof: Proof::new(), date: Some(date) });
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Ingest {
         if takes != open && !is_defect.into_iter().any(is_planted) {
             bug!("phase {:?} and window {:?} contradict each other", self.policy.phase(), self.intake.open_window());
             self.step(Event::Dropped);
-            self.fail(Fault::Surprise("this node's phase and its window contradicted each other".to_string()));
+            self.link.fail(Fault::Surprise("this node's phase and its window contradicted each other".to_string()));
         }
         if self.policy.phase() == Phase::Rolled && !open && self.intake.held().is_empty() {
             self.emptied();
@@ -207,7 +207,7 @@ impl Ingest {
     /// window a day.
     pub(super) fn emptied(&mut self) {
         let holds = !self.intake.held().is_empty() || self.intake.open_window().is_some();
-        if !holds && self.dialect == Some(Dialect::Elastick) {
+        if !holds && self.link.is_native() {
             self.step(Event::Emptied);
         }
     }
@@ -251,25 +251,25 @@ impl Ingest {
         tracing::info!(window = %format_args!("[{},{})", window.first, window.next), "the window is rebuilt");
         points::reach(Point::NodeRebuilt);
         let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
-        self.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
+        self.link.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         self.step(Event::RebuildDone);
     }
 
     /// Ends the day: proves the open window and drops the rows. A live node goes on with the new day, any other one ends.
     fn end_day(&mut self, date: i32) {
         let has_left = self.date.is_some_and(|own| date < own) && self.missed_date != Some(date);
-        if self.dialect == Some(Dialect::Elastick) && has_left {
+        if self.link.is_native() && has_left {
             tracing::info!(%date, "the day's end comes after this node has left that day");
             return;
         }
         let was_replaying = self.replay.take();
         let is_live = self.policy.phase() == Phase::Live;
         if is_live
-            && self.dialect == Some(Dialect::Elastick)
+            && self.link.is_native()
             && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
         {
             let proof = self.intake.proof(&window);
-            self.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
+            self.link.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         }
         tracing::info!(rows = self.intake.rows(), "end of day: rows are dropped");
         points::reach(Point::NodeDayEnds);
@@ -286,13 +286,13 @@ impl Ingest {
         self.tip = Some(0);
         // The rolled nodes end; this one is first in the new day's queue.
         self.missing = None;
-        self.desired = self.dialect.filter(|dialect| *dialect == Dialect::Elastick).map(|_| 2);
+        self.desired = self.link.dialect().filter(|dialect| *dialect == Dialect::Elastick).map(|_| 2);
         self.intake.open(0, None);
         self.show();
-        self.ask_date = self.dialect == Some(Dialect::Elastick);
-        self.full_warned = false;
+        self.ask_date = self.link.is_native();
+        self.memory.day_ended();
         if was_replaying.is_some_and(|replay| replay.after == After::Feed) && self.ask_date {
-            self.post(FromNode::From { next: 0 });
+            self.link.post(FromNode::From { next: 0 });
         }
     }
 

@@ -70,7 +70,7 @@ impl Ingest {
     /// Size of one piece of the log in bytes.
     fn chunk_bytes(&self) -> usize {
         let most = self.options.limits.log_read_chunk_bytes.max(CHUNK_LEAST_BYTES);
-        let bytes = (self.budget_bytes / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
+        let bytes = (self.memory.budget_bytes() / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
@@ -85,8 +85,8 @@ impl Ingest {
         }
         // On the tickerplant's own host the page cache holds the writer's data, and reads that bypass it (`O_DIRECT`)
         // would delay appends.
-        let reads = if self.beside_tickerplant { Reads::Cached } else { Reads::Fresh };
-        let (limits, chunk_bytes) = (self.limits, self.chunk_bytes());
+        let reads = if self.link.is_beside() { Reads::Cached } else { Reads::Fresh };
+        let (limits, chunk_bytes) = (*self.link.limits(), self.chunk_bytes());
         let order = Order { path, samples, limits, chunk_bytes, reads, next, until };
         Reading::start(order, &self.readings).map_err(|error| format!("no thread to read the log: {error}"))
     }
@@ -95,26 +95,28 @@ impl Ingest {
     fn be_fed(&mut self, after: After, reason: &str) {
         let Some(open) = self.intake.open_window() else { return };
         let (next, last) = (open.window.next, open.last);
-        match (self.dialect, last) {
+        match (self.link.dialect(), last) {
             (Some(Dialect::Elastick), Some(last)) => {
                 tracing::info!(window = %format_args!("[{next},{last})"), %reason, "the window is streamed by the tickerplant");
-                self.post(FromNode::Stream { first: next, last });
+                self.link.post(FromNode::Stream { first: next, last });
             }
             (Some(Dialect::Elastick), None) => {
                 tracing::info!(%reason, "fed from {next} on");
-                self.post(FromNode::From { next });
+                self.link.post(FromNode::From { next });
             }
             // A stock tickerplant without a log has no updates before the feed.
             (Some(Dialect::Stock), _) if self.tip == Some(0) => self.replayed(after),
-            _ => self.fault = Some(Fault::NoLog(format!("cannot replay from {next}: {reason}"))),
+            _ => {
+                self.link.fail(Fault::NoLog(format!("cannot replay from {next}: {reason}")));
+            }
         }
     }
 
     fn replayed(&mut self, after: After) {
-        self.session.without_log = 0;
-        match (after, self.dialect, self.intake.next()) {
+        self.link.has_log();
+        match (after, self.link.dialect(), self.intake.next()) {
             (After::Rebuilt, ..) => self.rebuilt(),
-            (After::Feed, Some(Dialect::Elastick), Some(next)) => self.post(FromNode::From { next }),
+            (After::Feed, Some(Dialect::Elastick), Some(next)) => self.link.post(FromNode::From { next }),
             (After::Feed, ..) => {}
         }
     }
@@ -144,7 +146,7 @@ impl Ingest {
                 None => self.no_update(index, record)?,
             }
             // A roll ends the window in the middle of a piece, as exactly as in the feed.
-            if self.unwatched_bytes >= self.watch_bytes {
+            if self.memory.is_due() {
                 self.watch_as(true);
             }
             if !self.policy.takes_updates() && !is_planted(Defect::RollInReplayUndone) {
@@ -163,10 +165,10 @@ impl Ingest {
 
     /// Handles a log record that is no call of `upd`.
     fn no_update(&mut self, index: u64, record: &[u8]) -> Result<(), Fault> {
-        if let Some(schema) = recorded_schema(record, &self.limits) {
+        if let Some(schema) = recorded_schema(record, self.link.limits()) {
             return self.schema_told(schema, Some(index));
         }
-        match parts(record, &self.limits) {
+        match parts(record, self.link.limits()) {
             // Its rows are in no table, but the log's side of the proof counts them.
             Some(other) => {
                 self.intake.skip_refused();
@@ -182,7 +184,7 @@ impl Ingest {
     }
 
     fn unreadable(&mut self, replay: Replay, reason: &str) -> Result<(), Fault> {
-        if self.session.without_log == 0 {
+        if self.link.had_log() {
             tracing::warn!(%reason, "cannot go on replaying");
         }
         self.be_fed(replay.after, reason);

@@ -23,27 +23,21 @@ impl Ingest {
         });
         let replay = self.replay.as_ref().map(super::replay::Replay::shape);
         format!(
-            "{:?} date {:?} missed {:?} tip {:?} connected {} greeted {} dialect {:?} held {windows:?} open {open:?} rows {} hidden {} \
-             replay {replay:?} session {} fence {:?} asks {} rejoins {} fault {:?} resyncs {} stuck {:?} leaves {} unwatched {} unsent {}",
+            "{:?} date {:?} missed {:?} tip {:?} held {windows:?} open {open:?} rows {} hidden {} \
+             replay {replay:?} link {} fence {:?} asks {} resyncs {} stuck {:?} leaves {} {}",
             self.policy.phase(),
             self.date,
             self.missed_date,
             self.tip,
-            self.connected,
-            self.greeted,
-            self.dialect,
             self.intake.rows(),
             self.intake.is_hidden(),
-            self.session.shape(),
+            self.link.shape(),
             self.fence,
             self.ask_date,
-            self.rejoin,
-            self.fault,
             self.resyncs_in_a_row,
             self.stuck,
             self.departure.is_some(),
-            self.unwatched_bytes,
-            self.out.len(),
+            self.memory.shape(),
         )
     }
 }

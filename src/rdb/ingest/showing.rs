@@ -12,7 +12,7 @@ use crate::sys::clock;
 
 impl Ingest {
     pub(super) fn report(&mut self) {
-        if !self.connected || self.dialect != Some(Dialect::Elastick) {
+        if !self.link.is_open() || self.link.dialect() != Some(Dialect::Elastick) {
             return;
         }
         let status = Status {
@@ -23,17 +23,17 @@ impl Ingest {
             },
             roll_percent: Some(self.options.policy.roll_percent()),
             rows: Some(self.intake.rows()),
-            bytes: Some(self.watched.total_bytes() as u64),
+            bytes: Some(self.memory.store_bytes()),
             next: self.intake.next().map(UpdateIndex),
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
             refused: Some(if is_planted(Defect::LeftOutUntold) { 0 } else { self.intake.refused() }),
         };
-        self.post(FromNode::Status(status));
+        self.link.post(FromNode::Status(status));
     }
 
     pub(super) fn show(&self) {
-        let memory = self.memory;
+        let memory = self.memory.shown();
         let shown = |window: &Window, open| ShownWindow { window: window.clone(), open };
         let held = self.intake.held().iter().map(|window| shown(window, false));
         let open = self.intake.open_window().map(|open| shown(&open.window, true));
@@ -42,12 +42,12 @@ impl Ingest {
             windows: held.chain(open).filter(|_| !self.intake.is_hidden()).collect(),
             changes: self.intake.store().changes(),
             phase: self.policy.phase(),
-            connected: self.connected,
+            connected: self.link.is_open(),
             refused: self.refused.clone(),
             shown_at: clock::now(),
             live_since: self.live_since.filter(|_| self.policy.phase() == Phase::Live),
             waiting: self.waiting,
-            protocol: self.dialect.map_or("", Dialect::name),
+            protocol: self.link.dialect().map_or("", Dialect::name),
             date: self.date,
             next: self.intake.next(),
             // Each update of the feed is in the log, so the tip is at least the next index.

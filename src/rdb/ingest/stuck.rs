@@ -1,7 +1,7 @@
 //! Detects a node that makes no progress: successive connections end at the same update. Its window then goes to the
 //! next node. An update that two nodes cannot receive is left out, and the window's proof differs.
 
-use super::{Dialect, Fault, Ingest};
+use super::{Fault, Ingest};
 use crate::rdb::policy::Event;
 
 /// Maximum number of consecutive connections that end at an update that cannot be received, before the window goes to
@@ -27,7 +27,7 @@ impl Stuck {
 
 impl Ingest {
     /// Counts a connection that ended before the next update; gives the window up after several.
-    pub(super) fn note_progress(&mut self, fault: &Fault) {
+    pub(super) fn note_progress(&mut self, fault: &Fault, had_joined: bool) {
         let unreadable = match fault {
             Fault::Unreadable(reason) => Some(reason.clone()),
             Fault::Connection(_) | Fault::NoLog(_) => None,
@@ -37,7 +37,7 @@ impl Ingest {
         let (at, is_empty) = (open.window.next, open.window.is_empty());
         // A node without due updates is not stuck.
         let is_behind = open.last.or(self.tip).is_some_and(|end| at < end);
-        let counts = self.greeted && self.dialect == Some(Dialect::Elastick) && self.policy.takes_updates();
+        let counts = had_joined && self.link.is_native() && self.policy.takes_updates();
         if !counts || !(is_behind || unreadable.is_some()) {
             return;
         }
@@ -61,7 +61,7 @@ impl Ingest {
         self.step(Event::NoProgress);
         // The connection is gone, so drop the roll message: the next join claims the windows held, which shows where
         // this one ends.
-        self.out.clear();
+        self.link.drop_output();
     }
 
     /// Leaves out the window's first update if this node could not receive it in several attempts. Another node could

@@ -13,29 +13,31 @@ use proto::{Header, View};
 impl Ingest {
     /// Handles one message other than a response. Returns false if other work is due before the next.
     pub(super) fn object(&mut self, header: &Header, body: &[u8]) -> bool {
-        let object = match update::little(body, header.endian, &self.limits) {
+        let object = match update::little(body, header.endian, self.link.limits()) {
             Ok(object) => object,
-            Err(error) => return self.fail(Fault::Unreadable(error)),
+            Err(error) => return self.link.fail(Fault::Unreadable(error)),
         };
         if let Some(update) = update::update(&object) {
             return self.feed(&update);
         }
-        match View::parse(&object, proto::Endian::Little, &self.limits) {
+        match View::parse(&object, proto::Endian::Little, self.link.limits()) {
             Ok((view, _)) => match ToNode::decode(&view) {
                 Ok(Some(message)) => self.react(message),
                 Ok(None) => {
                     tracing::debug!("the tickerplant calls a function that a node does not have");
                     true
                 }
-                Err(error) => self.fail(Fault::Surprise(format!("the tickerplant's message cannot be read: {error}"))),
+                Err(error) => {
+                    self.link.fail(Fault::Surprise(format!("the tickerplant's message cannot be read: {error}")))
+                }
             },
-            Err(error) => self.fail(Fault::Unreadable(error.to_string())),
+            Err(error) => self.link.fail(Fault::Unreadable(error.to_string())),
         }
     }
 
     pub(super) fn is_day_end(&self, header: &Header, body: &[u8]) -> bool {
-        let Ok(object) = update::little(body, header.endian, &self.limits) else { return false };
-        let Ok((view, _)) = View::parse(&object, proto::Endian::Little, &self.limits) else { return false };
+        let Ok(object) = update::little(body, header.endian, self.link.limits()) else { return false };
+        let Ok((view, _)) = View::parse(&object, proto::Endian::Little, self.link.limits()) else { return false };
         update::update(&object).is_none() && matches!(ToNode::decode(&view), Ok(Some(ToNode::End { .. })))
     }
 
@@ -44,23 +46,23 @@ impl Ingest {
         if !self.policy.takes_updates() {
             return true;
         }
-        let index = match (self.dialect, update.index) {
+        let index = match (self.link.dialect(), update.index) {
             (Some(Dialect::Elastick), None) => {
-                return self.fail(Fault::Surprise("an update came without its index".to_string()));
+                return self.link.fail(Fault::Surprise("an update came without its index".to_string()));
             }
             (Some(Dialect::Elastick), index) => index,
             // A tickerplant in q sends no index: the node counts messages, as the paper's nodes do.
             _ => None,
         };
         if self.replay.is_some() {
-            return self.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
+            return self.link.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
         }
         match self.take(update, index) {
             Ok(()) => {
                 points::reach(Point::NodeFed);
-                self.unwatched_bytes < self.watch_bytes
+                !self.memory.is_due()
             }
-            Err(fault) => self.fail(fault),
+            Err(fault) => self.link.fail(fault),
         }
     }
 
@@ -80,7 +82,7 @@ impl Ingest {
                 }
                 self.counters.updates_taken = self.counters.updates_taken.saturating_add(1);
                 self.resyncs_in_a_row = 0;
-                self.unwatched_bytes = self.unwatched_bytes.saturating_add(update.objects.len() as u64);
+                self.memory.took(update.objects.len());
                 Ok(())
             }
             Err(error @ TakeError::Index { .. }) => Err(Fault::Surprise(error.to_string())),
@@ -131,7 +133,7 @@ impl Ingest {
     /// Handles an update that does not fit into its table: whatever the thresholds, the window ends before it. If even
     /// an empty node has no room, the update is left out, as each further node would end the same way.
     fn full(&mut self, index: u64, refused: &Refused) -> Result<(), Fault> {
-        if self.dialect == Some(Dialect::Stock) {
+        if self.link.dialect() == Some(Dialect::Stock) {
             return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {refused}")));
         }
         let is_empty = self.intake.rows() == 0;
@@ -144,7 +146,7 @@ impl Ingest {
             return Ok(());
         }
         tracing::warn!("update {index} is for the successor: {refused}");
-        self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.budget_bytes.max(1) });
+        self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.memory.budget_bytes().max(1) });
         Ok(())
     }
 }

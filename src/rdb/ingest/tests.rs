@@ -1,4 +1,6 @@
+use super::link::{PAUSE_MOST, PAUSE_WITHOUT_LOG};
 use super::*;
+use crate::config::options::Protocol;
 use crate::config::units::Scale;
 use crate::log::Proof;
 use crate::net::message;
@@ -82,7 +84,7 @@ fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
 /// A node of elastick's tickerplant on a day, with the day that it was in when it joined.
 pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let (mut node, asked, answers) = node();
-    node.dialect = Some(Dialect::Elastick);
+    node.link.speaks(Dialect::Elastick);
     (node.date, node.missed_date) = (Some(date), missed_date);
     (node, asked, answers)
 }
@@ -159,7 +161,7 @@ fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
 #[test]
 fn a_node_that_waits_for_its_end_hands_back_what_a_tickerplant_in_q_gives_it() {
     let (mut node, _asked, answers) = node();
-    node.dialect = Some(Dialect::Paper);
+    node.link.speaks(Dialect::Paper);
     node.step(Event::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
     node.react(ToNode::Replay(Replay { tables: Vec::new(), log: None, first: 3, tip: 9 }));
@@ -192,7 +194,8 @@ pub(super) fn node_with_a_window() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
 
 /// Marks the connection as joined.
 pub(super) fn greeted(node: &mut Ingest) {
-    (node.connected, node.greeted) = (true, true);
+    node.link.opened(true, clock::now());
+    node.link.joined();
 }
 
 /// An update of the table `a` with two rows.
