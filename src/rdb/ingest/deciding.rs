@@ -17,18 +17,13 @@ impl Ingest {
     /// publishes the state.
     pub(super) fn watch(&mut self) {
         self.agree();
-        if let Some((tip, since)) = self.catching_up
-            && self.intake.next().is_some_and(|next| next >= tip)
-        {
-            self.catching_up = None;
-            self.catch_up = Some(clock::since(since));
-        }
-        self.watch_as(self.replay.is_some());
+        self.progress.reached(self.intake.next());
+        self.watch_as(self.replays.is_on());
     }
 
     pub(super) fn watch_as(&mut self, replaying: bool) {
         self.shared.ingest_comes_round();
-        let buffers = self.link.buffer_bytes().saturating_add(if replaying { self.replay_bytes() } else { 0 });
+        let buffers = self.link.buffer_bytes().saturating_add(if replaying { self.replays.bytes() } else { 0 });
         let shared = &self.shared;
         let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
         let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
@@ -48,12 +43,12 @@ impl Ingest {
                 "memory is above the roll threshold, but the tickerplant has no queue: nobody can take over"
             );
         }
-        while let Ok(answer) = self.answers.try_recv() {
+        while let Some(answer) = self.requests.next_answer() {
             match answer {
                 Answer::Scaled(answer) => {
                     self.step(Event::ScaleAnswer(answer));
                     if !self.policy.is_asking() {
-                        self.missing = None;
+                        self.requests.granted();
                     }
                 }
                 Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
@@ -90,7 +85,7 @@ impl Ingest {
                 Action::ScaleOut => {
                     tracing::info!("asking for a successor");
                     points::reach(Point::NodeScales);
-                    self.ask(Ask::AtLeast(self.to_ask_for()));
+                    self.requests.ask(Ask::AtLeast(self.requests.to_ask_for(self.policy.has_scaled())));
                 }
                 Action::Roll => {
                     self.roll();
@@ -112,11 +107,11 @@ impl Ingest {
                     todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
                 }
                 Action::Rejoin => self.link.outdate(),
-                Action::Terminate => self.ask(Ask::Terminate),
-                Action::Protect(on) => self.ask(Ask::Protect(on)),
+                Action::Terminate => self.requests.ask(Ask::Terminate),
+                Action::Protect(on) => self.requests.ask(Ask::Protect(on)),
                 Action::Announce => todo.extend(self.announce()),
                 Action::Forsake => self.forsake(),
-                Action::Release => self.ask(Ask::Released),
+                Action::Release => self.requests.ask(Ask::Released),
                 Action::End => self.shared.end(Ending::Left),
                 Action::Report => self.report(),
             }
@@ -124,24 +119,24 @@ impl Ingest {
         if self.policy.phase() != phase_before && !is_planted(Defect::RolledNodeReplacesOthers) {
             // The watch over launches may have moved to another node: forget the joined instances until the tickerplant
             // reports them again.
-            self.ask(Ask::Joined(Vec::new()));
+            self.requests.ask(Ask::Joined(Vec::new()));
         }
     }
 
     fn roll(&mut self) {
         if is_planted(Defect::RollInReplayUndone)
-            && self.replay.is_some()
+            && self.replays.is_on()
             && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
         {
-            let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+            let (proof, date) = (self.intake.proof(&window), self.day.date_or_null());
             return self.link.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
         }
-        self.replay = None;
+        self.replays.stop();
         let Some(window) = self.intake.close() else { return };
         let _span = tracing::info_span!("roll", window = %format_args!("[{},{})", window.first, window.next)).entered();
         let why = if self.policy.is_leaving() { "leaving" } else { "full" };
         if window.is_empty() && !self.policy.is_leaving() {
-            self.counters.windows_declined = self.counters.windows_declined.saturating_add(1);
+            self.progress.declined();
             let percent = self.policy.memory_percent().unwrap_or_default();
             tracing::error!(
                 "the window from update {} is given back untouched: memory is at {percent:.0} % before its first row. \
@@ -155,7 +150,7 @@ impl Ingest {
         match self.link.dialect() {
             Some(Dialect::Paper) => self.link.write(|out| foreign::append_paper_roll(out, window.next)),
             _ => {
-                let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+                let (proof, date) = (self.intake.proof(&window), self.day.date_or_null());
                 self.link.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
             }
         }

@@ -50,7 +50,7 @@ fn a_full_node_that_is_made_live_gives_its_window_back_and_waits() {
     live(&mut node, 3, 9);
     assert!(gives_back(&mut node, 3), "the tickerplant hears of it");
     assert_eq!((node.policy.phase(), node.intake.open_window()), (Phase::Waiting, None));
-    assert_eq!(node.counters.windows_declined, 1);
+    assert_eq!(node.progress.counters().windows_declined, 1);
     assert!(asked.try_iter().any(|ask| matches!(ask, Ask::AtLeast(_))), "another node is asked for");
     fill(&mut node, 0);
     live(&mut node, 3, 9);
@@ -119,7 +119,7 @@ fn an_update_that_this_node_cannot_receive_either_is_left_out() {
     let (mut node, ..) = node_with_a_window();
     fail(&mut node, 3, over_a_limit);
     live(&mut node, 3, 9);
-    assert_eq!((node.intake.next(), node.counters.updates_left_out), (Some(4), 1));
+    assert_eq!((node.intake.next(), node.progress.counters().updates_left_out), (Some(4), 1));
     assert!(node.feed(&two_longs(4)), "what comes behind it is taken");
 }
 
@@ -129,7 +129,7 @@ fn a_live_node_that_resumes_claims_to_be_behind_an_update_that_it_cannot_receive
     fail(&mut node, 3, over_a_limit);
     assert_eq!(node.intake.next(), Some(3));
     node.opened(true).expect("it can ask");
-    assert_eq!((node.intake.next(), node.counters.updates_left_out), (Some(4), 1), "it is fed from there");
+    assert_eq!((node.intake.next(), node.progress.counters().updates_left_out), (Some(4), 1), "it is fed from there");
 }
 
 #[test]
@@ -150,12 +150,12 @@ fn connections_that_break_with_nothing_to_take_are_no_lack_of_progress() {
     let (mut node, ..) = node_with_a_window();
     fail(&mut node, 20, || Fault::Connection("closed".to_string()));
     assert_eq!(node.policy.phase(), Phase::Live);
-    node.tip = Some(5);
+    node.day.began_undated(5);
     fail(&mut node, 7, || Fault::Connection("closed".to_string()));
     assert_eq!(node.policy.phase(), Phase::Live);
     fail(&mut node, 1, || Fault::Connection("closed".to_string()));
     assert_eq!(
-        (node.policy.phase(), node.counters.windows_given_up),
+        (node.policy.phase(), node.progress.counters().windows_given_up),
         (Phase::Waiting, 1),
         "with nothing it waits again"
     );
@@ -172,6 +172,6 @@ fn an_update_larger_than_an_empty_node_is_left_out() {
     assert!(node.feed(&two_longs(3)));
     node.feed(&large);
     assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(5)), "no node would do better");
-    assert_eq!((node.counters.updates_left_out, node.intake.rows()), (1, 2));
+    assert_eq!((node.progress.counters().updates_left_out, node.intake.rows()), (1, 2));
     assert!(node.feed(&two_longs(5)));
 }

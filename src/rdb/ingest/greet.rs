@@ -1,10 +1,8 @@
 //! Detects which of three kinds of tickerplant a node is connected to, and joins it.
 
 use super::link::About;
-use super::{Dialect, Fault, Ingest, KnownLog};
+use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
-use crate::lease::{Epoch, Fence};
-use crate::log::WriterId;
 use crate::net::client::ClientError;
 use crate::points::{self, Point};
 use crate::protocol::{FromNode, Join, Joined, foreign};
@@ -13,7 +11,6 @@ use crate::rdb::capacity::Ask;
 use crate::rdb::policy::Event;
 use crate::sys::clock;
 use proto::View;
-use std::path::Path;
 
 /// q's error for an undefined function.
 const NO_JOIN: &[u8] = b".u.asg.join";
@@ -38,7 +35,7 @@ impl Ingest {
     fn greeted(&mut self) {
         self.link.joined();
         self.tell_ready();
-        self.ask(Ask::Ready);
+        self.requests.ask(Ask::Ready);
     }
 
     pub(super) fn has_queue_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -95,13 +92,13 @@ impl Ingest {
             queue: self.identity.queue.clone().into_bytes(),
             subscription: self.options.subscription.clone(),
             port: Some(self.identity.port),
-            date: self.date.filter(|_| !held.is_empty() || open.is_some()),
+            date: self.day.date().filter(|_| !held.is_empty() || open.is_some()),
             held,
             open,
             instance: name(&self.identity.instance).filter(|_| group.is_some()),
             group,
             process: name(&self.identity.process),
-            writer: self.fence.as_ref().and_then(|known| known.writer),
+            writer: self.log.writer(),
             leaving: self.leaving().map(|leaving| leaving.when),
         };
         self.link.ask_to_join(&join, clock::now())
@@ -119,10 +116,10 @@ impl Ingest {
             Err(error) => return Err(self.refused(format!("the tickerplant refuses this node: {error}"))),
         };
         let joined = Joined::decode(&view).map_err(|error| Fault::Connection(error.to_string()))?;
-        let is_other = self.pass_fence(joined.log.as_deref(), joined.epoch, joined.writer)?;
-        self.refused = None;
+        let passed = self.log.pass(joined.log.as_deref(), joined.epoch, joined.writer);
+        let is_other = passed.map_err(|reason| self.refused(reason))?;
         if is_planted(Defect::StuckForgottenAtJoin) {
-            self.stuck = None;
+            self.progress.forget_stuck();
         }
         if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
             // The tickerplant takes the windows claimed from the other log for its own.
@@ -144,9 +141,7 @@ impl Ingest {
             self.step(Event::Dropped);
             return Err(Fault::Surprise("the tables are others than those of the rows held".to_string()));
         }
-        self.missed_date = self.date.filter(|own| *own < joined.date);
-        self.date = Some(joined.date);
-        self.tip = Some(joined.tip);
+        self.day.joined(joined.date, joined.tip);
         self.speaks(Dialect::Elastick);
         self.prove_held(joined.date);
         self.greeted();
@@ -164,43 +159,9 @@ impl Ingest {
     }
 
     fn refused(&mut self, reason: String) -> Fault {
-        self.refused = Some(reason.clone());
+        self.log.refuse(reason.clone());
         self.show();
         Fault::Connection(reason)
-    }
-
-    /// Rejects a tickerplant whose log has a newer writer (a higher epoch). Epochs are compared within one log only,
-    /// and a tickerplant without a log has none. Returns whether the log differs from the one that this node's rows
-    /// come from.
-    fn pass_fence(&mut self, log: Option<&Path>, epoch: Epoch, writer: Option<WriterId>) -> Result<bool, Fault> {
-        let Some(directory) = log.and_then(Path::parent) else { return Ok(false) };
-        let before = self.fence.take();
-        let was = before.as_ref().and_then(|known| known.writer).zip(writer);
-        let is_other = was.is_some_and(|(before, now)| before.log != now.log);
-        // Falls back to the directory if either side has no writer id.
-        let is_same = |known: &KnownLog| if was.is_some() { !is_other } else { known.directory == directory };
-        let (mut fence, writer) = match before.filter(is_same) {
-            Some(known) => (known.fence, writer.or(known.writer)),
-            None => (Fence::default(), writer),
-        };
-        let passed = fence.pass(epoch);
-        let writer = if passed.is_ok() { writer } else { was.map(|(before, _)| before) };
-        self.fence = Some(KnownLog { directory: directory.to_path_buf(), writer, fence });
-        match passed {
-            Ok(()) => {
-                if let Some((before, now)) = was.filter(|_| is_other) {
-                    tracing::warn!(
-                        directory = %directory.display(), log = %now.log, former = %before.log,
-                        "the tickerplant has another log than before: rows of the former are dropped"
-                    );
-                }
-                Ok(is_other)
-            }
-            Err(fenced) => Err(self.refused(format!(
-                "the tickerplant was replaced: {fenced}; this one is an old writer of the log in {}: end it",
-                directory.display()
-            ))),
-        }
     }
 
     /// Subscribes to stock kdb+tick with one string, whose result includes the log's position.
@@ -233,7 +194,7 @@ impl Ingest {
         }
         self.define(replay.tables)?;
         self.intake.close();
-        self.tip = Some(replay.tip);
+        self.day.began_undated(replay.tip);
         if self.begin_window(replay.first, None, Event::BecameLive).is_none() {
             return Ok(());
         }

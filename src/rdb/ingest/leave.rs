@@ -18,18 +18,61 @@ use std::time::{Duration, Instant};
 const ASKED: &str = "asked to end";
 
 /// A pending request to end the process in good order.
-#[derive(Clone, Copy)]
-pub(super) struct AskedToEnd {
+#[derive(Clone, Copy, Debug)]
+struct AskedToEnd {
     by: Instant,
     /// When the node leaves without the fleet's reply.
     unanswered_at: Instant,
 }
 
 /// What the node announces when it leaves.
-pub(super) struct Departure {
+#[derive(Clone, Copy, Debug)]
+struct Departure {
     /// Nanoseconds from 2000.01.01 UTC.
     by_ns: i64,
     reason: &'static str,
+}
+
+/// The end that a node was asked for, and what it announces.
+#[derive(Debug, Default)]
+pub(super) struct Leave {
+    asked: Option<AskedToEnd>,
+    departure: Option<Departure>,
+}
+
+impl Leave {
+    /// The process was asked to end. Returns whether for the first time, which sets the deadlines.
+    fn asked(&mut self, by: Instant, unanswered_at: Instant) -> bool {
+        let is_first = self.asked.is_none();
+        if is_first {
+            self.asked = Some(AskedToEnd { by, unanswered_at });
+        }
+        is_first
+    }
+
+    /// Returns the deadline of the pending request to end.
+    fn by(&self) -> Option<Instant> {
+        self.asked.map(|asked| asked.by)
+    }
+
+    /// Returns the deadline if the fleet has not replied in half of the time, so that the rest remains for the handoff.
+    fn unanswered(&self, now: Instant) -> Option<Instant> {
+        self.asked.filter(|asked| now >= asked.unanswered_at).map(|asked| asked.by)
+    }
+
+    fn departs(&mut self, by_ns: i64, reason: &'static str) {
+        self.departure = Some(Departure { by_ns, reason });
+    }
+
+    /// Returns the announcement.
+    fn announcement(&self, replaced: bool) -> Option<Leaving> {
+        let Departure { by_ns, reason } = self.departure?;
+        Some(Leaving { when: queue::Leaving { by_ns, replaced }, reason: reason.as_bytes().to_vec() })
+    }
+
+    pub fn is_announced(&self) -> bool {
+        self.departure.is_some()
+    }
 }
 
 fn utc_ns(by: Instant) -> i64 {
@@ -60,20 +103,20 @@ impl Ingest {
     pub(super) fn asked_to_leave(&mut self) {
         let within = self.options.leave_within.unwrap_or_default();
         let now = clock::now();
-        match (self.link.dialect(), now.checked_add(within)) {
-            (Some(Dialect::Elastick), Some(by)) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
-            (Some(Dialect::Elastick), Some(by)) if self.asked_to_end.is_none() => {
-                self.asked_to_end = Some(AskedToEnd { by, unanswered_at: now.checked_add(within / 2).unwrap_or(by) });
-                self.ask(Ask::Leaving);
+        match now.checked_add(within).filter(|_| self.link.is_native()) {
+            Some(by) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
+            Some(by) => {
+                if self.leave.asked(by, now.checked_add(within / 2).unwrap_or(by)) {
+                    self.requests.ask(Ask::Leaving);
+                }
             }
-            (Some(Dialect::Elastick), Some(_)) => {}
-            _ => self.shared.end(Ending::Asked),
+            None => self.shared.end(Ending::Asked),
         }
     }
 
     /// Handles the fleet's reply whether it replaces this node.
     pub(super) fn leave_as(&mut self, replaced: bool) {
-        if let Some(AskedToEnd { by, .. }) = self.asked_to_end {
+        if let Some(by) = self.leave.by() {
             let replaced = replaced && !is_planted(Defect::LeaverCountedTwice);
             self.leave(by, if replaced { Why::Replaced } else { Why::Asked }, ASKED);
         }
@@ -81,8 +124,7 @@ impl Ingest {
 
     /// Leaves if the fleet has not replied in half of the time, so that the rest remains for the handoff.
     pub(super) fn leave_unanswered(&mut self) {
-        let unanswered = self.asked_to_end.filter(|asked| clock::now() >= asked.unanswered_at);
-        if let Some(AskedToEnd { by, .. }) = unanswered.filter(|_| !self.policy.is_leaving()) {
+        if let Some(by) = self.leave.unanswered(clock::now()).filter(|_| !self.policy.is_leaving()) {
             self.leave(by, Why::Asked, ASKED);
         }
     }
@@ -93,19 +135,17 @@ impl Ingest {
             points::reach(Point::NodeLeaves);
         }
         if self.policy.phase() == Phase::Rebuilding {
-            self.replay = None;
+            self.replays.stop();
         }
-        self.departure = Some(Departure { by_ns: utc_ns(by), reason });
+        self.leave.departs(utc_ns(by), reason);
         let by_ns = i64::try_from(by.saturating_duration_since(self.started).as_nanos()).unwrap_or(i64::MAX);
         self.step(Event::Leave { by_ns, why });
     }
 
     /// Returns the announcement of a leaving node.
     pub(super) fn leaving(&self) -> Option<Leaving> {
-        let departure = self.departure.as_ref().filter(|_| self.policy.is_leaving())?;
-        let replaced = self.policy.leaves() == Some(Why::Replaced);
-        let when = queue::Leaving { by_ns: departure.by_ns, replaced };
-        Some(Leaving { when, reason: departure.reason.as_bytes().to_vec() })
+        let leave = self.policy.is_leaving().then_some(&self.leave)?;
+        leave.announcement(self.policy.leaves() == Some(Why::Replaced))
     }
 
     /// Announces the leave to the tickerplant; without a connection, the next join carries it.
@@ -146,5 +186,30 @@ impl Ingest {
         let set = self.intake.set_hidden(hidden);
         self.show();
         set.map_err(|error| Fault::Fatal(format!("cannot show or hide the tables: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_leaves_without_the_fleets_reply_after_half_of_its_time() {
+        let (now, within) = (clock::now(), Duration::from_secs(60));
+        let mut leave = Leave::default();
+        assert!(leave.asked(now + within, now + within / 2));
+        assert!(!leave.asked(now + within * 2, now + within), "the first deadline stands");
+        let at = |time| leave.unanswered(now + time);
+        assert_eq!((at(within / 3), at(within / 2)), (None, Some(now + within)));
+    }
+
+    #[test]
+    fn a_node_announces_its_last_reason() {
+        let mut leave = Leave::default();
+        assert!(leave.announcement(true).is_none());
+        leave.departs(5, "rebalance");
+        leave.departs(9, "spot");
+        let said = leave.announcement(true).expect("it leaves");
+        assert_eq!((said.when.by_ns, said.when.replaced, said.reason), (9, true, b"spot".to_vec()));
     }
 }

@@ -2,17 +2,21 @@
 //!
 //! It never waits for a query, and no query waits for it: queries read snapshots, and fleet calls run on the fleet thread.
 
+mod day;
 mod deciding;
 mod dialect;
 #[cfg(test)]
 mod full_tests;
 mod greet;
+mod known_log;
 mod leave;
 mod link;
 mod memory;
+mod progress;
 mod react;
 mod reading;
 mod replay;
+mod requests;
 mod session;
 mod shape;
 mod showing;
@@ -27,23 +31,22 @@ use super::meter::Meter;
 use super::options::NodeOptions;
 use super::policy::{Event, Phase, Policy};
 use super::shared::{Ending, Shared};
-use crate::lease::Fence;
-use crate::log::WriterId;
 use crate::net::client::{Client, ClientError};
 use crate::points::{self, Point};
 use crate::sys::clock;
 use crate::table::store::Store;
+use day::Day;
 use dialect::Dialect;
-use leave::Departure;
+use known_log::KnownLog;
+use leave::Leave;
 use link::Link;
 use memory::MemoryWatch;
-use replay::Replay;
-use std::path::PathBuf;
+use progress::{Progress, RESYNCS_MOST};
+use replay::Replays;
+use requests::Requests;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
-use stuck::Stuck;
 use tracing::Span;
 
 /// Longest wait for a message per event-loop iteration.
@@ -52,8 +55,7 @@ const POLL: Duration = Duration::from_millis(20);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// TCP keepalive timeout: the connection fails after the tickerplant's host has been silent for this long.
 const SILENCE_MOST: Duration = Duration::from_secs(20);
-/// Maximum number of consecutive resumes without a taken update; then the node drops everything and joins empty.
-const RESYNCS_MOST: u32 = 3;
+
 /// Why a connection is given up.
 #[derive(Debug)]
 pub enum Fault {
@@ -92,74 +94,22 @@ pub struct Identity {
     pub process: String,
 }
 
-/// Counters since the process started.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    updates_taken: u64,
-    updates_refused: u64,
-    resyncs: u64,
-    /// Windows given back before their first update because memory was at the roll level.
-    windows_declined: u64,
-    /// Windows passed to the next node because this one made no progress.
-    windows_given_up: u64,
-    /// Updates left out because no node of this size can hold or receive them.
-    updates_left_out: u64,
-}
-
-/// The log whose updates this node takes.
-#[derive(Debug)]
-struct KnownLog {
-    /// Its directory; identifies the log of a tickerplant that sends no writer id.
-    directory: PathBuf,
-    writer: Option<WriterId>,
-    /// The highest epoch seen.
-    fence: Fence,
-}
-
 /// State of the ingest thread.
 pub struct Ingest {
     options: Arc<NodeOptions>,
     identity: Identity,
-    link: Link,
-    intake: Intake,
-    policy: Policy,
-    memory: MemoryWatch,
     shared: Arc<Shared>,
-    asks: Sender<Ask>,
-    answers: Receiver<Answer>,
     started: Instant,
-    date: Option<i32>,
-    /// The node's day if it joined on a later one: the end of that day may still arrive.
-    missed_date: Option<i32>,
-    tip: Option<u64>,
-    /// The tip when this node became live, and that time; `None` once the node has reached it.
-    catching_up: Option<(u64, Instant)>,
-    /// When the node last became live.
-    live_since: Option<Instant>,
-    /// Standbys behind this node, as reported by the tickerplant.
-    waiting: Option<u64>,
-    /// Duration of the last catch-up.
-    catch_up: Option<Duration>,
-    /// Desired capacity to request for this node's successor.
-    desired: Option<u32>,
-    /// Desired capacity to request for nodes missing in the queue; `None` once granted.
-    missing: Option<u32>,
-    asked_to_end: Option<leave::AskedToEnd>,
-    replay: Option<Replay>,
-    /// Number of threads that read the log, including those that hang in the file system.
-    readings: Arc<AtomicUsize>,
-    fence: Option<KnownLog>,
-    /// Why the node takes no updates from a tickerplant that it can reach.
-    refused: Option<String>,
-    /// Request the date: a day has ended.
-    ask_date: bool,
-    counters: Counters,
-    /// Consecutive resumes without a taken update.
-    resyncs_in_a_row: u32,
-    /// Consecutive connections that ended at the same update.
-    stuck: Option<Stuck>,
-    /// Set while leaving.
-    departure: Option<Departure>,
+    policy: Policy,
+    intake: Intake,
+    link: Link,
+    memory: MemoryWatch,
+    requests: Requests,
+    day: Day,
+    log: KnownLog,
+    replays: Replays,
+    progress: Progress,
+    leave: Leave,
     ready: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -172,39 +122,25 @@ impl Ingest {
         shared: Arc<Shared>,
         store: Store,
         meter: Meter,
-        (asks, answers): (Sender<Ask>, Receiver<Answer>),
+        fleet: (Sender<Ask>, Receiver<Answer>),
     ) -> std::io::Result<Ingest> {
+        let memory = MemoryWatch::new(meter)?;
         Ok(Ingest {
-            link: Link::new(options.limits.codec()),
-            intake: Intake::new(store, options.subscription.is_everything()),
+            shared,
+            started: clock::now(),
             policy: Policy::new(options.policy.clone()),
+            intake: Intake::new(store, options.subscription.is_everything()),
+            link: Link::new(options.limits.codec()),
+            requests: Requests::new(fleet),
+            day: Day::default(),
+            log: KnownLog::default(),
+            replays: Replays::new(memory.budget_bytes(), options.limits.log_read_chunk_bytes),
+            progress: Progress::default(),
+            leave: Leave::default(),
+            ready: None,
+            memory,
             options,
             identity,
-            memory: MemoryWatch::new(meter)?,
-            shared,
-            asks,
-            answers,
-            started: clock::now(),
-            date: None,
-            missed_date: None,
-            tip: None,
-            catching_up: None,
-            catch_up: None,
-            live_since: None,
-            waiting: None,
-            desired: None,
-            missing: None,
-            asked_to_end: None,
-            replay: None,
-            readings: Arc::default(),
-            fence: None,
-            refused: None,
-            ask_date: false,
-            counters: Counters::default(),
-            resyncs_in_a_row: 0,
-            stuck: None,
-            departure: None,
-            ready: None,
         })
     }
 
@@ -255,7 +191,7 @@ impl Ingest {
     }
 
     fn after_session(&mut self, result: Result<(), Fault>, had_joined: bool) {
-        self.replay = None;
+        self.replays.stop();
         self.link.drop_output();
         if let Err(fault) = &result {
             self.note_progress(fault, had_joined);
@@ -273,14 +209,11 @@ impl Ingest {
                 }
             }
             Err(Fault::Surprise(reason)) => {
-                self.counters.resyncs = self.counters.resyncs.saturating_add(1);
-                self.resyncs_in_a_row = self.resyncs_in_a_row.saturating_add(1);
                 tracing::warn!(%reason, "resuming on a new connection");
-                if self.resyncs_in_a_row >= RESYNCS_MOST {
+                if self.progress.resyncs() {
                     tracing::error!(
                         "resumed {RESYNCS_MOST} times without success: all rows are dropped, and this node starts empty"
                     );
-                    self.resyncs_in_a_row = 0;
                     self.step(Event::Dropped);
                 }
             }
@@ -323,10 +256,5 @@ impl Ingest {
 
     fn now_ns(&self) -> i64 {
         i64::try_from(clock::since(self.started).as_nanos()).unwrap_or(i64::MAX)
-    }
-
-    /// The fleet thread lives as long as this one. If it died, no reply comes and the policy repeats the request.
-    fn ask(&self, ask: Ask) {
-        let _ = self.asks.send(ask);
     }
 }

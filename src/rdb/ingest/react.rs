@@ -1,7 +1,8 @@
 //! Handlers for the tickerplant's messages to a node.
 
 use super::replay::After;
-use super::{Dialect, Fault, Ingest};
+use super::requests::Changed;
+use super::{Fault, Ingest};
 use crate::bug;
 use crate::defect::{Defect, is_planted};
 use crate::log::Proof;
@@ -27,7 +28,7 @@ impl Ingest {
             ToNode::Drop => {
                 tracing::warn!("told to forget all rows");
                 points::reach(Point::NodeDrops);
-                self.replay = None;
+                self.replays.stop();
                 self.step(Event::Dropped);
                 Ok(())
             }
@@ -53,19 +54,23 @@ impl Ingest {
             }
             ToNode::Group { desired, joined } => {
                 let watches = !joined.is_empty();
-                self.ask(Ask::Joined(joined));
+                self.requests.ask(Ask::Joined(joined));
                 if watches {
-                    self.wanted(desired);
+                    match self.requests.wanted(desired, self.policy.has_scaled()) {
+                        Changed::Nothing => {}
+                        Changed::Fewer(most) => self.requests.ask(Ask::AtMost(most)),
+                        Changed::Again => self.step(Event::NodesMissing),
+                    }
                 }
                 Ok(())
             }
             ToNode::Need { desired } => {
-                self.missing = Some(desired);
+                self.requests.misses(desired);
                 self.step(Event::NodesMissing);
                 Ok(())
             }
             ToNode::Waiting { nodes } => {
-                self.waiting = Some(nodes);
+                self.requests.set_standbys(nodes);
                 Ok(())
             }
             ToNode::Replay(replay) => self.begin(replay),
@@ -78,29 +83,9 @@ impl Ingest {
         };
         match result {
             // A replay that has begun must advance before further messages.
-            Ok(()) => self.replay.is_none() && !self.ask_date && !self.link.has_fault(),
+            Ok(()) => !self.replays.is_on() && !self.day.is_unknown() && !self.link.has_fault(),
             Err(fault) => self.link.fail(fault),
         }
-    }
-
-    /// Records the capacity to request for a successor. If it grew, a node of another queue took the instance that this
-    /// one had requested: request again. If it shrank, a node has left and taken its instance off the capacity: a
-    /// pending request would now be for one too many.
-    fn wanted(&mut self, desired: u32) {
-        let before = self.desired.replace(desired);
-        let has_scaled = self.policy.has_scaled();
-        if before.is_some_and(|before| desired < before)
-            && let Some(most) = self.to_ask_for()
-        {
-            self.ask(Ask::AtMost(most));
-        } else if has_scaled && before.is_some_and(|before| desired > before) {
-            self.step(Event::NodesMissing);
-        }
-    }
-
-    /// Returns the desired capacity to request: for this node's successor, if wanted, and for missing nodes.
-    pub(super) fn to_ask_for(&self) -> Option<u32> {
-        self.desired.filter(|_| self.policy.has_scaled() || self.missing.is_none()).max(self.missing)
     }
 
     /// Gives back a window assigned to a node that is leaving or terminated.
@@ -114,7 +99,7 @@ impl Ingest {
         if self.policy.is_going() {
             return self.decline(live.first, live.date);
         }
-        let same = self.date == Some(live.date)
+        let same = self.day.date() == Some(live.date)
             && self.intake.open_window().is_some_and(|open| open.last.is_none() && open.window.first == live.first);
         if self.define(live.tables)? {
             tracing::warn!("the tables have changed: rows held of the old ones are forgotten");
@@ -122,14 +107,12 @@ impl Ingest {
         if !same {
             self.abandon()?;
         }
-        self.date = Some(live.date);
-        self.tip = Some(live.tip);
-        self.catching_up = Some((live.tip, clock::now()));
-        self.desired = live.position.map(|position| position.saturating_add(1));
+        self.day.began(live.date, live.tip);
+        self.progress.follows(live.tip, clock::now());
+        self.requests.placed(live.position);
         if self.policy.phase() != Phase::Live {
-            self.missing = None;
-            self.live_since = Some(clock::now());
-            self.waiting = None;
+            self.requests.became_live();
+            self.progress.became_live(clock::now());
         }
         // The node may have been rebuilding a hidden window and given it back.
         self.set_hidden(false)?;
@@ -149,7 +132,7 @@ impl Ingest {
             return Err(Fault::Surprise("told to rebuild out of sight, but this node holds windows".to_string()));
         }
         self.set_hidden(rebuild.hidden)?;
-        self.date = Some(rebuild.date);
+        self.day.rebuilds(rebuild.date);
         let hidden = if rebuild.hidden { ", out of sight" } else { "" };
         tracing::info!(window = %format_args!("[{},{})", rebuild.first, rebuild.last), "rebuilding the window{hidden}");
         points::reach(Point::NodeRebuilds);
@@ -213,7 +196,7 @@ impl Ingest {
     }
 
     fn abandon(&mut self) -> Result<(), Fault> {
-        self.replay = None;
+        self.replays.stop();
         let abandoned = self.intake.abandon();
         self.show();
         abandoned.map_err(|error| Fault::Fatal(format!("cannot drop a window: {error}")))
@@ -250,19 +233,18 @@ impl Ingest {
         let Some(window) = self.intake.close() else { return };
         tracing::info!(window = %format_args!("[{},{})", window.first, window.next), "the window is rebuilt");
         points::reach(Point::NodeRebuilt);
-        let (proof, date) = (self.intake.proof(&window), self.date.unwrap_or(proto::types::NULL_INT));
+        let (proof, date) = (self.intake.proof(&window), self.day.date_or_null());
         self.link.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         self.step(Event::RebuildDone);
     }
 
     /// Ends the day: proves the open window and drops the rows. A live node goes on with the new day, any other one ends.
     fn end_day(&mut self, date: i32) {
-        let has_left = self.date.is_some_and(|own| date < own) && self.missed_date != Some(date);
-        if self.link.is_native() && has_left {
+        if self.link.is_native() && self.day.has_left(date) {
             tracing::info!(%date, "the day's end comes after this node has left that day");
             return;
         }
-        let was_replaying = self.replay.take();
+        let was_replaying = self.replays.stop();
         let is_live = self.policy.phase() == Phase::Live;
         if is_live
             && self.link.is_native()
@@ -274,24 +256,21 @@ impl Ingest {
         tracing::info!(rows = self.intake.rows(), "end of day: rows are dropped");
         points::reach(Point::NodeDayEnds);
         self.count_queries();
-        self.ask(Ask::DayEnd);
+        self.requests.ask(Ask::DayEnd);
         self.keep_day(date, is_live);
         self.step(Event::DayEnd);
         points::reach(Point::NodeDayEnded);
         if !is_live {
-            self.date = None;
+            self.day.ended();
             return;
         }
-        self.date = Some(date.saturating_add(1));
-        self.tip = Some(0);
-        // The rolled nodes end; this one is first in the new day's queue.
-        self.missing = None;
-        self.desired = self.link.dialect().filter(|dialect| *dialect == Dialect::Elastick).map(|_| 2);
+        let is_native = self.link.is_native();
+        self.day.ended_live(date, is_native);
+        self.requests.day_ended(is_native);
         self.intake.open(0, None);
         self.show();
-        self.ask_date = self.link.is_native();
         self.memory.day_ended();
-        if was_replaying.is_some_and(|replay| replay.after == After::Feed) && self.ask_date {
+        if was_replaying == Some(After::Feed) && is_native {
             self.link.post(FromNode::From { next: 0 });
         }
     }
@@ -331,7 +310,7 @@ impl Ingest {
     pub(super) fn date_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
         match answer {
             Ok(_) if self.day_ends_earlier() => {}
-            Ok(view) if view.type_code() == -proto::types::DATE => self.date = view.atom::<i32>(),
+            Ok(view) if view.type_code() == -proto::types::DATE => self.day.is_on(view.atom::<i32>()),
             Ok(_) | Err(ClientError::Server(_)) => {}
             Err(error) => return Err(error.into()),
         }

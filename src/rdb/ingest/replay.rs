@@ -1,6 +1,6 @@
 //! Replays a window from the log in pieces, so that messages and memory are handled in between.
 
-use super::reading::{Order, PIECES, Reading};
+use super::reading::{Order, PIECES, Piece, Reading};
 use super::{Dialect, Fault, Ingest};
 use crate::defect::{Defect, is_planted};
 use crate::log::{Reads, Sample, parts};
@@ -9,8 +9,10 @@ use crate::protocol::FromNode;
 use crate::protocol::tables::recorded_schema;
 use crate::rdb::update;
 use crate::sys::clock;
+use proto::Limits;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a piece of the log; after it, the tickerplant streams the window.
@@ -38,14 +40,111 @@ pub(super) struct Replay {
     until: u64,
     /// When the log counts as hanging.
     by: Instant,
+    after: After,
+}
+
+/// Next step of a replay.
+pub(super) enum Step {
+    /// No replay is in progress, or its next piece has not been read yet.
+    Nothing,
+    /// Take these records, then call [`Replays::took`].
+    Piece(Replay, Piece),
+    /// The log cannot be read further.
+    Unreadable(After, String),
+}
+
+/// What to read of a log, and how.
+pub(super) struct Wanted {
+    pub path: PathBuf,
+    pub samples: Vec<Sample>,
+    pub next: u64,
+    pub until: u64,
+    pub limits: Limits,
+    /// The tickerplant runs on this host.
+    pub is_beside: bool,
     pub after: After,
 }
 
-impl Replay {
+/// The replay in progress, and the threads that read logs.
+pub(super) struct Replays {
+    current: Option<Replay>,
+    /// Number of threads that read the log, including those that hang in the file system.
+    readings: Arc<AtomicUsize>,
+    piece_bytes: usize,
+}
+
+impl Replays {
+    /// `budget_bytes`: the node's memory; `max_piece_bytes`: the configured size of a piece.
+    pub fn new(budget_bytes: u64, max_piece_bytes: u64) -> Replays {
+        let most = max_piece_bytes.max(CHUNK_LEAST_BYTES);
+        let bytes = (budget_bytes / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
+        Replays { current: None, readings: Arc::default(), piece_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Ends the replay in progress. Returns what was to follow it.
+    pub fn stop(&mut self) -> Option<After> {
+        self.current.take().map(|replay| replay.after)
+    }
+
+    /// Memory taken by a replay, in bytes.
+    pub fn bytes(&self) -> u64 {
+        (self.piece_bytes as u64).saturating_mul(PIECES)
+    }
+
+    /// Starts a replay.
+    ///
+    /// # Errors
+    /// Why the log cannot be read on this host.
+    pub fn start(&mut self, wanted: Wanted) -> Result<(), String> {
+        let Wanted { path, samples, next, until, limits, is_beside, after } = wanted;
+        if self.readings.load(Ordering::SeqCst) >= HANGING_MOST {
+            return Err(format!("{} hangs where it is read here", path.display()));
+        }
+        // On the tickerplant's own host the page cache holds the writer's data, and reads that bypass it (`O_DIRECT`)
+        // would delay appends.
+        let reads = if is_beside { Reads::Cached } else { Reads::Fresh };
+        let order = Order { path, samples, limits, chunk_bytes: self.piece_bytes, reads, next, until };
+        let reading = Reading::start(order, &self.readings);
+        let reading = reading.map_err(|error| format!("no thread to read the log: {error}"))?;
+        self.current = Some(Replay { reading, until, by: hangs_at(), after });
+        Ok(())
+    }
+
+    /// Waits shortly for the next piece. No replay is in progress until [`Replays::took`] continues it.
+    pub fn step(&mut self) -> Step {
+        let Some(mut replay) = self.current.take() else { return Step::Nothing };
+        match replay.reading.next(LOOK) {
+            Ok(Some(piece)) => Step::Piece(replay, piece),
+            Ok(None) if clock::now() < replay.by => {
+                self.current = Some(replay);
+                Step::Nothing
+            }
+            Ok(None) => Step::Unreadable(replay.after, format!("the log has hung for {HANG_MOST:?}")),
+            Err(reason) => Step::Unreadable(replay.after, reason),
+        }
+    }
+
+    /// Continues a replay whose piece up to `last` was taken. Returns what follows if it is complete.
+    pub fn took(&mut self, mut replay: Replay, last: u64) -> Option<After> {
+        if last >= replay.until {
+            return Some(replay.after);
+        }
+        replay.by = hangs_at();
+        self.current = Some(replay);
+        None
+    }
+
     /// Returns what is left to read, as text, for the state fingerprint.
     pub fn shape(&self) -> String {
-        let (position, samples) = (self.reading.position(), self.reading.samples());
-        format!("{position:?} {samples:?} until {} then {:?}", self.until, self.after)
+        let shape = |replay: &Replay| {
+            let (position, samples) = (replay.reading.position(), replay.reading.samples());
+            format!("{position:?} {samples:?} until {} then {:?}", replay.until, replay.after)
+        };
+        format!("{:?}", self.current.as_ref().map(shape))
     }
 }
 
@@ -60,35 +159,11 @@ impl Ingest {
         }
         // Only the tickerplant can filter an update by symbols.
         let log = log.filter(|_| self.options.subscription.symbols.is_empty());
-        match log.map(|path| self.start_reading(path, samples, next, until)) {
-            Some(Ok(reading)) => self.replay = Some(Replay { reading, until, by: hangs_at(), after }),
-            Some(Err(reason)) => self.be_fed(after, &reason),
-            None => self.be_fed(after, "there is no log to be read here"),
+        let Some(path) = log else { return self.be_fed(after, "there is no log to be read here") };
+        let (limits, is_beside) = (*self.link.limits(), self.link.is_beside());
+        if let Err(reason) = self.replays.start(Wanted { path, samples, next, until, limits, is_beside, after }) {
+            self.be_fed(after, &reason);
         }
-    }
-
-    /// Size of one piece of the log in bytes.
-    fn chunk_bytes(&self) -> usize {
-        let most = self.options.limits.log_read_chunk_bytes.max(CHUNK_LEAST_BYTES);
-        let bytes = (self.memory.budget_bytes() / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
-        usize::try_from(bytes).unwrap_or(usize::MAX)
-    }
-
-    /// Memory taken by a replay, in bytes.
-    pub(super) fn replay_bytes(&self) -> u64 {
-        (self.chunk_bytes() as u64).saturating_mul(PIECES)
-    }
-
-    fn start_reading(&self, path: PathBuf, samples: Vec<Sample>, next: u64, until: u64) -> Result<Reading, String> {
-        if self.readings.load(Ordering::SeqCst) >= HANGING_MOST {
-            return Err(format!("{} hangs where it is read here", path.display()));
-        }
-        // On the tickerplant's own host the page cache holds the writer's data, and reads that bypass it (`O_DIRECT`)
-        // would delay appends.
-        let reads = if self.link.is_beside() { Reads::Cached } else { Reads::Fresh };
-        let (limits, chunk_bytes) = (*self.link.limits(), self.chunk_bytes());
-        let order = Order { path, samples, limits, chunk_bytes, reads, next, until };
-        Reading::start(order, &self.readings).map_err(|error| format!("no thread to read the log: {error}"))
     }
 
     /// Requests the remaining updates from the tickerplant, as the log cannot be read here.
@@ -105,7 +180,7 @@ impl Ingest {
                 self.link.post(FromNode::From { next });
             }
             // A stock tickerplant without a log has no updates before the feed.
-            (Some(Dialect::Stock), _) if self.tip == Some(0) => self.replayed(after),
+            (Some(Dialect::Stock), _) if self.day.tip() == Some(0) => self.replayed(after),
             _ => {
                 self.link.fail(Fault::NoLog(format!("cannot replay from {next}: {reason}")));
             }
@@ -123,15 +198,13 @@ impl Ingest {
 
     /// Takes the next piece of a replay in progress. The successor takes the updates after a roll.
     pub(super) fn replay_on(&mut self) -> Result<(), Fault> {
-        let Some(mut replay) = self.replay.take() else { return Ok(()) };
-        let piece = match replay.reading.next(LOOK) {
-            Ok(Some(piece)) => piece,
-            Ok(None) if clock::now() < replay.by => {
-                self.replay = Some(replay);
+        let (replay, piece) = match self.replays.step() {
+            Step::Nothing => return Ok(()),
+            Step::Piece(replay, piece) => (replay, piece),
+            Step::Unreadable(after, reason) => {
+                self.unreadable(after, &reason);
                 return Ok(());
             }
-            Ok(None) => return self.unreadable(replay, &format!("the log has hung for {HANG_MOST:?}")),
-            Err(reason) => return self.unreadable(replay, &reason),
         };
         points::reach(Point::NodeReplays);
         for (index, record) in piece.iter() {
@@ -153,12 +226,9 @@ impl Ingest {
                 return Ok(());
             }
         }
-        if piece.last_index() >= replay.until {
+        if let Some(after) = self.replays.took(replay, piece.last_index()) {
             points::reach(Point::NodeReplayed);
-            self.replayed(replay.after);
-        } else {
-            replay.by = hangs_at();
-            self.replay = Some(replay);
+            self.replayed(after);
         }
         Ok(())
     }
@@ -183,16 +253,48 @@ impl Ingest {
         Ok(())
     }
 
-    fn unreadable(&mut self, replay: Replay, reason: &str) -> Result<(), Fault> {
+    fn unreadable(&mut self, after: After, reason: &str) {
         if self.link.had_log() {
             tracing::warn!(%reason, "cannot go on replaying");
         }
-        self.be_fed(replay.after, reason);
-        Ok(())
+        self.be_fed(after, reason);
     }
 }
 
 fn hangs_at() -> Instant {
     let now = clock::now();
     now.checked_add(HANG_MOST).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(after: After) -> Wanted {
+        let path = PathBuf::from("/there/is/no/such/log2030.01.01");
+        Wanted { path, samples: Vec::new(), next: 3, until: 9, limits: Limits::default(), is_beside: true, after }
+    }
+
+    #[test]
+    fn a_log_is_not_read_any_more_while_threads_hang_in_it() {
+        let mut replays = Replays::new(1 << 20, 1 << 20);
+        replays.readings.store(HANGING_MOST, Ordering::SeqCst);
+        let refused = replays.start(wanted(After::Feed));
+        assert!(refused.is_err_and(|reason| reason.contains("hangs")) && !replays.is_on());
+    }
+
+    #[test]
+    fn a_stopped_replay_tells_what_was_to_follow_once() {
+        let mut replays = Replays::new(1 << 20, 1 << 20);
+        replays.start(wanted(After::Rebuilt)).expect("a thread starts");
+        assert_eq!((replays.stop(), replays.stop(), replays.is_on()), (Some(After::Rebuilt), None, false));
+    }
+
+    #[test]
+    fn pieces_are_a_part_of_the_budget_within_bounds() {
+        let bytes = |budget_bytes, most| Replays::new(budget_bytes, most).piece_bytes as u64;
+        assert_eq!(bytes(0, 1 << 20), CHUNK_LEAST_BYTES);
+        assert_eq!(bytes(u64::MAX, 1 << 20), 1 << 20);
+        assert_eq!(bytes(CHUNK_PARTS << 18, 1 << 20), 1 << 18);
+    }
 }

@@ -26,12 +26,12 @@ impl Ingest {
         if is_planted(Defect::NodeDozes) && self.now_ns() / 1_000_000_000 % 100 >= 20 {
             return false;
         }
-        self.replay.is_none() || self.link.is_native() || self.link.is_asking()
+        !self.replays.is_on() || self.link.is_native() || self.link.is_asking()
     }
 
     /// Returns whether there is work besides waiting for messages.
     pub fn is_busy(&self) -> bool {
-        self.replay.is_some() || self.link.has_earlier()
+        self.replays.is_on() || self.link.has_earlier()
     }
 
     /// Handles one message. Returns false if [`Ingest::turn`] must run before the next.
@@ -77,7 +77,7 @@ impl Ingest {
             };
         }
         self.replay_on()?;
-        if std::mem::take(&mut self.ask_date) {
+        if self.day.asks() {
             return self.link.ask(About::Date, clock::now(), |writer| writer.chars(".u.d"));
         }
         if self.link.rejoins() {
@@ -101,7 +101,7 @@ impl Ingest {
     pub fn ended(&mut self, result: Result<(), Fault>) -> Duration {
         let closed = self.link.close(clock::now());
         // Without a connection the node does not know which instances have joined.
-        self.ask(Ask::Joined(Vec::new()));
+        self.requests.ask(Ask::Joined(Vec::new()));
         let is_without_log = matches!(result, Err(Fault::NoLog(_)));
         self.after_session(result, closed.had_joined);
         if is_without_log {

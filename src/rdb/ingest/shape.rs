@@ -21,22 +21,17 @@ impl Ingest {
                 self.intake.proof(&open.window)
             )
         });
-        let replay = self.replay.as_ref().map(super::replay::Replay::shape);
         format!(
-            "{:?} date {:?} missed {:?} tip {:?} held {windows:?} open {open:?} rows {} hidden {} \
-             replay {replay:?} link {} fence {:?} asks {} resyncs {} stuck {:?} leaves {} {}",
+            "{:?} {:?} held {windows:?} open {open:?} rows {} hidden {} replay {} link {} log {:?} {} leaves {} {}",
             self.policy.phase(),
-            self.date,
-            self.missed_date,
-            self.tip,
+            self.day,
             self.intake.rows(),
             self.intake.is_hidden(),
+            self.replays.shape(),
             self.link.shape(),
-            self.fence,
-            self.ask_date,
-            self.resyncs_in_a_row,
-            self.stuck,
-            self.departure.is_some(),
+            self.log,
+            self.progress.shape(),
+            self.leave.is_announced(),
             self.memory.shape(),
         )
     }

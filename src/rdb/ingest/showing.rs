@@ -33,7 +33,7 @@ impl Ingest {
     }
 
     pub(super) fn show(&self) {
-        let memory = self.memory.shown();
+        let (memory, counters) = (self.memory.shown(), self.progress.counters());
         let shown = |window: &Window, open| ShownWindow { window: window.clone(), open };
         let held = self.intake.held().iter().map(|window| shown(window, false));
         let open = self.intake.open_window().map(|open| shown(&open.window, true));
@@ -43,30 +43,30 @@ impl Ingest {
             changes: self.intake.store().changes(),
             phase: self.policy.phase(),
             connected: self.link.is_open(),
-            refused: self.refused.clone(),
+            refused: self.log.refused().cloned(),
             shown_at: clock::now(),
-            live_since: self.live_since.filter(|_| self.policy.phase() == Phase::Live),
-            waiting: self.waiting,
+            live_since: self.progress.live_since().filter(|_| self.policy.phase() == Phase::Live),
+            waiting: self.requests.standbys(),
             protocol: self.link.dialect().map_or("", Dialect::name),
-            date: self.date,
+            date: self.day.date(),
             next: self.intake.next(),
             // Each update of the feed is in the log, so the tip is at least the next index.
-            tip: self.tip.map(|tip| tip.max(self.intake.next().unwrap_or(tip))),
+            tip: self.day.tip().map(|tip| tip.max(self.intake.next().unwrap_or(tip))),
             memory,
             memory_percent: percent(memory.used, memory.budget),
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
-            catch_up_ns: self.catch_up.and_then(|time| i64::try_from(time.as_nanos()).ok()),
+            catch_up_ns: self.progress.catch_up().and_then(|time| i64::try_from(time.as_nanos()).ok()),
             cushion: self.policy.cushion(self.now_ns()),
             bytes_per_second: self.policy.bytes_per_second(),
             rows: self.intake.rows(),
-            updates_taken: self.counters.updates_taken,
-            updates_refused: self.counters.updates_refused,
+            updates_taken: self.progress.counters().updates_taken,
+            updates_refused: counters.updates_refused,
             updates_missing: self.intake.refused(),
-            resyncs: self.counters.resyncs,
-            windows_declined: self.counters.windows_declined,
-            windows_given_up: self.counters.windows_given_up,
-            updates_left_out: self.counters.updates_left_out,
+            resyncs: counters.resyncs,
+            windows_declined: counters.windows_declined,
+            windows_given_up: counters.windows_given_up,
+            updates_left_out: counters.updates_left_out,
         });
     }
 }

@@ -54,7 +54,7 @@ impl Ingest {
             // A tickerplant in q sends no index: the node counts messages, as the paper's nodes do.
             _ => None,
         };
-        if self.replay.is_some() {
+        if self.replays.is_on() {
             return self.link.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
         }
         match self.take(update, index) {
@@ -80,8 +80,7 @@ impl Ingest {
                     self.refuse(&format!("there is no table {}", update.table.escape_ascii()));
                     return Ok(());
                 }
-                self.counters.updates_taken = self.counters.updates_taken.saturating_add(1);
-                self.resyncs_in_a_row = 0;
+                self.progress.took();
                 self.memory.took(update.objects.len());
                 Ok(())
             }
@@ -101,7 +100,7 @@ impl Ingest {
     pub(super) fn schema_told(&mut self, schema: Schema, index: Option<u64>) -> Result<(), Fault> {
         let name = symbol::text(schema.name).escape_ascii();
         let takes = self.policy.takes_updates();
-        if index.is_some() && takes && self.replay.is_some() {
+        if index.is_some() && takes && self.replays.is_on() {
             return Err(Fault::Surprise("a table changed by an update that was not asked for yet".to_string()));
         }
         if let Some(schemas) = self.intake.changed_by(&schema) {
@@ -120,8 +119,7 @@ impl Ingest {
 
     /// Counts a rejected update; logs the first ten, then at powers of two.
     pub(super) fn refuse(&mut self, reason: &str) {
-        self.counters.updates_refused = self.counters.updates_refused.saturating_add(1);
-        let count = self.counters.updates_refused;
+        let count = self.progress.refused();
         if count <= 10 || count.is_power_of_two() {
             let missing = self.intake.refused();
             tracing::error!(
@@ -138,7 +136,7 @@ impl Ingest {
         }
         let is_empty = self.intake.rows() == 0;
         // Symbols are never freed: a process that has interned others may have room after a restart.
-        if is_empty && refused.is_full_of_symbols() && self.counters.updates_taken > 0 {
+        if is_empty && refused.is_full_of_symbols() && self.progress.counters().updates_taken > 0 {
             return Err(Fault::Fatal(format!("update {index} has no room here, which a new process has: {refused}")));
         }
         if is_empty || refused.is_too_large() {

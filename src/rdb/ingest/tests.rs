@@ -85,7 +85,7 @@ fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
 pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let (mut node, asked, answers) = node();
     node.link.speaks(Dialect::Elastick);
-    (node.date, node.missed_date) = (Some(date), missed_date);
+    missed_date.into_iter().chain([date]).for_each(|date| node.day.joined(date, 0));
     (node, asked, answers)
 }
 
@@ -128,7 +128,7 @@ fn a_day_that_ends_before_the_node_was_told_which_it_is_ends_for_the_node_too() 
     say(&mut node, MessageKind::Response, |writer| writer.atom_date(10_959));
     node.turn().expect("nothing is wrong");
     assert_eq!(asked.try_iter().filter(|ask| *ask == Ask::DayEnd).count(), 2);
-    assert_eq!(node.date, Some(10_959));
+    assert_eq!(node.day.date(), Some(10_959));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connecti
     assert!(matches!(turned, Err(Fault::Surprise(_))), "{turned:?}");
     node.ended(turned);
     let open = node.intake.open_window().map(|open| (open.window.first, open.window.next));
-    assert_eq!((open, node.counters.resyncs), (Some((3, 3)), 1), "with what it has");
+    assert_eq!((open, node.progress.counters().resyncs), (Some((3, 3)), 1), "with what it has");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_lower_epoch_of_another_log_is_no_old_writer_and_its_rows_are_other_rows() {
     assert!(node.feed(&two_longs(3)));
     joined(&mut node, 2, 1, 1, true).expect("an emptied directory");
     assert!(node.intake.open_window().is_none() && node.intake.rows() == 0);
-    assert_eq!(node.fence.as_ref().and_then(|known| known.writer).map(|of| (of.log.0, of.epoch)), Some((2, 1)));
+    assert_eq!(node.log.writer().map(|of| (of.log.0, of.epoch)), Some((2, 1)));
 }
 
 #[test]
