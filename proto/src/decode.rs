@@ -71,12 +71,12 @@ pub(crate) fn build_object(cursor: &mut Cursor<'_>) -> Result<Value, DecodeError
     let ty = cursor.ty()?;
     Ok(match ty {
         types::ERROR => Value::Error(cursor.text()?.to_vec()),
-        -19..=-1 => atom(cursor, ty)?,
+        types::TIME_ATOM..=types::BOOL_ATOM => atom(cursor, ty)?,
         types::LIST => {
             let head = Head::after_type(ty, cursor)?;
             Value::List { attr: head.attr, items: objects(cursor, head.count())? }
         }
-        1..=19 => {
+        types::BOOL..=types::TIME => {
             let head = Head::after_type(ty, cursor)?;
             Value::Vector { attr: head.attr, items: items(cursor, ty, head.count())? }
         }

@@ -25,6 +25,10 @@ pub const FLOAT: i8 = 9;
 pub const CHAR: i8 = 10;
 /// Symbol: bytes ended by NUL.
 pub const SYMBOL: i8 = 11;
+/// Boolean atom.
+pub const BOOL_ATOM: i8 = -BOOL;
+/// Time atom.
+pub const TIME_ATOM: i8 = -TIME;
 /// Character atom: how some clients send a text of one character.
 pub const CHAR_ATOM: i8 = -CHAR;
 /// A symbol atom: the only simple atom without a fixed width.
@@ -45,6 +49,8 @@ pub const MINUTE: i8 = 17;
 pub const SECOND: i8 = 18;
 /// Milliseconds, as an int.
 pub const TIME: i8 = 19;
+/// Symbols of an enumeration, in memory and in files only.
+pub const ENUM: i8 = 20;
 /// Table.
 pub const TABLE: i8 = 98;
 /// Dictionary.
@@ -63,6 +69,14 @@ pub const PROJECTION: i8 = 104;
 pub const COMPOSITION: i8 = 105;
 /// First of the functions derived by an iterator (`f'`).
 pub const EACH: i8 = 106;
+/// Derived by `/`.
+pub const OVER: i8 = 107;
+/// Derived by `\`.
+pub const SCAN: i8 = 108;
+/// Derived by `':`.
+pub const EACH_PRIOR: i8 = 109;
+/// Derived by `/:`.
+pub const EACH_RIGHT: i8 = 110;
 /// Last of the functions derived by an iterator (`f\:`).
 pub const EACH_LEFT: i8 = 111;
 /// Sorted dictionary.
@@ -109,73 +123,75 @@ pub const INF_LONG: i64 = i64::MAX;
 
 /// Returns the bytes of one item of a fixed-width type, vector or atom; `None` for symbols, lists and all other types.
 pub const fn width(ty: i8) -> Option<usize> {
-    match ty.unsigned_abs() {
-        1 | 4 | 10 => Some(1),
-        5 => Some(2),
-        6 | 8 | 13 | 14 | 17 | 18 | 19 => Some(4),
-        7 | 9 | 12 | 15 | 16 => Some(8),
-        2 => Some(16),
+    match ty.saturating_abs() {
+        BOOL | BYTE | CHAR => Some(1),
+        SHORT => Some(2),
+        INT | REAL | MONTH | DATE | MINUTE | SECOND | TIME => Some(4),
+        LONG | FLOAT | TIMESTAMP | DATETIME | TIMESPAN => Some(8),
+        GUID => Some(16),
         _ => None,
     }
 }
 
 /// Returns the name of a vector's or atom's type, as in the kdb+ reference.
 pub const fn name(ty: i8) -> &'static str {
-    match ty.unsigned_abs() {
-        0 => "list",
-        1 => "boolean",
-        2 => "guid",
-        4 => "byte",
-        5 => "short",
-        6 => "int",
-        7 => "long",
-        8 => "real",
-        9 => "float",
-        10 => "char",
-        11 => "symbol",
-        12 => "timestamp",
-        13 => "month",
-        14 => "date",
-        15 => "datetime",
-        16 => "timespan",
-        17 => "minute",
-        18 => "second",
-        19 => "time",
-        98 => "table",
-        99 | 127 => "dictionary",
-        100 => "lambda",
-        101 => "unary primitive",
-        102 => "binary primitive",
-        103 => "iterator",
-        104 => "projection",
-        105 => "composition",
-        106..=111 => "derived function",
-        128 => "error",
+    if ty == ERROR {
+        return "error";
+    }
+    match ty.saturating_abs() {
+        LIST => "list",
+        BOOL => "boolean",
+        GUID => "guid",
+        BYTE => "byte",
+        SHORT => "short",
+        INT => "int",
+        LONG => "long",
+        REAL => "real",
+        FLOAT => "float",
+        CHAR => "char",
+        SYMBOL => "symbol",
+        TIMESTAMP => "timestamp",
+        MONTH => "month",
+        DATE => "date",
+        DATETIME => "datetime",
+        TIMESPAN => "timespan",
+        MINUTE => "minute",
+        SECOND => "second",
+        TIME => "time",
+        TABLE => "table",
+        DICT | SORTED_DICT => "dictionary",
+        LAMBDA => "lambda",
+        UNARY => "unary primitive",
+        BINARY => "binary primitive",
+        ITERATOR => "iterator",
+        PROJECTION => "projection",
+        COMPOSITION => "composition",
+        EACH..=EACH_LEFT => "derived function",
         _ => "unknown",
     }
 }
 
 /// Returns the letter of a simple type, as in `meta` and casts; `None` if it has none.
 pub const fn letter(ty: i8) -> Option<u8> {
-    Some(match ty.unsigned_abs() {
-        1 => b'b',
-        2 => b'g',
-        4 => b'x',
-        5 => b'h',
-        6 => b'i',
-        7 => b'j',
-        8 => b'e',
-        9 => b'f',
-        10 => b'c',
-        11 => b's',
-        12 => b'p',
-        13 => b'm',
-        14 => b'd',
-        15 => b'z',
-        16 => b'n',
-        17 => b'u',
-        18 => b'v',
-        19 => b't',
+    Some(match ty.saturating_abs() {
+        BOOL => b'b',
+        GUID => b'g',
+        BYTE => b'x',
+        SHORT => b'h',
+        INT => b'i',
+        LONG => b'j',
+        REAL => b'e',
+        FLOAT => b'f',
+        CHAR => b'c',
+        SYMBOL => b's',
+        TIMESTAMP => b'p',
+        MONTH => b'm',
+        DATE => b'd',
+        DATETIME => b'z',
+        TIMESPAN => b'n',
+        MINUTE => b'u',
+        SECOND => b'v',
+        TIME => b't',
         _ => return None,
     })
 }

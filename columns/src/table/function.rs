@@ -3,6 +3,7 @@
 use super::value::Value;
 use crate::kernel::sym::Sym;
 use crate::sys::shared::{Nests, Shared, depth_around};
+use proto::types;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub enum Function {
     /// Index into q's table of primitives.
     Primitive(u16),
     /// A kdb+ primitive that q does not implement: wire type (101 to 103) and code.
-    Coded(u8, u8),
+    Coded(i8, u8),
     /// A function of the evaluating process (`.u.sub`, …), by name.
     Native(Sym),
     /// A function with some of its arguments; `None` is an elided one.
@@ -105,7 +106,7 @@ impl Iterator {
     }
 
     /// Type number of functions derived by this iterator.
-    pub fn type_number(self) -> u8 {
-        106 + self as u8
+    pub fn type_number(self) -> i8 {
+        types::EACH + self as i8
     }
 }

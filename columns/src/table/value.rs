@@ -6,6 +6,7 @@ use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
 use crate::sys::budget;
 use crate::sys::shared::{Held, Nests, depth_around};
+use proto::types;
 use std::sync::Arc;
 
 /// Any q value. Temporal atoms hold the integer of the wire format, so `0N` is the minimum of that integer type.
@@ -172,33 +173,33 @@ impl Dict {
 
 impl Value {
     /// q's `type`.
-    pub fn type_number(&self) -> i16 {
+    pub fn type_number(&self) -> i8 {
         match self {
-            Value::Null => 101,
-            Value::Bool(_) => -1,
-            Value::Guid(_) => -2,
-            Value::Byte(_) => -4,
-            Value::Short(_) => -5,
-            Value::Int(_) => -6,
-            Value::Long(_) => -7,
-            Value::Real(_) => -8,
-            Value::Float(_) => -9,
-            Value::Char(_) => -10,
-            Value::Sym(_) => -11,
-            Value::Timestamp(_) => -12,
-            Value::Month(_) => -13,
-            Value::Date(_) => -14,
-            Value::Datetime(_) => -15,
-            Value::Timespan(_) => -16,
-            Value::Minute(_) => -17,
-            Value::Second(_) => -18,
-            Value::Time(_) => -19,
-            Value::Enum(..) | Value::Link(..) => -20,
-            Value::Vector(v) => i16::from(v.items.type_number()),
-            Value::Table(_) => 98,
-            Value::Dict(d) if d.sorted => 127,
-            Value::Dict(_) => 99,
-            Value::Func(_) => 100,
+            Value::Null => types::UNARY,
+            Value::Bool(_) => -types::BOOL,
+            Value::Guid(_) => -types::GUID,
+            Value::Byte(_) => -types::BYTE,
+            Value::Short(_) => -types::SHORT,
+            Value::Int(_) => -types::INT,
+            Value::Long(_) => -types::LONG,
+            Value::Real(_) => -types::REAL,
+            Value::Float(_) => -types::FLOAT,
+            Value::Char(_) => -types::CHAR,
+            Value::Sym(_) => -types::SYMBOL,
+            Value::Timestamp(_) => -types::TIMESTAMP,
+            Value::Month(_) => -types::MONTH,
+            Value::Date(_) => -types::DATE,
+            Value::Datetime(_) => -types::DATETIME,
+            Value::Timespan(_) => -types::TIMESPAN,
+            Value::Minute(_) => -types::MINUTE,
+            Value::Second(_) => -types::SECOND,
+            Value::Time(_) => -types::TIME,
+            Value::Enum(..) | Value::Link(..) => -types::ENUM,
+            Value::Vector(v) => v.items.type_number(),
+            Value::Table(_) => types::TABLE,
+            Value::Dict(d) if d.sorted => types::SORTED_DICT,
+            Value::Dict(_) => types::DICT,
+            Value::Func(_) => types::LAMBDA,
         }
     }
 
@@ -442,15 +443,17 @@ impl Value {
     /// Returns the null of a type, which a missing item of a vector of that type reads as.
     pub fn null_of(number: i8) -> Value {
         match number {
-            1 => Value::Bool(false),
-            2 => Value::Guid([0; 16]),
-            4 => Value::Byte(0),
-            10 => Value::Char(b' '),
-            11 => Value::Sym(Sym::NULL),
-            8 => Value::Real(f32::NAN),
-            9 => Value::Float(f64::NAN),
-            15 => Value::Datetime(f64::NAN),
-            5..=7 | 12..=14 | 16..=19 => Value::from_long(number, i64::NULL),
+            types::BOOL => Value::Bool(false),
+            types::GUID => Value::Guid([0; 16]),
+            types::BYTE => Value::Byte(0),
+            types::CHAR => Value::Char(b' '),
+            types::SYMBOL => Value::Sym(Sym::NULL),
+            types::REAL => Value::Real(f32::NAN),
+            types::FLOAT => Value::Float(f64::NAN),
+            types::DATETIME => Value::Datetime(f64::NAN),
+            types::SHORT..=types::LONG | types::TIMESTAMP..=types::DATE | types::TIMESPAN..=types::TIME => {
+                Value::from_long(number, i64::NULL)
+            }
             _ => Value::empty(),
         }
     }

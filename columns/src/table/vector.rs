@@ -4,6 +4,7 @@ use super::value::Value;
 use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
 use crate::sys::shared::{Nests, Shared};
+use proto::types;
 
 /// Attribute of a vector: a guarantee about its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +134,7 @@ pub trait Element: Clone + Nests + Sized + 'static {
 }
 
 macro_rules! element {
-    ($t:ty, $missing:expr, $plain:ident $(, $number:literal => $variant:ident)*) => {
+    ($t:ty, $missing:expr, $plain:ident $(, $number:path => $variant:ident)*) => {
         impl Element for $t {
             fn wrap(number: i8, items: Shared<Self>) -> Items {
                 match number {
@@ -149,12 +150,12 @@ macro_rules! element {
 }
 element!([u8; 16], [0; 16], Guid);
 element!(i16, i16::NULL, Short);
-element!(i32, i32::NULL, Int, 13 => Month, 14 => Date, 17 => Minute, 18 => Second, 19 => Time);
-element!(i64, i64::NULL, Long, 12 => Timestamp, 16 => Timespan);
+element!(i32, i32::NULL, Int, types::MONTH => Month, types::DATE => Date, types::MINUTE => Minute, types::SECOND => Second, types::TIME => Time);
+element!(i64, i64::NULL, Long, types::TIMESTAMP => Timestamp, types::TIMESPAN => Timespan);
 element!(f32, f32::NAN, Real);
-element!(f64, f64::NAN, Float, 15 => Datetime);
+element!(f64, f64::NAN, Float, types::DATETIME => Datetime);
 element!(Sym, Sym::NULL, Sym);
-element!(u8, 0, Byte, 1 => Bool, 10 => Char);
+element!(u8, 0, Byte, types::BOOL => Bool, types::CHAR => Char);
 element!(Value, Value::empty(), List);
 
 fn gather<T: Clone, I: Int>(items: &[T], rows: &[I], missing: T) -> Vec<T> {
@@ -166,26 +167,26 @@ impl Items {
     /// q's type number, 0 to 20.
     pub fn type_number(&self) -> i8 {
         match self {
-            Items::List(_) => 0,
-            Items::Bool(_) => 1,
-            Items::Guid(_) => 2,
-            Items::Byte(_) => 4,
-            Items::Short(_) => 5,
-            Items::Int(_) => 6,
-            Items::Long(_) => 7,
-            Items::Real(_) => 8,
-            Items::Float(_) => 9,
-            Items::Char(_) => 10,
-            Items::Sym(_) => 11,
-            Items::Timestamp(_) => 12,
-            Items::Month(_) => 13,
-            Items::Date(_) => 14,
-            Items::Datetime(_) => 15,
-            Items::Timespan(_) => 16,
-            Items::Minute(_) => 17,
-            Items::Second(_) => 18,
-            Items::Time(_) => 19,
-            Items::Enum(..) | Items::Link(..) => 20,
+            Items::List(_) => types::LIST,
+            Items::Bool(_) => types::BOOL,
+            Items::Guid(_) => types::GUID,
+            Items::Byte(_) => types::BYTE,
+            Items::Short(_) => types::SHORT,
+            Items::Int(_) => types::INT,
+            Items::Long(_) => types::LONG,
+            Items::Real(_) => types::REAL,
+            Items::Float(_) => types::FLOAT,
+            Items::Char(_) => types::CHAR,
+            Items::Sym(_) => types::SYMBOL,
+            Items::Timestamp(_) => types::TIMESTAMP,
+            Items::Month(_) => types::MONTH,
+            Items::Date(_) => types::DATE,
+            Items::Datetime(_) => types::DATETIME,
+            Items::Timespan(_) => types::TIMESPAN,
+            Items::Minute(_) => types::MINUTE,
+            Items::Second(_) => types::SECOND,
+            Items::Time(_) => types::TIME,
+            Items::Enum(..) | Items::Link(..) => types::ENUM,
         }
     }
 
@@ -278,7 +279,7 @@ impl Items {
                 Some(Value::Vector(v)) => Value::Vector(v.cut(0, 0)),
                 // A namespace has the generic null as its first entry.
                 Some(Value::Null) => Value::Null,
-                Some(atom) if atom.is_atom() => Value::null_of((-atom.type_number()) as i8),
+                Some(atom) if atom.is_atom() => Value::null_of(-atom.type_number()),
                 _ => Value::empty(),
             },
             Items::Enum(domain, _) => Value::Enum(*domain, Sym::NULL),
@@ -338,14 +339,16 @@ impl Items {
     /// Returns an empty vector of a type number.
     pub fn empty_of(number: i8) -> Items {
         match number {
-            1 | 4 | 10 => u8::wrap(number, Shared::default()),
-            2 => Items::Guid(Shared::default()),
-            5 => Items::Short(Shared::default()),
-            6 | 13 | 14 | 17 | 18 | 19 => i32::wrap(number, Shared::default()),
-            7 | 12 | 16 => i64::wrap(number, Shared::default()),
-            8 => Items::Real(Shared::default()),
-            9 | 15 => f64::wrap(number, Shared::default()),
-            11 => Items::Sym(Shared::default()),
+            types::BOOL | types::BYTE | types::CHAR => u8::wrap(number, Shared::default()),
+            types::GUID => Items::Guid(Shared::default()),
+            types::SHORT => Items::Short(Shared::default()),
+            types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
+                i32::wrap(number, Shared::default())
+            }
+            types::LONG | types::TIMESTAMP | types::TIMESPAN => i64::wrap(number, Shared::default()),
+            types::REAL => Items::Real(Shared::default()),
+            types::FLOAT | types::DATETIME => f64::wrap(number, Shared::default()),
+            types::SYMBOL => Items::Sym(Shared::default()),
             _ => Items::List(Shared::default()),
         }
     }
@@ -356,12 +359,14 @@ impl Items {
             longs.iter().map(|l| T::from_long(*l)).collect()
         }
         match number {
-            1 => Items::Bool(longs.iter().map(|l| u8::from(*l != 0)).collect()),
-            4 | 10 => u8::wrap(number, longs.iter().map(|l| *l as u8).collect()),
-            5 => Items::Short(narrow(&longs)),
-            6 | 13 | 14 | 17 | 18 | 19 => i32::wrap(number, narrow(&longs)),
-            8 => Items::Real(longs.iter().map(|l| l.to_float() as f32).collect()),
-            9 | 15 => f64::wrap(number, longs.iter().map(|l| l.to_float()).collect()),
+            types::BOOL => Items::Bool(longs.iter().map(|l| u8::from(*l != 0)).collect()),
+            types::BYTE | types::CHAR => u8::wrap(number, longs.iter().map(|l| *l as u8).collect()),
+            types::SHORT => Items::Short(narrow(&longs)),
+            types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
+                i32::wrap(number, narrow(&longs))
+            }
+            types::REAL => Items::Real(longs.iter().map(|l| l.to_float() as f32).collect()),
+            types::FLOAT | types::DATETIME => f64::wrap(number, longs.iter().map(|l| l.to_float()).collect()),
             _ => i64::wrap(number, longs.into()),
         }
     }
@@ -382,27 +387,27 @@ impl Items {
                 )
             };
         }
-        if number == -20 {
+        if number == -types::ENUM {
             return Items::collapse_enumerated(items);
         }
         Ok(match -number {
-            1 => Items::Bool(items.iter().map(|v| u8::from(matches!(v, Value::Bool(true)))).collect()),
-            2 => all!(Guid),
-            4 => all!(Byte),
-            5 => all!(Short),
-            6 => all!(Int),
-            7 => all!(Long),
-            8 => all!(Real),
-            9 => all!(Float),
-            10 => all!(Char),
-            11 => all!(Sym),
-            12 => all!(Timestamp),
-            13 => all!(Month),
-            14 => all!(Date),
-            15 => all!(Datetime),
-            16 => all!(Timespan),
-            17 => all!(Minute),
-            18 => all!(Second),
+            types::BOOL => Items::Bool(items.iter().map(|v| u8::from(matches!(v, Value::Bool(true)))).collect()),
+            types::GUID => all!(Guid),
+            types::BYTE => all!(Byte),
+            types::SHORT => all!(Short),
+            types::INT => all!(Int),
+            types::LONG => all!(Long),
+            types::REAL => all!(Real),
+            types::FLOAT => all!(Float),
+            types::CHAR => all!(Char),
+            types::SYMBOL => all!(Sym),
+            types::TIMESTAMP => all!(Timestamp),
+            types::MONTH => all!(Month),
+            types::DATE => all!(Date),
+            types::DATETIME => all!(Datetime),
+            types::TIMESPAN => all!(Timespan),
+            types::MINUTE => all!(Minute),
+            types::SECOND => all!(Second),
             _ => all!(Time),
         })
     }

@@ -16,10 +16,11 @@ use crate::verbs::{amend, index, tables};
 use columns::table::function::{Function, Lambda};
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
+use proto::types;
 
 /// `type x`: returns the type number.
 pub(crate) fn type_(_: &mut Context, x: Value) -> Result {
-    Ok(Value::Short(type_of(&x)))
+    Ok(Value::Short(type_of(&x).into()))
 }
 
 /// `value x`: evaluates text and lists, looks up names, decomposes dictionaries and functions.
@@ -308,7 +309,7 @@ pub(crate) fn q_ty(_: &mut Context, x: Value) -> Result {
     Ok(Value::Char(match &x {
         Value::Vector(v) if matches!(v.items, Items::List(_)) => tables::column_letter(v),
         Value::Vector(v) => crate::verbs::types::letter(v.items.plain().type_number()),
-        atom if atom.is_atom() => crate::verbs::types::letter((-atom.type_number()) as i8).to_ascii_uppercase(),
+        atom if atom.is_atom() => crate::verbs::types::letter(-atom.type_number()).to_ascii_uppercase(),
         _ => b' ',
     }))
 }
@@ -379,7 +380,7 @@ pub(crate) fn q_qt(_: &mut Context, x: Value) -> Result {
     Ok(Value::Bool(match &x {
         Value::Table(_) => true,
         Value::Dict(d) => d.keyed().is_some(),
-        other => type_of(other) == 98,
+        other => type_of(other) == types::TABLE,
     }))
 }
 

@@ -208,7 +208,7 @@ impl Context<'_> {
             return self.call1(&f, value);
         };
         let number = letter_type(letter.to_ascii_lowercase()).ok_or(QError::named("type"))?;
-        let wanted = if letter.is_ascii_uppercase() { i16::from(number) } else { -i16::from(number) };
+        let wanted = if letter.is_ascii_uppercase() { number } else { -number };
         if value.type_number() == wanted { Ok(value) } else { Err(QError::named("type")) }
     }
 

@@ -43,9 +43,9 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
             let space = if namespace.is_empty() { Sym::NULL } else { symbol(&[b".", &namespace[..]].concat())? };
             lambda(source, space)
         }
-        P::Unary(code) => prims::by_code(101, *code),
-        P::Binary(code) => prims::by_code(102, *code),
-        P::Iterator(code) => prims::by_code(103, *code),
+        P::Unary(code) => prims::by_code(types::UNARY, *code),
+        P::Binary(code) => prims::by_code(types::BINARY, *code),
+        P::Iterator(code) => prims::by_code(types::ITERATOR, *code),
         P::Projection(items) => {
             let (f, arguments) = items.split_first().ok_or(QError::named("type"))?;
             let hole = |a: &P| matches!(a, P::Unary(types::UNARY_HOLE));
@@ -219,21 +219,21 @@ fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), 
         Function::Primitive(index) => {
             let primitive = prims::get(*index).ok_or(QError::named("type"))?;
             match primitive.code {
-                (100, _) => out.lambda(b"", as_lambda(primitive).as_bytes()),
-                (104, number) => {
+                (types::LAMBDA, _) => out.lambda(b"", as_lambda(primitive).as_bytes()),
+                (types::PROJECTION, number) => {
                     let bang = prims::glyph("!");
                     out.function_head(types::PROJECTION, 2);
                     put(&bang, out, depth + 1)?;
                     out.atom_long(-i64::from(number));
                 }
-                (kind @ 106..=111, code) => {
-                    out.derived_head(kind.cast_signed());
+                (kind @ types::EACH..=types::EACH_LEFT, code) => {
+                    out.derived_head(kind);
                     out.primitive(types::BINARY, code);
                 }
-                (kind, code) => out.primitive(kind.cast_signed(), code),
+                (kind, code) => out.primitive(kind, code),
             }
         }
-        Function::Coded(kind, code) => out.primitive(kind.cast_signed(), *code),
+        Function::Coded(kind, code) => out.primitive(*kind, *code),
         Function::Native(name) => out.lambda(b"", &[b"{", text(*name), b"[x]}"].concat()),
         Function::Projection { function, arguments } => {
             out.function_head(types::PROJECTION, arguments.len() + 1);
@@ -253,7 +253,7 @@ fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), 
         }
         Function::OnDisk { .. } => return Err(QError::with("par", "a partitioned table is selected from, not sent")),
         Function::Derived { iterator, function } => {
-            out.derived_head(iterator.type_number().cast_signed());
+            out.derived_head(iterator.type_number());
             put(function, out, depth + 1)?;
         }
     }

@@ -11,6 +11,7 @@ use crate::syntax::script;
 use crate::verbs::above::Evaluate;
 use columns::table::symbol::text;
 use columns::table::{Function, Sym, Value};
+use proto::types;
 
 /// Runs a command given without its backslash.
 pub(crate) fn command(context: &mut Context, line: &[u8]) -> Result {
@@ -121,7 +122,7 @@ fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     for (i, name) in d.keys.as_symbols().unwrap_or_default().iter().enumerate().skip(1) {
         let value = d.values.at(i);
         let is_view = matches!(&value, Value::Func(f) if matches!(**f, Function::View(_)));
-        if !is_view && (crate::verbs::function::type_of(&value) >= 100) == (word == b"f") {
+        if !is_view && (crate::verbs::function::type_of(&value) >= types::LAMBDA) == (word == b"f") {
             names.push(*name);
         }
     }

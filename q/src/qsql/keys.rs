@@ -20,6 +20,7 @@ use columns::kernel::partial::To;
 use columns::kernel::{codes, partial};
 use columns::table::symbol::{self, text};
 use columns::table::{Items, Raw, Sym, Value, Vector};
+use proto::types;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -168,7 +169,12 @@ fn bars(expression: &RowWise) -> Option<(&RowWise, i64)> {
     let RowWise::Atom(width) = &**width else { return None };
     let items = &**items;
     let number = items.block(0..0).ok()?.type_number();
-    let same_unit = matches!((width.type_number(), number), (7, 7) | (16, 16 | 12) | (4..=7, 12 | 16));
+    let same_unit = matches!(
+        (width.type_number(), number),
+        (types::LONG, types::LONG)
+            | (types::TIMESPAN, types::TIMESPAN | types::TIMESTAMP)
+            | (types::BYTE..=types::LONG, types::TIMESTAMP | types::TIMESPAN)
+    );
     let width = width.get(0).as_long().filter(|w| same_unit && *w > 0 && *w != i64::INFINITY)?;
     Some((items, width))
 }

@@ -5,6 +5,7 @@ use crate::runtime::limits::Allowance;
 use crate::runtime::sections;
 use columns::kernel::partial::section_rows;
 use columns::table::{Element, Items, Raw, Sym, Table, Vector};
+use proto::types;
 
 /// Below this number of rows one thread finishes before a second one would have started.
 const MANY_ROWS: usize = 1 << 17;
@@ -37,7 +38,9 @@ pub(crate) fn items(allowance: &Allowance, items: &Items, rows: &[u32]) -> Resul
         return Ok(items.gather(rows));
     }
     Ok(match items.raw() {
-        Raw::U8(v) => u8::wrap(number, pick(allowance, v, rows, 0, if number == 10 { b' ' } else { 0 })?.into()),
+        Raw::U8(v) => {
+            u8::wrap(number, pick(allowance, v, rows, 0, if number == types::CHAR { b' ' } else { 0 })?.into())
+        }
         Raw::I16(v) => i16::wrap(number, pick(allowance, v, rows, 0, i16::missing())?.into()),
         Raw::I32(v) => i32::wrap(number, pick(allowance, v, rows, 0, i32::missing())?.into()),
         Raw::I64(v) => i64::wrap(number, pick(allowance, v, rows, 0, i64::missing())?.into()),

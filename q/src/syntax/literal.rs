@@ -4,6 +4,7 @@ use crate::runtime::time;
 use crate::runtime::time::{DAY_NS, is_digit};
 use columns::kernel::num::Num;
 use columns::table::{Items, Value};
+use proto::types;
 
 /// Type letters 1 to 19 by type number, as used in literal suffixes and by `$`.
 pub const LETTERS: &[u8; 20] = b" bg xhijefcspmdznuvt";
@@ -28,9 +29,9 @@ pub fn numbers(parts: &[&[u8]]) -> Option<Value> {
     };
     // `0n` and `0w` take the type of the other numbers.
     let upper = |p: &&[u8]| match (*p, number) {
-        (b"0n", 5..=7) => b"0N".to_vec(),
-        (b"0w", 5..=7) => b"0W".to_vec(),
-        (b"-0w", 5..=7) => b"-0W".to_vec(),
+        (b"0n", types::SHORT..=types::LONG) => b"0N".to_vec(),
+        (b"0w", types::SHORT..=types::LONG) => b"0W".to_vec(),
+        (b"-0w", types::SHORT..=types::LONG) => b"-0W".to_vec(),
         (other, _) => other.to_vec(),
     };
     let values: Vec<Value> = parts.iter().map(|p| single(&upper(p), Some(number))).collect::<Option<_>>()?;
@@ -40,8 +41,8 @@ pub fn numbers(parts: &[&[u8]]) -> Option<Value> {
 /// Precedence of types in a mixed literal: the highest rank wins.
 fn rank(kind: i8) -> i8 {
     match kind {
-        16 => 30,
-        12 => 40,
+        types::TIMESPAN => 30,
+        types::TIMESTAMP => 40,
         other => other,
     }
 }
@@ -86,17 +87,21 @@ fn special(digits: &[u8], negative: bool, number: Option<i8>) -> Option<Value> {
         _ => return None,
     };
     let lower = kind.is_ascii_lowercase();
-    let number = suffix.or(number).unwrap_or(if lower { 9 } else { 7 });
-    let number = if lower && suffix.is_none() && !matches!(number, 8 | 15) { 9 } else { number };
+    let number = suffix.or(number).unwrap_or(if lower { types::FLOAT } else { types::LONG });
+    let number = if lower && suffix.is_none() && !matches!(number, types::REAL | types::DATETIME) {
+        types::FLOAT
+    } else {
+        number
+    };
     if kind.eq_ignore_ascii_case(&b'N') {
         return Some(Value::null_of(number));
     }
     let long = if negative { i64::NEGATIVE_INFINITY } else { i64::INFINITY };
     let float = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
     Some(match number {
-        8 => Value::Real(float as f32),
-        9 => Value::Float(float),
-        15 => Value::Datetime(float),
+        types::REAL => Value::Real(float as f32),
+        types::FLOAT => Value::Float(float),
+        types::DATETIME => Value::Datetime(float),
         _ => Value::from_long(number, long),
     })
 }
@@ -106,7 +111,7 @@ fn negate(value: Value) -> Option<Value> {
         Value::Real(f) => Value::Real(-f),
         Value::Float(f) => Value::Float(-f),
         Value::Datetime(f) => Value::Datetime(-f),
-        other => Value::from_long((-other.type_number()) as i8, other.as_long()?.negate()),
+        other => Value::from_long(-other.type_number(), other.as_long()?.negate()),
     })
 }
 
@@ -146,43 +151,45 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
         let ns = time::parse_clock_ns(text)?;
         let decimals = text.iter().rev().position(|c| *c == b'.');
         let own = match (colons, decimals) {
-            (1, None) => 17,
-            (2, None) => 18,
-            (2, Some(3)) => 19,
-            _ => 16,
+            (1, None) => types::MINUTE,
+            (2, None) => types::SECOND,
+            (2, Some(3)) => types::TIME,
+            _ => types::TIMESPAN,
         };
-        let number = number.filter(|n| (16..=19).contains(n)).unwrap_or(own);
+        let number = number.filter(|n| (types::TIMESPAN..=types::TIME).contains(n)).unwrap_or(own);
         return Some(match number {
-            16 => Value::Timespan(ns),
-            17 => Value::Minute(i32::try_from(ns / 60_000_000_000).ok()?),
-            18 => Value::Second(i32::try_from(ns / 1_000_000_000).ok()?),
+            types::TIMESPAN => Value::Timespan(ns),
+            types::MINUTE => Value::Minute(i32::try_from(ns / 60_000_000_000).ok()?),
+            types::SECOND => Value::Second(i32::try_from(ns / 1_000_000_000).ok()?),
             _ => Value::Time(i32::try_from(ns / 1_000_000).ok()?),
         });
     }
     if dots == 2 {
         let day = time::parse_date(text)?;
         return Some(match number {
-            Some(12) => Value::Timestamp(i64::from(day).checked_mul(DAY_NS)?),
-            Some(15) => Value::Datetime(f64::from(day)),
+            Some(types::TIMESTAMP) => Value::Timestamp(i64::from(day).checked_mul(DAY_NS)?),
+            Some(types::DATETIME) => Value::Datetime(f64::from(day)),
             _ => Value::Date(day),
         });
     }
     match number {
-        Some(13) => {
+        Some(types::MONTH) => {
             let (year, month) = (text.get(..4)?, text.get(5..)?);
             let (year, month) = (unsigned(year)?, unsigned(month)?);
             (text.get(4) == Some(&b'.') && (1..=12).contains(&month))
                 .then(|| Value::Month(((year - 2000) * 12 + month - 1) as i32))
         }
-        Some(8) => float(text).map(|f| Value::Real(f as f32)),
-        Some(9) => float(text).map(Value::Float),
-        Some(15) => float(text).map(Value::Datetime),
-        Some(14) if text.len() < 8 => None,
-        Some(number @ (5..=7 | 12 | 14 | 16..=19)) => {
+        Some(types::REAL) => float(text).map(|f| Value::Real(f as f32)),
+        Some(types::FLOAT) => float(text).map(Value::Float),
+        Some(types::DATETIME) => float(text).map(Value::Datetime),
+        Some(types::DATE) if text.len() < 8 => None,
+        Some(
+            number @ (types::SHORT..=types::LONG | types::TIMESTAMP | types::DATE | types::TIMESPAN..=types::TIME),
+        ) => {
             let long = unsigned(text)?;
             let fits = match number {
-                5 => i16::try_from(long).is_ok(),
-                6 | 14 | 17..=19 => i32::try_from(long).is_ok(),
+                types::SHORT => i16::try_from(long).is_ok(),
+                types::INT | types::DATE | types::MINUTE..=types::TIME => i32::try_from(long).is_ok(),
                 _ => true,
             };
             fits.then(|| Value::from_long(number, long))

@@ -7,6 +7,7 @@ use crate::runtime::op::Op;
 use columns::table::function::Function;
 use columns::table::symbol::intern_name as intern;
 use columns::table::{Sym, Value};
+use proto::types;
 pub use rows::PRIMITIVES;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -29,7 +30,7 @@ pub struct Primitive {
     pub infix: bool,
     /// Type and code on the wire. Type 100 is sent as the text of a lambda, 104 as `!` with a negative number, 106 to 111
     /// as an operator under an iterator.
-    pub code: (u8, u8),
+    pub code: (i8, u8),
     /// Binary atomic function, if the primitive is one.
     pub atomic: Option<Op>,
     pub arity: Arity,
@@ -231,12 +232,12 @@ pub(crate) fn names_in(space: &[u8]) -> Vec<Sym> {
 }
 
 /// The primitive with a wire code. Codes of kdb+ primitives that do not exist here are kept as codes.
-pub(crate) fn by_code(kind: u8, code: u8) -> Value {
-    if (kind, code) == (101, 0) {
+pub(crate) fn by_code(kind: i8, code: u8) -> Value {
+    if (kind, code) == (types::UNARY, 0) {
         return Value::Null;
     }
-    let kind_code = if (kind, code) == (101, 0x0c) { (101, 0x29) } else { (kind, code) };
-    match PRIMITIVES.iter().position(|p| p.code == kind_code && kind != 100) {
+    let kind_code = if (kind, code) == (types::UNARY, 0x0c) { (types::UNARY, 0x29) } else { (kind, code) };
+    match PRIMITIVES.iter().position(|p| p.code == kind_code && kind != types::LAMBDA) {
         Some(index) => of_index(index as u16),
         None => Value::func(Function::Coded(kind, code)),
     }

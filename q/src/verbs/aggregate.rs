@@ -11,6 +11,7 @@ use columns::kernel::partial::{
     Counts, Ends, Extremes, Means, Moment, Moments, Partial, Sums, To, Weighted, section_rows,
 };
 use columns::table::{Element, Items, Raw, Value};
+use proto::types;
 use std::ops::Range;
 
 /// Rows evaluated at a time, so that intermediate results stay in the CPU cache.
@@ -146,10 +147,10 @@ impl State {
             Aggregate::Count => State::Counts(Counts::new(groups)),
             Aggregate::First | Aggregate::Last => State::Ends(Ends::new(groups, aggregate == Aggregate::Last)),
             Aggregate::Sum => match x.raw() {
-                Raw::I32(_) if x.type_number() == 6 => State::Ints(Sums::new(groups, 0)),
+                Raw::I32(_) if x.type_number() == types::INT => State::Ints(Sums::new(groups, 0)),
                 Raw::F64(_) => State::Floats(Sums::new(groups, 0.0)),
                 Raw::F32(_) => State::Reals(Sums::new(groups, 0.0)),
-                Raw::U8(_) if x.type_number() == 10 => return Err(type_error()),
+                Raw::U8(_) if x.type_number() == types::CHAR => return Err(type_error()),
                 Raw::U8(_) | Raw::I16(_) | Raw::I32(_) | Raw::I64(_) => State::Longs(Sums::new(groups, 0)),
                 _ => return Err(type_error()),
             },
@@ -244,8 +245,10 @@ impl State {
         Ok(match self {
             State::Counts(s) => Items::Long(s.finish().into()),
             State::Ends(s) => x.at(&s.finish())?,
-            State::Longs(s) if matches!(number, 1 | 4 | 5) => Items::from_longs(6, s.finish()),
-            State::Longs(s) => Items::from_longs(if number == 20 { 7 } else { number }, s.finish()),
+            State::Longs(s) if matches!(number, types::BOOL | types::BYTE | types::SHORT) => {
+                Items::from_longs(types::INT, s.finish())
+            }
+            State::Longs(s) => Items::from_longs(if number == types::ENUM { types::LONG } else { number }, s.finish()),
             State::Ints(s) => Items::Int(s.finish().into()),
             State::Floats(s) => f64::wrap(number, s.finish().into()),
             State::Reals(s) => Items::Real(s.finish().into()),

@@ -11,6 +11,7 @@ use crate::verbs::rows::unkey;
 use crate::verbs::rows::{join_tables, row_table};
 use crate::verbs::shape::join;
 use columns::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
+use proto::types;
 use std::sync::Arc;
 
 /// As [`join_tables`], but columns keep attributes that still hold.
@@ -95,7 +96,7 @@ pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
         }
         Value::Vector(v) if !v.is_empty() && !matches!(v.items, Items::List(_)) => {
             let y = y.plain();
-            if i16::from(v.items.type_number()) != y.type_number().abs() && y.count() > 0 {
+            if v.items.type_number() != y.type_number().abs() && y.count() > 0 {
                 return Err(type_error());
             }
             let attr = crate::verbs::attributes::after_append(v, &y.to_items())?;
@@ -166,8 +167,8 @@ fn rows_fit(t: &Table, rows: &Value) -> bool {
 /// Whether the lists are columns of the table, judging by types.
 fn fits_columns(t: &Table, lists: &[Value]) -> bool {
     t.columns.iter().zip(lists).all(|(c, l)| {
-        let own = i16::from(c.items.type_number());
-        own == 0 || own == l.type_number() || (own == 20 && l.type_number() == 11)
+        let own = c.items.type_number();
+        own == types::LIST || own == l.type_number() || (own == types::ENUM && l.type_number() == types::SYMBOL)
     })
 }
 
@@ -183,7 +184,7 @@ pub fn extend(x: Value, rows: &Value) -> std::result::Result<Value, QError> {
                 Value::Vector(m) => m.items.clone(),
                 atom => atom.to_items(),
             };
-            if v.items.type_number() != more.type_number() && v.items.type_number() != 0 {
+            if v.items.type_number() != more.type_number() && v.items.type_number() != types::LIST {
                 return Err(type_error());
             }
             Ok(v.items.join(&more).into())

@@ -12,6 +12,9 @@ use columns::kernel::num::Num;
 use columns::kernel::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
 use columns::table::symbol::text;
 use columns::table::{Dict, Element, Items, Raw, Table, Value, Vector};
+use proto::types::{
+    BOOL, BYTE, CHAR, DATE, DATETIME, FLOAT, INT, LONG, MINUTE, MONTH, REAL, SHORT, TIME, TIMESPAN, TIMESTAMP,
+};
 
 const ADD: Op = Op::Arithmetic(Arithmetic::Add);
 const SUBTRACT: Op = Op::Arithmetic(Arithmetic::Subtract);
@@ -186,7 +189,8 @@ const MANY_ITEMS: usize = 1 << 10;
 
 /// Bytes per item of the result and of converted operands.
 fn bytes_per_item(op: Op, x: &Value, y: &Value) -> usize {
-    let same = x.type_number().abs() == y.type_number().abs() && matches!(x.type_number().abs(), 6..=9 | 12..);
+    let same =
+        x.type_number().abs() == y.type_number().abs() && matches!(x.type_number().abs(), INT..=FLOAT | TIMESTAMP..);
     match op {
         Op::Compare(_) if same => 1,
         Op::Arithmetic(_) | Op::Divide if same => 8,
@@ -218,16 +222,16 @@ fn meet(op: Op, x: i8, y: i8) -> Option<i8> {
 }
 
 fn is_number(t: i8) -> bool {
-    matches!(t, 1 | 4..=9)
+    matches!(t, BOOL | BYTE..=FLOAT)
 }
 
 fn is_clock(t: i8) -> bool {
-    matches!(t, 16..=19)
+    matches!(t, TIMESPAN..=TIME)
 }
 
 /// The finer of two time types.
 fn finer(a: i8, b: i8) -> i8 {
-    if a == 16 || b == 16 { 16 } else { a.max(b) }
+    if a == TIMESPAN || b == TIMESPAN { TIMESPAN } else { a.max(b) }
 }
 
 /// The result is one of the operands: the higher type.
@@ -235,30 +239,30 @@ fn meet_kept(op: Op, x: i8, y: i8) -> Option<i8> {
     let compares = matches!(op, Op::Compare(_));
     let chooses = matches!(op, Op::Arithmetic(_));
     Some(match (x, y) {
-        (10, 10) => 10,
-        (10, b) | (b, 10) if is_number(b) => {
+        (CHAR, CHAR) => CHAR,
+        (CHAR, b) | (b, CHAR) if is_number(b) => {
             if compares {
-                b.max(6)
+                b.max(INT)
             } else {
-                10
+                CHAR
             }
         }
-        (10, b) | (b, 10) if b >= 12 => b,
+        (CHAR, b) | (b, CHAR) if b >= TIMESTAMP => b,
         (a, b) if is_number(a) && is_number(b) => a.max(b),
-        (a, b) if a == b => (a >= 12).then_some(a)?,
+        (a, b) if a == b => (a >= TIMESTAMP).then_some(a)?,
         (a, b) if is_clock(a) && is_clock(b) => finer(a, b),
         // A timestamp or datetime with a time type gives the time type.
-        (12 | 15, t) | (t, 12 | 15) if is_clock(t) && chooses => t,
-        (12, 15) | (15, 12) if chooses => 12,
-        (13 | 14, t) | (t, 13 | 14) if is_clock(t) && chooses => return None,
-        (13, 15) | (15, 13) if chooses => return None,
-        (14, t) | (t, 14) if is_clock(t) => 12,
-        (12, _) | (_, 12) => 12,
-        (15, _) | (_, 15) => 15,
-        (13, 14) | (14, 13) => 14,
-        (9 | 8, b) | (b, 9 | 8) if b >= 12 && compares => 9,
-        (a, b) if a >= 12 && is_number(b) => a,
-        (a, b) if is_number(a) && b >= 12 => b,
+        (TIMESTAMP | DATETIME, t) | (t, TIMESTAMP | DATETIME) if is_clock(t) && chooses => t,
+        (TIMESTAMP, DATETIME) | (DATETIME, TIMESTAMP) if chooses => TIMESTAMP,
+        (MONTH | DATE, t) | (t, MONTH | DATE) if is_clock(t) && chooses => return None,
+        (MONTH, DATETIME) | (DATETIME, MONTH) if chooses => return None,
+        (DATE, t) | (t, DATE) if is_clock(t) => TIMESTAMP,
+        (TIMESTAMP, _) | (_, TIMESTAMP) => TIMESTAMP,
+        (DATETIME, _) | (_, DATETIME) => DATETIME,
+        (MONTH, DATE) | (DATE, MONTH) => DATE,
+        (FLOAT | REAL, b) | (b, FLOAT | REAL) if b >= TIMESTAMP && compares => FLOAT,
+        (a, b) if a >= TIMESTAMP && is_number(b) => a,
+        (a, b) if is_number(a) && b >= TIMESTAMP => b,
         _ => return None,
     })
 }
@@ -269,28 +273,28 @@ fn meet_computed(op: Op, x: i8, y: i8) -> Option<i8> {
     let subtracts = op == SUBTRACT;
     let sums = op == ADD || subtracts || scales;
     Some(match (x, y) {
-        (a, b) if is_number(a) && is_number(b) => a.max(b).max(6),
-        (10, 9) | (9, 10) if sums => 9,
-        (10, b) | (b, 10) if sums && b >= 12 => b,
-        (a, b) if a >= 12 && b >= 12 && scales => return None,
-        (12, 12) if sums => 16,
-        (13, 13) | (14, 14) if sums => 6,
-        (15, 15) if sums => 9,
-        (a, b) if a == b && a >= 12 => a,
+        (a, b) if is_number(a) && is_number(b) => a.max(b).max(INT),
+        (CHAR, FLOAT) | (FLOAT, CHAR) if sums => FLOAT,
+        (CHAR, b) | (b, CHAR) if sums && b >= TIMESTAMP => b,
+        (a, b) if a >= TIMESTAMP && b >= TIMESTAMP && scales => return None,
+        (TIMESTAMP, TIMESTAMP) if sums => TIMESPAN,
+        (MONTH, MONTH) | (DATE, DATE) if sums => INT,
+        (DATETIME, DATETIME) if sums => FLOAT,
+        (a, b) if a == b && a >= TIMESTAMP => a,
         (a, b) if is_clock(a) && is_clock(b) => finer(a, b),
-        (12..=14, b) if is_clock(b) => 12,
-        (a, 12..=14) if is_clock(a) => 12,
-        (15, 16) | (16, 15) => 12,
-        (15, b) if is_clock(b) => 15,
-        (a, 15) if is_clock(a) => 15,
-        (12, 13 | 14) | (13 | 14, 12) if subtracts => 16,
-        (15, 12..=14) | (12..=14, 15) if subtracts => 9,
-        (13, 14) | (14, 13) if subtracts => 6,
-        (14, 9) | (9, 14) if sums => 15,
-        (9, 12 | 13) | (12 | 13, 9) if sums => 9,
-        (9, t) | (t, 9) if sums && is_clock(t) => 9,
-        (a, b) if a >= 12 && is_number(b) => a,
-        (a, b) if is_number(a) && b >= 12 => b,
+        (TIMESTAMP..=DATE, b) if is_clock(b) => TIMESTAMP,
+        (a, TIMESTAMP..=DATE) if is_clock(a) => TIMESTAMP,
+        (DATETIME, TIMESPAN) | (TIMESPAN, DATETIME) => TIMESTAMP,
+        (DATETIME, b) if is_clock(b) => DATETIME,
+        (a, DATETIME) if is_clock(a) => DATETIME,
+        (TIMESTAMP, MONTH | DATE) | (MONTH | DATE, TIMESTAMP) if subtracts => TIMESPAN,
+        (DATETIME, TIMESTAMP..=DATE) | (TIMESTAMP..=DATE, DATETIME) if subtracts => FLOAT,
+        (MONTH, DATE) | (DATE, MONTH) if subtracts => INT,
+        (DATE, FLOAT) | (FLOAT, DATE) if sums => DATETIME,
+        (FLOAT, TIMESTAMP | MONTH) | (TIMESTAMP | MONTH, FLOAT) if sums => FLOAT,
+        (FLOAT, t) | (t, FLOAT) if sums && is_clock(t) => FLOAT,
+        (a, b) if a >= TIMESTAMP && is_number(b) => a,
+        (a, b) if is_number(a) && b >= TIMESTAMP => b,
         _ => return None,
     })
 }
@@ -318,14 +322,14 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
                 None => (x, y),
             };
             let result = zip(&char_floats(&x)?, &char_floats(&y)?, |x, y| x / y);
-            let real = a.max(b) == 8;
+            let real = a.max(b) == REAL;
             Ok(if real { Items::Real(result.iter().map(|f| *f as f32).collect()) } else { Items::Float(result.into()) })
         }
         Op::Power => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, power).into())),
         Op::Log => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, |b, x| x.ln() / b.ln()).into())),
         Op::Div => {
             let t = meet(op, a, b).ok_or(QError::named("type"))?;
-            if matches!(t, 8 | 9 | 15) {
+            if matches!(t, REAL | FLOAT | DATETIME) {
                 let quotient = zip(&floats(&x)?, &floats(&y)?, |x, y| float_to_long((x / y).floor()));
                 return Ok(Items::Long(quotient.into()));
             }
@@ -333,7 +337,7 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
         }
         Op::Mod => {
             let t = meet(op, a, b).ok_or(QError::named("type"))?;
-            if matches!(t, 8 | 9 | 15) {
+            if matches!(t, REAL | FLOAT | DATETIME) {
                 let rest =
                     zip(&floats(&x)?, &floats(&y)?, |x, y| if y == 0.0 { f64::NAN } else { x - y * (x / y).floor() });
                 return cast::to_type(t, &Items::Float(rest.into()));
@@ -344,34 +348,36 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
         Op::Arithmetic(kernel) => {
             let t = meet(op, a, b).ok_or(QError::named("type"))?;
             Ok(match (x.raw(), y.raw()) {
-                (Raw::I64(x), Raw::I64(y)) if a == b || t != 16 || (a != 12 && b != 12) => {
+                (Raw::I64(x), Raw::I64(y)) if a == b || t != TIMESPAN || (a != TIMESTAMP && b != TIMESTAMP) => {
                     i64::wrap(t, arithmetic(kernel, x, y).into())
                 }
                 (Raw::F64(x), Raw::F64(y)) => f64::wrap(t, arithmetic(kernel, x, y).into()),
-                (Raw::I32(x), Raw::I32(y)) if matches!(t, 6 | 13 | 14 | 17..=19) && same_grain(a, b) => {
+                (Raw::I32(x), Raw::I32(y)) if matches!(t, INT | MONTH | DATE | MINUTE..=TIME) && same_grain(a, b) => {
                     i32::wrap(t, arithmetic(kernel, x, y).into())
                 }
-                (Raw::U8(x), Raw::U8(y)) if matches!(t, 1 | 4 | 10) => u8::wrap(t, arithmetic(kernel, x, y).into()),
-                (Raw::I16(x), Raw::I16(y)) if t == 5 => Items::Short(arithmetic(kernel, x, y).into()),
+                (Raw::U8(x), Raw::U8(y)) if matches!(t, BOOL | BYTE | CHAR) => {
+                    u8::wrap(t, arithmetic(kernel, x, y).into())
+                }
+                (Raw::I16(x), Raw::I16(y)) if t == SHORT => Items::Short(arithmetic(kernel, x, y).into()),
                 (Raw::F32(x), Raw::F32(y)) => Items::Real(arithmetic(kernel, x, y).into()),
-                (Raw::F64(x), Raw::I64(_)) if (t, b) == (9, 7) => {
+                (Raw::F64(x), Raw::I64(_)) if (t, b) == (FLOAT, LONG) => {
                     Items::Float(arithmetic(kernel, x, &floats(&y)?).into())
                 }
-                (Raw::I64(_), Raw::F64(y)) if (t, a) == (9, 7) => {
+                (Raw::I64(_), Raw::F64(y)) if (t, a) == (FLOAT, LONG) => {
                     Items::Float(arithmetic(kernel, &floats(&x)?, y).into())
                 }
-                _ if matches!(t, 8 | 9 | 15) => {
+                _ if matches!(t, REAL | FLOAT | DATETIME) => {
                     let result = arithmetic(kernel, &temporal_floats(&x, t)?, &temporal_floats(&y, t)?);
                     cast::to_type(t, &Items::Float(result.into()))?
                 }
-                _ if matches!(a, 8 | 9) || matches!(b, 8 | 9) => {
+                _ if matches!(a, REAL | FLOAT) || matches!(b, REAL | FLOAT) => {
                     let result = arithmetic(kernel, &char_floats(&x)?, &char_floats(&y)?);
                     Items::from_longs(t, result.iter().map(|f| float_to_long(f.round())).collect())
                 }
                 _ => {
                     let grain = common_grain(a, b, t);
                     let result = arithmetic(kernel, &longs(&x, grain)?, &longs(&y, grain)?);
-                    if matches!(t, 13 | 14 | 17..=19) {
+                    if matches!(t, MONTH | DATE | MINUTE..=TIME) {
                         // Four-byte types wrap on overflow.
                         let wrapped = result.iter().map(|l| if l.is_null() { i32::NULL } else { *l as i32 });
                         return Ok(i32::wrap(t, wrapped.collect()));
@@ -384,15 +390,15 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
 }
 
 fn same_grain(a: i8, b: i8) -> bool {
-    a == b || a < 12 || b < 12
+    a == b || a < TIMESTAMP || b < TIMESTAMP
 }
 
 /// The type in whose unit both sides are counted.
 fn common_grain(a: i8, b: i8, result: i8) -> i8 {
     match (a, b) {
-        (12, t) | (t, 12) if is_clock(t) && is_clock(result) => result,
-        (12, _) | (_, 12) => 12,
-        (13, 14) | (14, 13) => 14,
+        (TIMESTAMP, t) | (t, TIMESTAMP) if is_clock(t) && is_clock(result) => result,
+        (TIMESTAMP, _) | (_, TIMESTAMP) => TIMESTAMP,
+        (MONTH, DATE) | (DATE, MONTH) => DATE,
         _ => result,
     }
 }
@@ -416,13 +422,13 @@ fn char_floats(x: &Items) -> Result<Vec<f64>, QError> {
 
 /// Items as floats; days for a datetime.
 fn temporal_floats(x: &Items, t: i8) -> Result<Vec<f64>, QError> {
-    if t == 15 && x.type_number() >= 12 { floats(&cast::to_type(15, x)?) } else { char_floats(x) }
+    if t == DATETIME && x.type_number() >= TIMESTAMP { floats(&cast::to_type(DATETIME, x)?) } else { char_floats(x) }
 }
 
 /// Items as longs, in the unit of type `t` if they are temporal.
 pub(crate) fn longs(x: &Items, t: i8) -> Result<Vec<i64>, QError> {
     let own = x.type_number();
-    if own >= 12 && t >= 12 && own != t {
+    if own >= TIMESTAMP && t >= TIMESTAMP && own != t {
         return longs(&cast::to_type(t, x)?, t);
     }
     crate::verbs::convert::rows(x).map_or_else(
@@ -453,11 +459,11 @@ fn comparison(c: Comparison, x: &Items, y: &Items) -> Result<Items, QError> {
         _ => {
             // A timestamp is compared with a time by its time of day.
             let t = match (a, b) {
-                (12 | 15, t @ 17..=19) | (t @ 17..=19, 12 | 15) => t,
-                (16, 17..=19) => 16,
+                (TIMESTAMP | DATETIME, t @ MINUTE..=TIME) | (t @ MINUTE..=TIME, TIMESTAMP | DATETIME) => t,
+                (TIMESPAN, MINUTE..=TIME) => TIMESPAN,
                 _ => meet(Op::Compare(c), a, b).ok_or(QError::named("type"))?,
             };
-            if matches!(t, 8 | 9 | 15) {
+            if matches!(t, REAL | FLOAT | DATETIME) {
                 compare_floats(c, &temporal_floats(x, t)?, &temporal_floats(y, t)?)
             } else {
                 compare(c, &longs(x, t)?, &longs(y, t)?)
@@ -482,7 +488,7 @@ fn fill(x: Items, y: Items) -> Result<Items, QError> {
         (Raw::F64(x), Raw::F64(y)) => each(t, x, y, Num::is_null),
         (Raw::Sym(x), Raw::Sym(y)) => each(t, x, y, |s| s.is_null()),
         (Raw::Guid(x), Raw::Guid(y)) => each(t, x, y, |g| g == [0; 16]),
-        (Raw::U8(x), Raw::U8(y)) => each(t, x, y, |c| t == 10 && c == b' '),
+        (Raw::U8(x), Raw::U8(y)) => each(t, x, y, |c| t == CHAR && c == b' '),
         _ => return Err(QError::named("type")),
     })
 }
@@ -490,7 +496,7 @@ fn fill(x: Items, y: Items) -> Result<Items, QError> {
 /// `x xbar y`: the largest multiple of `x` not above `y`; counted in the unit of `y`, whose type it keeps.
 fn bar(x: &Items, y: &Items) -> Result<Items, QError> {
     let (a, b) = (x.type_number(), y.type_number());
-    if matches!(a, 8 | 9) || matches!(b, 8 | 9 | 15) {
+    if matches!(a, REAL | FLOAT) || matches!(b, REAL | FLOAT | DATETIME) {
         let result = zip(&floats(x)?, &floats(y)?, |x, y| if x == 0.0 { y } else { x * (y / x).floor() });
         return Ok(if b >= 12 { cast::to_type(b, &Items::Float(result.into()))? } else { Items::Float(result.into()) });
     }

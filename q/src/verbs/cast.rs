@@ -14,6 +14,10 @@ use crate::verbs::types::NAMES;
 use columns::kernel::num::{Int, Num};
 use columns::table::symbol::{intern, text};
 use columns::table::{Element, Items, Raw, Sym, Value, Vector};
+use proto::types::{
+    BOOL, BOOL_ATOM, BYTE, CHAR, DATE, DATETIME, FLOAT, GUID, LIST, LONG, MINUTE, MONTH, REAL, SECOND, SYMBOL, TIME,
+    TIME_ATOM, TIMESPAN, TIMESTAMP,
+};
 
 /// Left argument of `$`.
 #[derive(Clone, Copy)]
@@ -59,8 +63,8 @@ fn target(x: &Value) -> Result<Target, QError> {
             }
         }),
         Value::Short(n) => match i8::try_from(*n) {
-            Ok(n @ 0..=19) => Ok(Target::Type(n)),
-            Ok(n @ -19..=-1) => Ok(Target::Parse(-n)),
+            Ok(n @ LIST..=TIME) => Ok(Target::Type(n)),
+            Ok(n @ TIME_ATOM..=BOOL_ATOM) => Ok(Target::Parse(-n)),
             _ => Err(QError::named("type")),
         },
         _ => Err(QError::named("type")),
@@ -92,8 +96,8 @@ pub(crate) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
             pad(context, width, &y)
         }
         _ => match target(&x)? {
-            Target::Type(0) => Ok(y),
-            Target::Type(t @ 4..=7) if y.is_enumerated() => {
+            Target::Type(LIST) => Ok(y),
+            Target::Type(t @ BYTE..=LONG) if y.is_enumerated() => {
                 let places = crate::verbs::enums::places(context, &y)?;
                 to(context, t, &places)
             }
@@ -139,8 +143,8 @@ fn pad(context: &mut Context, width: i64, y: &Value) -> Result<Value, QError> {
 
 /// Casts the atoms of `y` to type `t`.
 pub(crate) fn to(context: &mut Context, t: i8, y: &Value) -> Result<Value, QError> {
-    if t == 11 && y.as_text().is_some() {
-        return parse(context, 11, y);
+    if t == SYMBOL && y.as_text().is_some() {
+        return parse(context, SYMBOL, y);
     }
     if let Value::Vector(Vector { items: Items::List(l), .. }) = y
         && l.is_empty()
@@ -156,13 +160,13 @@ pub(crate) fn to_type(t: i8, x: &Items) -> Result<Items, QError> {
     if from == t {
         return Ok(x.clone());
     }
-    if from == 0 && x.is_empty() {
+    if from == LIST && x.is_empty() {
         return Ok(Items::empty_of(t));
     }
     let bad = || QError::named("type");
     match (from, t) {
-        (2 | 11, _) | (_, 2) => Err(bad()),
-        (10, 11) => match x.raw() {
+        (GUID | SYMBOL, _) | (_, GUID) => Err(bad()),
+        (CHAR, SYMBOL) => match x.raw() {
             Raw::U8(chars) => {
                 let names: Result<Vec<Sym>, QError> =
                     chars.iter().map(|c| intern(&[*c]).map_err(|_| QError::named("limit"))).collect();
@@ -170,25 +174,25 @@ pub(crate) fn to_type(t: i8, x: &Items) -> Result<Items, QError> {
             }
             _ => Err(bad()),
         },
-        (_, 11) => Err(bad()),
-        (8 | 9, 1..=7 | 10) => {
+        (_, SYMBOL) => Err(bad()),
+        (REAL | FLOAT, BOOL..=LONG | CHAR) => {
             let f = floats(x)?;
-            if t == 1 {
+            if t == BOOL {
                 return Ok(Items::Bool(f.iter().map(|f| u8::from(*f != 0.0)).collect()));
             }
             Ok(Items::from_longs(t, f.iter().map(|f| float_to_long(f.round())).collect()))
         }
-        (15, t) if t < 12 && t != 9 && t != 8 => {
+        (DATETIME, t) if t < TIMESTAMP && t != FLOAT && t != REAL => {
             Ok(Items::from_longs(t, floats(x)?.iter().map(|f| float_to_long(f.round())).collect()))
         }
-        (_, 8) => Ok(Items::Real(floats_or_chars(x)?.iter().map(|f| *f as f32).collect())),
-        (from, 9 | 15) if from < 12 || t == 9 => Ok(f64::wrap(t, floats_or_chars(x)?.into())),
-        (8 | 9, _) => {
+        (_, REAL) => Ok(Items::Real(floats_or_chars(x)?.iter().map(|f| *f as f32).collect())),
+        (from, FLOAT | DATETIME) if from < TIMESTAMP || t == FLOAT => Ok(f64::wrap(t, floats_or_chars(x)?.into())),
+        (REAL | FLOAT, _) => {
             let f = floats(x)?;
             Ok(Items::from_longs(t, f.iter().map(|f| float_to_long(f.round())).collect()))
         }
-        (from, t) if from >= 12 && t >= 12 => temporal(from, t, x),
-        (12, 4..=7) | (_, 1..=7 | 10) | (_, 12..=19) => Ok(narrow(t, x)?),
+        (from, t) if from >= TIMESTAMP && t >= TIMESTAMP => temporal(from, t, x),
+        (TIMESTAMP, BYTE..=LONG) | (_, BOOL..=LONG | CHAR) | (_, TIMESTAMP..=TIME) => Ok(narrow(t, x)?),
         _ => Err(bad()),
     }
 }
@@ -206,7 +210,7 @@ fn narrow(t: i8, x: &Items) -> Result<Items, QError> {
         Raw::I16(v) => v.iter().map(|i| i.to_long()).collect(),
         Raw::I32(v) => v.iter().map(|i| i.to_long()).collect(),
         // Casts to byte keep an int's low byte; longs outside the range of ints saturate.
-        Raw::I64(v) if t == 4 => v.iter().map(|i| i64::from(i32::from_long(*i))).collect(),
+        Raw::I64(v) if t == BYTE => v.iter().map(|i| i64::from(i32::from_long(*i))).collect(),
         Raw::I64(v) => v.to_vec(),
         _ => return Err(QError::named("type")),
     };
@@ -215,7 +219,7 @@ fn narrow(t: i8, x: &Items) -> Result<Items, QError> {
 
 /// Between temporal types, through nanoseconds or days.
 fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
-    if from == 15 && matches!(t, 13 | 14) {
+    if from == DATETIME && matches!(t, MONTH | DATE) {
         // Rounded to milliseconds, so that a datetime shown as midnight belongs to the next day.
         let day = |f: &f64| {
             if f.is_finite() {
@@ -225,9 +229,13 @@ fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
             }
         };
         let days = floats(x)?.iter().map(day).collect();
-        return if t == 14 { Ok(Items::from_longs(14, days)) } else { temporal(14, t, &Items::from_longs(14, days)) };
+        return if t == DATE {
+            Ok(Items::from_longs(DATE, days))
+        } else {
+            temporal(DATE, t, &Items::from_longs(DATE, days))
+        };
     }
-    if from == 15 {
+    if from == DATETIME {
         let days = floats(x)?;
         let ns = |f: &f64| {
             if f.is_finite() {
@@ -238,7 +246,7 @@ fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
                 float_to_long(*f)
             }
         };
-        return temporal(12, t, &Items::Timestamp(days.iter().map(ns).collect()));
+        return temporal(TIMESTAMP, t, &Items::Timestamp(days.iter().map(ns).collect()));
     }
     let mut longs: Vec<i64> = crate::verbs::arith::longs(x, from)?;
     if matches!(x.raw(), Raw::I32(_)) {
@@ -248,14 +256,14 @@ fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
     }
     let special = |l: i64| l.is_null() || l == i64::INFINITY || l == i64::NEGATIVE_INFINITY;
     let convert = |l: &i64| if special(*l) { *l } else { temporal_long(from, t, *l) };
-    if t == 15 {
+    if t == DATETIME {
         let days = |l: &i64| match (*l, from) {
             (i64::NULL, _) => f64::NAN,
             (i64::INFINITY, _) => f64::INFINITY,
             (i64::NEGATIVE_INFINITY, _) => f64::NEG_INFINITY,
-            (l, 14) => l as f64,
-            (l, 13) => time::day_of_month(l) as f64,
-            (l, _) => temporal_long(from, 12, l) as f64 / DAY_NS as f64,
+            (l, DATE) => l as f64,
+            (l, MONTH) => time::day_of_month(l) as f64,
+            (l, _) => temporal_long(from, TIMESTAMP, l) as f64 / DAY_NS as f64,
         };
         return Ok(Items::Datetime(longs.iter().map(days).collect()));
     }
@@ -280,41 +288,41 @@ fn days_ns(days: i64) -> i64 {
 
 fn unit_ns(t: i8) -> i64 {
     match t {
-        17 => 60_000_000_000,
-        18 => 1_000_000_000,
-        19 => 1_000_000,
+        MINUTE => 60_000_000_000,
+        SECOND => 1_000_000_000,
+        TIME => 1_000_000,
         _ => 1,
     }
 }
 
 fn temporal_long(from: i8, t: i8, l: i64) -> i64 {
     match (from, t) {
-        (12, 14) => l.div_euclid(DAY_NS),
-        (12, 13) => time::month_of_day(l.div_euclid(DAY_NS)),
-        (12, 16..=19) => l.rem_euclid(DAY_NS) / unit_ns(t),
-        (14, 12) => days_ns(l),
-        (14, 13) => time::month_of_day(l),
-        (13, 14) => time::day_of_month(l),
-        (13, 12) => days_ns(time::day_of_month(l)),
-        (13 | 14, _) => 0,
-        (16..=19, 16..=19) => l.saturating_mul(unit_ns(from)).div_euclid(unit_ns(t)),
-        (16..=19, 12) => l.saturating_mul(unit_ns(from)),
+        (TIMESTAMP, DATE) => l.div_euclid(DAY_NS),
+        (TIMESTAMP, MONTH) => time::month_of_day(l.div_euclid(DAY_NS)),
+        (TIMESTAMP, TIMESPAN..=TIME) => l.rem_euclid(DAY_NS) / unit_ns(t),
+        (DATE, TIMESTAMP) => days_ns(l),
+        (DATE, MONTH) => time::month_of_day(l),
+        (MONTH, DATE) => time::day_of_month(l),
+        (MONTH, TIMESTAMP) => days_ns(time::day_of_month(l)),
+        (MONTH | DATE, _) => 0,
+        (TIMESPAN..=TIME, TIMESPAN..=TIME) => l.saturating_mul(unit_ns(from)).div_euclid(unit_ns(t)),
+        (TIMESPAN..=TIME, TIMESTAMP) => l.saturating_mul(unit_ns(from)),
         _ => l,
     }
 }
 
 fn part(p: Part, x: &Items) -> Result<Items, QError> {
     let from = x.type_number();
-    if from < 12 {
+    if from < TIMESTAMP {
         return Err(QError::named("type"));
     }
     let date_part = matches!(p, Part::Year | Part::Month | Part::Day | Part::Week);
-    if date_part && from >= 17 && !matches!(p, Part::Month) {
+    if date_part && from >= MINUTE && !matches!(p, Part::Month) {
         return Err(QError::named("type"));
     }
-    if from >= 16 || !date_part {
+    if from >= TIMESPAN || !date_part {
         // Of a time type, `mm` is the minute.
-        let seconds = crate::verbs::arith::longs(&to_type(16, x)?, 16)?;
+        let seconds = crate::verbs::arith::longs(&to_type(TIMESPAN, x)?, TIMESPAN)?;
         let value = |ns: &i64| {
             if ns.is_null() {
                 return i64::NULL;
@@ -327,7 +335,7 @@ fn part(p: Part, x: &Items) -> Result<Items, QError> {
         };
         return Ok(Items::from_longs(6, seconds.iter().map(value).collect()));
     }
-    let days = crate::verbs::arith::longs(&to_type(14, x)?, 14)?;
+    let days = crate::verbs::arith::longs(&to_type(DATE, x)?, DATE)?;
     // Neither null nor infinite, including those widened from a narrower type.
     let is_day = |d: i64| d.unsigned_abs() < i32::MAX as u64;
     if matches!(p, Part::Week) {

@@ -5,6 +5,7 @@ use crate::runtime::error::QError;
 use crate::syntax::prims::name_of;
 use crate::verbs::stats;
 use columns::table::{Items, Value};
+use proto::types;
 
 type Answer = Result<Value, QError>;
 
@@ -12,8 +13,12 @@ type Answer = Result<Value, QError>;
 pub(crate) fn prior_seed(f: &Value, y: &Value) -> Value {
     let number = y.to_items().type_number();
     match name_of(f) {
-        Some("-" | "+") if number > 0 => Value::from_long(if matches!(number, 1 | 4) { 6 } else { number }, 0),
-        Some("*" | "%") if number > 0 => Value::from_long(if matches!(number, 1 | 4) { 6 } else { number }, 1),
+        Some("-" | "+") if number > 0 => {
+            Value::from_long(if matches!(number, types::BOOL | types::BYTE) { types::INT } else { number }, 0)
+        }
+        Some("*" | "%") if number > 0 => {
+            Value::from_long(if matches!(number, types::BOOL | types::BYTE) { types::INT } else { number }, 1)
+        }
         Some(",") => Value::empty(),
         _ => y.at(usize::MAX),
     }
@@ -59,7 +64,7 @@ pub(crate) fn fast_fold(
     if matches!(v.items, Items::List(_) | Items::Sym(_) | Items::Char(_)) || v.is_empty() || seed.is_some() {
         return None;
     }
-    let wide = v.items.type_number() >= 6;
+    let wide = v.items.type_number() >= types::INT;
     Some(match (name_of(f)?, scan) {
         ("+", false) if wide => stats::sum(context, y.clone()),
         ("+", true) if wide => stats::sums(context, y.clone()),

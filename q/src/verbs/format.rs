@@ -10,6 +10,7 @@ use columns::kernel::num::{Int, Num};
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Items, Value, Vector};
+use proto::types;
 
 /// A float in the format of C's `%.{precision}g`; precision 0 stands for 17.
 pub(crate) fn float(f: f64, precision: u8) -> String {
@@ -155,11 +156,11 @@ pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
 /// Type suffix of numbers.
 fn suffix(number: i8) -> &'static str {
     match number {
-        1 => "b",
-        5 => "h",
-        6 => "i",
-        8 => "e",
-        13 => "m",
+        types::BOOL => "b",
+        types::SHORT => "h",
+        types::INT => "i",
+        types::REAL => "e",
+        types::MONTH => "m",
         _ => "",
     }
 }
@@ -304,7 +305,7 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
         }
         other => {
             out.put(&item(other, precision))?;
-            out.put(suffix((-other.type_number()) as i8).as_bytes())
+            out.put(suffix(-other.type_number()).as_bytes())
         }
     }
 }
@@ -324,8 +325,8 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
     let number = v.items.type_number();
     if v.is_empty() {
         return match number {
-            0 => out.put(b"()"),
-            10 => out.put(b"\"\""),
+            types::LIST => out.put(b"()"),
+            types::CHAR => out.put(b"\"\""),
             _ => out.put(format!("`{}$()", crate::verbs::types::type_name(number)).as_bytes()),
         };
     }
@@ -386,7 +387,7 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
                 }
                 out.put(&item(&simple.get(i), precision))?;
             }
-            if number == 9 && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
+            if number == types::FLOAT && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
                 out.put(b"f")?;
             }
             out.put(suffix(number).as_bytes())

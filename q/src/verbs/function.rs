@@ -5,6 +5,7 @@ use crate::syntax::lambda;
 use crate::syntax::prims::{self, Arity};
 use columns::table::function::{Function, Iterator};
 use columns::table::{Value, Vector};
+use proto::types;
 
 /// Projects `function` on these arguments; `None` is an elided one.
 pub(crate) fn project(function: Value, arguments: Vec<Option<Value>>) -> Value {
@@ -57,7 +58,7 @@ pub(crate) fn valence(f: &Value) -> usize {
             Some(Arity::Many(least, _)) => usize::from(least.max(1)),
             _ => 2,
         },
-        Function::Coded(kind, _) => usize::from(*kind == 102) + 1,
+        Function::Coded(kind, _) => usize::from(*kind == types::BINARY) + 1,
         Function::Native(_) | Function::View(_) | Function::OnDisk { .. } => 1,
         Function::Projection { function, arguments } => {
             let holes = arguments.iter().filter(|a| a.is_none()).count();
@@ -77,20 +78,20 @@ pub(crate) fn valence(f: &Value) -> usize {
 }
 
 /// q's `type` of a value; each kind of function has its own number.
-pub(crate) fn type_of(value: &Value) -> i16 {
+pub(crate) fn type_of(value: &Value) -> i8 {
     match value {
         Value::Func(function) => match &**function {
-            Function::Lambda(_) | Function::View(_) => 100,
-            Function::Primitive(index) => prims::get(*index).map_or(101, |p| match p.name {
-                "<>" | "<=" | ">=" => 105,
-                _ => i16::from(p.code.0),
+            Function::Lambda(_) | Function::View(_) => types::LAMBDA,
+            Function::Primitive(index) => prims::get(*index).map_or(types::UNARY, |p| match p.name {
+                "<>" | "<=" | ">=" => types::COMPOSITION,
+                _ => p.code.0,
             }),
-            Function::Coded(kind, _) => i16::from(*kind),
-            Function::Native(_) => 100,
-            Function::Projection { .. } => 104,
-            Function::Composition(_) => 105,
-            Function::Derived { iterator, .. } => i16::from(iterator.type_number()),
-            Function::OnDisk { .. } => 98,
+            Function::Coded(kind, _) => *kind,
+            Function::Native(_) => types::LAMBDA,
+            Function::Projection { .. } => types::PROJECTION,
+            Function::Composition(_) => types::COMPOSITION,
+            Function::Derived { iterator, .. } => iterator.type_number(),
+            Function::OnDisk { .. } => types::TABLE,
         },
         Value::Vector(Vector { .. }) => value.type_number(),
         other => other.type_number(),

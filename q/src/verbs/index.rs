@@ -7,6 +7,7 @@ use crate::verbs::convert::rows;
 use crate::verbs::find;
 use crate::verbs::map::map;
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
+use proto::types;
 
 /// `x[i;j;…]`; the generic null selects all of a level.
 pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<Value, QError> {
@@ -151,7 +152,11 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
         Value::Vector(v) if keys.columns.len() == 1 => {
             let column = keys.columns.first().ok_or(QError::named("type"))?;
             let (own, asked) = (column.items.plain().type_number(), v.items.plain().type_number());
-            if own != asked && (own == 11 || asked == 11) && asked != 0 && own != 0 {
+            if own != asked
+                && (own == types::SYMBOL || asked == types::SYMBOL)
+                && asked != types::LIST
+                && own != types::LIST
+            {
                 return Err(QError::named("length"));
             }
             Ok(values.gather(&find::positions(context, column, v)?))

@@ -10,6 +10,7 @@ use crate::verbs::convert::floats;
 use crate::verbs::map::map;
 use columns::kernel::num::Num;
 use columns::table::{Element, Items, Raw, Value, Vector};
+use proto::types;
 
 fn type_error() -> QError {
     QError::named("type")
@@ -18,7 +19,7 @@ fn type_error() -> QError {
 /// Booleans and bytes become ints if numbers are needed.
 fn widened(x: &Items) -> std::result::Result<Items, QError> {
     match x {
-        Items::Bool(_) | Items::Byte(_) => cast::to_type(6, x),
+        Items::Bool(_) | Items::Byte(_) => cast::to_type(types::INT, x),
         Items::Char(_) | Items::Sym(_) | Items::Guid(_) => Err(type_error()),
         other => Ok(other.clone()),
     }
@@ -74,7 +75,7 @@ to_float! {
 
 fn rounded(context: &mut Context, x: &Value, up: bool) -> Result {
     monadic(context, x, &|items| match items.raw() {
-        Raw::F32(_) | Raw::F64(_) if items.type_number() == 15 => Err(type_error()),
+        Raw::F32(_) | Raw::F64(_) if items.type_number() == types::DATETIME => Err(type_error()),
         Raw::F32(_) | Raw::F64(_) => {
             // A float within the comparison tolerance of an integer counts as that integer.
             let whole = |f: &f64| {

@@ -13,6 +13,7 @@ use crate::verbs::{aggregate, arith};
 use columns::kernel::num::Num;
 use columns::kernel::windows;
 use columns::table::{Element, Items, Raw, Value, Vector};
+use proto::types;
 
 type Moved = std::result::Result<Items, QError>;
 
@@ -49,7 +50,9 @@ pub(crate) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
             let sums = windows::integer_sums(n, longs.iter().copied());
             Ok(match t {
                 // Four-byte types wrap on overflow, as eight-byte types do.
-                6 | 13 | 14 | 17..=19 => i32::wrap(t, sums.into_iter().map(|sum| sum as i32).collect()),
+                types::INT | types::MONTH | types::DATE | types::MINUTE..=types::TIME => {
+                    i32::wrap(t, sums.into_iter().map(|sum| sum as i32).collect())
+                }
                 _ => i64::wrap(t, sums.into()),
             })
         }
@@ -66,7 +69,7 @@ pub(crate) fn mavg(context: &mut Context, x: Value, y: Value) -> Result {
 
 pub(crate) fn mcount(context: &mut Context, x: Value, y: Value) -> Result {
     moving(context, &x, &y, &|n, items| {
-        crate::verbs::cast::to_type(6, &floats(items, |v| windows::sums(n, v, |_, count| count))?)
+        crate::verbs::cast::to_type(types::INT, &floats(items, |v| windows::sums(n, v, |_, count| count))?)
     })
 }
 

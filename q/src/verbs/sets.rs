@@ -13,6 +13,7 @@ use crate::verbs::shape::join;
 use crate::verbs::{find, index};
 use columns::table::symbol::text;
 use columns::table::{Items, Table, Value, Vector};
+use proto::types;
 
 pub(crate) fn distinct(_: &mut Context, x: Value) -> Result {
     if x.is_scalar() {
@@ -104,7 +105,7 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
 /// Searching chars or symbols among items of another type, or the reverse, is an error, as in kdb+.
 fn check_types(x: &Vector, y: &Vector) -> std::result::Result<(), QError> {
     let (a, b) = (x.items.type_number(), y.items.type_number());
-    let textual = |t: i8| matches!(t, 10 | 11);
+    let textual = |t: i8| matches!(t, types::CHAR | types::SYMBOL);
     if a != b && a != 0 && b != 0 && (textual(a) || textual(b)) { Err(type_error()) } else { Ok(()) }
 }
 
@@ -127,7 +128,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(a), Value::Vector(b)) => {
             let (deep_x, deep_y) = (matches!(a.items, Items::List(_)), matches!(b.items, Items::List(_)));
-            let integers = matches!(b.items.type_number(), 5..=7);
+            let integers = matches!(b.items.type_number(), types::SHORT..=types::LONG);
             if matches!(a.items, Items::Float(_) | Items::Real(_)) && integers && b.len() != 1 {
                 return Err(type_error());
             }

@@ -4,6 +4,7 @@ use crate::runtime::console::Console;
 use crate::verbs::format::{clipped, clipped_cell};
 use columns::table::symbol::text;
 use columns::table::{Items, Table, Value, Vector};
+use proto::types;
 
 /// Returns a value's console output, each line with its newline; empty for the generic null.
 pub fn show(value: &Value, console: &Console) -> Vec<u8> {
@@ -158,7 +159,7 @@ fn list_lines(items: &[Value], style: Style) -> Lines {
 /// Rows of text, booleans or bytes are shown unaligned.
 fn is_compact(rows: &[Value]) -> bool {
     let number = rows.first().map_or(0, Value::type_number);
-    matches!(number, 1 | 4 | 10) && rows.iter().all(|r| r.type_number() == number)
+    matches!(number, types::BOOL | types::BYTE | types::CHAR) && rows.iter().all(|r| r.type_number() == number)
 }
 
 /// A cell of a matrix: atoms of general lists keep their type suffix.

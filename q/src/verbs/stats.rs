@@ -13,6 +13,7 @@ use crate::verbs::{aggregate, arith};
 use columns::kernel::num::{Num, float_order};
 use columns::kernel::zip::{Arithmetic, Comparison};
 use columns::table::{Element, Items, Raw, Table, Value, Vector};
+use proto::types;
 
 /// Aggregates a vector by its kernel, a list of lists item by item, a table by column, a dictionary over its values.
 fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> Result {
@@ -28,12 +29,12 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
                 return match what {
                     // In a mixed list every item counts, including nulls.
                     Aggregate::Avg if l.iter().all(Value::is_atom) => {
-                        let plain = crate::verbs::cast::to(context, 9, &x)?;
+                        let plain = crate::verbs::cast::to(context, types::FLOAT, &x)?;
                         let total = reduce(context, plain, Aggregate::Sum, None)?;
                         arith::atomic(context, Op::Divide, &total, &Value::Long(l.len() as i64))
                     }
                     _ if l.iter().all(Value::is_atom) => {
-                        let plain = crate::verbs::cast::to(context, 9, &x)?;
+                        let plain = crate::verbs::cast::to(context, types::FLOAT, &x)?;
                         reduce(context, plain, what, None)
                     }
                     Aggregate::Avg => {
@@ -96,7 +97,7 @@ pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
         Value::Vector(v) => Ok(match v.items.raw() {
             Raw::F64(_) | Raw::F32(_) => Value::Float(floats(&v.items)?.iter().filter(|f| !f.is_nan()).product()),
             _ => {
-                let t = if v.items.type_number() < 6 { 6 } else { v.items.type_number() };
+                let t = if v.items.type_number() < types::INT { types::INT } else { v.items.type_number() };
                 let longs = arith::longs(&v.items, t)?;
                 Value::from_long(t, longs.iter().filter(|l| !l.is_null()).fold(1, |a, b| a.times(*b)))
             }
@@ -251,14 +252,16 @@ pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
     let add = matches!(op, Arithmetic::Add | Arithmetic::Multiply);
     Some(match x.raw() {
         Raw::I64(v) => go(op, t, v, 0, 1),
-        Raw::I32(v) if t == 6 || !add => go(op, t, v, 0, 1),
+        Raw::I32(v) if t == types::INT || !add => go(op, t, v, 0, 1),
         Raw::I32(v) => go(op, t, v, 0, 1),
         Raw::F64(v) => go(op, t, v, 0.0, 1.0),
         Raw::F32(v) => go(op, t, v, 0.0, 1.0),
         Raw::I16(v) if !add => go(op, t, v, 0, 1),
-        Raw::I16(v) => go(op, 6, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1),
+        Raw::I16(v) => go(op, types::INT, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1),
         Raw::U8(v) if !add => go(op, t, v, 0, 1),
-        Raw::U8(v) if t != 10 => go(op, 6, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1),
+        Raw::U8(v) if t != types::CHAR => {
+            go(op, types::INT, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1)
+        }
         _ => return None,
     })
 }
@@ -376,11 +379,11 @@ fn with_previous(context: &mut Context, x: Value, op: Op) -> Result {
             let (before, after) = (x.cut(0, count - 1), x.cut(1, count));
             let rest = arith::atomic(context, op, &after, &before)?;
             let first = x.at(0);
-            let first = if op == Op::Divide { crate::verbs::cast::to(context, 9, &first)? } else { first };
+            let first = if op == Op::Divide { crate::verbs::cast::to(context, types::FLOAT, &first)? } else { first };
             // The first item is converted to the type of the differences: for dates, days.
             let t = rest.to_items().type_number();
             let first = match first.type_number() {
-                own if own < 0 && i16::from(t) != -own && t != 0 => {
+                own if own < 0 && t != -own && t != types::LIST => {
                     Value::from_long(t, first.as_long().unwrap_or(i64::NULL))
                 }
                 _ => first,

@@ -13,6 +13,7 @@ use crate::verbs::rowwise::RowWise;
 use crate::verbs::{aggregate, find, index};
 use columns::table::symbol::{intern_name as intern, text};
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
+use proto::types;
 use std::sync::Arc;
 
 /// `x!y`.
@@ -198,7 +199,7 @@ pub(crate) fn column_letter(column: &Vector) -> u8 {
         Items::List(l) => {
             let first = l.first().map(Value::type_number);
             match first {
-                Some(t @ 1..=19) => crate::verbs::types::letter(t as i8).to_ascii_uppercase(),
+                Some(t @ types::BOOL..=types::TIME) => crate::verbs::types::letter(t).to_ascii_uppercase(),
                 _ => b' ',
             }
         }
@@ -338,7 +339,7 @@ pub(crate) fn tables(context: &mut Context, x: Value) -> Result {
         let is_table = match context.host.global(full) {
             Some(Value::Table(_)) => true,
             Some(Value::Dict(d)) => d.keyed().is_some(),
-            Some(on_disk) => crate::verbs::function::type_of(&on_disk) == 98,
+            Some(on_disk) => crate::verbs::function::type_of(&on_disk) == types::TABLE,
             None => false,
         };
         if is_table {

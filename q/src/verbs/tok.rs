@@ -9,6 +9,7 @@ use columns::kernel::num::Num;
 use columns::table::symbol::intern;
 use columns::table::{Items, Value, Vector};
 use proto::time::EPOCH_UNIX_S;
+use proto::types;
 
 /// Parses text as type `t`; a list of texts item by item.
 pub(crate) fn parse(context: &mut Context, t: i8, y: &Value) -> Result<Value, QError> {
@@ -21,8 +22,8 @@ pub(crate) fn parse(context: &mut Context, t: i8, y: &Value) -> Result<Value, QE
         Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) => {
             map(context, y, |c, item| parse(c, t, &item))
         }
-        Value::Sym(s) if t == 11 => Ok(Value::Sym(*s)),
-        Value::Vector(Vector { items: Items::Sym(_), .. }) if t == 11 => Ok(y.clone()),
+        Value::Sym(s) if t == types::SYMBOL => Ok(Value::Sym(*s)),
+        Value::Vector(Vector { items: Items::Sym(_), .. }) if t == types::SYMBOL => Ok(y.clone()),
         _ => Err(QError::named("type")),
     }
 }
@@ -32,18 +33,18 @@ pub(crate) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
     let trimmed = given.trim_ascii();
     let null = || Value::null_of(t);
     Ok(match t {
-        0 => Value::chars(given),
-        1 => Value::Bool(matches!(trimmed, [b'1' | b'y' | b'Y' | b't' | b'T' | b'x' | b'X'])),
-        2 => guid(trimmed).or_else(|| crate::verbs::address::guid(trimmed)).map_or_else(null, Value::Guid),
-        4 => {
+        types::LIST => Value::chars(given),
+        types::BOOL => Value::Bool(matches!(trimmed, [b'1' | b'y' | b'Y' | b't' | b'T' | b'x' | b'X'])),
+        types::GUID => guid(trimmed).or_else(|| crate::verbs::address::guid(trimmed)).map_or_else(null, Value::Guid),
+        types::BYTE => {
             let digits = trimmed.strip_prefix(b"0x").unwrap_or(trimmed);
             let hex = std::str::from_utf8(digits).ok().and_then(|h| u8::from_str_radix(h, 16).ok());
             Value::Byte(hex.unwrap_or(0))
         }
-        10 => Value::Char(if given.len() == 1 { given.first().copied().unwrap_or(b' ') } else { b' ' }),
-        11 => Value::Sym(intern(trimmed).map_err(|_| QError::named("limit"))?),
+        types::CHAR => Value::Char(if given.len() == 1 { given.first().copied().unwrap_or(b' ') } else { b' ' }),
+        types::SYMBOL => Value::Sym(intern(trimmed).map_err(|_| QError::named("limit"))?),
         _ if trimmed.is_empty() => null(),
-        8 | 9 => {
+        types::REAL | types::FLOAT => {
             let f = std::str::from_utf8(trimmed).ok().and_then(|f| match f {
                 "0w" | "0W" => Some(f64::INFINITY),
                 "-0w" | "-0W" => Some(f64::NEG_INFINITY),
@@ -53,20 +54,20 @@ pub(crate) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
                 _ => None,
             });
             match f {
-                Some(f) if t == 8 => Value::Real(f as f32),
+                Some(f) if t == types::REAL => Value::Real(f as f32),
                 Some(f) => Value::Float(f),
                 None => null(),
             }
         }
-        5..=7 => {
+        types::SHORT..=types::LONG => {
             let number = std::str::from_utf8(trimmed).ok().and_then(|n| n.parse::<i64>().ok());
             let fits = |n: &i64| match t {
-                5 => i16::try_from(*n).is_ok(),
-                6 => i32::try_from(*n).is_ok(),
+                types::SHORT => i16::try_from(*n).is_ok(),
+                types::INT => i32::try_from(*n).is_ok(),
                 _ => true,
             };
             if number.is_none()
-                && t == 6
+                && t == types::INT
                 && let Some(address) = crate::verbs::address::ipv4(trimmed)
             {
                 return Ok(Value::Int(address.cast_signed()));
@@ -197,7 +198,7 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
         let digits_around = text.get(i.wrapping_sub(1)).is_some_and(u8::is_ascii_digit)
             && text.get(i + 1).is_none_or(|c| c.is_ascii_digit() || *c == b' ');
         let dash = *c == b'-' && i >= 8 && text.get(i..).is_some_and(|rest| rest.contains(&b':'));
-        dash || (matches!(c, b'D' | b'T' | b' ') && digits_around && (i >= 6 || t == 16))
+        dash || (matches!(c, b'D' | b'T' | b' ') && digits_around && (i >= 6 || t == types::TIMESPAN))
     });
     let halves = || {
         let at = split?;
@@ -215,24 +216,24 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
         if negative { ns.and_then(i64::checked_neg) } else { ns }
     };
     Some(match t {
-        12 | 15 => {
+        types::TIMESTAMP | types::DATETIME => {
             let ns = match halves() {
-                None if t == 12 && unix_seconds(text).is_some() => unix_seconds(text)?,
+                None if t == types::TIMESTAMP && unix_seconds(text).is_some() => unix_seconds(text)?,
                 Some((day, rest)) => {
                     let within = if rest.is_empty() { 0 } else { clock(rest)? };
                     i64::from(parse_day(day)?).checked_mul(DAY_NS)?.checked_add(within)?
                 }
                 None => i64::from(parse_day(text)?).checked_mul(DAY_NS)?,
             };
-            if t == 12 { Value::Timestamp(ns) } else { Value::Datetime(ns as f64 / DAY_NS as f64) }
+            if t == types::TIMESTAMP { Value::Timestamp(ns) } else { Value::Datetime(ns as f64 / DAY_NS as f64) }
         }
-        13 => {
+        types::MONTH => {
             let first = [text, b".01"].concat();
             let day = parse_day(&first).or_else(|| parse_day(&[text, b"01"].concat())).or_else(|| parse_day(text))?;
             Value::Month(i32::try_from(time::month_of_day(i64::from(day))).ok()?)
         }
-        14 => Value::Date(parse_day(text).or_else(|| parse_day(halves()?.0))?),
-        16 => match halves() {
+        types::DATE => Value::Date(parse_day(text).or_else(|| parse_day(halves()?.0))?),
+        types::TIMESPAN => match halves() {
             Some((days, rest)) => {
                 let (negative, days) = days.strip_prefix(b"-").map_or((false, days), |d| (true, d));
                 let days: i64 = std::str::from_utf8(days).ok()?.parse().ok()?;
@@ -242,9 +243,9 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
             }
             None => Value::Timespan(clock(text)?),
         },
-        17 => Value::Minute(i32::try_from(clock(text)? / 60_000_000_000).ok()?),
-        18 => Value::Second(i32::try_from(clock(text)? / 1_000_000_000).ok()?),
-        19 => Value::Time(i32::try_from(clock(text)? / 1_000_000).ok()?),
+        types::MINUTE => Value::Minute(i32::try_from(clock(text)? / 60_000_000_000).ok()?),
+        types::SECOND => Value::Second(i32::try_from(clock(text)? / 1_000_000_000).ok()?),
+        types::TIME => Value::Time(i32::try_from(clock(text)? / 1_000_000).ok()?),
         _ => return None,
     })
 }

@@ -3,27 +3,28 @@
 use crate::syntax::literal::LETTERS;
 use crate::syntax::prims;
 use columns::table::{Attr, Sym};
+use proto::types;
 
 /// Type names in `` `float$ `` and the like.
 pub(crate) const NAMES: [(&str, i8); 18] = [
-    ("boolean", 1),
-    ("guid", 2),
-    ("byte", 4),
-    ("short", 5),
-    ("int", 6),
-    ("long", 7),
-    ("real", 8),
-    ("float", 9),
-    ("char", 10),
-    ("symbol", 11),
-    ("timestamp", 12),
-    ("month", 13),
-    ("date", 14),
-    ("datetime", 15),
-    ("timespan", 16),
-    ("minute", 17),
-    ("second", 18),
-    ("time", 19),
+    ("boolean", types::BOOL),
+    ("guid", types::GUID),
+    ("byte", types::BYTE),
+    ("short", types::SHORT),
+    ("int", types::INT),
+    ("long", types::LONG),
+    ("real", types::REAL),
+    ("float", types::FLOAT),
+    ("char", types::CHAR),
+    ("symbol", types::SYMBOL),
+    ("timestamp", types::TIMESTAMP),
+    ("month", types::MONTH),
+    ("date", types::DATE),
+    ("datetime", types::DATETIME),
+    ("timespan", types::TIMESPAN),
+    ("minute", types::MINUTE),
+    ("second", types::SECOND),
+    ("time", types::TIME),
 ];
 
 /// A type's name, as `key` of an empty vector returns it and `` `name$ `` accepts it.

@@ -11,6 +11,7 @@ use crate::runtime::values::type_error;
 use crate::verbs::enums;
 use columns::table::symbol::{intern, text};
 use columns::table::{Attr, Element, Items, Sym, Value, Vector};
+use proto::types;
 use std::path::Path;
 
 /// Bytes before the items of a simple vector: magic, type, attribute, count.
@@ -24,12 +25,15 @@ const TAIL_AT: usize = 0xff0;
 const PARTED_AT: usize = 0x100;
 const PARTED: &[u8] = b"elastick:p";
 
+/// Type of a column of lists that kdb+ maps.
+const MAPPED_LISTS: i8 = 77;
+
 fn attribute(byte: u8) -> Attr {
     match byte {
-        1 => Attr::Sorted,
-        2 => Attr::Unique,
-        3 => Attr::Parted,
-        4 => Attr::Grouped,
+        types::ATTR_SORTED => Attr::Sorted,
+        types::ATTR_UNIQUE => Attr::Unique,
+        types::ATTR_PARTED => Attr::Parted,
+        types::ATTR_GROUPED => Attr::Grouped,
         _ => Attr::None,
     }
 }
@@ -39,7 +43,7 @@ pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<V
     match y {
         Value::Vector(Vector { attr, items: Items::Enum(name, _) | Items::Link(name, _) }) => {
             let places = enums::places(context, y)?;
-            Ok(paged(*name, *attr, &crate::verbs::arith::longs(&places.to_items(), 7)?))
+            Ok(paged(*name, *attr, &crate::verbs::arith::longs(&places.to_items(), types::LONG)?))
         }
         Value::Vector(v) if is_simple(v.items.type_number()) => plain(v),
         _ => {
@@ -52,7 +56,7 @@ pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<V
 
 /// Whether items of this type have a fixed width.
 fn is_simple(number: i8) -> bool {
-    matches!(number, 1 | 2 | 4..=10 | 12..=19)
+    matches!(number, types::BOOL | types::GUID | types::BYTE..=types::CHAR | types::TIMESTAMP..=types::TIME)
 }
 
 fn plain(v: &Vector) -> std::result::Result<Vec<u8>, QError> {
@@ -142,13 +146,15 @@ fn vector(t: i8, attr: Attr, counted: u64, body: &[u8]) -> Result {
         _ => usize::try_from(counted).unwrap_or(usize::MAX),
     };
     let items = match t {
-        1 | 4 | 10 => items_of(t, body, most, |b: [u8; 1]| b[0]),
-        2 => items_of(t, body, most, |b: [u8; 16]| b),
-        5 => items_of(t, body, most, i16::from_le_bytes),
-        6 | 13 | 14 | 17 | 18 | 19 => items_of(t, body, most, i32::from_le_bytes),
-        7 | 12 | 16 => items_of(t, body, most, i64::from_le_bytes),
-        8 => items_of(t, body, most, f32::from_le_bytes),
-        9 | 15 => items_of(t, body, most, f64::from_le_bytes),
+        types::BOOL | types::BYTE | types::CHAR => items_of(t, body, most, |b: [u8; 1]| b[0]),
+        types::GUID => items_of(t, body, most, |b: [u8; 16]| b),
+        types::SHORT => items_of(t, body, most, i16::from_le_bytes),
+        types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
+            items_of(t, body, most, i32::from_le_bytes)
+        }
+        types::LONG | types::TIMESTAMP | types::TIMESPAN => items_of(t, body, most, i64::from_le_bytes),
+        types::REAL => items_of(t, body, most, f32::from_le_bytes),
+        types::FLOAT | types::DATETIME => items_of(t, body, most, f64::from_le_bytes),
         _ => return Err(type_error()),
     };
     Ok(Vector { attr, items }.into())
@@ -171,16 +177,17 @@ fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>)
 fn page(context: &mut Context, bytes: &[u8]) -> Result {
     let body = bytes.get(PAGE_BYTES..).unwrap_or_default();
     let [_, mapped, t, attr] = *bytes.get(TAIL_AT..TAIL_AT + 4).unwrap_or_default() else { return Err(type_error()) };
+    let t = t.cast_signed();
     let count = number::<8>(bytes, TAIL_AT + 8);
     let attr = match bytes.get(PARTED_AT..PARTED_AT + PARTED.len()) {
         Some(PARTED) => Attr::Parted,
         _ => attribute(attr),
     };
-    if mapped == 1 && t == 77 {
+    if mapped == 1 && t == MAPPED_LISTS {
         return Err(QError::with("nyi", "mapped lists: write such columns as files of their own"));
     }
-    if t != 20 {
-        return vector(t as i8, attr, count, body);
+    if t != types::ENUM {
+        return vector(t, attr, count, body);
     }
     let most = match attr {
         Attr::Unique | Attr::Grouped => usize::try_from(count).unwrap_or(usize::MAX),

@@ -9,6 +9,7 @@ use crate::syntax::literal::letter_type;
 use crate::verbs::tok::parse_text;
 use columns::table::symbol::intern;
 use columns::table::{Items, Sym, Table, Value, Vector};
+use proto::types;
 
 /// Parses the column types: `None` skips a column, 0 keeps it as text.
 fn types(spec: &Value) -> std::result::Result<Vec<Option<i8>>, QError> {
@@ -103,7 +104,7 @@ fn column(t: i8, cells: Vec<Vec<u8>>) -> Result {
         items.push(parse_text(t, &cell)?);
     }
     Ok(match Items::collapse(items) {
-        Ok(simple) if t != 0 => simple.into(),
+        Ok(simple) if t != types::LIST => simple.into(),
         Ok(simple) => Value::list((0..simple.len()).map(|i| simple.get(i)).collect()),
         Err(items) if items.is_empty() => Items::empty_of(t).into(),
         Err(items) => Value::list(items),
@@ -297,7 +298,8 @@ fn number(letter: u8, bytes: &[u8], big: bool) -> Result {
         (b'f', 8) => Value::Float(f64::from_bits(whole)),
         (b'z', 8) => Value::Datetime(f64::from_bits(whole)),
         (letter, width @ (1 | 2 | 4 | 8)) => {
-            let t = letter_type(letter).filter(|t| !matches!(t, 2 | 11)).ok_or_else(type_error)?;
+            let t =
+                letter_type(letter).filter(|t| !matches!(*t, types::GUID | types::SYMBOL)).ok_or_else(type_error)?;
             let long = match width {
                 1 => i64::from(whole as i8),
                 2 => columns::kernel::num::Int::to_long((whole as u16).cast_signed()),

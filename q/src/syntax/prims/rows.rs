@@ -3,12 +3,13 @@
 use super::{Arity, Primitive};
 use crate::runtime::op::Op;
 use columns::kernel::zip::{Arithmetic, Comparison};
+use proto::types::{BINARY, EACH_PRIOR, ITERATOR, LAMBDA, OVER, PROJECTION, SCAN, UNARY};
 
-const NONE: (u8, u8) = (100, 0);
+const NONE: (i8, u8) = (LAMBDA, 0);
 
 /// A keyword of one argument, with its code among the unary primitives.
 const fn unary(name: &'static str, shown: &'static str, code: u8) -> Primitive {
-    Primitive { name, shown, infix: false, code: (101, code), atomic: None, arity: Arity::Unary }
+    Primitive { name, shown, infix: false, code: (UNARY, code), atomic: None, arity: Arity::Unary }
 }
 
 /// A keyword of one argument that kdb+ defines in k.
@@ -17,23 +18,23 @@ const fn word(name: &'static str) -> Primitive {
 }
 
 /// A keyword that kdb+ implements as an operator under an iterator: type of the iterator, code of the operator.
-const fn cover(name: &'static str, shown: &'static str, code: (u8, u8)) -> Primitive {
+const fn cover(name: &'static str, shown: &'static str, code: (i8, u8)) -> Primitive {
     Primitive { name, shown, infix: false, code, atomic: None, arity: Arity::Unary }
 }
 
 const fn operator(name: &'static str, code: u8) -> Primitive {
-    Primitive { name, shown: name, infix: true, code: (102, code), atomic: None, arity: Arity::Binary }
+    Primitive { name, shown: name, infix: true, code: (BINARY, code), atomic: None, arity: Arity::Binary }
 }
 
 const fn operator_many(name: &'static str, code: u8, least: u8, most: u8) -> Primitive {
-    Primitive { name, shown: name, infix: true, code: (102, code), atomic: None, arity: Arity::Many(least, most) }
+    Primitive { name, shown: name, infix: true, code: (BINARY, code), atomic: None, arity: Arity::Many(least, most) }
 }
 
-const fn infix(name: &'static str, code: (u8, u8)) -> Primitive {
+const fn infix(name: &'static str, code: (i8, u8)) -> Primitive {
     Primitive { name, shown: name, infix: true, code, atomic: None, arity: Arity::Binary }
 }
 
-const fn atomic(name: &'static str, code: (u8, u8), op: Op) -> Primitive {
+const fn atomic(name: &'static str, code: (i8, u8), op: Op) -> Primitive {
     Primitive { name, shown: name, infix: true, code, atomic: Some(op), arity: Arity::Binary }
 }
 
@@ -42,22 +43,22 @@ const fn many(name: &'static str, least: u8, most: u8) -> Primitive {
 }
 
 const fn iterator(name: &'static str, code: u8) -> Primitive {
-    Primitive { name, shown: name, infix: false, code: (103, code), atomic: None, arity: Arity::Many(1, 8) }
+    Primitive { name, shown: name, infix: false, code: (ITERATOR, code), atomic: None, arity: Arity::Many(1, 8) }
 }
 
 /// Every primitive. [`columns::table::function::Function::Primitive`] holds an index into this table.
 pub static PRIMITIVES: &[Primitive] = &[
     operator(":", 0x00),
-    atomic("+", (102, 0x01), Op::Arithmetic(Arithmetic::Add)),
-    atomic("-", (102, 0x02), Op::Arithmetic(Arithmetic::Subtract)),
-    atomic("*", (102, 0x03), Op::Arithmetic(Arithmetic::Multiply)),
-    atomic("%", (102, 0x04), Op::Divide),
-    atomic("&", (102, 0x05), Op::Arithmetic(Arithmetic::Lesser)),
-    atomic("|", (102, 0x06), Op::Arithmetic(Arithmetic::Greater)),
-    atomic("^", (102, 0x07), Op::Fill),
-    atomic("=", (102, 0x08), Op::Compare(Comparison::Equal)),
-    atomic("<", (102, 0x09), Op::Compare(Comparison::Less)),
-    atomic(">", (102, 0x0a), Op::Compare(Comparison::More)),
+    atomic("+", (BINARY, 0x01), Op::Arithmetic(Arithmetic::Add)),
+    atomic("-", (BINARY, 0x02), Op::Arithmetic(Arithmetic::Subtract)),
+    atomic("*", (BINARY, 0x03), Op::Arithmetic(Arithmetic::Multiply)),
+    atomic("%", (BINARY, 0x04), Op::Divide),
+    atomic("&", (BINARY, 0x05), Op::Arithmetic(Arithmetic::Lesser)),
+    atomic("|", (BINARY, 0x06), Op::Arithmetic(Arithmetic::Greater)),
+    atomic("^", (BINARY, 0x07), Op::Fill),
+    atomic("=", (BINARY, 0x08), Op::Compare(Comparison::Equal)),
+    atomic("<", (BINARY, 0x09), Op::Compare(Comparison::Less)),
+    atomic(">", (BINARY, 0x0a), Op::Compare(Comparison::More)),
     operator("$", 0x0b),
     operator(",", 0x0c),
     operator("#", 0x0d),
@@ -119,30 +120,30 @@ pub static PRIMITIVES: &[Primitive] = &[
         name: "enlist",
         shown: "enlist",
         infix: false,
-        code: (101, 0x29),
+        code: (UNARY, 0x29),
         atomic: None,
         arity: Arity::Many(1, 255),
     },
     unary("var", "var", 0x2a),
     unary("dev", "dev", 0x2b),
-    infix("in", (102, 0x17)),
-    infix("within", (102, 0x18)),
-    infix("like", (102, 0x19)),
-    infix("bin", (102, 0x1a)),
-    infix("ss", (102, 0x1b)),
-    infix("insert", (102, 0x1c)),
-    infix("wsum", (102, 0x1d)),
-    infix("wavg", (102, 0x1e)),
-    atomic("div", (102, 0x1f), Op::Div),
-    atomic("xexp", (102, 0x20), Op::Power),
-    infix("binr", (102, 0x22)),
-    infix("cov", (102, 0x23)),
-    infix("cor", (102, 0x24)),
+    infix("in", (BINARY, 0x17)),
+    infix("within", (BINARY, 0x18)),
+    infix("like", (BINARY, 0x19)),
+    infix("bin", (BINARY, 0x1a)),
+    infix("ss", (BINARY, 0x1b)),
+    infix("insert", (BINARY, 0x1c)),
+    infix("wsum", (BINARY, 0x1d)),
+    infix("wavg", (BINARY, 0x1e)),
+    atomic("div", (BINARY, 0x1f), Op::Div),
+    atomic("xexp", (BINARY, 0x20), Op::Power),
+    infix("binr", (BINARY, 0x22)),
+    infix("cov", (BINARY, 0x23)),
+    infix("cor", (BINARY, 0x24)),
     atomic("mod", NONE, Op::Mod),
     atomic("xlog", NONE, Op::Log),
     atomic("xbar", NONE, Op::Bar),
-    atomic("and", (102, 0x05), Op::Arithmetic(Arithmetic::Lesser)),
-    atomic("or", (102, 0x06), Op::Arithmetic(Arithmetic::Greater)),
+    atomic("and", (BINARY, 0x05), Op::Arithmetic(Arithmetic::Lesser)),
+    atomic("or", (BINARY, 0x06), Op::Arithmetic(Arithmetic::Greater)),
     infix("each", NONE),
     infix("peach", NONE),
     infix("over", NONE),
@@ -197,7 +198,14 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("avgs"),
     word("ceiling"),
     word("cols"),
-    Primitive { name: "deltas", shown: "-':", infix: false, code: (109, 0x02), atomic: None, arity: Arity::Many(1, 2) },
+    Primitive {
+        name: "deltas",
+        shown: "-':",
+        infix: false,
+        code: (EACH_PRIOR, 0x02),
+        atomic: None,
+        arity: Arity::Many(1, 2),
+    },
     word("differ"),
     word("eval"),
     word("fills"),
@@ -205,22 +213,29 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("keys"),
     word("lower"),
     word("ltrim"),
-    cover("maxs", "|\\", (108, 0x06)),
+    cover("maxs", "|\\", (SCAN, 0x06)),
     word("med"),
     word("meta"),
-    cover("mins", "&\\", (108, 0x05)),
+    cover("mins", "&\\", (SCAN, 0x05)),
     word("next"),
     word("parse"),
-    cover("prds", "*\\", (108, 0x03)),
-    cover("prev", ":':", (109, 0x00)),
+    cover("prds", "*\\", (SCAN, 0x03)),
+    cover("prev", ":':", (EACH_PRIOR, 0x00)),
     word("rank"),
-    Primitive { name: "ratios", shown: "%':", infix: false, code: (109, 0x04), atomic: None, arity: Arity::Many(1, 2) },
-    cover("raze", ",/", (107, 0x0c)),
+    Primitive {
+        name: "ratios",
+        shown: "%':",
+        infix: false,
+        code: (EACH_PRIOR, 0x04),
+        atomic: None,
+        arity: Arity::Many(1, 2),
+    },
+    cover("raze", ",/", (OVER, 0x0c)),
     word("rtrim"),
     word("sdev"),
     word("show"),
     word("signum"),
-    cover("sums", "+\\", (108, 0x01)),
+    cover("sums", "+\\", (SCAN, 0x01)),
     word("svar"),
     word("system"),
     word("tables"),
@@ -229,7 +244,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("upper"),
     word("rand"),
     word("inv"),
-    cover("md5", "-15!", (104, 15)),
+    cover("md5", "-15!", (PROJECTION, 15)),
     word("reval"),
     word("getenv"),
     Primitive { shown: "<:", ..word("hopen") },
