@@ -1,6 +1,7 @@
 //! elastick: a kdb+-compatible tickerplant whose real-time database is an elastic queue of small servers.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
 pub use columns::{kernel, sys, table};
 pub use q;

@@ -2,6 +2,7 @@
 //! loops over slices (`kernel`), and symbols, vectors, values, schemas and tables (`table`).
 
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
 #[allow(unsafe_code)]
 pub mod kernel;

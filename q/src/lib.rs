@@ -2,6 +2,7 @@
 //! process offers its tables, handles and files to queries through [`host::Host`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
 mod eval;
 mod io;

@@ -2,6 +2,7 @@
 //! with its own records. `model` checks every order of events up to a bound. Design and use: `sim/README.md`.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
 mod ahead;
 mod audit;
