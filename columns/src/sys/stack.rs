@@ -67,11 +67,6 @@ pub fn allow(bytes: usize) {
     LIMIT.set(bytes);
 }
 
-/// Returns the stack that checked recursion may use on this thread.
-pub fn allowed_bytes() -> usize {
-    LIMIT.get()
-}
-
 /// Runs `drop` one level deeper. Returns false, without running it, if too many levels are open.
 pub(super) fn nested_drop(drop: impl FnOnce()) -> bool {
     const LEVELS: u32 = 500;

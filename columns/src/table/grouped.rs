@@ -188,23 +188,6 @@ impl GroupedReader {
         count
     }
 
-    /// Returns the distinct symbols of `column`, ascending by id.
-    pub fn symbols(&self, column: &[Sym]) -> Vec<Sym> {
-        let mut all: Vec<Sym> = Vec::new();
-        self.each_block(column, |block, _, rows| {
-            let before = all.len();
-            all.extend(block.map_or(rows, |block| &block.symbols));
-            // Deduplicates when one block more than doubles the list. Blocks that add less leave their duplicates to the end.
-            if before == 0 || all.len() > before.saturating_mul(2) {
-                all.sort_unstable();
-                all.dedup();
-            }
-        });
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
     fn each_block<'a>(&'a self, column: &'a [Sym], mut visit: impl FnMut(Option<&'a Block>, u32, &'a [Sym])) {
         let places: Range<usize> = 0..column.len();
         for (nth, from) in places.step_by(BLOCK_ROWS).enumerate() {
@@ -246,10 +229,6 @@ mod tests {
                 assert_eq!(reader.rows(&column, symbol), expected, "{rows} rows of {distinct} symbols, {symbol:?}");
                 assert_eq!(reader.count(&column, symbol), expected.len());
             }
-            let mut present = column.clone();
-            present.sort_unstable();
-            present.dedup();
-            assert_eq!(reader.symbols(&column), present);
         }
     }
 

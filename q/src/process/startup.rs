@@ -63,6 +63,9 @@ pub fn load(
     for command in commands {
         let result = eval_line(&mut session, command.as_bytes(), &Limits::default());
         let path = PathBuf::from("options of the language");
+        if let Some(code) = session.exited() {
+            return Err(StartupError::Exit(code));
+        }
         result.map_err(|error| StartupError::Expression { path, line: 1, error })?;
     }
     for path in files {
@@ -148,5 +151,11 @@ mod tests {
     fn an_exit_is_no_error_of_the_file() {
         let file = File::new("exit", "exit 3\n");
         assert!(matches!(loaded(&[&file]), Err(StartupError::Exit(3))));
+    }
+
+    #[test]
+    fn an_exit_in_a_command_needs_no_file() {
+        let ended = load(&["exit 4".to_string()], &[], Arc::default(), 1, |_| {});
+        assert!(matches!(ended, Err(StartupError::Exit(4))));
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn run<T: Send, W>(
     };
     let inherited = Inherited {
         shown_in: allocated::shown_sum(),
-        stack_bytes: stack::allowed_bytes(),
+        stack_bytes: stack::limit_bytes(),
         settings: settings::settings(),
         seed: seeds::helper_seed(),
     };

@@ -34,10 +34,10 @@ pub struct Placed {
 }
 
 /// Operators. The lexer takes the first match, so it never finds an operator listed after one of its own prefixes.
-const GLYPHS: [&str; 45] = [
+const GLYPHS: [&str; 43] = [
     "<=", ">=", "<>", "::", "+:", "-:", "*:", "%:", "&:", "|:", "^:", "=:", "<:", ">:", "$:", ",:", "#:", "_:", "~:",
     "!:", "?:", "@:", ".:", ":", "+", "-", "*", "%", "&", "|", "^", "=", "<", ">", "$", ",", "#", "_", "~", "!", "?",
-    "@", ".", "<=:", ">=:",
+    "@", ".",
 ];
 
 struct Lexer<'a> {

@@ -368,7 +368,7 @@ fn bytes_of(y: &Value) -> Result {
 
 /// Digits of a number in one base or in mixed bases.
 fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
-    if let Value::Vector(v) = y {
+    if let Value::Vector(_) = y {
         let each = map(context, y, |c, item| digits(c, x, &item))?;
         // One row per digit position; shorter numbers have leading zeros.
         let rows = limits::items(&each)?;
@@ -382,7 +382,6 @@ fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
                 Value::longs(all)
             })
             .collect();
-        let _ = v;
         return crate::verbs::rows::flip_list(Value::list(padded));
     }
     let mut number = y.as_long().ok_or_else(type_error)?;

@@ -9,6 +9,7 @@ use crate::runtime::error::QError;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
+use crate::verbs::attributes::set_attribute;
 use columns::table::symbol::{intern, text};
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
 use std::path::Path;
@@ -179,7 +180,8 @@ pub(crate) fn rload(context: &mut Context, x: Value) -> Result {
     Ok(Value::Sym(name))
 }
 
-/// `x dsave y`: writes tables by name, splayed under a directory, with symbols enumerated over its `sym`.
+/// `x dsave y`: writes tables by name, splayed under a directory, with symbols enumerated over its `sym`, and the first column with
+/// the parted attribute (`u-fail` if its equal items do not stand together).
 pub(crate) fn dsave(context: &mut Context, x: Value, y: Value) -> Result {
     let (folder, part) = match &x {
         Value::Vector(Vector { items: Items::Sym(s), .. }) if s.len() == 2 => (x.at(0), Some(x.at(1))),
@@ -194,9 +196,19 @@ pub(crate) fn dsave(context: &mut Context, x: Value, y: Value) -> Result {
         let table = context.global(*name)?;
         let enumerate = context.global(crate::syntax::prims::name(".Q.en"))?;
         let enumerated = context.call2(&enumerate, folder.clone(), table)?;
-        set(context, &name_path(&target, *name).join(""), &enumerated, &Manner::Usual)?;
+        let parted = parted_by_first(&enumerated)?;
+        set(context, &name_path(&target, *name).join(""), &parted, &Manner::Usual)?;
     }
     Ok(y)
+}
+
+fn parted_by_first(table: &Value) -> Result {
+    let Value::Table(table) = table else { return Err(type_error()) };
+    let mut table = Table::clone(table);
+    if let Some(first) = table.columns.first_mut() {
+        *first = set_attribute(b"p", first.clone().into())?.into_vector().ok_or_else(type_error)?;
+    }
+    Ok(Value::Table(table.into()))
 }
 
 /// The lines of a script file.
