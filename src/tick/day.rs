@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            due, or by hand
-//!  Idle ------------------------> Flush -> CreateLog -> SendEnd -> EndQueueDay -> CloseLog -> Idle (new date)
+//!  Idle ------------------------> Flush -> RollLog -> SendEnd -> EndQueueDay -> ReleaseLogs -> Idle (new date)
 //!                                              | failed
 //!                                              +-> Idle (old date), tried again
 //! ```
@@ -66,14 +66,14 @@ pub enum Action {
     /// log; not 0 only if the tickerplant was stopped or its clock stood still.
     Flush { from: Date, to: Date, days_left_out: u32 },
     /// Create the log of this day and sync its directory; do not write to it yet.
-    CreateLog { date: Date },
+    RollLog { date: Date },
     /// Send `.u.end` with this date to all subscribers.
     SendEnd { date: Date },
     /// Step the queue with `DayEnd` at the tip of the ended log.
     EndQueueDay { new_date: Date },
     /// Sync and close the log of this day, unless the creation of the new one has done so. From here on updates go to the new log, and `.u.i`
     /// starts from 0, or after the last update of a log that existed already. Then step the queue with a `Tick`.
-    CloseLog { date: Date },
+    ReleaseLogs { date: Date },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,10 +285,10 @@ impl Day {
     fn advance(&mut self) -> Option<Action> {
         let (stage, action) = match self.stage {
             Stage::Idle => return None,
-            Stage::Flushing => (Stage::Creating, Action::CreateLog { date: self.to }),
+            Stage::Flushing => (Stage::Creating, Action::RollLog { date: self.to }),
             Stage::Creating => (Stage::Ending, Action::SendEnd { date: self.date }),
             Stage::Ending => (Stage::EndingQueue, Action::EndQueueDay { new_date: self.to }),
-            Stage::EndingQueue => (Stage::Closing, Action::CloseLog { date: self.date }),
+            Stage::EndingQueue => (Stage::Closing, Action::ReleaseLogs { date: self.date }),
             Stage::Closing => {
                 self.date = self.to;
                 self.stage = Stage::Idle;

@@ -37,10 +37,10 @@ fn roll(from: i32, to: i32) -> Vec<Action> {
     let (from, to) = (Date(from), Date(to));
     vec![
         Action::Flush { from, to, days_left_out: (to.0 - from.0 - 1) as u32 },
-        Action::CreateLog { date: to },
+        Action::RollLog { date: to },
         Action::SendEnd { date: from },
         Action::EndQueueDay { new_date: to },
-        Action::CloseLog { date: from },
+        Action::ReleaseLogs { date: from },
     ]
 }
 
@@ -82,7 +82,7 @@ fn a_roll_under_way_is_not_begun_again() {
     day.step(Event::Manual, at(NOON_NS));
     assert_eq!(day.step(Event::Manual, at(NOON_NS)), None);
     assert_eq!(day.step(Event::Clock(calendar(DAY_NS)), at(DAY_NS)), None);
-    assert_eq!(day.step(Event::Done, at(DAY_NS)), Some(Action::CreateLog { date: Date(1) }));
+    assert_eq!(day.step(Event::Done, at(DAY_NS)), Some(Action::RollLog { date: Date(1) }));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn days_that_were_slept_through_are_left_out_and_counted() {
 #[test]
 fn a_log_that_cannot_be_made_leaves_the_old_day_going_and_is_tried_again() {
     let mut day = start(None, NOON_NS);
-    let full = |action| matches!(action, Action::CreateLog { .. });
+    let full = |action| matches!(action, Action::RollLog { .. });
     let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, full);
     assert_eq!(actions, roll(0, 1)[..2], "nobody is told");
     assert_eq!(day.date(), Date(0));
@@ -136,7 +136,7 @@ fn a_log_that_cannot_be_made_leaves_the_old_day_going_and_is_tried_again() {
 #[test]
 fn an_end_by_hand_that_failed_is_tried_again_too() {
     let mut day = start(None, NOON_NS);
-    run(&mut day, Event::Manual, NOON_NS, |action| matches!(action, Action::CreateLog { .. }));
+    run(&mut day, Event::Manual, NOON_NS, |action| matches!(action, Action::RollLog { .. }));
     let again_ns = NOON_NS + RETRY_NS;
     assert_eq!(run(&mut day, Event::Clock(calendar(again_ns)), again_ns, |_| false), roll(0, 1));
 }
@@ -144,7 +144,7 @@ fn an_end_by_hand_that_failed_is_tried_again_too() {
 #[test]
 fn a_failed_sync_of_the_old_log_does_not_stop_the_roll() {
     let mut day = start(None, NOON_NS);
-    let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |a| !matches!(a, Action::CreateLog { .. }));
+    let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |a| !matches!(a, Action::RollLog { .. }));
     assert_eq!(actions, roll(0, 1));
     assert_eq!(day.date(), Date(1));
 }
@@ -173,7 +173,7 @@ fn a_death_in_any_step_is_made_good_at_the_next_start() {
         let mut newest_log = Date(0);
         let mut event = Event::Clock(calendar(DAY_NS));
         for _ in 0..steps_done {
-            if let Some(Action::CreateLog { date }) = day.step(event, at(DAY_NS)) {
+            if let Some(Action::RollLog { date }) = day.step(event, at(DAY_NS)) {
                 newest_log = date;
             }
             event = Event::Done;
@@ -245,7 +245,7 @@ fn a_step_within_the_limit_ends_the_day_and_a_pause_of_the_machine_too() {
 #[test]
 fn a_clock_set_back_does_not_put_off_a_roll_that_failed() {
     let mut day = start(None, NOON_NS);
-    let full = |action| matches!(action, Action::CreateLog { .. });
+    let full = |action| matches!(action, Action::RollLog { .. });
     run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, full);
     let back = Now { wall_ns: DAY_NS - NOON_NS, steady_ns: DAY_NS + RETRY_NS };
     assert_eq!(look(&mut day, back), roll(0, 1));
@@ -330,7 +330,7 @@ fn a_start_after_a_long_pause_begins_today_and_after_one_too_long_if_the_operato
 #[test]
 fn a_day_is_ended_by_hand_and_tried_again_while_the_clock_is_doubted() {
     let mut day = start_late(TEN_YEARS, None);
-    let full = |action| matches!(action, Action::CreateLog { .. });
+    let full = |action| matches!(action, Action::RollLog { .. });
     run(&mut day, Event::Manual, NOON_NS, full);
     assert_eq!(look(&mut day, days_on(TEN_YEARS, RETRY_NS)), roll(0, 1));
     assert_eq!((look(&mut day, days_on(TEN_YEARS, DAY_NS)), day.doubts_clock()), (vec![], true));

@@ -19,6 +19,7 @@ use crate::tick::filter::Symbols;
 use crate::tick::lane::LaneSpec;
 use crate::tick::verify::Question;
 use proto::View;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ impl Plant {
         join: &Joining,
         ctl: &mut dyn Links,
     ) -> Result<bool, QError> {
-        let (Some(log), Some(seen)) = (&mut self.log, remembered) else { return Ok(false) };
+        let (Some(log), Some(seen)) = (self.log.writer(), remembered) else { return Ok(false) };
         let (own, node) = (log.writer_id(), join.node.0.escape_ascii());
         let last = join.held.iter().map(|window| window.last().0).chain(join.open.map(|open| open.next.0)).max();
         let holds = last.is_some();
@@ -148,13 +149,14 @@ impl Plant {
             }
             Remembered::Later => {
                 let (own, seen) = (own.epoch, seen.epoch);
-                if let Err(error) = log.begin_anew(seen) {
+                if let Err(error) = self.log.begin_anew(seen) {
                     let refused = QError::with("io", error.to_string());
                     self.fail(&error, ctl);
                     return Err(refused);
                 }
+                let (path, new_epoch) = (self.log.path().unwrap_or(Path::new("")), self.log.epoch().0);
                 tracing::error!(
-                    %node, its_epoch = %seen, this_epoch = %own, path = %log.path().display(), new_epoch = %log.epoch(),
+                    %node, its_epoch = %seen, this_epoch = %own, path = %path.display(), %new_epoch,
                     "the node has seen a later epoch of this log: the directory was restored to an earlier state. Updates logged \
                      after that state are lost; nodes drop what they hold and replay what is there. The log goes on under a new id"
                 );

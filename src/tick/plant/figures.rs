@@ -8,6 +8,7 @@ use crate::metrics::{Id, Process, Snapshot, counts, process};
 use crate::net::Links;
 use crate::queue::{State, Subscriber};
 use crate::table::symbol;
+use crate::tick::space::Space;
 use std::collections::BTreeMap;
 
 /// States of a queue's subscribers in the metrics; each is exported, even if 0.
@@ -46,15 +47,15 @@ impl Plant {
             (Limit::quarantine_updates, self.quarantine.iter().len() as u64),
             (Limit::quarantine_bytes, self.quarantine.bytes() as u64),
             (Limit::symbols, symbol::usage().0),
-            (Limit::log_buffer_bytes, self.log.as_ref().map_or(0, LogWriter::held_bytes)),
+            (Limit::log_buffer_bytes, self.log.writer().map_or(0, LogWriter::held_bytes)),
         ]
     }
 
     fn put_own(&self, snapshot: &mut Snapshot) {
         let stats = &self.stats;
-        snapshot.set(Id::TickUp, self.failure.is_none());
-        snapshot.set(Id::LogFailed, self.failure.is_some());
-        snapshot.set(Id::LogFileHarmed, self.is_cut || self.log_elsewhere().is_some());
+        snapshot.set(Id::TickUp, !self.log.has_failed());
+        snapshot.set(Id::LogFailed, self.log.has_failed());
+        snapshot.set(Id::LogFileHarmed, self.log.is_harmed());
         let (jump, ahead) = self.clock_figures();
         snapshot.set(Id::ClockJump, jump);
         snapshot.set(Id::DayAhead, ahead);
@@ -76,11 +77,11 @@ impl Plant {
     }
 
     fn put_log(&self, snapshot: &mut Snapshot) {
-        let log = self.log.as_ref();
+        let log = self.log.writer();
         snapshot.set(Id::LogUpdates, self.feed.tip().index);
         snapshot.set(Id::LogDurable, log.map(LogWriter::durable_tip));
         snapshot.set(Id::LogBytes, log.map(LogWriter::written_bytes));
-        let space = self.space.as_ref().and_then(super::Space::latest);
+        let space = self.log.space().and_then(Space::latest);
         snapshot.set(Id::LogFreeBytes, space.map(|space| space.free_bytes));
         snapshot.set(Id::LogFileSystemBytes, space.map(|space| space.total_bytes));
     }
@@ -133,10 +134,10 @@ impl Plant {
     /// # Errors
     /// Why updates are not accepted, or may be missing from the log at the next start.
     pub fn health(&self) -> Result<String, String> {
-        if self.failure.is_some() {
+        if self.log.has_failed() {
             return Err(self.status_line());
         }
-        let trouble = self.log_elsewhere().or_else(|| self.clock_trouble()).or_else(|| self.roll_held.clone());
+        let trouble = self.log.elsewhere().or_else(|| self.clock_trouble()).or_else(|| self.log.roll_held().cloned());
         Ok(match trouble.or_else(|| self.not_queryable()) {
             Some(why) => format!("degraded: {why}; {}", self.status_line()),
             None => format!("ok: {}", self.status_line()),

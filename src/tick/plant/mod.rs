@@ -6,9 +6,11 @@
 mod arguments;
 mod asg;
 pub mod calls;
+mod catching_up;
 mod figures;
 pub mod functions;
-mod log_file;
+mod log_side;
+mod merging;
 mod publish;
 mod queue;
 mod roll;
@@ -17,6 +19,7 @@ pub mod shape;
 mod stats;
 mod subscribe;
 pub mod values;
+mod verification;
 
 pub use stats::Stats;
 
@@ -29,34 +32,30 @@ use super::day::{Believed, Day};
 use super::feed::{Feed, FeedLimits};
 use super::journal::{Journal, JournalFile};
 use super::logged_schema::{self, Adopted, Changed, LoggedSchemaError, Reading};
-use super::merge::Merge;
 use super::quarantine::Quarantine;
-use super::space::Space;
 use super::subscriptions::Subscriptions;
-use super::verify;
-use super::worker::Worker;
 use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
-use crate::lease::Epoch;
-use crate::log::{self, LogError, LogOptions, LogSource, LogWriter, Sample, Waker, disk};
+use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
 use crate::net::{ConnId, Links};
 use crate::points::{self, Point};
 use crate::protocol::ToNode;
 use crate::queue::{Date, Now, Params, Queue};
 use crate::sys::clock as time;
 use bytes::Bytes;
+use catching_up::CatchUp;
+use log_side::LogSide;
+use merging::Merging;
 use queue::encoded;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use verification::Verification;
 
 /// Poll interval of the wall clock while idle: after the clock is set forward, an idle tickerplant rolls at most that late.
 const LOOK_AT_WALL_NS: i64 = 1_000_000_000;
-
-/// How long a log that another thread writes may take to show accepted updates.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Options of a tickerplant.
 pub struct PlantOptions {
@@ -87,14 +86,6 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
-/// A response held back until the updates it confirms are as durable as promised.
-struct Ack {
-    /// All updates before this index must be as durable as promised.
-    index: u64,
-    request: crate::net::Request,
-    answer: Bytes,
-}
-
 /// State of the tickerplant.
 pub struct Plant {
     pub tables: Arc<Tables>,
@@ -110,25 +101,9 @@ pub struct Plant {
     pub quarantine: Quarantine,
     pub limits: Limits,
     codec: proto::Limits,
-    src: String,
-    dir: Option<PathBuf>,
-    batch_every: Option<Duration>,
     batch: Batch,
-    merge: Option<Merge>,
-    next_flush: Option<Instant>,
-    log: Option<LogWriter>,
-    /// Free space on the log's file system.
-    space: Option<Space>,
-    /// Set once the log cannot be written any more.
-    failure: Option<String>,
-    /// Another program has truncated the log.
-    is_cut: bool,
-    /// Why the day has not ended although it is due.
-    roll_held: Option<String>,
-    /// Last logged reason why the log's path does not lead to the log.
-    elsewhere_told: Option<String>,
-    /// Logs of ended days whose paths did not lead to them: a file without a name exists only while it is open.
-    ended_elsewhere: Vec<(Date, LogSource)>,
+    merging: Merging,
+    log: LogSide,
     feed: Feed<ConnId>,
     subscriptions: Subscriptions<ConnId>,
     queue: Queue,
@@ -144,15 +119,8 @@ pub struct Plant {
     utc_ns: i64,
     stamp: Stamp,
     in_turn: bool,
-    acks: VecDeque<Ack>,
-    /// Logs that a subscriber in catch-up may still need, by the feed's day number.
-    logs: BTreeMap<u32, LogSource>,
-    catchup: Worker<catchup::Job<ConnId>, Option<catchup::Done<ConnId>>>,
-    /// A catch-up reader has the log open; close it once no subscriber is in catch-up.
-    reads_log: bool,
-    verify: Worker<verify::Job, verify::Done>,
-    /// Verification jobs to retry, with their retry time.
-    unanswered: Vec<(Instant, verify::Job)>,
+    catch_up: CatchUp,
+    verification: Verification,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -211,56 +179,49 @@ impl Plant {
         let (jump_ns, pause_ns) = (ns(limits.clock_jump_ns), ns(limits.clock_start_ns));
         let day = Day::start(newest, calendar, now, Believed { jump_ns, pause_ns, today });
         let due = day.is_due(now);
-        let (mut log, mut space) = (None, None);
-        if let Some(dir) = &dir {
-            let dir = std::path::absolute(dir)?;
-            let of_space = dir.clone();
-            let options = LogOptions {
-                dir,
-                src: src.clone(),
-                durability,
-                damage,
-                mount,
-                epoch: None,
-                limits: codec,
-                chunk_bytes: size(limits.log_read_chunk_bytes),
-                buffer_bytes: size(limits.log_buffer_bytes),
-                // The event loop checks the durable tip in every iteration.
-                waker: Some(Arc::clone(&waker)),
-            };
-            let (writer, report) = LogWriter::open(options, clock::civil_date(day.date()))?;
-            match report.missing {
-                0 => tracing::info!("{report}"),
-                _ => tracing::error!("{report}"),
+        let log = match dir {
+            Some(dir) => {
+                let options = LogOptions {
+                    dir: std::path::absolute(dir)?,
+                    src,
+                    durability,
+                    damage,
+                    mount,
+                    epoch: None,
+                    limits: codec,
+                    chunk_bytes: size(limits.log_read_chunk_bytes),
+                    buffer_bytes: size(limits.log_buffer_bytes),
+                    // The event loop checks the durable tip in every iteration.
+                    waker: Some(Arc::clone(&waker)),
+                };
+                LogSide::open(options, day.date())?
             }
-            points::reach(Point::StartLogOpened);
-            log = Some(writer);
-            space = Some(Space::watch(of_space)?);
-        }
-        let tip = log.as_ref().map_or(0, LogWriter::tip);
+            None => LogSide::default(),
+        };
+        let tip = log.tip();
         let mut adopted = Adopted { tables, changed: Changed::new() };
-        if let Some(log) = &log {
+        if let Some(path) = log.path() {
             let reading = Reading { limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes), tip };
             // A past day ends at once: its records need not fit the schema that follows.
             adopted = match due {
-                true => logged_schema::go_on_from(log.path(), &adopted, &codec),
-                false => logged_schema::adopt(log.path(), &adopted, reading)?,
+                true => logged_schema::go_on_from(path, &adopted, &codec),
+                false => logged_schema::adopt(path, &adopted, reading)?,
             };
         }
         let Adopted { tables, changed } = adopted;
         let current = Current::new(Arc::clone(&tables));
         let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), Journal::None, false);
-        if let Some(log) = &log {
-            let path = log::queue_path(log.path());
+        if let Some(path) = log.path() {
+            let path = log::queue_path(path);
             let (file, found, any) = JournalFile::open(&path, params, day.date())?;
             points::reach(Point::StartJournalRead);
             (queue, journal, restored) = (found, Journal::Open(file), any);
         }
         let setup =
             catchup::Setup { tables: current.clone(), limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes) };
-        let catchup = catchup::start(setup, Arc::clone(&waker))?;
+        let catch_up = CatchUp::start(setup, Arc::clone(&waker), log.source())?;
         let chunk_bytes = size(limits.log_read_chunk_bytes);
-        let verify = verify::start(current.clone(), codec, chunk_bytes, waker)?;
+        let verification = Verification::start(current.clone(), codec, chunk_bytes, waker)?;
         let mut sorted: Vec<usize> = (0..tables.len()).collect();
         sorted.sort_by_key(|table| tables.get(*table).map(|spec| spec.name.clone()));
         let mut plant = Plant {
@@ -268,20 +229,9 @@ impl Plant {
             stats: Stats::default(),
             quarantine: Quarantine::new(size(limits.quarantine_updates), size(limits.quarantine_bytes)),
             codec,
-            src,
-            dir,
             batch: Batch::new(tip),
-            merge: batch.is_some().then(|| Merge::new(&tables)),
-            next_flush: batch.and_then(|every| time::now().checked_add(every)),
-            batch_every: batch,
-            logs: log.iter().map(|log| (0, log.source())).collect(),
+            merging: Merging::new(batch, &tables, time::now()),
             log,
-            space,
-            failure: None,
-            is_cut: false,
-            roll_held: None,
-            elsewhere_told: None,
-            ended_elsewhere: Vec::new(),
             feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
             subscriptions: Subscriptions::new(tables.len()),
             queue,
@@ -295,11 +245,8 @@ impl Plant {
             utc_ns,
             stamp: Stamp::default(),
             in_turn: false,
-            acks: VecDeque::new(),
-            catchup,
-            reads_log: false,
-            verify,
-            unanswered: Vec::new(),
+            catch_up,
+            verification,
             tables,
             current,
             changed,
@@ -330,16 +277,8 @@ impl Plant {
     /// Ends the event-loop iteration: logs and publishes its updates.
     pub fn end_turn(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
-        self.let_go_of_logs();
+        self.catch_up.let_go(self.feed.behind());
         self.in_turn = false;
-    }
-
-    /// Closes the logs opened for catch-up once no subscriber is in catch-up.
-    fn let_go_of_logs(&mut self) {
-        if self.reads_log && self.feed.behind() == 0 {
-            self.reads_log = false;
-            self.catchup.submit(catchup::Job::LetGo);
-        }
     }
 
     /// Returns the next time at which [`Plant::timer`] has work: the roll of the day, a batch, a grace period, or a verification to
@@ -348,8 +287,8 @@ impl Plant {
         // The wall clock may be set forward while the loop is idle.
         let left_ns = self.day.left_ns(clock::of_day()).clamp(0, LOOK_AT_WALL_NS);
         let roll = time::now().checked_add(Duration::from_nanos(left_ns.unsigned_abs()));
-        let again = self.unanswered.iter().map(|(at, _)| *at).min();
-        roll.into_iter().chain(self.queue_deadline()).chain(self.next_flush).chain(again).min()
+        let others = [self.queue_deadline(), self.merging.deadline(), self.verification.deadline()];
+        roll.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// Returns the next time at which the queue has work without a message.
@@ -370,48 +309,46 @@ impl Plant {
     /// Runs everything that is due.
     pub fn timer(&mut self, ctl: &mut dyn Links) {
         self.begin_turn(ctl);
-        if self.next_flush.is_some_and(|at| at <= ctl.now()) {
+        if self.merging.is_due(ctl.now()) {
             self.flush_merged(ctl);
-            self.next_flush = self.batch_every.and_then(|every| ctl.now().checked_add(every));
+            self.merging.flushed(ctl.now());
         }
         if self.queue.next_deadline_ns().is_some_and(|at_ns| at_ns <= self.steady.now_ns()) {
             self.queue_tick(ctl);
         }
-        self.ask_log_again();
+        self.verification.retry(time::now());
     }
 
     /// Takes the results of other threads.
     pub fn woken(&mut self, ctl: &mut dyn Links) {
         self.begin_turn(ctl);
-        if let Some(Err(error)) = self.log.as_mut().map(LogWriter::check) {
+        if let Err(error) = self.log.check() {
             self.fail(&error, ctl);
         }
-        self.look_at_log_file();
+        self.log.look_at_path();
         self.acknowledge(ctl);
-        while let Some(done) = self.catchup.result() {
-            if let Some(done) = done {
-                self.caught_up(done, ctl);
-            }
+        while let Some(done) = self.catch_up.result() {
+            self.caught_up(done, ctl);
         }
-        while let Some(done) = self.verify.result() {
+        while let Some(done) = self.verification.result() {
             self.verified(done, ctl);
         }
     }
 
     /// Simulation hook: whether a background thread has a job.
     pub fn work_is_due(&self) -> bool {
-        self.catchup.is_due() || self.verify.is_due()
+        self.catch_up.is_due() || self.verification.is_due()
     }
 
     /// Simulation hook: runs one job of each background thread.
     pub fn step_work(&self) {
-        self.catchup.step();
-        self.verify.step();
+        self.catch_up.step();
+        self.verification.step();
     }
 
     /// Returns the log of the day.
     pub fn log(&self) -> Option<&LogWriter> {
-        self.log.as_ref()
+        self.log.writer()
     }
 
     /// Returns the index of the next update.
@@ -426,20 +363,15 @@ impl Plant {
 
     /// Feeds a subscriber in catch-up whose send buffer has room.
     pub fn writable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
-        let Some(read) = self.feed.pump(conn, ctl) else { return self.let_go_of_logs() };
-        let Some(log) = self.logs.get(&read.from.day).cloned() else {
+        let Some(read) = self.feed.pump(conn, ctl) else { return self.catch_up.let_go(self.feed.behind()) };
+        let Some(log) = self.catch_up.log_of(read.from.day) else {
             return ctl.close(conn, "too slow, and there is no log to feed it from");
         };
-        // With durability `none`, buffered updates are not in the file yet.
-        if self.log.as_ref().is_some_and(|log| log.written_tip() < read.until)
-            && let Some(Err(error)) = self.log.as_mut().map(LogWriter::flush)
-        {
+        if let Err(error) = self.log.flush_until(read.until) {
             return self.fail(&error, ctl);
         }
-        let is_behind = self.log.as_ref().is_some_and(LogWriter::writes_behind);
-        let patience = if is_behind { PATIENCE } else { Duration::ZERO };
-        self.reads_log = true;
-        self.catchup.submit(catchup::Job::Read(catchup::Part { read, log, patience }));
+        let writes_behind = self.log.writer().is_some_and(LogWriter::writes_behind);
+        self.catch_up.read(read, log, writes_behind);
     }
 
     fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut dyn Links) {
@@ -459,8 +391,7 @@ impl Plant {
     }
 
     fn forget_old_logs(&mut self) {
-        let oldest = self.feed.oldest_day();
-        self.logs.retain(|day, _| *day >= oldest);
+        self.catch_up.forget_before(self.feed.oldest_day());
     }
 
     /// Removes a closed connection.
@@ -477,18 +408,7 @@ impl Plant {
         self.flush_merged(ctl);
         self.say_bye(reason, ctl);
         points::reach(Point::ByeSaid);
-        if let Some(log) = self.log.take() {
-            if let Some(why) = log.elsewhere() {
-                tracing::error!("{why}");
-            }
-            match log.close() {
-                Ok(()) => {
-                    let all = std::mem::take(&mut self.acks);
-                    all.into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
-                }
-                Err(error) => tracing::error!("{error}"),
-            }
-        }
+        self.log.close().into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
     }
 
     /// Sends nodes `Bye`, on which they look for a tickerplant again.
@@ -501,26 +421,16 @@ impl Plant {
 
     /// Returns the log's file handle as kdb+ has it; empty without a log.
     pub fn log_handle(&self) -> Vec<u8> {
-        self.log.as_ref().map(|log| log::handle(log.path()).into_bytes()).unwrap_or_default()
+        self.log.path().map(|path| log::handle(path).into_bytes()).unwrap_or_default()
     }
 
     /// Returns the path of the day's log.
     pub fn log_path(&self) -> Option<&Path> {
-        self.log.as_ref().map(LogWriter::path)
+        self.log.path()
     }
 
     pub fn has_log(&self) -> bool {
-        self.log.is_some()
-    }
-
-    /// Returns samples of the log's content, by which a node checks the file that it reads.
-    fn samples(&self) -> Vec<Sample> {
-        self.log.as_ref().map(LogWriter::samples).unwrap_or_default()
-    }
-
-    /// Returns the epoch of the log's writer; 0 without a log.
-    fn epoch(&self) -> Epoch {
-        Epoch(self.log.as_ref().map_or(0, |log| log.writer_id().epoch))
+        self.log.exists()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Path of an update: accept, log, publish, acknowledge.
 
-use super::{Ack, Plant};
+use super::Plant;
+use super::log_side::Failed;
 use crate::config::Limit;
 use crate::defect::{Defect, is_planted};
-use crate::log::{LogError, LogWriter};
+use crate::log::LogError;
 use crate::metrics;
 use crate::net::{ConnId, Links, Request, message};
 use crate::points::{self, Point};
@@ -17,9 +18,6 @@ use crate::tick::quarantine::Refused;
 use bytes::Bytes;
 use proto::View;
 
-/// Bytes of rows that batch mode collects before it publishes ahead of the timer.
-const MERGE_BYTES: usize = 64 << 20;
-
 /// Response to a publisher: `::`.
 const NULL_RESPONSE: &[u8] = &[1, 2, 0, 0, 10, 0, 0, 0, 101, 0];
 
@@ -30,7 +28,7 @@ impl Plant {
     /// Why the update is rejected.
     pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut dyn Links) -> Result<(), Refusal> {
         self.begin_turn(ctl);
-        let accepted = match self.failure {
+        let accepted = match self.log.failure() {
             None => core::publish(&self.tables, call, self.stamp, &self.codec, &mut self.batch),
             Some(_) => Err(Refusal { table: call.table.to_vec(), reason: Reason::LogFailed }),
         };
@@ -57,7 +55,7 @@ impl Plant {
 
     /// Sends a response once everything accepted so far is as durable as promised.
     pub fn acknowledge_later(&mut self, request: Request, answer: Bytes) {
-        self.acks.push_back(Ack { index: self.batch.tip(), request, answer });
+        self.log.acknowledge_later(self.batch.tip(), request, answer);
     }
 
     fn refuse(&mut self, conn: ConnId, refusal: &Refusal, data: &[u8], ctl: &dyn Links) {
@@ -111,19 +109,13 @@ impl Plant {
                 self.batch = self.feed.publish(batch, ctl);
             }
             let bytes = early.as_deref().unwrap_or(self.batch.bytes());
-            let logged = match &mut self.log {
-                Some(log) => log.append(bytes, updates),
-                None => Ok(()),
-            };
-            if let Err(error) = logged {
+            if let Err(error) = self.log.append(bytes, updates) {
                 self.stats.unlogged = self.stats.unlogged.wrapping_add(updates);
                 self.batch = Batch::new(self.feed.tip().index);
                 self.fail(&error, ctl);
                 return;
             }
-            if let Some(merge) = &mut self.merge {
-                merge.add(&self.tables, &self.batch);
-            }
+            self.merging.add(&self.tables, &self.batch);
             if early.is_some() {
                 self.batch = Batch::new(self.feed.tip().index);
                 return self.acknowledge(ctl);
@@ -134,7 +126,7 @@ impl Plant {
             self.batch = self.feed.publish(batch, ctl);
             self.count_demotions(before);
             self.batch.start_over();
-            if self.merge.as_ref().is_some_and(|merge| merge.bytes() > MERGE_BYTES) {
+            if self.merging.is_full() {
                 self.publish_merged(ctl);
             }
         }
@@ -145,14 +137,13 @@ impl Plant {
     pub fn flush_merged(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.publish_merged(ctl);
-        if let Some(Err(error)) = self.log.as_mut().map(LogWriter::flush) {
+        if let Err(error) = self.log.flush() {
             self.fail(&error, ctl);
         }
     }
 
     fn publish_merged(&mut self, ctl: &mut dyn Links) {
-        if let Some(merge) = &mut self.merge {
-            let merged = merge.take(&self.tables);
+        if let Some(merged) = self.merging.take(&self.tables) {
             let before = self.feed.demotions();
             self.feed.publish_merged(&merged, ctl);
             self.count_demotions(before);
@@ -167,37 +158,21 @@ impl Plant {
 
     /// Sends the responses whose updates are as durable as promised.
     pub fn acknowledge(&mut self, ctl: &mut dyn Links) {
-        let safe = match &self.log {
-            _ if self.failure.is_some() => return,
-            Some(log) => log.acknowledged_tip(),
-            None => self.feed.tip().index,
-        };
-        while self.acks.front().is_some_and(|ack| ack.index <= safe) {
-            if let Some(ack) = self.acks.pop_front() {
-                points::reach(Point::BeforeAck);
-                ctl.reply(ack.request, ack.answer);
-                points::reach(Point::Acknowledged);
-            }
+        while let Some(ack) = self.log.next_ack(self.feed.tip().index) {
+            points::reach(Point::BeforeAck);
+            ctl.reply(ack.request, ack.answer);
+            points::reach(Point::Acknowledged);
         }
     }
 
     /// Handles a failed log: from here on nothing is accepted or acknowledged, and every waiting publisher gets the error.
     pub(super) fn fail(&mut self, error: &LogError, ctl: &mut dyn Links) {
-        // A tickerplant that already rejects updates must still stop when another one takes over its log.
-        if self.failure.is_some() && !error.is_lost() {
-            return;
-        }
-        self.failure = Some(error.to_string());
-        self.is_cut = matches!(error, LogError::Cut { .. });
-        if let Some(log) = self.log.as_mut().filter(|_| !error.is_lost()) {
-            log.note_failure();
-        }
+        let Some(Failed { acks, is_lost }) = self.log.fail(error) else { return };
         let text = format!("io: {error}");
-        for ack in std::mem::take(&mut self.acks) {
+        for ack in acks {
             ctl.reply(ack.request, message::error(text.as_bytes()));
         }
-        if error.is_lost() {
-            // Another tickerplant owns the log, so any further message of this process may contradict it.
+        if is_lost {
             tracing::error!("{error}. This tickerplant ends");
             self.journal = Journal::GivenUp;
             self.say_bye("the log is another tickerplant's", ctl);
@@ -210,7 +185,7 @@ impl Plant {
     /// Returns a one-line status.
     pub fn status_line(&self) -> String {
         let subscribers = self.queue.subscribers().len();
-        match &self.failure {
+        match self.log.failure() {
             Some(failure) => format!("refusing updates: {failure}"),
             None => format!("{} updates today, {subscribers} nodes in queues", self.batch.tip()),
         }
@@ -218,6 +193,6 @@ impl Plant {
 
     /// Returns why updates are no longer accepted; `None` if they are.
     pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+        self.log.failure()
     }
 }

@@ -4,7 +4,7 @@ use super::Plant;
 use super::subscribe::over_limit;
 use crate::config::Limit;
 use crate::defect::{Defect, is_planted};
-use crate::log::{self, LogWriter, Proof};
+use crate::log::{self, Proof};
 use crate::metrics;
 use crate::net::{ConnId, Links, Request};
 use crate::points::{self, Point};
@@ -13,7 +13,6 @@ use crate::protocol::{Joined, Live, Rebuild, ToNode};
 use crate::q::error::QError;
 use crate::queue::journal::Record;
 use crate::queue::{Action, Date, Event, Handle, Kind, Note, Params, Refusal, Subscription, UpdateIndex, Window};
-use crate::sys::clock as time;
 use crate::table::Schema;
 use crate::tick::core::schema::Form;
 use crate::tick::journal::{Journal, JournalFile};
@@ -229,7 +228,7 @@ impl Plant {
                     }
                     _ => {
                         let date = self.queue.date().0;
-                        ToNode::Rebuild(Rebuild { first, last, log, date, hidden, samples: self.samples() })
+                        ToNode::Rebuild(Rebuild { first, last, log, date, hidden, samples: self.log.samples() })
                     }
                 };
                 ctl.send(conn, encoded(&message));
@@ -276,8 +275,8 @@ impl Plant {
         let tables = self.members.get(&conn).map(|member| self.tables_of(&member.subscription)).unwrap_or_default();
         let drop = drop || self.members.get(&conn).is_some_and(|member| member.is_foreign);
         let joined = Joined {
-            epoch: self.epoch(),
-            writer: self.log.as_ref().map(LogWriter::writer_id),
+            epoch: self.log.epoch(),
+            writer: self.log.writer_id(),
             log: self.log_path().map(Path::to_path_buf),
             date: self.queue.date().0,
             tip: self.feed.tip().index,
@@ -313,9 +312,9 @@ impl Plant {
                     position: u32::try_from(position).ok(),
                     log,
                     date: self.queue.date().0,
-                    epoch: self.epoch().0,
+                    epoch: self.log.epoch().0,
                     tables,
-                    samples: self.samples(),
+                    samples: self.log.samples(),
                 };
                 ctl.send(conn, encoded(&ToNode::Live(live)));
                 points::reach(Point::LiveTold);
@@ -341,14 +340,13 @@ impl Plant {
     /// Makes the logged updates visible where this peer reads them.
     fn make_readable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let local = ctl.peer(conn).is_some_and(|peer| peer.local);
-        let Some(log) = &mut self.log else { return };
-        if let Err(error) = log.announce(!local) {
+        if let Err(error) = self.log.announce(!local) {
             self.fail(&error, ctl);
         }
     }
 
     fn write_journal(&mut self, record: &Record) {
-        let Some(path) = self.log.as_ref().map(|log| log::queue_path(log.path())) else { return };
+        let Some(path) = self.log.path().map(log::queue_path) else { return };
         let failed_before = matches!(self.journal, Journal::Failed);
         // A record after a missing one would restore a wrong state.
         let journal = match std::mem::replace(&mut self.journal, Journal::Failed) {
@@ -407,19 +405,19 @@ impl Plant {
         question: Question,
         ctl: &mut dyn Links,
     ) {
-        if let Some(Err(error)) = self.log.as_mut().map(crate::log::LogWriter::flush) {
+        if let Err(error) = self.log.flush() {
             return self.fail(&error, ctl);
         }
-        if let Some(log) = self.source_of(date) {
-            self.verify.submit(Job { handle: of, conn: ctl.by_handle(of.0), date, log, spec, question, failures: 0 });
-        }
-    }
-
-    /// Submits the verification jobs whose retry time has come.
-    pub(super) fn ask_log_again(&mut self) {
-        let now = time::now();
-        for (_, job) in self.unanswered.extract_if(.., |(at, _)| *at <= now) {
-            self.verify.submit(job);
+        if let Some(log) = self.log.source_of(date) {
+            self.verification.submit(Job {
+                handle: of,
+                conn: ctl.by_handle(of.0),
+                date,
+                log,
+                spec,
+                question,
+                failures: 0,
+            });
         }
     }
 
@@ -463,9 +461,7 @@ impl Plant {
                     );
                 }
                 let pause = job.put_off();
-                if self.unanswered.len() < PROOFS_KEPT {
-                    self.unanswered.push((time::now().checked_add(pause).unwrap_or_else(time::now), job));
-                }
+                self.verification.put_off(pause, job);
             }
         }
     }

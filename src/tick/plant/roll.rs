@@ -2,17 +2,16 @@
 
 use super::Plant;
 use super::queue::encoded;
-use crate::log::{self, LogError, LogWriter};
 use crate::net::Links;
 use crate::points::{self, Point};
 use crate::protocol::ToNode;
 use crate::q::QError;
-use crate::queue::{Date, Event as QueueEvent, State, UpdateIndex};
+use crate::queue::{Event as QueueEvent, State, UpdateIndex};
 use crate::tick::clock;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
 use crate::tick::day::trust::Change;
-use crate::tick::day::{Action, Event, RETRY_NS};
+use crate::tick::day::{Action, Event};
 use crate::tick::logged_schema::{self, Adopted, Reading};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +20,10 @@ use std::time::Duration;
 const fn point_behind(action: Action) -> Point {
     match action {
         Action::Flush { .. } => Point::DayFlushed,
-        Action::CreateLog { .. } => Point::DayLogMade,
+        Action::RollLog { .. } => Point::DayLogMade,
         Action::SendEnd { .. } => Point::DayEndSent,
         Action::EndQueueDay { .. } => Point::DayQueueEnded,
-        Action::CloseLog { .. } => Point::DayClosed,
+        Action::ReleaseLogs { .. } => Point::DayClosed,
     }
 }
 
@@ -54,7 +53,7 @@ impl Plant {
             return Err(QError::signal(format!("limit: {reason}")));
         }
         self.drive_day(Event::Manual, ctl);
-        match &self.roll_held {
+        match self.log.roll_held() {
             Some(reason) => Err(QError::signal(format!("os: {reason}"))),
             None => Ok(()),
         }
@@ -99,7 +98,7 @@ impl Plant {
             ));
         }
         let days = self.day.stuck_ahead(self.clock.calendar(self.day.time_ns(now)))?;
-        let log = self.log.as_ref().map_or_else(String::new, |log| format!(" {}", log.path().display()));
+        let log = self.log.path().map_or_else(String::new, |path| format!(" {}", path.display()));
         Some(format!(
             "the day {} is {days} days ahead of the clock, so that no day ends until then: set the clock right, or stop the \
              tickerplant, move its log{log} and the files beside it away, and start it again",
@@ -137,41 +136,28 @@ impl Plant {
                 }
                 self.flush_merged(ctl);
             }
-            Action::CreateLog { date } => {
-                self.keep_if_elsewhere();
-                if let Some(log) = &mut self.log {
-                    // Makes the old log durable and closes it before the new one is created.
-                    let adopted = Adopted { tables: Arc::clone(&self.tables), changed: self.changed.clone() };
-                    let (limits, chunk_bytes) = (self.codec, super::size(self.limits.log_read_chunk_bytes));
-                    let rolled = log.roll(clock::civil_date(date), |report| {
-                        let reading = Reading { limits, chunk_bytes, tip: report.updates };
-                        let found = logged_schema::adopt(&report.path, &adopted, reading);
-                        let found = found.map_err(|error| error.to_string())?;
-                        let same = Arc::ptr_eq(&found.tables, &adopted.tables);
-                        same.then_some(()).ok_or("it has columns that .u.schema added: start anew on it".to_string())
-                    });
-                    match rolled {
-                        Ok(report) if report.updates > 0 => tracing::warn!(
-                            "a log of {date} was there already: {report}. The day goes on behind that, and subscribers are sent all of it"
-                        ),
-                        Ok(_) => {}
-                        Err(error) => {
-                            let failure = log.check().err();
-                            self.hold_roll(date, &error);
-                            if let Some(error) = failure {
-                                self.fail(&error, ctl);
-                            }
-                            return false;
-                        }
+            Action::RollLog { date } => {
+                // Makes the old log durable and closes it before the new one is created.
+                let adopted = Adopted { tables: Arc::clone(&self.tables), changed: self.changed.clone() };
+                let (limits, chunk_bytes) = (self.codec, super::size(self.limits.log_read_chunk_bytes));
+                let rolled = self.log.roll((self.day.date(), date), |report| {
+                    let reading = Reading { limits, chunk_bytes, tip: report.updates };
+                    let found = logged_schema::adopt(&report.path, &adopted, reading);
+                    let found = found.map_err(|error| error.to_string())?;
+                    let same = Arc::ptr_eq(&found.tables, &adopted.tables);
+                    same.then_some(()).ok_or("it has columns that .u.schema added: start anew on it".to_string())
+                });
+                if let Err(failure) = rolled {
+                    if let Some(error) = failure {
+                        self.fail(&error, ctl);
                     }
-                    self.roll_held = None;
-                    let next_day = self.feed.tip().day.saturating_add(1);
-                    self.logs.insert(next_day, log.source());
+                    return false;
                 }
-                if self.failure.is_none() {
-                    for ack in std::mem::take(&mut self.acks) {
-                        ctl.reply(ack.request, ack.answer);
-                    }
+                if let Some(log) = self.log.source() {
+                    self.catch_up.add(self.feed.tip().day.saturating_add(1), log);
+                }
+                if !self.log.has_failed() {
+                    self.log.take_acks().into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
                 }
             }
             Action::SendEnd { date } => {
@@ -195,7 +181,7 @@ impl Plant {
                 self.batch = Batch::new(self.first_of_day());
                 self.step_queue_at(QueueEvent::DayEnd { new_date }, ended_tip, None, ctl);
             }
-            Action::CloseLog { .. } => {
+            Action::ReleaseLogs { .. } => {
                 self.forget_old_logs();
                 self.queue_tick(ctl);
             }
@@ -205,16 +191,7 @@ impl Plant {
 
     /// Index of this process's first update of the day: not 0 if the log existed before.
     fn first_of_day(&self) -> u64 {
-        self.log.as_ref().map_or(0, LogWriter::tip)
-    }
-
-    /// Continues the day because the new day's log cannot be created. A retry follows every few seconds; each reason is logged once.
-    fn hold_roll(&mut self, to: Date, error: &LogError) {
-        let reason = format!("the day {} goes on, as the log of {to} cannot be written: {error}", self.day.date());
-        if self.roll_held.as_ref() != Some(&reason) {
-            tracing::error!(%reason, retry_s = RETRY_NS / 1_000_000_000, "the day cannot end yet");
-            self.roll_held = Some(reason);
-        }
+        self.log.tip()
     }
 
     /// Live nodes that have not yet sent their feed position.
@@ -243,11 +220,5 @@ impl Plant {
             );
         }
         subscribers.into_iter().for_each(|conn| ctl.send(conn, end.clone()));
-    }
-
-    /// Returns the path of the log of a date, whether it exists or not.
-    pub(super) fn log_of(&self, date: Date) -> Option<std::path::PathBuf> {
-        let dir = std::path::absolute(self.dir.as_ref()?).ok()?;
-        Some(log::log_path(&dir, &self.src, clock::civil_date(date)))
     }
 }

@@ -3,7 +3,6 @@
 use super::Plant;
 use super::queue::encoded;
 use crate::defect::{Defect, is_planted};
-use crate::log::LogWriter;
 use crate::net::{ConnId, Links};
 use crate::protocol::ToNode;
 use crate::protocol::tables::schema_record;
@@ -13,7 +12,6 @@ use crate::table::wire;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::schema::Form;
 use crate::tick::logged_schema::{self, Adopted, change_of};
-use crate::tick::merge::Merge;
 use proto::View;
 use std::sync::Arc;
 
@@ -64,7 +62,7 @@ impl Plant {
             return Err(refused("dup", "two columns have one name"));
         }
         self.flush_merged(ctl);
-        if let Some(failure) = &self.failure {
+        if let Some(failure) = self.log.failure() {
             return Err(refused("io", failure));
         }
         let wrong = |error: proto::EncodeError| refused("type", error.to_string());
@@ -75,11 +73,11 @@ impl Plant {
         changed.insert(spec.name.clone());
         let adopted = Adopted { tables: Arc::clone(&tables), changed };
         // Before the log record: a start that finds the record without the column names could not continue.
-        if let Some(log) = &self.log {
-            logged_schema::write(log.path(), &adopted)
+        if let Some(path) = self.log.path() {
+            logged_schema::write(path, &adopted)
                 .map_err(|error| refused("io", format!("the schema of the log cannot be written: {error}")))?;
         }
-        if let Err(error) = self.log.as_mut().map_or(Ok(()), |log: &mut LogWriter| log.append(&record, 1)) {
+        if let Err(error) = self.log.append(&record, 1) {
             self.fail(&error, ctl);
             return Err(refused("io", error.to_string()));
         }
@@ -90,7 +88,7 @@ impl Plant {
         self.changed = adopted.changed;
         self.tables = Arc::clone(&tables);
         self.current.set(Arc::clone(&tables));
-        self.merge = self.merge.take().map(|_| Merge::new(&tables));
+        self.merging.restart(&tables);
         self.feed.change_table(
             tables.clone(),
             place,

@@ -1,7 +1,6 @@
 //! State fingerprint of a tickerplant, for tests and the simulator to compare states.
 
 use super::Plant;
-use crate::log::LogWriter;
 use crate::queue::{Queue, State};
 use std::fmt::Write;
 
@@ -12,18 +11,15 @@ impl Plant {
         let members: Vec<_> =
             self.members.iter().map(|(conn, member)| (conn.handle(), member.form, member.from_start)).collect();
         let fed: Vec<i32> = self.feed.subscribers().map(crate::net::ConnId::handle).collect();
-        // Nodes receive the samples, which depend on where a writer began.
-        let log = self.log.as_ref().map(|log| (log.tip(), log.epoch(), log.sampled()));
         let mut shape = format!(
-            "{:?} tip {} day {:?} behind {:?} fed {fed:?} members {members:?} {:?} unanswered {} acks {} log {log:?} failed {:?} ",
+            "{:?} tip {} day {:?} behind {:?} fed {fed:?} members {members:?} {:?} unanswered {} {} ",
             self.day.date(),
             self.feed.tip().index,
             self.feed.tip().day,
             self.feed.behind(),
             self.proofs,
-            self.unanswered.len(),
-            self.acks.len(),
-            self.failure,
+            self.verification.put_off_count(),
+            self.log.shape(),
         );
         put_queue(&self.queue, Some(self.steady_ns()), &mut shape);
         shape
@@ -31,7 +27,7 @@ impl Plant {
 
     /// Whether every accepted update is in the log and acknowledged.
     pub fn is_settled(&self) -> bool {
-        self.log.as_ref().is_none_or(|log: &LogWriter| log.tip() == self.feed.tip().index) && self.acks.is_empty()
+        self.log.writer().is_none_or(|log| log.tip() == self.feed.tip().index) && self.log.acks() == 0
     }
 }
 

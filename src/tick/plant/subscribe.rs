@@ -121,7 +121,7 @@ impl Plant {
     fn subscribed(&mut self, conn: ConnId, ctl: &dyn Links) -> Result<(), QError> {
         let form = self.members.get(&conn).map_or(Form::Table, |member| member.form);
         // Subscribers of a queue get every update as its own message, so that they can count updates.
-        let merged = self.merge.is_some() && !self.members.contains_key(&conn);
+        let merged = self.merging.is_on() && !self.members.contains_key(&conn);
         let key = self.subscriptions.key(conn, form, merged, compresses(conn, ctl));
         self.feed.subscribe(conn, key).map_err(over_limit)
     }

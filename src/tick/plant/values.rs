@@ -37,11 +37,11 @@ impl Plant {
         match name {
             b".u.t" => writer.symbols(self.sorted_names()),
             b".u.w" => self.put_subscriptions(writer),
-            b".u.i" | b".u.j" | b".u.L" if self.log.is_none() => return false,
-            b".u.i" if self.merge.is_some() => writer.atom_long(long(self.feed.merged_tip())),
+            b".u.i" | b".u.j" | b".u.L" if !self.log.exists() => return false,
+            b".u.i" if self.merging.is_on() => writer.atom_long(long(self.feed.merged_tip())),
             b".u.i" | b".u.j" => writer.atom_long(long(self.feed.tip().index)),
             b".u.L" => writer.symbol(self.log_handle()),
-            b".u.l" => writer.atom_int(if self.log.is_some() { 3 } else { 0 }),
+            b".u.l" => writer.atom_int(if self.log.exists() { 3 } else { 0 }),
             b".u.d" => writer.atom_date(self.day.date().0),
             b".u.stats" => self.put_stats(writer),
             b".u.refused" => writer.atom_long(long(self.stats.refused)),
@@ -77,7 +77,7 @@ impl Plant {
     }
 
     fn put_stats(&self, writer: &mut Writer<'_>) {
-        let log = self.log.as_ref();
+        let log = self.log.writer();
         let own = [
             ("tip", self.feed.tip().index),
             ("durable", log.map_or(0, crate::log::LogWriter::durable_tip)),
@@ -85,7 +85,7 @@ impl Plant {
             ("lanes", self.feed.lanes() as u64),
             ("behind", self.feed.behind() as u64),
             ("demotions", self.feed.demotions().all()),
-            ("failed", u64::from(self.failure.is_some())),
+            ("failed", u64::from(self.log.has_failed())),
         ];
         let all: Vec<(&str, u64)> = self.stats.entries().into_iter().chain(own).collect();
         writer.dict_head();
