@@ -185,9 +185,10 @@ impl Appender {
         self.watch.as_ref()?.elsewhere()
     }
 
-    /// Bytes buffered under durability `none`.
+    /// Bytes in memory that are not in the file yet: buffered under durability `none`, or passed to the thread that writes.
     pub fn held_bytes(&self) -> u64 {
-        self.buffer.len() as u64
+        let of_thread = self.group.as_ref().filter(|_| self.writes_behind).map_or(0, GroupSync::held_bytes);
+        self.buffer.len().saturating_add(of_thread) as u64
     }
 
     pub fn durable_tip(&self) -> u64 {

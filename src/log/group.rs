@@ -37,9 +37,29 @@ struct State {
     /// Bytes queued for writing, and their file offset.
     bytes: Vec<u8>,
     offset_bytes: u64,
+    /// Bytes taken from the queue that are not in the file yet.
+    writing_bytes: usize,
     /// A caller waits: sync without waiting for the interval.
     hurry: bool,
     stop: bool,
+}
+
+impl State {
+    /// Bytes in memory until they are in the file.
+    fn held_bytes(&self) -> usize {
+        self.bytes.len().saturating_add(self.writing_bytes)
+    }
+
+    /// Whether `more_bytes` exceed the limit. An empty buffer takes a batch of any size.
+    fn is_full(&self, more_bytes: usize, most_bytes: usize) -> bool {
+        self.held_bytes() > 0 && self.held_bytes().saturating_add(more_bytes) > most_bytes
+    }
+
+    /// Takes the queued bytes for writing, and leaves an empty buffer.
+    fn take_queue(&mut self, into: &mut Vec<u8>) {
+        self.writing_bytes = self.bytes.len();
+        std::mem::swap(&mut self.bytes, into);
+    }
 }
 
 impl Shared {
@@ -79,6 +99,7 @@ impl GroupSync {
                 target_index: durable_index,
                 bytes: Vec::new(),
                 offset_bytes: 0,
+                writing_bytes: 0,
                 hurry: false,
                 stop: false,
             }),
@@ -113,7 +134,7 @@ impl GroupSync {
         let mut bytes = Vec::new();
         let mut state = self.shared.lock();
         let (target, offset_bytes) = (state.target_index, state.offset_bytes);
-        std::mem::swap(&mut state.bytes, &mut bytes);
+        state.take_queue(&mut bytes);
         drop(state);
         commit(&self.shared, &*self.file, &bytes, offset_bytes, target, self.waker.as_ref());
     }
@@ -123,13 +144,10 @@ impl GroupSync {
         self.aim(self.shared.lock(), written_index);
     }
 
-    /// Queues bytes to be written after those queued before. Blocks while the queue would exceed `most_bytes`, unless it is empty or the thread
-    /// has failed. Bytes that the thread is writing are not in the queue.
+    /// Queues bytes to be written after those queued before. Blocks while these and those that the thread is writing would exceed `most_bytes`,
+    /// unless there are none before them or the thread has failed.
     pub fn write(&self, bytes: &[u8], offset_bytes: u64, next_index: u64, most_bytes: usize) {
-        let is_full = |state: &mut State| {
-            let too_many = state.bytes.len().saturating_add(bytes.len()) > most_bytes;
-            too_many && !state.bytes.is_empty() && self.shared.failure.get().is_none()
-        };
+        let is_full = |state: &mut State| state.is_full(bytes.len(), most_bytes) && self.shared.failure.get().is_none();
         let mut state = self.shared.lock();
         if self.thread.is_none() && is_full(&mut state) {
             drop(state);
@@ -173,6 +191,11 @@ impl GroupSync {
         self.shared.written_index.load(Ordering::Acquire)
     }
 
+    /// Bytes passed to the thread that are not in the file yet.
+    pub fn held_bytes(&self) -> usize {
+        self.shared.lock().held_bytes()
+    }
+
     pub fn durable_index(&self) -> u64 {
         self.shared.durable_index.load(Ordering::Acquire)
     }
@@ -211,7 +234,7 @@ fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&W
             .0;
         state.hurry = false;
         let (target, stop, offset_bytes) = (state.target_index, state.stop, state.offset_bytes);
-        std::mem::swap(&mut state.bytes, &mut bytes);
+        state.take_queue(&mut bytes);
         drop(state);
         if target > durable {
             last_start = Some(Instant::now());
@@ -250,13 +273,40 @@ fn put(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, tar
     if bytes.is_empty() {
         return Ok(());
     }
-    // The queue was swapped out: callers blocked in `write` have room.
-    shared.tell();
     file::write_all(file, bytes, offset_bytes).inspect_err(|_| {
         // The write's error is the one to report.
         let _ = file.truncate(offset_bytes);
     })?;
     shared.written_bytes.store(offset_bytes.saturating_add(bytes.len() as u64), Ordering::Release);
     shared.written_index.store(target, Ordering::Release);
+    shared.lock().writing_bytes = 0;
+    // Callers blocked in `write` have room; they need not wait for the sync.
+    shared.tell();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(queued_bytes: usize) -> State {
+        let bytes = vec![0; queued_bytes];
+        State { target_index: 0, bytes, offset_bytes: 0, writing_bytes: 0, hurry: false, stop: false }
+    }
+
+    #[test]
+    fn bytes_that_are_being_written_count_against_the_limit() {
+        let mut state = state(60);
+        let mut writing = Vec::new();
+        state.take_queue(&mut writing);
+        assert_eq!((writing.len(), state.held_bytes()), (60, 60));
+        assert!(state.is_full(50, 100) && !state.is_full(40, 100));
+        state.writing_bytes = 0;
+        assert!(!state.is_full(50, 100), "they are in the file");
+    }
+
+    #[test]
+    fn a_batch_above_the_limit_is_taken_by_an_empty_buffer_only() {
+        assert!(!state(0).is_full(500, 100) && state(1).is_full(500, 100));
+    }
 }

@@ -232,7 +232,7 @@ impl LogWriter {
         self.appender.end().offset_bytes
     }
 
-    /// Bytes buffered under durability `none`.
+    /// Bytes in memory that are not in the file yet.
     pub fn held_bytes(&self) -> u64 {
         self.appender.held_bytes()
     }
