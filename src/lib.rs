@@ -8,7 +8,6 @@ pub use q;
 
 pub mod cli;
 pub mod config;
-pub mod defect;
 pub mod feed;
 pub mod fleet;
 pub mod lease;

@@ -1,6 +1,7 @@
 //! The simulated fleet: production's scaling-group rules behind calls that may be slow, be throttled or lose their response, and a provider
 //! that launches late, never, or one instance too many.
 
+use super::mutants::node as mutants;
 use super::rng::Rng;
 use elastick::fleet::group::{Action, Event, Group, Instance, Rules};
 use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Member, Notice, Reason};
@@ -88,7 +89,7 @@ impl SharedCloud {
     pub fn of(&self, instance: Instance) -> Box<dyn Fleet> {
         let group = self.lock().name.clone();
         let identity = Identity { instance: format!("{group}-{}", instance.0), group };
-        Box::new(OwnFleet { cloud: self.clone(), instance, identity })
+        Box::new(OwnFleet { cloud: self.clone(), instance, identity, failures: 0 })
     }
 }
 
@@ -166,6 +167,8 @@ struct OwnFleet {
     cloud: SharedCloud,
     instance: Instance,
     identity: Identity,
+    /// Requests in a row that have failed.
+    failures: u32,
 }
 
 impl OwnFleet {
@@ -203,9 +206,10 @@ impl Fleet for OwnFleet {
     }
 
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
+        let desired = mutants::wanted(desired, self.failures);
         let mut cloud = self.cloud.lock();
         cloud.asked.push(Asked::AtLeast(desired));
-        cloud.call("SetDesiredCapacity", |cloud| {
+        let asked = cloud.call("SetDesiredCapacity", |cloud| {
             if cloud.faults.at_maximum && desired > cloud.group.desired() {
                 cloud.counts.at_maximum = cloud.counts.at_maximum.saturating_add(1);
                 return Ok(Capacity::Refused { desired: cloud.group.desired(), reason: "at its maximum".to_string() });
@@ -215,7 +219,9 @@ impl Fleet for OwnFleet {
                 cloud.counts.at_maximum = cloud.counts.at_maximum.saturating_add(1);
             }
             capacity.ok_or_else(|| FleetError::Protocol("no answer".to_string()))
-        })
+        });
+        self.failures = if asked.is_err() { self.failures.saturating_add(1) } else { 0 };
+        asked
     }
 
     fn ready(&mut self) -> Result<(), FleetError> {

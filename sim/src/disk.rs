@@ -194,7 +194,7 @@ impl Storage {
 
     /// Returns the disk as a process on a host uses it.
     pub fn of(&self, host: u32, process: u32) -> Arc<dyn Disk> {
-        Arc::new(HostDisk { storage: self.clone(), host, process })
+        super::mutants::disk::of(HostDisk { storage: self.clone(), host, process })
     }
 
     /// Returns a file as its writer sees it, from a byte on; for the auditor.

@@ -19,12 +19,14 @@ mod links;
 mod mistakes;
 pub mod model;
 mod mounts;
+pub mod mutants;
 mod node;
 mod plan;
-#[cfg(all(test, feature = "defects"))]
+#[cfg(test)]
 mod planted;
 mod progress;
 mod proofs;
+mod reading;
 mod report;
 mod rng;
 mod run;

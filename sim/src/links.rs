@@ -1,6 +1,7 @@
 //! Connections as the tickerplant sees them: [`Links`] over a simulated network. Output of an event-loop iteration is kept until the
 //! simulated environment takes it.
 
+use super::mutants::links as mutants;
 use bytes::Bytes;
 use elastick::config::Limit;
 use elastick::metrics::Snapshot;
@@ -33,6 +34,10 @@ pub enum Wish {
 /// The tickerplant's connections.
 pub struct TickLinks {
     limits: Limits,
+    /// Most bytes of a send buffer, as a mutant counts them.
+    outbox_most_bytes: usize,
+    /// Whether the tickerplant handles what other threads have read.
+    pub from_log: bool,
     ends: BTreeMap<ConnId, ServerEnd>,
     slots: Vec<(u32, Option<ConnId>)>,
     pub request: Option<Request>,
@@ -43,9 +48,11 @@ pub struct TickLinks {
 }
 
 impl TickLinks {
-    pub fn new(limits: Limits) -> TickLinks {
+    pub fn new(limits: Limits, outbox_most_bytes: usize) -> TickLinks {
         TickLinks {
             limits,
+            outbox_most_bytes,
+            from_log: false,
             ends: BTreeMap::new(),
             slots: Vec::new(),
             request: None,
@@ -135,6 +142,8 @@ impl Links for TickLinks {
 
     fn send(&mut self, conn: ConnId, messages: Bytes) {
         if let Some(end) = self.ends.get_mut(&conn) {
+            let free_bytes = self.outbox_most_bytes.saturating_sub(end.outbox_bytes);
+            let messages = mutants::sent(messages, free_bytes, self.from_log);
             end.outbox_bytes = end.outbox_bytes.saturating_add(messages.len());
             self.wishes.push(Wish::Send(conn, messages));
         }
@@ -167,11 +176,11 @@ impl Links for TickLinks {
     }
 
     fn outbox_bytes(&self, conn: ConnId) -> usize {
-        self.ends.get(&conn).map_or(0, |end| end.outbox_bytes)
+        self.ends.get(&conn).map_or(0, |end| mutants::seen_bytes(end.outbox_bytes))
     }
 
     fn outboxes_bytes(&self) -> usize {
-        self.ends.values().map(|end| end.outbox_bytes).sum()
+        mutants::seen_bytes(self.ends.values().map(|end| end.outbox_bytes).sum())
     }
 
     fn notify_below(&mut self, conn: ConnId, bytes: usize) {

@@ -4,6 +4,7 @@ use super::audit::Broken;
 use super::audit::holdings::{Holding, Row};
 use super::audit::record::TABLES;
 use super::cloud::SharedCloud;
+use super::mutants;
 use super::tick::plain;
 use super::world::{Client, Event, MS, NodeKey, SECOND, Server, World};
 use bytes::Bytes;
@@ -29,6 +30,7 @@ pub struct NodeProcess {
     pub ingest: Ingest,
     pub shared: Arc<Shared>,
     steps: Steps,
+    asking: mutants::node::Asking,
     files: Arc<dyn Disk>,
     pub line: Option<u64>,
     open: bool,
@@ -172,6 +174,7 @@ impl World {
         let shared = Arc::new(Shared::new(store.shared()));
         let (link, steps) = capacity::stepped(fleet, options.launch_timeout);
         let Link { asks, answers, .. } = link;
+        let (asks, asking) = mutants::node::Asking::to(asks);
         let meter = Meter::of_budget(budget_bytes);
         let ingest = Ingest::new(options, identity, Arc::clone(&shared), store, meter, (asks, answers))?;
         Ok(NodeProcess {
@@ -181,6 +184,7 @@ impl World {
             ingest,
             shared,
             steps,
+            asking,
             files,
             line: None,
             open: false,
@@ -250,11 +254,12 @@ impl World {
         loop {
             rounds += 1;
             let mut broke_off = false;
-            if node.open && node.ingest.listens() {
+            if node.open && node.ingest.listens() && !mutants::node::dozes(self.now_ns) {
                 loop {
                     match node.frames.next() {
                         Ok(Some((header, message))) => {
                             let body = plain(&header, message);
+                            let Some(body) = mutants::node::hears(&header, &body, &node.shared) else { continue };
                             if !node.ingest.message(&header, &body) {
                                 broke_off = true;
                                 break;
@@ -269,6 +274,7 @@ impl World {
                 }
             }
             if result.is_ok() && node.open {
+                out.extend(mutants::node::rolls_in_replay(node.ingest.is_busy(), &node.shared));
                 result = node.ingest.turn();
             } else if result.is_ok() {
                 node.ingest.idle();
@@ -313,6 +319,7 @@ impl World {
             cloud.lock().set_now(self.now_ns);
         }
         let Some(node) = self.nodes.get_mut(&key) else { return };
+        node.asking.pass_on();
         let next = node.steps.step();
         let wait = next.saturating_duration_since(clock::now()).min(Duration::from_secs(5));
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(SECOND).max(20 * MS);
@@ -342,7 +349,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(&key) else { return };
         node.open = false;
         let line = node.line.take();
-        let pause = node.ingest.ended(result);
+        let pause = node.ingest.ended(mutants::node::ended(result));
         // Output without a connection is lost.
         drop(node.ingest.take_output());
         if let Some(line) = line {

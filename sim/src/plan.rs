@@ -222,6 +222,7 @@ impl Plan {
         let leave_within = Some(Duration::from_secs(15));
         let options = NodeOptions::carried(Protocol::Auto, self.budget_bytes, policy);
         let limits = Limits { log_read_chunk_bytes: 16 << 10, ..Limits::default() };
-        Ok(NodeOptions { subscription, leave_within, limits, ..options })
+        let read_log = super::reading::stepped;
+        Ok(NodeOptions { subscription, leave_within, limits, read_log, ..options })
     }
 }

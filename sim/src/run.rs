@@ -1,10 +1,10 @@
 //! Runs many seeds over threads. Every tenth seed runs twice and must be identical, byte for byte.
 
+use super::mutants::{self, Defect};
 use super::plan::{Faults, Plan};
 use super::report::Report;
 use super::trace::Trace;
 use super::world::World;
-use elastick::defect::Defect;
 use elastick::log::disk;
 use elastick::sys::clock;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct Options {
     /// Prints every event.
     pub trace: bool,
     pub threads: usize,
-    /// Mutant to seed, in builds that can.
+    /// Mutant to seed.
     pub defect: Option<Defect>,
 }
 
@@ -81,10 +81,7 @@ pub fn run_seed(
     defect: Option<Defect>,
 ) -> Result<(Report, Option<String>), Failure> {
     let mut at = (0, 0);
-    #[cfg(feature = "defects")]
-    elastick::defect::plant(defect);
-    #[cfg(not(feature = "defects"))]
-    let _ = defect;
+    mutants::plant(defect);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let plan = Plan::of(seed, faults)?;
         let trace = Trace { lines: keep.then(String::new), print, ..Trace::default() };
@@ -99,8 +96,7 @@ pub fn run_seed(
         world.close();
         Ok::<_, String>((world.report.clone(), world.trace.lines.take()))
     }));
-    #[cfg(feature = "defects")]
-    elastick::defect::plant(None);
+    mutants::plant(None);
     clock::set_virtual(None);
     disk::set_virtual(None);
     let what = match outcome {

@@ -187,7 +187,8 @@ struct Node {
 impl Node {
     fn new(name: &str, queue: &str) -> Node {
         let policy = policy::Params::new(Scale::At(40.0), 70.0).expect("good thresholds");
-        let options = Arc::new(NodeOptions::carried(Protocol::Elastick, BUDGET_BYTES, policy));
+        let options = NodeOptions::carried(Protocol::Elastick, BUDGET_BYTES, policy);
+        let options = Arc::new(NodeOptions { read_log: super::reading::stepped, ..options });
         let store = Store::of_world(usize::try_from(BUDGET_BYTES).expect("small"));
         let shared = Arc::new(Shared::new(store.shared()));
         let (asks, asked) = channel();

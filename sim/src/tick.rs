@@ -4,6 +4,7 @@ use super::audit::Promise;
 use super::hosts;
 use super::line::Packet;
 use super::links::{TickLinks, Wish};
+use super::mutants;
 use super::transitions;
 use super::world::{Event, MS, SECOND, World};
 use elastick::config::{Damage, RequiredMount};
@@ -72,7 +73,7 @@ impl World {
         let proofs = super::proofs::Seen::of(&service.plant);
         self.tick = Some(TickProcess {
             service,
-            links: TickLinks::new(codec),
+            links: TickLinks::new(codec, usize::try_from(self.plan.tick_limits().outbox_bytes).unwrap_or(usize::MAX)),
             files,
             process,
             woken,
@@ -117,9 +118,12 @@ impl World {
             roll: self.plan.roll.clone(),
             today: None,
             limits: self.plan.tick_limits(),
-            queue: Params { standbys_kept: self.plan.standbys_kept, ..Params::default() },
+            queue: mutants::tick::params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),
         };
         let tables = super::schemas::tables(self.schemas.file);
+        for path in mutants::tick::lost_files(self.storage.paths()) {
+            self.storage.remove(&path);
+        }
         let started = Plant::start(options(Damage::Stop), Arc::clone(&tables), Arc::clone(waker));
         let Err(error) = started else { return started };
         self.trace.say(|| format!("the tickerplant does not start: {error}"));
@@ -155,7 +159,7 @@ impl World {
             }
             let Some((header, body)) = message else { return };
             tick.links.request = if header.kind == MessageKind::Sync { tick.links.ask(conn) } else { None };
-            tick.service.handle(conn, &header, &body, &mut tick.links);
+            mutants::tick::handle(&mut tick.service, conn, &header, &body, &mut tick.links);
             tick.links.request = None;
         }
     }
@@ -249,7 +253,9 @@ impl World {
     fn come_round(&mut self) {
         self.with_tick(|tick| {
             tick.woken.store(false, Ordering::Relaxed);
+            tick.links.from_log = true;
             tick.service.come_round(&mut tick.links);
+            tick.links.from_log = false;
             tick.service.plant.end_turn(&mut tick.links);
         });
         self.after_tick();
@@ -267,7 +273,7 @@ impl World {
     pub fn tick_loses(&mut self, conn: ConnId) {
         self.with_tick(|tick| {
             if tick.links.remove(conn).is_some() {
-                tick.service.plant.closed(conn, &mut tick.links);
+                mutants::tick::closed(&mut tick.service.plant, conn, &mut tick.links);
                 tick.service.plant.end_turn(&mut tick.links);
             }
         });
@@ -341,7 +347,7 @@ impl World {
                     line.server_knows = true;
                 }
                 self.send_down(end.line, Packet::End);
-                self.with_tick(|tick| tick.service.plant.closed(conn, &mut tick.links));
+                self.with_tick(|tick| mutants::tick::closed(&mut tick.service.plant, conn, &mut tick.links));
             }
         }
     }
@@ -398,7 +404,7 @@ impl World {
             let plant = &tick.service.plant;
             self.table_date = queue.date().0;
             let judged = super::audit::queues::check(queue)
-                .and_then(|()| super::audit::queues::check_health(queue, plant.tip(), &plant.health()));
+                .and_then(|()| super::audit::queues::check_health(queue, plant.tip(), &mutants::tick::health(plant)));
             self.judge(judged);
             self.gave_up(&changes.given_up);
             if let Some(sent_home) = changes.sent_home {

@@ -10,7 +10,6 @@ use super::scan::Mark;
 use super::watch::Watch;
 use super::writer::Waker;
 use crate::config::Durability;
-use crate::defect::{Defect, is_planted};
 use crate::points::{self, Point};
 use rustix::io::Errno;
 use std::io;
@@ -205,7 +204,6 @@ impl Appender {
     pub fn acknowledged_tip(&self) -> u64 {
         match self.durability {
             Durability::None | Durability::Os => self.tip_index,
-            Durability::Group(_) if is_planted(Defect::AckBeforeDurable) => self.tip_index,
             Durability::Group(_) | Durability::Each => self.durable_tip(),
         }
     }
@@ -264,10 +262,6 @@ impl Appender {
     fn sync_now(&mut self, index: u64) -> Result<(), LogError> {
         points::reach(Point::LogBeforeSync);
         match self.file.sync() {
-            Err(_) if is_planted(Defect::SyncErrorIgnored) => {
-                self.durable_index = index;
-                Ok(())
-            }
             Ok(()) => {
                 points::reach(Point::LogSynced);
                 self.durable_index = index;

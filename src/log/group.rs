@@ -8,7 +8,6 @@
 use super::disk;
 use super::file::{self, LogFile};
 use super::writer::Waker;
-use crate::defect::{Defect, is_planted};
 use crate::points::{self, Point};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -256,7 +255,6 @@ fn commit(shared: &Shared, file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, 
     points::reach(Point::LogSynced);
     match done {
         Ok(()) => shared.durable_index.store(target, Ordering::Release),
-        Err(_) if is_planted(Defect::SyncErrorIgnored) => shared.durable_index.store(target, Ordering::Release),
         Err(error) => {
             // Set once: nothing is written after a failure.
             let _ = shared.failure.set(error);

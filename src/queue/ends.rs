@@ -4,7 +4,6 @@ use super::event::Action;
 use super::ids::{Date, Now, QueueName, UpdateIndex, Window};
 use super::note::Note;
 use super::table::{Kind, Line, Lost, Queue, State, Subscriber};
-use crate::defect::{Defect, is_planted};
 use std::collections::BTreeMap;
 
 impl Queue {
@@ -83,8 +82,7 @@ impl Queue {
         self.tip = tip;
         // The steady clock restarts with each process, so its readings in the journal mean nothing here.
         self.came_ns = self.subscribers.iter().map(|s| (s.id, now.steady_ns)).collect();
-        let grace_ns = if is_planted(Defect::NoGraceAfterRestart) { 0 } else { self.params.restart_grace_ns };
-        let deadline_ns = now.steady_ns.saturating_add(grace_ns);
+        let deadline_ns = now.steady_ns.saturating_add(self.params.restart_grace_ns);
         let mut gone = Vec::new();
         for sub in self.subscribers.iter_mut().filter(|s| s.state != State::Lost) {
             sub.handle = None;

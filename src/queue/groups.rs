@@ -13,7 +13,6 @@
 use super::event::Action;
 use super::ids::{Handle, QueueName, Symbol};
 use super::table::{Kind, Queue, State, Subscriber};
-use crate::defect::{Defect, is_planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Last [`Action::Group`] sent to the node that watches a queue's launches.
@@ -102,9 +101,7 @@ impl Queue {
         }
         for sub in self.subscribers.iter().filter(|s| !told.contains_key(&s.id)) {
             // Its list becomes stale from now on: it must not replace instances that join later as if they had not come up.
-            if let Some(before) = self.told.get(&sub.id).filter(|before| sub.handle == Some(before.handle))
-                && !is_planted(Defect::RolledNodeReplacesOthers)
-            {
+            if let Some(before) = self.told.get(&sub.id).filter(|before| sub.handle == Some(before.handle)) {
                 out.push(Action::Group { handle: before.handle, desired: before.desired, joined: Vec::new() });
             }
         }

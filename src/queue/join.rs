@@ -11,7 +11,6 @@ use super::note::Note;
 use super::step::Newcomer;
 use super::table::{Held, Line, Lost, Queue, State, Subscriber, SubscriberId};
 use crate::bug;
-use crate::defect::{Defect, is_planted};
 
 impl Queue {
     /// Admits a native node: releases its windows, takes in those it claims, and assigns its row.
@@ -106,7 +105,7 @@ impl Queue {
     fn name_taken(&self, join: &Join) -> Option<Refusal> {
         let holder = self.subscribers.iter().find(|s| s.node.as_ref() == Some(&join.node))?;
         let (own, other) = (join.process.as_ref()?, self.processes.get(&holder.id)?);
-        let is_taken = holder.handle.is_some() && own != other && !is_planted(Defect::NameGivenTwice);
+        let is_taken = holder.handle.is_some() && own != other;
         is_taken.then(|| Refusal::NameTaken(join.node.clone(), holder.ip))
     }
 

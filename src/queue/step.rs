@@ -6,7 +6,6 @@ use super::journal::{Change, Record};
 use super::leave;
 use super::table::{Asked, Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::bug;
-use crate::defect::{Defect, is_planted};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,8 +134,6 @@ impl Queue {
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
         let note = sub.note(format!("{} node is disconnected", sub.state.name()));
         sub.handle = None;
-        let was_rolled = sub.state == State::Rolled;
-        let queue = sub.queue.clone();
         match sub.kind() {
             Kind::Native => {
                 sub.resume_by_ns = Some(now.steady_ns.saturating_add(grace_ns));
@@ -146,15 +143,6 @@ impl Queue {
                 let id = sub.id;
                 self.give_up(id, out);
             }
-        }
-        if is_planted(Defect::RolledDisconnectPromotes)
-            && was_rolled
-            && let Some(next) = self.subscribers.iter_mut().find(|s| s.is_waiting_here(&queue))
-            && let Some(handle) = next.handle
-        {
-            next.state = State::Live;
-            let first = self.lines.get(&queue).map(|line| line.open).unwrap_or_default();
-            out.push(Action::MakeLive { handle, first, tip: self.tip });
         }
     }
 
@@ -246,9 +234,7 @@ impl Queue {
                 } else {
                     sub.state = State::Live;
                     out.push(Action::Note(sub.note(format!("the node is live from update {}", line.open))));
-                    let late = u64::from(is_planted(Defect::SuccessorStartsLate) && line.open.0 > 0 && line.open < tip);
-                    let first = UpdateIndex(line.open.0.saturating_add(late));
-                    out.push(Action::MakeLive { handle, first, tip });
+                    out.push(Action::MakeLive { handle, first: line.open, tip });
                 }
             }
         }

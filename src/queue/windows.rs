@@ -4,7 +4,6 @@ use super::event::{Action, Refusal};
 use super::ids::{Date, Handle, Now, UpdateIndex, Window};
 use super::note::Note;
 use super::table::{Held, Kind, Lost, Progress, Queue, State, Subscriber, SubscriberId};
-use crate::defect::{Defect, is_planted};
 
 impl Subscriber {
     /// Returns whether `[first, last)` lies in the window that the node replays and has not reported complete. The check is needed because a
@@ -185,7 +184,7 @@ impl Queue {
     pub(super) fn release(&mut self, id: SubscriberId) {
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.id == id) else { return };
         let line = self.lines.entry(sub.queue.clone()).or_default();
-        for held in sub.held.drain(..).filter(|_| !is_planted(Defect::LostWindowForgotten)) {
+        for held in sub.held.drain(..) {
             line.add_lost(Lost { window: held.window, rejections: held.rejections });
         }
         if let State::Rebuilding { window, rejections } = sub.state {

@@ -11,7 +11,6 @@ mod tests;
 pub use counters::CapacityCounters;
 
 use super::policy::ScaleAnswer;
-use crate::defect::{Defect, is_planted};
 use crate::fleet::scaling::launches::{Launches, Trouble};
 use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason, Stage};
 use crate::sys::clock;
@@ -357,10 +356,6 @@ impl Worker {
     fn scale(&mut self, desired: Option<u32>, task: Task) -> Result<(), Gone> {
         // Determined once: after a lost answer a second look-up would return a different number.
         let wanted = desired.map_or_else(|| self.fleet.one_more(), Ok);
-        let wanted = match is_planted(Defect::ScalesTwiceOnRetry) && task.failures() > 0 {
-            true => wanted.map(|wanted| wanted.saturating_add(task.failures())),
-            false => wanted,
-        };
         let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
         let first = task.failures() == 0;
         let answer = match self.settle(task, result) {

@@ -3,7 +3,6 @@
 
 use super::update::Update;
 use super::windows::Window;
-use crate::defect::{Defect, is_planted};
 use crate::log::Proof;
 use crate::table::store::{Refused, Store};
 use crate::table::{Schema, symbol};
@@ -165,15 +164,6 @@ impl Intake {
         let Some(open) = &mut self.open else { return Ok(Took::Nothing) };
         let expected = open.window.next;
         let index = index.unwrap_or(expected);
-        if is_planted(Defect::NoDedupOnResume) && index < expected {
-            let copy = Update { index: None, ..update.clone() };
-            let table = self.table_names.iter().position(|name| name == copy.table);
-            let took = table.map(|table| self.store.append(table, copy.count, copy.objects));
-            if let (Some(Ok(rows)), Some(table)) = (took, table) {
-                open.window.enter(table, rows, copy.objects);
-            }
-            return Ok(Took::Nothing);
-        }
         if index < expected || (self.gapless && index > expected) {
             return Err(TakeError::Index { expected, found: index });
         }

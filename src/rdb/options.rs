@@ -1,5 +1,6 @@
 //! Validated options of a node.
 
+use super::ingest::reading::{self, Read};
 use super::policy::{Params, ThresholdError};
 use crate::config::options::{self, Protocol};
 use crate::config::{Address, ConfigError, Limits, Listen, Settings};
@@ -48,6 +49,8 @@ pub struct NodeOptions {
     pub commands: Vec<String>,
     /// Threads that one query may use.
     pub helper_threads: usize,
+    /// How the node reads the log.
+    pub read_log: Read,
     pub limits: Limits,
 }
 
@@ -87,6 +90,7 @@ impl NodeOptions {
             load: Vec::new(),
             commands: Vec::new(),
             helper_threads: 0,
+            read_log: reading::on_a_thread,
             limits: Limits::default(),
         }
     }
@@ -132,6 +136,7 @@ impl NodeOptions {
                 Some(threads) => usize::try_from(threads).unwrap_or(cores),
                 None => cores,
             },
+            read_log: reading::on_a_thread,
             limits,
         })
     }

@@ -1,6 +1,5 @@
 //! Journal of the queue, a file beside the log.
 
-use crate::defect::{Defect, is_planted};
 use crate::log::{self, LogFile, disk, write_at_point};
 use crate::points::{self, Point};
 use crate::queue::journal::{self, Record};
@@ -39,7 +38,7 @@ impl JournalFile {
         file.try_lock()?;
         let bytes = log::whole(&*file)?;
         let read = journal::read(&bytes).and_then(|found| {
-            let queue = if found.records.is_empty() || is_planted(Defect::StateLostAtRestart) {
+            let queue = if found.records.is_empty() {
                 Queue::new(params.clone(), date)
             } else {
                 Queue::restore(params.clone(), date, &found.records)?

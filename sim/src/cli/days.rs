@@ -3,6 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use elastick::cli::{CliError, logging};
 use elastick::config::logging::LogFormat;
+use elastick_sim::mutants::Defect;
 use elastick_sim::{Faults, Options, Progress, run as run_seeds};
 use std::io::{IsTerminal, Write};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -16,7 +17,11 @@ pub fn command() -> Command {
     };
     // A run of 0 days would look like a successful one.
     let count = |name, help| number(name, "1", help).value_parser(value_parser!(u64).range(1..));
-    let command = Command::new("days")
+    let of_name = |name: &str| {
+        let found = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name);
+        found.ok_or_else(|| format!("there is none of that name, but {:?}", Defect::ALL))
+    };
+    Command::new("days")
         .about("Simulated days: the production code on virtual time, with faults, and audited")
         .arg(number("seed", "1", "First seed; one seed is one run, always the same"))
         .arg(count("seeds", "How many seeds, one after the other"))
@@ -30,34 +35,14 @@ pub fn command() -> Command {
                 .help("How much goes wrong"),
         )
         .arg(Arg::new("trace").long("trace").action(ArgAction::SetTrue).help("Print every event on standard error"))
-        .after_help("A failure prints its seed and the command that shows it again. Every tenth seed is run twice and compared.");
-    with_defects(command)
-}
-
-#[cfg(feature = "defects")]
-fn with_defects(command: Command) -> Command {
-    use elastick::defect::Defect;
-    let of_name = |name: &str| {
-        let found = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name);
-        found.ok_or_else(|| format!("there is none of that name, but {:?}", Defect::ALL))
-    };
-    let help = "Plant a defect, by its name";
-    command.arg(Arg::new("defect").long("defect").value_name("NAME").value_parser(of_name).help(help))
-}
-
-#[cfg(feature = "defects")]
-fn defect(matches: &ArgMatches) -> Option<elastick::defect::Defect> {
-    matches.get_one("defect").copied()
-}
-
-#[cfg(not(feature = "defects"))]
-fn with_defects(command: Command) -> Command {
-    command
-}
-
-#[cfg(not(feature = "defects"))]
-fn defect(_: &ArgMatches) -> Option<elastick::defect::Defect> {
-    None
+        .arg(
+            Arg::new("defect")
+                .long("defect")
+                .value_name("NAME")
+                .value_parser(of_name)
+                .help("Plant a defect, by its name, which a rule then finds"),
+        )
+        .after_help("A failure prints its seed and the command that shows it again. Every tenth seed is run twice and compared.")
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
@@ -70,7 +55,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         faults,
         trace: matches.get_flag("trace"),
         threads: usize::try_from(number("threads")).unwrap_or(1),
-        defect: defect(matches),
+        defect: matches.get_one("defect").copied(),
     };
     elastick::metrics::bugs::make_fatal();
     // Log lines of the code under test are printed only with its trace.

@@ -6,7 +6,7 @@ pub(super) mod links;
 mod messages;
 mod node;
 mod parts;
-#[cfg(all(test, feature = "defects"))]
+#[cfg(test)]
 mod planted;
 mod rules;
 mod state;

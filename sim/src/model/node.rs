@@ -3,6 +3,7 @@
 use super::parts::Part;
 use super::updates::{self, FIRST_DATE, ROWS, Rom, Tips, number};
 use super::{Context, TWIN};
+use crate::mutants::node as mutants;
 use elastick::config::Limits;
 use elastick::config::options::Protocol;
 use elastick::config::units::Scale;
@@ -120,7 +121,8 @@ pub struct Node {
 fn options() -> Result<NodeOptions, String> {
     let policy = policy::Params::new(Scale::At(40.0), 70.0).map_err(|error| error.to_string())?;
     let options = NodeOptions::carried(Protocol::Elastick, BUDGET_BYTES, policy);
-    Ok(NodeOptions { limits: Limits { log_read_chunk_bytes: 64 << 10, ..Limits::default() }, ..options })
+    let limits = Limits { log_read_chunk_bytes: 64 << 10, ..Limits::default() };
+    Ok(NodeOptions { limits, read_log: crate::reading::stepped, ..options })
 }
 
 impl Node {
@@ -195,6 +197,7 @@ impl Node {
                     return Ok(self.after(Err(Fault::Unreadable("a message is too long".to_string())), context));
                 }
                 let Some(process) = &mut self.process else { return Ok(Output::default()) };
+                let Some(body) = mutants::hears(&header, &body, &process.shared) else { return Ok(Output::default()) };
                 let goes_on = process.ingest.message(&header, &body);
                 // A replaying node reads on in an iteration of its own, which may come later.
                 process.comes_round = !goes_on && process.ingest.is_busy();
@@ -254,7 +257,7 @@ impl Node {
         }
         if result.is_err() {
             process.connected = false;
-            process.ingest.ended(result);
+            process.ingest.ended(mutants::ended(result));
             drop(process.ingest.take_output());
         }
         while let Ok(ask) = process.asked.try_recv() {

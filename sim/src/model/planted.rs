@@ -1,7 +1,7 @@
 //! Each mutant is found within bounds that pass without it.
 
 use super::{Bounds, Failure, check};
-use elastick::defect::{Defect, plant};
+use crate::mutants::{Defect, plant};
 
 /// Smallest bounds: two nodes of one queue, one update, no faults.
 const LEAST: Bounds =
@@ -89,6 +89,6 @@ fn a_health_that_counts_who_is_away() {
 }
 
 #[test]
-fn a_count_of_vain_connections_that_begins_anew_at_each_join() {
-    finds(Defect::StuckForgottenAtJoin, Bounds { nodes: [1, 0], updates: 2, too_long: 1, ..LEAST });
+fn an_update_that_cannot_be_received_and_is_taken_for_a_broken_connection() {
+    finds(Defect::UnreadableForgotten, Bounds { nodes: [1, 0], updates: 2, too_long: 1, ..LEAST });
 }

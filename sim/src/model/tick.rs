@@ -7,6 +7,7 @@ use super::updates::{self, DAYS, FIRST_DATE, LOG_DIR, TABLE, Tips, log_path};
 use crate::audit::queues;
 use crate::disk::{Storage, TICK_HOST};
 use crate::hosts;
+use crate::mutants::tick as mutants;
 use crate::rng::Rng;
 use elastick::config::{Damage, Durability, Limits, RequiredMount, units};
 use elastick::log::disk;
@@ -128,6 +129,9 @@ impl Tick {
             // Repeated requests would make the state space infinite.
             queue: Params { need_again_ns: i64::MAX, ..Params::default() },
         };
+        for path in mutants::lost_files(self.storage.paths()) {
+            self.storage.remove(&path);
+        }
         let waker: elastick::log::Waker = Arc::new(|| {});
         let plant = Plant::start(options, tables(), Arc::clone(&waker)).map_err(|error| error.to_string())?;
         let (_, watched) = std::sync::mpsc::channel();
@@ -141,7 +145,7 @@ impl Tick {
     fn handle(&mut self, from: u8, header: &Header, body: &[u8]) {
         let Some(service) = &mut self.service else { return };
         self.links.asks((header.kind == MessageKind::Sync).then(|| conn(from)));
-        service.handle(conn(from), header, body, &mut self.links);
+        mutants::handle(service, conn(from), header, body, &mut self.links);
         self.links.asks(None);
     }
 
@@ -175,7 +179,7 @@ impl Tick {
                         if self.links.remove(which)
                             && let Some(service) = &mut self.service
                         {
-                            service.plant.closed(which, &mut self.links);
+                            mutants::closed(&mut service.plant, which, &mut self.links);
                             said.push(Said::Closes(place(which)));
                         }
                     }
@@ -242,7 +246,7 @@ impl Tick {
             }
             Input::Closed(which) => {
                 if let Some(service) = self.service.as_mut().filter(|_| self.links.remove(conn(*which))) {
-                    service.plant.closed(conn(*which), &mut self.links);
+                    mutants::closed(&mut service.plant, conn(*which), &mut self.links);
                 }
             }
             Input::Publish => self.publish(),
@@ -313,7 +317,7 @@ impl Tick {
                 Some("the journal does not hold the table".to_string())
             }
             _ => {
-                let health = queues::check_health(queue, service.plant.tip(), &service.plant.health());
+                let health = queues::check_health(queue, service.plant.tip(), &mutants::health(&service.plant));
                 queues::check(queue).and(health).err().map(|broken| broken.0)
             }
         };

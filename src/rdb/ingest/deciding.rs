@@ -2,7 +2,6 @@
 
 use super::memory::Besides;
 use super::{Dialect, Fault, Ingest};
-use crate::defect::{Defect, is_planted};
 use crate::points::{self, Point};
 use crate::protocol::{FromNode, foreign};
 use crate::rdb::capacity::{Answer, Ask};
@@ -92,12 +91,6 @@ impl Ingest {
                     self.emptied();
                     todo.extend(self.left_untold());
                 }
-                Action::Clear if is_planted(Defect::DayEndForgetsNothing) && event == Event::DayEnd => {
-                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
-                }
-                Action::Clear if is_planted(Defect::DropNotHeeded) && event == Event::Dropped => {
-                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
-                }
                 Action::Clear => {
                     if let Err(error) = self.intake.clear().and_then(|()| self.intake.set_hidden(false)) {
                         self.link.fail(Fault::Fatal(format!("cannot clear the tables: {error}")));
@@ -116,7 +109,7 @@ impl Ingest {
                 Action::Report => self.report(),
             }
         }
-        if self.policy.phase() != phase_before && !is_planted(Defect::RolledNodeReplacesOthers) {
+        if self.policy.phase() != phase_before {
             // The watch over launches may have moved to another node: forget the joined instances until the tickerplant
             // reports them again.
             self.requests.ask(Ask::Joined(Vec::new()));
@@ -124,13 +117,6 @@ impl Ingest {
     }
 
     fn roll(&mut self) {
-        if is_planted(Defect::RollInReplayUndone)
-            && self.replays.is_on()
-            && let Some(window) = self.intake.open_window().map(|open| open.window.clone())
-        {
-            let (proof, date) = (self.intake.proof(&window), self.day.date_or_null());
-            return self.link.post(FromNode::Rolling { next: window.next, proof, date: Some(date) });
-        }
         self.replays.stop();
         let Some(window) = self.intake.close() else { return };
         let _span = tracing::info_span!("roll", window = %format_args!("[{},{})", window.first, window.next)).entered();

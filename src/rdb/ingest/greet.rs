@@ -2,7 +2,6 @@
 
 use super::link::About;
 use super::{Dialect, Fault, Ingest};
-use crate::defect::{Defect, is_planted};
 use crate::net::client::ClientError;
 use crate::points::{self, Point};
 use crate::protocol::{FromNode, Join, Joined, foreign};
@@ -118,9 +117,6 @@ impl Ingest {
         let joined = Joined::decode(&view).map_err(|error| Fault::Connection(error.to_string()))?;
         let passed = self.log.pass(joined.log.as_deref(), joined.epoch, joined.writer);
         let is_other = passed.map_err(|reason| self.refused(reason))?;
-        if is_planted(Defect::StuckForgottenAtJoin) {
-            self.progress.forget_stuck();
-        }
         if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
             // The tickerplant takes the windows claimed from the other log for its own.
             self.step(Event::Dropped);

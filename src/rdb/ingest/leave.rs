@@ -1,7 +1,6 @@
 //! Leaving: the fleet is about to end the instance, or the process was asked to end.
 
 use super::{Dialect, Fault, Ingest};
-use crate::defect::{Defect, is_planted};
 use crate::fleet::Reason;
 use crate::points::{self, Point};
 use crate::protocol::{FromNode, Leaving};
@@ -117,7 +116,6 @@ impl Ingest {
     /// Handles the fleet's reply whether it replaces this node.
     pub(super) fn leave_as(&mut self, replaced: bool) {
         if let Some(by) = self.leave.by() {
-            let replaced = replaced && !is_planted(Defect::LeaverCountedTwice);
             self.leave(by, if replaced { Why::Replaced } else { Why::Asked }, ASKED);
         }
     }

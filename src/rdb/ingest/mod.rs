@@ -14,7 +14,7 @@ mod link;
 mod memory;
 mod progress;
 mod react;
-mod reading;
+pub mod reading;
 mod replay;
 mod requests;
 mod session;
@@ -134,7 +134,7 @@ impl Ingest {
             requests: Requests::new(fleet),
             day: Day::default(),
             log: KnownLog::default(),
-            replays: Replays::new(memory.budget_bytes(), options.limits.log_read_chunk_bytes),
+            replays: Replays::new(options.read_log, memory.budget_bytes(), options.limits.log_read_chunk_bytes),
             progress: Progress::default(),
             leave: Leave::default(),
             ready: None,

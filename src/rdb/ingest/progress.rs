@@ -145,11 +145,6 @@ impl Progress {
         self.stuck.take_if(is_it)?.unreadable
     }
 
-    /// Forgets the connections without progress.
-    pub fn forget_stuck(&mut self) {
-        self.stuck = None;
-    }
-
     /// Returns what decides on further behaviour as text, for the state fingerprint.
     pub fn shape(&self) -> String {
         format!("resyncs {} stuck {:?}", self.resyncs_in_a_row, self.stuck)

@@ -4,7 +4,6 @@ use super::replay::After;
 use super::requests::Changed;
 use super::{Fault, Ingest};
 use crate::bug;
-use crate::defect::{Defect, is_planted};
 use crate::log::Proof;
 use crate::net::client::ClientError;
 use crate::points::{self, Point};
@@ -136,9 +135,8 @@ impl Ingest {
         let hidden = if rebuild.hidden { ", out of sight" } else { "" };
         tracing::info!(window = %format_args!("[{},{})", rebuild.first, rebuild.last), "rebuilding the window{hidden}");
         points::reach(Point::NodeRebuilds);
-        let short = u64::from(is_planted(Defect::RebuildEndsEarly));
-        let last = rebuild.last.saturating_sub(short);
-        let Some(next) = self.begin_window(rebuild.first, Some(last), Event::BecameRebuilding) else { return Ok(()) };
+        let last = Some(rebuild.last);
+        let Some(next) = self.begin_window(rebuild.first, last, Event::BecameRebuilding) else { return Ok(()) };
         self.begin_replay(rebuild.log, rebuild.samples, next, rebuild.last);
         Ok(())
     }
@@ -147,18 +145,12 @@ impl Ingest {
     /// again at once, and the roll reaches the tickerplant. Returns the next update, or `None` if the window was given
     /// back.
     pub(super) fn begin_window(&mut self, first: u64, last: Option<u64>, event: Event) -> Option<u64> {
-        let early = is_planted(Defect::PolicyBeforeWindow);
-        if early {
-            self.step(event);
-        }
         if self.intake.open_window().is_none() {
             self.intake.open(first, last);
         }
         // Publish the window before queries see its first rows.
         self.show();
-        if !early {
-            self.step(event);
-        }
+        self.step(event);
         // Window and phase are published together, even before the replay begins.
         self.show();
         self.intake.next()?;
@@ -170,13 +162,7 @@ impl Ingest {
     /// holds a window.
     pub(super) fn agree(&mut self) {
         let (takes, open) = (self.policy.takes_updates(), self.intake.open_window().is_some());
-        let is_defect = [
-            Defect::PolicyBeforeWindow,
-            Defect::RollInReplayUndone,
-            Defect::DropNotHeeded,
-            Defect::DayEndForgetsNothing,
-        ];
-        if takes != open && !is_defect.into_iter().any(is_planted) {
+        if takes != open {
             bug!("phase {:?} and window {:?} contradict each other", self.policy.phase(), self.intake.open_window());
             self.step(Event::Dropped);
             self.link.fail(Fault::Surprise("this node's phase and its window contradicted each other".to_string()));

@@ -1,8 +1,7 @@
 //! Replays a window from the log in pieces, so that messages and memory are handled in between.
 
-use super::reading::{Order, PIECES, Piece, Reading};
+use super::reading::{Order, PIECES, Piece, Read, Reading};
 use super::{Dialect, Fault, Ingest};
-use crate::defect::{Defect, is_planted};
 use crate::log::{Reads, Sample, parts};
 use crate::points::{self, Point};
 use crate::protocol::FromNode;
@@ -36,7 +35,7 @@ pub(super) enum After {
 
 /// A replay in progress.
 pub(super) struct Replay {
-    reading: Reading,
+    reading: Box<dyn Reading>,
     until: u64,
     /// When the log counts as hanging.
     by: Instant,
@@ -70,15 +69,17 @@ pub(super) struct Replays {
     current: Option<Replay>,
     /// Number of threads that read the log, including those that hang in the file system.
     readings: Arc<AtomicUsize>,
+    read: Read,
     piece_bytes: usize,
 }
 
 impl Replays {
     /// `budget_bytes`: the node's memory; `max_piece_bytes`: the configured size of a piece.
-    pub fn new(budget_bytes: u64, max_piece_bytes: u64) -> Replays {
+    pub fn new(read: Read, budget_bytes: u64, max_piece_bytes: u64) -> Replays {
         let most = max_piece_bytes.max(CHUNK_LEAST_BYTES);
         let bytes = (budget_bytes / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
-        Replays { current: None, readings: Arc::default(), piece_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+        let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Replays { current: None, readings: Arc::default(), read, piece_bytes }
     }
 
     pub fn is_on(&self) -> bool {
@@ -108,7 +109,7 @@ impl Replays {
         // would delay appends.
         let reads = if is_beside { Reads::Cached } else { Reads::Fresh };
         let order = Order { path, samples, limits, chunk_bytes: self.piece_bytes, reads, next, until };
-        let reading = Reading::start(order, &self.readings);
+        let reading = (self.read)(order, &self.readings);
         let reading = reading.map_err(|error| format!("no thread to read the log: {error}"))?;
         self.current = Some(Replay { reading, until, by: hangs_at(), after });
         Ok(())
@@ -140,10 +141,8 @@ impl Replays {
 
     /// Returns what is left to read, as text, for the state fingerprint.
     pub fn shape(&self) -> String {
-        let shape = |replay: &Replay| {
-            let (position, samples) = (replay.reading.position(), replay.reading.samples());
-            format!("{position:?} {samples:?} until {} then {:?}", replay.until, replay.after)
-        };
+        let shape =
+            |replay: &Replay| format!("{} until {} then {:?}", replay.reading.shape(), replay.until, replay.after);
         format!("{:?}", self.current.as_ref().map(shape))
     }
 }
@@ -208,12 +207,6 @@ impl Ingest {
         };
         points::reach(Point::NodeReplays);
         for (index, record) in piece.iter() {
-            if is_planted(Defect::SkipsOneAtReplay)
-                && self.intake.open_window().is_some_and(|open| open.window.first.saturating_add(1) == index)
-            {
-                self.intake.skip();
-                continue;
-            }
             match update::update(record) {
                 Some(update) => self.take(&update, Some(index))?,
                 None => self.no_update(index, record)?,
@@ -222,7 +215,7 @@ impl Ingest {
             if self.memory.is_due() {
                 self.watch_as(true);
             }
-            if !self.policy.takes_updates() && !is_planted(Defect::RollInReplayUndone) {
+            if !self.policy.takes_updates() {
                 return Ok(());
             }
         }
@@ -268,6 +261,7 @@ fn hangs_at() -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reading::on_a_thread;
     use super::*;
 
     fn wanted(after: After) -> Wanted {
@@ -277,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_log_is_not_read_any_more_while_threads_hang_in_it() {
-        let mut replays = Replays::new(1 << 20, 1 << 20);
+        let mut replays = Replays::new(on_a_thread, 1 << 20, 1 << 20);
         replays.readings.store(HANGING_MOST, Ordering::SeqCst);
         let refused = replays.start(wanted(After::Feed));
         assert!(refused.is_err_and(|reason| reason.contains("hangs")) && !replays.is_on());
@@ -285,14 +279,14 @@ mod tests {
 
     #[test]
     fn a_stopped_replay_tells_what_was_to_follow_once() {
-        let mut replays = Replays::new(1 << 20, 1 << 20);
+        let mut replays = Replays::new(on_a_thread, 1 << 20, 1 << 20);
         replays.start(wanted(After::Rebuilt)).expect("a thread starts");
         assert_eq!((replays.stop(), replays.stop(), replays.is_on()), (Some(After::Rebuilt), None, false));
     }
 
     #[test]
     fn pieces_are_a_part_of_the_budget_within_bounds() {
-        let bytes = |budget_bytes, most| Replays::new(budget_bytes, most).piece_bytes as u64;
+        let bytes = |budget_bytes, most| Replays::new(on_a_thread, budget_bytes, most).piece_bytes as u64;
         assert_eq!(bytes(0, 1 << 20), CHUNK_LEAST_BYTES);
         assert_eq!(bytes(u64::MAX, 1 << 20), 1 << 20);
         assert_eq!(bytes(CHUNK_PARTS << 18, 1 << 20), 1 << 18);

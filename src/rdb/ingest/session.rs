@@ -3,7 +3,6 @@
 
 use super::link::{About, Received};
 use super::{Fault, Ingest};
-use crate::defect::{Defect, is_planted};
 use crate::net::client::{self, ClientError};
 use crate::rdb::capacity::Ask;
 use crate::sys::clock;
@@ -23,9 +22,6 @@ impl Ingest {
     /// Returns whether to read messages now. A tickerplant in q sends the feed at once; it stays in the socket until
     /// the log is replayed.
     pub fn listens(&self) -> bool {
-        if is_planted(Defect::NodeDozes) && self.now_ns() / 1_000_000_000 % 100 >= 20 {
-            return false;
-        }
         !self.replays.is_on() || self.link.is_native() || self.link.is_asking()
     }
 

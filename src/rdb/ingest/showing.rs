@@ -2,7 +2,6 @@
 
 use super::{Dialect, Ingest};
 use crate::config::units::Scale;
-use crate::defect::{Defect, is_planted};
 use crate::protocol::FromNode;
 use crate::queue::{Status, UpdateIndex};
 use crate::rdb::policy::Phase;
@@ -27,7 +26,7 @@ impl Ingest {
             next: self.intake.next().map(UpdateIndex),
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
-            refused: Some(if is_planted(Defect::LeftOutUntold) { 0 } else { self.intake.refused() }),
+            refused: Some(self.intake.refused()),
         };
         self.link.post(FromNode::Status(status));
     }

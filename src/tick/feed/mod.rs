@@ -16,7 +16,6 @@ mod tests;
 use super::core::batch::Batch;
 use super::core::schema::{Form, Tables};
 use super::lane::{LaneKey, LaneSpec};
-use crate::defect::{Defect, is_planted};
 use crate::less;
 use behind::{Behind, Mark};
 use bytes::Bytes;
@@ -255,10 +254,10 @@ impl<K: Copy + Ord> Feed<K> {
                 let fits = bytes <= limit;
                 if fits {
                     outboxes.send(*member, frames.clone());
-                } else if !is_planted(Defect::SlowSubscriberLosesUpdates) {
+                } else {
                     slow.push((*member, bytes > self.limits.outbox_bytes));
                 }
-                fits || is_planted(Defect::SlowSubscriberLosesUpdates)
+                fits
             });
         }
         for (subscriber, is_full) in slow {
@@ -435,7 +434,7 @@ impl<K: Copy + Ord> Feed<K> {
         let behind = self.subscribers.get_mut(&subscriber).and_then(|found| found.behind.as_mut());
         let Some(behind) = behind.filter(|behind| behind.reading == Some(serial)) else { return false };
         behind.reading = None;
-        behind.next.index = reached.saturating_add(u64::from(is_planted(Defect::RejoinsOneLate) && reached < self.tip));
+        behind.next.index = reached;
         outboxes.send(subscriber, messages);
         true
     }

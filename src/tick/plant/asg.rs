@@ -4,7 +4,6 @@ use super::Plant;
 use super::calls::malformed;
 use super::queue::{Member, compresses, encoded, handle};
 use super::subscribe::over_limit;
-use crate::defect::{Defect, is_planted};
 use crate::log::{Proof, Remembered, WriterId};
 use crate::net::{ConnId, Links, Request};
 use crate::points::{self, Point};
@@ -165,8 +164,7 @@ impl Plant {
             // Earlier writers logged these updates, and the log has lost them since.
             Remembered::Same => {
                 let is_ahead = seen.epoch < own.epoch && last.is_some_and(|last| last > log.began_at());
-                let is_checked = !is_planted(Defect::ProofNotChecked);
-                if is_ahead && is_checked && join.date == Some(self.queue.date()) {
+                if is_ahead && join.date == Some(self.queue.date()) {
                     tracing::warn!(
                         %node, epoch = %own.epoch, began_at = %log.began_at(),
                         "the node holds updates that the log lost before this epoch began: it drops its rows"
@@ -179,7 +177,6 @@ impl Plant {
     }
 
     fn joining(&self, of: Join<Subscription>, conn: ConnId, ctl: &dyn Links) -> Result<Joining, QError> {
-        let forgets = is_planted(Defect::StateLostAtRestart);
         Ok(Joining {
             handle: handle(conn),
             node: NodeName(of.node),
@@ -188,8 +185,8 @@ impl Plant {
             ip: ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip),
             port: of.port,
             date: of.date.map(Date),
-            held: if forgets { Vec::new() } else { of.held },
-            open: of.open.filter(|_| !forgets),
+            held: of.held,
+            open: of.open,
             group: of.group,
             instance: of.instance,
             process: of.process,
@@ -203,16 +200,13 @@ impl Plant {
     /// Those of the queue, if the node is not live.
     pub fn asg_rolling(
         &mut self,
-        mut next: UpdateIndex,
+        next: UpdateIndex,
         proof: Proof,
         date: Option<i32>,
         conn: ConnId,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         points::reach(Point::RollCame);
-        if is_planted(Defect::WindowOffByOne) {
-            next.0 = next.0.saturating_sub(1);
-        }
         let date = date.map_or(self.queue.date(), Date);
         let own = handle(conn);
         let first = self.queue.by_handle(own).and_then(|of| match of.state {

@@ -2,7 +2,6 @@
 
 use super::Plant;
 use crate::config::{Limit, Program};
-use crate::defect::{Defect, is_planted};
 use crate::log::LogWriter;
 use crate::metrics::{Id, Process, Snapshot, counts, process};
 use crate::net::Links;
@@ -151,7 +150,7 @@ impl Plant {
             let here = || self.queue.subscribers().iter().filter(|sub| sub.queue == *name);
             let away = here().filter(|sub| sub.resume_by_ns.is_some()).find(|sub| !sub.held.is_empty());
             let rebuilding = here().find(|sub| matches!(sub.state, State::Rebuilding { .. }));
-            let is_here = |sub: &Subscriber| sub.resume_by_ns.is_none() || is_planted(Defect::HealthCountsAbsent);
+            let is_here = |sub: &Subscriber| sub.resume_by_ns.is_none();
             let live = here().any(|sub| sub.state == State::Live && is_here(sub));
             let unable = self.queue.unable(name);
             if let Some(lost) = line.lost.first() {

@@ -3,7 +3,6 @@
 use super::Plant;
 use super::log_side::Failed;
 use crate::config::Limit;
-use crate::defect::{Defect, is_planted};
 use crate::log::LogError;
 use crate::metrics;
 use crate::net::{ConnId, Links, Request, message};
@@ -103,23 +102,13 @@ impl Plant {
         if !self.batch.is_empty() {
             self.stats.turns = self.stats.turns.wrapping_add(1);
             let updates = self.batch.updates().len() as u64;
-            let early = is_planted(Defect::PublishBeforeLog).then(|| self.batch.bytes().to_vec());
-            if early.is_some() {
-                let batch = std::mem::take(&mut self.batch);
-                self.batch = self.feed.publish(batch, ctl);
-            }
-            let bytes = early.as_deref().unwrap_or(self.batch.bytes());
-            if let Err(error) = self.log.append(bytes, updates) {
+            if let Err(error) = self.log.append(self.batch.bytes(), updates) {
                 self.stats.unlogged = self.stats.unlogged.wrapping_add(updates);
                 self.batch = Batch::new(self.feed.tip().index);
                 self.fail(&error, ctl);
                 return;
             }
             self.merging.add(&self.tables, &self.batch);
-            if early.is_some() {
-                self.batch = Batch::new(self.feed.tip().index);
-                return self.acknowledge(ctl);
-            }
             points::reach(Point::BeforePublish);
             let batch = std::mem::take(&mut self.batch);
             let before = self.feed.demotions();

@@ -2,7 +2,6 @@
 
 use super::Plant;
 use super::queue::encoded;
-use crate::defect::{Defect, is_planted};
 use crate::net::{ConnId, Links};
 use crate::protocol::ToNode;
 use crate::protocol::tables::schema_record;
@@ -103,9 +102,7 @@ impl Plant {
         let others = self.members.iter().filter(|(conn, member)| {
             member.form == Form::Indexed && !self.feed.is_at_tip(**conn) && wants(&member.subscription.tabs)
         });
-        if !is_planted(Defect::ChangeToldAtTipOnly) {
-            others.for_each(|(conn, _)| ctl.send(*conn, told.clone()));
-        }
+        others.for_each(|(conn, _)| ctl.send(*conn, told.clone()));
         Ok(())
     }
 }

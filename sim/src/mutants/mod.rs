@@ -1,10 +1,21 @@
-//! Mutants (`Defect`): seeded bugs that show whether the simulator and the model find them. Without the feature `defects` there are none,
-//! and the compiler removes the checks.
+//! Mutants (`Defect`): seeded bugs that show whether the simulator and the model find them. None is in production: each wraps an
+//! interface between production and the simulated environment, so that a process behaves, as seen by all others, as if it had the bug.
+//!
+//! - `tick`: what a tickerplant receives, its connections' ends, its health, and the state with which it starts;
+//! - `node`: what a node receives, why its connections end, and its requests to the fleet;
+//! - `links`: what a tickerplant sends; `disk`: what its disk does. `SkipsOneAtReplay` is in `reading.rs`.
+
+pub mod disk;
+pub mod links;
+pub mod node;
+pub mod tick;
+
+use std::cell::Cell;
 
 /// A mutant: first the known bugs of the paper's code, then more of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A replay skips the second update of its window.
+    /// A replay skips the second update that it reads.
     SkipsOneAtReplay,
     /// The disconnect of a rolled node rolls the live node.
     RolledDisconnectPromotes,
@@ -12,13 +23,15 @@ pub enum Defect {
     RollInReplayUndone,
     /// A repeated request for a node requests one more.
     ScalesTwiceOnRetry,
-    /// After a restart the tickerplant has lost which node holds which window.
+    /// After a restart the tickerplant has lost which node holds which window, and nodes' joins do not say it.
     StateLostAtRestart,
+    /// Updates are published before they are in the log: a write takes effect when the next one comes.
     PublishBeforeLog,
     WindowOffByOne,
     /// A node applies updates again that it already has.
     NoDedupOnResume,
     SyncErrorIgnored,
+    /// A sync returns before anything is durable.
     AckBeforeDurable,
     /// A differing proof counts as correct.
     ProofNotChecked,
@@ -26,7 +39,7 @@ pub enum Defect {
     RejoinsOneLate,
     /// Messages that do not fit into the send buffer are dropped.
     SlowSubscriberLosesUpdates,
-    /// A node keeps its closed windows after the end of the day.
+    /// A node keeps its windows after the end of the day.
     DayEndForgetsNothing,
     /// The window of a lost rolled node is not rebuilt.
     LostWindowForgotten,
@@ -44,7 +57,7 @@ pub enum Defect {
     LeaverCountedTwice,
     /// An async update is lost if its length is a multiple of seven.
     AsyncUpdateSwallowed,
-    /// The policy gets a window before it is opened: the roll of a full node finds none and sends nothing.
+    /// The policy gets a window before it is opened: the roll of a full node finds none, and nothing is sent.
     PolicyBeforeWindow,
     /// A node reads any file at the path of the log.
     AnyLogIsRead,
@@ -54,8 +67,8 @@ pub enum Defect {
     NameGivenTwice,
     /// The tickerplant's health counts a disconnected live node as connected.
     HealthCountsAbsent,
-    /// A node's count of connections lost at the same update restarts at every join.
-    StuckForgottenAtJoin,
+    /// A node takes an update that it cannot receive for a broken connection.
+    UnreadableForgotten,
     /// After a restart of the tickerplant, nodes have no grace period to reconnect.
     NoGraceAfterRestart,
     /// A node receives nothing for 80 of every 100 seconds.
@@ -93,38 +106,40 @@ impl Defect {
         Defect::ChangeToldAtTipOnly,
         Defect::NameGivenTwice,
         Defect::HealthCountsAbsent,
-        Defect::StuckForgottenAtJoin,
+        Defect::UnreadableForgotten,
         Defect::NoGraceAfterRestart,
         Defect::NodeDozes,
         Defect::LeftOutUntold,
     ];
 }
 
-#[cfg(feature = "defects")]
-mod planted {
-    use super::Defect;
-    use std::cell::Cell;
-
-    thread_local! {
-        static PLANTED: Cell<Option<Defect>> = const { Cell::new(None) };
-    }
-
-    /// Activates one mutant on this thread, or none.
-    pub fn plant(defect: Option<Defect>) {
-        PLANTED.set(defect);
-    }
-
-    pub fn is_planted(defect: Defect) -> bool {
-        PLANTED.get() == Some(defect)
-    }
+thread_local! {
+    static PLANTED: Cell<Option<Defect>> = const { Cell::new(None) };
 }
 
-#[cfg(feature = "defects")]
-pub use planted::{is_planted, plant};
+/// Activates one mutant for the runs of this thread, or none.
+pub fn plant(defect: Option<Defect>) {
+    PLANTED.set(defect);
+}
 
-/// Whether this mutant is active: never in a release.
-#[cfg(not(feature = "defects"))]
-#[inline(always)]
-pub const fn is_planted(_: Defect) -> bool {
-    false
+/// Returns the active mutant.
+pub fn planted() -> Option<Defect> {
+    PLANTED.get()
+}
+
+pub fn is_planted(defect: Defect) -> bool {
+    planted() == Some(defect)
+}
+
+/// A message as a mutant passes it on.
+enum Told {
+    Unchanged,
+    /// This object in its place.
+    Instead(Vec<u8>),
+    Nothing,
+}
+
+/// Object of an encoded message.
+fn object(message: &[u8]) -> Vec<u8> {
+    message.get(proto::HEADER_BYTES..).unwrap_or_default().to_vec()
 }
