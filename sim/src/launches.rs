@@ -141,8 +141,8 @@ impl World {
         for asked in asked {
             let judged = match asked {
                 Asked::AtLeast(instances) => {
-                    for number in self.wanted.latest(group)..if has_ended { instances } else { 0 } {
-                        self.explain(group, Reason::AskedLate, &number.to_le_bytes());
+                    if has_ended && instances > self.wanted.latest(group) {
+                        self.explain(group, Reason::AskedLate, &instances.to_le_bytes());
                     }
                     self.wanted.check(group, instances)
                 }

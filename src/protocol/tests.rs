@@ -98,7 +98,7 @@ fn to_node() -> impl Strategy<Value = ToNode> {
         window().prop_map(|(first, last)| ToNode::Show { first, last }),
         Just(ToNode::Drop),
         Just(ToNode::Left),
-        any::<u32>().prop_map(|desired| ToNode::Need { desired }),
+        any::<(u32, u32)>().prop_map(|(desired, missing)| ToNode::Need { desired, missing }),
         (any::<u32>(), proptest::collection::vec(name(), 0..3))
             .prop_map(|(desired, joined)| ToNode::Group { desired, joined }),
         index().prop_map(|nodes| ToNode::Waiting { nodes }),

@@ -40,9 +40,10 @@ pub enum ToNode {
     Drop,
     /// The node no longer holds anything and may end.
     Left,
-    /// Nodes are missing: the node asks the fleet for that many in total.
+    /// So many nodes are missing: the node asks the fleet for `desired` in total.
     Need {
         desired: u32,
+        missing: u32,
     },
     /// Number of instances to request when a successor is needed, and the instances that have joined.
     Group {
@@ -153,7 +154,10 @@ impl ToNode {
             }
             ToNode::Drop => writer.atom_bool(false),
             ToNode::Left => writer.atom_bool(true),
-            ToNode::Need { desired } => writer.atom_long(i64::from(*desired)),
+            ToNode::Need { desired, missing } => {
+                writer.atom_long(i64::from(*desired));
+                writer.atom_long(i64::from(*missing));
+            }
             ToNode::Group { desired, joined } => {
                 writer.atom_long(i64::from(*desired));
                 writer.symbols(joined);
@@ -195,7 +199,12 @@ impl ToNode {
             names::SHOW => window().map(|(first, last)| ToNode::Show { first, last })?,
             names::DROP => ToNode::Drop,
             names::LEFT => ToNode::Left,
-            names::NEED => ToNode::Need { desired: desired()? },
+            names::NEED => {
+                let desired = desired()?;
+                // Older releases did not say how many are missing.
+                let more = at(1).and_then(index_of).and_then(|nodes| u32::try_from(nodes).ok());
+                ToNode::Need { desired, missing: more.unwrap_or(desired) }
+            }
             names::GROUP => {
                 let joined = at(1).and_then(|names| names.vector()).ok_or_else(|| missing("names of instances"))?;
                 let joined = joined.symbols().map(|name| String::from_utf8_lossy(name).into_owned()).collect();

@@ -4,16 +4,19 @@
 //! log gets a line when the outcome changes, not one per attempt.
 
 mod counters;
+mod demand;
 mod task;
 #[cfg(test)]
 mod tests;
 
 pub use counters::CapacityCounters;
+pub use demand::Demand;
 
 use super::policy::ScaleAnswer;
 use crate::fleet::scaling::launches::{Launches, Trouble};
 use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason, Stage};
 use crate::sys::clock;
+use demand::PendingDemand;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -24,8 +27,8 @@ use task::Task;
 pub enum Ask {
     /// The node waits in its queue.
     Ready,
-    /// The group needs at least this many nodes; `None` asks for one more than when this node was requested.
-    AtLeast(Option<u32>),
+    /// The group needs at least this many nodes.
+    AtLeast(Demand),
     /// Lowers a pending request: fewer nodes suffice by now.
     AtMost(u32),
     /// The group's instances whose nodes have joined, including this one, as reported by the tickerplant. Empty if
@@ -84,6 +87,7 @@ const LOOK_SOON: Duration = Duration::from_secs(5);
 /// After this long without success a termination is given up: the node rejoins its queue.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(600);
 
+const CAPACITY: &str = "cannot ask the fleet for a successor";
 const PROTECTION: &str = "cannot change the protection of this node";
 
 /// Starts the thread. An instance that has not joined its queue after `launch_timeout` is late. The thread ends when
@@ -136,8 +140,8 @@ struct Worker {
     answers: Sender<Answer>,
     counters: Arc<CapacityCounters>,
     ready: Option<Task>,
-    /// Pending request for capacity: the number of nodes, or `None` for one more than this node's place.
-    want: Option<(Option<u32>, Task)>,
+    /// Pending request for capacity.
+    demand: Option<(PendingDemand, Task)>,
     /// Reason of the last rejection.
     refusal: Option<String>,
     replace: Vec<(String, Task)>,
@@ -174,7 +178,7 @@ impl Worker {
             answers,
             counters,
             ready: None,
-            want: None,
+            demand: None,
             protect: None,
             protection: false,
             leaving: None,
@@ -210,7 +214,7 @@ impl Worker {
     fn deadline(&self) -> Instant {
         let tasks = [
             self.ready.as_ref(),
-            self.want.as_ref().map(|(_, task)| task),
+            self.demand.as_ref().map(|(_, task)| task),
             self.protect.as_ref().map(|(_, task)| task),
             self.leaving.as_ref(),
             self.released.as_ref(),
@@ -224,16 +228,16 @@ impl Worker {
     fn take(&mut self, ask: Ask) {
         match ask {
             Ask::Ready => self.ready = Some(Task::new("cannot tell the fleet that this node waits")),
-            Ask::AtLeast(desired) => {
+            Ask::AtLeast(demand) => {
                 self.counters.asked.add();
-                match &mut self.want {
-                    Some((wanted, _)) => *wanted = desired.or(*wanted),
-                    None => self.want = Some((desired, Task::new("cannot ask the fleet for a successor"))),
+                match &mut self.demand {
+                    Some((pending, _)) => pending.renew(demand),
+                    None => self.demand = Some((PendingDemand::new(demand), Task::new(CAPACITY))),
                 }
             }
-            Ask::AtMost(desired) => {
-                if let Some((Some(wanted), _)) = &mut self.want {
-                    *wanted = desired.min(*wanted);
+            Ask::AtMost(instances) => {
+                if let Some((pending, _)) = &mut self.demand {
+                    pending.at_most(instances);
                 }
             }
             Ask::Joined(instances) => {
@@ -250,11 +254,11 @@ impl Worker {
             Ask::Leaving => self.leaving = Some(Task::new("cannot tell the fleet that this node leaves")),
             Ask::Released => self.released = Some(Task::new("cannot tell the fleet that this node may end")),
             Ask::DayEnd => {
-                self.want = None;
+                self.demand = None;
                 self.launches.forget();
             }
             Ask::Terminate => {
-                self.want = None;
+                self.demand = None;
                 self.launches.forget();
                 self.terminate = Some(Task::new("cannot ask to be terminated"));
             }
@@ -298,8 +302,8 @@ impl Worker {
             let result = self.fleet.protect(on);
             self.protect = self.settle(task, result).err().map(|task| (on, task));
         }
-        if let Some((desired, task)) = Task::take_due_with(&mut self.want) {
-            self.scale(desired, task)?;
+        if let Some((demand, task)) = Task::take_due_with(&mut self.demand) {
+            self.scale(demand, task)?;
         }
         if let Some((instance, task)) = Task::take_due_of(&mut self.replace) {
             let result = self.fleet.replace(&instance);
@@ -353,11 +357,11 @@ impl Worker {
         self.tell(Answer::Leave { by, reason: notice.reason })
     }
 
-    fn scale(&mut self, desired: Option<u32>, task: Task) -> Result<(), Gone> {
-        // Determined once: after a lost answer a second look-up would return a different number.
-        let wanted = desired.map_or_else(|| self.fleet.one_more(), Ok);
+    fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Gone> {
+        let own = self.fleet.identity().instance.clone();
+        let wanted = demand.instances(&own, || self.fleet.describe());
+        let failures = task.failures();
         let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
-        let first = task.failures() == 0;
         let answer = match self.settle(task, result) {
             Ok(Capacity::Granted { desired }) => {
                 tracing::info!("asked the fleet for a successor: {desired} nodes desired");
@@ -375,8 +379,8 @@ impl Worker {
             }
             Err(task) => {
                 // Retried here; a repeated request of the policy merges with it.
-                self.want = Some((wanted.ok(), task));
-                if !first {
+                self.demand = Some((demand, task));
+                if failures > 0 {
                     return Ok(());
                 }
                 self.counters.refused.add();
@@ -418,7 +422,7 @@ impl Worker {
         }
         let result = self.see();
         // Jitter: nodes that started together describe at different times.
-        let pause = match self.launches.expects() || self.want.is_some() {
+        let pause = match self.launches.expects() || self.demand.is_some() {
             true => LOOK_SOON.min(self.fleet.describe_every()),
             false => self.fleet.describe_every(),
         };
@@ -483,8 +487,8 @@ impl Worker {
             }
             Trouble::SetBack { desired, granted } => {
                 tracing::warn!("the capacity is {desired} again, after {granted} were granted: asking again");
-                if self.want.is_none() {
-                    self.want = Some((Some(granted), Task::new("cannot ask the fleet for a successor")));
+                if self.demand.is_none() {
+                    self.demand = Some((PendingDemand::again(granted), Task::new(CAPACITY)));
                 }
                 Ok(())
             }

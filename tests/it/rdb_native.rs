@@ -343,9 +343,10 @@ fn updates_of_another_schema_are_refused_whole_and_counted() {
 fn missing_nodes_are_asked_for_as_many_as_the_tickerplant_says() {
     let (_door, node, mut guest) = live(&[]);
     guest.tell(|w| {
-        w.list_head(2);
+        w.list_head(3);
         w.symbol(".u.asg.need");
         w.atom_long(6);
+        w.atom_long(2);
     });
     node.until_asked(Asked::AtLeast(6));
 }

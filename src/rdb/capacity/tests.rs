@@ -88,12 +88,8 @@ fn next(answers: &Receiver<Answer>) -> Answer {
     }
 }
 
-#[test]
-fn a_node_without_a_position_asks_for_one_behind_its_place_in_the_group() {
-    let mut group = Group::boxed("n2", 9, false);
-    assert_eq!(group.one_more().expect("described"), 3);
-    let mut stranger = Group::boxed("n9", 9, false);
-    assert_eq!(stranger.one_more().expect("described"), 4);
+const fn at_least(instances: u32) -> Ask {
+    Ask::AtLeast(Demand { instances: Some(instances), more: 1 })
 }
 
 #[test]
@@ -102,7 +98,7 @@ fn each_answer_of_the_fleet_is_told_apart() {
         [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
     {
         let Link { asks, answers, .. } = start(Group::boxed("n3", max, down), TIMEOUT).expect("thread");
-        asks.send(Ask::AtLeast(None)).expect("running");
+        asks.send(Ask::AtLeast(Demand { instances: None, more: 1 })).expect("running");
         assert_eq!(next(&answers), Answer::Scaled(expected));
     }
 }
@@ -234,7 +230,7 @@ fn a_protection_that_another_process_left_is_lifted() {
 fn a_request_that_fails_is_refused_to_the_node_at_once_and_granted_later() {
     let (fleet, _heard) = Telling::boxed(None, 2);
     let Link { asks, answers, counters } = start(fleet, TIMEOUT).expect("thread");
-    asks.send(Ask::AtLeast(Some(4))).expect("running");
+    asks.send(at_least(4)).expect("running");
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
     assert_eq!((counters.asked.get(), counters.refused.get(), counters.granted.get()), (1, 1, 1));
@@ -244,14 +240,15 @@ fn a_request_that_fails_is_refused_to_the_node_at_once_and_granted_later() {
 fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
     let (fleet, _heard) = Telling::boxed(None, 1);
     let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
-    asks.send(Ask::AtLeast(Some(5))).expect("held");
+    asks.send(at_least(5)).expect("held");
     steps.step();
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
-    for desired in [4, 6] {
+    for desired in [3, 6] {
         asks.send(Ask::AtMost(desired)).expect("held");
     }
     steps.step();
-    assert_eq!(steps.worker.want.as_ref().map(|(wanted, _)| *wanted), Some(Some(4)));
+    let (pending, _) = steps.worker.demand.as_mut().expect("not granted yet");
+    assert_eq!(pending.instances("n3", || Err(())), Ok(3));
 }
 
 #[test]
@@ -274,7 +271,7 @@ fn capacity_that_went_with_the_nodes_of_an_ended_day_is_not_asked_for_again() {
     // The instances appear later.
     fleet.group.members.clear();
     let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
-    asks.send(Ask::AtLeast(Some(4))).expect("held");
+    asks.send(at_least(4)).expect("held");
     steps.step();
     assert_eq!(heard.try_recv(), Ok("at least"));
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));

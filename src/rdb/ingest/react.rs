@@ -9,7 +9,7 @@ use crate::net::client::ClientError;
 use crate::points::{self, Point};
 use crate::protocol::{FromNode, Live, Rebuild, ToNode};
 use crate::queue::Date;
-use crate::rdb::capacity::Ask;
+use crate::rdb::capacity::{Ask, Demand};
 use crate::rdb::day_end::Kept;
 use crate::rdb::policy::{Event, Phase};
 use crate::rdb::shared::{ShownWindow, State};
@@ -63,8 +63,8 @@ impl Ingest {
                 }
                 Ok(())
             }
-            ToNode::Need { desired } => {
-                self.requests.misses(desired);
+            ToNode::Need { desired, missing } => {
+                self.requests.misses(Demand { instances: Some(desired), more: missing });
                 self.step(Event::NodesMissing);
                 Ok(())
             }

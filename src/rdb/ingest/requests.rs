@@ -1,6 +1,6 @@
 //! What a node has asked of its fleet, and what its tickerplant reported about the nodes that are needed.
 
-use crate::rdb::capacity::{Answer, Ask};
+use crate::rdb::capacity::{Answer, Ask, Demand};
 use std::sync::mpsc::{Receiver, Sender};
 
 /// How a new position in the queue changes what the node has asked for.
@@ -20,8 +20,8 @@ pub(super) struct Requests {
     answers: Receiver<Answer>,
     /// Desired capacity to request for this node's successor.
     desired: Option<u32>,
-    /// Desired capacity to request for nodes missing in the queue; `None` once granted.
-    missing: Option<u32>,
+    /// Request for nodes missing in the queue; `None` once granted.
+    missing: Option<Demand>,
     /// Standbys behind this node, as reported by the tickerplant.
     standbys: Option<u64>,
 }
@@ -66,8 +66,8 @@ impl Requests {
     }
 
     /// Nodes are missing in the queue.
-    pub fn misses(&mut self, desired: u32) {
-        self.missing = Some(desired);
+    pub fn misses(&mut self, demand: Demand) {
+        self.missing = Some(demand);
     }
 
     /// No request for missing nodes is pending.
@@ -79,7 +79,7 @@ impl Requests {
     pub fn wanted(&mut self, desired: u32, has_scaled: bool) -> Changed {
         let before = self.desired.replace(desired);
         if before.is_some_and(|before| desired < before)
-            && let Some(most) = self.to_ask_for(has_scaled)
+            && let Some(most) = self.to_ask_for(has_scaled).instances
         {
             Changed::Fewer(most)
         } else if has_scaled && before.is_some_and(|before| desired > before) {
@@ -89,9 +89,11 @@ impl Requests {
         }
     }
 
-    /// Returns the desired capacity to request: for this node's successor, if wanted, and for missing nodes.
-    pub fn to_ask_for(&self, has_scaled: bool) -> Option<u32> {
-        self.desired.filter(|_| has_scaled || self.missing.is_none()).max(self.missing)
+    /// Returns the capacity to request: for this node's successor, if wanted, and for missing nodes.
+    pub fn to_ask_for(&self, has_scaled: bool) -> Demand {
+        let successor = self.desired.filter(|_| has_scaled || self.missing.is_none());
+        let more = self.missing.map_or(1, |missing| missing.more.max(1));
+        Demand { instances: successor.max(self.missing.and_then(|missing| missing.instances)), more }
     }
 }
 
@@ -99,6 +101,10 @@ impl Requests {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    const fn demand(instances: u32, more: u32) -> Demand {
+        Demand { instances: Some(instances), more }
+    }
 
     fn requests() -> Requests {
         Requests::new((channel().0, channel().1))
@@ -116,20 +122,20 @@ mod tests {
     fn missing_nodes_alone_are_asked_for_until_a_successor_is_wanted_too() {
         let mut requests = requests();
         requests.placed(Some(4));
-        requests.misses(3);
-        assert_eq!((requests.to_ask_for(false), requests.to_ask_for(true)), (Some(3), Some(5)));
+        requests.misses(demand(3, 2));
+        assert_eq!((requests.to_ask_for(false), requests.to_ask_for(true)), (demand(3, 2), demand(5, 2)));
         requests.granted();
-        assert_eq!(requests.to_ask_for(false), Some(5));
+        assert_eq!(requests.to_ask_for(false), demand(5, 1));
     }
 
     #[test]
     fn the_first_of_a_new_days_queue_asks_for_the_second() {
         let mut requests = requests();
         requests.placed(Some(4));
-        requests.misses(3);
+        requests.misses(demand(3, 2));
         requests.day_ended(true);
-        assert_eq!(requests.to_ask_for(true), Some(2));
+        assert_eq!(requests.to_ask_for(true), demand(2, 1));
         requests.day_ended(false);
-        assert_eq!(requests.to_ask_for(true), None, "a tickerplant in q reports no positions");
+        assert_eq!(requests.to_ask_for(true).instances, None, "a tickerplant in q reports no positions");
     }
 }

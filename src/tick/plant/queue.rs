@@ -260,7 +260,7 @@ impl Plant {
             Action::NeedNode { queue, missing, desired, via } => {
                 tracing::info!(%queue, missing, desired, "nodes are missing; the fleet is asked for more");
                 if let Some(conn) = via.and_then(|handle| to(handle, ctl)) {
-                    ctl.send(conn, encoded(&ToNode::Need { desired: capped(desired) }));
+                    ctl.send(conn, encoded(&ToNode::Need { desired: capped(desired), missing: capped(missing) }));
                 }
             }
             Action::Note(note) => log(&note, false),
