@@ -109,6 +109,27 @@ impl World {
         }
     }
 
+    /// A tickerplant has started after a power cut or a takeover, which may have taken the end of the table's journal. An instance is
+    /// explained if the restored table has no row of its node, or one with another number of closed windows than the node has.
+    pub fn table_is_restored(&mut self) {
+        let Some(tick) = &self.tick else { return };
+        let queue = tick.service.plant.queue();
+        let mut forgotten = Vec::new();
+        for node in self.nodes.values() {
+            let Some(of) = self.plan.queues.get(node.key.queue) else { continue };
+            let Some(group) = self.plan.groups.get(of.group) else { continue };
+            let instance = format!("{}-{}", group.name, node.key.server.instance).into_bytes();
+            let row = of_queue(queue, of).find(|own| own.instance.as_deref() == Some(instance.as_slice()));
+            let held = node.shared.state().windows.iter().filter(|shown| !shown.open).count();
+            if self.stands(node.key.server) && row.is_none_or(|row| row.held.len() != held) {
+                forgotten.push((of.group, instance));
+            }
+        }
+        for (group, instance) in forgotten {
+            self.explain(group, Reason::Forgotten, &[b"forgotten ", instance.as_slice()].concat());
+        }
+    }
+
     /// A day has ended. Nodes connected then were notified; the others may still wait on the next day.
     pub fn day_ended_without(&mut self, sent_home: &BTreeSet<Place>) {
         self.day_ended_ns = Some(self.now_ns);

@@ -91,6 +91,9 @@ impl World {
             // This tickerplant did not end the day of the last log, so `audit_log` must not follow that log to its end.
             self.last_log = None;
             let today = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
+            if crash == Promise::Power {
+                self.table_is_restored();
+            }
             let judged = self.auditor.restarted(&self.storage, crash, taken_over, today);
             self.judge(judged);
         }

@@ -22,6 +22,8 @@ pub enum Reason {
     EndedAtNight,
     /// A node requested it that did not know of the day's end yet, when the group had become smaller.
     AskedLate,
+    /// A power cut or a takeover took its row from the table's journal: its work went to others before it had rejoined.
+    Forgotten,
     /// It was already surplus when the day began.
     Kept,
 }
@@ -37,6 +39,7 @@ impl Reason {
             Reason::Unseated => "one too many: not in the table at the day's end",
             Reason::EndedAtNight => "one too many: ended between the day's end and its own",
             Reason::AskedLate => "one too many: asked for after a day's end that the node did not know of",
+            Reason::Forgotten => "one too many: its row went with a power cut",
             Reason::Kept => "one too many: there when the day began",
         }
     }
