@@ -3,7 +3,6 @@
 use super::value::{Dict, Table, Value};
 use super::vector::{Attr, Items, Vector};
 use crate::kernel::sym::Sym;
-use crate::sys::shared::Shared;
 use proto::types;
 
 /// One column of a schema.
@@ -55,7 +54,10 @@ impl Schema {
         let table = |columns: &[ColumnSchema]| Table {
             sorted: false,
             names: columns.iter().map(|column| column.name).collect(),
-            columns: columns.iter().map(|column| Vector { attr: column.attr, items: empty_items(column.ty) }).collect(),
+            columns: columns
+                .iter()
+                .map(|column| Vector { attr: column.attr, items: Items::empty_of(column.ty) })
+                .collect(),
         };
         match self.columns.split_at_checked(self.keys) {
             Some((keys, values)) if !keys.is_empty() => Value::Dict(crate::sys::shared::Held::new(Dict {
@@ -97,53 +99,12 @@ pub const fn width(ty: i8) -> usize {
     }
 }
 
-/// Type code of a vector on the wire.
+/// Type code of a vector on the wire, where enumerations travel as what they stand for.
 pub const fn code(items: &Items) -> i8 {
     match items {
-        Items::List(_) => types::LIST,
-        Items::Bool(_) => types::BOOL,
-        Items::Guid(_) => types::GUID,
-        Items::Byte(_) => types::BYTE,
-        Items::Short(_) => types::SHORT,
-        Items::Int(_) => types::INT,
-        Items::Long(_) | Items::Link(..) => types::LONG,
-        Items::Real(_) => types::REAL,
-        Items::Float(_) => types::FLOAT,
-        Items::Char(_) => types::CHAR,
-        Items::Sym(_) | Items::Enum(..) => types::SYMBOL,
-        Items::Timestamp(_) => types::TIMESTAMP,
-        Items::Month(_) => types::MONTH,
-        Items::Date(_) => types::DATE,
-        Items::Datetime(_) => types::DATETIME,
-        Items::Timespan(_) => types::TIMESPAN,
-        Items::Minute(_) => types::MINUTE,
-        Items::Second(_) => types::SECOND,
-        Items::Time(_) => types::TIME,
-    }
-}
-
-/// Returns an empty vector of a type; for an unknown code, the empty general list.
-pub fn empty_items(ty: i8) -> Items {
-    match ty {
-        types::BOOL => Items::Bool(Shared::default()),
-        types::GUID => Items::Guid(Shared::default()),
-        types::BYTE => Items::Byte(Shared::default()),
-        types::SHORT => Items::Short(Shared::default()),
-        types::INT => Items::Int(Shared::default()),
-        types::LONG => Items::Long(Shared::default()),
-        types::REAL => Items::Real(Shared::default()),
-        types::FLOAT => Items::Float(Shared::default()),
-        types::CHAR => Items::Char(Shared::default()),
-        types::SYMBOL => Items::Sym(Shared::default()),
-        types::TIMESTAMP => Items::Timestamp(Shared::default()),
-        types::MONTH => Items::Month(Shared::default()),
-        types::DATE => Items::Date(Shared::default()),
-        types::DATETIME => Items::Datetime(Shared::default()),
-        types::TIMESPAN => Items::Timespan(Shared::default()),
-        types::MINUTE => Items::Minute(Shared::default()),
-        types::SECOND => Items::Second(Shared::default()),
-        types::TIME => Items::Time(Shared::default()),
-        _ => Items::List(Shared::default()),
+        Items::Link(..) => types::LONG,
+        Items::Enum(..) => types::SYMBOL,
+        plain => plain.type_number(),
     }
 }
 

@@ -165,7 +165,7 @@ fn gather<T: Clone, I: Int>(items: &[T], rows: &[I], missing: T) -> Vec<T> {
 
 impl Items {
     /// q's type number, 0 to 20.
-    pub fn type_number(&self) -> i8 {
+    pub const fn type_number(&self) -> i8 {
         match self {
             Items::List(_) => types::LIST,
             Items::Bool(_) => types::BOOL,
@@ -336,7 +336,7 @@ impl Items {
         map_shared!(self, s => s.cut(start..end))
     }
 
-    /// Returns an empty vector of a type number.
+    /// Returns an empty vector of a type number; for an unknown one, the empty general list.
     pub fn empty_of(number: i8) -> Items {
         match number {
             types::BOOL | types::BYTE | types::CHAR => u8::wrap(number, Shared::default()),
