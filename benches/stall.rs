@@ -1,6 +1,6 @@
 //! How long a node's ingest stands still while a client's query runs for ten seconds: a node process, fed an update a millisecond
 //! by a tickerplant that this program plays. What it has taken in is read off its page of metrics, which waits for no thread that
-//! evaluates; beside it a client asks for `.rdb.stats`.
+//! evaluates; beside it a client queries `.rdb.stats`.
 //!
 //!     cargo bench --bench stall [-- ROWS]
 //!

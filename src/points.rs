@@ -103,7 +103,7 @@ mod armed {
             let text = std::env::var("ELASTICK_POINT").ok()?;
             let armed = parse(&text);
             if armed.is_none() {
-                eprintln!("ELASTICK_POINT={text} names no point; `elastick points` lists them");
+                eprintln!("ELASTICK_POINT={text}: unknown failpoint; `elastick points` lists them");
                 std::process::exit(2);
             }
             armed
@@ -128,7 +128,7 @@ mod armed {
     pub fn reach(point: Point) {
         let Some(armed) = armed().filter(|armed| armed.point == point) else { return };
         if COME.fetch_add(1, Ordering::SeqCst).wrapping_add(1) == armed.nth {
-            eprintln!("at the point {}", armed.name);
+            eprintln!("at failpoint {}", armed.name);
             // If the signal cannot be sent, there is nothing else to do.
             let _ = kill_process(getpid(), armed.signal);
         }

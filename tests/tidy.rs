@@ -64,7 +64,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (
         &["q/src/qsql/groups.rs", "q/src/qsql/keys.rs"],
-        "groups found by codes are made anew from their keys where a code does not hold",
+        "groups found by codes are rebuilt from their keys where a code does not hold",
     ),
     (
         &["src/config/durability.rs", "src/config/units.rs"],

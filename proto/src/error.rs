@@ -107,10 +107,10 @@ impl fmt::Display for DecodeErrorKind {
         use DecodeErrorKind::*;
         match *self {
             Incomplete => write!(f, "the input ends inside an object"),
-            UnknownType(ty) => write!(f, "type {ty} does not travel here"),
+            UnknownType(ty) => write!(f, "type {ty} cannot be received here"),
             NegativeCount(count) => write!(f, "negative count {count}"),
-            TooDeep { max_depth } => write!(f, "nested deeper than {max_depth} levels"),
-            Length { expected, found } => write!(f, "{expected} items against {found}"),
+            TooDeep { max_depth } => write!(f, "nested more than {max_depth} levels deep"),
+            Length { expected, found } => write!(f, "expected {expected} items, got {found}"),
             NotADict => write!(f, "keys and values of a dictionary must be lists, dictionaries or tables"),
             NotATable => write!(f, "a table needs a dictionary of column names and a list of columns"),
             NotASource => write!(f, "the source of a lambda must be a character vector"),
@@ -118,14 +118,14 @@ impl fmt::Display for DecodeErrorKind {
             ByteOrder(byte) => write!(f, "byte order {byte} in the header, expected 0 or 1"),
             MessageKind(byte) => write!(f, "message kind {byte} in the header, expected 0, 1 or 2"),
             Compression(byte) => write!(f, "compression {byte} in the header, expected 0, 1 or 2"),
-            MessageLength { total_bytes } => write!(f, "impossible message length {total_bytes}"),
+            MessageLength { total_bytes } => write!(f, "invalid message length {total_bytes}"),
             MessageTooLong { total_bytes, max_bytes } => {
-                write!(f, "message of {total_bytes} bytes, at most {max_bytes} are accepted")
+                write!(f, "message of {total_bytes} bytes exceeds the limit of {max_bytes}")
             }
             ExpandsTooFar { total_bytes, max_bytes } => {
-                write!(f, "message of {total_bytes} bytes when decompressed, at most {max_bytes} are accepted")
+                write!(f, "message of {total_bytes} bytes after decompression exceeds the limit of {max_bytes}")
             }
-            BadCompression => write!(f, "broken compressed data"),
+            BadCompression => write!(f, "corrupt compressed data"),
         }
     }
 }
@@ -170,10 +170,10 @@ impl fmt::Display for EncodeError {
             EncodeError::Count(count) => write!(f, "'limit: {count} items, a vector holds at most {}", i32::MAX),
             EncodeError::MessageTooLong(bytes) => write!(f, "'limit: message of {bytes} bytes"),
             EncodeError::Nul => write!(f, "'type: a symbol or error text cannot hold a NUL"),
-            EncodeError::Length { expected, found } => write!(f, "'length: {expected} items against {found}"),
+            EncodeError::Length { expected, found } => write!(f, "'length: expected {expected} items, got {found}"),
             EncodeError::Type(ty) => write!(f, "'type: type {ty} cannot be serialised here"),
-            EncodeError::NoMessage => write!(f, "'badmsg: no message was begun here"),
-            EncodeError::TooDeep => write!(f, "'limit: nested too deep"),
+            EncodeError::NoMessage => write!(f, "'badmsg: no message was started at this position"),
+            EncodeError::TooDeep => write!(f, "'limit: nested too deeplyly"),
         }
     }
 }

@@ -56,8 +56,8 @@ pub enum HandshakeError {
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HandshakeError::TooLong => write!(f, "'access: no end of the login within {MAX_LOGIN_BYTES} bytes"),
-            HandshakeError::Http => write!(f, "'access: an HTTP request, this port speaks kdb+ IPC"),
+            HandshakeError::TooLong => write!(f, "'access: no end of the handshake within {MAX_LOGIN_BYTES} bytes"),
+            HandshakeError::Http => write!(f, "'access: an HTTP request; this port expects kdb+ IPC"),
         }
     }
 }

@@ -55,8 +55,8 @@ impl Head {
     /// Makes a head without attribute for a count that the caller knows to fit: that of a parsed object, or of columns
     /// in memory. A count above `i32::MAX` becomes `i32::MAX`.
     pub const fn saturating(ty: i8, count: usize) -> Head {
-        const MOST: usize = i32::MAX as usize;
-        Head { ty, attr: types::ATTR_NONE, count: if count > MOST { MOST } else { count } }
+        const MAX: usize = i32::MAX as usize;
+        Head { ty, attr: types::ATTR_NONE, count: if count > MAX { MAX } else { count } }
     }
 
     /// Number of items that follow.

@@ -110,7 +110,7 @@ fn a_large_buffer_is_not_kept_for_the_start_of_the_next_message() {
 }
 
 #[test]
-fn a_message_over_the_limit_is_refused_by_its_header() {
+fn a_message_over_the_limit_is_rejected_by_its_header() {
     let limits = Limits { max_message_bytes: 1000, ..Limits::default() };
     let mut reader = FrameReader::new(limits);
     reader.extend(&message(1000)[..8]);

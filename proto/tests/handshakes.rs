@@ -32,7 +32,7 @@ fn a_login_without_capability_is_that_of_an_old_client() {
 }
 
 #[test]
-fn what_follows_a_login_is_left_alone() {
+fn bytes_after_a_login_are_not_consumed() {
     assert_eq!(login(b"a:b\x03\0\x01\0\0\0").1, 5);
 }
 
@@ -45,7 +45,7 @@ fn a_login_in_parts_is_waited_for() {
 }
 
 #[test]
-fn a_login_without_end_is_refused_at_the_limit() {
+fn a_login_without_end_is_rejected_at_the_limit() {
     assert_eq!(handshake::parse(&vec![b'x'; MAX_LOGIN_BYTES - 1]), Ok(None));
     assert_eq!(handshake::parse(&vec![b'x'; MAX_LOGIN_BYTES]), Err(HandshakeError::TooLong));
     let mut late = vec![b'x'; MAX_LOGIN_BYTES + 5];
@@ -54,7 +54,7 @@ fn a_login_without_end_is_refused_at_the_limit() {
 }
 
 #[test]
-fn a_browser_is_told_apart() {
+fn a_browser_is_recognised() {
     assert_eq!(handshake::parse(b"GET /metrics HTTP/1.1\r\n"), Err(HandshakeError::Http));
 }
 

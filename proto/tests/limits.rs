@@ -22,7 +22,7 @@ fn refusal(total_bytes: u64, stream: &[u8]) -> DecodeErrorKind {
 }
 
 #[test]
-fn a_message_that_would_expand_over_the_limit_is_refused() {
+fn a_message_that_would_expand_over_the_limit_is_rejected() {
     let limits = Limits::default();
     let error = compress::decompress(&compressed(10 << 30, &[0; 8]), &limits).expect_err("too long");
     let (total_bytes, max_bytes) = (10 << 30, limits.max_decompressed_bytes);
@@ -31,7 +31,7 @@ fn a_message_that_would_expand_over_the_limit_is_refused() {
 }
 
 #[test]
-fn a_length_that_the_stream_cannot_expand_to_is_refused_unread() {
+fn a_length_that_the_stream_cannot_expand_to_is_rejected_unread() {
     // One group expands to at most eight times 257 bytes.
     assert_eq!(refusal(8 + 2056, &[0; 8]), DecodeErrorKind::Incomplete);
     assert_eq!(refusal(8 + 2057, &[0; 8]), DecodeErrorKind::BadCompression);
@@ -39,12 +39,12 @@ fn a_length_that_the_stream_cannot_expand_to_is_refused_unread() {
 }
 
 #[test]
-fn a_compressed_match_with_nothing_before_it_is_refused() {
+fn a_compressed_match_with_nothing_before_it_is_rejected() {
     assert_eq!(refusal(10, &[1, 0, 0]), DecodeErrorKind::BadCompression);
 }
 
 #[test]
-fn a_compressed_match_over_the_declared_length_is_refused() {
+fn a_compressed_match_over_the_declared_length_is_rejected() {
     // Three literals, then a match of the first two with one extra byte.
     let stream = [0b1000, 7, 7, 7, 0, 1];
     assert!(compress::decompress(&compressed(8 + 6, &stream), &NO_LIMITS).is_ok());
@@ -53,12 +53,12 @@ fn a_compressed_match_over_the_declared_length_is_refused() {
 }
 
 #[test]
-fn bytes_after_a_compressed_stream_are_refused() {
+fn bytes_after_a_compressed_stream_are_rejected() {
     assert_eq!(refusal(8 + 2, &[0, 7, 7, 7]), DecodeErrorKind::Trailing { extra_bytes: 1 });
 }
 
 #[test]
-fn deep_nesting_is_refused_whatever_the_limit() {
+fn deep_nesting_is_rejected_whatever_the_limit() {
     let list = [0, 0, 1, 0, 0, 0];
     let projection = [104, 1, 0, 0, 0];
     let derived = [106];

@@ -62,14 +62,14 @@ fn an_error_message_is_the_bytes_of_q() {
 }
 
 #[test]
-fn an_error_inside_another_object_is_refused_on_both_sides() {
+fn an_error_inside_another_object_is_rejected_on_both_sides() {
     assert_eq!(refusal(&[0, 0, 1, 0, 0, 0, 0x80, b'x', 0]), DecodeErrorKind::UnknownType(-128));
     let list = Value::list([Value::error("x")]);
     assert_eq!(encode::message(MessageKind::Sync, &list), Err(EncodeError::Type(-128)));
 }
 
 #[test]
-fn bytes_after_the_object_of_a_message_are_refused() {
+fn bytes_after_the_object_of_a_message_are_rejected() {
     let mut message = encode::message(MessageKind::Sync, &Value::Long(1)).expect("short");
     message.push(0);
     message[4] += 1;
@@ -78,7 +78,7 @@ fn bytes_after_the_object_of_a_message_are_refused() {
 }
 
 #[test]
-fn an_error_says_what_where_and_in_the_words_of_q() {
+fn an_error_names_its_cause_and_place_in_kdbs_terms() {
     let error = decode::message(&[1, 0, 0, 0, 10, 0, 0, 0, 20, 0], &Limits::default()).expect_err("refused");
     assert_eq!(error.to_string(), "'badmsg: type 20 does not travel here (byte 8)");
 }
@@ -94,7 +94,7 @@ fn a_dictionary_needs_as_many_values_as_keys() {
 }
 
 #[test]
-fn a_dictionary_of_atoms_is_refused() {
+fn a_dictionary_of_atoms_is_rejected() {
     assert_eq!(refusal(&[99, 0xfc, 1, 0xfc, 2]), DecodeErrorKind::NotADict);
 }
 
@@ -112,13 +112,13 @@ fn columns_of_a_table_have_one_length() {
 }
 
 #[test]
-fn a_table_without_a_dictionary_of_names_and_columns_is_refused() {
+fn a_table_without_a_dictionary_of_names_and_columns_is_rejected() {
     assert_eq!(refusal(&[98, 0, 4, 0, 0, 0, 0, 0]), DecodeErrorKind::NotATable);
     assert_eq!(refusal(&[98, 0, 99, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), DecodeErrorKind::NotATable);
 }
 
 #[test]
-fn a_count_with_its_sign_bit_is_refused() {
+fn a_count_with_its_sign_bit_is_rejected() {
     assert_eq!(refusal(&[4, 0, 0xff, 0xff, 0xff, 0xff]), DecodeErrorKind::NegativeCount(-1));
 }
 
@@ -158,7 +158,7 @@ fn a_writer_puts_what_the_value_encoder_puts() {
 }
 
 #[test]
-fn a_writer_tells_at_its_end_what_could_not_be_written() {
+fn a_writer_reports_at_the_end_what_could_not_be_written() {
     let mut out = Vec::new();
     let mut writer = Writer::new(&mut out);
     writer.symbol(b"a\0b");
@@ -226,7 +226,7 @@ fn a_record_is_written_as_tickerplants_write_it() {
 }
 
 #[test]
-fn a_torn_record_is_told_from_a_broken_one() {
+fn a_torn_record_is_distinguished_from_a_corrupt_one() {
     let mut bytes = Vec::new();
     log::write_record_head(b"trade", 1, &mut bytes);
     encode::encode_object(&Value::longs([1, 2, 3]), &mut bytes).expect("travels");

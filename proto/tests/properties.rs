@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn flipped_bits_are_read_alike_or_refused_alike(value in value(), flips in flips()) {
+    fn flipped_bits_are_read_alike_or_rejected_alike(value in value(), flips in flips()) {
         for endian in BOTH {
             let mut bytes = second::encode(&value, endian);
             flip(&mut bytes, &flips);
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_read_alike_or_refused_alike(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_are_read_alike_or_rejected_alike(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for endian in BOTH {
             read(&bytes, endian);
         }

@@ -152,7 +152,7 @@ fn an_assignment_answers_the_generic_null() {
 }
 
 #[test]
-fn what_a_client_asks_on_connecting_is_answered() {
+fn a_query_sent_while_connecting_gets_its_reply() {
     let mut session = Session::new();
     let probe = Value::chars("k){x:. x;$[99h<@x;:`_pykx_fn_marker;99h~@x;:x;:`_pykx_ctx_marker]}");
     assert_eq!(message(&mut session, vec![probe, Value::Sym(sym(".q"))]), "`_pykx_ctx_marker");
@@ -163,7 +163,7 @@ fn what_a_client_asks_on_connecting_is_answered() {
 }
 
 #[test]
-fn a_host_that_needs_its_owner_is_heard_through_traps() {
+fn the_need_for_the_owner_passes_through_traps() {
     let mut tick = Tick::default();
     assert_eq!(eval_text(&mut tick, b"@[{a::x};1;`trapped]", &Limits::default()).unwrap_err(), NEEDS_OWNER);
     assert_eq!(eval_text(&mut tick, b"`t insert 1 2", &Limits::default()).unwrap_err(), NEEDS_OWNER);
@@ -179,7 +179,7 @@ fn globals_of_a_text_are_known_before_it_runs() {
 }
 
 #[test]
-fn a_deadline_and_a_memory_limit_end_what_cannot_end() {
+fn a_deadline_and_a_memory_limit_stop_endless_queries() {
     let mut session = Session::new();
     let soon = Limits {
         deadline: Some(Instant::now() + Duration::from_millis(20)),

@@ -46,7 +46,7 @@ fn bytes_of(value: &Value) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_q_wrote_is_read_and_written_again() {
+fn files_of_q_survive_a_round_trip() {
     let mut wrong = Vec::new();
     for r in recorded().iter().filter(|r| r.bytes.first() != Some(&0x80)) {
         let (view, _) = View::parse(&r.bytes, Endian::Little, &proto::Limits::default()).expect("an object");

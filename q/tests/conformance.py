@@ -105,7 +105,7 @@ def page(records, counts, explained):
     own = len(by_kind["gap"])
     out = [
         "# Conformance of q", "",
-        "Written by `q/tests/conformance.py` from a replay of transcripts that KX publishes with the documentation of q; compared anew by",
+        "Written by `q/tests/conformance.py` from a replay of transcripts that KX publishes with the documentation of q; compared again by",
         "`tests/run conformance`. The reasons stand in `q/tests/conformance.jsonl`.", "",
         f"**{good} of {count} answers agree to the character ({100 * good / count:.1f} %)** on the pages of high and medium trust.",
         f"Of the {count - good} others, {own} are elastick's; no engine could give the remaining {count - good - own} in this replay,",

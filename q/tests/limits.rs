@@ -50,7 +50,7 @@ fn huge() -> (String, Vec<(String, String)>) {
 }
 
 #[test]
-fn what_never_ends_is_stopped_wherever_the_looks_at_the_limits_fall() {
+fn endless_evaluations_are_stopped_wherever_limits_are_checked() {
     // Limits are checked every so many steps; the prefix shifts the checks to each position in an iteration.
     for steps in 0..64 {
         let text = format!("raze {steps}#enlist 0 0;{{x%2}}/[{{5n>1}};100]");
@@ -61,7 +61,7 @@ fn what_never_ends_is_stopped_wherever_the_looks_at_the_limits_fall() {
 }
 
 #[test]
-fn what_is_huge_ends_in_an_error_before_it_is_there() {
+fn huge_results_fail_before_they_are_allocated() {
     const MEMORY_BYTES: u64 = 1 << 20;
     let (definitions, expressions) = huge();
     let mut session = named(&definitions);
@@ -80,7 +80,7 @@ fn what_is_huge_ends_in_an_error_before_it_is_there() {
 }
 
 #[test]
-fn what_goes_through_many_names_much_text_or_a_long_deal_is_stopped() {
+fn long_loops_over_names_text_and_deals_are_stopped() {
     const NAMES: usize = 200_000;
     let mut session = named("wide:flip(`$\"c\",/:string til 200000)!200000#enlist 1 2\nnames:cols wide");
     let many = |before: &str, part: &dyn Fn(usize) -> String, behind: &str| {

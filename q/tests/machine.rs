@@ -228,7 +228,7 @@ fn loops_over_lists_agree() {
 }
 
 #[test]
-fn what_a_caller_holds_is_not_changed() {
+fn values_of_a_caller_are_not_changed() {
     for machine in [true, false] {
         let f = "{[x]i:0;y:x;while[i<3;x[i]:9;x,:i;i+:1];$[x~y;0;x]}";
         assert_eq!(run(f, "z:1 2 3;r:f z;(z;r)", machine), Ok(b"1 2 3\n9 9 9 0 1 2\n".to_vec()), "{machine}");
@@ -315,7 +315,7 @@ fn a_function_that_is_assigned_anew_is_the_new_one() {
 }
 
 #[test]
-fn what_a_left_item_changes_is_seen_by_the_next() {
+fn an_item_sees_changes_of_the_item_before() {
     let f = "{if[x=3;n::100];x+n}";
     let expected = Ok(b"6 7 103 104\n".to_vec());
     for machine in [true, false] {

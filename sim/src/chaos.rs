@@ -238,7 +238,7 @@ impl World {
             return;
         }
         self.report.fault("tickerplant ended in order");
-        self.with_tick(|tick| tick.service.plant.stop("the tickerplant was asked to end", &mut tick.links));
+        self.with_tick(|tick| tick.service.plant.stop("shutting down on request", &mut tick.links));
         self.after_tick();
         if self.tick.is_some() {
             self.tick_dies(false, Promise::Process);
@@ -383,7 +383,7 @@ impl World {
     /// Restarts a tickerplant whose log has failed, as an operator would.
     pub fn restart_failed_tick(&mut self) {
         if self.tick.as_ref().is_some_and(|tick| tick.service.plant.failure().is_some()) {
-            self.report.met("tickerplant that had failed is started anew");
+            self.report.met("failed tickerplant restarted");
             self.tick_dies(false, Promise::Process);
             self.after(200 * MS, Event::TickStarts);
         }

@@ -324,7 +324,7 @@ impl World {
             match told(&body) {
                 Some(told) => watcher.told.extend(told),
                 None => {
-                    self.broken.get_or_insert(Broken("a watcher was told something strange".to_string()));
+                    self.broken.get_or_insert(Broken("a watcher received an unexpected message".to_string()));
                 }
             }
         }
@@ -344,7 +344,7 @@ impl World {
                     let Some((day, place)) = self.auditor.place_of(id) else {
                         // Not in the file yet, which is right only while writing is deferred.
                         if all || !(is_old || self.plan.publishes_ahead()) {
-                            let what = format!("watcher {at} was told of update {id}, which is in no log");
+                            let what = format!("watcher {at} received update {id}, which is in no log");
                             self.broken.get_or_insert(Broken(what));
                         }
                         break;
@@ -373,7 +373,7 @@ impl World {
                         || record.map(|record| record.table) != Some(table)
                     {
                         let what = format!(
-                            "watcher {at} was told of update {id} (place {place} of {day}), where {expected:?} was next"
+                            "watcher {at} received update {id} (place {place} of {day}), where {expected:?} was next"
                         );
                         self.broken.get_or_insert(Broken(what));
                         return;
@@ -390,7 +390,7 @@ impl World {
         }
         let untold = date.filter(|_| all).and_then(|date| Some((self.untold(self.watchers.get(at)?, date)?, date)));
         if let Some((id, date)) = untold {
-            self.broken.get_or_insert(Broken(format!("watcher {at} was never told of update {id} of {date}")));
+            self.broken.get_or_insert(Broken(format!("watcher {at} never received update {id} of {date}")));
         }
     }
 

@@ -8,7 +8,7 @@ use super::mounts::Mounts;
 use super::rng::Rng;
 use elastick::log::LogFile;
 use elastick::log::date_of;
-use elastick::log::disk::{Disk, Open, Who};
+use elastick::log::disk::{Disk, Open, WriterProcess};
 use elastick::sys::fs::Place;
 use std::collections::BTreeMap;
 use std::fs::TryLockError;
@@ -84,7 +84,7 @@ struct State {
     names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
     inodes: BTreeMap<u64, Inode>,
-    /// Names that a host looked up in vain, with the time.
+    /// Names that a host failed to find, with the time.
     missing: BTreeMap<(u32, PathBuf), u64>,
     next: u64,
     faults: DiskFaults,
@@ -405,9 +405,13 @@ impl Disk for HostDisk {
         Ok(state.names.keys().filter(|name| name.parent() == Some(directory)).cloned().collect())
     }
 
-    fn who(&self) -> Who {
+    fn who(&self) -> WriterProcess {
         let boot = self.storage.lock().boot;
-        Who { pid: self.process, host: format!("host{}", self.host), boot: format!("boot{boot}-{}", self.host) }
+        WriterProcess {
+            pid: self.process,
+            host: format!("host{}", self.host),
+            boot: format!("boot{boot}-{}", self.host),
+        }
     }
 
     fn draw(&self) -> u64 {

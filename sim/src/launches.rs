@@ -157,7 +157,7 @@ impl World {
             return;
         }
         self.note_wanted();
-        // A node that was told late that it is live asks with the number that it was told then.
+        // A node that learned late that it is live requests with the number sent to it then.
         let has_ended = self.day_ended_ns.is_some_and(|at| self.now_ns.saturating_sub(at) <= KNOWN_WITHIN_NS);
         for asked in asked {
             let judged = match asked {

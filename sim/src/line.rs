@@ -6,7 +6,7 @@ use elastick::net::{ConnId, Peer};
 use std::collections::VecDeque;
 
 /// Longest latency of a message that nothing delays.
-const LATENCY_MOST_NS: u64 = 2 * MS;
+const MAX_LATENCY_NS: u64 = 2 * MS;
 
 /// A packet to a client.
 #[derive(Clone, Debug)]
@@ -47,13 +47,13 @@ impl Line {
     /// Returns whether a direction is stalled, or a packet to a slow reader is still on its way.
     pub fn is_held_up(&self, now_ns: u64) -> bool {
         self.up_stalled_until_ns.max(self.down_stalled_until_ns) > now_ns
-            || self.up_at_ns.max(self.down_at_ns) > now_ns.saturating_add(LATENCY_MOST_NS)
+            || self.up_at_ns.max(self.down_at_ns) > now_ns.saturating_add(MAX_LATENCY_NS)
     }
 }
 
 impl World {
     fn latency_ns(&mut self) -> u64 {
-        let usual_ns = self.between(50_000, LATENCY_MOST_NS);
+        let usual_ns = self.between(50_000, MAX_LATENCY_NS);
         match self.now_ns < self.slow_net_until_ns {
             true => usual_ns.saturating_add(self.rng.below(800 * MS)),
             false => usual_ns,

@@ -189,7 +189,7 @@ impl Links for TickLinks {
         }
     }
 
-    fn end_after_silence(&mut self, _: ConnId, _: Duration) {}
+    fn set_keepalive(&mut self, _: ConnId, _: Duration) {}
 
     fn now(&self) -> Instant {
         clock::now()

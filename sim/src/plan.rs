@@ -16,13 +16,13 @@ use std::time::Duration;
 
 /// More instances than a simulated day ever needs. At its maximum a group cannot launch a node to rebuild a lost window, and the cluster
 /// rightly does not settle. A group that rejects launches for a while is a fault (`cloud.rs`).
-const MOST_INSTANCES: u32 = 2_000;
+const MAX_INSTANCES: u32 = 2_000;
 
 /// Level of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     None,
-    /// Throttled or lost calls of the fleet, nodes killed or asked to end, the tickerplant stopped in order: no instance may be launched in vain.
+    /// Throttled or lost calls of the fleet, nodes killed or terminated, the tickerplant stopped in order: no surplus instance may be launched.
     Fleet,
     Some,
     Hell,
@@ -136,7 +136,7 @@ impl Plan {
             name: format!("g{number}"),
             rules: Rules {
                 min: u32::try_from(rng.from(1, 2)).unwrap_or(1),
-                max: MOST_INSTANCES,
+                max: MAX_INSTANCES,
                 launch_delay_ns: 0,
                 grace_ns: 20 * SECOND,
                 notice_ns: 15 * SECOND,

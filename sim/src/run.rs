@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_that_differs_is_told_with_the_command_that_runs_it_twice_again() {
+    fn a_second_run_that_differs_is_reported_with_the_command_to_reproduce_it() {
         let done = (Report::default(), Some("one\ntwo\n".to_string()));
         let again = "again: elastick-sim days --seed 0 --seeds 10 --days 3 --faults some";
         let trace = said(&done, Ok((Report::default(), Some("one\nthree\n".to_string()))));

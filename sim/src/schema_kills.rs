@@ -9,7 +9,7 @@ use super::tick::plain;
 use elastick::config::options::Protocol;
 use elastick::config::units::Scale;
 use elastick::config::{Damage, Durability, Limits, RequiredMount, units};
-use elastick::log::disk::{self, Disk, Open, Who};
+use elastick::log::disk::{self, Disk, Open, WriterProcess};
 use elastick::log::{LogFile, Waker};
 use elastick::net::{ConnId, message};
 use elastick::protocol::tables::schema_record;
@@ -105,7 +105,7 @@ impl Disk for Killed {
         self.disk().list(directory)
     }
 
-    fn who(&self) -> Who {
+    fn who(&self) -> WriterProcess {
         self.disk().who()
     }
 
@@ -341,9 +341,9 @@ impl World {
             self.elapsed += BATCH;
             self.enter();
             let Some(service) = &mut self.service else { return };
-            service.plant.begin_turn(&mut self.links);
+            service.plant.begin_iteration(&mut self.links);
             service.plant.timer(&mut self.links);
-            service.plant.end_turn(&mut self.links);
+            service.plant.end_iteration(&mut self.links);
             let mut is_quiet = !service.work_is_due();
             if service.work_is_due() {
                 service.step_work();
@@ -435,7 +435,7 @@ fn killed_after(changes: usize, batch: Option<Duration>) -> (Written, bool) {
     world.left.store(changes, Ordering::Relaxed);
     world.change();
     if let Some(service) = &mut world.service {
-        service.plant.end_turn(&mut world.links);
+        service.plant.end_iteration(&mut world.links);
     }
     let is_dead = world.left.load(Ordering::Relaxed) == 0;
     // None of its output has been sent.
@@ -456,7 +456,7 @@ fn killed_after(changes: usize, batch: Option<Duration>) -> (Written, bool) {
     // An update with the other number of columns must be rejected.
     world.publish(8, 7 - columns);
     world.settle();
-    assert!(world.answer.as_ref().is_some_and(|answer| !answer.is_empty()), "{written:?}: it is refused");
+    assert!(world.answer.as_ref().is_some_and(|answer| !answer.is_empty()), "{written:?}: it is rejected");
     world.publish(9, columns);
     world.settle();
     assert_eq!(world.answer.as_deref(), Some(""));

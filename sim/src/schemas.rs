@@ -1,6 +1,6 @@
 //! Tables that get columns at their end: through the schema file and a restart, or by `.u.schema` while the tickerplant runs.
 
-use super::audit::record::{COLUMNS, Extras, MOST_EXTRAS, TABLES};
+use super::audit::record::{COLUMNS, Extras, MAX_EXTRAS, TABLES};
 use super::rng::Rng;
 use super::world::{Client, Event, SECOND, World};
 use elastick::net::message;
@@ -70,7 +70,7 @@ impl World {
             return;
         };
         let wanted = extras.max(file).saturating_add(1);
-        if !self.chaotic || self.tick.is_none() || wanted > MOST_EXTRAS {
+        if !self.chaotic || self.tick.is_none() || wanted > MAX_EXTRAS {
             return;
         }
         if live {

@@ -83,7 +83,7 @@ fn record_of(longs: [i64; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_failed_sync_may_have_dropped_is_made_durable_by_the_next_writer() {
+fn the_next_writer_makes_durable_what_a_failed_sync_may_have_dropped() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
     bench.process(1, || {
@@ -120,7 +120,7 @@ fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
 }
 
 #[test]
-fn what_a_failed_sync_may_have_dropped_is_written_again_though_a_full_disk_took_no_note_of_it() {
+fn after_a_failed_sync_and_a_full_disk_the_log_is_rewritten() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
     bench.process(1, || {
@@ -139,7 +139,7 @@ fn what_a_failed_sync_may_have_dropped_is_written_again_though_a_full_disk_took_
 }
 
 #[test]
-fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
+fn after_a_failed_sync_at_start_the_next_start_rewrites_the_log() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
     bench.process(1, || {
@@ -159,7 +159,7 @@ fn what_the_sync_of_a_start_may_have_dropped_is_written_again_by_the_next() {
 }
 
 #[test]
-fn what_a_sync_that_failed_at_the_end_may_have_dropped_is_written_again() {
+fn after_a_failed_last_sync_the_log_is_rewritten() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
     bench.process(1, || {
@@ -194,7 +194,7 @@ fn a_log_whose_making_failed_is_on_the_disk_before_anything_is_written_to_it() {
 }
 
 #[test]
-fn what_the_side_file_said_of_an_end_that_was_cut_off_does_not_come_back() {
+fn entries_of_a_truncated_tail_do_not_come_back() {
     let bench = Bench::new();
     let (path, side) = (Path::new("/logs/sym2030.01.01"), Path::new("/logs/sym2030.01.01.index"));
     let batch = record().repeat(5_000);
@@ -282,7 +282,7 @@ fn look_up_behind_the_days_end(seed: u64) -> (Ledger, Result<(), String>) {
 }
 
 #[test]
-fn a_feed_does_not_send_again_what_an_ended_log_has_and_its_host_does_not_see_yet() {
+fn a_feed_does_not_resend_updates_of_a_closed_log_that_its_host_does_not_see_yet() {
     let mut found = 0;
     for seed in 0..40 {
         let (ledger, settled) = look_up_behind_the_days_end(seed);
@@ -298,7 +298,7 @@ fn a_feed_does_not_send_again_what_an_ended_log_has_and_its_host_does_not_see_ye
 }
 
 #[test]
-fn a_feed_finds_what_was_logged_on_a_day_between() {
+fn a_feed_finds_updates_logged_on_a_day_in_between() {
     let bench = Bench::new();
     let (limits, chunk_bytes) = (proto::Limits::default(), 1 << 16);
     let mut ledger = Ledger::new(Place { tip: 0, log: "/logs/sym2030.01.01".into() });

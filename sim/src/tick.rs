@@ -130,7 +130,7 @@ impl World {
         let started = Plant::start(options(Damage::Stop), Arc::clone(&tables), Arc::clone(waker));
         let Err(error) = started else { return started };
         self.trace.say(|| format!("the tickerplant does not start: {error}"));
-        self.report.fault("start that is refused");
+        self.report.fault("start rejected");
         if error.to_string().contains("damage") || error.to_string().contains("bytes") {
             // The operator keeps what precedes the damage.
             return Plant::start(options(Damage::KeepBefore), tables, Arc::clone(waker));
@@ -194,7 +194,7 @@ impl World {
         }
         self.with_tick(|tick| {
             tick.turn_open = false;
-            tick.service.plant.end_turn(&mut tick.links);
+            tick.service.plant.end_iteration(&mut tick.links);
         });
         self.after_tick();
     }
@@ -211,7 +211,7 @@ impl World {
         self.with_tick(|tick| {
             tick.timer_at_ns = None;
             tick.service.plant.timer(&mut tick.links);
-            tick.service.plant.end_turn(&mut tick.links);
+            tick.service.plant.end_iteration(&mut tick.links);
         });
         self.after_tick();
     }
@@ -259,7 +259,7 @@ impl World {
             tick.links.from_log = true;
             tick.service.come_round(&mut tick.links);
             tick.links.from_log = false;
-            tick.service.plant.end_turn(&mut tick.links);
+            tick.service.plant.end_iteration(&mut tick.links);
         });
         self.after_tick();
     }
@@ -277,7 +277,7 @@ impl World {
         self.with_tick(|tick| {
             if tick.links.remove(conn).is_some() {
                 mutants::tick::closed(&mut tick.service.plant, conn, &mut tick.links);
-                tick.service.plant.end_turn(&mut tick.links);
+                tick.service.plant.end_iteration(&mut tick.links);
             }
         });
         self.after_tick();

@@ -368,7 +368,7 @@ impl World {
             self.report.met("queues with a part of the tables each");
         }
         let told = self.watchers.iter().map(|watcher| watcher.updates).sum();
-        self.report.met_times("update told to a watcher", told);
+        self.report.met_times("update received by a watcher", told);
         self.report.longest_idle_ns = self.longest_idle_ns;
         self.report.allowed_losses = self.auditor.allowed_losses;
         self.report.checked_rows = self.auditor.checked_rows;

@@ -75,7 +75,7 @@ fn one_seed_is_one_run() {
 }
 
 #[test]
-fn a_run_of_nothing_is_refused() {
+fn a_run_of_nothing_is_rejected() {
     for count in ["--seeds", "--days", "--threads"] {
         let program = env!("CARGO_BIN_EXE_elastick-sim");
         let output =

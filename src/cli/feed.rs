@@ -24,12 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn command() -> Command {
     command_for(Program::Feed)
-        .about("Publish a simulated market, or replay a tickerplant log, and count what was accepted")
+        .about("Publish a simulated market or replay a tickerplant log, and count the accepted updates")
         .after_help(
-            "Updates are asynchronous; a synchronous question after every --confirm of them tells that all were accepted. When \
-             the connection breaks, updates without confirmation are looked up in the tickerplant's log: those found are not \
-             sent again, the others are. Where the log cannot be read from here, the feed stops and says how many are in \
-             doubt; it never sends an update twice.",
+            "Updates are sent as async messages; a sync call after every --confirm of them confirms that all were \
+             accepted. When the connection breaks, unconfirmed updates are looked up in the tickerplant's log and \
+             only the missing ones are sent again. If the log cannot be read from this host, the feed stops and \
+             reports how many are in doubt; it never sends an update twice.",
         )
 }
 
@@ -73,7 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         0 => Ok(()),
         count => {
             let why = publisher.last_refusal().unwrap_or_default();
-            Err(CliError::Failed(format!("the tickerplant refused {count} updates, the last with '{why}")))
+            Err(CliError::Failed(format!("the tickerplant rejected {count} updates, the last with '{why}")))
         }
     }
 }
@@ -238,7 +238,7 @@ fn summary(settings: &Settings, publisher: &Publisher, source: &Source, elapsed:
         rate(total.rows)
     )?;
     if account.reconnects > 0 {
-        writeln!(out, "connected again {} times, sent {} updates again", account.reconnects, account.resent)?;
+        writeln!(out, "reconnected {} times, resent {} updates", account.reconnects, account.resent)?;
     }
     Ok(())
 }

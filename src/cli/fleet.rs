@@ -18,12 +18,14 @@ const COMMAND: &str = "command";
 
 pub fn command() -> Command {
     command_with(Program::Fleet, Program::Fleet.name(), &|name| name != options::FLEET.spec.name)
-        .about("Keep a group of processes on this machine: start, replace and end them as an auto scaling group does")
+        .about(
+            "Run a group of processes on this machine: start, replace and terminate them as an Auto Scaling group does",
+        )
         .after_help(
-            "Example: elastick fleet --min 1 --max 10 -- elastick rdb :5010 -p 0\n\n\
-             A process finds its fleet in ELASTICK_FLEET, ELASTICK_INSTANCE and ELASTICK_GROUP. Any kdb+ client can ask the \
-             printed port: (`.fleet.describe;`rdb), (`.fleet.desired;`rdb;3).\n\n\
-             elastick fleet status shows a group, here or on AWS.",
+            "Example: elastick fleet --min 1 --max 10 -- elastick rdb :5010 -p 0\n\nA process finds its fleet \
+             through ELASTICK_FLEET, ELASTICK_INSTANCE and ELASTICK_GROUP. Any kdb+ client can query the printed \
+             port: (`.fleet.describe;`rdb), (`.fleet.desired;`rdb;3).\n\nelastick fleet status shows a group, here \
+             or on AWS.",
         )
         .subcommand(status::command())
         .args_conflicts_with_subcommands(true)
@@ -35,7 +37,7 @@ pub fn command() -> Command {
                 .num_args(1..)
                 .value_parser(clap::value_parser!(OsString))
                 .value_name("COMMAND")
-                .help("The program of an instance and its arguments"),
+                .help("Program of each instance, and its arguments"),
         )
 }
 

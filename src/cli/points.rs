@@ -7,9 +7,8 @@ use std::io::{self, Write};
 pub const NAME: &str = "points";
 
 pub fn command() -> Command {
-    Command::new(NAME).about(
-        "List the points of the protocol that ELASTICK_POINT=\"NAME[ NTH[ kill|pause]]\" can arm, and whose they are",
-    )
+    Command::new(NAME)
+        .about("List the failpoints that ELASTICK_POINT=\"NAME[ NTH[ kill|pause]]\" arms, and the program of each")
 }
 
 /// Prints program and name of every failpoint.

@@ -7,7 +7,7 @@ use crate::config::Program;
 use crate::config::options;
 use crate::fleet::Fleet;
 use crate::fleet::dry_run::DryRun;
-use crate::net::{Heart, Notifier};
+use crate::net::{Notifier, Watchdog};
 use crate::rdb::node;
 use crate::rdb::options::{LEAVE_WITHIN, NodeOptions, OptionsError};
 use crate::rdb::shared::Ending;
@@ -22,17 +22,16 @@ pub fn command() -> Command {
     command_for(Program::Rdb)
         .mut_arg(options::ROLL_THRESHOLD.spec.name, |arg| arg.visible_alias("roll"))
         .about(
-            "One node of the elastic real-time database: waits in its queue, takes updates until it is full, answers q",
+            "One node of the elastic real-time database: waits in its queue, receives updates until it is full, \
+             serves q queries",
         )
         .arg(startup::argument(2))
         .after_help(format!(
-            "Examples:\n  \
-             elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll 80\n  \
-             elastick rdb :5010 analytics.q handlers.q -s 4    with functions and handlers of one's own\n  \
-             elastick rdb tickerplant:5010 --fleet aws    on an instance of an Auto Scaling group, with its tags' thresholds\n\n\
-             {}\n\n\
-             Any kdb+ client can ask the printed port: select from trade, .rdb.windows, .rdb.stats. Tables that the \
-             tickerplant feeds cannot be written by clients ('noupdate).",
+            "Examples:\n  elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll 80\n  elastick rdb :5010 \
+             analytics.q handlers.q -s 4    with your own functions and handlers\n  elastick rdb tickerplant:5010 \
+             --fleet aws    on an instance of an Auto Scaling group, with the thresholds of its tags\n\n{}\n\nAny \
+             kdb+ client can query the printed port: select from trade, .rdb.windows, .rdb.stats. Clients cannot \
+             write to tables that the tickerplant feeds ('noupdate).",
             startup::HELP
         ))
 }
@@ -64,7 +63,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     options.commands = startup::commands(&settings)?;
     let is_quiet = settings.is_on(&options::QUIET)?;
     let program = startup::loaded(node::Program::load(&options, startup::print))?;
-    await_turn(fleet.as_mut(), &notifier);
+    await_service(fleet.as_mut(), &notifier);
     let mut node = node::prepare(options, fleet, program, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();
     let ready = move || {
@@ -93,9 +92,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
 }
 
 /// Waits while this node is in a warm pool: it must not join the queue before it is taken into service.
-fn await_turn(fleet: &mut dyn Fleet, notifier: &Notifier) {
-    const STATUS: &str = "kept aside by the fleet";
-    let mut heart: Option<Heart> = None;
+fn await_service(fleet: &mut dyn Fleet, notifier: &Notifier) {
+    const STATUS: &str = "in the fleet's warm pool";
+    let mut watchdog: Option<Watchdog> = None;
     loop {
         match fleet.is_aside() {
             Ok(true) => {}
@@ -104,13 +103,13 @@ fn await_turn(fleet: &mut dyn Fleet, notifier: &Notifier) {
             Err(error) => return tracing::warn!(%error, "cannot find out whether this node is in a warm pool"),
         }
         let now = Instant::now();
-        let heart = heart.get_or_insert_with(|| {
-            tracing::info!("this node is kept aside by its fleet, and waits");
+        let watchdog = watchdog.get_or_insert_with(|| {
+            tracing::info!("this node is in its fleet's warm pool and waits");
             notifier.ready(STATUS);
-            Heart::new(notifier.clone(), now)
+            Watchdog::new(notifier.clone(), now)
         });
-        if heart.due().is_some_and(|due| due <= now) {
-            heart.beat(now, Some(STATUS.to_string()));
+        if watchdog.due().is_some_and(|due| due <= now) {
+            watchdog.beat(now, Some(STATUS.to_string()));
         }
         std::thread::sleep(fleet.notice_every());
     }

@@ -8,11 +8,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 /// Help text of start-up files, with an example.
-pub const HELP: &str = "Start-up files are q, evaluated with the owner's rights before anyone is served; an error in one ends the \
-start. They define functions and variables for clients, may set handlers (.z.pg .z.ps .z.bm .z.pw .z.ac .z.po .z.pc .z.ph .z.pp \
-.z.pm .z.ws .z.wo .z.wc .z.ts .z.exit, and .u.end for the end of the day; clients cannot) and the timer (\\t 1000). \
-What clients send, also by way of a handler or a function of the \
-file, runs with the clients' rights: --remote-may, --allow, -b.";
+pub const HELP: &str = "Start-up files are q, evaluated with the owner's rights before clients are served; an \
+                        error in one stops the start. They define functions and variables for clients, and may set \
+                        the timer (\\t 1000) and handlers, which clients cannot set: .z.pg .z.ps .z.bm .z.pw .z.ac \
+                        .z.po .z.pc .z.ph .z.pp .z.pm .z.ws .z.wo .z.wc .z.ts .z.exit, and .u.end for the end of \
+                        the day. Messages of clients run with the clients' rights (--remote-may, --allow, -b), \
+                        also inside a handler or function of the file.";
 
 /// Returns the `\` commands for options of the language: evaluated before the files, which may override them.
 ///
@@ -44,7 +45,7 @@ pub fn argument(index: usize) -> Arg {
         .index(index)
         .num_args(0..)
         .value_name("FILE.q")
-        .help("q files to evaluate at the start, in this order")
+        .help("q files to evaluate at start-up, in this order")
 }
 
 /// Returns the files given.

@@ -6,7 +6,7 @@ use super::{CliError, command_for, logging, settings_of, startup};
 use crate::config::{Limits, Program, Settings, options};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
-use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, signals};
+use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, signals};
 use crate::q::Rules;
 use crate::queue::Params;
 use crate::table::symbol;
@@ -26,15 +26,14 @@ use std::time::{Duration, Instant};
 
 pub fn command() -> Command {
     command_for(Program::Tick)
-        .about("Tickerplant: takes updates over kdb+ IPC, logs them, publishes them")
+        .about("Tickerplant: receives updates over kdb+ IPC, logs and publishes them")
         .arg(startup::argument(3))
         .after_help(
-            "Examples:\n  \
-             elastick tick sym /data -p 5010\n  \
-             elastick tick sym /data logins.q    with functions of one's own, and the handlers .z.pg .z.ps .z.pw\n\n\
-             Tables come from SRC.q in the directory of --schemas, or tick/SRC.q, and for sym there are built-in ones; \
-             the log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM ends in order: \
-             everything is written and synced, subscribers are told. Started again on the same day, it goes on with log and queue.",
+            "Examples:\n  elastick tick sym /data -p 5010\n  elastick tick sym /data logins.q    with your own \
+             functions and the handlers .z.pg .z.ps .z.pw\n\nTables come from SRC.q in the directory of --schemas, \
+             or tick/SRC.q; for sym there are built-in ones. The log is DIR/SRCyyyy.mm.dd, a kdb+ log. SIGTERM \
+             shuts down cleanly: everything is written and synced, and subscribers are notified. A restart on the \
+             same day continues the log and the queue.",
         )
 }
 
@@ -53,13 +52,13 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     if is_given && !schemas.is_dir() && schemas.extension().is_none_or(|ending| ending != "q") {
         let which = schemas.display();
         return Err(CliError::Failed(format!(
-            "--schemas {which}: there is no such directory; a file's name has to end in .q"
+            "--schemas {which}: no such directory; the name of a schema file must end in .q"
         )));
     }
     let source = schema_file::find(&schemas, &src);
     if is_given && source == schema_file::Source::BuiltIn {
         tracing::warn!(
-            "--schemas {}: there is no {src}.q; the built-in tables trade and quote are taken",
+            "--schemas {}: there is no {src}.q; using the built-in tables trade and quote",
             schemas.display()
         );
     }
@@ -151,7 +150,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     if settings.is_on(&options::METRICS_OPEN)? {
         reactor.open_pages(http::OPEN);
     }
-    reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
+    reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
     notifier.ready(&format!("listening on {port}"));
     if let Some(fleet) = fleet {
         attend(fleet).map_err(CliError::failed)?;

@@ -83,7 +83,7 @@ impl FromStr for Listen {
         let wrong = || format!("{text:?} is not a port; write it like 5010, host:5010, 5010/5020 or 0W");
         let rest = text.trim();
         if rest.starts_with('-') {
-            return Err(format!("{text:?}: a negative port (a thread for each connection) is not offered"));
+            return Err(format!("{text:?}: a negative port (one thread per connection) is not supported"));
         }
         let (reuse, rest) = match rest.strip_prefix("rp,") {
             Some(rest) => (true, rest),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_a_port_are_refused() {
+    fn addresses_without_a_port_are_rejected() {
         for text in ["", "tp1", "tp1:", "tp1:x", ":0", ":70000", "unix://", ":unix://x", "unix://0"] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }

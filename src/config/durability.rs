@@ -31,7 +31,7 @@ impl FromStr for Durability {
         }
         match text.strip_prefix("group(").and_then(|rest| rest.strip_suffix(')')) {
             Some(time) => units::millis(time).map(Durability::Group),
-            None => Err(format!("{text:?} is not none, os, group(TIME) or each")),
+            None => Err(format!("{text:?} is not a durability; use none, os, group(TIME) or each")),
         }
     }
 }
@@ -66,7 +66,7 @@ impl FromStr for Damage {
             "stop" => Ok(Damage::Stop),
             "keep-before" => Ok(Damage::KeepBefore),
             "skip" => Ok(Damage::Skip),
-            _ => Err(format!("{text:?} is not stop, keep-before or skip")),
+            _ => Err(format!("{text:?} is not a way to handle damage; use stop, keep-before or skip")),
         }
     }
 }
@@ -87,7 +87,7 @@ impl FromStr for ChangedBlocks {
         match text {
             "keep" => Ok(ChangedBlocks::Keep),
             "cut" => Ok(ChangedBlocks::Cut),
-            _ => Err(format!("{text:?} is neither keep nor cut")),
+            _ => Err(format!("{text:?} is not a way to handle changed blocks; use keep or cut")),
         }
     }
 }

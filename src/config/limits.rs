@@ -78,67 +78,70 @@ macro_rules! limits {
 
 limits! {
     message_bytes, "limit-message", bytes, 256 << 20, "256MiB", [Tick, Rdb, Feed, Log],
-        "Longest message or log record accepted; over a connection not more than --limit-inbox either";
+        "Maximum length of a message or log record; over a connection, --limit-inbox applies as well";
     decompressed_bytes, "limit-decompressed", bytes, 1 << 30, "1GiB", [Tick, Rdb],
-        "Longest message after decompression";
+        "Maximum length of a message after decompression";
     depth, "limit-depth", count, 64, "64", [Tick, Rdb, Log],
-        "Deepest nesting of lists in a message or log record";
+        "Maximum nesting of lists in a message or log record";
     connections, "limit-connections", count, 4096, "4096", [Tick, Rdb],
-        "Connections at the same time";
+        "Maximum number of connections";
     handshake_bytes, "limit-handshake", bytes, 1 << 10, "1KiB", [Tick, Rdb],
-        "Longest user, password and capability that a client may send";
+        "Maximum length of a handshake: user, password and capability byte";
     handshake_ns, "limit-handshake-time", nanoseconds, 5_000_000_000, "5s", [Tick, Rdb],
-        "Time for a client to finish its handshake";
+        "Time within which a client must complete its handshake";
     inbox_bytes, "limit-inbox", bytes, 256 << 20, "256MiB", [Tick, Rdb],
-        "Bytes of unfinished messages held for one connection";
+        "Receive buffer of one connection: bytes of incomplete messages";
     inboxes_bytes, "limit-inboxes", bytes, 2 << 30, "2GiB", [Tick, Rdb],
-        "Bytes of unfinished messages held for all connections together";
+        "Receive buffers of all connections together";
     outbox_bytes, "limit-outbox", bytes, 64 << 20, "64MiB", [Tick, Rdb],
-        "Bytes waiting for one subscriber before it is fed from the log instead; twice as many for one that does not read what it asked for";
+        "Send buffer of one subscriber; a fuller one makes it a slow consumer, fed from the log. A client that \
+         does not read replies may use twice as much";
     outboxes_bytes, "limit-outboxes", bytes, 1 << 30, "1GiB", [Tick, Rdb],
-        "Bytes waiting for all connections together; above it none gets more than 1 MiB";
+        "Send buffers of all connections together; above it each connection may hold at most 1 MiB";
     lanes, "limit-lanes", count, 4096, "4096", [Tick],
-        "Distinct subscriptions (tables, symbols, form of message) encoded apart";
+        "Maximum number of fan-out groups: distinct subscriptions (tables, symbols, message form)";
     queue_subscribers, "limit-queue-subscribers", count, 1024, "1024", [Tick],
-        "Subscribers in all queues together, lost ones not counted";
+        "Maximum number of subscribers in all queues together, lost ones not counted";
     quarantine_updates, "limit-quarantine-updates", count, 10_000, "10000", [Tick],
-        "Refused updates kept to be looked at";
+        "Rejected updates kept in the quarantine";
     quarantine_bytes, "limit-quarantine", bytes, 64 << 20, "64MiB", [Tick],
-        "Bytes of refused updates kept to be looked at";
+        "Bytes of rejected updates kept in the quarantine";
     symbols, "limit-symbols", count, 50_000_000, "50000000", [Tick, Rdb],
-        "Distinct symbols interned by a process";
+        "Maximum number of distinct symbols in a process";
     query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Tick, Rdb],
-        "Longest time a client's query may take on a node";
+        "Timeout of a client's query on a node";
     handler_time_ns, "limit-handler-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
-        "Longest time that .z.pw, .z.po, .z.pc and their like may take";
+        "Timeout of .z.pw, .z.po, .z.pc and similar handlers";
     day_end_time_ns, "limit-day-end-time", nanoseconds, 600_000_000_000, "10m", [Rdb],
-        "Longest time that .u.end of a start-up file may take; a node that ends with its day waits as long";
+        "Timeout of .u.end in a start-up file; a node that terminates at the end of the day waits this long";
     clock_jump_ns, "limit-clock-jump", nanoseconds, 259_200_000_000_000, "72h", [Tick],
-        "Furthest that the wall clock may jump and still end a day; after a longer jump days end by the steady clock. By hand no day is begun further ahead";
+        "Largest jump of the wall clock that may end a day; after a larger one, days end by the monotonic clock. \
+         Also the furthest that .u.endofday may run ahead of the clock";
     clock_start_ns, "limit-clock-start", nanoseconds, 2_678_400_000_000_000, "744h", [Tick],
-        "Furthest that the wall clock may be after the newest log at a start and begin a day; for one that is further, --today confirms the date";
+        "Largest distance between the newest log and the wall clock at which a start begins a new day; beyond it, \
+         confirm the date with --today";
     query_memory_bytes, "limit-query-memory", bytes, 4 << 30, "4GiB", [Tick, Rdb],
-        "Most memory a client's query may take";
+        "Memory limit of a client's query";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],
-        "Bytes of all that clients define on the tickerplant, as it would travel";
+        "Serialised size of all client-defined globals on the tickerplant";
     core_query_time_ns, "limit-core-query-time", nanoseconds, 20_000_000, "20ms", [Tick],
-        "Longest processor time of a query that runs on the tickerplant's own thread";
+        "CPU time limit of a query that runs on the tickerplant's main thread";
     http_connections, "limit-http-connections", count, 64, "64", [Tick, Rdb],
-        "HTTP connections at the same time";
+        "Maximum number of HTTP connections";
     http_request_bytes, "limit-http-request", bytes, 8 << 10, "8KiB", [Tick, Rdb],
-        "Longest head of an HTTP request";
+        "Maximum size of an HTTP request line and headers";
     http_body_bytes, "limit-http-body", bytes, 1 << 20, "1MiB", [Tick, Rdb],
-        "Longest body of an HTTP POST";
+        "Maximum size of an HTTP POST body";
     web_message_bytes, "limit-web-message", bytes, 1 << 20, "1MiB", [Rdb],
-        "Longest WebSocket message";
+        "Maximum size of a WebSocket message";
     http_time_ns, "limit-http-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
-        "Time for an HTTP client to send a request, and to take its answer";
+        "Time within which an HTTP client must send a request, and read the response";
     http_idle_ns, "limit-http-idle", nanoseconds, 120_000_000_000, "2m", [Tick, Rdb],
-        "Time an HTTP connection is kept between two requests";
+        "Idle timeout of an HTTP connection between two requests";
     log_read_chunk_bytes, "limit-log-read-chunk", bytes, 1 << 20, "1MiB", [Tick, Rdb, Feed, Log],
-        "Bytes of the log read at once";
+        "Size of one read from the log";
     log_buffer_bytes, "limit-log-buffer", bytes, 4 << 20, "4MiB", [Tick],
-        "Bytes of the log held back under durability none";
+        "Size of the log's write buffer under durability none";
 }
 
 impl Limits {

@@ -22,7 +22,7 @@ pub fn format(text: &str) -> Result<LogFormat, String> {
     match text {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
-        _ => Err(format!("{text:?} is no log format; it is text or json")),
+        _ => Err(format!("{text:?} is not a log format; use text or json")),
     }
 }
 
@@ -37,7 +37,8 @@ pub fn filter(text: &str) -> Result<Targets, String> {
     };
     text.parse().ok().filter(|_| text.split(',').map(str::trim).all(is_known)).ok_or_else(|| {
         format!(
-            "{text:?} is no log filter; use a level (error, warn, info, debug, trace, off), or warn,elastick::net=debug"
+            "{text:?} is not a log filter; use a level (error, warn, info, debug, trace, off), or \
+             warn,elastick::net=debug"
         )
     })
 }
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_level_is_an_error_with_an_example() {
+    fn an_invalid_level_is_an_error_with_an_example() {
         for wrong in ["loud", "warn,loud", "elastick::net=loud", ""] {
             assert!(filter(wrong).unwrap_err().contains("warn,elastick::net=debug"), "{wrong:?}");
         }

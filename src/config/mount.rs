@@ -25,7 +25,9 @@ impl FromStr for RequiredMount {
             "none" => Ok(RequiredMount::Any),
             _ if text.starts_with('/') => Ok(RequiredMount::At(PathBuf::from(text))),
             _ if !text.is_empty() && text.chars().all(is_word) => Ok(RequiredMount::Kind(text.to_string())),
-            _ => Err(format!("{text:?} is not none, a kind of file system like nfs, or the path of a mount point")),
+            _ => Err(format!(
+                "{text:?} is not a mount requirement; use none, a file system type such as nfs, or the path of a mount point"
+            )),
         }
     }
 }
@@ -52,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_is_refused() {
+    fn a_relative_path_is_rejected() {
         for text in ["", "efs/log", "two words"] {
             assert!(text.parse::<RequiredMount>().is_err(), "{text:?}");
         }

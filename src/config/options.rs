@@ -130,9 +130,9 @@ options! {
         "Directory of the log; without it nothing is logged (as in kdb+tick)";
     TICKERPLANT: Address = units::address, "tickerplant" position 1, value "HOST:PORT[:USER:PASSWORD]",
         default Some(":5010"), programs &[Rdb, Feed];
-        "Address of the tickerplant, as kdb+ writes addresses";
+        "Address of the tickerplant, in kdb+'s form";
     SERVER: String = units::name, "server" position 1, value "HOST:PORT[:USER:PASSWORD]|FILE", programs &[Q];
-        "Process to type into, or script to run; without it expressions are evaluated here";
+        "Remote process or script; without it, expressions are evaluated locally";
     CONFIG: PathBuf = units::path, "config" value "FILE", programs &Program::ALL;
         "TOML file: keys are the long option names, for all programs or under [tick], [rdb], ...";
     LOG_FILTER: Targets = logging::filter, "log-filter" value "LEVEL", default Some("info"), variables &["ELASTICK_LOG"],
@@ -144,208 +144,214 @@ options! {
     PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010"), programs &[Tick];
         "Port to listen on: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
     NODE_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("0"), programs &[Rdb];
-        "Port to answer queries on: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
+        "Port for queries: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
     TIMER: Duration = units::millis, "timer" letter Some('t'), value "MS", default Some("0"), programs &[Tick];
         "Batch mode: publish every MS milliseconds; 0 publishes at once";
     HANDLER_TIMER: Duration = units::whole_millis, "handler-timer" letter Some('t'), value "MS", programs &[Rdb];
-        "Call .z.ts of the start-up files every MS milliseconds, 0 for never (\\t)";
+        "Call .z.ts of the start-up files every MS milliseconds; 0 never calls it (\\t)";
     ACCESS: String = units::name, "access" letter Some('u'), value "1|FILE", programs &[Tick, Rdb];
         "1: remote callers cannot run system commands or leave the directory; FILE: that, and user:password lines";
     USERS: PathBuf = units::path, "users" letter Some('U'), value "FILE", programs &[Tick, Rdb];
         "File of user:password lines (plain, md5 or sha1 hex)";
     TLS: () = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
-        "0 plain connections; 1 and 2, with TLS, are refused: not offered yet";
+        "0 for plain connections; 1 and 2 (TLS) are not supported yet";
     QUERY_TIME: Duration = units::seconds, "query-time" letter Some('T'), value "SECONDS", default Some("0"),
         programs &[Tick, Rdb];
-        "Longest time a client's query may take; 0 leaves it to the limit of query time";
+        "Query timeout in seconds; 0 uses --limit-query-time";
     WORKSPACE: u64 = units::mebibytes, "workspace" letter Some('w'), value "MB", default Some("0"),
         programs &[Tick, Rdb];
-        "Memory that this process may use, in MB; 0 for all of the server (or container)";
+        "Memory limit of this process in MB; 0 for all memory of the server or container";
     DATE_ORDER: String = units::date_order, "date-order" letter Some('z'), value "0|1", programs &[Tick, Rdb];
         "How \"D\"$ reads a date: 0 as mm/dd/yyyy, 1 as dd/mm/yyyy (\\z)";
     WEEK_START: String = units::week_start, "week-start" letter Some('W'), value "0..6", programs &[Tick, Rdb];
         "First day of the week, 0 for Saturday (\\W)";
     PRECISION: String = units::precision, "precision" letter Some('P'), value "DIGITS", programs &[Tick, Rdb];
-        "Digits of floats as text, 0 for all (\\P)";
+        "Digits of floats when shown as text, 0 for all (\\P)";
     CONSOLE_SIZE: String = units::size, "console-size" letter Some('c'), value "ROWS COLUMNS", programs &[Tick, Rdb];
-        "Rows and columns of .Q.s and of what start-up files print (\\c)";
+        "Console size for .Q.s and output of start-up files (\\c)";
     HTTP_SIZE: String = units::size, "http-size" letter Some('C'), value "ROWS COLUMNS", programs &[Rdb];
-        "Rows and columns of tables in a page (\\C)";
+        "Size of tables in web pages (\\C)";
     HTTP_SIZE_REFUSED: () = units::pages_refused, "http-size" letter Some('C'), value "ROWS COLUMNS", programs &[Tick];
-        "Refused: kdb+'s size of tables in a page; a tickerplant has no pages of tables, a node with .z.ph has";
+        "Not supported (kdb+: size of tables in web pages): a tickerplant serves no tables as pages; a node with \
+         .z.ph does";
     QUIET: bool = units::switch, "quiet" letter Some('q'), programs &[Tick, Rdb];
-        "Do not print the line at the start";
+        "Do not print the start-up line";
     COLLECTION: () = units::collection, "collection" letter Some('g'), value "0|1", programs &[Tick, Rdb];
-        "Taken and of no effect: freed memory always goes back to the system at once, as with kdb+'s -g 1";
+        "Accepted, without effect: freed memory always returns to the operating system at once, as with kdb+'s -g 1";
     ERROR_TRAP: () = units::error_trap, "error-trap" letter Some('e'), value "0", programs &[Tick, Rdb];
-        "0; kdb+'s 1 (suspend the process at a client's error) and 2 (print its stack) are refused";
+        "Only 0; kdb+'s 1 (suspend the process at a client's error) and 2 (print its stack) are not supported";
     SEED_REFUSED: () = units::seed_refused, "random-seed" letter Some('S'), value "N", programs &[Tick, Rdb];
-        "Refused: kdb+'s seed of ?; queries run on several threads, each with random numbers of its own";
+        "Not supported (kdb+: seed of ?): queries run on several threads, each with its own random numbers";
     UTC_OFFSET: () = units::offset_refused, "utc-offset" letter Some('o'), value "N", programs &[Tick, Rdb];
-        "Refused: kdb+'s hours ahead of UTC; the environment's TZ sets local time, and --roll names the day's zone";
+        "Not supported (kdb+: UTC offset): set local time with the environment variable TZ, and the time zone of \
+         the day with --roll";
     LOG_UPDATES: () = units::logging_refused, "log-updates" letter Some('l'), programs &[Tick, Rdb];
-        "Refused: kdb+'s log of messages that change data; `elastick tick SRC DIR` logs every update in DIR";
+        "Not supported (kdb+: log messages that change data): `elastick tick SRC DIR` logs every update in DIR";
     LOG_SYNC: () = units::logging_refused, "log-sync" letter Some('L'), programs &[Tick, Rdb];
-        "Refused: the same, synced to disk; --durability each does that for `elastick tick`";
+        "Not supported (kdb+: as -l, synced to disk): use --durability each with `elastick tick`";
     REPLICATE: () = units::replicate_refused, "replicate" letter Some('r'), value ":HOST:PORT", programs &[Tick, Rdb];
-        "Refused: kdb+'s copy of a process that logs with -l; nodes subscribe to a tickerplant instead";
+        "Not supported (kdb+: replicate a process that logs with -l): nodes subscribe to a tickerplant instead";
     MEMORY_DOMAIN: () = units::memory_refused, "memory-domain" letter Some('m'), value "DIR", programs &[Tick, Rdb];
-        "Refused: kdb+'s second memory domain on a file system; --memory bounds a node";
+        "Not supported (kdb+: second memory domain on a file system): --memory limits a node";
     SECONDARY: () = units::threads_refused, "secondary-threads" letter Some('s'), value "COUNT", programs &[Tick];
-        "Refused: kdb+'s threads for peach; a tickerplant's queries use one thread each, a node has -s";
+        "Not supported (kdb+: threads for peach): a tickerplant's queries use one thread each; a node has -s";
     METRICS_OPEN: bool = units::switch, "metrics-open" programs &[Tick, Rdb];
         "GET /metrics and /health on the port need no password where other callers do";
     BLOCK_WRITES: bool = units::switch, "block-writes" letter Some('b'), programs &[Tick, Rdb];
         "Clients may read but not assign (noupdate)";
     LOAD: Vec<String> = units::names, "load" value "F1.q,F2.q", default Some(""), programs &[Rdb, Tick];
-        "q files to evaluate before clients are served, before those on the command line: functions, variables, handlers";
+        "q files evaluated before clients are served, and before those on the command line: functions, variables, \
+         handlers";
     ALLOW: PathBuf = units::path, "allow" value "FILE", programs &[Rdb, Tick];
-        "File of names, one a line: clients may call these functions by name, with values as arguments, and nothing else";
+        "File of function names, one per line: clients may only call these, by name and with values as arguments";
     REMOTE_MAY: Vec<String> = units::grants, "remote-may" value "files,sockets,system", default Some(""), programs &[Rdb];
-        "What clients' queries may touch: files (with -u, below the working directory), sockets (hopen, other handles), system \
-         (commands, environment; never with -u)";
+        "What clients' queries may access: files (with -u, below the working directory), sockets (hopen, other \
+         handles), system (commands, environment; never with -u)";
     OPERATORS: Vec<String> = units::names, "operators" value "USER,...", default Some(""), programs &[Tick];
-        "Users who may add columns to a table while the tickerplant runs (.u.schema); nobody if empty. Names count where -u or -U checks passwords";
+        "Users allowed to add columns to a table while the tickerplant runs (.u.schema); none if empty. Use it \
+         with -u or -U: only then are user names verified";
     UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), empty true,
         variables &["QUDSPATH"], programs &[Tick, Rdb];
-        "Directory of the Unix socket kx.PORT, by path and by abstract name; empty for none";
+        "Directory of the Unix domain socket kx.PORT, bound by path and as an abstract name; empty for none";
     SCHEMAS: PathBuf = units::path, "schemas" value "DIR|FILE", default Some("schemas"), programs &[Tick];
         "Directory that holds SRC.q, or the schema file itself";
     DURABILITY: Durability = units::durability, "durability" value "none|os|group(TIME)|each", default Some("os"),
         programs &[Tick];
-        "When an update counts as logged: none = buffered, os = given to the operating system, group(5ms) = synced to disk \
-         at most every 5 ms, each = synced before it is published";
+        "When an update counts as logged: none = buffered, os = written to the page cache, group(5ms) = synced to \
+         disk together with others within 5 ms, each = synced before it is published";
     REQUIRE_MOUNT: RequiredMount = units::required_mount, "require-mount" value "none|KIND|DIR", default Some("none"),
         programs &[Tick];
-        "Refuse to log unless DIR is on a file system of this kind (nfs for EFS), or on the one mounted at this path: a \
-         volume that is not mounted is then never taken for an empty directory";
+        "Log only if DIR is on a file system of this type (nfs for EFS), or on the one mounted at this path. \
+         Protects against logging to an empty directory because a volume is not mounted";
     DAMAGE: Damage = units::damage, "damage" value "stop|keep-before|skip", default Some("stop"), programs &[Tick];
-        "If the log is damaged in the middle: refuse to start, keep what is before it, or leave the damage out";
+        "If the log is damaged in the middle: stop = do not start, keep-before = drop the damage and everything \
+         after it, skip = drop the damage only";
     NODE_GRACE: Duration = units::duration, "node-grace" value "TIME", default Some("2s"), programs &[Tick];
-        "How long a node that lost its connection may come back for the windows it holds, before others rebuild them";
+        "Time for a disconnected node to reconnect and keep its windows, before other nodes rebuild them";
     START_GRACE: Duration = units::duration, "start-grace" value "TIME", default Some("30s"), programs &[Tick];
-        "The same after a start of the tickerplant, when all nodes have to come back";
+        "The same after the tickerplant has started, when all nodes must reconnect";
     TODAY: jiff::civil::Date = units::date, "today" value "DATE", programs &[Tick];
-        "Begin this day although the newest log is further back than --limit-clock-start: the clock is right if it says this date. On any other date it has no effect";
+        "Confirm that the clock is right if it shows this date, although the newest log is older than \
+         --limit-clock-start. No effect on any other date";
     ROLL: RollTime = units::roll_time, "roll" value "TIME [ZONE]", default Some("00:00"), programs &[Tick];
         "When the day rolls, e.g. \"17:00 America/New_York\"; without a zone, the system's";
     QUEUE: String = units::name, "queue" value "NAME", programs &[Rdb];
-        "Queue of subscribers that this node joins; by default the fleet's group, or rdb where there is none";
+        "Queue that this node joins; by default the name of the fleet's group, or rdb without a fleet";
     PROTOCOL: Protocol = units::protocol, "protocol" value "auto|elastick|paper|stock", default Some("auto"),
         programs &[Rdb];
-        "What the tickerplant speaks: elastick's own protocol, the .u.asg of the paper in q, or stock kdb+tick";
+        "Protocol of the tickerplant: elastick's own, the paper's .u.asg in q, or stock kdb+tick";
     MEMORY: u64 = units::bytes, "memory" value "SIZE", default Some("0"), programs &[Rdb];
-        "Memory that this node may use, like 512MiB; 0 leaves it to -w, else all of the server (or container)";
+        "Memory limit of this node, like 512MiB; 0 uses -w, or without it all memory of the server or container";
     QUERY_THREADS: u64 = units::count, "query-threads" value "COUNT", default Some("0"), programs &[Rdb];
-        "Threads that answer queries; 0 for one a core";
+        "Query threads; 0 for one per core";
     HELPER_THREADS: u64 = units::count, "helper-threads" letter Some('s'), value "COUNT", programs &[Rdb, Q];
-        "Threads for peach and for operations on many rows within a query (\\s); by default one a core on a node, none at the \
-         console";
+        "Threads for peach and for operations on many rows within a query (\\s); by default one per core on a \
+         node, none at the console";
     NODE: String = units::name, "node" value "NAME", programs &[Rdb];
-        "This node's name, which no other node has, the same after a restart; by default host and process";
+        "Unique name of this node, the same after a restart; by default host and process id";
     TABLES: Vec<String> = units::names, "tables" value "T1,T2", default Some(""), programs &[Rdb, Log, Feed];
-        "Tables to take, all if empty";
+        "Tables to subscribe to, all if empty";
     SYMBOLS: Vec<String> = units::names, "symbols" value "S1,S2", default Some(""), programs &[Rdb];
-        "Symbols to take, all if empty";
+        "Symbols to subscribe to, all if empty";
     SCALE: units::Scale = units::scale, "scale" value "PERCENT|auto", default Some("auto"), variables &["SCALETHRESHOLD"],
         programs &[Rdb];
-        "Memory in use at which the next node is asked for; auto decides by rate and lead time";
+        "Memory use at which a successor is requested; auto decides by fill rate and lead time";
     ROLL_THRESHOLD: f64 = units::percent, "roll-threshold" value "PERCENT", default Some("85%"),
         variables &["ROLLTHRESHOLD"], programs &[Rdb];
-        "Memory in use at which this node stops receiving";
+        "Memory use at which this node rolls: it stops receiving and its successor becomes live";
     LEAVE_WITHIN: Duration = units::duration, "leave-within" value "TIME", programs &[Rdb];
-        "How long a node that is told to end, by SIGTERM or its fleet, may take to hand on what it holds; 0 ends it at once, \
-         and so does ctrl-C. By default 90s in a fleet, 0 without one";
+        "Time for a node to drain after SIGTERM or a termination notice of its fleet: other nodes take over its \
+         windows. 0, or Ctrl-C, ends it at once. By default 90s in a fleet, 0 without one";
     FLEET: FleetKind = units::fleet, "fleet" value "auto|local|aws|none", default Some("auto"), programs &[Rdb, Tick];
         "Fleet that this process is an instance of: local = the `elastick fleet` that started it, aws = the Auto Scaling group \
          of this instance, auto = local if one started it, else none";
     FLEET_SHOWN: FleetKind = units::fleet, "fleet" value "auto|local|aws|none|HOST:PORT", default Some("auto"),
         programs &[Fleet];
-        "Fleet to show: HOST:PORT = the `elastick fleet` that answers there, local = the one that started this process, aws = \
-         the Auto Scaling group of this instance, auto = local";
+        "Fleet to show: HOST:PORT = the `elastick fleet` listening there, local = the one that started this \
+         process, aws = the Auto Scaling group of this instance, auto = local";
     CLOUDWATCH: Duration = units::duration, "cloudwatch" value "TIME", programs &[Rdb, Tick];
-        "How often the metrics are published to CloudWatch, 0 for never; by default 60s with --fleet aws";
+        "Interval at which metrics are published to CloudWatch, 0 for never; by default 60s with --fleet aws";
     LAUNCH_TIMEOUT: Duration = units::duration, "launch-timeout" value "TIME", default Some("10m"), programs &[Rdb];
-        "Time for an instance that the fleet launched to join the queue, before it is replaced";
+        "Time within which a launched instance must join the queue, or it is replaced";
     FROM: u64 = units::count, "from" value "INDEX", default Some("0"), programs &[Log];
         "First update";
     TO: u64 = units::count, "to" value "INDEX", programs &[Log];
-        "First update not to take; by default all to the end";
+        "Update to stop before; by default the end of the log";
     OUT: PathBuf = units::path, "out" value "FILE", programs &[Log];
-        "File to write, which must not exist; - for standard output";
+        "File to create; - for standard output";
     IN_PLACE: bool = units::switch, "in-place" programs &[Log];
-        "Put the repaired log in the place of the damaged one, which is kept beside it";
+        "Replace the damaged log with the repaired one; the damaged one is kept beside it";
     CHANGED_BLOCKS: ChangedBlocks = units::changed_blocks, "changed-blocks" value "keep|cut", default Some("keep"), programs &[Log];
-        "Blocks of a log that can be read but whose checksums differ: keep them, marked as damaged, or leave them out";
+        "Readable blocks whose checksums differ: keep them, marked as damaged, or cut them out";
     ITEMS: u64 = units::count, "items" value "COUNT", default Some("4"), programs &[Log];
-        "Items of a column to show";
+        "Number of items shown of each column";
     JSON: bool = units::switch, "json" programs &[Log, Feed, Demo];
-        "Print JSON instead of tables for people";
+        "Print JSON instead of text tables";
     FEED_RATE: f64 = units::positive, "rate" value "N", default Some("1000"), programs &[Feed];
-        "Updates a second; over a simulated day, on average";
+        "Updates per second; the average of a simulated day";
     FEED_MINUTES: f64 = units::positive, "minutes" value "N", programs &[Feed];
-        "Send a whole simulated day in N minutes, by the day's curve; without it, updates come evenly";
+        "Publish a whole simulated day in N minutes, following the day's curve; without it, at a constant rate";
     FEED_UPDATES: u64 = units::count, "updates" value "N", programs &[Feed];
         "Stop after N updates";
     ROWS: u64 = units::count, "rows" value "N", default Some("10"), programs &[Feed, Demo];
-        "Rows in an update, on average";
+        "Average number of rows per update";
     UNIVERSE: u64 = units::count, "universe" value "N", default Some("500"), programs &[Feed, Demo];
         "Symbols of the simulated market";
     SKEW: f64 = units::number, "skew" value "N", default Some("1"), programs &[Feed, Demo];
-        "Exponent of Zipf's law: 0 makes all symbols equally busy";
+        "Exponent of Zipf's law; 0 makes all symbols equally active";
     QUOTES: u64 = units::count, "quotes" value "N", default Some("4"), programs &[Feed, Demo];
-        "Updates of quotes for each update of trades";
+        "Quote updates per trade update";
     SEED: u64 = units::count, "seed" value "N", default Some("1"), programs &[Feed, Demo];
-        "The same seed sends the same updates";
+        "Random seed; the same seed publishes the same updates";
     SYNC: bool = units::switch, "sync" programs &[Feed];
-        "Send each update as a sync message and wait for its answer";
+        "Publish each update as a sync message and wait for the reply";
     CONFIRM: u64 = units::count, "confirm" value "N", default Some("1000"), programs &[Feed];
-        "Updates between two round trips that confirm what was accepted";
+        "Updates between two sync calls that confirm how many were accepted";
     REPLAY: PathBuf = units::path, "replay" value "FILE", programs &[Feed];
-        "Send the updates of this tickerplant log, kdb+'s or elastick's, instead of a simulated market";
+        "Publish the updates of this tickerplant log (kdb+ or elastick) instead of a simulated market";
     SPEED: f64 = units::number, "speed" value "N", default Some("1"), programs &[Feed];
-        "Replay N times as fast as it was logged; 0 as fast as the tickerplant takes it";
+        "Replay at N times the logged speed; 0 for as fast as the tickerplant accepts";
     GROUP: String = units::name, "group" value "NAME", default Some("rdb"), programs &[Fleet];
         "Name of the group; its instances are NAME-1, NAME-2, ...";
     FLEET_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("127.0.0.1:0"),
         programs &[Fleet];
-        "Port at which the group answers: [host:]port; 0 for any free port";
+        "Port of the fleet's interface: [host:]port; 0 for any free port";
     MIN_NODES: u64 = units::count, "min" value "N", default Some("1"), programs &[Fleet];
-        "Instances to run at least";
+        "Minimum number of instances";
     MAX_NODES: u64 = units::count, "max" value "N", default Some("10"), programs &[Fleet];
-        "Instances to run at most";
+        "Maximum number of instances";
     LAUNCH_DELAY: Duration = units::duration, "launch-delay" value "TIME", default Some("0"), programs &[Fleet];
-        "Time from asking for an instance until it is started, to imitate the lead time of a server";
+        "Delay from the request for an instance to its start, to imitate the lead time of a server";
     GRACE: Duration = units::duration, "grace" value "TIME", default Some("10s"), programs &[Fleet];
-        "Time for an instance to end after it was told to, before it is killed";
+        "Time for an instance to exit after SIGTERM, before it is killed";
     NOTICE: Duration = units::duration, "notice" value "TIME", default Some("30s"), programs &[Fleet];
-        "Time from the notice that an instance gets until it is told to end, when it is replaced or the group made smaller; \
-         less if it releases itself";
+        "Time between the termination notice and SIGTERM when an instance is replaced or the group shrinks; \
+         shorter if the instance releases itself";
     OUTPUT: PathBuf = units::path, "output" value "DIR", programs &[Fleet];
-        "Directory for what each instance prints, in DIR/NAME-1.log; by default it goes where the supervisor's goes";
+        "Directory for the output of each instance, in DIR/NAME-1.log; by default that of the supervisor is inherited";
     DEMO_MINUTES: f64 = units::positive, "minutes" value "N", default Some("2.5"), programs &[Demo];
         "Length of the simulated day";
     DEMO_RATE: f64 = units::positive, "rate" value "N", default Some("2700"), programs &[Demo];
-        "Updates a second, on average over the day";
+        "Updates per second, the average of the day";
     DEMO_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010/5029"), programs &[Demo];
-        "Port of the tickerplant: port, lo/hi for the first free one of a range, 0 for any";
+        "Port of the tickerplant: port, lo/hi for the first free one of a range, 0 for any free port free port";
     DEMO_DIR: PathBuf = units::path, "dir" value "DIR", programs &[Demo];
-        "Directory for the log and what the processes print, kept at the end; by default one that is removed";
+        "Directory for the log and the output of the processes, kept at the end; by default a temporary one, removed";
     NODE_MEMORY: u64 = units::bytes, "node-memory" value "SIZE", default Some("32MiB"), programs &[Demo];
-        "Memory of each node";
+        "Memory limit of each node";
     DEMO_SCALE: units::Scale = units::scale, "scale" value "PERCENT|auto", default Some("60%"),
         variables &["SCALETHRESHOLD"], programs &[Demo];
-        "Memory in use at which the next node is asked for; auto decides by rate and lead time";
+        "Memory use at which a successor is requested; auto decides by fill rate and lead time";
     DEMO_ROLL: f64 = units::percent, "roll-threshold" value "PERCENT", default Some("80%"), variables &["ROLLTHRESHOLD"],
         programs &[Demo];
-        "Memory in use at which a node stops receiving";
+        "Memory use at which a node rolls: it stops receiving and its successor becomes live";
     DEMO_MAX_NODES: u64 = units::count, "max-nodes" value "N", default Some("16"), programs &[Demo];
-        "Nodes to run at most";
+        "Maximum number of nodes";
     LEAD_TIME: Duration = units::duration, "lead-time" value "TIME", default Some("300ms"), programs &[Demo];
-        "Time that the fleet takes to launch a node, beside the start of its process";
+        "Time that the fleet takes to launch a node, not counting the start of its process";
     DEMO_DURABILITY: Durability = units::durability, "durability" value "none|os|group(TIME)|each",
         default Some("group(20ms)"), programs &[Demo];
-        "When the tickerplant counts an update as logged";
+        "When the tickerplant counts an update as logged; see elastick tick --help";
     SVG: PathBuf = units::path, "svg" value "FILE", programs &[Demo];
-        "Write a picture of the day: capacity and use, nodes and their windows";
+        "Write an SVG of the day: capacity and use, nodes and their windows";
 }

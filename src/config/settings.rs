@@ -39,7 +39,7 @@ pub enum ConfigError {
     Missing { name: &'static str, help: &'static str },
     #[error("{path}: {reason}")]
     File { path: PathBuf, reason: String },
-    #[error("{path}: there is no option {key:?}{hint}")]
+    #[error("{path}: unknown option {key:?}{hint}")]
     UnknownKey { path: PathBuf, key: String, hint: String },
 }
 
@@ -148,7 +148,7 @@ impl Settings {
 /// Validates a given value.
 fn checked(spec: &OptionSpec, text: &str) -> Result<(), String> {
     if text.trim().is_empty() && !spec.empty {
-        return Err("it is empty; give it a value, or leave it out (unset the variable)".to_string());
+        return Err("the value is empty; set one, or unset the option".to_string());
     }
     (spec.check)(text)
 }
@@ -163,7 +163,7 @@ fn read(
     read_file: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Result<FileValues, ConfigError> {
     let wrong = |reason: String| ConfigError::File { path: path.to_path_buf(), reason };
-    let text = read_file(path).map_err(|error| wrong(format!("cannot read the file of --config: {error}")))?;
+    let text = read_file(path).map_err(|error| wrong(format!("cannot read the --config file: {error}")))?;
     let document: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(place_of(&error, &text)))?;
     let mut values = FileValues::new();
     let mut sections = Vec::new();
@@ -192,7 +192,7 @@ fn place_of(error: &toml::de::Error, text: &str) -> String {
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     format!(
-        "line {line}, column {column}: {}; values are written key = \"text\", key = 12 or key = true",
+        "line {line}, column {column}: {}; write values as key = \"text\", key = 12 or key = true",
         error.message().replace('\n', ", ")
     )
 }
@@ -218,7 +218,7 @@ fn insert(
         toml::Value::Float(number) => number.to_string(),
         toml::Value::Boolean(on) => on.to_string(),
         _ => {
-            let reason = format!("{key} is {}; a text, number or boolean is expected", value.type_str());
+            let reason = format!("{key} is {}; expected a string, number or boolean", value.type_str());
             return Err(ConfigError::File { path: path.to_path_buf(), reason });
         }
     };
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_is_refused_wherever_it_was_given() {
+    fn an_empty_value_is_rejected_wherever_it_was_given() {
         for program in Program::ALL {
             for spec in options::of(program).filter(|spec| !spec.empty) {
                 let file = format!("{} = \" \"", spec.name);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_refused_with_a_hint() {
+    fn an_unknown_key_is_rejected_with_a_hint() {
         let error = resolve(Program::Tick, &[("config", "f")], &[], "durabilty = \"os\"").unwrap_err();
         assert!(error.to_string().contains("did you mean \"durability\""), "{error}");
     }

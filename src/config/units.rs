@@ -137,12 +137,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// As [`duration`], in nanoseconds.
 pub fn nanoseconds(text: &str) -> Result<u64, String> {
     let time = duration(text)?;
-    u64::try_from(time.as_nanos()).map_err(|_| format!("{text:?} is too long a time"))
+    u64::try_from(time.as_nanos()).map_err(|_| format!("{text:?} is too long"))
 }
 
 /// Parses a date in kdb+ or ISO 8601 format.
 pub fn date(text: &str) -> Result<jiff::civil::Date, String> {
-    text.replace('.', "-").parse().map_err(|_| format!("{text:?} is no date: 2026.11.21 is one"))
+    text.replace('.', "-").parse().map_err(|_| format!("{text:?} is not a date; write it like 2026.11.21"))
 }
 
 /// Parses a time; a bare number is in milliseconds, as in kdb+'s `-t`.
@@ -155,7 +155,7 @@ pub fn whole_millis(text: &str) -> Result<Duration, String> {
     let time = millis(text)?;
     match time.subsec_nanos() % 1_000_000 {
         0 if time.as_millis() <= i32::MAX.unsigned_abs().into() => Ok(time),
-        _ => Err(format!("{text:?} is no whole number of milliseconds up to {}", i32::MAX)),
+        _ => Err(format!("{text:?} is not a whole number of milliseconds up to {}", i32::MAX)),
     }
 }
 
@@ -188,7 +188,7 @@ pub fn protocol(text: &str) -> Result<Protocol, String> {
         "elastick" => Ok(Protocol::Elastick),
         "paper" => Ok(Protocol::Paper),
         "stock" => Ok(Protocol::Stock),
-        _ => Err(format!("{text:?} is none of auto, elastick, paper and stock")),
+        _ => Err(format!("{text:?} is not a protocol; use auto, elastick, paper or stock")),
     }
 }
 
@@ -200,7 +200,7 @@ pub fn fleet(text: &str) -> Result<FleetKind, String> {
         "aws" => FleetKind::Aws,
         "none" => FleetKind::Nobody,
         address if address.contains(':') => FleetKind::At(address.parse()?),
-        _ => return Err(format!("{text:?} is no fleet; choose auto, local, aws, none, or a supervisor's host:port")),
+        _ => return Err(format!("{text:?} is not a fleet; use auto, local, aws, none, or a supervisor's host:port")),
     })
 }
 
@@ -214,18 +214,18 @@ pub fn count(text: &str) -> Result<u64, String> {
 pub fn number(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err(format!("{text:?} is not a number of zero or more")),
+        _ => Err(format!("{text:?} is not a number of at least 0")),
     }
 }
 
 /// Parses a number above zero.
 pub fn positive(text: &str) -> Result<f64, String> {
-    number(text).ok().filter(|value| *value > 0.0).ok_or_else(|| format!("{text:?} is not a number above zero"))
+    number(text).ok().filter(|value| *value > 0.0).ok_or_else(|| format!("{text:?} is not a number above 0"))
 }
 
 /// Accepts any text except the empty one.
 pub fn name(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("it must not be empty".to_string()) } else { Ok(text.to_string()) }
+    if text.is_empty() { Err("must not be empty".to_string()) } else { Ok(text.to_string()) }
 }
 
 /// Parses names separated by commas; the empty text gives none.
@@ -237,7 +237,7 @@ pub fn names(text: &str) -> Result<Vec<String>, String> {
 pub fn grants(text: &str) -> Result<Vec<String>, String> {
     let names = names(text)?;
     match names.iter().find(|name| !matches!(name.as_str(), "files" | "sockets" | "system")) {
-        Some(other) => Err(format!("{other:?} is none of files, sockets, system")),
+        Some(other) => Err(format!("{other:?} is not a right; use files, sockets, system")),
         None => Ok(names),
     }
 }
@@ -252,7 +252,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
     match text.trim() {
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err(format!("{text:?} is neither true nor false")),
+        _ => Err(format!("{text:?} is not a boolean; use true or false")),
     }
 }
 
@@ -260,7 +260,7 @@ fn number_within(text: &str, range: std::ops::RangeInclusive<i64>) -> Result<Str
     let number = text.trim().parse::<i64>().ok().filter(|number| range.contains(number));
     number
         .map(|n| n.to_string())
-        .ok_or_else(|| format!("{text:?} is no number from {} to {}", range.start(), range.end()))
+        .ok_or_else(|| format!("{text:?} is not a number from {} to {}", range.start(), range.end()))
 }
 
 /// kdb+'s `-z`.
@@ -280,7 +280,7 @@ pub fn precision(text: &str) -> Result<String, String> {
 
 /// kdb+'s `-c` and `-C`: rows and columns.
 pub fn size(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text:?}: rows and columns are two numbers from 10 to 2000, like 25 80");
+    let wrong = || format!("{text:?} is not a console size; write rows and columns from 10 to 2000, like 25 80");
     let (rows, columns) = text.trim().split_once(' ').ok_or_else(wrong)?;
     let number = |text| number_within(text, 10..=2000).map_err(|_| wrong());
     Ok(format!("{} {}", number(rows)?, number(columns)?))
@@ -296,63 +296,64 @@ pub fn error_trap(text: &str) -> Result<(), String> {
     match text.trim() {
         "0" => Ok(()),
         "1" => Err(
-            "-e 1 suspends kdb+ at an error of a client's query until somebody at its console goes on; a server that \
-                    goes on has none: run the query in `elastick q`, which opens the debugger"
+            "-e 1 suspends kdb+ in its debugger at an error of a client's query, which would stop this server: run \
+             the query in `elastick q`, which has the debugger"
                 .to_string(),
         ),
-        "2" => Err("-e 2 prints the stack of a client's error; errors of queries are logged with ELASTICK_LOG=debug"
-            .to_string()),
+        "2" => Err(
+            "-e 2 (print the stack of a client's error) is not supported; ELASTICK_LOG=debug logs errors of queries"
+                .to_string(),
+        ),
         _ => Err(format!("{text:?} is not 0")),
     }
 }
 
 /// kdb+'s `-S`.
 pub fn seed_refused(_: &str) -> Result<(), String> {
-    Err("-S seeds kdb+'s random numbers; queries run here on several threads, each with random numbers of its own, so that no \
-         seed repeats them"
+    Err("-S (seed of random numbers) is not supported: queries run on several threads, each with its own random \
+         numbers"
         .to_string())
 }
 
 /// kdb+'s `-o`.
 pub fn offset_refused(_: &str) -> Result<(), String> {
-    Err("-o sets kdb+'s hours ahead of UTC; set the environment variable TZ (like TZ=Europe/Zurich), and --roll for the day's end"
+    Err("-o (UTC offset) is not supported: set the environment variable TZ (like TZ=Europe/Zurich), and --roll for the end of the day"
         .to_string())
 }
 
 /// kdb+'s `-l` and `-L`.
 pub fn logging_refused(_: &str) -> Result<(), String> {
-    Err("-l and -L log the messages that change kdb+'s data; `elastick tick SRC DIR` logs every update in DIR, and \
-         --durability says when it is on disk"
+    Err("-l and -L (log messages that change data) are not supported: `elastick tick SRC DIR` logs every update in \
+         DIR, and --durability sets when it is on disk"
         .to_string())
 }
 
 /// kdb+'s `-r`.
 pub fn replicate_refused(_: &str) -> Result<(), String> {
-    Err("-r copies a kdb+ process that logs with -l; `elastick rdb HOST:PORT` takes what a tickerplant at that address publishes"
+    Err("-r (replicate a process that logs with -l) is not supported: `elastick rdb HOST:PORT` subscribes to the tickerplant at that address"
         .to_string())
 }
 
 /// kdb+'s `-m`.
 pub fn memory_refused(_: &str) -> Result<(), String> {
-    Err("-m gives kdb+ a second memory domain on a file system; --memory or -w bounds what this process uses"
-        .to_string())
+    Err("-m (second memory domain on a file system) is not supported: limit memory with --memory or -w".to_string())
 }
 
 /// kdb+'s `-s` on a tickerplant.
 pub fn threads_refused(_: &str) -> Result<(), String> {
-    Err("-s gives kdb+ threads for peach; a tickerplant's queries use one thread each: query a node, whose -s does that".to_string())
+    Err("-s (threads for peach) is not supported: a tickerplant's queries use one thread each. Query a node, which has -s".to_string())
 }
 
 /// kdb+'s `-C` on a tickerplant.
 pub fn pages_refused(_: &str) -> Result<(), String> {
-    Err("-C sizes the tables of kdb+'s web pages; a tickerplant has no such pages: query a node whose start-up file sets .z.ph".to_string())
+    Err("-C (size of tables in web pages) is not supported: a tickerplant serves no such pages. Query a node whose start-up file sets .z.ph".to_string())
 }
 
 /// kdb+'s `-E`. Rejects a request for TLS rather than serve plain connections instead.
 pub fn tls(text: &str) -> Result<(), String> {
     match text.trim() {
         "0" => Ok(()),
-        "1" | "2" => Err("TLS is not offered yet: leave -E at 0 and put a TLS proxy in front".to_string()),
+        "1" | "2" => Err("TLS is not supported yet: leave -E at 0 and put a TLS proxy in front".to_string()),
         _ => Err(format!("{text:?} is not 0, 1 or 2")),
     }
 }
@@ -409,8 +410,8 @@ fn zone_named(name: &str) -> Result<TimeZone, String> {
         Ok(zone) => Ok(zone),
         Err(_) if is_utc(OsStr::new(name)) => Ok(TimeZone::UTC),
         Err(_) => Err(format!(
-            "{name:?} is not a time zone known to this system: write it like Europe/Zurich, or install the time zone database \
-             (package tzdata) if this machine has none"
+            "{name:?} is not a known time zone: write it like Europe/Zurich, and check that the time zone database \
+             (package tzdata) is installed"
         )),
     }
 }
@@ -425,8 +426,8 @@ pub fn system_zone() -> Result<TimeZone, String> {
         (Ok(zone), _) => Ok(zone),
         (Err(_), Some(value)) if is_utc(&value) => Ok(TimeZone::UTC),
         (Err(_), Some(value)) => Err(format!(
-            "environment variable TZ is {value:?}, which is no time zone known to this system: correct it, unset it for the system's \
-             zone, or install the time zone database (package tzdata) if this machine has none"
+            "environment variable TZ is {value:?}, which is not a known time zone: correct it, unset it to use the \
+             system's zone, or install the time zone database (package tzdata)"
         )),
         (Err(_), None) => Ok(TimeZone::UTC),
     }
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_do_not_fit_or_have_no_number_are_refused() {
+    fn sizes_that_do_not_fit_or_have_no_number_are_rejected() {
         for text in ["", "GiB", "-1", "1e9", "99999999999TiB", "1.2.3k", "5 parsecs"] {
             assert!(bytes(text).is_err(), "{text}");
         }

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_does_not_hold_was_not_accepted() {
+    fn updates_missing_in_the_log_were_not_accepted() {
         let updates = vec![update(1, 0), update(2, 1), update(3, 2)];
         let mut doubt = Doubt::new(&updates);
         doubt.logged(b"trade", 1);

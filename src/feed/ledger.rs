@@ -134,7 +134,7 @@ impl Ledger {
             look_up(&self.confirmed_at, &now, (limits, chunk_bytes), &mut found)?;
             let (accepted, missing) = found.settle(std::mem::take(&mut self.unconfirmed));
             tracing::info!(
-                "of {in_doubt} updates in doubt {} are in the log; {} are sent again",
+                "{in_doubt} updates were in doubt: {} are in the log, {} are sent again",
                 accepted.len(),
                 missing.len()
             );

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_come_as_often_as_asked() {
+    fn quotes_have_the_configured_rate() {
         let mut market = market(6);
         let quotes = (0..5000).filter(|i| market.update(*i, &mut Vec::new()).unwrap().shape == 1).count();
         assert!((3800..4200).contains(&quotes), "{quotes}");

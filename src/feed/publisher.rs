@@ -25,7 +25,7 @@ const UNCONFIRMED_BYTES: usize = 8 << 20;
 /// Timeout of a response.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Retries of a query that exceeded the tickerplant's time limit, and the pause between them.
-const STOPS_MOST: usize = 20;
+const MAX_STOPS: usize = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(100);
 /// How long a stopping feed tries to reconnect to resolve updates in doubt.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -36,14 +36,14 @@ pub enum FeedError {
     #[error("{0}")]
     Client(ClientError),
     /// A response beyond the feed's limits: another connection would give the same.
-    #[error("the tickerplant answers with more than this feed takes: {error}{}", option_of(.error))]
+    #[error("the tickerplant's reply is longer than this feed accepts: {error}{}", option_of(.error))]
     Limit { error: DecodeError },
     #[error("{0}")]
     Encode(#[from] EncodeError),
     /// Some updates may or may not have been accepted, and the feed cannot find out.
     #[error("{count} updates are in doubt after the connection broke: {reason}")]
     InDoubt { count: usize, reason: String },
-    #[error("the tickerplant's answer to {question} makes no sense: {answer}")]
+    #[error("unexpected reply of the tickerplant to {question}: {answer}")]
     Answer { question: &'static str, answer: String },
     #[error("{0}")]
     Other(String),
@@ -222,7 +222,7 @@ impl Publisher {
 
     /// Reconnects, finds out which updates were accepted, and sends the rest.
     fn recover(&mut self, why: &ClientError) -> Result<(), FeedError> {
-        tracing::warn!(tickerplant = %self.options.address, reason = %why, "connection lost; connecting again");
+        tracing::warn!(tickerplant = %self.options.address, reason = %why, "connection lost; reconnecting");
         let in_doubt = self.ledger.unconfirmed().len();
         let doubt = |reason: String| FeedError::InDoubt { count: in_doubt, reason };
         let (client, mut now) = connect(&self.options, true).map_err(|error| match in_doubt {
@@ -300,9 +300,9 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
             let left = by.map_or(0, |by| by.saturating_duration_since(now).as_secs());
             let reason = match error {
                 FeedError::Client(ClientError::Connect { .. }) => error.to_string(),
-                error => format!("no answer of a tickerplant at {}: {error}", options.address),
+                error => format!("no tickerplant replies at {}: {error}", options.address),
             };
-            tracing::warn!("{reason}; trying for {left} s more");
+            tracing::warn!("{reason}; retrying for {left} s more");
         }
         if options.stop.load(Ordering::Relaxed) {
             // With updates in doubt, wait for a tickerplant that is just restarting.
@@ -319,7 +319,7 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
 /// Queries the tickerplant. Repeats a query that exceeded its time limit: such an error still confirms all messages before it.
 fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
     let mut answer = client.query(question);
-    for _ in 0..STOPS_MOST {
+    for _ in 0..MAX_STOPS {
         match &answer {
             Err(ClientError::Server(name)) if name.starts_with(b"stop") => std::thread::sleep(STOP_PAUSE),
             _ => break,
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_stays_so_over_another_connection() {
+    fn a_too_long_update_stays_so_over_another_connection() {
         for known in [false, true] {
             assert!(may_pass(&ClientError::Closed, known));
             assert!(!may_pass(&decode(DecodeErrorKind::MessageTooLong { total_bytes: 2, max_bytes: 1 }), known));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_believed_once_it_is_repeated() {
+    fn a_rejection_is_believed_once_it_is_repeated() {
         let server = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("{}:ann:secret", server.local_addr().expect("an address")).parse().expect("parsed");
         // Closes each connection without a byte, like a server that rejects the user and like one that dies.
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_feed_that_is_told_to_end_tries_no_longer() {
+    fn a_feed_stops_retrying_on_sigterm() {
         let nobody = TcpListener::bind("127.0.0.1:0").and_then(|server| server.local_addr()).expect("a port");
         let stop = Arc::new(AtomicBool::new(true));
         let options = PublisherOptions {

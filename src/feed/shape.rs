@@ -86,7 +86,7 @@ impl Shape {
                 _ => (types::LIST..=types::TIME).contains(&column.ty),
             };
             if !fits {
-                return Err(format!("{table}.{}: cannot make values of type {}", column.name, column.ty));
+                return Err(format!("{table}.{}: cannot generate values of type {}", column.name, column.ty));
             }
         }
         Ok(Shape { table: table.to_string(), columns })
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_time_and_sym_is_refused() {
+    fn a_table_without_time_and_sym_is_rejected() {
         let empty = table(vec![("sym", Items::Symbol(vec![])), ("time", Items::Timespan(vec![]))]);
         assert!(Shape::of("odd", &empty).unwrap_err().contains("time and sym"));
         assert!(Shape::of("odd", &Value::Long(1)).is_err());

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_update_is_none() {
+    fn a_message_other_than_an_update_is_none() {
         assert_eq!(logged(&Value::Long(1)), None);
         assert_eq!(logged(&Value::list([])), None);
     }

@@ -54,7 +54,7 @@ impl Fleet for DryRun {
     }
 
     fn released(&mut self) -> Result<(), FleetError> {
-        tracing::info!("dry run: {} may end", self.identity.instance);
+        tracing::info!("dry run: would release {}", self.identity.instance);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub struct Rules {
 
 /// First and longest delay before an instance that failed early is replaced; it doubles with every consecutive failure.
 const BACK_OFF_FIRST_NS: u64 = 250_000_000;
-const BACK_OFF_MOST_NS: u64 = 30_000_000_000;
+const MAX_BACK_OFF_NS: u64 = 30_000_000_000;
 /// An instance that ran this long did not fail early, whether or not it became ready.
 const EARLY_NS: u64 = 10_000_000_000;
 
@@ -248,7 +248,7 @@ impl Group {
         if desired <= self.desired {
             return Capacity::Granted { desired: self.desired };
         }
-        let reason = format!("{desired} instances are more than the group's maximum of {}", self.rules.max);
+        let reason = format!("{desired} instances exceed the group's maximum of {}", self.rules.max);
         Capacity::Refused { desired: self.desired, reason }
     }
 
@@ -274,9 +274,7 @@ impl Group {
             return Err("the group is shutting down".to_string());
         }
         if !(min..=max).contains(&desired) {
-            return Err(format!(
-                "{desired} instances are not between the group's minimum of {min} and maximum of {max}"
-            ));
+            return Err(format!("{desired} instances are outside the group's minimum of {min} and maximum of {max}"));
         }
         self.desired = desired;
         Ok(())
@@ -363,7 +361,7 @@ impl Group {
     fn back_off_ns(&self) -> u64 {
         match self.early_failures {
             0 => 0,
-            n => BACK_OFF_FIRST_NS.saturating_mul(1 << (n - 1).min(20)).min(BACK_OFF_MOST_NS),
+            n => BACK_OFF_FIRST_NS.saturating_mul(1 << (n - 1).min(20)).min(MAX_BACK_OFF_NS),
         }
     }
 
@@ -410,7 +408,7 @@ fn notify(slot: &mut Slot, reason: Reason, now_ns: u64, rules: &Rules, actions: 
 }
 
 fn unknown(instance: Instance) -> String {
-    format!("there is no instance {} in this group", instance.0)
+    format!("no instance {} in this group", instance.0)
 }
 
 #[cfg(test)]

@@ -116,22 +116,22 @@ pub enum FleetError {
     #[error("the fleet at {address} cannot be reached: {reason}")]
     Unreachable { address: String, reason: String },
     /// The fleet throttles calls, or is busy with the group; the call may be repeated later.
-    #[error("{call}: the fleet asks to wait: {reason}")]
+    #[error("{call}: throttled by the fleet: {reason}")]
     Busy { call: &'static str, reason: String },
     /// The response was lost or is an internal error: the call may or may not have taken effect.
-    #[error("{call}: whether it was carried out is not known: {reason}")]
+    #[error("{call}: unknown whether it took effect: {reason}")]
     Unsure { call: &'static str, reason: String },
     /// The credentials of this process are missing, expired or not accepted.
-    #[error("{call}: the credentials of this instance's role were not accepted: {reason}")]
+    #[error("{call}: the credentials of this instance's role were rejected: {reason}")]
     Credentials { call: &'static str, reason: String },
     /// The role lacks a permission.
     #[error("{call} is not allowed: the role of this instance needs the permission {permission} ({reason})")]
     Denied { call: &'static str, permission: &'static str, reason: String },
     /// The fleet rejects the call.
-    #[error("the fleet refuses: {0}")]
+    #[error("the fleet rejected the request: {0}")]
     Refused(String),
     /// The response violates the protocol.
-    #[error("the fleet's answer makes no sense: {0}")]
+    #[error("unexpected reply of the fleet: {0}")]
     Protocol(String),
 }
 

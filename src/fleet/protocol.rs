@@ -67,9 +67,10 @@ impl Call {
     /// # Errors
     /// The message is none of the calls; the text lists them.
     pub fn decode(message: &Value) -> Result<Call, String> {
-        let usage = "fleet: call .fleet.describe or .fleet.desired, .fleet.set with a number, of a `group; .fleet.ready, \
-                     .fleet.protect with a boolean, .fleet.notice, .fleet.released, .fleet.leaving, .fleet.replace or .fleet.terminate of \
-                     an `instance";
+        let usage = "fleet: not a function of the fleet. For a group: (`.fleet.describe;`group), \
+                     (`.fleet.desired;`group;n), (`.fleet.set;`group;n); for an instance: .fleet.ready, \
+                     .fleet.protect (with a boolean), .fleet.notice, .fleet.released, .fleet.leaving, \
+                     .fleet.replace, .fleet.terminate";
         // Two symbols travel as a symbol vector.
         let items: Vec<Value> = (0..message.len().min(4)).filter_map(|i| message.item(i)).collect();
         let text = |value: &Value| value.as_text().map(|text| String::from_utf8_lossy(text).into_owned());
@@ -77,14 +78,16 @@ impl Call {
         let (Some(function), Some(name)) = (function.as_text(), text(name)) else { return Err(usage.to_string()) };
         let number = |count: &Value| {
             let count = count.as_long().or_else(|| count.as_int().map(i64::from));
-            count.and_then(|n| u32::try_from(n).ok()).ok_or("type: n is a number of instances")
+            count.and_then(|n| u32::try_from(n).ok()).ok_or("type: n must be a number of instances")
         };
         match (function, rest) {
             (DESCRIBE, []) => Ok(Call::Describe { group: name }),
             (DESIRED, [count]) => Ok(Call::AtLeast { desired: number(count)?, group: name }),
             (SET, [count]) => Ok(Call::Exactly { desired: number(count)?, group: name }),
             (READY, []) => Ok(Call::Ready { instance: name }),
-            (PROTECT, [on]) => Ok(Call::Protect { on: on.as_bool().ok_or("type: on is a boolean")?, instance: name }),
+            (PROTECT, [on]) => {
+                Ok(Call::Protect { on: on.as_bool().ok_or("type: on must be a boolean")?, instance: name })
+            }
             (NOTICE, []) => Ok(Call::Notice { instance: name }),
             (RELEASED, []) => Ok(Call::Released { instance: name }),
             (LEAVING, []) => Ok(Call::Leaving { instance: name }),
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_told_what_to_call() {
+    fn an_unknown_call_lists_the_functions() {
         for value in [Value::Long(1), Value::chars("2+2"), Value::list([]), Value::symbols([".fleet.desired", "rdb"])] {
             assert!(Call::decode(&value).unwrap_err().contains(".fleet.describe"), "{value:?}");
         }

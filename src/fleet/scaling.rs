@@ -16,8 +16,8 @@
 //! The capacity is only ever set above the number read just before. A request thus does not lower it, and repeating all
 //! of it changes nothing. A concurrent request between read and set can still be undone: [`launches`] detects that.
 
-pub mod farewell;
 pub mod launches;
+pub mod termination;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ use super::{Capacity, FleetError};
 
 /// Result of the last step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum StepResult {
     /// The current group.
     Described { desired: u32, max: u32 },
     /// The capacity was set.
@@ -47,7 +47,7 @@ pub enum Next {
 }
 
 /// Maximum number of lost or invalid responses in one request before it is postponed.
-const SETBACKS_MOST: u32 = 2;
+const MAX_SETBACKS: u32 = 2;
 
 /// A request for at least `wanted` instances.
 #[derive(Clone, Debug)]
@@ -65,9 +65,9 @@ impl Request {
     }
 
     /// Returns the next step after the result of the last.
-    pub fn step(&mut self, heard: Heard) -> Next {
+    pub fn step(&mut self, heard: StepResult) -> Next {
         match heard {
-            Heard::Described { desired, max } => {
+            StepResult::Described { desired, max } => {
                 self.seen = Some((desired, max));
                 if desired >= self.wanted {
                     Next::Over(Capacity::Granted { desired })
@@ -77,12 +77,12 @@ impl Request {
                     Next::Set(self.wanted.min(max))
                 }
             }
-            Heard::Done => match self.seen {
+            StepResult::Done => match self.seen {
                 Some((_, max)) if max < self.wanted => Next::Over(self.refused(max, max)),
                 Some(_) => Next::Over(Capacity::Granted { desired: self.wanted }),
                 None => Next::Describe,
             },
-            Heard::Failed(error) => self.failed(error),
+            StepResult::Failed(error) => self.failed(error),
         }
     }
 
@@ -92,7 +92,7 @@ impl Request {
             FleetError::Unsure { .. } | FleetError::Refused(_) => setting.is_some(),
             _ => false,
         };
-        if again && self.setbacks < SETBACKS_MOST {
+        if again && self.setbacks < MAX_SETBACKS {
             self.setbacks = self.setbacks.saturating_add(1);
             return Next::Describe;
         }
@@ -103,7 +103,7 @@ impl Request {
     }
 
     fn refused(&self, desired: u32, max: u32) -> Capacity {
-        let reason = format!("{} instances are more than the group's maximum of {max}", self.wanted);
+        let reason = format!("{} instances exceed the group's maximum of {max}", self.wanted);
         Capacity::Refused { desired, reason }
     }
 }

@@ -53,7 +53,7 @@ struct Supervisor {
 }
 
 /// Replies of one step to its caller.
-struct Told {
+struct Replies {
     capacity: Option<Capacity>,
     answer: Result<(), String>,
 }
@@ -118,21 +118,19 @@ impl Supervisor {
     fn instance(&self, name: &str) -> Result<Instance, String> {
         let number = name.strip_prefix(&self.options.group).and_then(|rest| rest.strip_prefix('-'));
         let number = number.and_then(|number| number.parse().ok());
-        number
-            .map(Instance)
-            .ok_or_else(|| format!("fleet: there is no instance {name} in group {}", self.options.group))
+        number.map(Instance).ok_or_else(|| format!("fleet: no instance {name} in group {}", self.options.group))
     }
 
     /// Passes an event to the group and carries out its actions. Returns the replies for the caller.
-    fn step(&mut self, event: Event) -> Told {
-        let mut told = Told { capacity: None, answer: Ok(()) };
+    fn step(&mut self, event: Event) -> Replies {
+        let mut told = Replies { capacity: None, answer: Ok(()) };
         for action in self.group.step(event, self.now_ns()) {
             match action {
                 Action::Launch(instance) => self.launch(instance),
                 // In a shutdown no node remains to take windows over, and SIGINT makes a node end without a handoff.
                 Action::Stop(instance) => self.signal(instance, if self.ending { Signal::INT } else { Signal::TERM }),
                 Action::Kill(instance) => {
-                    tracing::warn!("{} did not end when asked to; it is killed", self.name(instance));
+                    tracing::warn!("{} did not exit after SIGTERM; killing it", self.name(instance));
                     self.signal(instance, Signal::KILL);
                 }
                 Action::Capacity(capacity) => told.capacity = Some(capacity),
@@ -242,7 +240,7 @@ impl Supervisor {
     fn own_group(&self, group: &str) -> Result<(), String> {
         match group == self.options.group {
             true => Ok(()),
-            false => Err(format!("fleet: there is no group {group} here; this is {}", self.options.group)),
+            false => Err(format!("fleet: no group {group} here; this is {}", self.options.group)),
         }
     }
 
@@ -254,13 +252,14 @@ impl Supervisor {
             }
             Call::AtLeast { group, desired } => {
                 self.own_group(&group)?;
-                let capacity = self.step(Event::AtLeast(desired)).capacity.ok_or("fleet: no answer")?;
-                tracing::info!("asked for {desired} instances: {capacity:?}");
+                let capacity =
+                    self.step(Event::AtLeast(desired)).capacity.ok_or("fleet: no reply from the supervisor")?;
+                tracing::info!("requested {desired} instances: {capacity:?}");
                 Ok(protocol::encode_capacity(&capacity))
             }
             Call::Exactly { group, desired } => {
                 self.own_group(&group)?;
-                tracing::info!("told to have {desired} instances");
+                tracing::info!("desired capacity set to {desired} instances");
                 self.told(Event::Exactly(desired))
             }
             Call::Ready { instance } => {
@@ -283,21 +282,18 @@ impl Supervisor {
             }
             Call::Leaving { instance: name } => {
                 let instance = self.instance(&name)?;
-                tracing::info!("{name} leaves: another is started in its place");
+                tracing::info!("{name} is draining: starting its replacement");
                 self.told(Event::Leaving(instance))
             }
             Call::Replace { instance: name } => {
                 let instance = self.instance(&name)?;
-                tracing::info!("{name} is to be replaced");
+                tracing::info!("replacing {name}");
                 self.told(Event::Replace(instance))
             }
             Call::Terminate { instance: name } => {
                 let instance = self.instance(&name)?;
                 let answer = self.told(Event::Terminate(instance));
-                tracing::info!(
-                    "{name} is to be terminated: {}",
-                    answer.as_ref().map_or_else(String::as_str, |_| "done")
-                );
+                tracing::info!("terminating {name}: {}", answer.as_ref().map_or_else(String::as_str, |_| "done"));
                 answer
             }
         }
@@ -328,7 +324,7 @@ impl Service for Supervisor {
         ctl.reply(request, reply.map_or_else(|reason| message::error(reason.as_bytes()), Into::into));
     }
 
-    fn turn_ended(&mut self, ctl: &mut Control) {
+    fn iteration_ended(&mut self, ctl: &mut Control) {
         if signals::is_asked(&self.asked_to_end) && !self.ending {
             self.ending = true;
             self.step(Event::Shutdown);

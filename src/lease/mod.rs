@@ -25,7 +25,7 @@ impl fmt::Display for Epoch {
 
 /// Rejected: sent by a writer that has been replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("epoch {found} is over; {seen} has begun")]
+#[error("epoch {found} is outdated: epoch {seen} has begun")]
 pub struct Fenced {
     pub found: Epoch,
     pub seen: Epoch,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lower_epoch_is_refused_and_changes_nothing() {
+    fn a_lower_epoch_is_rejected_and_changes_nothing() {
         let mut fence = Fence::new(Epoch(4));
         assert_eq!(fence.pass(Epoch(3)), Err(Fenced { found: Epoch(3), seen: Epoch(4) }));
         assert_eq!(fence.seen(), Epoch(4));

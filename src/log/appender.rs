@@ -254,7 +254,7 @@ impl Appender {
     fn failed_write(&mut self, error: io::Error) -> LogError {
         let mut poison = self.poison_of("cannot write", &error);
         if let Err(also) = self.file.truncate(self.written.offset_bytes) {
-            poison.reason = format!("{}; nor cut off the part that was written: {also}", poison.reason);
+            poison.reason = format!("{}; and cannot truncate the partial record: {also}", poison.reason);
         }
         self.fail("write", error, poison)
     }

@@ -25,7 +25,7 @@ pub enum Open {
 
 /// The writing process, as recorded in a lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct WriterProcess {
     pub pid: u32,
     pub host: String,
     /// Changes with every boot of the machine.
@@ -41,7 +41,7 @@ pub trait Disk {
     fn sync_directory_of(&self, path: &Path) -> io::Result<()>;
     /// Paths of the directory's entries.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
-    fn who(&self) -> Who;
+    fn who(&self) -> WriterProcess;
 
     /// A random number for a unique identity.
     fn draw(&self) -> u64 {
@@ -82,9 +82,9 @@ impl Disk for System {
         Ok(std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect())
     }
 
-    fn who(&self) -> Who {
+    fn who(&self) -> WriterProcess {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Who {
+        WriterProcess {
             pid: std::process::id(),
             host: read("/proc/sys/kernel/hostname"),
             boot: read("/proc/sys/kernel/random/boot_id"),
@@ -154,7 +154,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Returns the process, host and boot that a lock file records.
-pub fn who() -> Who {
+pub fn who() -> WriterProcess {
     with(|disk| disk.who())
 }
 

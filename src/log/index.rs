@@ -381,7 +381,7 @@ impl SideWriter {
         let has_more = file.size_bytes().map_or(true, |size| size > entry_position(keep));
         let kept_bytes = if keep == 0 { 0 } else { entry_position(keep) };
         let begun = match file.truncate(kept_bytes).and_then(|()| file.sync_all()) {
-            Err(error) if has_more => return Err(LogError::io(path, "cut off entries that do not hold")(error)),
+            Err(error) if has_more => return Err(LogError::io(path, "cut off invalid entries")(error)),
             Ok(()) => file::write_all(&*file, &head.encode(), 0),
             other => other,
         };
@@ -436,7 +436,7 @@ impl SideWriter {
     }
 
     fn give_up(&mut self, error: &io::Error) {
-        tracing::warn!(path = %self.path.display(), "cannot write: {error}; the log goes on without its side file");
+        tracing::warn!(path = %self.path.display(), "cannot write: {error}; the log continues without its side file");
         self.file = None;
         self.pending.clear();
     }

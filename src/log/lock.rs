@@ -156,7 +156,7 @@ impl WriterLock {
             if last.is_none() {
                 return Err(error);
             }
-            tracing::warn!(path = %path.display(), %error, "the other sources of the epoch cannot be read: it comes from the lock file alone");
+            tracing::warn!(path = %path.display(), %error, "cannot read the log or its side file for the epoch: using the lock file alone");
         }
         let stored = known.epoch;
         let epoch = match epoch {
@@ -300,7 +300,7 @@ pub(super) fn read_holder(path: &Path) -> Result<Option<Holder>, LogError> {
 pub(super) fn describe(holder: Option<&Holder>) -> String {
     match holder {
         Some(holder) => format!("process {} on {}, epoch {}", holder.pid, holder.host, holder.epoch),
-        None => "its process has not written its number yet".to_string(),
+        None => "its process id is not written yet".to_string(),
     }
 }
 

@@ -66,7 +66,7 @@ impl fmt::Display for OpenReport {
             self.epoch
         )?;
         for damage in &self.damage {
-            write!(f, "; given up: {damage}")?;
+            write!(f, "; dropped: {damage}")?;
         }
         for damage in &self.kept {
             write!(f, "; kept and marked as damaged: {damage}")?;
@@ -81,8 +81,8 @@ impl fmt::Display for OpenReport {
         if self.missing > 0 {
             write!(
                 f,
-                "; {} updates that were logged behind that are not there any more: lost in a power cut, or another program has cut, \
-                 removed or replaced the log. If there is a copy with them, stop, and put that in its place",
+                "; {} updates logged after that are missing: lost in a power cut, or another program truncated, \
+                 removed or replaced the log. If you have a copy with them, stop the tickerplant and restore it",
                 self.missing
             )?;
         }
@@ -316,7 +316,7 @@ fn walk(
     kept.retain(|range| range.first_byte < end.offset_bytes);
     report.kept.append(&mut kept);
     if report.cut.is_some() {
-        file.truncate(end.offset_bytes).map_err(LogError::io(path, "cut off the torn end"))?;
+        file.truncate(end.offset_bytes).map_err(LogError::io(path, "cut off the torn tail"))?;
     }
     if how.unclean {
         // If a sync of the previous writer failed, the kernel may consider unwritten pages clean: rewrite them.

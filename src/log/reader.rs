@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// First pause between attempts to see more of a file; later pauses double up to the maximum.
-const PAUSE_LEAST: Duration = Duration::from_millis(1);
-const PAUSE_MOST: Duration = Duration::from_millis(100);
+const MIN_PAUSE: Duration = Duration::from_millis(1);
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether reads go through the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl LogReader {
         reads: Reads,
         deadline: Instant,
     ) -> Result<LogReader, LogError> {
-        let mut pause = PAUSE_LEAST;
+        let mut pause = MIN_PAUSE;
         loop {
             match LogReader::open_as(path, limits, chunk_bytes, reads) {
                 Err(LogError::Io { source, .. })
@@ -220,7 +220,7 @@ impl LogReader {
     /// # Errors
     /// `Other` if it does not by the deadline.
     pub fn wait_for(&mut self, samples: &[Sample], deadline: Instant) -> Result<(), LogError> {
-        let mut pause = PAUSE_LEAST;
+        let mut pause = MIN_PAUSE;
         while !self.is_of(samples)? {
             if clock::now() >= deadline {
                 return Err(self.missing(samples));
@@ -280,7 +280,7 @@ impl LogReader {
             return Ok(Some(mark));
         }
         if self.file.size_bytes().map_err(LogError::io(self.source.path(), "read"))? >= entry.end().offset_bytes {
-            tracing::warn!(path = %self.source.path().display(), "the side file does not agree with the log and is not used");
+            tracing::warn!(path = %self.source.path().display(), "the side file does not match the log and is ignored");
         }
         Ok(None)
     }
@@ -383,7 +383,7 @@ impl LogReader {
     /// `NotReached` at the deadline, `Shrunk` and `Replaced` if the file was truncated or replaced.
     pub fn reopen_until(&mut self, tip: u64, deadline: Instant) -> Result<(), LogError> {
         let begin = clock::now();
-        let mut pause = PAUSE_LEAST;
+        let mut pause = MIN_PAUSE;
         self.settle();
         loop {
             let (file, size_bytes) = self.open_again()?;
@@ -446,5 +446,5 @@ fn side_of(source: &LogSource) -> Option<SideFile> {
 /// Sleeps, at most until the deadline; returns the next pause.
 fn wait(pause: Duration, deadline: Instant) -> Duration {
     clock::sleep(pause.min(deadline.saturating_duration_since(clock::now())));
-    pause.saturating_mul(2).min(PAUSE_MOST)
+    pause.saturating_mul(2).min(MAX_PAUSE)
 }

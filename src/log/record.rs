@@ -63,24 +63,22 @@ pub enum FaultKind {
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FaultKind::Zeros => f.write_str("zeros where a record should begin"),
-            FaultKind::NotAMessage => f.write_str("an object that is no message"),
+            FaultKind::Zeros => f.write_str("zeros at the start of a record"),
+            FaultKind::NotAMessage => f.write_str("an object that is not a message"),
             FaultKind::Malformed(kind) => write!(f, "{kind}"),
             FaultKind::TooLong { limit_bytes } => {
                 write!(f, "a record of more than {limit_bytes} bytes (--limit-message)")
             }
-            FaultKind::EndsInZeros => f.write_str("zeros that may stand for the end of a record, and go on behind it,"),
+            FaultKind::EndsInZeros => f.write_str("zeros that may begin inside a record and continue after it,"),
             FaultKind::Checksum => f.write_str("the checksum of the block differs"),
             FaultKind::NoBlockAgrees => f.write_str(
-                "no block has the checksum that the side file says: move that away if it is another log's; the log has changed from its \
-                 start on otherwise,",
+                "no block has the checksum in the side file: if the side file belongs to another log, move it \
+                 away; otherwise the log was changed from its start,",
             ),
             FaultKind::Unconfirmed => f.write_str(
-                "kept by a repair though no checksum agreed with the block: its values may not be those published,",
+                "kept by a repair although the block matched no checksum: its values may differ from those published,",
             ),
-            FaultKind::Unchecked => f.write_str(
-                "the side file's entry cannot be read: nothing tells whether the values are those published,",
-            ),
+            FaultKind::Unchecked => f.write_str("the side file's entry is unreadable: the values cannot be checked,"),
         }
     }
 }
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_above_the_limit_is_refused_before_it_is_whole() {
+    fn a_record_above_the_limit_is_rejected_before_it_is_whole() {
         let limits = Limits { max_message_bytes: 16, ..Limits::default() };
         assert!(matches!(step(UPD, &limits), Step::Bad(Fault { kind: FaultKind::TooLong { .. }, .. })));
         assert!(matches!(step(&UPD[..20], &limits), Step::Bad(Fault { kind: FaultKind::TooLong { .. }, .. })));

@@ -123,7 +123,7 @@ pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Re
     {
         return Err(LogError::io(&side, "rename")(error));
     }
-    // The queue's journal refers to the damaged log's update indices. Nodes report and prove their windows anew.
+    // The queue's journal refers to the damaged log's update indices. Nodes report and prove their windows again.
     let journal = queue_path(path);
     let kept = std::fs::rename(&journal, queue_path(&original));
     if let Err(error) = kept
@@ -168,7 +168,7 @@ pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogE
     if beside_it.iter().any(|other| other.file_name() == side.file_name()) {
         return Ok(());
     }
-    let identity = file.identity().map_err(LogError::io(path, "look at"))?;
+    let identity = file.identity().map_err(LogError::io(path, "examine"))?;
     let damaged = beside(path, DAMAGED);
     let begin = damaged.file_name().unwrap_or_default().as_encoded_bytes();
     for other in beside_it {
@@ -180,7 +180,7 @@ pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogE
         }
         match disk::rename(&side_path(&other), &side).and_then(|()| disk::sync_directory_of(&side)) {
             Ok(()) => {
-                tracing::warn!(path = %path.display(), "a repair was cut short; its side file is back in its place");
+                tracing::warn!(path = %path.display(), "a repair was interrupted; its side file is restored");
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -197,7 +197,7 @@ pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogE
 pub fn cut_tail(path: &Path, offset_bytes: u64) -> Result<(), LogError> {
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(LogError::io(path, "open"))?;
     lock_log(&file, path)?;
-    file.truncate(offset_bytes).and_then(|()| file.sync()).map_err(LogError::io(path, "cut off the torn end"))
+    file.truncate(offset_bytes).and_then(|()| file.sync()).map_err(LogError::io(path, "cut off the torn tail"))
 }
 
 /// Rewrites a range of the log in place, so that the next sync writes it to disk.

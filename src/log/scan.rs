@@ -44,7 +44,7 @@ impl fmt::Display for DamagedRange {
         write!(f, "bytes {} to {} ", self.first_byte, self.last_byte)?;
         match self.last_index {
             Some(last) => write!(f, "(updates {} to {last})", self.first_index)?,
-            None => write!(f, "(updates from {} on, how many is not known)", self.first_index)?,
+            None => write!(f, "(updates from {}, an unknown number)", self.first_index)?,
         }
         write!(f, ": {} at byte {}", self.fault.kind, self.first_byte.saturating_add(self.fault.offset_bytes))
     }
@@ -69,7 +69,7 @@ pub(crate) enum Found<'b> {
 }
 
 /// Limit of the distinct record prefixes remembered for finding records after damage.
-const PREFIXES_MOST: usize = 16;
+const MAX_PREFIXES: usize = 16;
 
 /// Prefix of an `upd` call, known from the start for damage before the first record.
 const UPD_PREFIX: &[u8] = b"\x00\x00\x03\x00\x00\x00\xf5upd\0";
@@ -266,7 +266,7 @@ impl<'a> Scanner<'a> {
 
     /// Remembers the record's prefix.
     fn learn(&mut self, length: usize) {
-        if self.prefixes.len() < PREFIXES_MOST
+        if self.prefixes.len() < MAX_PREFIXES
             && let Some(prefix) = record::call_prefix(self.record(length))
             && !self.prefixes.iter().any(|known| known == prefix)
         {

@@ -183,13 +183,13 @@ impl Look {
         let now_bytes = file.size_bytes().ok()?;
         if now_bytes < written_bytes {
             return Some(format!(
-                "another program has cut the log: it has {now_bytes} bytes of {written_bytes} that were written"
+                "another program truncated the log: it has {now_bytes} of the {written_bytes} bytes written"
             ));
         }
         let differs =
             |seen: &Option<Seen>| seen.as_ref().filter(|seen| seen.differs(file)).map(|seen| seen.offset_bytes);
         differs(&self.first).or_else(|| differs(&self.last)).map(|at| {
-            format!("another program has cut or overwritten the log: bytes from {at} on are others than were written")
+            format!("another program truncated or overwrote the log: bytes from {at} on differ from what was written")
         })
     }
 
@@ -197,9 +197,9 @@ impl Look {
     fn elsewhere(&self) -> Option<String> {
         let what = match fs::place_at(&self.path) {
             Ok(place) if place == self.own.place => return None,
-            Ok(_) => "another file stands at the log's path",
+            Ok(_) => "the log's path leads to another file",
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                "nothing stands at the log's path"
+                "there is no file at the log's path"
             }
             // For example a silent server: no evidence about the file.
             Err(_) => return None,
@@ -209,11 +209,11 @@ impl Look {
         let moved_to = std::fs::read_link(format!("/proc/self/fd/{number}")).ok().filter(|_| !is_removed);
         Some(match moved_to.filter(|to| *to != self.path) {
             Some(to) => {
-                format!("{what}: the log has been moved to {}. Move it back before this process ends", to.display())
+                format!("{what}: the log was moved to {}. Move it back before this process exits", to.display())
             }
             None => format!(
-                "{what}: the log has been removed, and this process holds its last copy. Copy /proc/{}/fd/{number} before this \
-                 process ends",
+                "{what}: the log was removed, and only this process still has it open. Copy /proc/{}/fd/{number} \
+                 before this process exits",
                 std::process::id()
             ),
         })

@@ -362,7 +362,7 @@ fn check_mount(dir: &Path, required: &RequiredMount) -> Result<(), LogError> {
     let is_there = match required {
         RequiredMount::Any => true,
         RequiredMount::Kind(kind) => mount.is_kind(kind),
-        RequiredMount::At(point) => mount.is_at(point).map_err(LogError::io(point, "look at the mount point"))?,
+        RequiredMount::At(point) => mount.is_at(point).map_err(LogError::io(point, "examine the mount point"))?,
     };
     let (path, required) = (dir.to_path_buf(), required.to_string());
     if is_there { Ok(()) } else { Err(LogError::Misplaced { path, required, found: mount.to_string() }) }

@@ -22,7 +22,7 @@ pub fn report(file: &str, line: u32, what: &std::fmt::Arguments<'_>) {
     let is_fatal = cfg!(debug_assertions) || IS_FATAL.load(Ordering::Relaxed);
     assert!(!is_fatal, "bug at {file}:{line}: {what}");
     count(Id::Bugs);
-    tracing::error!(file, line, "bug: {what}. This is a defect of elastick: please report it");
+    tracing::error!(file, line, "bug: {what}. Please report it to the developers of elastick");
 }
 
 /// Reports a state that cannot occur. The code after it must continue safely.
@@ -38,7 +38,7 @@ macro_rules! bug {
 macro_rules! less {
     ($count:expr, $by:expr) => {
         $count.checked_sub($by).unwrap_or_else(|| {
-            $crate::bug!("{} is less than what is taken from it", stringify!($count));
+            $crate::bug!("{} is less than the amount subtracted from it", stringify!($count));
             0
         })
     };
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "open is less than what is taken from it")]
+    #[should_panic(expected = "open is less than the amount subtracted from it")]
     fn a_count_below_nothing_is_a_bug() {
         let open = 1_usize;
         assert_eq!(less!(open, 2), 0);

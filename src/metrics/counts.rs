@@ -106,7 +106,7 @@ mod tests {
     use crate::metrics::table::{Kind, Process};
 
     #[test]
-    fn every_limit_of_a_program_is_told() {
+    fn every_limit_of_a_program_is_exported() {
         for (program, process) in [(Program::Tick, Process::Tick), (Program::Rdb, Process::Node)] {
             let mut snapshot = Snapshot::new(process);
             put_limits(&mut snapshot, program, &Limits::default(), &[(Limit::connections, 3)]);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_limit_refused_is_counted_under_its_name() {
+    fn rejections_are_counted_by_limit() {
         let before = refusals(Limit::depth);
         let deep = DecodeError { offset: 0, kind: DecodeErrorKind::TooDeep { max_depth: 1 } };
         refused_by(&deep, Limit::message_bytes);

@@ -6,12 +6,12 @@ use std::fmt::Write;
 /// Generates the page from the table.
 pub fn page() -> String {
     let mut page = String::from(
-        "# Metrics\n\n\
-         Made of `table.rs`; a test keeps it current (`UPDATE_METRICS=1 cargo test --lib metrics::list` writes it anew).\n\n\
-         `GET /metrics` on a process's port answers with them in Prometheus' text format. With `--cloudwatch` those that have a\n\
-         name in CloudWatch are published in the namespace `RdbCluster` under `AutoScalingGroupName` and `InstanceId`; those\n\
-         marked *group* also under `AutoScalingGroupName` alone. A counter is published as what came in the period.\n\n\
-         | Prometheus | type | of | labels | CloudWatch | meaning |\n|---|---|---|---|---|---|\n",
+        "# Metrics\n\nGenerated from `table.rs`; a test checks that it is current (`UPDATE_METRICS=1 cargo test \
+         --lib metrics::list` regenerates it).\n\n`GET /metrics` on a process's port returns them in Prometheus' \
+         text format. With `--cloudwatch`, those that have a\nname in CloudWatch are published in the namespace \
+         `RdbCluster` under `AutoScalingGroupName` and `InstanceId`; those\nmarked *group* also under \
+         `AutoScalingGroupName` alone. A counter is published as its increase in the period.\n\n| Prometheus | \
+         type | of | labels | CloudWatch | meaning |\n|---|---|---|---|---|---|\n",
     );
     for metric in Id::ALL.iter().map(|id| id.metric()) {
         // Writing to a String cannot fail.
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_alarms_and_dashboards_look_at_is_published() {
+    fn metrics_of_alarms_and_dashboards_are_published() {
         for (name, of_group) in of_templates() {
             let published = Id::ALL.iter().filter_map(|id| id.metric().cloudwatch).find(|of| of.name == name);
             let published = published.unwrap_or_else(|| panic!("nobody publishes {name}"));

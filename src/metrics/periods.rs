@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_published_as_what_came_in_a_period_and_gauges_as_they_are() {
+    fn counters_are_published_as_increases_and_gauges_as_values() {
         let mut periods = Periods::new(9);
         for (second, updates, memory) in [(0, 10, 0.5), (60, 10, 0.25), (120, 17, 0.25)] {
             periods.add(&node(updates, memory), at(second));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_published_by_another_is_left_out() {
+    fn unknown_and_foreign_updates_are_omitted() {
         let mut periods = Periods::new(9);
         let mut snapshot = node(1, 0.1);
         snapshot.set(Id::Cushion, None::<f64>);

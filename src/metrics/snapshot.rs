@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_values_are_left_out_but_told() {
+    fn unknown_values_are_omitted_but_described() {
         let mut snapshot = Snapshot::new(Process::Node);
         snapshot.set(Id::Cushion, None::<f64>);
         snapshot.set(Id::LeadTime, f64::NAN);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_what_belongs_to_another_are_faults() {
+    fn gaps_and_foreign_updates_are_faults() {
         let mut snapshot = Snapshot::new(Process::Tick);
         snapshot.set(Id::Lag, 1u64);
         assert!(snapshot.faults().contains(&Id::Lag) && snapshot.faults().contains(&Id::TickUp));

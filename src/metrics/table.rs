@@ -157,141 +157,141 @@ metrics! {
     BuildInfo = gauge(Both, "elastick_build_info", "Always 1; version and cargo features are labels")
         .labels(&["version", "features"]);
     StartTime = gauge(Both, "elastick_process_start_time_seconds", "When the process started, seconds from 1970");
-    CpuSeconds = counter(Both, "elastick_process_cpu_seconds_total", "Time that the process has run on a CPU, user and system");
+    CpuSeconds = counter(Both, "elastick_process_cpu_seconds_total", "CPU time of the process, user and system");
     ResidentBytes = gauge(Both, "elastick_process_resident_memory_bytes", "Resident memory of the process, shared pages included");
     OpenFds = gauge(Both, "elastick_process_open_fds", "Open file descriptors");
-    MaxFds = gauge(Both, "elastick_process_max_fds", "Most file descriptors that the process may have open");
+    MaxFds = gauge(Both, "elastick_process_max_fds", "Limit of open file descriptors");
 
-    Bugs = counter(Both, "elastick_bugs_total", "States met that cannot occur: defects of elastick, each with a log line");
+    Bugs = counter(Both, "elastick_bugs_total", "Impossible states detected: bugs of elastick, each with a log line");
 
     // Connections.
-    Connections = gauge(Both, "elastick_connections", "Connections of kdb+ clients that have finished their handshake")
+    Connections = gauge(Both, "elastick_connections", "Open kdb+ connections that have completed their handshake")
         .cloudwatch("Connections", Unit::Count);
-    ConnectionsAccepted = counter(Both, "elastick_connections_accepted_total", "Connections accepted, whatever became of them");
-    LoginsRefused = counter(Both, "elastick_logins_refused_total", "Logins refused for a wrong user or password, HTTP's included");
-    InboxBytes = gauge(Both, "elastick_inbox_bytes", "Bytes of unfinished messages, over all connections");
-    OutboxBytes = gauge(Both, "elastick_outbox_bytes", "Bytes that wait to be written, over all connections");
+    ConnectionsAccepted = counter(Both, "elastick_connections_accepted_total", "Connections accepted, including those rejected later");
+    LoginsRefused = counter(Both, "elastick_logins_refused_total", "Logins rejected for a wrong user or password, over kdb+ IPC and HTTP");
+    InboxBytes = gauge(Both, "elastick_inbox_bytes", "Bytes of incomplete messages in the receive buffers of all connections");
+    OutboxBytes = gauge(Both, "elastick_outbox_bytes", "Bytes in the send buffers of all connections");
     HttpRequests = counter(Both, "elastick_http_requests_total", "HTTP requests answered, malformed ones included");
 
     // Limits: configured value, utilisation, rejections.
-    LimitBytes = gauge(Both, "elastick_limit_bytes", "A limit of bytes, as configured").labels(&["limit"]);
-    LimitItems = gauge(Both, "elastick_limit_items", "A limit of a number of things, as configured").labels(&["limit"]);
-    LimitSeconds = gauge(Both, "elastick_limit_seconds", "A limit of time, as configured").labels(&["limit"]);
-    LimitUsedBytes = gauge(Both, "elastick_limit_used_bytes", "Bytes in use against a limit; of limits for one connection, the fullest")
+    LimitBytes = gauge(Both, "elastick_limit_bytes", "Configured limit, in bytes").labels(&["limit"]);
+    LimitItems = gauge(Both, "elastick_limit_items", "Configured limit, in items").labels(&["limit"]);
+    LimitSeconds = gauge(Both, "elastick_limit_seconds", "Configured limit, in seconds").labels(&["limit"]);
+    LimitUsedBytes = gauge(Both, "elastick_limit_used_bytes", "Bytes in use of a limit; for a limit per connection, those of the fullest one")
         .labels(&["limit"]);
-    LimitUsedItems = gauge(Both, "elastick_limit_used_items", "Things in use against a limit of their number").labels(&["limit"]);
-    LimitRefusals = counter(Both, "elastick_limit_refusals_total", "How often a limit has refused, cut off or pushed out something")
+    LimitUsedItems = gauge(Both, "elastick_limit_used_items", "Items in use of a limit").labels(&["limit"]);
+    LimitRefusals = counter(Both, "elastick_limit_refusals_total", "Number of times a limit rejected, truncated or evicted something")
         .labels(&["limit"]);
 
     // Updates and queries.
-    Updates = counter(Both, "elastick_updates_total", "Updates accepted by the tickerplant, or taken in by the node")
+    Updates = counter(Both, "elastick_updates_total", "Updates accepted by the tickerplant, or stored by the node")
         .cloudwatch("UpdateCount", Unit::Count);
-    UpdatesRefused = counter(Both, "elastick_updates_refused_total", "Updates refused; the tickerplant puts them in quarantine")
+    UpdatesRefused = counter(Both, "elastick_updates_refused_total", "Updates rejected; the tickerplant puts them in quarantine")
         .alarmed("Quarantined", Unit::Count, Tick);
-    UpdatesMissing = gauge(Node, "elastick_updates_missing", "Updates of the windows held that the node refused: no query sees them");
-    Queries = counter(Both, "elastick_queries_total", "Messages of clients that were no updates");
-    QueryErrors = counter(Both, "elastick_query_errors_total", "Those that ended with an error");
+    UpdatesMissing = gauge(Node, "elastick_updates_missing", "Updates of the node's windows that it rejected: queries do not see them");
+    Queries = counter(Both, "elastick_queries_total", "Messages of clients other than updates");
+    QueryErrors = counter(Both, "elastick_query_errors_total", "Queries that failed");
 
     // Tickerplant.
     TickUp = gauge(Tick, "elastick_tick_up", "1 while updates can be logged and the port listens")
         .alarmed("TickerplantUp", Unit::Count, Tick);
     Rows = counter(Tick, "elastick_rows_total", "Rows of the updates accepted");
-    UpdatesUnlogged = counter(Tick, "elastick_updates_unlogged_total", "Updates accepted that could not be logged");
-    Turns = counter(Tick, "elastick_turns_total", "Turns of the loop that logged something");
-    Malformed = counter(Tick, "elastick_messages_malformed_total", "Messages that were no object");
+    UpdatesUnlogged = counter(Tick, "elastick_updates_unlogged_total", "Updates accepted but not logged, because a write failed");
+    Turns = counter(Tick, "elastick_turns_total", "Event-loop iterations that logged at least one update");
+    Malformed = counter(Tick, "elastick_messages_malformed_total", "Messages that were not valid kdb+ IPC");
     LogUpdates = gauge(Tick, "elastick_log_updates", "Updates in the day's log: the index of the next one");
-    LogDurable = gauge(Tick, "elastick_log_durable_updates", "Updates of them that survive a power cut");
-    LogBytes = gauge(Tick, "elastick_log_bytes", "Bytes of the day's log")
+    LogDurable = gauge(Tick, "elastick_log_durable_updates", "Updates in the day's log that survive a power cut");
+    LogBytes = gauge(Tick, "elastick_log_bytes", "Size of the day's log")
         .alarmed("LogBytes", Unit::Bytes, Tick);
-    LogFreeBytes = gauge(Tick, "elastick_log_free_bytes", "Bytes free for the log on its file system")
+    LogFreeBytes = gauge(Tick, "elastick_log_free_bytes", "Free space on the log's file system")
         .alarmed("LogFreeBytes", Unit::Bytes, Tick);
-    LogFileSystemBytes = gauge(Tick, "elastick_log_filesystem_bytes", "Bytes of the log's file system, used and free");
-    LogFailed = gauge(Tick, "elastick_log_failed", "1 once nothing can be logged any more");
-    LogFileHarmed = gauge(Tick, "elastick_log_file_harmed", "1 while the log's path does not lead to the file that is written, or once another program has cut it")
+    LogFileSystemBytes = gauge(Tick, "elastick_log_filesystem_bytes", "Size of the log's file system");
+    LogFailed = gauge(Tick, "elastick_log_failed", "1 after a failed write or sync: no more updates are logged until a restart");
+    LogFileHarmed = gauge(Tick, "elastick_log_file_harmed", "1 while the log's path is not the file being written, or after another program truncated it")
         .alarmed("LogFileHarmed", Unit::Count, Tick);
-    ClockJump = gauge(Tick, "elastick_clock_jump_seconds", "Seconds by which the wall clock jumped, or was ahead of the newest log at the start, while it is not followed; 0 while it is");
-    DayAhead = gauge(Tick, "elastick_day_ahead_days", "Days by which the day that updates are logged in is ahead of the calendar");
-    Quarantined = gauge(Tick, "elastick_quarantined_updates", "Refused updates that are kept to be looked at");
-    Lanes = gauge(Tick, "elastick_lanes", "Distinct subscriptions, each encoded once");
-    Subscribers = gauge(Tick, "elastick_subscribers", "Connections that are subscribed to anything");
-    SubscribersBehind = gauge(Tick, "elastick_subscribers_behind", "Subscribers that are fed from the log");
-    Demotions = counter(Tick, "elastick_subscribers_demoted_total", "How often a subscriber was too slow and was fed from the log");
-    WindowsVerified = counter(Tick, "elastick_windows_verified_total", "Windows of nodes that were compared with the log and agreed");
-    WindowsDiffering = counter(Tick, "elastick_windows_differing_total", "Windows of nodes that differed from the log");
+    ClockJump = gauge(Tick, "elastick_clock_jump_seconds", "Jump of the wall clock, or its distance from the newest log at the start, while days do not end by it; 0 while they do");
+    DayAhead = gauge(Tick, "elastick_day_ahead_days", "Days by which the current day of the log is ahead of the calendar");
+    Quarantined = gauge(Tick, "elastick_quarantined_updates", "Rejected updates in the quarantine");
+    Lanes = gauge(Tick, "elastick_lanes", "Fan-out groups: distinct subscriptions, each encoded once");
+    Subscribers = gauge(Tick, "elastick_subscribers", "Connections with a subscription");
+    SubscribersBehind = gauge(Tick, "elastick_subscribers_behind", "Subscribers in catch-up: fed from the log");
+    SlowConsumers = counter(Tick, "elastick_subscribers_demoted_total", "Times a slow consumer was switched to catch-up from the log");
+    WindowsVerified = counter(Tick, "elastick_windows_verified_total", "Windows of nodes whose proof agreed with the log");
+    WindowsDiffering = counter(Tick, "elastick_windows_differing_total", "Windows of nodes whose proof differed from the log");
 
     // Queues as the tickerplant sees them.
-    Queues = gauge(Tick, "elastick_queues", "Queues of the day");
+    Queues = gauge(Tick, "elastick_queues", "Queues of the current day");
     QueuesWithoutLive = gauge(Tick, "elastick_queues_without_live", "Queues in which no connected node is live")
         .alarmed("QueuesWithoutLive", Unit::Count, Tick);
     WindowsLost = gauge(Tick, "elastick_windows_lost", "Windows that no node holds, waiting to be rebuilt")
         .alarmed("WindowsLost", Unit::Count, Tick);
-    QueueNodes = gauge(Tick, "elastick_queue_nodes", "Subscribers of a queue by what they do; away: may still come back")
+    QueueNodes = gauge(Tick, "elastick_queue_nodes", "Subscribers of a queue by state; away: disconnected, within its grace period")
         .labels(&["queue", "state"]);
     QueueLive = gauge(Tick, "elastick_queue_live", "1 while a connected node of the queue is live").labels(&["queue"]);
-    QueueStandbysUnable = gauge(Tick, "elastick_queue_standbys_unable", "Standbys of the queue that can take no window now: memory at the roll level, or a window just given back").labels(&["queue"]);
+    QueueStandbysUnable = gauge(Tick, "elastick_queue_standbys_unable", "Standbys of the queue that cannot take a window now: memory at the roll threshold, or a window just given back").labels(&["queue"]);
     QueueWindowsLost = gauge(Tick, "elastick_queue_windows_lost", "Windows of the queue that no node holds").labels(&["queue"]);
 
     // Node.
-    NodeInfo = gauge(Node, "elastick_node_info", "Always 1; who the node is and what its tickerplant speaks are labels")
+    NodeInfo = gauge(Node, "elastick_node_info", "Always 1; name, queue and protocol of the node are labels")
         .labels(&["node", "queue", "protocol"]);
     NodeConnected = gauge(Node, "elastick_node_connected", "1 while connected to the tickerplant");
-    NodeState = gauge(Node, "elastick_node_state", "1 for the state that the node is in").labels(&["state"]);
-    MemoryRatio = gauge(Node, "elastick_memory_used_ratio", "Share of its memory that the node uses; its policy decides by this")
+    NodeState = gauge(Node, "elastick_node_state", "1 for the current state of the node").labels(&["state"]);
+    MemoryRatio = gauge(Node, "elastick_memory_used_ratio", "Memory use of the node as a share of its limit; the thresholds apply to this")
         .alarmed("MemoryUsage", Unit::Percent, Node);
-    MemoryUsed = gauge(Node, "elastick_memory_used_bytes", "Memory that the node accounts for")
+    MemoryUsed = gauge(Node, "elastick_memory_used_bytes", "Memory in use by the node")
         .cloudwatch("MemoryUsed", Unit::Bytes);
-    MemoryBudget = gauge(Node, "elastick_memory_budget_bytes", "Memory that the node may use")
+    MemoryBudget = gauge(Node, "elastick_memory_budget_bytes", "Memory limit of the node")
         .cloudwatch("Capacity", Unit::Bytes);
-    MemoryPart = gauge(Node, "elastick_memory_part_bytes", "What the account consists of: columns, index, symbols, buffers, queries, ended days that .u.end reads")
+    MemoryPart = gauge(Node, "elastick_memory_part_bytes", "Memory in use by the node, by part: columns, index, symbols, buffers, queries, ended days that .u.end reads")
         .labels(&["part"]);
     SystemMemoryUsed = gauge(Node, "elastick_system_memory_used_bytes", "Memory in use on the server, or in the container");
     SystemMemory = gauge(Node, "elastick_system_memory_bytes", "Memory of the server, or of the container");
-    ScaleThreshold = gauge(Node, "elastick_scale_threshold_ratio", "Share of memory at which the successor is asked for; none with auto");
-    RollThreshold = gauge(Node, "elastick_roll_threshold_ratio", "Share of memory at which the node stops receiving");
-    FillRate = gauge(Node, "elastick_fill_bytes_per_second", "How fast the feed fills the node's memory");
+    ScaleThreshold = gauge(Node, "elastick_scale_threshold_ratio", "Memory use at which the successor is requested; none with auto");
+    RollThreshold = gauge(Node, "elastick_roll_threshold_ratio", "Memory use at which the node rolls");
+    FillRate = gauge(Node, "elastick_fill_bytes_per_second", "Rate at which the feed fills the node's memory");
     RowsHeld = gauge(Node, "elastick_rows", "Rows that the node holds");
     WindowsHeld = gauge(Node, "elastick_windows", "Windows that the node holds, the open one included");
     LiveAge = gauge(Node, "elastick_live_age_seconds", "Time since the node became live; none while it is not")
         .cloudwatch("LiveAge", Unit::Seconds);
-    Lag = gauge(Node, "elastick_lag_updates", "Updates between what the node has and the log's tip as last told")
+    Lag = gauge(Node, "elastick_lag_updates", "Updates between the node's last one and the last known tip of the log")
         .alarmed("LagToTip", Unit::Count, Node);
-    QueueWaiting = gauge(Node, "elastick_queue_waiting_nodes", "Nodes that wait in the queue behind the live one, as told to it")
+    QueueWaiting = gauge(Node, "elastick_queue_waiting_nodes", "Standbys in the node's queue, as last reported by the tickerplant")
         .cloudwatch("QueueLength", Unit::Count);
-    LeadTime = gauge(Node, "elastick_lead_time_seconds", "From asking for a node until it waits, as last measured")
+    LeadTime = gauge(Node, "elastick_lead_time_seconds", "Last lead time: from the request for a node until it is a standby")
         .cloudwatch("LeadTime", Unit::Seconds);
-    CatchUp = gauge(Node, "elastick_catch_up_seconds", "From being made live until all that was logged by then was taken in");
-    Cushion = gauge(Node, "elastick_cushion_ratio", "Time from asking for the successor to rolling, in lead times; under 1 it came too late")
+    CatchUp = gauge(Node, "elastick_catch_up_seconds", "Last catch-up: from becoming live until all updates logged by then were replayed");
+    Cushion = gauge(Node, "elastick_cushion_ratio", "Time from the request for the successor to the roll, in lead times; below 1 the successor was late")
         .alarmed("Cushion", Unit::None, Node);
-    Resyncs = counter(Node, "elastick_resyncs_total", "Connections made anew because an update did not follow the one before");
+    Resyncs = counter(Node, "elastick_resyncs_total", "Reconnects because of a gap in the update indices");
     DayEndsReturned = counter(Node, "elastick_day_ends_returned_total", "Calls of the owner's .u.end that returned");
-    DayEndsFailed = counter(Node, "elastick_day_ends_failed_total", "Calls of the owner's .u.end that failed, or were left out because earlier ones still ran");
+    DayEndsFailed = counter(Node, "elastick_day_ends_failed_total", "Calls of the owner's .u.end that failed, or were skipped because an earlier one still ran");
     DayEndRunning = gauge(Node, "elastick_day_end_running", "1 while the owner's .u.end runs and keeps the ended day's rows");
-    WindowsDeclined = counter(Node, "elastick_windows_declined_total", "Windows given back before an update was taken, as memory was at the roll level");
-    WindowsGivenUp = counter(Node, "elastick_windows_given_up_total", "Windows that went to the next node as connection after connection ended at the same update");
-    UpdatesLeftOut = counter(Node, "elastick_updates_left_out_total", "Updates left out as no node of this size or with these limits can take them");
-    QueriesOpen = gauge(Node, "elastick_queries_open", "Messages of clients that have not been answered yet");
+    WindowsDeclined = counter(Node, "elastick_windows_declined_total", "Windows given back before their first update, because memory was at the roll threshold");
+    WindowsGivenUp = counter(Node, "elastick_windows_given_up_total", "Windows handed to the next node because several connections in a row failed at the same update");
+    UpdatesLeftOut = counter(Node, "elastick_updates_left_out_total", "Updates skipped because no node of this size or with these limits can store them");
+    QueriesOpen = gauge(Node, "elastick_queries_open", "Queries of clients in progress");
 
     // Fleet, by this process's requests.
     ScaleOutsAsked = counter(Node, "elastick_fleet_scale_outs_asked_total", "Requests for a node");
     ScaleOutsGranted = counter(Node, "elastick_fleet_scale_outs_granted_total", "Requests for a node that the fleet granted");
-    ScaleOutsRefused = counter(Node, "elastick_fleet_scale_outs_refused_total", "Requests for a node that the fleet refused or did not answer")
+    ScaleOutsRefused = counter(Node, "elastick_fleet_scale_outs_refused_total", "Requests for a node that the fleet rejected or did not answer")
         .alarmed("ScaleOutsRefused", Unit::Count, Node);
-    LaunchesLate = counter(Node, "elastick_fleet_launches_late_total", "Nodes asked for that did not join in time")
+    LaunchesLate = counter(Node, "elastick_fleet_launches_late_total", "Requested nodes that did not join in time")
         .alarmed("LaunchesLate", Unit::Count, Node);
-    LaunchesReplaced = counter(Node, "elastick_fleet_launches_replaced_total", "Instances ended because they never came up");
+    LaunchesReplaced = counter(Node, "elastick_fleet_launches_replaced_total", "Instances replaced because they never joined");
     FleetThrottled = counter(Node, "elastick_fleet_calls_throttled_total", "Calls that the fleet's API throttled");
     FleetErrors = counter(Node, "elastick_fleet_call_errors_total", "Calls that the fleet's API answered with an error, or not at all");
     DesiredNodes = gauge(Node, "elastick_fleet_desired_nodes", "Desired capacity of the group")
         .cloudwatch("DesiredCapacity", Unit::Count);
-    MaxNodes = gauge(Node, "elastick_fleet_max_nodes", "Most nodes that the group may have")
+    MaxNodes = gauge(Node, "elastick_fleet_max_nodes", "Maximum number of nodes of the group")
         .cloudwatch("MaxCapacity", Unit::Count);
     DesiredAtMax = gauge(Node, "elastick_fleet_desired_at_max", "1 while the group's desired capacity is its maximum")
         .alarmed("DesiredAtMax", Unit::Count, Node);
 
     // Publisher of the metrics themselves.
-    CloudWatchSent = counter(Both, "elastick_cloudwatch_periods_sent_total", "Periods whose values CloudWatch has taken");
-    CloudWatchFailed = counter(Both, "elastick_cloudwatch_failures_total", "Attempts to publish that CloudWatch refused or did not answer");
-    CloudWatchDropped = counter(Both, "elastick_cloudwatch_periods_dropped_total", "Periods given up: CloudWatch was out of reach for too long");
+    CloudWatchSent = counter(Both, "elastick_cloudwatch_periods_sent_total", "Periods whose values CloudWatch accepted");
+    CloudWatchFailed = counter(Both, "elastick_cloudwatch_failures_total", "Attempts to publish that CloudWatch rejected or did not answer");
+    CloudWatchDropped = counter(Both, "elastick_cloudwatch_periods_dropped_total", "Periods dropped because CloudWatch was unreachable for too long");
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ mod tests {
     use crate::metrics::{Id, Process};
 
     #[test]
-    fn the_owner_is_woken_and_asked() {
+    fn the_owner_is_woken_and_evaluates() {
         let (wake, woken) = mpsc::channel();
         let (tap, asked) = Tap::new(move || wake.send(()).expect("waited for"));
         let owner = std::thread::spawn(move || {

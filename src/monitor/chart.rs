@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_come_yet_is_empty() {
+    fn updates_not_yet_received_are_empty() {
         let lines = capacity(&[sample(0.0, 10, 5), sample(0.5, 10, 10)], 30, 2);
         assert!(lines[1].ends_with("     "), "{lines:#?}");
     }

@@ -1,6 +1,6 @@
 //! The blocking client of a kdb+ process, used by nodes, feeds, tools and tests.
 
-use super::{listener, silence};
+use super::{keepalive, listener};
 use crate::config::Address;
 use crate::config::address::UNIX;
 use proto::{
@@ -25,11 +25,11 @@ pub enum ClientError {
     #[error("cannot connect to {to}: {error}")]
     Connect { to: String, error: io::Error },
     /// The server closed the connection instead of accepting the handshake.
-    #[error("'access: {0} refused the user or password")]
+    #[error("'access: {0} rejected the user or password")]
     Refused(String),
     #[error("connection closed")]
     Closed,
-    #[error("no answer in time")]
+    #[error("timed out waiting for a reply")]
     Timeout,
     #[error("connection failed: {0}")]
     Io(io::Error),
@@ -129,11 +129,11 @@ impl Socket {
 }
 
 /// The writing half of a connection, for use by another thread than the reader.
-pub struct Outgoing {
+pub struct WriteHalf {
     socket: Socket,
 }
 
-impl Outgoing {
+impl WriteHalf {
     /// Writes bytes that are whole messages.
     ///
     /// # Errors
@@ -226,12 +226,12 @@ impl Client {
     ///
     /// # Errors
     /// The system's.
-    pub fn outgoing(&self) -> io::Result<Outgoing> {
+    pub fn outgoing(&self) -> io::Result<WriteHalf> {
         let socket = match &self.socket {
             Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
             Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
         };
-        Ok(Outgoing { socket })
+        Ok(WriteHalf { socket })
     }
 
     /// The agreed capability.
@@ -240,9 +240,9 @@ impl Client {
     }
 
     /// Makes the connection fail after the server's host has been silent for about `most`: a host that disappears sends nothing.
-    pub fn end_after_silence(&self, most: Duration) {
+    pub fn set_keepalive(&self, most: Duration) {
         if let Socket::Tcp(stream) = &self.socket {
-            silence::end_after(stream, most);
+            keepalive::set(stream, most);
         }
     }
 

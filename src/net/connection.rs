@@ -1,10 +1,10 @@
 //! One connection: its socket, its unprocessed input, and its send buffer.
 
 use super::http::Session;
-use super::outbox::{CROWDED_BYTES, Outbox};
 use super::peer::{CloseReason, Peer};
 use super::reactor::NetLimits;
 use super::replies::Replies;
+use super::send_buffer::{CROWDED_BYTES, SendBuffer};
 use super::stream::Stream;
 use super::websocket;
 use proto::{FrameReader, handshake};
@@ -37,7 +37,7 @@ pub(super) struct Connection {
     pub(super) frames: FrameReader,
     /// Share of this connection in the total of all receive buffers.
     pub(super) inbox_bytes: usize,
-    pub(super) outbox: Outbox,
+    pub(super) send_buffer: SendBuffer,
     pub(super) replies: Replies,
     /// In the list of connections to read.
     pub(super) queued: bool,
@@ -81,7 +81,7 @@ impl Connection {
             login_asked: None,
             frames: FrameReader::new(limits.codec()),
             inbox_bytes: 0,
-            outbox: Outbox::default(),
+            send_buffer: SendBuffer::default(),
             replies: Replies::default(),
             queued: false,
             dirty: false,
@@ -108,6 +108,6 @@ impl Connection {
         self.closing.is_none()
             && !self.paused
             && self.replies.open() < limits.open_requests
-            && self.outbox.bytes() < most
+            && self.send_buffer.bytes() < most
     }
 }

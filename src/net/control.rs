@@ -1,13 +1,13 @@
 //! A service's operations on connections.
 
 use super::connection::Connection;
-use super::ebb::Ebb;
+use super::keepalive;
 use super::message;
-use super::outbox::CROWDED_BYTES;
 use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
-use super::silence;
+use super::send_buffer::CROWDED_BYTES;
 use super::stream::Stream;
+use super::trim::Trim;
 use crate::config::Limit;
 use crate::less;
 use crate::metrics::{self, Id, Snapshot};
@@ -77,7 +77,7 @@ pub struct Control {
     kept: HashSet<ConnId>,
     open: usize,
     outboxes_bytes: usize,
-    pub(super) ebb: Ebb,
+    pub(super) trim: Trim,
     waker: Arc<Waker>,
 }
 
@@ -102,7 +102,7 @@ impl Control {
             kept: HashSet::new(),
             open: 0,
             outboxes_bytes: 0,
-            ebb: Ebb::default(),
+            trim: Trim::default(),
             waker,
         }
     }
@@ -111,7 +111,7 @@ impl Control {
     pub fn send(&mut self, conn: ConnId, messages: Bytes) {
         if let Some(connection) = self.get_mut(conn) {
             let bytes = messages.len();
-            connection.outbox.push(messages);
+            connection.send_buffer.push(messages);
             let queue = !std::mem::replace(&mut connection.dirty, true);
             self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
             if queue {
@@ -131,7 +131,7 @@ impl Control {
         if message.len() > CROWDED_BYTES && self.is_crowded() {
             metrics::refused(Limit::outboxes_bytes);
             let most = self.limits.outboxes_bytes;
-            let text = format!("limit: more than {most} bytes wait for all connections (--limit-outboxes)");
+            let text = format!("limit: the send buffers of all connections exceed {most} bytes (--limit-outboxes)");
             message = message::error(text.as_bytes());
         }
         let Some(connection) = self.get_mut(request.conn) else { return };
@@ -145,7 +145,7 @@ impl Control {
 
     /// Bytes in a connection's send buffer.
     pub fn outbox_bytes(&self, conn: ConnId) -> usize {
-        self.get(conn).map_or(0, |connection| connection.outbox.bytes())
+        self.get(conn).map_or(0, |connection| connection.send_buffer.bytes())
     }
 
     /// Bytes in all send buffers; a chunk shared by several connections counts for each.
@@ -155,7 +155,7 @@ impl Control {
 
     /// Trims the allocator after the send buffers have shrunk considerably.
     pub(super) fn give_back(&mut self) {
-        self.ebb.look(self.outboxes_bytes, self.now, allocated::give_back);
+        self.trim.look(self.outboxes_bytes, self.now, allocated::give_back);
     }
 
     /// Whether the send buffers together exceed their limit.
@@ -179,9 +179,9 @@ impl Control {
     }
 
     /// Makes a connection fail after its peer's host has been silent for about `most`.
-    pub fn end_after_silence(&mut self, conn: ConnId, most: Duration) {
+    pub fn set_keepalive(&mut self, conn: ConnId, most: Duration) {
         if let Some(Stream::Tcp(stream)) = self.get(conn).map(|connection| &connection.stream) {
-            silence::end_after(stream, most);
+            keepalive::set(stream, most);
         }
     }
 
@@ -251,7 +251,7 @@ impl Control {
     }
 
     /// Called after [`super::Service::closed`]: frees the slot unless it is reserved.
-    pub(super) fn told_closed(&mut self, conn: ConnId) {
+    pub(super) fn close_reported(&mut self, conn: ConnId) {
         if !self.kept.contains(&conn) {
             self.free.push(Reverse(conn.slot));
         }
@@ -310,7 +310,7 @@ impl Control {
             (Limit::http_connections, self.sessions.len() as u64),
             (Limit::inbox_bytes, fullest(|connection| connection.inbox_bytes)),
             (Limit::inboxes_bytes, self.inboxes_bytes as u64),
-            (Limit::outbox_bytes, fullest(|connection| connection.outbox.bytes())),
+            (Limit::outbox_bytes, fullest(|connection| connection.send_buffer.bytes())),
             (Limit::outboxes_bytes, self.outboxes_bytes as u64),
         ]);
     }
@@ -388,7 +388,7 @@ impl Control {
             });
             let Some((bytes @ 1.., conn)) = held.max_by_key(|(bytes, _)| *bytes) else { return };
             metrics::refused(Limit::inboxes_bytes);
-            let why = format!("more than {most} bytes of unfinished messages in all (--limit-inboxes)");
+            let why = format!("the receive buffers of all connections exceed {most} bytes (--limit-inboxes)");
             let Some(connection) = self.get_mut(conn) else { return };
             connection.inbox_bytes = 0;
             let asks = connection.frames.pending_header().is_some_and(|header| header.kind == MessageKind::Sync);
@@ -412,10 +412,10 @@ impl Control {
     /// Writes the send buffer as far as the socket accepts. Returns true if the threshold of [`Control::notify_below`] was reached.
     pub(super) fn write(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.get_mut(conn) else { return false };
-        let before = connection.outbox.bytes();
-        let result = connection.outbox.write_to(&mut connection.stream);
-        connection.blocked = !connection.outbox.is_empty();
-        let left = connection.outbox.bytes();
+        let before = connection.send_buffer.bytes();
+        let result = connection.send_buffer.write_to(&mut connection.stream);
+        connection.blocked = !connection.send_buffer.is_empty();
+        let left = connection.send_buffer.bytes();
         let notify = connection.notify_below.is_some_and(|below| left <= below);
         if notify {
             connection.notify_below = None;
@@ -429,7 +429,7 @@ impl Control {
         notify
     }
 
-    /// Removes a connection; its socket closes on drop. Its slot is free after [`Control::told_closed`].
+    /// Removes a connection; its socket closes on drop. Its slot is free after [`Control::close_reported`].
     pub(super) fn remove(&mut self, conn: ConnId) -> Option<Box<Connection>> {
         self.get(conn)?;
         let mut connection = self.slots.get_mut(conn.slot as usize)?.connection.take()?;
@@ -437,7 +437,7 @@ impl Control {
             self.sessions.remove(&(session.by, conn));
         }
         self.open = less!(self.open, 1);
-        self.outboxes_bytes = less!(self.outboxes_bytes, connection.outbox.bytes());
+        self.outboxes_bytes = less!(self.outboxes_bytes, connection.send_buffer.bytes());
         self.inboxes_bytes = less!(self.inboxes_bytes, connection.inbox_bytes);
         // The socket closes in any case, so a failure to deregister it is harmless.
         let _ = self.registry.deregister(&mut connection.stream);

@@ -152,9 +152,9 @@ const fn malformed(error: httparse::Error) -> Refusal {
         httparse::Error::HeaderValue => refused(400, "a control character in a header field"),
         httparse::Error::NewLine => refused(400, "a line does not end with CR LF"),
         httparse::Error::TooManyHeaders => refused(431, "more than 128 header fields"),
-        httparse::Error::Version => refused(505, "HTTP/1.1 and 1.0 are spoken here"),
+        httparse::Error::Version => refused(505, "only HTTP/1.1 and 1.0 are supported"),
         httparse::Error::Token | httparse::Error::Status => {
-            refused(400, "the request line is not: method, target, version")
+            refused(400, "the request line must be: method, target, version")
         }
     }
 }
@@ -187,7 +187,7 @@ impl Fields {
                 if self.body_bytes.is_some() {
                     return Err(refused(400, "more than one content length"));
                 }
-                self.body_bytes = Some(length(value).ok_or(refused(400, "the content length is no number"))?);
+                self.body_bytes = Some(length(value).ok_or(refused(400, "the content length is not a number"))?);
             }
             "connection" => {
                 for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
@@ -198,7 +198,7 @@ impl Fields {
             }
             // Other schemes are left to q's handler, which receives the field.
             "authorization" if value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) => {
-                let given = basic(value).ok_or(refused(401, "user and password cannot be read"))?;
+                let given = basic(value).ok_or(refused(401, "the user and password are malformed"))?;
                 self.credentials = Some(given);
             }
             _ => {}
@@ -226,19 +226,19 @@ fn request(head: &httparse::Request<'_, '_>) -> Result<Request, Refusal> {
         all.push((field.name.as_bytes().to_vec(), value.to_vec()));
     }
     let known = METHODS.into_iter().find(|known| *known == method);
-    let method = known.ok_or(refused(405, "this method is not spoken here"))?;
+    let method = known.ok_or(refused(405, "this method is not supported"))?;
     let (head_only, has_handler) = (method == "HEAD", !matches!(method, "GET" | "HEAD"));
     // Either may be what a proxy in front has gone by.
     if fields.is_chunked && fields.body_bytes.is_some() {
         return Err(refused(400, "both a content length and a transfer encoding"));
     }
     if has_handler && fields.is_chunked {
-        return Err(refused(411, "a body needs its length"));
+        return Err(refused(411, "a request with a body needs a Content-Length"));
     }
     if fields.hosts > 1 || (is_1_1 && fields.hosts == 0) {
-        return Err(refused(400, "HTTP/1.1 wants one host"));
+        return Err(refused(400, "HTTP/1.1 requires exactly one Host header"));
     }
-    let target = local(target).ok_or(refused(400, "the target is no path"))?;
+    let target = local(target).ok_or(refused(400, "the target is not a path"))?;
     let body_bytes = fields.body_bytes.unwrap_or(0);
     let has_body = fields.is_chunked || body_bytes > 0;
     // The body of an upgrade would be taken for frames.
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn a_malformed_request_is_rejected() {
         for text in [
             "GET /\r\n\r\n",
             "GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_offered_is_told_apart() {
+    fn unsupported_options_are_recognised() {
         assert_eq!(status("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n"), 405);
         assert_eq!(status("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"), 411);
         assert_eq!(status("GET / HTTP/2.0\r\nHost: h\r\n\r\n"), 505);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_whose_end_a_proxy_may_see_elsewhere_is_refused() {
+    fn a_body_whose_end_a_proxy_may_see_elsewhere_is_rejected() {
         for method in ["GET", "POST"] {
             for fields in [
                 "Content-Length: 3\r\nContent-Length: 5",
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_handler_is_given_is_kept() {
+    fn a_handlers_argument_is_kept() {
         let request = good("POST /a/b?c=%20d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nX-Y: z\r\n\r\n");
         assert_eq!((request.target.as_str(), request.path.as_str()), ("a/b?c=%20d", "/a/b"));
         assert_eq!((request.method, request.body_bytes, request.keep), ("POST", 3, true));

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Ctrl-C poll interval of a blocking receive.
 const LOOK: Duration = Duration::from_millis(50);
 /// Limits of the buffered messages; at either one the connection is not read until some are taken.
-const MESSAGES_MOST: usize = 4096;
-const BYTES_MOST: usize = 64 << 20;
+const MAX_MESSAGES: usize = 4096;
+const MAX_BYTES: usize = 64 << 20;
 
 /// A received message that is not a response.
 pub struct Message {
@@ -52,7 +52,7 @@ struct State {
 
 impl State {
     fn is_full(&self) -> bool {
-        self.messages.len() >= MESSAGES_MOST || self.bytes >= BYTES_MOST
+        self.messages.len() >= MAX_MESSAGES || self.bytes >= MAX_BYTES
     }
 
     fn take(&mut self, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_evaluated_when_nobody_wants_it_any_more() {
+    fn reserved_messages_are_evaluated_after_their_release() {
         let inbox = Arc::new(Inbox::default());
         let told = Arc::new(AtomicI32::new(0));
         let count = Arc::clone(&told);
@@ -257,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn what_may_wait_has_its_limit() {
+    fn waiting_bytes_have_a_limit() {
         let inbox = Inbox::default();
         inbox.set_number(3);
-        assert!(!(0..MESSAGES_MOST - 1).any(|_| inbox.put(message(MessageKind::Async, b""))));
+        assert!(!(0..MAX_MESSAGES - 1).any(|_| inbox.put(message(MessageKind::Async, b""))));
         assert!(inbox.put(message(MessageKind::Async, b"")));
         inbox.take();
         inbox.wait_for_room();

@@ -20,7 +20,7 @@ pub trait Links {
     fn outbox_bytes(&self, conn: ConnId) -> usize;
     fn outboxes_bytes(&self) -> usize;
     fn notify_below(&mut self, conn: ConnId, bytes: usize);
-    fn end_after_silence(&mut self, conn: ConnId, most: Duration);
+    fn set_keepalive(&mut self, conn: ConnId, most: Duration);
     /// Start of the current event-loop iteration.
     fn now(&self) -> Instant;
     /// Ends the process after this iteration.
@@ -73,8 +73,8 @@ impl Links for Control {
         Control::notify_below(self, conn, bytes);
     }
 
-    fn end_after_silence(&mut self, conn: ConnId, most: Duration) {
-        Control::end_after_silence(self, conn, most);
+    fn set_keepalive(&mut self, conn: ConnId, most: Duration) {
+        Control::set_keepalive(self, conn, most);
     }
 
     fn now(&self) -> Instant {

@@ -75,14 +75,14 @@ impl Listeners {
         let path = directory.join(format!("kx.{}", self.port));
         match abstract_socket(&path) {
             Ok(listener) => self.listeners.push(Listener::Unix(listener)),
-            Err(error) => tracing::warn!(path = %path.display(), %error, "no abstract Unix socket"),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "no abstract Unix domain socket"),
         }
         match path_socket(&path) {
             Ok(listener) => {
                 self.listeners.push(Listener::Unix(listener));
                 self.path = Some(path);
             }
-            Err(error) => tracing::warn!(path = %path.display(), %error, "no Unix socket"),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "no Unix domain socket"),
         }
     }
 
@@ -152,11 +152,11 @@ fn unbound(listen: &Listen, error: &io::Error) -> String {
                 (true, None) => "another process listens there".to_string(),
                 (false, _) => "other processes listen on all of them".to_string(),
             };
-            format!("; {which} (`ss -ltnp` names it): end it, or give another port with -p (0 for any free one)")
+            format!("; {which} (`ss -ltnp` shows it): stop it, or choose another port with -p (0 for any free one)")
         }
-        io::ErrorKind::AddrNotAvailable => format!("; {host} is no address of this machine (`ip addr` shows them)"),
+        io::ErrorKind::AddrNotAvailable => format!("; {host} is not an address of this machine (`ip addr` lists them)"),
         io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need root or CAP_NET_BIND_SERVICE: give a higher one with -p".to_string()
+            "; ports below 1024 need root or CAP_NET_BIND_SERVICE: choose a higher one with -p".to_string()
         }
         _ if !host.is_empty() => "; is the host before the port right?".to_string(),
         _ => String::new(),

@@ -16,7 +16,7 @@ const READY_WITHIN: Duration = Duration::from_secs(5);
 /// Interval of status notifications without a watchdog.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
 /// Maximum length of a status line.
-const STATUS_BYTES_MOST: usize = 500;
+const MAX_STATUS_BYTES: usize = 500;
 
 struct Manager {
     socket: UnixDatagram,
@@ -87,7 +87,7 @@ impl Manager {
         let address = match name.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
             [b'/', ..] => SocketAddr::from_pathname(name)?,
-            _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a path nor an abstract name")),
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a path or an abstract name")),
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
@@ -106,26 +106,26 @@ impl Manager {
 /// Formats one short line: a line break would begin another field of the protocol.
 fn status_line(status: &str) -> String {
     let line: String = status.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let end = line.floor_char_boundary(STATUS_BYTES_MOST);
+    let end = line.floor_char_boundary(MAX_STATUS_BYTES);
     format!("STATUS={}", line.get(..end).unwrap_or_default())
 }
 
 /// Watchdog of the event loop: schedules the liveness notifications.
 ///
 /// The loop itself sends them between iterations, so the manager kills a process whose loop hangs. Other critical threads are checked
-/// through `vital_signs`, see [`Heart::beat`].
-pub struct Heart {
+/// through `liveness`, see [`Watchdog::beat`].
+pub struct Watchdog {
     notifier: Notifier,
     /// Half of the watchdog timeout, as the protocol advises.
     every: Duration,
     next: Option<Instant>,
 }
 
-impl Heart {
-    pub fn new(notifier: Notifier, now: Instant) -> Heart {
+impl Watchdog {
+    pub fn new(notifier: Notifier, now: Instant) -> Watchdog {
         let every = notifier.watchdog.map_or(STATUS_EVERY, |patience| patience / 2);
         let next = notifier.manager.as_ref().map(|_| now);
-        Heart { notifier, every, next }
+        Watchdog { notifier, every, next }
     }
 
     /// Time of the next notification; `None` without a manager.
@@ -133,11 +133,11 @@ impl Heart {
         self.next
     }
 
-    /// Sends a liveness notification with the status. If `vital_signs` is `None`, sends nothing. Then, or if the send fails, retries after a
+    /// Sends a liveness notification with the status. If `liveness` is `None`, sends nothing. Then, or if the send fails, retries after a
     /// quarter of the interval, so that a thread that was busy for a while does not use up the watchdog timeout.
-    pub fn beat(&mut self, now: Instant, vital_signs: Option<String>) {
+    pub fn beat(&mut self, now: Instant, liveness: Option<String>) {
         let alive = if self.notifier.watchdog.is_some() { "WATCHDOG=1\n" } else { "" };
-        let told = vital_signs.is_some_and(|status| self.notifier.send(&format!("{alive}{}", status_line(&status))));
+        let told = liveness.is_some_and(|status| self.notifier.send(&format!("{alive}{}", status_line(&status))));
         self.next = now.checked_add(if told { self.every } else { self.every / 4 });
     }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_at_a_path_is_told() {
+    fn a_service_manager_at_a_path_is_notified() {
         let (socket, name) = manager("path");
         let notifier = variables(&[("NOTIFY_SOCKET", &name)]);
         notifier.ready("listening on 5010");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_at_an_abstract_name_is_told() {
+    fn a_service_manager_at_an_abstract_name_is_notified() {
         let (socket, name) = manager("abstract");
         variables(&[("NOTIFY_SOCKET", &name)]).status("one\ntwo");
         assert_eq!(heard(&socket).as_deref(), Some("STATUS=one two"));
@@ -200,7 +200,7 @@ mod tests {
             notifier.ready("");
             notifier.stopping();
         }
-        assert_eq!(Heart::new(variables(&[]), Instant::now()).due(), None);
+        assert_eq!(Watchdog::new(variables(&[]), Instant::now()).due(), None);
     }
 
     #[test]
@@ -218,31 +218,31 @@ mod tests {
         let (socket, name) = manager("watchdog");
         let notifier = variables(&[("NOTIFY_SOCKET", &name), ("WATCHDOG_USEC", "20000000")]);
         let start = Instant::now();
-        let mut heart = Heart::new(notifier, start);
-        assert_eq!(heart.due(), Some(start));
-        heart.beat(start, Some("well".to_string()));
+        let mut watchdog = Watchdog::new(notifier, start);
+        assert_eq!(watchdog.due(), Some(start));
+        watchdog.beat(start, Some("well".to_string()));
         assert_eq!(heard(&socket).as_deref(), Some("WATCHDOG=1\nSTATUS=well"));
-        assert_eq!(heart.due(), Some(start + Duration::from_secs(10)));
+        assert_eq!(watchdog.due(), Some(start + Duration::from_secs(10)));
         std::fs::remove_file(&name).unwrap();
     }
 
     #[test]
-    fn without_vital_signs_the_watchdog_starves_and_they_are_looked_for_soon() {
+    fn without_liveness_the_watchdog_is_not_fed_and_the_next_check_is_soon() {
         let (socket, name) = manager("starved");
-        let mut heart =
-            Heart::new(variables(&[("NOTIFY_SOCKET", &name), ("WATCHDOG_USEC", "20000000")]), Instant::now());
+        let mut watchdog =
+            Watchdog::new(variables(&[("NOTIFY_SOCKET", &name), ("WATCHDOG_USEC", "20000000")]), Instant::now());
         std::fs::remove_file(&name).unwrap_or_default();
         let now = Instant::now();
-        heart.beat(now, None);
+        watchdog.beat(now, None);
         assert_eq!(heard(&socket), None);
-        assert_eq!(heart.due(), Some(now + Duration::from_millis(2500)));
+        assert_eq!(watchdog.due(), Some(now + Duration::from_millis(2500)));
     }
 
     #[test]
     fn a_watchdog_for_another_process_is_not_fed() {
         let (socket, name) = manager("other");
         let of = [("NOTIFY_SOCKET", name.as_str()), ("WATCHDOG_USEC", "1000000"), ("WATCHDOG_PID", "1")];
-        Heart::new(variables(&of), Instant::now()).beat(Instant::now(), Some("well".to_string()));
+        Watchdog::new(variables(&of), Instant::now()).beat(Instant::now(), Some("well".to_string()));
         assert_eq!(heard(&socket).as_deref(), Some("STATUS=well"));
         std::fs::remove_file(&name).unwrap();
     }

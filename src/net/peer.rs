@@ -96,7 +96,7 @@ impl fmt::Display for CloseReason {
             CloseReason::Handshake(what) => write!(f, "'access: {what}"),
             CloseReason::Limit(what) => write!(f, "'limit: {what}"),
             CloseReason::Service(what) => f.write_str(what),
-            CloseReason::Shutdown => f.write_str("going down"),
+            CloseReason::Shutdown => f.write_str("shutting down"),
         }
     }
 }

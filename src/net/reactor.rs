@@ -1,6 +1,6 @@
 //! The event loop.
 //!
-//! One iteration: wait for readiness, read each ready connection once and deliver its messages, notify the service (`turn_ended`), write the
+//! One iteration: wait for readiness, read each ready connection once and deliver its messages, notify the service (`iteration_ended`), write the
 //! queued data. The limit of one read per connection and iteration is for fairness: a publisher that never pauses cannot starve the others.
 
 mod login;
@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::control::{Control, FIRST_CONNECTION, Request};
 use super::http::{self, Page};
 use super::listener::Listeners;
-use super::notify::Heart;
+use super::notify::Watchdog;
 use super::peer::{CloseReason, ConnId, Peer};
 use crate::config::{Limit, Limits};
 use crate::less;
@@ -30,7 +30,7 @@ const WAKER: Token = Token(0);
 pub(super) const FIRST_LISTENER: usize = 1;
 
 /// Bytes read per event-loop iteration, over all connections, before the service finishes its batch.
-const TURN_BYTES: usize = 4 << 20;
+const ITERATION_BYTES: usize = 4 << 20;
 
 /// Time limit for emptying send buffers when the loop ends.
 const LAST_WRITES: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ pub trait Service {
     /// request to respond to; for a body that is not an object call [`Control::no_object`].
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control);
     /// All messages of the event-loop iteration have been delivered; what is sent now leaves in one write.
-    fn turn_ended(&mut self, ctl: &mut Control);
+    fn iteration_ended(&mut self, ctl: &mut Control);
     /// The send buffer has shrunk to the threshold of [`Control::notify_below`].
     fn writable(&mut self, conn: ConnId, ctl: &mut Control);
     /// An opened connection has closed.
@@ -55,7 +55,7 @@ pub trait Service {
     fn timer(&mut self, ctl: &mut Control);
     /// Status line for the service manager. `None` if a critical thread has shown no progress since the last call: the watchdog is then not
     /// notified, and the manager replaces the process in the end.
-    fn vital_signs(&mut self) -> Option<String> {
+    fn liveness(&mut self) -> Option<String> {
         Some(String::new())
     }
     /// Decides on a user whose password, if passwords are in use, is correct.
@@ -160,8 +160,8 @@ pub struct Reactor<S> {
     listeners: Listeners,
     access: Box<dyn Access>,
     /// Pending connections: accepted, handshake not complete, by deadline.
-    strangers: VecDeque<(Instant, ConnId)>,
-    heart: Option<Heart>,
+    pending: VecDeque<(Instant, ConnId)>,
+    watchdog: Option<Watchdog>,
     /// Pages without authentication.
     open_pages: &'static [&'static str],
     pub service: S,
@@ -205,23 +205,23 @@ impl<S: Service> Reactor<S> {
         listeners.register(parts.poll.registry())?;
         let control = Control::new(parts.poll.registry().try_clone()?, parts.waker, limits);
         let events = Events::with_capacity(1024);
-        let strangers = VecDeque::new();
+        let pending = VecDeque::new();
         Ok(Reactor {
             poll: parts.poll,
             events,
             control,
             listeners,
             access,
-            strangers,
-            heart: None,
+            pending,
+            watchdog: None,
             open_pages: &[],
             service,
         })
     }
 
     /// Enables liveness notifications to the service manager.
-    pub fn set_heart(&mut self, heart: Heart) {
-        self.heart = Some(heart);
+    pub fn set_watchdog(&mut self, watchdog: Watchdog) {
+        self.watchdog = Some(watchdog);
     }
 
     /// Runs until the service calls [`Control::stop`].
@@ -232,8 +232,8 @@ impl<S: Service> Reactor<S> {
         while !self.control.stopping {
             self.turn()?;
         }
-        if let Some(heart) = &self.heart {
-            heart.stopping();
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.stopping();
         }
         self.last_writes()
     }
@@ -287,9 +287,9 @@ impl<S: Service> Reactor<S> {
             }
             self.read_ready();
         }
-        self.drop_silent_strangers();
+        self.drop_late_handshakes();
         self.drop_slow_sessions();
-        self.service.turn_ended(&mut self.control);
+        self.service.iteration_ended(&mut self.control);
         self.write_dirty();
         self.close_closing();
         self.control.give_back();
@@ -298,10 +298,10 @@ impl<S: Service> Reactor<S> {
     }
 
     fn beat(&mut self) {
-        if let Some(heart) = &mut self.heart {
+        if let Some(watchdog) = &mut self.watchdog {
             let now = Instant::now();
-            if heart.due().is_some_and(|at| at <= now) {
-                heart.beat(now, self.service.vital_signs());
+            if watchdog.due().is_some_and(|at| at <= now) {
+                watchdog.beat(now, self.service.liveness());
             }
         }
     }
@@ -310,11 +310,11 @@ impl<S: Service> Reactor<S> {
         if !self.control.ready.is_empty() || !self.control.dirty.is_empty() || !self.control.closing.is_empty() {
             return Some(Duration::ZERO);
         }
-        let stranger = self.strangers.front().map(|(by, _)| *by);
-        let heart = self.heart.as_ref().and_then(Heart::due);
+        let pending_by = self.pending.front().map(|(by, _)| *by);
+        let watchdog = self.watchdog.as_ref().and_then(Watchdog::due);
         let session = self.control.sessions.first().map(|(by, _)| *by);
-        let memory = self.control.ebb.again_at();
-        let next = [self.service.deadline(), stranger, heart, session, memory].into_iter().flatten().min()?;
+        let memory = self.control.trim.again_at();
+        let next = [self.service.deadline(), pending_by, watchdog, session, memory].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
@@ -331,24 +331,24 @@ impl<S: Service> Reactor<S> {
             if self.control.open() >= self.control.limits.connections {
                 metrics::refused(Limit::connections);
                 let most = self.control.limits.connections;
-                tracing::warn!(%ip, "connection refused: there are {most} (--limit-connections)");
+                tracing::warn!(%ip, "connection rejected: {most} are open (--limit-connections)");
                 continue;
             }
             match self.control.insert(stream, ip, local) {
                 Ok(conn) => {
                     metrics::count(Id::ConnectionsAccepted);
                     let by = self.control.get(conn).map_or(self.control.now, |connection| connection.handshake_by);
-                    self.strangers.push_back((by, conn));
+                    self.pending.push_back((by, conn));
                     self.control.queue_read(conn);
                 }
-                Err(error) => tracing::warn!(%ip, %error, "cannot take a connection"),
+                Err(error) => tracing::warn!(%ip, %error, "cannot set up a connection"),
             }
         }
     }
 
     /// Reads every ready connection once, up to the byte limit of the iteration.
     fn read_ready(&mut self) {
-        let mut budget = TURN_BYTES;
+        let mut budget = ITERATION_BYTES;
         for _ in 0..self.control.ready.len() {
             if budget == 0 {
                 break;
@@ -447,14 +447,14 @@ impl<S: Service> Reactor<S> {
         self.control.request = None;
     }
 
-    fn drop_silent_strangers(&mut self) {
-        while let Some((by, conn)) = self.strangers.front().copied() {
+    fn drop_late_handshakes(&mut self) {
+        while let Some((by, conn)) = self.pending.front().copied() {
             let is_silent = |of: &Connection| of.peer.is_none() && of.http.is_none();
             let waits = self.control.get(conn).is_some_and(is_silent);
             if waits && by > self.control.now {
                 return;
             }
-            self.strangers.pop_front();
+            self.pending.pop_front();
             if waits {
                 metrics::refused(Limit::handshake_ns);
                 let time = self.control.limits.handshake_time;
@@ -493,7 +493,7 @@ impl<S: Service> Reactor<S> {
                 drop(connection);
                 self.service.closed(conn, &reason, &mut self.control);
             }
-            self.control.told_closed(conn);
+            self.control.close_reported(conn);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Connections that q opens with `hopen`. A thread per connection reads, so that responses reach the waiting query and the peer's own
 //! messages are evaluated.
 
-use super::client::{Client, ClientError, Outgoing};
+use super::client::{Client, ClientError, WriteHalf};
 use super::inbox::{End, Hold, Inbox, Message};
 use super::websocket;
 use crate::config::Address;
@@ -91,11 +91,11 @@ pub fn frame(value: &Value) -> Result<Bytes, QError> {
 /// A connection that this process opened.
 struct Remote {
     inbox: Arc<Inbox>,
-    out: Arc<Mutex<Outgoing>>,
+    out: Arc<Mutex<WriteHalf>>,
     tell: Tell,
 }
 
-fn write(out: &Mutex<Outgoing>, bytes: &[u8]) -> Result<(), ClientError> {
+fn write(out: &Mutex<WriteHalf>, bytes: &[u8]) -> Result<(), ClientError> {
     out.lock().unwrap_or_else(PoisonError::into_inner).send(bytes)
 }
 
@@ -164,7 +164,7 @@ pub fn connector(tell: Tell) -> Connector {
     })
 }
 
-fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<Outgoing>>, tell: &Tell) {
+fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<WriteHalf>>, tell: &Tell) {
     let end = loop {
         let incoming = match client.next_message(None) {
             Ok(Some(incoming)) => incoming,

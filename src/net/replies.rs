@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_keep_the_order_of_the_questions() {
+    fn replies_keep_the_order_of_requests() {
         let mut replies = Replies::default();
         let numbers: Vec<u64> = (0..3).map(|_| replies.ask()).collect();
         let mut sent = Vec::new();
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_answer_is_dropped() {
+    fn a_second_reply_is_dropped() {
         let mut replies = Replies::default();
         let (a, b) = (replies.ask(), replies.ask());
         let mut sent = Vec::new();

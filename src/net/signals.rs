@@ -25,7 +25,7 @@ pub fn take_size_limit_as_error() {
 
 /// Shutdown requests by signal.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ShutdownRequests {
     /// SIGTERM, as from a service manager: drain first.
     pub leave: Arc<AtomicBool>,
     /// SIGINT, as from a terminal: end now.
@@ -37,8 +37,8 @@ pub struct Asked {
 ///
 /// # Errors
 /// The system's.
-pub fn on_departure(waker: Arc<Waker>) -> io::Result<Asked> {
-    let asked = Asked { leave: Arc::default(), end: Arc::default() };
+pub fn on_departure(waker: Arc<Waker>) -> io::Result<ShutdownRequests> {
+    let asked = ShutdownRequests { leave: Arc::default(), end: Arc::default() };
     register(waker, &[(SIGTERM, &asked.leave), (SIGINT, &asked.end)])?;
     Ok(asked)
 }

@@ -53,7 +53,7 @@ impl Service for Echo {
         }
     }
 
-    fn turn_ended(&mut self, _: &mut Control) {}
+    fn iteration_ended(&mut self, _: &mut Control) {}
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
     fn closed(&mut self, _: ConnId, reason: &CloseReason, _: &mut Control) {
         let _ = self.events.send(format!("closed {reason}"));
@@ -175,7 +175,7 @@ fn the_smaller_capability_is_agreed_on() {
 }
 
 #[test]
-fn answers_keep_the_order_of_the_questions() {
+fn replies_keep_the_order_of_requests() {
     let server = Running::new();
     let mut stream = server.raw();
     stream.write_all(b"\x03\0").unwrap();
@@ -209,7 +209,7 @@ fn a_message_may_come_byte_by_byte() {
 }
 
 #[test]
-fn wrong_passwords_are_refused_without_a_byte() {
+fn wrong_passwords_are_rejected_without_a_byte() {
     struct Nobody;
     impl Access for Nobody {
         fn allows(&self, user: &[u8], password: &[u8]) -> bool {
@@ -332,7 +332,7 @@ fn a_handle_is_given_again_a_connection_is_not() {
 }
 
 #[test]
-fn what_is_queued_leaves_before_the_loop_ends() {
+fn queued_messages_are_sent_before_the_loop_ends() {
     let server = Running::new();
     let stream = server.raw();
     (&stream).write_all(&[b"x:\x06\0".to_vec(), sync("last"), sync("stop")].concat()).unwrap();
@@ -376,7 +376,7 @@ fn a_peer_that_does_not_read_its_answers_is_not_read_either() {
 }
 
 #[test]
-fn what_a_broken_connection_took_no_longer_counts_as_waiting() {
+fn bytes_of_a_broken_connection_no_longer_count_as_buffered() {
     let parts = Parts::new().unwrap();
     let poll = mio::Poll::new().unwrap();
     let mut ctl = Control::new(poll.registry().try_clone().unwrap(), parts.waker(), NetLimits::of(&Limits::default()));

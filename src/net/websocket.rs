@@ -160,7 +160,7 @@ impl Reader {
             Error::Utf8(_) => CloseCode::Invalid,
             _ => CloseCode::Protocol,
         };
-        // Without a reason in words, which would tell a stranger about the process.
+        // Without a reason in words, which would reveal details of the process.
         let frame = CloseFrame { code, reason: "".into() };
         // After an exchange of close frames nothing more is to be sent.
         let _ = self.protocol.close(&mut self.wire, Some(frame));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_is_refused() {
+    fn protocol_violations_are_rejected() {
         let code = |bytes: &[u8]| events(bytes, 10).expect_err("broken").code;
         assert_eq!(code(&message(true, b"unmasked")), 1002);
         assert_eq!(code(&sent(MESSAGE, b"x")), 1002);

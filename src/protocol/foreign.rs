@@ -83,7 +83,7 @@ pub fn stock_subscribe(filter: &Filter) -> String {
 /// An invalid response.
 pub fn stock_answer(view: &View<'_>) -> Result<Replay, Malformed> {
     let mut items = view.list().map(|list| list.iter()).into_iter().flatten();
-    let tables = items.next().ok_or_else(|| Malformed::of_type("the answer has no schemas"))?;
+    let tables = items.next().ok_or_else(|| Malformed::of_type("the reply has no schemas"))?;
     let tables = tables::read_pairs(&tables)?;
     let place: Vec<View<'_>> =
         items.next().and_then(|place| place.list()).map(|l| l.iter().collect()).unwrap_or_default();
@@ -96,7 +96,7 @@ pub fn stock_answer(view: &View<'_>) -> Result<Replay, Malformed> {
 /// # Errors
 /// An invalid response.
 pub fn named_schemas(view: &View<'_>) -> Result<Vec<Schema>, Malformed> {
-    let wrong = || Malformed::of_type("the answer is no dictionary of names and tables");
+    let wrong = || Malformed::of_type("the reply is not a dictionary of names and tables");
     let dict = view.dict().ok_or_else(wrong)?;
     let names = dict.keys.vector().ok_or_else(wrong)?.symbols();
     let tables = dict.values.list().ok_or_else(wrong)?.iter();

@@ -100,7 +100,7 @@ impl Join<Subscription> {
     pub fn decode(args: &[View<'_>]) -> Result<Join<Subscription>, Malformed> {
         let fields = Fields::of("join", args.first())?;
         if fields.must("proto", |version| version.atom::<i64>())? != VERSION {
-            let detail = format!("join: only protocol {VERSION} is spoken here");
+            let detail = format!("join: only protocol {VERSION} is supported");
             return Err(Malformed { term: "nyi", detail });
         }
         let name = |key: &str| fields.must(key, |value| value.text().map(<[u8]>::to_vec));
@@ -184,7 +184,7 @@ impl Joined {
     /// # Errors
     /// A value that is missing or of the wrong type.
     pub fn decode(view: &View<'_>) -> Result<Joined, Malformed> {
-        let fields = Fields::of("the answer to .u.asg.join", Some(view))?;
+        let fields = Fields::of("the reply to .u.asg.join", Some(view))?;
         let epoch = fields.count("epoch")?;
         Ok(Joined {
             epoch: Epoch(epoch.unwrap_or_default()),

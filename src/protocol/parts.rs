@@ -65,7 +65,7 @@ pub(super) fn put_proof(writer: &mut Writer<'_>, proof: &Proof) {
 /// Decodes a proof written by [`put_proof`].
 pub(super) fn read_proof(args: &[View<'_>], at: usize) -> Result<Proof, Malformed> {
     let proof = args.get(at).and_then(View::table).and_then(|table| proof_of(&table));
-    proof.ok_or_else(|| Malformed::of_type("a proof is a table tab updates rows hash"))
+    proof.ok_or_else(|| Malformed::of_type("a proof must be a table with columns tab updates rows hash"))
 }
 
 fn proof_of(table: &TableView<'_>) -> Option<Proof> {

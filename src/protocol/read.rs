@@ -28,7 +28,7 @@ pub fn symbols(view: &View<'_>) -> Option<Vec<Vec<u8>>> {
 /// Any other value.
 pub fn index(args: &[View<'_>], at: usize) -> Result<u64, Malformed> {
     let index = args.get(at).copied().and_then(index_of);
-    index.ok_or_else(|| Malformed::of_type("an update index is a long, 0 or more"))
+    index.ok_or_else(|| Malformed::of_type("an update index must be a long of at least 0"))
 }
 
 /// Decodes an update index from a view.

@@ -43,7 +43,7 @@ impl Filter {
 /// `type` for other values than symbols; the paper's own text if the lists differ in length.
 pub fn subscription(tabs: &View<'_>, syms: &View<'_>) -> Result<Subscription, Malformed> {
     let tabs_list =
-        symbols(tabs).ok_or_else(|| Malformed::of_type("tables and symbols are symbols or lists of symbols"))?;
+        symbols(tabs).ok_or_else(|| Malformed::of_type("tables and symbols must be symbols or lists of symbols"))?;
     let syms_list: Vec<Vec<Vec<u8>>> = if tabs.symbol().is_some() {
         vec![wanted(syms)?]
     } else if let Some(list) = syms.list() {
@@ -65,8 +65,8 @@ pub fn wanted(view: &View<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
     let is_string = |view: &View<'_>| view.symbol().is_none() && view.chars().is_some_and(|text| !text.is_empty());
     if is_string(view) || view.list().is_some_and(|list| list.iter().any(|item| is_string(&item))) {
         return Err(Malformed::of_type(
-            "what to subscribe to is a symbol or a list of symbols, not a string; conditions are not offered",
+            "subscribe to a symbol or a list of symbols, not a string; conditions are not supported",
         ));
     }
-    symbols(view).ok_or_else(|| Malformed::of_type("symbols are a symbol or a list of symbols"))
+    symbols(view).ok_or_else(|| Malformed::of_type("symbols must be a symbol or a list of symbols"))
 }

@@ -49,7 +49,7 @@ pub(super) fn read(name: View<'_>, table: View<'_>) -> Option<Schema> {
 
 /// Decodes a list of pairs, a single pair, or alternating names and tables.
 pub(super) fn read_pairs(view: &View<'_>) -> Result<Vec<Schema>, Malformed> {
-    let list = view.list().ok_or_else(|| Malformed::of_type("the list of tables is no list"))?;
+    let list = view.list().ok_or_else(|| Malformed::of_type("the list of tables is not a list"))?;
     let items: Vec<View<'_>> = list.iter().collect();
     let found: Option<Vec<Schema>> = if items.first().is_some_and(|item| item.symbol().is_some()) {
         let (pairs, []) = items.as_chunks::<2>() else {
@@ -63,7 +63,7 @@ pub(super) fn read_pairs(view: &View<'_>) -> Result<Vec<Schema>, Malformed> {
         };
         items.iter().map(of_pair).collect()
     };
-    found.ok_or_else(|| Malformed::of_type("an item in the list of tables is no (name; empty table)"))
+    found.ok_or_else(|| Malformed::of_type("an item in the list of tables is not (name; empty table)"))
 }
 
 /// Encodes the log record of a schema change: `` (`.u.schema;`t;empty table) ``.

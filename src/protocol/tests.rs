@@ -195,13 +195,13 @@ fn selected(filter: &Filter) -> Subscription {
 
 proptest! {
     #[test]
-    fn what_a_tickerplant_sends_is_read_as_it_was_written(message in to_node()) {
+    fn messages_of_a_tickerplant_survive_a_round_trip(message in to_node()) {
         let bytes = message.encode().expect("encodes");
         prop_assert_eq!(ToNode::decode(&body(&bytes)), Ok(Some(message)));
     }
 
     #[test]
-    fn what_a_node_sends_is_read_as_it_was_written(message in from_node()) {
+    fn messages_of_a_node_survive_a_round_trip(message in from_node()) {
         let mut bytes = Vec::new();
         message.append(&mut bytes).expect("encodes");
         let items: Vec<View<'_>> = body(&bytes).list().expect("a call").iter().collect();
@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn random_objects_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn random_objects_are_read_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         if let Ok((view, _)) = View::parse(&bytes, Endian::Little, &Limits::default()) {
             let _ = ToNode::decode(&view);
             let _ = Joined::decode(&view);
@@ -303,7 +303,7 @@ fn a_stock_tickerplant_without_a_log_has_nothing_to_replay() {
 }
 
 #[test]
-fn a_window_that_ends_before_it_begins_is_refused_in_words() {
+fn a_window_that_ends_before_it_begins_is_rejected_in_words() {
     let message = object(|w| {
         w.list_head(3);
         w.symbol(".u.asg.recheck");
@@ -314,7 +314,7 @@ fn a_window_that_ends_before_it_begins_is_refused_in_words() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_refused_by_its_name() {
+fn a_value_of_the_wrong_type_is_rejected_by_its_name() {
     let status = object(|w| {
         w.dict_head();
         w.symbols(["memory", "rows"]);

@@ -50,7 +50,7 @@ pub enum ToNode {
         desired: u32,
         joined: Vec<String>,
     },
-    /// Number of nodes waiting in the queue behind the live one.
+    /// Number of nodes waiting in the queue after the live one.
     Waiting {
         nodes: u64,
     },

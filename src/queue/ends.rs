@@ -11,13 +11,15 @@ impl Queue {
     /// table. No standby is promoted here; the first step after the new log is open does that.
     pub(super) fn day_end(&mut self, new_date: Date, out: &mut Vec<Action>) {
         if new_date <= self.date {
-            return out.push(Action::Note(Note::new(format!("the day cannot end into {new_date}")).date(self.date)));
+            return out.push(Action::Note(
+                Note::new(format!("the day cannot end: {new_date} is not after it")).date(self.date),
+            ));
         }
         let (ended, tip) = (self.date, self.tip);
         for (queue, line) in &self.lines {
             for lost in &line.lost {
                 out.push(Action::Note(
-                    Note::new("the day ended while no node held the window")
+                    Note::new("the day ended before any node held the window")
                         .queue(queue)
                         .window(lost.window)
                         .date(ended),

@@ -181,7 +181,7 @@ pub enum Action {
 /// Reason for rejecting a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("this connection is in queue {0} already")]
+    #[error("this connection is already in queue {0}")]
     AlreadySubscribed(QueueName),
     #[error("not in a queue")]
     NotSubscribed,
@@ -194,11 +194,11 @@ pub enum Refusal {
     #[error("more than {0} queues")]
     TooManyQueues(usize),
     #[error(
-        "a node named {0} is connected already, another process at {1}: give each node a name of its own (--node), or none; \
-         this one is taken in once that has ended"
+        "a node named {0} is already connected, from another process at {1}: give each node a unique name \
+         (--node), or none; this one can join once the other has disconnected"
     )]
     NameTaken(NodeName, IpAddr),
-    #[error("that roll belongs to {0}, which has ended")]
+    #[error("that roll belongs to day {0}, which has ended")]
     OtherDay(Date),
 }
 

@@ -1,6 +1,6 @@
 //! Computes the number of instances that a group needs, where several queues may share its instances.
 //!
-//! The fleet is asked for "at least N instances", so that repeated requests are idempotent. A queue's N counts every instance of the group
+//! Requests to the fleet are for "at least N instances", so that repeated requests are idempotent. A queue's N counts every instance of the group
 //! without a standby in this queue, plus one for each window that needs a node. So a launch that serves two queues, because its instance
 //! brings a node for each, is requested by both and made once. If another queue's node took the instance that this queue had requested,
 //! this queue's N is larger now, and it asks again.
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Last [`Action::Group`] sent to the node that watches a queue's launches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct LastSent {
     handle: Handle,
     /// State of the node at that time: a node whose state has changed has discarded the list.
     state: &'static str,
@@ -93,7 +93,8 @@ impl Queue {
             let (Some(handle), Some((group, _))) = (sub.handle, sub.place()) else { continue };
             // Includes nodes that are away or lost: their instances have come up.
             let joined = self.instances(group).into_keys().cloned().collect();
-            let now = Told { handle, state: sub.shown_state(), desired: self.position(sub).saturating_add(1), joined };
+            let now =
+                LastSent { handle, state: sub.shown_state(), desired: self.position(sub).saturating_add(1), joined };
             if self.told.get(&sub.id) != Some(&now) {
                 out.push(Action::Group { handle, desired: now.desired, joined: now.joined.clone() });
             }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 pub enum Violation {
     #[error("{queue} has {live} live subscribers")]
     LiveTwice { queue: QueueName, live: usize },
-    #[error("in {queue} the updates from {first} to {last} are nobody's")]
+    #[error("in {queue} no window covers the updates from {first} to {last}")]
     Gap { queue: QueueName, first: UpdateIndex, last: UpdateIndex },
     #[error("in {queue} the window {window} begins inside another that ends at {last}")]
     Overlap { queue: QueueName, window: Window, last: UpdateIndex },
@@ -23,23 +23,23 @@ pub enum Violation {
     BeyondTip { queue: QueueName, last: UpdateIndex, tip: UpdateIndex },
     #[error("a subscriber is in {queue}, which is not in the table")]
     NoLine { queue: QueueName },
-    #[error("handle {0} stands twice")]
+    #[error("handle {0} is in the table twice")]
     HandleTwice(Handle),
-    #[error("node {0} stands twice")]
+    #[error("node {0} is in the table twice")]
     NodeTwice(NodeName),
-    #[error("subscribers do not stand in the order in which they came")]
+    #[error("subscribers are not in the order in which they joined")]
     Order,
     #[error("{0} is neither connected nor has a deadline, or both")]
     Connection(String),
-    #[error("{who} is {state} and yet holds windows")]
+    #[error("{who} is {state} but holds windows")]
     Holds { who: String, state: &'static str },
-    #[error("in {queue} a standby that can take a window waits while there is one")]
+    #[error("in {queue} a standby is idle while a window is unassigned")]
     Idle { queue: QueueName },
-    #[error("{who} takes over {window}, which nobody who leaves holds")]
+    #[error("{who} takes over {window}, which no draining node holds")]
     TakesOverNothing { who: String, window: Window },
-    #[error("in {queue} two take over {window}")]
+    #[error("in {queue} two nodes take over {window}")]
     TakenOverTwice { queue: QueueName, window: Window },
-    #[error("{0} leaves, has nothing left, and is still there")]
+    #[error("{0} is draining, has no windows left, and is still in the table")]
     Lingers(String),
 }
 

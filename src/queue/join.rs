@@ -51,7 +51,7 @@ impl Queue {
                 self.remove(known.id);
             }
             out.push(Action::Note(
-                Note::new("the node missed the day's end; it is not needed any more").node(&join.node).date(date),
+                Note::new("the node missed the end of the day and is no longer needed").node(&join.node).date(date),
             ));
             return out.push(Action::EndOfDay { handle, date });
         }
@@ -149,7 +149,7 @@ impl Queue {
     ) {
         let (date, handle) = (self.date, join.handle);
         let Adopted { mut held, open } = adopted;
-        let Some(sub) = self.find(id) else { return bug!("a node that joins is not in the table") };
+        let Some(sub) = self.find(id) else { return bug!("the joining node is not in the table") };
         for window in &mut held {
             let before = known.and_then(|k| k.held.iter().find(|h| h.window == window.window));
             window.verified = before.and_then(|before| before.verified);
@@ -197,8 +197,10 @@ impl Queue {
     fn explain(&self, id: SubscriberId, drop: bool, other_day: bool, out: &mut Vec<Action>) {
         let Some(sub) = self.subscribers.iter().find(|s| s.id == id) else { return };
         out.push(Action::Note(match (drop, other_day) {
-            (true, true) => sub.note("node joined with rows of another day and drops them"),
-            (true, false) => sub.note("node joined with rows that others hold or the log lacks, and drops them"),
+            (true, true) => sub.note("node joined with rows of another day, which it must drop"),
+            (true, false) => {
+                sub.note("node joined with rows that other nodes hold or that are not in the log, which it must drop")
+            }
             _ => sub.note(format!("node joined as {}", sub.state.name())),
         }));
     }

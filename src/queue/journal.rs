@@ -46,11 +46,11 @@ pub struct Journal {
 /// Why a journal cannot be used. Joining nodes then claim what they hold, and unclaimed windows are rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
-    #[error("line {line} of the queue's journal, at byte {offset}, is damaged")]
+    #[error("the queue's journal is damaged at line {line}, byte {offset}")]
     Damaged { line: u64, offset: u64 },
-    #[error("the queue's journal is of {found}, not of {expected}")]
+    #[error("the queue's journal belongs to {found}, expected {expected}")]
     OtherDay { found: Date, expected: Date },
-    #[error("the queue's journal contradicts itself: {0}")]
+    #[error("the queue's journal is inconsistent: {0}")]
     Contradiction(#[from] invariants::Violation),
 }
 

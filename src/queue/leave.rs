@@ -77,7 +77,7 @@ impl Subscriber {
             return out.push(Action::Rebuild { handle, window, hidden: true });
         }
         if !ok {
-            let text = format!("the window is taken over unverified after {rebuilds_max} rebuilds");
+            let text = format!("takeover: accepting the window unverified after {rebuilds_max} rebuilds");
             out.push(Action::Alarm(self.note(text).window(window)));
         }
         self.state = State::TakingOver { window, rejections, progress: Progress::Proved { as_logged: ok } };
@@ -111,7 +111,7 @@ impl Queue {
             return out.push(Action::Refused { handle, reason: Refusal::NoName });
         }
         if sub.leaving.is_none() {
-            out.push(Action::Note(sub.note(format!("{} node is about to leave", sub.state.name()))));
+            out.push(Action::Note(sub.note(format!("{} node is draining", sub.state.name()))));
         }
         sub.leaving = Some(leaving);
         // A partial replay is useless, and a node that ends cannot take a window over: another node replays all of it.
@@ -133,20 +133,20 @@ impl Queue {
         out: &mut Vec<Action>,
     ) {
         let date = self.date;
-        let Some(sub) = self.find(id) else { return bug!("a subscriber that rolls is not in the table") };
-        let Some(handle) = sub.handle else { return bug!("a subscriber rolls that is not connected") };
+        let Some(sub) = self.find(id) else { return bug!("the subscriber that rolls is not in the table") };
+        let Some(handle) = sub.handle else { return bug!("the subscriber that rolls is not connected") };
         // The rest may be in flight from the log.
         out.push(Action::StopFeed { handle });
         match Window::new(window.first(), next.min(window.last())) {
             Some(window) => {
                 out.push(Action::Note(
-                    sub.note("the node is full before the window that it takes over ends").window(window),
+                    sub.note("the node filled up before the end of the window that it takes over").window(window),
                 ));
                 sub.state = State::TakingOver { window, rejections, progress: Progress::Filled };
                 out.push(Action::Verify { handle, window, date });
             }
             None => {
-                out.push(Action::Note(sub.note("the node rolled before it took an update")));
+                out.push(Action::Note(sub.note("the node rolled before its first update")));
                 sub.give_back();
                 self.rests(id);
             }
@@ -175,7 +175,7 @@ impl Queue {
                 Some(_) => {
                     sub.take_in_hand(window, now);
                     out.push(Action::Note(
-                        sub.note("the node keeps the window: the one that held it is gone").window(window),
+                        sub.note("the node keeps the window: its former holder is gone").window(window),
                     ));
                     out.extend(sub.handle.map(|handle| Action::Show { handle, window }));
                 }
@@ -214,7 +214,7 @@ impl Queue {
             for (heir, part) in heirs {
                 if let Some(sub) = self.find(heir) {
                     sub.take_in_hand(part, now);
-                    out.push(Action::Note(sub.note("the node has taken the window over").window(part)));
+                    out.push(Action::Note(sub.note("the node has taken over the window").window(part)));
                     out.extend(sub.handle.map(|handle| Action::Show { handle, window: part }));
                 }
             }
@@ -227,8 +227,12 @@ impl Queue {
             let empty = s.held.is_empty() && matches!(s.state, State::Waiting | State::Rolled);
             s.leaving.is_some() && s.handle.is_some() && empty
         };
-        let gone: Vec<(SubscriberId, Option<Handle>, Note)> =
-            self.subscribers.iter().filter(done).map(|s| (s.id, s.handle, s.note("the node has left"))).collect();
+        let gone: Vec<(SubscriberId, Option<Handle>, Note)> = self
+            .subscribers
+            .iter()
+            .filter(done)
+            .map(|s| (s.id, s.handle, s.note("the drained node has left")))
+            .collect();
         for (id, handle, note) in gone {
             out.push(Action::Note(note));
             out.extend(handle.map(|handle| Action::Left { handle }));

@@ -97,14 +97,18 @@ impl Queue {
             let unable = self.unable(queue);
             let is_blocked = work && unable > 0;
             if is_blocked && self.blocked.insert(queue.clone()) {
-                let what = if has_live { "lost windows have" } else { "the open window has" };
+                let what = if has_live {
+                    "no standby can rebuild the lost windows:"
+                } else {
+                    "no standby can take the open window:"
+                };
                 let text = format!(
-                    "{what} no taker: {unable} standbys are at their roll level or gave the window back; free their memory, or \
-                     let the fleet launch more nodes"
+                    "{what} {unable} are at the roll threshold or have given a window back; free memory there, or \
+                     raise the capacity of the fleet"
                 );
                 out.push(Action::Alarm(Note::new(text).queue(queue)));
             } else if !is_blocked && self.blocked.remove(queue) {
-                out.push(Action::Note(Note::new("every window has a taker again").queue(queue)));
+                out.push(Action::Note(Note::new("every window is assigned again").queue(queue)));
             }
         }
         let lines = &self.lines;

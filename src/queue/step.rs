@@ -4,7 +4,7 @@ use super::event::{Action, Event, Refusal, Subscribe, Subscription};
 use super::ids::{Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave;
-use super::table::{Asked, Kind, Line, Progress, Queue, State, Subscriber, SubscriberId};
+use super::table::{Kind, LastRequest, Line, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::bug;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -178,9 +178,10 @@ impl Queue {
         let span = first.zip(last).and_then(|(first, last)| Window::new(first, last));
         match span {
             Some(window) => out.push(Action::Note(
-                sub.note(format!("{} node is lost, and its window with it", sub.state.name())).window(window),
+                sub.note(format!("{} node is lost: other nodes will rebuild its windows", sub.state.name()))
+                    .window(window),
             )),
-            None => out.push(Action::Note(sub.note(format!("{} node is lost; it held nothing", sub.state.name())))),
+            None => out.push(Action::Note(sub.note(format!("{} node is lost; it held no windows", sub.state.name())))),
         }
         sub.span = span.or(sub.span);
         sub.handle = None;
@@ -224,7 +225,7 @@ impl Queue {
                 sub.span = None;
                 if let Some(window) = handed_on {
                     sub.state = State::TakingOver { window, rejections: 0, progress: Progress::Replaying };
-                    out.push(Action::Note(sub.note("the node takes the window over").window(window)));
+                    out.push(Action::Note(sub.note("the node takes over the window").window(window)));
                     out.push(Action::Rebuild { handle, window, hidden: true });
                 } else if has_live {
                     let lost = line.lost.remove(0);
@@ -283,7 +284,7 @@ impl Queue {
             } else {
                 (before.via.filter(|_| told.is_some()), before.at_ns)
             };
-            asked.insert(queue.clone(), Asked { missing, desired, best, via, at_ns });
+            asked.insert(queue.clone(), LastRequest { missing, desired, best, via, at_ns });
         }
         self.asked = asked;
     }

@@ -1,7 +1,7 @@
 //! The table: subscribers in order of arrival, and for each queue the windows that no subscriber holds.
 
 use super::event::{Status, Subscription};
-use super::groups::Told;
+use super::groups::LastSent;
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave::Leaving;
@@ -228,7 +228,7 @@ impl Line {
 
 /// Last request for nodes of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct LastRequest {
     pub missing: usize,
     pub desired: usize,
     /// The preferred node to notify.
@@ -239,7 +239,7 @@ pub(super) struct Asked {
     pub at_ns: i64,
 }
 
-impl Asked {
+impl LastRequest {
     /// Returns when to repeat the request; `None` if nothing is missing or no node can ask.
     pub fn due_ns(&self, params: &Params) -> Option<i64> {
         let waits = self.missing > 0 && self.via.is_some();
@@ -261,9 +261,9 @@ pub struct Queue {
     /// Last status report of each subscriber. Not kept over a restart.
     pub(super) status: BTreeMap<SubscriberId, Status>,
     /// Last request for nodes, by queue. Not kept over a restart: repeating a request is harmless.
-    pub(super) asked: BTreeMap<QueueName, Asked>,
+    pub(super) asked: BTreeMap<QueueName, LastRequest>,
     /// Last [`super::Action::Group`] sent to each watching node. Not kept over a restart.
-    pub(super) told: BTreeMap<SubscriberId, Told>,
+    pub(super) told: BTreeMap<SubscriberId, LastSent>,
     /// Process that owns a connected node's name, if the join named one. Not kept over a restart: then no node is connected.
     pub(super) processes: BTreeMap<SubscriberId, Symbol>,
     /// Arrival of each subscriber on the steady clock.

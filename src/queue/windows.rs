@@ -55,7 +55,7 @@ impl Queue {
                 return self.roll_of_part(id, window, rejections, next, out);
             }
             State::Rolled | State::TakingOver { .. } => {
-                return out.push(Action::Note(sub.note("the node has rolled already")));
+                return out.push(Action::Note(sub.note("the node has already rolled")));
             }
             State::Waiting | State::Lost => {
                 return out.push(Action::Refused { handle, reason: Refusal::NotReceiving(sub.state.name()) });
@@ -70,7 +70,7 @@ impl Queue {
                 out.push(Action::Note(sub.note("the node rolled and holds the window").window(held.window)));
                 if held.window.last() != next {
                     out.push(Action::Note(
-                        sub.note(format!("the node reported a window up to {next}, which it cannot hold")),
+                        sub.note(format!("the node reported a window up to {next}, which is impossible")),
                     ));
                 }
                 if sub.kind() == Kind::Native {
@@ -78,7 +78,7 @@ impl Queue {
                 }
                 sub.add_held(held);
             }
-            None => out.push(Action::Note(sub.note("the node rolled before it took an update"))),
+            None => out.push(Action::Note(sub.note("the node rolled before its first update"))),
         }
         let gives_back = gives_back && sub.held.is_empty();
         if gives_back {
@@ -102,7 +102,7 @@ impl Queue {
                 let sub_leaves = sub.leaving.is_some();
                 out.push(Action::StopFeed { handle });
                 out.push(Action::Note(
-                    sub.note("the node rolled as the day ended; it takes no part in the new one").date(date),
+                    sub.note("the node rolled at the end of the day; it is not part of the new day").date(date),
                 ));
                 // `.u.end` was queued in the feed that is stopped here, so send it directly.
                 match sub_leaves {
@@ -161,7 +161,7 @@ impl Queue {
             return;
         }
         if held.rejections >= rebuilds_max {
-            let text = format!("the node keeps the window unverified after {rebuilds_max} rebuilds");
+            let text = format!("accepting the window unverified after {rebuilds_max} rebuilds");
             return out.push(Action::Alarm(sub.note(text).window(window)));
         }
         let lost = Lost { window, rejections: held.rejections.saturating_add(1) };
@@ -197,8 +197,8 @@ impl Queue {
 fn verdict(about: Note, window: Window, date: Date, ok: bool) -> Action {
     let about = about.window(window).date(date);
     if ok {
-        Action::Note(Note { text: "the node holds the window as logged".to_string(), ..about })
+        Action::Note(Note { text: "the node's window is verified: it agrees with the log".to_string(), ..about })
     } else {
-        Action::Alarm(Note { text: "what the node holds of the window differs from the log".to_string(), ..about })
+        Action::Alarm(Note { text: "the node's window differs from the log".to_string(), ..about })
     }
 }

@@ -87,7 +87,7 @@ const LOOK_SOON: Duration = Duration::from_secs(5);
 /// After this long without success a termination is given up: the node rejoins its queue.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(600);
 
-const CAPACITY: &str = "cannot ask the fleet for a successor";
+const CAPACITY: &str = "cannot request a successor from the fleet";
 const PROTECTION: &str = "cannot change the protection of this node";
 
 /// Starts the thread. An instance that has not joined its queue after `launch_timeout` is late. The thread ends when
@@ -132,7 +132,7 @@ impl Steps {
 }
 
 /// The receiver of answers is gone.
-struct Gone;
+struct Disconnected;
 
 /// State of the fleet thread.
 struct Worker {
@@ -227,7 +227,7 @@ impl Worker {
 
     fn take(&mut self, ask: Ask) {
         match ask {
-            Ask::Ready => self.ready = Some(Task::new("cannot tell the fleet that this node waits")),
+            Ask::Ready => self.ready = Some(Task::new("cannot report to the fleet that this node is a standby")),
             Ask::AtLeast(demand) => {
                 self.counters.asked.add();
                 match &mut self.demand {
@@ -251,8 +251,10 @@ impl Worker {
                 self.protection = on;
                 self.protect = Some((on, Task::new(PROTECTION)));
             }
-            Ask::Leaving => self.leaving = Some(Task::new("cannot tell the fleet that this node leaves")),
-            Ask::Released => self.released = Some(Task::new("cannot tell the fleet that this node may end")),
+            Ask::Leaving => self.leaving = Some(Task::new("cannot report to the fleet that this node is draining")),
+            Ask::Released => {
+                self.released = Some(Task::new("cannot report to the fleet that this node may be terminated"))
+            }
             Ask::DayEnd => {
                 self.demand = None;
                 self.launches.forget();
@@ -260,17 +262,17 @@ impl Worker {
             Ask::Terminate => {
                 self.demand = None;
                 self.launches.forget();
-                self.terminate = Some(Task::new("cannot ask to be terminated"));
+                self.terminate = Some(Task::new("cannot request this node's termination"));
             }
         }
     }
 
-    fn tell(&self, answer: Answer) -> Result<(), Gone> {
-        self.answers.send(answer).map_err(|_| Gone)
+    fn tell(&self, answer: Answer) -> Result<(), Disconnected> {
+        self.answers.send(answer).map_err(|_| Disconnected)
     }
 
     /// Does everything that is due.
-    fn work(&mut self) -> Result<(), Gone> {
+    fn work(&mut self) -> Result<(), Disconnected> {
         self.heed()?;
         if let Some(task) = Task::take_due(&mut self.ready) {
             let result = self.fleet.ready();
@@ -334,7 +336,7 @@ impl Worker {
     }
 
     /// Checks whether this instance is about to be ended.
-    fn heed(&mut self) -> Result<(), Gone> {
+    fn heed(&mut self) -> Result<(), Disconnected> {
         let now = clock::now();
         if now < self.notice_at {
             return Ok(());
@@ -344,7 +346,7 @@ impl Worker {
             Ok(notice) => notice,
             Err(error) => {
                 if !std::mem::replace(&mut self.notice_failed, true) {
-                    tracing::warn!(%error, "cannot find out whether the fleet is going to end this node");
+                    tracing::warn!(%error, "cannot find out whether the fleet is about to terminate this node");
                 }
                 return Ok(());
             }
@@ -352,19 +354,19 @@ impl Worker {
         self.notice_failed = false;
         let Some(notice) = notice.filter(|notice| self.told != Some(notice.reason)) else { return Ok(()) };
         self.told = Some(notice.reason);
-        tracing::warn!("the fleet is going to end this node: {}", notice.reason.name());
+        tracing::warn!("the fleet is about to terminate this node: {}", notice.reason.name());
         let by = notice.left.and_then(|left| now.checked_add(left));
         self.tell(Answer::Leave { by, reason: notice.reason })
     }
 
-    fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Gone> {
+    fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Disconnected> {
         let own = self.fleet.identity().instance.clone();
         let wanted = demand.instances(&own, || self.fleet.describe());
         let failures = task.failures();
         let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
         let answer = match self.settle(task, result) {
             Ok(Capacity::Granted { desired }) => {
-                tracing::info!("asked the fleet for a successor: {desired} nodes desired");
+                tracing::info!("requested a successor from the fleet: {desired} nodes desired");
                 self.refusal = None;
                 self.launches.granted(wanted.unwrap_or(desired));
                 self.counters.granted.add();
@@ -391,7 +393,7 @@ impl Worker {
         self.tell(Answer::Scaled(answer))
     }
 
-    fn terminate(&mut self, task: Task) -> Result<(), Gone> {
+    fn terminate(&mut self, task: Task) -> Result<(), Disconnected> {
         let refused = |error: &FleetError| match error {
             FleetError::Refused(reason) => Some(reason.clone()),
             _ => None,
@@ -404,7 +406,7 @@ impl Worker {
                     self.tell(Answer::TerminateRefused)
                 }
                 None if task.age() > TERMINATE_WITHIN => {
-                    tracing::warn!(%error, "this node stays, for it could not be terminated");
+                    tracing::warn!(%error, "this node keeps running: it could not be terminated");
                     self.tell(Answer::TerminateRefused)
                 }
                 None => {
@@ -416,7 +418,7 @@ impl Worker {
     }
 
     /// Describes the group when that is due.
-    fn look(&mut self) -> Result<(), Gone> {
+    fn look(&mut self) -> Result<(), Disconnected> {
         if clock::now() < self.look_at {
             return Ok(());
         }
@@ -431,13 +433,13 @@ impl Worker {
         result
     }
 
-    fn see(&mut self) -> Result<(), Gone> {
+    fn see(&mut self) -> Result<(), Disconnected> {
         let group = match self.fleet.describe() {
             Ok(group) => group,
             Err(error) => {
                 self.counters.count(&error);
                 if !std::mem::replace(&mut self.look_failed, true) {
-                    tracing::warn!(%error, "cannot look at the group");
+                    tracing::warn!(%error, "cannot describe the fleet's group");
                 }
                 return Ok(());
             }
@@ -446,7 +448,7 @@ impl Worker {
         self.saw(&group)
     }
 
-    fn saw(&mut self, group: &Description) -> Result<(), Gone> {
+    fn saw(&mut self, group: &Description) -> Result<(), Disconnected> {
         self.counters.saw(group);
         let now_ns = u64::try_from(clock::since(self.began).as_nanos()).unwrap_or(u64::MAX);
         let own = &self.fleet.identity().instance;
@@ -467,26 +469,28 @@ impl Worker {
     }
 
     /// Reacts to a problem of the group.
-    fn pursue(&mut self, trouble: Trouble) -> Result<(), Gone> {
+    fn pursue(&mut self, trouble: Trouble) -> Result<(), Disconnected> {
         match trouble {
             Trouble::Late { instance, waited_ns } => {
                 let waited = Duration::from_nanos(waited_ns).as_secs();
-                tracing::warn!("{instance} was launched and has not joined the queue for {waited} s: it is replaced");
+                tracing::warn!("replacing {instance}: launched {waited} s ago, it has not joined the queue");
                 self.counters.late.add();
-                self.replace.push((instance.clone(), Task::new("cannot replace an instance that never joined")));
+                self.replace.push((instance.clone(), Task::new("cannot replace the instance that never joined")));
                 self.tell(Answer::Late { instance })
             }
             Trouble::Missing { instances, desired } => {
                 let reason = self.fleet.why_missing().ok().flatten();
                 let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
                 tracing::warn!(
-                    "the fleet has {instances} instances of {desired} and does not launch the others{reason}"
+                    "the fleet has {instances} of {desired} instances and is not launching the others{reason}"
                 );
                 self.counters.late.add();
                 Ok(())
             }
             Trouble::SetBack { desired, granted } => {
-                tracing::warn!("the capacity is {desired} again, after {granted} were granted: asking again");
+                tracing::warn!(
+                    "the fleet's desired capacity is back at {desired} after it granted {granted}: requesting again"
+                );
                 if self.demand.is_none() {
                     self.demand = Some((PendingDemand::again(granted), Task::new(CAPACITY)));
                 }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of days kept. `.u.end` is not called for a further one.
-const KEPT_MOST: usize = 2;
+const MAX_KEPT: usize = 2;
 /// An evaluation checks its deadline between steps; one that runs this much past it hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(30);
 
@@ -67,7 +67,7 @@ impl DayEnds {
     /// Keeps a day. Returns the longest time until its call has returned; `None` if too many days are kept.
     pub fn keep(&self, kept: Kept) -> Option<Duration> {
         let mut inner = self.inner();
-        if self.open.load(Ordering::SeqCst) >= KEPT_MOST {
+        if self.open.load(Ordering::SeqCst) >= MAX_KEPT {
             let reason = "the function of an earlier day is still running";
             inner.last = Some((kept.date, Err(reason.to_string())));
             self.failed.fetch_add(1, Ordering::Relaxed);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_answered_by_the_attempt_that_counts_or_waits_on() {
+    fn a_waiting_caller_gets_the_result_of_the_last_attempt() {
         let request = Request::new(ConnId::new(0, 1), 1);
         let mut first = Effects::default();
         assert!(first.answer(7, || Some(request)).is_some());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_early_does_not_leave_again() {
+    fn a_node_that_left_early_does_not_leave_again() {
         let close = || Out::Close(ConnId::new(0, 1));
         let mut effects = Effects::default();
         effects.send(close());

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Heartbeat timeout of the ingest thread: health fails after this long without a published state.
-const SILENCE_MOST: Duration = Duration::from_secs(60);
+const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 /// States with a gauge each; all but the current one are 0. Rare states have a gauge only while they last.
 const STATES: [&str; 6] = ["waiting", "live", "rebuilding", "rolled", "leaving", "ending"];
@@ -135,8 +135,8 @@ pub fn health(shared: &Shared, roll_percent: f64) -> Result<String, String> {
     let silent = Instant::now().saturating_duration_since(state.shown_at);
     if shared.is_ending() {
         Err("ending".to_string())
-    } else if silent > SILENCE_MOST {
-        Err(format!("the ingest thread has not come round for {} s", silent.as_secs()))
+    } else if silent > MAX_SILENCE {
+        Err(format!("the ingest thread has made no progress for {} s", silent.as_secs()))
     } else if let Some(reason) = &state.refused {
         Err(format!("{}: {reason}", state.phase.name()))
     } else if !state.connected {
@@ -144,13 +144,15 @@ pub fn health(shared: &Shared, roll_percent: f64) -> Result<String, String> {
     } else if state.updates_missing > 0 {
         let (phase, missing) = (state.phase.name(), state.updates_missing);
         Err(format!(
-            "{phase}, {missing} updates of the windows held were refused: queries do not see them, the log has why"
+            "{phase}, {missing} updates of its windows were rejected: queries do not see them; the process log has \
+             the reasons"
         ))
     } else if let Some(percent) =
         state.memory_percent.filter(|percent| state.phase == Phase::Waiting && *percent >= roll_percent)
     {
         Err(format!(
-            "waiting, but full: memory is at {percent:.0} %, the roll level is {roll_percent:.0} %: no window can be taken"
+            "waiting, but full: memory use {percent:.0} %, roll threshold {roll_percent:.0} %: this node cannot \
+             take a window"
         ))
     } else {
         Ok(served(&shared.day_ends, state.phase))
@@ -167,7 +169,8 @@ fn served(days: &DayEnds, phase: Phase) -> String {
     if let Some((date, time)) = days.running() {
         let (date, time, most, bytes) = (Date(date), time.as_secs(), days.time().as_secs_f64(), days.bytes());
         let running = format!(
-            "; .u.end[{date}] has been running for {time} s (--limit-day-end-time: {most} s), {bytes} bytes of ended days are kept"
+            "; .u.end[{date}] has been running for {time} s (--limit-day-end-time: {most} s), {bytes} bytes of \
+             ended days are still in memory"
         );
         text.push_str(&running);
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Maximum number of global names.
-pub const NAMES_MOST: usize = 10_000;
+pub const MAX_NAMES: usize = 10_000;
 
 /// Names and values, in order of definition.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +28,8 @@ impl Globals {
     /// `'limit` for one name too many.
     pub fn set(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         if !self.values.contains_key(&name) {
-            if self.order.len() >= NAMES_MOST {
-                return Err(QError::with("limit", format!("more than {NAMES_MOST} names")));
+            if self.order.len() >= MAX_NAMES {
+                return Err(QError::with("limit", format!("more than {MAX_NAMES} names")));
             }
             self.order.push(name);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_map_keeps_it() {
+    fn a_borrowed_map_stays_valid() {
         let shared = SharedGlobals::default();
         let before = shared.current();
         let mut next = Globals::clone(&before);
@@ -145,12 +145,12 @@ mod tests {
     #[test]
     fn one_name_too_many_is_an_error() {
         let mut globals = Globals::default();
-        for i in 0..NAMES_MOST {
+        for i in 0..MAX_NAMES {
             globals.set(sym(&format!("globals{i}")), Value::Null).expect("room");
         }
         assert_eq!(
             globals.set(sym("more"), Value::Null).expect_err("full"),
-            QError::with("limit", format!("more than {NAMES_MOST} names"))
+            QError::with("limit", format!("more than {MAX_NAMES} names"))
         );
         assert!(globals.set(sym("globals7"), Value::Null).is_ok());
     }

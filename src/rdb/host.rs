@@ -161,10 +161,10 @@ impl<'a> QueryHost<'a> {
         }
         let is_remote = self.caller().remote;
         if is_remote && name == self.scope.day_end {
-            return Err(QError::with("access", ".u.end is set by start-up files"));
+            return Err(QError::with("access", ".u.end can only be set in start-up files"));
         }
         if is_remote && self.scope.rules.block_writes {
-            return Err(QError::with("noupdate", "clients may not assign here"));
+            return Err(QError::with("noupdate", "clients may not assign (-b)"));
         }
         self.globals().authors.check(name, is_remote)
     }
@@ -258,7 +258,7 @@ impl Host for QueryHost<'_> {
         match &mut self.rights {
             Rights::Read => Err(NEEDS_OWNER),
             Rights::Write(_) | Rights::Apart { .. } if held > most => {
-                Err(QError::with("wsfull", format!("clients hold {held} bytes in what they assigned, at most {most}")))
+                Err(QError::with("wsfull", format!("globals of clients hold {held} bytes, the limit is {most}")))
             }
             Rights::Write(globals) => {
                 globals.authors.note(name, &value, is_remote);
@@ -343,7 +343,7 @@ impl Host for QueryHost<'_> {
     fn alters(&self) -> Result<(), QError> {
         match &self.rights {
             _ if self.caller().remote && self.scope.rules.block_writes => {
-                Err(QError::with("noupdate", "clients may not write here"))
+                Err(QError::with("noupdate", "clients may not write (-b)"))
             }
             Rights::Read => Err(NEEDS_OWNER),
             Rights::Write(_) | Rights::Apart { .. } => Ok(()),
@@ -365,14 +365,14 @@ impl Host for QueryHost<'_> {
         let (handles, caller) = (&self.scope.handles, self.caller());
         if !handles.is_own(i64::from(handle)) {
             if caller.remote && handle != caller.handle {
-                return Err(QError::with("access", "the handle is another's"));
+                return Err(QError::with("access", "the handle belongs to another client"));
             }
             let Link { conn, .. } = self.link(handle)?;
             self.effects.send(Out::Close(conn));
             return Ok(());
         }
         if caller.remote && handles.owner_of(handle).is_some() && !self.owns(i64::from(handle)) {
-            return Err(QError::with("access", "the handle is another's"));
+            return Err(QError::with("access", "the handle belongs to another client"));
         }
         self.effects.once(Deed::Close(handle), || handles.close(handle).map(|()| Value::Null)).map(drop)
     }
@@ -404,7 +404,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn defer(&mut self) -> Result<(), QError> {
-        self.asker.request.ok_or(QError::with("access", "nobody waits for an answer here"))?;
+        self.asker.request.ok_or(QError::with("access", "no client is waiting for a response here"))?;
         self.effects.deferred = true;
         Ok(())
     }
@@ -454,7 +454,7 @@ impl Host for QueryHost<'_> {
                 self.scope.timer_ms.store(u64::try_from(to).unwrap_or(0), Ordering::Relaxed);
                 Ok(())
             }
-            _ => Err(QError::with("access", "settings are those of the start")),
+            _ => Err(QError::with("access", "settings can only be set at start-up")),
         }
     }
 

@@ -29,10 +29,10 @@ pub enum Took {
 pub enum TakeError {
     #[error("update {index}: {refused}")]
     Refused { index: u64, refused: Refused },
-    #[error("update {index}: mismatch: table {table} comes with columns {found}, the schema has {expected}")]
+    #[error("update {index}: mismatch: table {table} has columns {expected}, got {found}")]
     Names { index: u64, table: String, expected: String, found: String },
     /// A gap or a duplicate: the connection is no longer reliable.
-    #[error("update {found} came where {expected} was expected")]
+    #[error("got update {found}, expected {expected}")]
     Index { expected: u64, found: u64 },
     /// The table has no room: the node is full.
     #[error("update {index}: {refused}")]
@@ -366,7 +366,7 @@ mod tests {
         take(&mut intake, "a", 5, &[1]).expect("taken");
         for found in [5, 7] {
             let error = take(&mut intake, "a", found, &[1]).expect_err("index").to_string();
-            assert_eq!(error, format!("update {found} came where 6 was expected"));
+            assert_eq!(error, format!("got update {found}, expected 6"));
         }
         assert_eq!(intake.rows(), 1);
     }
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_update_leaves_window_and_rows_alone() {
+    fn a_rejected_update_leaves_window_and_rows_alone() {
         let mut intake = intake(true);
         intake.open(0, None);
         let mut wrong = Vec::new();
@@ -403,12 +403,12 @@ mod tests {
         w.finish().expect("encodes");
         let update = Update { table: b"a", names: None, count: 2, objects: &wrong, index: None };
         let error = intake.take(&update, None).expect_err("type").to_string();
-        assert_eq!(error, "update 0: table a, column n: type: it is of type float, the schema says long");
+        assert_eq!(error, "update 0: table a, column n: type: it has type float, the schema has long");
         assert_eq!((intake.next(), intake.rows()), (Some(0), 0));
     }
 
     #[test]
-    fn a_refused_update_is_missing_as_long_as_its_window_is_held() {
+    fn a_rejected_update_is_missing_as_long_as_its_window_is_held() {
         let mut intake = intake(true);
         intake.open(0, None);
         take(&mut intake, "a", 0, &[1]).expect("taken");
@@ -433,7 +433,7 @@ mod tests {
         let names = Some(&b"time\0m\0"[..]);
         let update = Update { table: b"a", names, count: 2, objects: &objects, index: Some(0) };
         let error = intake.take(&update, Some(0)).expect_err("names").to_string();
-        assert_eq!(error, "update 0: mismatch: table a comes with columns time m, the schema has time n");
+        assert_eq!(error, "update 0: mismatch: table a has columns time n, got time m");
     }
 
     #[test]

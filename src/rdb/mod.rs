@@ -2,6 +2,7 @@
 
 pub mod capacity;
 pub mod day_end;
+pub mod deadline_lock;
 pub mod effects;
 pub mod figures;
 pub mod globals;
@@ -19,6 +20,5 @@ pub mod report;
 pub mod scope;
 pub mod service;
 pub mod shared;
-pub mod turn;
 pub mod update;
 pub mod windows;

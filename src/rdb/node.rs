@@ -13,7 +13,7 @@ use super::shared::{Ending, Shared};
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
-use crate::net::{Heart, Listeners, NetLimits, Notifier, Parts, Reactor, http, remote, signals};
+use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, remote, signals};
 use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
 use crate::q::startup::{self, Startup, StartupError};
@@ -27,7 +27,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lower bound of a query's memory limit, which is otherwise the node's memory divided by the number of query threads.
-const QUERY_MEMORY_LEAST_BYTES: u64 = 64 << 20;
+const MIN_QUERY_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Handles opened by the node are numbered from the maximum number of connections plus this; client handles start at 5.
 const FIRST_OPENED: i32 = 100;
@@ -77,9 +77,9 @@ impl Program {
             startup::load(&options.commands, &options.load, Arc::clone(&handles), options.helper_threads, print)?;
         if let Some((name, _)) = startup.globals.iter().find(|(name, _)| NEVER_CALLED.contains(&symbol::text(*name))) {
             return Err(StartupError::NeverCalled(format!(
-                "the start-up files define {}, which a node never calls: it takes updates in by itself. For what is to be done with \
-                 each update, subscribe to the tickerplant from a process of your own (.u.sub, as elastick q or any q); for what \
-                 is to be done every so often set .z.ts and \\t, and for the end of the day .u.end",
+                "the start-up files define {}, which a node never calls: it stores updates itself. To process each \
+                 update, subscribe to the tickerplant from a separate process (.u.sub, in elastick q or any q); \
+                 for periodic work set .z.ts and \\t, and for the end of the day .u.end",
                 symbol::text(*name).escape_ascii()
             )));
         }
@@ -88,8 +88,8 @@ impl Program {
             && !q::takes(f, 1)
         {
             return Err(StartupError::NeverCalled(
-                "the start-up files define .u.end, which is no function of one argument: a node calls .u.end[date] when its day \
-                 has ended, and what it calls has to save the day"
+                ".u.end in the start-up files is not a function of one argument: a node calls .u.end[date] at the \
+                 end of the day, to save its rows"
                     .to_owned(),
             ));
         }
@@ -145,7 +145,7 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
     let shown = constants.clone();
     let threads = options.query_threads.max(1);
     let share_bytes = budget_bytes / threads as u64;
-    let memory_bytes = options.limits.query_memory_bytes.min(share_bytes.max(QUERY_MEMORY_LEAST_BYTES));
+    let memory_bytes = options.limits.query_memory_bytes.min(share_bytes.max(MIN_QUERY_MEMORY_BYTES));
     let bounds = Bounds {
         time: options.query_time,
         handler_time: Duration::from_nanos(options.limits.handler_time_ns),
@@ -178,7 +178,7 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
     if options.metrics_open {
         reactor.open_pages(http::OPEN);
     }
-    reactor.set_heart(Heart::new(notifier.clone(), Instant::now()));
+    reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
     let Link { asks, answers, counters } = capacity::start(fleet, options.launch_timeout)?;
     shared.set_fleet(counters);
     let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
@@ -227,7 +227,7 @@ struct EndsWithThread(Arc<Shared>);
 impl Drop for EndsWithThread {
     fn drop(&mut self) {
         self.0.end(match std::thread::panicking() {
-            true => Ending::Failed("the ingest thread hit a fault of its own".to_string()),
+            true => Ending::Failed("internal error in the ingest thread".to_string()),
             false => Ending::Asked,
         });
     }

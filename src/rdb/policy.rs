@@ -10,7 +10,7 @@
 //!  Rolled with nothing held (the window was empty): Emptied, and it waits again.
 //!  DayEnd: Clear. A live one stays live and may scale again; all others end: Terminate, once no row is left and queries
 //!  have drained or had their time.
-//!  Leave: a live one asks for its successor, unless its fleet replaces it. Announce, and a live one rolls. When others hold
+//!  Leave: a live one requests its successor, unless its fleet replaces it. Announce, and a live one rolls. When others hold
 //!  what it held (Left), or its time is over: Release (Terminate, where the fleet counts it still and one more was launched for it), and End.
 //! ```
 //!

@@ -6,12 +6,12 @@
 //! it may take minutes.
 
 use super::day_end::Kept;
+use super::deadline_lock::DeadlineLock;
 use super::effects::{Effects, Out};
 use super::host::{Asker, QueryHost, asker};
 use super::outlet::Said;
 use super::printer::Printer;
 use super::scope::NodeScope;
-use super::turn::Turn;
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::inbox::Answer;
@@ -159,7 +159,7 @@ struct Inner {
     day_ends: Queue,
     printer: Printer,
     /// Lock of the evaluations that assign.
-    turn: Turn,
+    deadline_lock: DeadlineLock,
 }
 
 /// The pool. When it is dropped, each thread ends after its current job.
@@ -175,7 +175,7 @@ impl Pool {
     pub fn start(threads: usize, scope: Arc<NodeScope>, bounds: Bounds) -> std::io::Result<Pool> {
         let (queries, events, day_ends) = (Queue::default(), Queue::default(), Queue::default());
         let printer = Printer::start()?;
-        let inner = Inner { scope, bounds, queries, events, day_ends, printer, turn: Turn::default() };
+        let inner = Inner { scope, bounds, queries, events, day_ends, printer, deadline_lock: DeadlineLock::default() };
         let pool = Pool { inner: Arc::new(inner) };
         type Which = fn(&Inner) -> &Queue;
         let queries = (0..threads.max(1)).map(|number| (format!("query {number}"), (|all| &all.queries) as Which));
@@ -240,7 +240,7 @@ impl Inner {
         let asker = asker(&job, &self.scope);
         // A panic is a bug in the evaluator: it fails this one query and leaves the node running.
         let result = allocated::shown_in(sum, || catch_unwind(AssertUnwindSafe(|| self.evaluate(&job, &asker))));
-        let fault = || Err(QError::with("internal", "the query hit a fault of the evaluator"));
+        let fault = || Err(QError::with("internal", "internal error in the evaluator"));
         let (result, mut effects) = result.unwrap_or_else(|_| (fault(), Effects::default()));
         let closes = matches!(result, Ok(Outcome::Malformed(_)));
         let result = match result {
@@ -279,8 +279,8 @@ impl Inner {
         match &result {
             Ok(()) => tracing::info!(date = %day, ".u.end has returned"),
             Err(error) => tracing::error!(
-                ".u.end[{day}] failed: {error}. The day's rows are dropped here, maybe unsaved; the tickerplant's log has them: \
-                 mend the start-up file and load the log into a node, or replay it with elastick q"
+                ".u.end[{day}] failed: {error}. This node drops the day's rows, maybe unsaved; the tickerplant's \
+                 log has them. Correct the start-up file, then replay the log with a node or with elastick q"
             ),
         }
         self.scope.shared.day_ends.done(date, bytes, result.map_err(|error| error.to_string()));
@@ -329,8 +329,11 @@ impl Inner {
             self.scope.shared.day_ends.begun(kept.date);
             let mut host = QueryHost::of_ended_day(&self.scope, asker, limits.deadline, &kept.moment);
             let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
-            let Some(_alone) = self.turn.take(Instant::now().checked_add(self.bounds.time)) else {
-                return (Err(QError::with("stop", "time limit: a query that assigns went on")), Effects::default());
+            let Some(_alone) = self.deadline_lock.take(Instant::now().checked_add(self.bounds.time)) else {
+                return (
+                    Err(QError::with("stop", "time limit: still waiting for another client's query that assigns")),
+                    Effects::default(),
+                );
             };
             return match host.merge() {
                 Ok(effects) => (result, effects),
@@ -344,9 +347,12 @@ impl Inner {
             Err(error) if error == NEEDS_OWNER => {}
             result => return (result, effects),
         }
-        let Some(_alone) = self.turn.take(limits.deadline) else {
+        let Some(_alone) = self.deadline_lock.take(limits.deadline) else {
             self.scope.defer_again(effects.again().unanswered());
-            return (Err(QError::with("stop", "time limit: another query that assigns went on")), Effects::default());
+            return (
+                Err(QError::with("stop", "time limit: still waiting for another client's query that assigns")),
+                Effects::default(),
+            );
         };
         let limits = self.limits(job);
         let before = allocated::thread_bytes();
@@ -367,7 +373,7 @@ impl Inner {
         let most = self.bounds.result_bytes;
         let object = result.and_then(|outcome| match outcome {
             Outcome::Object(object) if object.len() as u64 > most => {
-                Err(QError::with("limit", format!("a result of {} bytes, at most {most} are sent", object.len())))
+                Err(QError::with("limit", format!("the result has {} bytes, the limit is {most}", object.len())))
             }
             Outcome::Object(object) => Ok(object),
             _ => Ok(Vec::new()),

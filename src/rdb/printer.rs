@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// Capacity of the queue; further output is dropped.
-const WAITING_MOST: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// Handle to the writer thread; output keeps its order.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ impl Printer {
     /// # Errors
     /// The thread cannot start.
     pub fn start() -> std::io::Result<Printer> {
-        let (texts, printed) = sync_channel::<Vec<u8>>(WAITING_MOST);
+        let (texts, printed) = sync_channel::<Vec<u8>>(MAX_WAITING);
         crate::sys::stack::thread("printer".into()).spawn(move || {
             for text in printed {
                 let mut out = std::io::stdout().lock();

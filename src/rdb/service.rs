@@ -12,7 +12,7 @@ use crate::metrics;
 use crate::net::client::Incoming;
 use crate::net::http::{self, Page};
 use crate::net::inbox::{Inbox, Message};
-use crate::net::signals::{self, Asked};
+use crate::net::signals::{self, ShutdownRequests};
 use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, outbox_refuses};
 use crate::q::handlers::{Event, Handler};
 use crate::queue::Date;
@@ -37,7 +37,7 @@ pub struct Watched {
 
 /// Termination requests by signals.
 pub struct Stop {
-    asked: Asked,
+    asked: ShutdownRequests,
     /// SIGTERM starts an orderly leave instead of ending the process.
     leaves: bool,
     /// The leave was requested already.
@@ -45,7 +45,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    pub fn new(asked: Asked, leaves: bool) -> Stop {
+    pub fn new(asked: ShutdownRequests, leaves: bool) -> Stop {
         Stop { asked, leaves, told: false }
     }
 }
@@ -209,7 +209,7 @@ impl Queries {
                 let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
                 if let Some(limit) = outbox_refuses(&self.watched.limits, waiting, all, message.len()) {
                     metrics::refused(limit);
-                    return ctl.close(conn, "it does not take what is sent to it");
+                    return ctl.close(conn, "it does not read the messages sent to it");
                 }
                 ctl.send(conn, message);
             }
@@ -257,8 +257,8 @@ impl Queries {
         if is_drained || ctl.now() >= by {
             if days.is_open() {
                 tracing::error!(
-                    "the node ends while .u.end is still running: this node's rows of that day may be unsaved; the tickerplant's \
-                     log has them"
+                    "this node terminates while .u.end is still running: its rows of that day may be unsaved; the \
+                     tickerplant's log has them"
                 );
             }
             ctl.stop();
@@ -353,7 +353,7 @@ impl Service for Queries {
         true
     }
 
-    fn turn_ended(&mut self, _: &mut Control) {}
+    fn iteration_ended(&mut self, _: &mut Control) {}
 
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
 
@@ -432,7 +432,7 @@ impl Service for Queries {
 
     /// Watchdog status: `None` if the ingest thread has not iterated since the last call, as queries without updates
     /// are of no use. A node that is ending has a deadline instead.
-    fn vital_signs(&mut self) -> Option<String> {
+    fn liveness(&mut self) -> Option<String> {
         (self.shared.has_ingest_come_round() || self.shared.is_ending()).then(|| {
             let state = self.shared.state();
             let memory = state.memory_percent.unwrap_or(0.0);

@@ -63,7 +63,10 @@ impl Globals {
         let bytes = less!(self.bytes, before).saturating_add(size);
         if bytes > self.bytes_most {
             metrics::refused(Limit::globals_bytes);
-            return Err(QError::with("wsfull", format!("clients may define {} bytes in all", self.bytes_most)));
+            return Err(QError::with(
+                "wsfull",
+                format!("globals of clients are limited to {} bytes in all", self.bytes_most),
+            ));
         }
         self.bytes = bytes;
         if self.values.insert(name, (value, size)).is_none() {

@@ -123,7 +123,7 @@ impl Host for SnapshotHost {
 
 fn defer(is_sync: bool, sends: &mut Sends) -> Result<(), QError> {
     sends.deferred = is_sync;
-    if is_sync { Ok(()) } else { Err(QError::with("access", "nobody waits for an answer here")) }
+    if is_sync { Ok(()) } else { Err(QError::with("access", "no client is waiting for a response here")) }
 }
 
 /// Host of queries on the event-loop thread.
@@ -234,10 +234,10 @@ impl Host for OwnerHost<'_> {
             return Err(no_update(name));
         }
         if text.starts_with(b".z.") {
-            return Err(QError::with("access", "handlers are set by the process's start-up files"));
+            return Err(QError::with("access", "handlers can only be set in the process's start-up files"));
         }
         if !self.may_assign {
-            return Err(QError::with("noupdate", "clients may not define anything here"));
+            return Err(QError::with("noupdate", "clients may not assign (-b)"));
         }
         let set = Arc::make_mut(self.globals).set(name, value);
         self.globals_full |= matches!(&set, Err(error) if error.name.as_ref() == b"wsfull");
@@ -281,7 +281,7 @@ impl Host for OwnerHost<'_> {
         let conn = match self.conn {
             Some(conn) => conn,
             None if OWN.contains(&symbol::text(name)) => ConnId::new(u32::MAX, 0),
-            None => return Err(QError::with("access", "only a client calls this")),
+            None => return Err(QError::with("access", "only clients may call this")),
         };
         let caller = calls::Caller { conn, request: None };
         let mut object = Vec::new();

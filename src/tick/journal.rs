@@ -50,14 +50,14 @@ impl JournalFile {
             Err(error) => {
                 let aside = path.with_extension(format!("queue.bad.{}", bytes.len()));
                 disk::rename(path, &aside)?;
-                tracing::error!(path = %path.display(), "{error}; kept as {}, the queue begins empty", aside.display());
+                tracing::error!(path = %path.display(), "{error}; moved it to {}, starting with an empty queue", aside.display());
                 file = disk::open(path, disk::Open::New)?;
                 file.try_lock()?;
                 (Queue::new(params, date), 0, false)
             }
         };
         if good_bytes < bytes.len() as u64 && good_bytes > 0 {
-            tracing::warn!(path = %path.display(), "a last line that was cut short is left out");
+            tracing::warn!(path = %path.display(), "ignoring a truncated last line");
         }
         file.truncate(good_bytes)?;
         Ok((JournalFile { file, end_bytes: good_bytes, path: path.to_path_buf() }, queue, restored))

@@ -33,8 +33,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum LoggedSchemaError {
     #[error(
-        "the schema does not fit the records of {log}: {change}. During a day a table may only grow columns at its end. \
-         Nothing was changed: start with the schema as it was until the day has ended, or with a new log directory"
+        "the schema does not match the records of {log}: {change}. During a day, columns can only be added at the \
+         end of a table. Nothing was changed: restore the previous schema until the day has ended, or use a new \
+         log directory"
     )]
     Refused { log: PathBuf, change: String },
     #[error(transparent)]
@@ -85,7 +86,7 @@ pub fn schema_path(log: &Path) -> PathBuf {
 pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted, LoggedSchemaError> {
     let path = schema_path(log);
     let noted = read(&path, &reading.limits).unwrap_or_else(|error| {
-        tracing::warn!(path = %path.display(), "{error}; the log's records are looked at instead");
+        tracing::warn!(path = %path.display(), "{error}; reading the log's records instead");
         None
     });
     let is_noted = noted.is_some();
@@ -133,7 +134,7 @@ pub fn go_on_from(log: &Path, adopted: &Adopted, limits: &Limits) -> Adopted {
         }
         Ok(None) => adopted.clone(),
         Err(error) => {
-            tracing::warn!(path = %schema_path(log).display(), "{error}; the tables are those of the schema file");
+            tracing::warn!(path = %schema_path(log).display(), "{error}; using the tables of the schema file");
             adopted.clone()
         }
     }
@@ -152,14 +153,14 @@ fn with_changes(adopted: &Adopted, changes: &[Schema]) -> Adopted {
         match adopted.tables.with(change) {
             Ok(Some(tables)) => {
                 tracing::warn!(
-                    "table {table} has columns that .u.schema added during the day and the schema file lacks: {added}. \
-                     They stay; write them into the schema file"
+                    "table {table} has columns that .u.schema added during the day and that are not in the schema \
+                     file: {added}. They are kept; add them to the schema file"
                 );
                 adopted.tables = Arc::new(tables);
                 adopted.changed.insert(name.to_vec());
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(%table, %error, "the table stays as the schema file has it"),
+            Err(error) => tracing::error!(%table, %error, "keeping the table of the schema file"),
         }
     }
     adopted
@@ -189,7 +190,7 @@ fn logged_changes(log: &Path, reading: Reading) -> Result<Vec<Schema>, LogError>
 pub(super) fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
     let name = symbol::text(before.name);
     let table = name.escape_ascii();
-    let Some((_, now)) = tables.find(name) else { return Some(format!("table {table} is not there any more")) };
+    let Some((_, now)) = tables.find(name) else { return Some(format!("table {table} is missing")) };
     let column = |schema: &Schema, at: usize| {
         let column = schema.columns.get(at)?;
         Some(format!("{} of type {}", symbol::text(column.name).escape_ascii(), proto::types::name(column.ty)))
@@ -201,7 +202,7 @@ pub(super) fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
     if let Some(at) = (0..before.columns.len()).find(differs) {
         let was = column(before, at).unwrap_or_default();
         let is = column(&now.schema, at).map_or("missing".to_string(), |is| format!("now {is}"));
-        return Some(format!("column {} of table {table} was {was}, and is {is}", at.saturating_add(1)));
+        return Some(format!("column {} of table {table} was {was}, {is}", at.saturating_add(1)));
     }
     (before.keys != now.schema.keys).then(|| format!("table {table} has other keys"))
 }

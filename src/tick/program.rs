@@ -42,14 +42,14 @@ pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String>
         let text = symbol::text(*name);
         if text.starts_with(b".z.") && !HANDLERS.contains(&text) {
             return Err(format!(
-                "the tickerplant has no handler {}, only .z.pg .z.ps .z.pw .z.ts",
+                "handler {} is not supported by the tickerplant, only .z.pg .z.ps .z.pw .z.ts",
                 text.escape_ascii()
             ));
         }
         if text == b"upd" {
-            return Err("the start-up files define upd, which the tickerplant never calls: it checks, logs and publishes \
-                        updates by itself. Subscribe to it from a process of your own (.u.sub) for what is to be done with each \
-                        update; a feed publishes by .u.upd"
+            return Err("the start-up files define upd, which the tickerplant never calls: it checks, logs and \
+                        publishes updates itself. To process each update, subscribe from a separate process \
+                        (.u.sub); a feed publishes with .u.upd"
                 .to_string());
         }
         if text.starts_with(b".u.") || tables.find(text).is_some() {

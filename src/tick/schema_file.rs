@@ -62,7 +62,7 @@ pub enum SchemaFileError {
     #[error("{origin}, {error}")]
     Script { origin: Source, error: ScriptError },
     #[error(
-        "{origin} defines no table: a tickerplant needs one at least, such as \
+        "{origin} defines no table: a tickerplant needs at least one, such as \
          trade:([]time:`timespan$();sym:`symbol$();price:`float$())"
     )]
     NoTable { origin: Source },
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_tables_is_refused() {
+    fn a_file_without_tables_is_rejected() {
         assert!(tables_of("a:1\n", "none").is_err_and(|said| said.contains("no table")));
     }
 }

@@ -251,7 +251,7 @@ impl TickService {
                 };
                 ctl.reply(request, message::error(&text));
             }
-            None => tracing::warn!(handle = caller.conn.handle(), %error, "an asynchronous message failed"),
+            None => tracing::warn!(handle = caller.conn.handle(), %error, "an async message failed"),
         }
     }
 
@@ -286,7 +286,7 @@ impl TickService {
 
     /// Evaluates an expression on this thread.
     fn own_query(&mut self, query: Query, ctl: &mut dyn Links) {
-        self.plant.begin_turn(ctl);
+        self.plant.begin_iteration(ctl);
         self.plant.settle(ctl);
         let is_sync = query.is_sync();
         let Query { from, work, caller, .. } = query;
@@ -364,7 +364,7 @@ impl TickService {
         let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
         if let Some(limit) = outbox_refuses(&self.plant.limits, waiting, all, message.len()) {
             metrics::refused(limit);
-            return ctl.close(conn, "it does not take what is sent to it");
+            return ctl.close(conn, "it does not read the messages sent to it");
         }
         ctl.send(conn, message::for_peer(message, &peer));
     }
@@ -396,7 +396,7 @@ impl TickService {
         if let Some(error) = &error {
             self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
             match request {
-                None => tracing::warn!(handle = conn.handle(), %error, "an asynchronous message failed"),
+                None => tracing::warn!(handle = conn.handle(), %error, "an async message failed"),
                 Some(_) => tracing::debug!(handle = conn.handle(), %error, "a query failed"),
             }
         }
@@ -459,8 +459,8 @@ impl Service for TickService {
         self.handle(conn, header, body, ctl);
     }
 
-    fn turn_ended(&mut self, ctl: &mut Control) {
-        self.plant.end_turn(ctl);
+    fn iteration_ended(&mut self, ctl: &mut Control) {
+        self.plant.end_iteration(ctl);
     }
 
     fn writable(&mut self, conn: ConnId, ctl: &mut Control) {
@@ -483,7 +483,7 @@ impl Service for TickService {
             let _ = request.send(self.plant.snapshot(self.globals.bytes(), ctl));
         }
         if signals::is_asked(&self.end) {
-            self.plant.stop("the tickerplant was asked to end", ctl);
+            self.plant.stop("shutting down on request", ctl);
             ctl.stop();
         }
     }
@@ -506,7 +506,7 @@ impl Service for TickService {
         }
     }
 
-    fn vital_signs(&mut self) -> Option<String> {
+    fn liveness(&mut self) -> Option<String> {
         Some(self.plant.status_line())
     }
 }

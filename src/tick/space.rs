@@ -52,7 +52,7 @@ fn look(directory: &std::path::Path, seen: &Seen, ended: &Receiver<()>) {
         match fs::room(directory) {
             Ok(room) => *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((room, Instant::now())),
             Err(error) if !std::mem::replace(&mut warned, true) => {
-                tracing::warn!(path = %directory.display(), %error, "cannot find out the free space of the log's file system");
+                tracing::warn!(path = %directory.display(), %error, "cannot read the free space of the log's file system");
             }
             Err(_) => {}
         }

@@ -6,31 +6,31 @@ use super::lane::LaneKey;
 
 /// Symbols as a subscriber named them: `` ` `` for all, else a list that `.u.w` shows in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequestedSymbols {
     All,
     List(Vec<Vec<u8>>),
 }
 
-impl Wanted {
+impl RequestedSymbols {
     /// Adds symbols, as `.u.add` does for an existing handle. All plus anything is all.
-    fn union(&mut self, other: &Wanted) {
+    fn union(&mut self, other: &RequestedSymbols) {
         match (&mut *self, other) {
-            (Wanted::List(own), Wanted::List(other)) => {
+            (RequestedSymbols::List(own), RequestedSymbols::List(other)) => {
                 for symbol in other {
                     if !own.contains(symbol) {
                         own.push(symbol.clone());
                     }
                 }
             }
-            (_, Wanted::All) => *self = Wanted::All,
-            (Wanted::All, _) => {}
+            (_, RequestedSymbols::All) => *self = RequestedSymbols::All,
+            (RequestedSymbols::All, _) => {}
         }
     }
 
     fn symbols(&self) -> Symbols {
         match self {
-            Wanted::All => Symbols::All,
-            Wanted::List(list) => Symbols::Some(list.iter().cloned().collect()),
+            RequestedSymbols::All => Symbols::All,
+            RequestedSymbols::List(list) => Symbols::Some(list.iter().cloned().collect()),
         }
     }
 }
@@ -38,7 +38,7 @@ impl Wanted {
 /// Subscriptions of all tables, in the order in which they were made.
 #[derive(Clone, Debug)]
 pub struct Subscriptions<K> {
-    tables: Vec<Vec<(K, Wanted)>>,
+    tables: Vec<Vec<(K, RequestedSymbols)>>,
 }
 
 impl<K: Copy + PartialEq> Subscriptions<K> {
@@ -47,12 +47,12 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
     }
 
     /// Returns the subscribers of a table.
-    pub fn of(&self, table: usize) -> &[(K, Wanted)] {
+    pub fn of(&self, table: usize) -> &[(K, RequestedSymbols)] {
         self.tables.get(table).map_or(&[], Vec::as_slice)
     }
 
     /// `.u.add`: adds to the subscriber's subscription of the table.
-    pub fn add(&mut self, table: usize, subscriber: K, wanted: Wanted) {
+    pub fn add(&mut self, table: usize, subscriber: K, wanted: RequestedSymbols) {
         let Some(entries) = self.tables.get_mut(table) else { return };
         match entries.iter_mut().find(|(who, _)| *who == subscriber) {
             Some((_, own)) => own.union(&wanted),
@@ -68,13 +68,13 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
     }
 
     /// Returns a subscriber's subscription of a table and its position in the list.
-    pub fn entry(&self, table: usize, subscriber: K) -> Option<(usize, Wanted)> {
+    pub fn entry(&self, table: usize, subscriber: K) -> Option<(usize, RequestedSymbols)> {
         let mut entries = self.of(table).iter().enumerate();
         entries.find(|(_, (who, _))| *who == subscriber).map(|(place, (_, wanted))| (place, wanted.clone()))
     }
 
     /// Undoes a change: `before` is the result of [`Subscriptions::entry`].
-    pub fn put_back(&mut self, table: usize, subscriber: K, before: Option<(usize, Wanted)>) {
+    pub fn put_back(&mut self, table: usize, subscriber: K, before: Option<(usize, RequestedSymbols)>) {
         self.remove(table, subscriber);
         if let (Some((place, wanted)), Some(entries)) = (before, self.tables.get_mut(table)) {
             entries.insert(place.min(entries.len()), (subscriber, wanted));
@@ -88,7 +88,7 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
 
     /// Returns the fan-out group of a subscriber.
     pub fn key(&self, subscriber: K, form: Form, merged: bool, compress: bool) -> LaneKey {
-        let of_table = |entries: &Vec<(K, Wanted)>| {
+        let of_table = |entries: &Vec<(K, RequestedSymbols)>| {
             entries.iter().find(|(who, _)| *who == subscriber).map(|(_, wanted)| wanted.symbols())
         };
         LaneKey { tables: self.tables.iter().map(of_table).collect(), form, merged, compress }
@@ -99,8 +99,8 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
 mod tests {
     use super::*;
 
-    fn list(symbols: &[&str]) -> Wanted {
-        Wanted::List(symbols.iter().map(|symbol| symbol.as_bytes().to_vec()).collect())
+    fn list(symbols: &[&str]) -> RequestedSymbols {
+        RequestedSymbols::List(symbols.iter().map(|symbol| symbol.as_bytes().to_vec()).collect())
     }
 
     #[test]
@@ -119,8 +119,8 @@ mod tests {
         }
         let before = [subscriptions.entry(0, 8), subscriptions.entry(1, 8)];
         subscriptions.remove(0, 8);
-        subscriptions.add(0, 8, Wanted::All);
-        subscriptions.add(1, 8, Wanted::All);
+        subscriptions.add(0, 8, RequestedSymbols::All);
+        subscriptions.add(1, 8, RequestedSymbols::All);
         (0..).zip(before).for_each(|(table, before)| subscriptions.put_back(table, 8, before));
         assert_eq!(subscriptions.of(0), [7, 8, 9].map(|subscriber| (subscriber, list(&["A"]))));
         assert_eq!(subscriptions.of(1), []);
@@ -128,20 +128,20 @@ mod tests {
 
     #[test]
     fn all_and_more_are_all() {
-        for (first, second) in [(Wanted::All, list(&["A"])), (list(&["A"]), Wanted::All)] {
+        for (first, second) in [(RequestedSymbols::All, list(&["A"])), (list(&["A"]), RequestedSymbols::All)] {
             let mut subscriptions = Subscriptions::new(1);
             subscriptions.add(0, 7, first);
             subscriptions.add(0, 7, second);
-            assert_eq!(subscriptions.of(0), [(7, Wanted::All)]);
+            assert_eq!(subscriptions.of(0), [(7, RequestedSymbols::All)]);
         }
     }
 
     #[test]
     fn a_key_names_the_tables_that_are_wanted() {
         let mut subscriptions = Subscriptions::new(3);
-        subscriptions.add(0, 7, Wanted::All);
+        subscriptions.add(0, 7, RequestedSymbols::All);
         subscriptions.add(2, 7, list(&["B", "A"]));
-        subscriptions.add(1, 8, Wanted::All);
+        subscriptions.add(1, 8, RequestedSymbols::All);
         let key = subscriptions.key(7, Form::Table, false, false);
         let some = Symbols::Some([b"A".to_vec(), b"B".to_vec()].into());
         assert_eq!(key.tables, [Some(Symbols::All), None, Some(some)]);

@@ -221,7 +221,7 @@ fn difference(logged: &Proof, held: &Proof) -> Option<String> {
                 log.rows,
                 node.updates,
                 node.rows,
-                if (log.updates, log.rows) == (node.updates, node.rows) { ", of other content" } else { "" },
+                if (log.updates, log.rows) == (node.updates, node.rows) { ", with different values" } else { "" },
             )
         })
     });
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_has_been_moved_away_is_asked_for_more_and_more_rarely() {
+    fn a_log_that_was_moved_is_retried_at_growing_intervals() {
         let spec = LaneSpec::new(LaneKey { tables: Vec::new(), form: Form::Indexed, merged: false, compress: false });
         let question = Question::Position { from: 0, until: 1, messages: 1 };
         let (log, handle) = (LogSource::at("/no/such/log".into()), Handle(5));

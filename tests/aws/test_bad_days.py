@@ -53,7 +53,7 @@ class Api(Surge):
         group, live = self.first_node()
         self.api.fault("*", "throttle", count=1_000_000)
         self.fill_up()
-        self.said(r"the fleet asks to wait: .*[Tt]hrottl", live)
+        self.said(r"throttled by the fleet: .*[Tt]hrottl", live)
         self.assertGreaterEqual(live.metrics()["elastick_fleet_calls_throttled_total"], 1)
         self.assertEqual(len(self.launches(group)), 1)
         # Five minutes of it were tested by hand, with as many updates as a second node can hold.
@@ -186,7 +186,7 @@ class Notices(Surge):
     def test_a_spot_notice_moves_the_window_before_the_instance_goes(self):
         group, live = self.rolled_over()
         self.machines.spot_notice(live, 120)
-        self.said("the fleet is going to end this node: spot interruption", live)
+        self.said("the fleet is about to terminate this node: spot interruption", live)
         self.eventually(lambda: live.id not in [name for _, name, _ in self.queue()], "the node has left the queue", 90)
         self.publish(10)
         self.assert_held_once("a spot notice")
@@ -196,7 +196,7 @@ class Notices(Surge):
         self.autoscaling.set_instance_health(
             InstanceId=live.id, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False
         )
-        self.said("the fleet is going to end this node: (terminating|unhealthy)", live)
+        self.said("the fleet is about to terminate this node: (terminating|unhealthy)", live)
         self.eventually(lambda: self.events("hook-completed", instance=live.id), "the node lets go of the hook", 90)
         self.eventually(lambda: not live.is_running(), "the instance ends")
         self.assertEqual(self.events("hook-timeout", instance=live.id), [])

@@ -19,7 +19,7 @@ from harness.process import ROOT, eventually, reserve_port
 
 TEMPLATE = ROOT / "deploy" / "cloudformation" / "elastick.yaml"
 MINUTES = float(os.environ.get("ELASTICK_DAY_MINUTES", "1.2"))
-ASKED = re.compile(r"asked the fleet for a successor: (\d+) nodes desired")
+ASKED = re.compile(r"requested a successor from the fleet: (\d+) nodes desired")
 # API faults during the surge: replies lost after the call took effect, throttled calls, failing calls, and one
 # request lost before it has any effect.
 LOST, THROTTLED, FAILED = 2, 40, 5

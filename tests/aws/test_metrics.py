@@ -84,13 +84,13 @@ class Node(Published, NodeScene):
         self.publish(25)
         self.eventually(lambda: self.api.faults_left() == 0, "the API is asked again and again", 60)
         self.eventually(lambda: self.total("UpdateCount", group, machine.id) == 25, "all are counted once", 60)
-        self.said("metrics cannot be published now .*[Tt]hrottl", machine)
-        self.said("metrics are published again", machine)
+        self.said("cannot publish metrics; retrying .*[Tt]hrottl", machine)
+        self.said("publishing metrics works again", machine)
         self.assertGreaterEqual(self.scrape(machine, "elastick_cloudwatch_failures_total"), 3)
 
     def test_a_role_without_the_permission_is_told_which(self):
         _, machine = self.node(policy=policy(without=("cloudwatch:PutMetricData",)))
-        self.said("metrics cannot be published now .*cloudwatch:PutMetricData", machine)
+        self.said("cannot publish metrics; retrying .*cloudwatch:PutMetricData", machine)
         self.publish(5)
         self.eventually(lambda: self.scrape(machine, "elastick_updates_total") == 5, "the node does its work")
 

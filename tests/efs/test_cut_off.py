@@ -207,7 +207,7 @@ class TakeOver(EfsCluster):
         self.eventually(lambda: self.states() == ["live"], "the node has found the other tickerplant")
         self.here.heal()
         self.assertEqual(first.wait(), 1, first.tail())
-        self.assertRegex(first.printed(), "no longer this tickerplant's to write")
+        self.assertRegex(first.printed(), "may no longer be written by this tickerplant")
         self.publish(20)
         inside = noted()
         self.acknowledged += inside
@@ -217,7 +217,7 @@ class TakeOver(EfsCluster):
         logged = [seq for record in tplog.read(log) for seq in record[2][4].v]
         self.assertEqual(len(logged), len(set(logged)), "a row is logged twice")
         self.assertEqual(sorted(set(self.acknowledged) - set(logged)), [], "acknowledged, and not in the log")
-        self.assert_held_once("another tickerplant took over")
+        self.assert_held_once("another tickerplant has taken over")
 
     @long
     def test_one_that_has_nothing_to_write_ends_too(self):

@@ -30,7 +30,7 @@ class StaleSizes(EfsCluster):
         first.kill()
         node = self.start_node()
         self.assert_held_once("the file had grown since it was looked at here")
-        self.assertNotRegex(node.printed(), "cannot go on|is streamed|fed from 0 on")
+        self.assertNotRegex(node.printed(), "cannot continue|will stream|receiving the feed from update 0 on")
         self.assertRegex(node.printed(), "live from update 0")
         self.assertLess(int(old), self.log().stat().st_size)
 
@@ -79,7 +79,7 @@ class Shrinking(EfsCluster):
         with self.log().open("r+b") as file:
             file.truncate(self.log().stat().st_size // 2)
         node = self.start_node()
-        node.wait_for("cannot go on replaying|is streamed|fed from")
+        node.wait_for("cannot continue the replay|will stream|receiving the feed from")
         for process in (self.tp, node):
             self.assertNotIn(EFS, process.guest.run(f"cat /proc/{process.pid}/maps"), "a file of the log is mapped")
             self.assertEqual(self.ask(process, "1+1").v, 2)

@@ -28,7 +28,7 @@ class ReplayWithDefaults(EfsCluster):
 
     def assert_replayed_by_path(self, node):
         """Asserts that the node read the log from the file, not from the tickerplant's stream."""
-        self.assertNotRegex(node.printed(), "cannot go on|is streamed|fed from 0 on")
+        self.assertNotRegex(node.printed(), "cannot continue|will stream|receiving the feed from update 0 on")
 
     def test_a_node_replays_a_log_that_grows_all_the_while(self):
         self.publish(200)

@@ -45,7 +45,7 @@ def state_of(pid):
 
 
 def has_come(process, point):
-    return f"at the point {point.name}\n" in process.printed()
+    return f"at failpoint {point.name}\n" in process.printed()
 
 
 class Play(Cluster):
@@ -397,7 +397,7 @@ class Play(Cluster):
             self.assertEqual(audit.of_look(self.books, name, windows, rows, "trade"), [], self.told)
         for process in self.processes:
             self.assertNotIn("panicked", process.printed(), self.told)
-            self.assertNotIn("as it was logged", process.printed(), f"{self.told}: a proof differs")
+            self.assertNotIn("differs from the log", process.printed(), f"{self.told}: a proof differs")
             self.assertTrue(self.ended_well(process), f"{self.told}{process.tail()}")
         self.assertEqual(audit.of_feeds(self.books, "tape", [account(feed) for feed in self.feeds]), [], self.told)
 
@@ -414,7 +414,7 @@ class Play(Cluster):
         if process in self.feeds and code is not None:
             told = account(process)
             # On its first connection a feed cannot distinguish a tickerplant that died before replying from a rejected login.
-            refused = code == 1 and "refused the user or password" in process.printed()
+            refused = code == 1 and "rejected the user or password" in process.printed()
             return refused if told is None else code == 0 and told["tables"]["tape"]["updates"] == FEED_UPDATES
         over = process in self.nodes and len(self.books.days) > 1 and "the day is over; terminated\n" in process.printed()
         return code is None or over and code == 0
@@ -433,8 +433,8 @@ class Play(Cluster):
     def note_points(self):
         for process in self.processes:
             for line in process.printed().splitlines():
-                if line.startswith("at the point "):
-                    self.reached.append(line.removeprefix("at the point "))
+                if line.startswith("at failpoint "):
+                    self.reached.append(line.removeprefix("at failpoint "))
 
 
 def account(feed):

@@ -108,7 +108,7 @@ class Leaving(Cluster):
         self.in_step()
         self.tell_to_leave(first)
         self.assertEqual(first.wait(), 0)
-        first.wait_for("although nobody else holds")
+        first.wait_for("before another one has taken over")
         self.start_node()
         self.start_node()
         self.assert_held_once("rebuilt from the log")
@@ -126,7 +126,7 @@ class Leaving(Cluster):
         _, _, [waiting] = self.rolled_and_live()
         self.tell_to_leave(waiting)
         self.has_left(waiting)
-        self.assert_held_once("it held nothing")
+        self.assert_held_once("it held no windows")
 
     def test_the_end_of_the_day_lets_it_go(self):
         first, *_ = self.rolled_and_live(waiting=0)

@@ -25,7 +25,7 @@ class Http:
         with self.refused():
             begun = [self.dial(b"GET /metrics HTTP/1.1\r\n") for _ in range(3)]
             self.eventually(refused, "there is no place for a fourth")
-            self.assert_said("'limit: there are 3 HTTP connections .--limit-http-connections.")
+            self.assert_said("'limit: 3 HTTP connections are open .--limit-http-connections.")
             self.assert_unharmed()
             begun[0].sendall(b"Host: h\r\nConnection: close\r\n\r\n")
             self.assertIn("elastick_limit_items", rest_of(begun[0]))
@@ -47,7 +47,7 @@ class Http:
             slow = self.dial(b"GET /metrics HTTP/1.1\r\n")
             self.assert_unharmed()
             self.assertRegex(rest_of(slow), "^HTTP/1.1 408 ")
-            self.assert_said("'limit: no whole request within 1s .--limit-http-time.")
+            self.assert_said("'limit: no complete request within 1s .--limit-http-time.")
 
     @over("limit-http-idle", "300ms")
     def test_a_connection_that_asks_nothing_more(self):

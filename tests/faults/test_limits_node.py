@@ -26,7 +26,7 @@ class AtANode(Evaluations, Limited):
         """A node whose table of symbols is full is full: its successor, a process of its own, goes on."""
         self.start_successor()
         rows = 500
-        while not re.search("is for the successor", self.target.printed()):
+        while not re.search("to the successor", self.target.printed()):
             names = [f"name{i}" for i in range(self.published, self.published + rows)]
             self.feed.ask(update("trade", trades(self.published, rows, names)))
             self.assertEqual(self.subscriber.push()[2]["sym"].v, names)
@@ -34,7 +34,7 @@ class AtANode(Evaluations, Limited):
             held = lambda: self.reader.ask("count trade").v + self.successor.ask("count trade").v
             self.eventually(lambda: held() == self.published, "every row is held")
             self.assertLess(self.published, 6000, "its table of symbols is full")
-        self.assert_said(r"is for the successor: .*trade.*sym.*limit: more than 3000 distinct symbols")
+        self.assert_said(r"to the successor: .*trade.*sym.*limit: more than 3000 distinct symbols")
         self.assertGreater(figure(self.target, COUNT, "limit-symbols"), 0)
         seqs = self.reader.ask("exec seq from trade").v + self.successor.ask("exec seq from trade").v
         self.assertEqual(seqs, list(range(self.published)))

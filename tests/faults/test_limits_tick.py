@@ -73,7 +73,7 @@ class AtTheTickerplant(Evaluations, Slow):
             join = kdb.lst(kdb.sym(".u.asg.sub"), kdb.sym(""), kdb.sym(""), kdb.sym("other"))
             self.assertRegex(self.connect(self.tp).error_of(join), "^limit: more than 1 subscribers in queues")
             second = self.rdb(self.tp, name="second")
-            second.wait_for("the tickerplant refuses this node: .*limit")
+            second.wait_for("the tickerplant rejects this node: .*limit")
             self.assert_unharmed()
             self.eventually(lambda: reader.ask("count trade").v == self.published, "the first one goes on")
             node.kill()

@@ -53,7 +53,7 @@ class Wire:
             with self.assertRaises(OSError):
                 while len(crowd) < 20:
                     crowd.append(self.connect(self.target))
-            self.assert_said("refused: there are 9 .--limit-connections")
+            self.assert_said("rejected: 9 are open .--limit-connections")
             self.assert_unharmed()
             self.assertEqual(crowd[0].ask("1+1").v, 2)
             for h in crowd:
@@ -98,7 +98,7 @@ class Wire:
             late.raw(half(1 << 20, 100_000))
             self.assertRegex(self.told(greedy), "^limit: more than 262144 bytes of unfinished messages")
             self.assert_closed(greedy)
-            self.assert_said("'limit: more than 262144 bytes of unfinished messages in all .--limit-inboxes.")
+            self.assert_said("'limit: the receive buffers of all connections exceed 262144 bytes .--limit-inboxes.")
             innocent.raw(question[-1:])
             self.assertEqual(innocent.answer().v, 2)
 

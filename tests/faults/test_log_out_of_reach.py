@@ -20,7 +20,7 @@ class LogOutOfReach(Cluster):
         self.publish(50)
         node = self.start_node()
         self.publish(50)
-        node.wait_for("fed from 0 on")
+        node.wait_for("receiving the feed from update 0 on")
         self.assert_held_once("the log was out of reach")
 
     def test_a_lost_window_is_rebuilt_all_the_same(self):

@@ -60,11 +60,11 @@ class Start(unittest.TestCase):
 class LogDirectory(Start):
     def test_a_file_in_its_place(self):
         self.logs.write_text("x")
-        self.tick_refused(self.logs, says=[self.logs, "has to be a directory"])
+        self.tick_refused(self.logs, says=[self.logs, "must be a directory"])
 
     def test_a_file_on_the_way_to_it(self):
         (self.here / "file").write_text("x")
-        self.tick_refused(self.here / "file" / "logs", says=[self.here / "file", "has to be a directory"])
+        self.tick_refused(self.here / "file" / "logs", says=[self.here / "file", "must be a directory"])
 
     def test_one_that_is_missing_is_made(self):
         process = subprocess.Popen(
@@ -93,7 +93,7 @@ class LogDirectory(Start):
         if not (mounted("--bind", self.logs, self.logs) and mounted("-o", "remount,ro,bind", self.logs)):
             self.skipTest("nothing can be mounted here (this needs root)")
         self.addCleanup(subprocess.run, ["umount", "-l", self.logs])
-        self.tick_refused(self.logs, says=[self.logs, "read-only", "mount it for writing"])
+        self.tick_refused(self.logs, says=[self.logs, "read-only", "remount it read-write"])
 
     def test_on_a_full_disk(self):
         self.logs.mkdir()
@@ -123,7 +123,7 @@ class Schemas(Start):
 
     def test_a_directory_of_schemas_that_is_a_file(self):
         (self.here / "file").write_text("x")
-        self.tick_refused("--schemas", self.here / "file", says=["--schemas", self.here / "file", "has to end in .q"])
+        self.tick_refused("--schemas", self.here / "file", says=["--schemas", self.here / "file", "must end in .q"])
 
     def test_an_error_with_its_line_and_column(self):
         bad = self.schema("a:1\n\ntrade:([]time:`timespan$();sym:`symbol$();x:`foo$())\n")
@@ -162,7 +162,7 @@ class Ports(Start):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             said = self.refused("tick", "sym", "-p", f"127.0.0.1:{port}")
-            for words in (f"port {port} on 127.0.0.1", f"process {os.getpid()} (", "give another port with -p"):
+            for words in (f"port {port} on 127.0.0.1", f"process {os.getpid()} (", "choose another port with -p"):
                 self.assertIn(words, said)
 
     @unittest.skipIf(os.geteuid() != 0, "another user is needed")
@@ -177,7 +177,7 @@ class Ports(Start):
         if int(pathlib.Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= 80:
             self.skipTest("any user may listen on any port here")
         said = self.refused("tick", "sym", "-p", "127.0.0.1:80", user=NOBODY, group=NOBODY, extra_groups=[])
-        for words in ("port 80", "Permission denied", "give a higher one with -p"):
+        for words in ("port 80", "Permission denied", "choose a higher one with -p"):
             self.assertIn(words, said)
 
     def test_none_that_is_one(self):
@@ -199,8 +199,8 @@ class Configuration(Start):
         self.says("[tick]\nnosuch = 1\n", 'there is no option "nosuch"')
 
     def test_values_of_a_wrong_type(self):
-        self.says("timer = [1, 2]\n", "timer is array", "a text, number or boolean is expected")
-        self.says("port = {a = 1}\n", "port is table", "a text, number or boolean is expected")
+        self.says("timer = [1, 2]\n", "timer is array", "expected a string, number or boolean")
+        self.says("port = {a = 1}\n", "port is table", "expected a string, number or boolean")
         self.says("limit-connections = true\n", "limit-connections", '"true"')
         self.says("quiet = 12\n", "quiet", "12")
         self.says("limit-message = 'much'\n", "limit-message", "much")

@@ -45,7 +45,7 @@ macro_rules! corpora {
 corpora!(codec, decompress, stream, http, websocket, publish, log, journal, q, message, config, schema);
 
 #[test]
-fn a_target_that_is_not_there_is_refused_with_those_that_are() {
+fn a_target_that_is_not_there_is_rejected_with_those_that_are() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/run");
     for arguments in [&["nosuch", "5"][..], &["replay", "nosuch", "a-file"], &["minimize"]] {
         // An absent compiler makes any attempt to build fail.

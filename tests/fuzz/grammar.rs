@@ -12,7 +12,7 @@ enum Part {
 }
 
 /// Maximum number of repetitions: above the nesting limit of values (512), and about that of text (1,000).
-const MOST: f64 = 1100.0;
+const MAX: f64 = 1100.0;
 
 /// An alternative of a rule, and its minimum depth in rules.
 struct Alternative {
@@ -121,7 +121,7 @@ impl Grammar {
 
 /// Returns a number of repetitions, log-uniform: a few as often as some hundreds.
 fn many(random: &mut fastrand::Rng) -> usize {
-    MOST.powf(random.f64()) as usize
+    MAX.powf(random.f64()) as usize
 }
 
 /// Updates the depths of alternatives from the rules in them. Returns whether any changed.

@@ -45,7 +45,7 @@ fn lines_of_the_grammar_end_in_a_value_or_an_error() {
 }
 
 #[test]
-fn what_nests_deep_or_goes_on_for_long_ends_in_a_value_or_an_error() {
+fn deep_or_long_evaluations_end_in_a_value_or_an_error() {
     on_a_thread_of_ours(nested_lines);
 }
 

@@ -155,7 +155,7 @@ fn the_function_sees_the_ended_day_with_the_owners_rights_while_the_new_day_goes
 }
 
 #[test]
-fn a_function_that_fails_or_takes_too_long_is_told_and_the_day_ends_all_the_same() {
+fn a_function_that_fails_or_times_out_is_reported_and_the_day_still_ends() {
     for (name, body, reason) in
         [("fails", "'`disk", "disk"), ("hangs", "while[1b;]", "stop"), ("waits", "system\"sleep 1000\"", "stop")]
     {
@@ -201,7 +201,7 @@ fn a_function_that_ends_the_next_day_comes_to_an_end() {
     until(&mut client, "3=count ended");
     assert_eq!(answer(&mut client, "`int$ended"), Value::ints(ended));
     assert_eq!(answer(&mut feed, "`int$.u.d"), Value::Int(date + 3));
-    assert!(page(port, "/health").contains("] failed: 'limit: the day "), "{}", page(port, "/health"));
+    assert!(page(port, "/health").contains("] failed: 'limit: day "), "{}", page(port, "/health"));
     let refused = feed.query(".u.endofday[]").expect_err("the day is far ahead").to_string();
     assert!(refused.contains("3 days ahead of the clock") && refused.contains("--limit-clock-jump"), "{refused}");
     // The new day continues.
@@ -220,7 +220,7 @@ fn page(port: u16, path: &str) -> String {
 }
 
 #[test]
-fn what_a_process_never_calls_is_refused_at_its_start() {
+fn start_files_that_define_uncalled_functions_are_rejected() {
     let files = Directory::new("day-end-upd");
     let file = files.path().join("upd.q");
     std::fs::write(&file, "upd:{[t;x]t insert x}\n").expect("written");
@@ -238,6 +238,6 @@ fn what_a_process_never_calls_is_refused_at_its_start() {
         let output = elastick(&["rdb", ":1", file]).args(["-p", "127.0.0.1:0"]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(".u.end, which is no function of one argument"), "{said}");
+        assert!(said.contains(".u.end in the start-up files is not a function of one argument"), "{said}");
     }
 }

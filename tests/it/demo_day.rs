@@ -40,7 +40,7 @@ fn a_short_day_is_proved() {
 }
 
 #[test]
-fn a_window_that_nobody_holds_is_named() {
+fn an_uncovered_window_is_named() {
     let directory = Directory::new("demo-miss");
     let output = demo(&directory, "0.1", "4000", &["--max-nodes", "2"]).output().expect("the demo runs");
     assert_eq!(output.status.code(), Some(1));

@@ -37,7 +37,7 @@ fn accepted(summary: &Json) -> Proof {
 }
 
 #[test]
-fn what_it_says_was_accepted_is_what_was_taken() {
+fn the_reported_count_is_the_number_of_accepted_updates() {
     let directory = Directory::new("feed-plain");
     let (port, taken) = start(&directory, Faults::default());
     let output = feed(port, &["--updates", "3000", "--rows", "4"]);
@@ -77,7 +77,7 @@ fn nothing_is_lost_or_doubled_when_connections_break() {
 }
 
 #[test]
-fn a_tickerplant_that_goes_while_it_is_asked_for_its_tables_is_waited_for() {
+fn a_tickerplant_that_stops_while_its_tables_are_queried_is_awaited() {
     let directory = Directory::new("feed-tables");
     let break_at = [".u `i`j`L", ".u.t", "0#quote"].into();
     let (port, taken) = start(&directory, Faults { break_at, ..Faults::default() });
@@ -94,12 +94,12 @@ fn an_answer_that_is_too_long_is_said_at_once() {
     let output = feed(port, &["--limit-message", "64"]);
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8_lossy(&output.stderr);
-    assert!(words.contains("at most 64") && words.contains("--limit-message"), "{words}");
-    assert!(!words.contains("connecting again"), "{words}");
+    assert!(words.contains("exceeds the limit of 64") && words.contains("--limit-message"), "{words}");
+    assert!(!words.contains("reconnecting"), "{words}");
 }
 
 #[test]
-fn without_a_log_to_look_at_it_stops_and_says_what_is_in_doubt() {
+fn without_a_readable_log_it_stops_and_reports_updates_in_doubt() {
     let directory = Directory::new("feed-doubt");
     let (port, _) = start(&directory, Faults { break_after: [700].into(), no_log: true, ..Faults::default() });
     let output = feed(port, &["--updates", "3000", "--confirm", "500"]);
@@ -110,7 +110,7 @@ fn without_a_log_to_look_at_it_stops_and_says_what_is_in_doubt() {
 }
 
 #[test]
-fn refused_updates_are_counted_apart() {
+fn rejected_updates_are_counted_apart() {
     let directory = Directory::new("feed-refused");
     let (port, taken) = start(&directory, Faults { refuse_every: Some(10), ..Faults::default() });
     let output = feed(port, &["--updates", "100", "--sync"]);

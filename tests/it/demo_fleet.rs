@@ -35,7 +35,7 @@ fn wait_for_running(port: u16, count: usize) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn it_starts_with_its_minimum_and_grows_when_asked() {
+fn it_starts_with_its_minimum_and_grows_on_request() {
     let (_process, port) = fleet(&["--min", "2", "--max", "4"]);
     assert_eq!(wait_for_running(port, 2).len(), 2);
     let mut first = member(port, "idle-1");
@@ -94,7 +94,7 @@ fn its_status_is_a_table() {
 }
 
 #[test]
-fn it_refuses_more_than_its_maximum() {
+fn it_rejects_more_than_its_maximum() {
     let (_process, port) = fleet(&["--max", "2"]);
     let refused = member(port, "idle-1").at_least(3).expect("an answer");
     assert!(matches!(refused, Capacity::Refused { desired: 2, .. }), "{refused:?}");

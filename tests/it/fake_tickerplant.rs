@@ -133,7 +133,7 @@ impl Service for Fake {
         }
     }
 
-    fn turn_ended(&mut self, _: &mut Control) {}
+    fn iteration_ended(&mut self, _: &mut Control) {}
 
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
 

@@ -96,7 +96,7 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = found() {
             return found;
         }
-        assert!(Instant::now() < by, "waited in vain for {what}");
+        assert!(Instant::now() < by, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

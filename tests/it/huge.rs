@@ -30,7 +30,7 @@ fn peak_bytes(process: u32) -> u64 {
 }
 
 #[test]
-fn huge_expressions_of_a_client_harm_nobody() {
+fn huge_expressions_of_a_client_affect_no_other() {
     let (definitions, expressions) = huge();
     let limits = ["--limit-query-memory", "8MiB", "--limit-query-time", "300ms", "--query-threads", "2"];
     let (_files, scene) = with("huge", &definitions, &limits);

@@ -64,7 +64,7 @@ fn a_removed_log_is_fed_from_and_named_by_its_descriptor() {
     assert_eq!((page(tick.port, "/health").0, gauge(&tick)), (200, 0.0));
     fs::remove_file(&log).expect("removed");
     let reason = harm(&tick, 200);
-    assert!(reason.contains(&*log.to_string_lossy()) && reason.contains("last copy"), "{reason}");
+    assert!(reason.contains(&*log.to_string_lossy()) && reason.contains("only this process"), "{reason}");
     assert_eq!(gauge(&tick), 1.0);
     publish(&mut feed, 5..10);
     assert_a_new_node_gets(&tick, 100);
@@ -92,20 +92,20 @@ fn a_log_whose_directory_is_moved_is_found_where_it_says() {
 }
 
 #[test]
-fn another_file_at_the_logs_path_is_fed_to_nobody() {
+fn another_file_at_the_logs_path_is_fed_to_no_subscriber() {
     let (tick, mut feed, log) = started("harmed-replaced", &["--durability", "each"]);
     let other = started("harmed-replacing", &["--durability", "each"]).0;
     publish(&mut other.client(), 50..70);
     fs::copy(log_of(other.directory.path()), log.with_extension("new")).expect("copied");
     fs::rename(log.with_extension("new"), &log).expect("replaced");
     let reason = harm(&tick, 200);
-    assert!(reason.contains("another file") && reason.contains("last copy"), "{reason}");
+    assert!(reason.contains("another file") && reason.contains("only this process"), "{reason}");
     publish(&mut feed, 5..10);
     assert_a_new_node_gets(&tick, 100);
 }
 
 #[test]
-fn updates_are_refused_once_the_log_was_cut() {
+fn updates_are_rejected_once_the_log_was_cut() {
     for durability in ["none", "os", "group(1ms)", "each"] {
         let (tick, mut feed, log) = started("harmed-cut", &["--durability", durability]);
         fs::copy(&log, log.with_extension("1")).expect("copied");
@@ -114,7 +114,7 @@ fn updates_are_refused_once_the_log_was_cut() {
         let refused = wait_for("updates to be refused", || feed.request(&trades(0..10)).err());
         assert!(refused.to_string().contains("io: "), "{durability}: {refused}");
         let reason = harm(&tick, 503);
-        assert!(reason.contains("refusing updates") && reason.contains("another program has cut"), "{reason}");
+        assert!(reason.contains("rejecting updates") && reason.contains("another program truncated"), "{reason}");
         assert_eq!((gauge(&tick), scrape(tick.port)["elastick_log_failed"]), (1.0, 1.0));
     }
 }

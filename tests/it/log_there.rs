@@ -40,7 +40,7 @@ fn number(client: &mut Client, expression: &str) -> i64 {
 }
 
 #[test]
-fn the_day_goes_on_behind_what_is_there_and_everyone_gets_all_of_it() {
+fn the_day_continues_an_existing_log_and_all_subscribers_get_all_of_it() {
     for options in [&["--durability", "group(1ms)"][..], &["--durability", "each", "-t", "20"]] {
         let tick = Tick::start("there-gone-on", options);
         let mut feed = tick.client();
@@ -85,7 +85,7 @@ fn a_day_does_not_end_into_another_tickerplants_log() {
     std::fs::copy(&log, &tomorrow).expect("copied");
     std::fs::copy(elastick::log::side_path(&log), &side).expect("copied");
     let refused = feed.query(".u.endofday[]").expect_err("the day goes on").to_string();
-    assert!(refused.contains("goes on, as the log of") && refused.contains("Move it away"), "{refused}");
+    assert!(refused.contains("continues, because the log of") && refused.contains("Move it away"), "{refused}");
     let (status, health) = page(tick.port, "/health");
     assert!(status == 200 && health.starts_with("degraded") && health.contains("Move it away"), "{health}");
     publish(&mut feed, 3..5);

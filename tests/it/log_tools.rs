@@ -167,7 +167,7 @@ fn repair_cuts_a_torn_end() {
 }
 
 #[test]
-fn repair_of_damage_asks_where_to_and_keeps_the_damaged_log() {
+fn repair_of_damage_needs_a_target_and_keeps_the_damaged_log() {
     let directory = Directory::new("log-repair");
     let log = log(&directory);
     flip(&log, 8);
@@ -229,7 +229,7 @@ fn index_makes_the_side_file_anew() {
 }
 
 #[test]
-fn what_changes_a_log_is_refused_while_a_tickerplant_has_it() {
+fn a_log_in_use_cannot_be_changed_by_tools() {
     let directory = Directory::new("log-held");
     let log = log(&directory);
     let writer = writer(&directory);
@@ -245,7 +245,7 @@ fn what_changes_a_log_is_refused_while_a_tickerplant_has_it() {
 }
 
 #[test]
-fn what_is_no_log_is_said_to_be_none() {
+fn a_file_that_is_not_a_log_is_reported() {
     let directory = Directory::new("log-none");
     let path = directory.path().join("notes.txt");
     std::fs::write(&path, "hello").expect("a file can be written");

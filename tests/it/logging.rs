@@ -38,9 +38,9 @@ fn a_text_line_ends_with_the_fields() {
 }
 
 #[test]
-fn a_filter_or_format_that_is_none_is_refused_in_words() {
+fn a_filter_or_format_that_is_none_is_rejected_in_words() {
     for (option, value, words) in
-        [("--log-filter", "loud", "is no log filter"), ("--log-format", "xml", "is no log format")]
+        [("--log-filter", "loud", "is not a log filter"), ("--log-format", "xml", "is not a log format")]
     {
         let output = elastick(&["tick", "sym", option, value]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -53,7 +53,7 @@ fn rdb(tick: &Tick, directory: &Directory) -> (Process, u16) {
 }
 
 #[test]
-fn a_tickerplant_tells_all_its_metrics() {
+fn a_tickerplant_exports_all_its_metrics() {
     let tick = Tick::start("metrics-tick", &[]);
     let mut feed = tick.client();
     (0..3).for_each(|i| drop(feed.request(&trades(i * 10..i * 10 + 10)).expect("taken")));
@@ -91,7 +91,7 @@ fn a_tickerplant_tells_all_its_metrics() {
 }
 
 #[test]
-fn a_node_tells_its_metrics_also_to_who_has_no_password_if_they_are_open() {
+fn open_metrics_of_a_node_need_no_password() {
     let tick = Tick::start("metrics-node", &[]);
     let directory = Directory::new("metrics-node-users");
     let (_live, port) = rdb(&tick, &directory);

@@ -222,7 +222,7 @@ fn unix_sockets_are_where_kdb_has_them() {
 }
 
 #[test]
-fn a_process_that_no_fleet_has_started_is_told_so() {
+fn a_process_outside_a_fleet_gets_an_error() {
     let tick = Tick::start("names-fleet", &[]);
     let (_node, port) = node(&tick, &[]);
     for program in [&["tick"][..], &["rdb", ":1"]] {
@@ -230,7 +230,7 @@ fn a_process_that_no_fleet_has_started_is_told_so() {
         let output = output.expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("no instance of that fleet") && said.contains("elastick fleet --"), "{said}");
+        assert!(said.contains("not an instance of that fleet") && said.contains("elastick fleet --"), "{said}");
     }
 }
 

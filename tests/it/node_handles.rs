@@ -47,7 +47,7 @@ fn with_peer(name: &str, program: &str, options: &[&str]) -> (Directory, Scene, 
 const SOCKETS: [&str; 2] = ["--remote-may", "sockets"];
 
 #[test]
-fn a_client_that_asks_is_asked_back() {
+fn a_client_can_be_called_back_during_its_own_query() {
     let (_files, scene) = with("ask-back", "back:{1+.z.w x}\n", &[]);
     let mut client = scene.connect();
     assert_eq!(ask_answering(&mut client, "back`question", &Value::Long(41)), Value::Long(42));
@@ -56,7 +56,7 @@ fn a_client_that_asks_is_asked_back() {
 }
 
 #[test]
-fn a_client_is_asked_behind_messages_that_it_has_sent() {
+fn a_client_receives_a_request_after_its_own_messages_were_read() {
     let (_files, scene) = with("ask-behind", "n:0\nback:{kept::.z.w`go}\nkept:0\n", &[]);
     let mut client = scene.connect();
     tell(&mut client, "back[]");
@@ -70,7 +70,7 @@ fn a_client_is_asked_behind_messages_that_it_has_sent() {
 }
 
 #[test]
-fn another_client_is_asked_where_that_is_granted() {
+fn another_client_can_be_called_if_sockets_are_granted() {
     let (_files, scene) = with("ask-other", "", &SOCKETS);
     let (mut client, mut other) = (scene.connect(), scene.connect());
     let handle = handle_of(&mut other);
@@ -97,7 +97,7 @@ fn another_client_is_asked_where_that_is_granted() {
 }
 
 #[test]
-fn what_comes_on_a_handle_is_evaluated_as_a_message() {
+fn messages_on_a_handle_are_evaluated() {
     let (_asked_files, asked) = with("tells", "back:{neg[.z.w](`got;x)}\n", &[]);
     let program = format!(
         "h:hopen`::{}\nkept:seen:()\ngot:{{kept::kept,x}}\n.z.ps:{{seen::seen,.z.w=h;value x}}\npost:{{neg[h](`back;x)}}\n",
@@ -113,7 +113,7 @@ fn what_comes_on_a_handle_is_evaluated_as_a_message() {
 }
 
 #[test]
-fn a_process_that_was_connected_to_asks_with_a_clients_rights() {
+fn queries_of_a_connected_process_run_with_a_clients_rights() {
     let (_files, scene, mut peer) = with_peer("peer-asks", "secret:{read0`:/etc/hostname}\n", &[]);
     for (question, answered) in [
         ("2+3", Value::Long(5)),
@@ -139,7 +139,7 @@ fn a_deferred_answer_is_waited_for() {
 }
 
 #[test]
-fn what_an_evaluation_does_outside_happens_once() {
+fn side_effects_of_an_evaluation_happen_once() {
     let directory = Directory::new("handles-once");
     let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_string();
     let lines = |name: &str| std::fs::read_to_string(directory.path().join(name)).map(|text| text.lines().count()).ok();

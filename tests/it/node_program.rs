@@ -137,7 +137,7 @@ fn messages_go_through_their_handlers() {
 }
 
 #[test]
-fn what_a_client_sends_has_the_clients_rights_inside_a_handler_too() {
+fn messages_of_a_client_have_its_rights_inside_a_handler_too() {
     let (_files, scene) = with("rights", "secret:{read1 `:/proc/self/stat}\n.z.pg:{value x}\n", &[]);
     let mut client = scene.connect();
     for question in [
@@ -200,7 +200,7 @@ fn a_login_is_decided_by_the_file() {
 }
 
 #[test]
-fn a_login_handler_that_never_ends_lets_nobody_in_and_holds_nobody_up() {
+fn an_endless_login_handler_admits_no_client_and_delays_no_other() {
     let program = ".z.pw:{[u;p]while[u=`slow;];1b}\n";
     let (_files, scene) = with("slow-pw", program, &["--limit-handler-time", "300ms"]);
     let mut client = try_login(&scene, "ann:x").expect("let in");
@@ -213,7 +213,7 @@ fn a_login_handler_that_never_ends_lets_nobody_in_and_holds_nobody_up() {
 }
 
 #[test]
-fn connections_are_told_of_when_they_come_and_go() {
+fn connections_are_reported_when_they_open_and_close() {
     let program = "open:gone:()\n.z.po:{open::open,x;who[x]:.z.u}\nwho:()!()\n.z.pc:{gone::gone,x}\n";
     let (_files, scene) = with("popc", program, &[]);
     let mut client = scene.connect();
@@ -284,7 +284,7 @@ fn the_timer_runs_with_the_owners_rights() {
 }
 
 #[test]
-fn a_timer_that_fails_or_never_ends_costs_nobody_anything() {
+fn a_timer_that_fails_or_never_ends_affects_no_client() {
     let program = "ticks:0\n.z.ts:{ticks::ticks+1;$[ticks=1;'`oops;while[1b;]]}\n\\t 1\n";
     let (_files, mut scene) = with("bad-timer", program, &["-T", "1"]);
     let mut client = scene.connect();
@@ -367,7 +367,7 @@ fn peach_runs_on_several_threads_of_a_node() {
 }
 
 #[test]
-fn what_a_file_and_its_handlers_print_is_printed() {
+fn output_of_a_file_and_its_handlers_is_printed() {
     let (_files, mut scene) = with("prints", ".z.pg:{-1 \"asked by \",string .z.u;value x}\n", &[]);
     let mut client = scene.connect();
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2));
@@ -375,7 +375,7 @@ fn what_a_file_and_its_handlers_print_is_printed() {
 }
 
 #[test]
-fn the_end_is_told_to_the_file() {
+fn the_end_is_written_to_the_file() {
     let files = Directory::new("program-exit-mark");
     let mark = files.path().join("ended");
     let program = format!(".z.exit:{{(`$\":{}\") 0: enlist string x}}\n", mark.display());

@@ -71,7 +71,7 @@ fn a_page_handler_has_the_callers_rights() {
 }
 
 #[test]
-fn whoever_asks_for_a_page_is_looked_at_by_the_login_handler() {
+fn page_requests_pass_the_login_handler() {
     let program = ".z.pw:{[u;p]u=`ann}\n.z.ph:{.h.hy[`txt]\"in\"}\n.z.ws:{neg[.z.w]x}\n";
     let (_files, scene) = with("page-login", program, &[]);
     assert!(exchange(&scene, &get("/", "")).starts_with("HTTP/1.1 401 "));
@@ -90,7 +90,7 @@ fn other_methods_have_a_handler_of_their_own() {
 }
 
 #[test]
-fn a_handler_says_who_asks_for_a_page() {
+fn a_handler_names_the_user_of_a_page_request() {
     let program = ".z.ac:{t:x[1;`Token];$[t~enlist\"a\";(1;\"ann\");t~enlist\"b\";(4;\"\");t~enlist\"c\";\
                    (2;\"HTTP/1.1 418 Teapot\\r\\nContent-Length: 2\\r\\n\\r\\nno\");t~enlist\"d\";'`oops;(0;\"\")]}\n\
                    .z.pw:{[u;p]u=`bob}\n.z.ph:{.h.hy[`txt]string .z.u}\n";
@@ -177,7 +177,7 @@ impl Web {
 }
 
 #[test]
-fn a_web_client_asks_and_is_told() {
+fn a_web_client_queries_and_gets_a_reply() {
     let program = "here:gone:()\n.z.wo:{here::here,x}\n.z.wc:{gone::gone,x}\n\
                    .z.ws:{neg[.z.w]$[10h=type x;.j.j value x;reverse x]}\n";
     let (_files, mut scene) = with("web", program, &[]);
@@ -201,7 +201,7 @@ fn a_web_client_asks_and_is_told() {
 }
 
 #[test]
-fn web_clients_are_told_by_the_timer() {
+fn a_timer_sends_to_web_clients() {
     let program = "webs:()\n.z.wo:{webs::webs,x}\n.z.wc:{webs::webs except x}\n.z.ws:{x}\n.z.ts:{neg[webs]@\\:\"tick\"}\n\\t 20\n";
     let (_files, scene) = with("web-timer", program, &[]);
     let (mut one, mut two) = (Web::open(&scene), Web::open(&scene));
@@ -227,7 +227,7 @@ fn a_web_client_has_a_clients_rights_and_limits() {
 }
 
 #[test]
-fn a_web_client_that_breaks_the_protocol_is_told_why() {
+fn a_protocol_error_of_a_web_client_closes_with_the_reason() {
     let (_files, scene) = with("web-broken", ".z.ws:{neg[.z.w]x}\n", &[]);
     for (opcode, payload, code) in [(1, &b"\xff"[..], 1007u16), (3, b"", 1002), (0, b"of nothing", 1002)] {
         let mut web = Web::open(&scene);

@@ -49,7 +49,7 @@ impl Manager {
     fn expect(&self, start: &str) -> Vec<String> {
         let mut before = Vec::new();
         loop {
-            let word = self.hears(PATIENCE).unwrap_or_else(|| panic!("never heard {start:?}, only {before:?}"));
+            let word = self.hears(PATIENCE).unwrap_or_else(|| panic!("never received {start:?}, only {before:?}"));
             if word.starts_with(start) {
                 return before;
             }
@@ -98,7 +98,7 @@ fn a_node_is_ready_when_it_has_joined() {
 }
 
 #[test]
-fn a_node_without_its_tickerplant_is_ready_and_says_what_it_waits_for() {
+fn a_node_without_its_tickerplant_is_ready_and_reports_what_it_waits_for() {
     let manager = Manager::new("notify-lonely");
     let _node = manager.start(&mut elastick(&["rdb", "127.0.0.1:1", "-p", "127.0.0.1:0"]));
     manager.expect("READY=1");

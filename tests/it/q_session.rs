@@ -42,7 +42,7 @@ fn pages_of_a_session_are_the_handlers_alone() {
 }
 
 #[test]
-fn whoever_asks_a_session_for_a_page_is_looked_at() {
+fn page_requests_to_a_session_are_authorised() {
     let program =
         ".z.ac:{$[\"t1\"~x[1;`Token];(1;\"bob\");(4;\"\")]}\n.z.pw:{[u;p]u=`ann}\n.z.ph:{.h.hy[`txt]string .z.u}\n";
     let (_files, _process, port) = serving("looked-at", program);
@@ -71,7 +71,7 @@ fn a_web_client_talks_to_a_session() {
 }
 
 #[test]
-fn a_session_waits_for_deferred_answers_and_tells_its_clients() {
+fn a_session_waits_for_deferred_replies_and_notifies_its_clients() {
     let (_files, _process, port) = serving("deferring", "work:{neg[.z.w]2*x}\ntell:{neg[.z.w]`told;x}\n");
     let program = format!("h:hopen`::{port}\ndefer:{{neg[h](`work;x);h[]}}\n-1\"got \",string defer 21;\n");
     let (_other_files, mut other, other_port) =
@@ -105,7 +105,7 @@ fn piped(arguments: &[&str], input: &str) -> Output {
 }
 
 #[test]
-fn a_script_that_is_not_there_is_told_and_the_session_goes_on() {
+fn a_missing_script_is_reported_and_the_session_continues() {
     let output = piped(&["nosuch.q"], "1+1\n");
     let said = [&output.stdout[..], &output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();

@@ -125,7 +125,7 @@ fn a_cut_under_the_papers_tickerplant_starts_anew_with_nothing() {
 }
 
 #[test]
-fn a_wrong_update_from_a_tickerplant_in_q_is_refused_whole_and_counted() {
+fn a_wrong_update_from_a_tickerplant_in_q_is_rejected_whole_and_counted() {
     let mut log = Log::new("paper-wrong");
     log.update("trade", &[0]);
     log.wrong();

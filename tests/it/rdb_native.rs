@@ -35,7 +35,7 @@ fn column_bytes(values: &[i64]) -> Vec<u8> {
 }
 
 #[test]
-fn a_node_joins_with_nothing_and_tells_the_fleet_that_it_waits() {
+fn a_node_joins_empty_and_reports_ready_to_the_fleet() {
     let door = Door::open();
     let node = Node::start(door.port(), &[("queue", "rdb")]);
     let joined = door.accept().join(DATE, 0, false);
@@ -74,7 +74,7 @@ fn a_live_node_replays_its_window_in_place_and_then_takes_the_feed() {
 }
 
 #[test]
-fn a_node_that_cannot_read_the_log_asks_to_be_fed() {
+fn a_node_that_cannot_read_the_log_requests_a_stream() {
     let (_door, node, mut guest) = waiting(&[]);
     guest.make_live(5, 9, DATE, Some(std::path::Path::new("/nowhere/sym2026.11.21")));
     assert_eq!(guest.call(".u.asg.from"), [Value::Long(5)]);
@@ -180,7 +180,7 @@ fn a_rolled_node_holds_its_window_over_a_cut() {
 }
 
 #[test]
-fn a_node_that_is_told_to_drop_forgets_all_and_waits() {
+fn a_node_that_must_drop_its_rows_becomes_a_standby() {
     let (door, node, mut guest) = live(&[]);
     guest.feed("trade", &[1], 0);
     node.until_values("trade", [1]);
@@ -321,7 +321,7 @@ fn a_node_that_the_fleet_keeps_joins_the_queue_again() {
 }
 
 #[test]
-fn updates_of_another_schema_are_refused_whole_and_counted() {
+fn updates_of_another_schema_are_rejected_whole_and_counted() {
     let mut log = Log::new("native-schema");
     log.update("trade", &[1]);
     log.wrong();
@@ -335,12 +335,13 @@ fn updates_of_another_schema_are_refused_whole_and_counted() {
     assert_eq!((state.windows[0].window.next, state.resyncs, state.updates_missing), (4, 0, 2));
     assert_eq!(
         figures::health(&node.shared, 70.0),
-        Err("live, 2 updates of the windows held were refused: queries do not see them, the log has why".to_string())
+        Err("live, 2 updates of its windows were rejected: queries do not see them; the process log has the reasons"
+            .to_string())
     );
 }
 
 #[test]
-fn missing_nodes_are_asked_for_as_many_as_the_tickerplant_says() {
+fn missing_nodes_are_requested_in_the_number_that_the_tickerplant_reports() {
     let (_door, node, mut guest) = live(&[]);
     guest.tell(|w| {
         w.list_head(3);

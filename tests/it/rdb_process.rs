@@ -106,7 +106,7 @@ fn queries_see_what_was_taken_in() {
 }
 
 #[test]
-fn windows_and_stats_tell_how_the_node_is() {
+fn windows_and_stats_describe_the_node() {
     let mut scene = live(&["--queue", "q7", "--node", "n7"]);
     let mut client = scene.connect();
     scene.guest.feed("trade", &[3, 1], 0);
@@ -140,7 +140,7 @@ fn windows_and_stats_tell_how_the_node_is() {
 }
 
 #[test]
-fn clients_define_names_but_cannot_write_what_the_tickerplant_feeds() {
+fn clients_define_names_but_cannot_write_fed_tables() {
     let mut scene = live(&[]);
     let (mut client, mut other) = (scene.connect(), scene.connect());
     scene.guest.feed("trade", &[1], 0);

@@ -268,7 +268,7 @@ fn a_fence_keeps_clients_to_the_working_directory() {
 }
 
 #[test]
-fn passwords_are_asked_of_a_file() {
+fn passwords_are_checked_against_a_file() {
     let directory = Directory::new("rights-users");
     let users = directory.path().join("users");
     std::fs::write(&users, "ann:secret\n").expect("written");

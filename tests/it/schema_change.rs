@@ -149,7 +149,7 @@ fn columns_added_over_a_restart_are_nulls_in_the_rows_before() {
 }
 
 #[test]
-fn other_changes_of_a_table_with_records_are_refused_at_the_start() {
+fn other_changes_of_a_table_with_records_are_rejected_at_the_start() {
     let mut day = Day::new("schema-other");
     let mut feed = day.client();
     feed.request(&trade(1, false)).expect("taken");
@@ -157,14 +157,14 @@ fn other_changes_of_a_table_with_records_are_refused_at_the_start() {
     for (schema, says) in [
         (
             "trade:([]time:`timespan$();sym:`symbol$();id:`float$())\n",
-            "column 3 of table trade was id of type long, and is now id of type float",
+            "column 3 of table trade was id of type long, now id of type float",
         ),
         (
             "trade:([]time:`timespan$();sym:`symbol$();n:`long$())\n",
-            "column 3 of table trade was id of type long, and is now n of type long",
+            "column 3 of table trade was id of type long, now n of type long",
         ),
-        ("trade:([]time:`timespan$();sym:`symbol$())\n", "column 3 of table trade was id of type long, and is missing"),
-        ("quote:([]time:`timespan$();sym:`symbol$())\n", "table trade is not there any more"),
+        ("trade:([]time:`timespan$();sym:`symbol$())\n", "column 3 of table trade was id of type long, missing"),
+        ("quote:([]time:`timespan$();sym:`symbol$())\n", "table trade is missing"),
     ] {
         let said = day.refuses(schema);
         assert!(said.contains(says) && said.contains("until the day has ended"), "{said}");

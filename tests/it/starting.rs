@@ -21,7 +21,7 @@ fn says(arguments: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn a_port_in_use_is_named_with_what_to_do() {
+fn a_port_in_use_is_named_with_advice() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = format!("127.0.0.1:{}", taken.local_addr().expect("bound").port());
     let number = port.rsplit(':').next().expect("a number");
@@ -30,7 +30,7 @@ fn a_port_in_use_is_named_with_what_to_do() {
     says(&["rdb", ":1", "-p", &port], &words);
     says(&["q", "-p", &port], &words);
     says(&["fleet", "-p", &port, "--min", "0", "--max", "1", "--", "true"], &words);
-    says(&["tick", "sym", "-p", "192.0.2.1:5010"], &["192.0.2.1 is no address of this machine"]);
+    says(&["tick", "sym", "-p", "192.0.2.1:5010"], &["192.0.2.1 is not an address of this machine"]);
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn a_time_zone_that_is_unknown_ends_the_start() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_named_with_what_to_do() {
+fn a_log_that_cannot_be_written_is_named_with_advice() {
     let directory = Directory::new("starting-log");
     let file = directory.path().join("file");
     std::fs::write(&file, "").expect("written");
     let file = file.to_str().expect("a path");
-    says(&["tick", "sym", file, "-p", "127.0.0.1:0"], &[file, "has to be a directory"]);
+    says(&["tick", "sym", file, "-p", "127.0.0.1:0"], &[file, "must be a directory"]);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn an_error_in_a_schema_is_shown_where_it_is() {
 }
 
 #[test]
-fn options_of_kdb_are_taken_or_refused_by_what_they_mean() {
+fn options_of_kdb_are_accepted_or_rejected_by_meaning() {
     for program in [&["tick", "sym"][..], &["rdb", ":1"]] {
         for (option, word) in [
             (&["-l"][..], "tick SRC DIR"),
@@ -136,25 +136,28 @@ fn options_of_kdb_are_taken_or_refused_by_what_they_mean() {
 }
 
 #[test]
-fn an_empty_value_is_refused_in_words() {
+fn an_empty_value_is_rejected_in_words() {
     for option in ["--load=", "--tables=", "--symbols=", "--remote-may=", "--node=", "-p="] {
         says(&["rdb", ":1", option, "-p", "127.0.0.1:0"][..if option == "-p=" { 3 } else { 5 }], &["empty"]);
     }
-    says(&["tick", "sym", "--operators="], &["operators (from command line)", "empty", "leave it out"]);
+    says(&["tick", "sym", "--operators="], &["operators (from command line)", "empty", "unset the option"]);
     let mut command = elastick(&["rdb", ":1"]);
     let output = command.env("ELASTICK_LOAD", "").stdin(std::process::Stdio::null()).output().expect("it runs");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("load (from ELASTICK_LOAD): it is empty"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("load (from ELASTICK_LOAD): the value is empty"),
+        "{output:?}"
+    );
 }
 
 #[test]
-fn a_feed_says_that_its_tickerplant_cannot_be_reached_and_ends_when_told() {
+fn a_feed_reports_an_unreachable_tickerplant_and_ends_on_sigterm() {
     use std::io::BufRead;
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|server| server.local_addr()).expect("a port");
     let mut command = elastick(&["feed", &nobody.to_string()]);
     let mut feed = command.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
     let mut lines = std::io::BufReader::new(feed.stderr.take().expect("piped")).lines();
     let line = lines.next().expect("a line").expect("text");
-    assert!(line.contains(&format!("cannot connect to {nobody}")) && line.contains("; trying for "), "{line}");
+    assert!(line.contains(&format!("cannot connect to {nobody}")) && line.contains("; retrying for "), "{line}");
     signal(feed.id(), "TERM");
     assert_eq!(feed.wait().expect("it ends").code(), Some(1));
     let rest: Vec<String> = lines.map_while(Result::ok).collect();

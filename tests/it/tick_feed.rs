@@ -153,7 +153,7 @@ fn clients_may_define_names_but_not_the_tickerplants_own() {
 }
 
 #[test]
-fn what_clients_define_is_bounded() {
+fn globals_of_clients_are_bounded() {
     let tick = Tick::start("tick-globals", &["--limit-globals", "1MiB"]);
     let mut client = tick.client();
     assert!(client.query("a:til 1000").is_ok());

@@ -120,7 +120,7 @@ fn a_handover_whose_proof_differs_is_rebuilt() {
 }
 
 #[test]
-fn a_window_is_streamed_to_who_rebuilds_it_and_cannot_read_the_log() {
+fn a_window_is_streamed_to_a_rebuilding_node_that_cannot_read_the_log() {
     let (tick, mut feed, mut first, mut second, updates) = handover("tick-stream");
     let mut third = node(&tick, "third");
     let date = feed.query(".u.d").unwrap();
@@ -143,7 +143,7 @@ fn a_window_is_streamed_to_who_rebuilds_it_and_cannot_read_the_log() {
 }
 
 #[test]
-fn nodes_are_told_that_the_tickerplant_ends() {
+fn nodes_are_notified_that_the_tickerplant_ends() {
     let mut tick = Tick::start("tick-bye", &[]);
     let mut node = node(&tick, "n");
     assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
@@ -213,7 +213,7 @@ fn a_node_that_does_not_come_back_is_given_up() {
 }
 
 #[test]
-fn what_a_live_node_holds_at_the_end_of_the_day_is_checked() {
+fn the_open_window_is_verified_at_the_end_of_the_day() {
     let (_tick, mut feed, mut first, _second, updates) = handover("tick-end-proof");
     let date = feed.query(".u.d").unwrap();
     feed.query(".u.endofday[]").unwrap();
@@ -254,12 +254,12 @@ fn an_end_of_day_that_a_client_announces_is_not_sent_to_nodes() {
 }
 
 #[test]
-fn a_day_that_is_no_date_ends_for_nobody() {
+fn an_invalid_date_ends_no_day() {
     let tick = Tick::start("tick-end-argument", &[]);
     let mut client = tick.client();
     for argument in [Value::Date(i32::MIN), Value::Int(0), Value::Int(i32::MIN), Value::Long(0), Value::symbol("x")] {
         let error = client.request(&call(".u.end", [argument.clone()])).expect_err("refused").to_string();
-        assert!(error.contains("type: .u.end takes a date that is not null"), "{argument:?}: {error}");
+        assert!(error.contains("type: .u.end takes a non-null date"), "{argument:?}: {error}");
     }
     client.request(&call(".u.end", [Value::Date(9_000)])).expect("sent to whom it concerns");
     let nameless = call(".u.upd", [Value::symbol(""), Value::list([])]);

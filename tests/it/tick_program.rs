@@ -61,11 +61,11 @@ fn an_allow_list_leaves_updates_and_subscriptions_alone() {
 }
 
 #[test]
-fn what_belongs_to_the_tickerplant_cannot_be_set() {
+fn names_of_the_tickerplant_cannot_be_set() {
     let directory = Directory::new("tick-bad-file");
     let file = directory.path().join("bad.q");
     for (text, reason) in [
-        (".z.ph:{x}\n", "the tickerplant has no handler .z.ph"),
+        (".z.ph:{x}\n", "handler .z.ph is not supported by the tickerplant"),
         (".u.i:5\n", ".u.i belongs to the tickerplant"),
         ("1+`a\n", "bad.q, line 1:\n'type"),
     ] {

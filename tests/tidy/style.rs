@@ -21,18 +21,56 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
 /// Longest line of code, string literals not counted.
 const COLUMNS_MAX: usize = 150;
 
-/// Words of the former private dialect, and the field's term for each (`docs/glossary.md`). Comments and Markdown use the latter.
+/// Words of the former private dialect, and the field's term for each (`docs/glossary.md`). Comments, Markdown and string literals use the
+/// latter.
 const WORDS: &[(&str, &str)] = &[
     ("vital signs", "liveness"),
     ("whoever", "name the thing that acts"),
+    ("one who", "name the thing that acts"),
+    ("is told", "is notified, is sent"),
+    ("was told", "was notified, was sent"),
+    ("told of", "notified of"),
+    ("hears of", "learns of, receives"),
+    ("asked for", "requested"),
+    ("asks for", "requests"),
+    ("spoken here", "supported"),
+    ("in vain", "say what failed"),
+    ("anew", "again, rebuilt"),
     ("strangers", "pending connections"),
+    ("stranger", "pending connection"),
     ("forsake", "abandon"),
-    ("farewell", "drain"),
+    ("farewell", "drain, termination"),
+    ("ebb", "allocator trim"),
+    ("out of sight", "hidden from queries"),
+    ("fresh reads", "reads that bypass the page cache"),
+    ("behind the live", "after the live"),
+];
+
+/// Parts of names in code that no identifier has, and the field's term for each.
+const NAMES: &[(&str, &str)] = &[
+    ("heart", "watchdog"),
+    ("ebb", "trim"),
+    ("strangers", "pending"),
+    ("forsake", "abandon"),
+    ("farewell", "termination"),
+    ("whoever", "name the thing that acts"),
+    ("vital", "liveness"),
+    ("MOST", "MAX_"),
+    ("LEAST", "MIN_"),
 ];
 
 /// Where those words still stand as names in code that comments speak of.
 fn is_quoted(line: &str, word: &str) -> bool {
     line.split('`').skip(1).step_by(2).any(|code| code.contains(word))
+}
+
+/// Whether the words stand in the line, as whole words.
+fn has_words(line: &str, words: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    line.match_indices(words).any(|(at, found)| {
+        let (before, after) = (line.get(..at).unwrap_or_default(), line.get(at + found.len()..).unwrap_or_default());
+        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+    })
 }
 
 #[test]
@@ -97,9 +135,19 @@ fn no_line_of_code_is_too_long() {
     assert!(long.is_empty(), "over {COLUMNS_MAX} columns without string literals:\n{}", long.join("\n"));
 }
 
-/// A line without what stands between double quotes.
+/// A line without its string literals.
 fn without_strings(line: &str) -> String {
-    let (mut kept, mut inside, mut escaped) = (String::new(), false, false);
+    split(line).0
+}
+
+/// The string literals of a line.
+fn strings(line: &str) -> String {
+    split(line).1
+}
+
+/// The text of a line outside and inside double quotes.
+fn split(line: &str) -> (String, String) {
+    let (mut outer, mut inner, mut inside, mut escaped) = (String::new(), String::new(), false, false);
     for c in line.chars() {
         if escaped {
             escaped = false;
@@ -107,15 +155,18 @@ fn without_strings(line: &str) -> String {
             escaped = true;
         } else if c == '"' {
             inside = !inside;
-        } else if !inside {
-            kept.push(c);
+            inner.push(' ');
+        } else if inside {
+            inner.push(c);
+        } else {
+            outer.push(c);
         }
     }
-    kept
+    (outer, inner)
 }
 
 #[test]
-fn comments_and_documents_use_the_terms_of_the_field() {
+fn comments_texts_and_documents_use_the_terms_of_the_field() {
     let mut wrong = Vec::new();
     let folders = ["", "docs", "src", "tests", "benches", "deploy", "fuzz", "proto", "columns", "q", "sim", "examples"];
     let documents = folders.into_iter().flat_map(markdown).filter(|path| !path.ends_with("glossary.md"));
@@ -123,16 +174,65 @@ fn comments_and_documents_use_the_terms_of_the_field() {
     for path in documents.chain(comments) {
         let is_code = path.extension().is_some_and(|ending| ending == "rs");
         for (line, words) in text(&path).lines().enumerate() {
-            if is_code && !words.trim_start().starts_with("//") {
-                continue;
-            }
-            let lower = words.to_lowercase();
-            for (word, term) in WORDS.iter().filter(|(word, _)| lower.contains(word) && !is_quoted(&lower, word)) {
+            let read =
+                if !is_code || words.trim_start().starts_with("//") { words.to_string() } else { strings(words) };
+            let lower = read.to_lowercase();
+            for (word, term) in WORDS.iter().filter(|(word, _)| has_words(&lower, word) && !is_quoted(&lower, word)) {
                 wrong.push(format!("{}:{}: {word:?}: {term}", name(&path), line + 1));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn names_in_code_use_the_terms_of_the_field() {
+    let mut wrong = Vec::new();
+    for path in rust_files() {
+        for (line, code) in code_lines(&text(&path)) {
+            for defined in definitions(code) {
+                let parts = parts(defined);
+                for (part, term) in
+                    NAMES.iter().filter(|(part, _)| parts.iter().any(|own| own == part || own.to_lowercase() == *part))
+                {
+                    wrong.push(format!("{}:{line}: {defined}: {part}: {term}", name(&path)));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The names that a line of code defines.
+fn definitions(code: &str) -> impl Iterator<Item = &str> {
+    let words: Vec<&str> = code.split_whitespace().collect();
+    let pairs: Vec<(&str, &str)> = words.iter().copied().zip(words.iter().copied().skip(1)).collect();
+    let keywords = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod"];
+    pairs.into_iter().filter(move |(keyword, _)| keywords.contains(keyword)).map(|(_, rest)| {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        rest.get(..end).unwrap_or_default()
+    })
+}
+
+/// The parts of a name: `send` and `buffer` of `SendBuffer`, `MAX` and `PAUSE` of `MAX_PAUSE`.
+fn parts(name: &str) -> Vec<String> {
+    let mut spaced = String::new();
+    let is_screaming = !name.contains(char::is_lowercase);
+    for c in name.chars() {
+        match c {
+            '_' => spaced.push(' '),
+            c if c.is_uppercase() && !is_screaming => spaced.extend([' ', c.to_ascii_lowercase()]),
+            c => spaced.push(c),
+        }
+    }
+    spaced.split_whitespace().map(str::to_string).collect()
+}
+
+#[test]
+fn a_name_is_split_at_its_words() {
+    assert_eq!(parts("SendBuffer"), ["send", "buffer"]);
+    assert_eq!(parts("MAX_PAUSE"), ["MAX", "PAUSE"]);
+    assert_eq!(definitions("pub(crate) const fn is_set(&self)").collect::<Vec<_>>(), ["fn", "is_set"]);
 }
 
 #[test]

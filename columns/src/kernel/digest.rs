@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn left_over_bits_are_ignored_and_what_is_no_base64_is_refused() {
+    fn left_over_bits_are_ignored_and_what_is_no_base64_is_rejected() {
         assert_eq!(from_base64(b"Zh"), Some(b"f".to_vec()));
         for wrong in [&b"Z"[..], b"Zm9vY", b"Zm9v=", b"Zm 9v", b"Zm-_", b"\xff\xff"] {
             assert_eq!(from_base64(wrong), None, "{}", wrong.escape_ascii());

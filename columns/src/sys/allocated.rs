@@ -163,7 +163,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn what_a_thread_holds_is_shown_while_it_works_and_not_after() {
+    fn memory_of_a_thread_is_shown_only_while_it_works() {
         static SUM: AtomicI64 = AtomicI64::new(0);
         let (block, shown) = shown_in(&SUM, || {
             let block = vec![0u8; 10 << 20];
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_no_longer_counted() {
+    fn freed_memory_is_no_longer_counted() {
         let before = thread_bytes();
         let block = vec![0u8; 1 << 20];
         assert!(thread_bytes() - before >= 1 << 20);

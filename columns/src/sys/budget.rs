@@ -80,13 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_up_is_told_once() {
+    fn abandoned_work_is_reported_once() {
         let before = begin(None, None, 1 << 20);
         assert!(!is_over());
         let block = vec![1u8; 2 << 20];
         assert!(is_over());
         drop(block);
-        assert!(is_over(), "nothing goes on until it is told");
+        assert!(is_over(), "work stops at once");
         assert_eq!((take(), take()), (Some(Over::Memory), None));
         assert!(!is_over());
         end(before);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_or_says_too_much_is_killed_with_all_that_it_started() {
+    fn a_slow_or_noisy_command_is_killed_with_its_children() {
         for text in ["sleep 1000 & sleep 1000", "exec >&- 2>&-; sleep 1000", "trap '' TERM INT; sleep 1000"] {
             let mut looks = 0;
             let given_up = output(&mut shell(text), |_| {

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtual_time_passes_only_as_it_is_told() {
+    fn virtual_time_advances_only_on_request() {
         let second = Duration::from_secs(1);
         set_virtual(Some(Virtual { elapsed: second, wall: Duration::from_secs(1000) }));
         let begin = now();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_uncounted_is_not_charged() {
+    fn uncounted_memory_is_not_charged() {
         let work = Duration::from_millis(5);
         let until = |time| while thread_processor_time() < time {};
         let before = thread_processor_time();

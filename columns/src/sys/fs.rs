@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_tells_its_room() {
+    fn a_file_system_reports_its_free_space() {
         let room = room(&std::env::temp_dir()).expect("figures");
         assert!(room.free_bytes <= room.total_bytes && room.total_bytes > 0);
         assert!(super::room(Path::new("/no/such/place")).is_err());

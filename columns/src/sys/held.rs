@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_column_refuses_and_keeps_what_it_has() {
+    fn a_full_column_rejects_and_keeps_what_it_has() {
         let mut column = GrowingHeld::reserve(1).expect("reserve");
         column.push(String::from("a")).expect("room");
         assert!(column.push(String::from("b")).is_err());

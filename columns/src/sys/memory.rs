@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_figures() {
+    fn this_machine_reports_its_figures() {
         let sources = Sources::default();
         assert!(sources.memory().expect("figures").total_bytes > 0);
         assert!(sources.own_bytes().expect("figures") > 0);

@@ -27,7 +27,7 @@ pub fn mount_of(path: &Path) -> io::Result<Mount> {
     let there = path.ancestors().find(is_there).unwrap_or(Path::new("/"));
     let found = rustix::fs::statx(CWD, there, AtFlags::empty(), StatxFlags::MNT_ID)?;
     if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not tell which mount a file is on"));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not report the mount of a file"));
     }
     let table = std::fs::read("/proc/self/mountinfo")?;
     by_id(&table, found.stx_mnt_id).ok_or_else(|| {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_is_not_told_or_cut_short_is_none() {
+    fn a_missing_or_truncated_mount_entry_is_none() {
         assert_eq!((by_id(TABLE, 39), by_id(TABLE, 42)), (None, None));
     }
 

@@ -15,13 +15,13 @@ use std::io;
 /// Reason why a column rejected its input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
-    #[error("type: it is of type {}, the schema says {}", types::name(*found), types::name(*expected))]
+    #[error("type: it has type {}, the schema has {}", types::name(*found), types::name(*expected))]
     Type { expected: i8, found: i8 },
-    #[error("length: it has {found} rows, others have {expected}")]
+    #[error("length: it has {found} rows, the other columns have {expected}")]
     Length { expected: usize, found: usize },
-    #[error("badmsg: its bytes end early or are no object")]
+    #[error("badmsg: its bytes are truncated or not an object")]
     Malformed,
-    #[error("wsfull: it has no room for more than {capacity} rows")]
+    #[error("wsfull: it is full at {capacity} rows")]
     Full { capacity: usize, wanted: usize },
     #[error("limit: more than {limit} distinct symbols (--limit-symbols)")]
     Symbols { limit: u64 },

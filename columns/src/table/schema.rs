@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_tells_its_schema_again() {
+    fn an_empty_table_encodes_its_schema() {
         let all: Vec<(String, i8)> = [0, 1, 2].into_iter().chain(4..=19).map(|ty| (format!("c{ty}"), ty)).collect();
         let all: Vec<(&str, i8)> = all.iter().map(|(name, ty)| (name.as_str(), *ty)).collect();
         for keys in [0, 2] {

@@ -22,7 +22,7 @@ pub fn http(bytes: &[u8]) {
 }
 
 /// Maximum size of a message.
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// Target `websocket`: the first byte is the size of the pieces; a client's frames follow.
 pub fn websocket(bytes: &[u8]) {
@@ -35,7 +35,7 @@ pub fn websocket(bytes: &[u8]) {
 
 /// Returns a client's messages, and the error that ends the connection.
 fn events(bytes: &[u8], piece_bytes: usize) -> (Vec<websocket::Event>, Option<websocket::Broken>) {
-    let mut reader = websocket::Reader::new(MOST_BYTES);
+    let mut reader = websocket::Reader::new(MAX_BYTES);
     let mut found = Vec::new();
     for piece in bytes.chunks(piece_bytes) {
         reader.extend(piece);
@@ -43,7 +43,7 @@ fn events(bytes: &[u8], piece_bytes: usize) -> (Vec<websocket::Event>, Option<we
             match reader.next_event() {
                 Ok(Some(event)) => {
                     if let websocket::Event::Message { payload, .. } = &event {
-                        assert!(payload.len() <= MOST_BYTES);
+                        assert!(payload.len() <= MAX_BYTES);
                     }
                     let ends = matches!(event, websocket::Event::Close(_));
                     found.push(event);

@@ -75,11 +75,11 @@ impl<'a> Helper<'a> {
 }
 
 fn no_update() -> QError {
-    QError::with("noupdate", "peach does not assign")
+    QError::with("noupdate", "cannot assign inside peach")
 }
 
 fn no_socket() -> QError {
-    QError::with("nosocket", "peach does not use handles")
+    QError::with("nosocket", "cannot use handles inside peach")
 }
 
 impl Host for Helper<'_> {

@@ -381,7 +381,7 @@ impl Context<'_> {
         }
         let values = fields.split_off(keys.len());
         let rows = fields.iter().chain(&values).find(|(_, v)| !v.is_scalar()).map(|(_, v)| v.count());
-        let rows = rows.ok_or(QError::with("rank", "a table needs a list among its columns"))?;
+        let rows = rows.ok_or(QError::with("rank", "at least one column of a table must be a list"))?;
         let values = columns_of(self, values, rows)?;
         if fields.is_empty() {
             return Ok(values);

@@ -39,7 +39,7 @@ pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
     let process = handles::is_process(address.strip_prefix(b":").unwrap_or(&address));
     let caller = context.host.caller();
     if !context.host.reaches_files() || !(if process { caller.may_use_sockets() } else { caller.may_use_files() }) {
-        return Err(QError::with("access", "handles are not opened here"));
+        return Err(QError::with("access", "cannot open handles here"));
     }
     if !process {
         files::path(context, &Value::chars(&address[..]))?;
@@ -75,7 +75,7 @@ pub(crate) fn hclose(context: &mut Context, x: Value) -> Result {
     }
     let caller = context.host.caller();
     if !context.host.reaches_files() || !(caller.may_use_sockets() || caller.may_use_files()) {
-        return Err(QError::with("access", "handles are not opened here"));
+        return Err(QError::with("access", "cannot open handles here"));
     }
     let handle = x.as_long().and_then(|h| i32::try_from(h).ok()).ok_or_else(type_error)?;
     context.host.close(handle)?;
@@ -113,7 +113,7 @@ pub(crate) fn deferred(context: &mut Context, x: &Value) -> Result {
 /// `getenv x`: returns an environment variable, empty if unset.
 pub(crate) fn getenv(context: &mut Context, x: Value) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    check_system(context, "the environment is not reachable from here")?;
+    check_system(context, "environment variables are not available here")?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let name = std::ffi::OsStr::from_bytes(text(name));
     let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name.as_bytes()).cloned();
@@ -125,7 +125,7 @@ static ENVIRONMENT: LazyLock<RwLock<HashMap<Vec<u8>, Vec<u8>>>> = LazyLock::new(
 
 /// `x setenv y`: sets variable `x` to text `y`.
 pub(crate) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {
-    check_system(context, "the environment is not reachable from here")?;
+    check_system(context, "environment variables are not available here")?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let value = y.as_text().ok_or_else(type_error)?.to_vec();
     context.host.alters()?;

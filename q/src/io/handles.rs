@@ -81,7 +81,7 @@ impl Default for Handles {
 /// Lowest handle number; smaller ones are the standard streams.
 pub const FIRST: i32 = 3;
 /// Limit of open handles.
-const MOST: usize = 1024;
+const MAX: usize = 1024;
 /// Longest wait for a handle in use by another thread, if the evaluation has no deadline.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -112,12 +112,12 @@ impl Handles {
     /// for a file, the operating system's error.
     pub fn open(&self, target: &[u8], timeout_ms: u64, owner: u64) -> Result<i32, QError> {
         let address = target.strip_prefix(b":").unwrap_or(target);
-        if self.slots().len() >= MOST {
+        if self.slots().len() >= MAX {
             return Err(QError::named("conn"));
         }
         let open = if is_process(address) {
             let connect =
-                self.connector.as_ref().ok_or(QError::with("access", "other processes are not reached from here"))?;
+                self.connector.as_ref().ok_or(QError::with("access", "cannot connect to other processes here"))?;
             Open::Peer(connect(address, timeout_ms)?)
         } else {
             use std::os::unix::ffi::OsStrExt;
@@ -136,7 +136,7 @@ impl Handles {
     /// # Errors
     /// `conn` if the table is full.
     pub fn adopt(&self, peer: Box<dyn Peer>) -> Result<i32, QError> {
-        if self.slots().len() >= MOST {
+        if self.slots().len() >= MAX {
             return Err(QError::named("conn"));
         }
         Ok(self.insert(Open::Peer(peer), 0))
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_opened_goes_with_the_caller() {
+    fn handles_of_a_caller_close_with_the_caller() {
         let handles = handles();
         for owner in [0, 7, 8, 7] {
             handles.open(b"5010", 0, owner).expect("opened");

@@ -117,7 +117,7 @@ const HEAD_BYTES: usize = 32;
 
 fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
     if depth >= proto::DEEPEST {
-        return Err(QError::with("limit", "nested too deeply to be sent"));
+        return Err(QError::with("limit", "nested too deeply to send"));
     }
     limits::step()?;
     room(out, HEAD_BYTES)?;
@@ -251,7 +251,9 @@ fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), 
                 put(part, out, depth + 1)?;
             }
         }
-        Function::OnDisk { .. } => return Err(QError::with("par", "a partitioned table is selected from, not sent")),
+        Function::OnDisk { .. } => {
+            return Err(QError::with("par", "a partitioned table cannot be sent; select from it"));
+        }
         Function::Derived { iterator, function } => {
             out.derived_head(iterator.type_number());
             put(function, out, depth + 1)?;

@@ -68,7 +68,7 @@ pub(crate) fn language(context: &mut Context, letter: u8, text: &[u8]) -> std::r
         return context.line(text);
     }
     if letter == b'k' {
-        return Err(QError::with("nyi", "k is not spoken here"));
+        return Err(QError::with("nyi", "the k language is not supported"));
     }
     let evaluator = crate::runtime::values::symbol(&[b'.', letter, b'.', b'e'])?;
     let evaluator = context.global(evaluator)?;
@@ -196,7 +196,7 @@ pub(crate) fn load(context: &mut Context, rest: &[u8]) -> Result {
 
 fn folder(context: &mut Context, rest: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    crate::io::environment::check_system(context, "the working directory is not reachable from here")?;
+    crate::io::environment::check_system(context, "the working directory is not available here")?;
     if rest.is_empty() {
         let here = std::env::current_dir().map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         return Ok(Value::chars(here.as_os_str().as_bytes()));
@@ -229,7 +229,7 @@ fn threads(context: &mut Context, rest: &[u8]) -> Result {
         None => return Ok(Value::Int(i32::try_from(threads.now).unwrap_or(i32::MAX))),
     };
     if context.host.caller().remote {
-        return Err(QError::with("access", "settings are the process's own"));
+        return Err(QError::with("access", "settings can only be changed by the process's owner"));
     }
     context.host.set_threads(wanted)?;
     context.allowance.set_threads(wanted);

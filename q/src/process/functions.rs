@@ -62,7 +62,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     op!("<>"),
     ("0:", Run::Binary(files::text_operator)),
     ("1:", Run::Binary(files::bytes_operator)),
-    ("2:", Run::Binary(|_, _, _| Err(QError::with("access", "libraries are not reachable from here")))),
+    ("2:", Run::Binary(|_, _, _| Err(QError::with("access", "shared libraries are not supported")))),
     derive!("'", Each),
     derive!("/", Over),
     derive!("\\", Scan),
@@ -263,7 +263,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     (".j.k", Run::Unary(json::from_json)),
 ];
 
-const _: () = assert!(agree(), "a primitive's name, arity or place differs between the two tables");
+const _: () = assert!(agree(), "the tables of primitives differ in a name, arity or position");
 
 const fn same(x: &str, y: &str) -> bool {
     let (x, y) = (x.as_bytes(), y.as_bytes());
@@ -299,7 +299,7 @@ const fn atomic(name: &str) -> Op {
         }
         at += 1;
     }
-    panic!("no primitive of this name works item by item")
+    panic!("no primitive of this name is atomic")
 }
 
 /// Returns the implementation of a primitive by index.

@@ -249,8 +249,8 @@ pub fn evaluate(
                 let method = symbol::intern_name(request.method.as_bytes()).map_err(|_| QError::named("limit"))?;
                 given.insert(0, Value::Sym(method));
             }
-            let page = call(handler, &[Value::list(given)])?.ok_or(QError::with("nyi", "no handler for pages"))?;
-            Ok(Outcome::Page(page.as_text().ok_or(QError::with("type", "a page is text"))?.to_vec()))
+            let page = call(handler, &[Value::list(given)])?.ok_or(QError::with("nyi", ".z.ph is not set"))?;
+            Ok(Outcome::Page(page.as_text().ok_or(QError::with("type", ".z.ph must return a string"))?.to_vec()))
         }
     }
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authorising_handler_says_who_asks() {
+    fn an_authorising_handler_names_the_user() {
         assert_eq!(judged(b"a:1"), Ok(Verdict::Basic));
         assert_eq!(judged(b".z.ac:{$[\"t1\"~x[1;`Token];(1;\"ann\");(0;\"\")]}"), Ok(Verdict::User(b"ann".to_vec())));
         assert_eq!(judged(b".z.ac:{$[\"t2\"~x[1;`Token];(1;\"ann\");(0;\"\")]}"), Ok(Verdict::Refused));

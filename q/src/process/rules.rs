@@ -45,7 +45,7 @@ impl Rules {
                 let head = Value::Sym(name);
                 Ok(if arguments.is_empty() { message } else { Value::list([vec![head], arguments].concat()) })
             }
-            None => Err(QError::with("access", "only calls of allowed functions, by name")),
+            None => Err(QError::with("access", "only calls of allowed functions (--allow), by name")),
         }
     }
 }

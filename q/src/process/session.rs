@@ -466,7 +466,7 @@ impl Host for Session {
     fn listen(&mut self, text: &[u8]) -> Result<(), QError> {
         match &mut self.door {
             Some(door) => door.listen(text),
-            None => Err(QError::with("access", "nobody can connect to this process")),
+            None => Err(QError::with("access", "this process accepts no connections")),
         }
     }
 
@@ -489,13 +489,13 @@ impl Host for Session {
     fn redirect(&mut self, stream: u8, path: &[u8]) -> Result<(), QError> {
         match &mut self.output {
             Some(output) => output.redirect(stream, path),
-            None => Err(QError::with("access", "this process has no output of its own")),
+            None => Err(QError::with("access", "this process has no output")),
         }
     }
 
     fn open(&mut self, target: &[u8], timeout_ms: u64) -> Result<i32, QError> {
         if !self.reaches_files {
-            return Err(QError::with("access", "handles are not opened here"));
+            return Err(QError::with("access", "cannot open handles here"));
         }
         self.handles.open(target, timeout_ms, 0)
     }
@@ -510,7 +510,7 @@ impl Host for Session {
 
     fn defer(&mut self) -> Result<(), QError> {
         if !self.waiting.is_asked {
-            return Err(QError::with("access", "nobody waits for an answer here"));
+            return Err(QError::with("access", "no client is waiting for a response here"));
         }
         // Deferring twice has no further effect.
         if !self.waiting.is_deferred {

@@ -16,7 +16,7 @@ pub(crate) fn is_setting(word: &[u8]) -> bool {
 pub(crate) fn setting(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let given = number(rest);
     if !rest.is_empty() && context.host.caller().remote && word != b"w" {
-        return Err(QError::with("access", "settings are the process's own"));
+        return Err(QError::with("access", "settings can only be changed by the process's owner"));
     }
     match (word, given) {
         (b"P", _) => precision(context, given),
@@ -112,7 +112,9 @@ fn memory(context: &mut Context, given: Option<i64>) -> Result {
             let (symbols, bytes) = columns::table::symbol::usage();
             Ok(Value::longs(vec![i64::try_from(symbols).unwrap_or(0), i64::try_from(bytes).unwrap_or(0)]))
         }
-        Some(_) if context.host.caller().remote => Err(QError::with("access", "settings are the process's own")),
+        Some(_) if context.host.caller().remote => {
+            Err(QError::with("access", "settings can only be changed by the process's owner"))
+        }
         Some(_) if limit == 0 => Err(QError::signal("-w init via cmd line")),
         Some(mb) => {
             let bytes = mb.saturating_mul(1 << 20).max(limit);
@@ -126,7 +128,7 @@ fn memory(context: &mut Context, given: Option<i64>) -> Result {
 fn expunge(context: &mut Context, rest: &[u8]) -> Result {
     let handler = crate::runtime::values::symbol(rest)?;
     if context.host.caller().remote || !rest.starts_with(b".z.") {
-        return Err(QError::with("access", "handlers are set by the process"));
+        return Err(QError::with("access", "handlers can only be set by the process"));
     }
     context.host.remove(handler)?;
     Ok(Value::Null)

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_file_line_and_caret() {
+    fn an_error_is_shown_with_file_line_and_caret() {
         let file = File::new("bad", "a:1\n\n/ more\nb:1+`x\n");
         let Err(error) = loaded(&[&file]) else { panic!("it loads") };
         let text = error.to_string();

@@ -86,7 +86,7 @@ fn by_blocks(context: &mut Context, clause: &Node, so_far: &Selected, frame: &mu
 /// Returns the rows that match a first clause `column=symbol` or `column in symbols` from the column's index; `None` without one.
 fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Frame) -> Walk<Option<Vec<u32>>> {
     /// For more symbols a scan is as fast.
-    const MOST: usize = 64;
+    const MAX: usize = 64;
     let Kind::Apply(f, arguments) = &clause.kind else { return Ok(None) };
     let (Kind::Const(f), [Some(x), Some(y)]) = (&f.kind, arguments.as_slice()) else { return Ok(None) };
     let Kind::Column(name, _) = &x.kind else { return Ok(None) };
@@ -103,7 +103,7 @@ fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Fram
     let symbols = match (&wanted, prims::is_glyph(f, "="), prims::name_of(f)) {
         (Value::Sym(symbol), true, _) | (Value::Sym(symbol), _, Some("in")) => vec![*symbol],
         (wanted, false, Some("in")) => match wanted.as_symbols() {
-            Some(symbols) if symbols.len() <= MOST => symbols.to_vec(),
+            Some(symbols) if symbols.len() <= MAX => symbols.to_vec(),
             _ => return Ok(None),
         },
         _ => return Ok(None),

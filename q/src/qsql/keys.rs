@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Rows encoded per block.
 const BLOCK_ROWS: usize = 1 << 13;
 
-/// Codes address groups directly up to this many, or up to twice the number of rows if that is more, but at most `MOST_CODES`.
+/// Codes address groups directly up to this many, or up to twice the number of rows if that is more, but at most `MAX_CODES`.
 pub(super) const FEW_CODES: u64 = 1 << 16;
-const MOST_CODES: u64 = 1 << 26;
+const MAX_CODES: u64 = 1 << 26;
 
 /// How a key becomes a digit.
 enum Coding {
@@ -76,7 +76,7 @@ pub(super) struct Key {
 
 /// Limit of digits of one key.
 fn most_digits(rows: usize) -> u64 {
-    FEW_CODES.max(rows as u64 * 2).min(MOST_CODES)
+    FEW_CODES.max(rows as u64 * 2).min(MAX_CODES)
 }
 
 /// Calls `f` with each block of an expression's items, on all threads.

@@ -57,7 +57,9 @@ pub(crate) fn template(
 ) -> Walk<Value> {
     let parts = database::partitions_of(context, table)?;
     if matches!(query.verb, Verb::Update | Verb::Delete) {
-        return Err(QError::with("par", "a partitioned table is changed partition by partition").into());
+        return Err(
+            QError::with("par", "a partitioned table cannot be changed as a whole; change its partitions").into()
+        );
     }
     if query.limit.is_some() || query.order.is_some() {
         return Err(QError::with("nyi", "select[…] from a partitioned table").into());

@@ -66,7 +66,7 @@ impl Eq for QError {}
 
 impl QError {
     /// Maximum number of levels in a stack trace.
-    pub(crate) const TRACE_MOST: usize = 64;
+    pub(crate) const MAX_TRACE: usize = 64;
 
     /// An error with one of kdb+'s names and no detail.
     pub const fn named(name: &'static str) -> QError {
@@ -87,7 +87,7 @@ impl QError {
     pub fn no_column(name: impl Into<Vec<u8>>) -> QError {
         let name = name.into();
         if name.is_empty() {
-            QError::with("type", "a table has no column without a name")
+            QError::with("type", "every column of a table must have a name")
         } else {
             QError::signal(name)
         }
@@ -117,7 +117,7 @@ impl QError {
     pub(crate) fn leave(mut self, name: &[u8], text: &[u8], start: u32) -> QError {
         if let Some(way) = &mut self.way
             && let Some(at) = way.at.take()
-            && way.places.len() < QError::TRACE_MOST
+            && way.places.len() < QError::MAX_TRACE
         {
             way.places.push(Place {
                 name: name.to_vec(),
@@ -200,7 +200,7 @@ impl QError {
     /// Adds a level for the command that ran a script.
     pub(crate) fn leave_command(mut self, command: Vec<u8>) -> QError {
         if let Some(way) = &mut self.way
-            && way.places.len() < QError::TRACE_MOST
+            && way.places.len() < QError::MAX_TRACE
         {
             way.places.push(Place { name: Vec::new(), text: command, at: 0, origin: None });
             way.frames.push(Vec::new());

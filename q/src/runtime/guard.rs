@@ -24,10 +24,10 @@ pub struct Authors {
 const RESERVED: [&[u8]; 7] = [b".z", b".Q", b".h", b".j", b".q", b".p", b".m"];
 
 /// Maximum number of nested items searched for functions in a remote caller's value; a larger value counts as code.
-const LOOKS_MOST: usize = 1 << 20;
+const MAX_LOOKS: usize = 1 << 20;
 /// Maximum number of nested items searched for functions in a value that the owner assigned; a larger value counts as data, since no owner keeps
 /// functions in so long a list.
-const OWNED_MOST: usize = 256;
+const MAX_OWNED: usize = 256;
 
 fn is_reserved(name: &[u8]) -> bool {
     RESERVED.iter().any(|space| name.strip_prefix(*space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b".")))
@@ -44,12 +44,15 @@ impl Authors {
         }
         let text = symbol::text(name);
         if is_reserved(text) {
-            return Err(QError::with("access", "handlers and reserved namespaces are set by the process's owner"));
+            return Err(QError::with(
+                "access",
+                "handlers and reserved namespaces can only be set by the process's owner",
+            ));
         }
         // Assigning a namespace replaces every name in it.
         let within = |owned: &Sym| symbol::text(*owned).strip_prefix(text).is_some_and(|rest| rest.starts_with(b"."));
         if self.owner.contains(&name) || text == b"." || (text.starts_with(b".") && self.owner.iter().any(within)) {
-            return Err(QError::with("access", "a function of the process's owner"));
+            return Err(QError::with("access", "this function is reserved for the process's owner"));
         }
         Ok(())
     }
@@ -57,7 +60,7 @@ impl Authors {
     /// Records the author of a newly assigned value.
     pub fn note(&mut self, name: Sym, value: &Value, is_remote: bool) {
         self.has_callers |= is_remote;
-        let mut looks = if is_remote { LOOKS_MOST } else { OWNED_MOST };
+        let mut looks = if is_remote { MAX_LOOKS } else { MAX_OWNED };
         let is_code = holds_code(value, &mut looks) && (is_remote || looks > 0);
         let (own, others) = match is_remote {
             true => (&mut self.callers, &mut self.owner),
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn code_of_a_caller_lowers_the_rights_of_whoever_looks_at_it() {
+    fn reading_a_callers_code_lowers_the_readers_rights() {
         let mut authors = Authors::default();
         authors.note(sym("g"), &function(), true);
         authors.note(sym("n"), &Value::Long(1), true);

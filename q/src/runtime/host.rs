@@ -216,12 +216,12 @@ pub trait Host {
     /// `hopen`: opens a handle to a file (`:path`) or a process (`:host:port:user:password`), with a timeout in
     /// milliseconds.
     fn open(&mut self, _target: &[u8], _timeout_ms: u64) -> Result<i32, QError> {
-        Err(QError::with("access", "handles are not opened here"))
+        Err(QError::with("access", "cannot open handles here"))
     }
 
     /// `hclose`.
     fn close(&mut self, _handle: i32) -> Result<(), QError> {
-        Err(QError::with("access", "handles are not opened here"))
+        Err(QError::with("access", "cannot open handles here"))
     }
 
     /// Whether the caller opened this handle.
@@ -236,12 +236,12 @@ pub trait Host {
 
     /// `-30!(::)`: defers the response to the message in evaluation.
     fn defer(&mut self) -> Result<(), QError> {
-        Err(QError::with("access", "nobody waits for an answer here"))
+        Err(QError::with("access", "no client is waiting for a response here"))
     }
 
     /// `-30!(handle;failed;result)`: sends a deferred response.
     fn respond(&mut self, _handle: i32, _result: Result<&Value, &[u8]>) -> Result<(), QError> {
-        Err(QError::with("access", "nobody waits for an answer here"))
+        Err(QError::with("access", "no client is waiting for a response here"))
     }
 
     /// `exit`.

@@ -63,7 +63,7 @@ pub(crate) fn made(value: Value) -> Result<Value, QError> {
 #[cold]
 fn too_deep() -> QError {
     crate::runtime::refused::count_too_deep();
-    QError::with("limit", format!("a value may nest {} levels deep", proto::DEEPEST))
+    QError::with("limit", format!("values may nest at most {} levels deep", proto::DEEPEST))
 }
 
 impl Limits {

@@ -15,7 +15,7 @@ pub(crate) fn allowed(context: &Context) -> bool {
 /// # Errors
 /// `access`.
 pub(crate) fn check(context: &Context) -> Result<(), QError> {
-    if allowed(context) { Ok(()) } else { Err(QError::with("access", "files are not reachable from here")) }
+    if allowed(context) { Ok(()) } else { Err(QError::with("access", "files are not available here")) }
 }
 
 /// Whether a symbol names a file rather than a variable.

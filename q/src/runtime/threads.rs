@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helpers_hold_counts_together() {
+    fn memory_of_helper_threads_is_summed() {
         let limits = Limits { memory_bytes: 10 << 20, ..Limits::default() };
         let both = Barrier::new(2);
         let hold = |allowance: &mut Allowance, bytes: usize| {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helpers_leave_is_counted_for_the_thread_that_asked() {
+    fn results_of_helper_threads_count_for_the_calling_thread() {
         let before = allocated::thread_bytes();
         let both = Barrier::new(2);
         let blocks = run(

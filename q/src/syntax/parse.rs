@@ -31,17 +31,17 @@ pub(crate) struct Parser<'a> {
 }
 
 /// Maximum nesting of syntax. Bounds the recursion of walking, copying and dropping nodes.
-const LEVELS_MOST: u16 = 1000;
+const MAX_LEVELS: u16 = 1000;
 
 fn too_deep() -> QError {
     crate::runtime::refused::count_too_deep();
-    QError::with("limit", format!("an expression may nest {LEVELS_MOST} levels deep"))
+    QError::with("limit", format!("expressions may nest at most {MAX_LEVELS} levels deep"))
 }
 
 /// Returns the node if its nesting and the parse time are within their limits.
 fn bounded(node: Node) -> Result<Node, QError> {
     crate::runtime::limits::pace()?;
-    if node.height <= LEVELS_MOST { Ok(node) } else { Err(too_deep().place(node.at)) }
+    if node.height <= MAX_LEVELS { Ok(node) } else { Err(too_deep().place(node.at)) }
 }
 
 /// A term, and whether it can stand between two operands.
@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
             return QError::signal(vec![bracket]).place(u32::try_from(at).unwrap_or(u32::MAX));
         }
         let what = match self.peek() {
-            Token::End => "end of text".to_owned(),
+            Token::End => "end of input".to_owned(),
             _ => {
                 let place = self.placed(0).map_or(0..0, |p| p.start..p.end);
                 format!("unexpected {}", String::from_utf8_lossy(self.text.get(place).unwrap_or_default()))
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn expression(&mut self) -> Result<Node, QError> {
-        if stack::is_deep() || self.depth >= LEVELS_MOST {
+        if stack::is_deep() || self.depth >= MAX_LEVELS {
             return Err(too_deep().place(u32::try_from(self.position()).unwrap_or(u32::MAX)));
         }
         self.depth += 1;

@@ -8,7 +8,7 @@ use columns::table::{Sym, Value};
 use std::collections::HashSet;
 
 /// Maximum number of locals of a function; name lookup is a linear search among them. kdb+ allows 110.
-const LOCALS_MOST: usize = 1024;
+const MAX_LOCALS: usize = 1024;
 
 struct Scope {
     locals: Vec<Sym>,
@@ -43,7 +43,7 @@ pub(crate) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     for node in body.iter() {
         crate::runtime::limits::pace()?;
         walk(node, &mut |n| {
-            if locals.len() > LOCALS_MOST {
+            if locals.len() > MAX_LOCALS {
                 return;
             }
             if let Kind::Assign(assign) = &n.kind
@@ -81,8 +81,8 @@ pub(crate) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     if let Some((name, at)) = confused {
         return Err(QError::signal(text(name)).place(at));
     }
-    if locals.len() > LOCALS_MOST {
-        return Err(QError::with("locals", format!("a function may have {LOCALS_MOST} locals")));
+    if locals.len() > MAX_LOCALS {
+        return Err(QError::with("locals", format!("a function may have at most {MAX_LOCALS} locals")));
     }
     let mut scope = Scope { locals, namespace, in_query: 0 };
     for node in body.iter_mut() {

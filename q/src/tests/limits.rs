@@ -12,7 +12,7 @@ fn error(text: &str, limits: &Limits) -> String {
 }
 
 #[test]
-fn what_nests_too_deep_is_counted() {
+fn rejections_for_nesting_are_counted() {
     for text in ["{enlist x}/[5000;1]", &format!("{}1{}", "(".repeat(2_000), ")".repeat(2_000))] {
         let before = crate::runtime::refused::too_deep();
         assert_eq!(error(text, &Limits::default()), "limit", "{text:.40}");
@@ -39,7 +39,7 @@ fn long_operations_look_at_the_clock() {
 }
 
 #[test]
-fn time_in_which_others_had_the_processor_does_not_count_where_that_is_asked_for() {
+fn a_cpu_budget_does_not_count_time_of_other_processes() {
     let deadline = Some(Instant::now());
     let never = Limits { deadline, processor_time: Some(Duration::MAX), ..Limits::default() };
     assert_eq!(error("do[1000;1]", &never), "none");
@@ -48,7 +48,7 @@ fn time_in_which_others_had_the_processor_does_not_count_where_that_is_asked_for
 }
 
 #[test]
-fn what_would_not_fit_is_not_begun() {
+fn an_update_that_does_not_fit_is_not_started() {
     let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
     for text in [
         "til 0W",

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const MARK: &str = "ELASTICK_NESTING_MARK";
 const FROM: &str = "ELASTICK_NESTING_FROM";
 /// Limit of failures collected before the test ends.
-const FAILURES_MOST: usize = 40;
+const MAX_FAILURES: usize = 40;
 
 /// Deeply nested values: the function that adds a level, and the value it starts from.
 const DEEP: &[(&str, &str)] = &[
@@ -400,7 +400,7 @@ fn no_shape_of_argument_or_syntax_overflows_the_stack() {
     let folder = std::env::temp_dir().join(format!("elastick-nesting-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let (mark, mut from, mut failed) = (folder.join("mark"), 0, Vec::new());
-    while failed.len() < FAILURES_MOST {
+    while failed.len() < MAX_FAILURES {
         let child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "tests::nesting::every_case", "--ignored", "--nocapture"])
             .env(MARK, &mark)
@@ -432,7 +432,7 @@ fn no_shape_of_argument_or_syntax_overflows_the_stack() {
 
 /// Evaluation rejects values that are nested too deeply to be read back.
 #[test]
-fn what_is_made_nests_no_deeper_than_what_is_read() {
+fn results_nest_no_deeper_than_messages() {
     let run = |text: &str| {
         let result = eval_text(&mut Session::new(), text.as_bytes(), &Limits::default());
         result.map(|v| String::from_utf8_lossy(&one_line(&v)).into_owned()).map_err(|e| e.to_string())
@@ -447,7 +447,7 @@ fn what_is_made_nests_no_deeper_than_what_is_read() {
 
 /// A value one level too deep is rejected where it is made, not by its receiver.
 #[test]
-fn what_may_be_made_can_be_sent_and_read() {
+fn every_constructible_value_can_be_sent_and_read() {
     let run = || {
         for (next, first) in DEEP {
             for levels in [100, 126, 127, 128, 129, 169, 170, 171, 254, 255, 256, 509, 510, 511, 512, 513] {

@@ -57,7 +57,7 @@ fn an_error_does_not_wait_for_later_items() {
 }
 
 #[test]
-fn assigning_is_refused_where_threads_help_and_not_where_none_do() {
+fn assigning_is_rejected_where_threads_help_and_not_where_none_do() {
     let lines = ["f:{a::x}", "f peach 1 2 3", "a"];
     assert_eq!(with_threads(THREADS, &lines[..2]), "'noupdate");
     assert_eq!(with_threads(0, &lines), "3");
@@ -76,7 +76,7 @@ fn a_helper_runs_peach_as_each() {
 }
 
 #[test]
-fn what_helpers_print_comes_in_the_order_of_items() {
+fn output_of_helper_threads_keeps_the_order_of_items() {
     let printed = with_threads(THREADS, &["{-1 string x;} peach til 5;"]);
     assert!(printed.ends_with("0\n1\n2\n3\n4\n"), "{printed}");
 }

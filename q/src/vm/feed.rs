@@ -6,7 +6,7 @@ use crate::runtime::scalar::Scalar;
 use columns::table::{Items, Value, Vector};
 
 /// Limit of arguments of a function run along lists.
-pub(super) const ARGUMENTS_MOST: usize = 8;
+pub(super) const MAX_ARGUMENTS: usize = 8;
 
 /// Source of an argument in each round.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use columns::table::{Sym, Value};
 use std::sync::Arc;
 
 /// Limit of lambdas linked into a program.
-const UNITS_MOST: usize = 64;
+const MAX_UNITS: usize = 64;
 
 /// Returns the code of a lambda held by a global.
 pub(super) fn global_unit(context: &Context, name: Sym) -> Option<Arc<Unit>> {
@@ -104,7 +104,7 @@ pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<Program> {
         let guard = guard(&steps, parameters, &program.constants);
         program.units.push(Linked { unit, parameters, locals, steps, guard, names });
         next += 1;
-        if next > UNITS_MOST {
+        if next > MAX_UNITS {
             return None;
         }
     }

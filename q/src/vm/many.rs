@@ -1,6 +1,6 @@
 //! Repeated application of one function: the interface of the VM to the iterators.
 
-use super::feed::{ARGUMENTS_MOST, Feed, Source};
+use super::feed::{Feed, MAX_ARGUMENTS, Source};
 use super::quick::quick;
 use super::results::Results;
 use super::run::Outcome;
@@ -58,7 +58,7 @@ pub(crate) struct Many<'f> {
 }
 
 /// Limit of `misses`, after which the evaluator does all: setting up the VM again each time costs more than it saves.
-const MISSES_MOST: u8 = 4;
+const MAX_MISSES: u8 = 4;
 
 /// Returns the lambda of a function or of a projection, with the bound arguments.
 fn target(f: &Value, arguments: usize) -> Option<(&Lambda, Vec<Option<Value>>)> {
@@ -86,9 +86,9 @@ impl<'f> Many<'f> {
     fn get_ready(&mut self, context: &mut Context) {
         if self.op.is_none()
             && self.runner.is_none()
-            && self.misses < MISSES_MOST
+            && self.misses < MAX_MISSES
             && let Some((lambda, held)) = target(self.f, self.arguments)
-            && held.len() <= ARGUMENTS_MOST
+            && held.len() <= MAX_ARGUMENTS
         {
             self.runner = Runner::new(context, lambda, held.len());
             self.held = held;
@@ -304,7 +304,7 @@ impl Runner<'_> {
     ) -> Result<(usize, Option<Value>), QError> {
         let from = rounds.start;
         self.machine.objects.truncate(self.held);
-        let mut sources = [Source::Total; ARGUMENTS_MOST];
+        let mut sources = [Source::Total; MAX_ARGUMENTS];
         let mut given = given.iter();
         let mut only_atoms = true;
         for (slot, held) in sources.iter_mut().zip(held) {
@@ -327,7 +327,7 @@ impl Runner<'_> {
         }
         let sources = sources.get(..held.len()).unwrap_or_default();
         let mut feed = Feed::new(sources, rounds, *total, out);
-        let mut arguments = [Scalar::Unset; ARGUMENTS_MOST];
+        let mut arguments = [Scalar::Unset; MAX_ARGUMENTS];
         if !feed.load(&mut arguments) {
             return Ok((from, None));
         }

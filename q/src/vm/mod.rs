@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// Minimum number of bail-outs after which a lambda that bails out in more than half of its runs is left to the evaluator.
-const LEFT_MOST: u32 = 16;
+const MAX_LEFT: u32 = 16;
 /// Failed attempts to link a lambda or to read its globals after which it is left to the evaluator.
 const TRIES: u32 = 64;
 
@@ -71,7 +71,7 @@ impl Slot {
 
     fn is_mostly_left(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
-        left >= LEFT_MOST && left > self.runs.load(Ordering::Relaxed) / 2
+        left >= MAX_LEFT && left > self.runs.load(Ordering::Relaxed) / 2
     }
 
     fn note(&self, runs: u32, left: u32) {

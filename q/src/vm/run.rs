@@ -24,7 +24,7 @@ const FIRST_ROUNDS: u32 = 1 << 6;
 const CALL_BYTES: usize = 512;
 
 /// Limit of lists in a run: they are freed only when the run ends, even if no register refers to them.
-const OBJECTS_MOST: usize = 256;
+const MAX_OBJECTS: usize = 256;
 
 /// How a run ended.
 pub(super) enum Outcome {
@@ -67,7 +67,7 @@ fn keep(objects: &mut Vec<Value>, owners: &mut Vec<u32>, register: &mut Scalar, 
 
 /// Adds an object and returns its index.
 fn added(objects: &mut Vec<Value>, owners: &mut Vec<u32>, own: u32, value: Value) -> Option<usize> {
-    if objects.len() >= OBJECTS_MOST {
+    if objects.len() >= MAX_OBJECTS {
         return None;
     }
     objects.push(value);
@@ -542,7 +542,7 @@ impl Registers {
     /// Adds the frames that the evaluator would report to an error. The caller adds the outermost function.
     fn trace(&self, context: &Context, program: &Program, error: QError, unit: u16, pc: usize) -> QError {
         let (mut error, mut unit, mut pc) = (error, unit, pc);
-        for frame in self.frames.iter().rev().take(QError::TRACE_MOST + 1) {
+        for frame in self.frames.iter().rev().take(QError::MAX_TRACE + 1) {
             if let Some(code) = program.units.get(usize::from(unit)) {
                 let caller = program.units.get(usize::from(frame.unit));
                 let site = frame.pc.wrapping_sub(1);

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_took_may_stand_in_the_place_of_what_is_logged() {
+    fn updates_lost_in_a_crash_may_be_held_at_the_place_of_logged_ones() {
         assert_eq!(said(&auditor(), vec![rows(1), rows(2)]), "");
     }
 

@@ -10,7 +10,7 @@ pub const TABLES: [&str; 2] = ["trade", "quote"];
 pub const COLUMNS: [(&str, i8); 4] = [("time", 16), ("sym", 11), ("id", 7), ("row", 7)];
 
 /// Most columns that may be added to a table: `x1`, `x2`, … of longs, with the update's id in each row.
-pub const MOST_EXTRAS: usize = 3;
+pub const MAX_EXTRAS: usize = 3;
 
 /// Number of added columns of each table.
 pub type Extras = [usize; TABLES.len()];
@@ -113,7 +113,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
         return Err(strange("no list of columns"));
     }
     let columns = from.int().ok_or(Unread::Short)?;
-    let extras = columns.checked_sub(COLUMNS.len()).filter(|extras| *extras <= MOST_EXTRAS);
+    let extras = columns.checked_sub(COLUMNS.len()).filter(|extras| *extras <= MAX_EXTRAS);
     let extras = extras.ok_or_else(|| strange("a list of so many columns"))?;
     let column = |ty: u8, from: &mut Bytes<'_>| -> Result<usize, Unread> {
         let found = from.byte().ok_or(Unread::Short)?;
@@ -179,7 +179,7 @@ fn change(from: &mut Bytes<'_>) -> Option<Result<usize, String>> {
         return Some(Err("no table".to_string()));
     }
     let count = from.int()?;
-    let Some(extras) = count.checked_sub(COLUMNS.len()).filter(|extras| *extras <= MOST_EXTRAS) else {
+    let Some(extras) = count.checked_sub(COLUMNS.len()).filter(|extras| *extras <= MAX_EXTRAS) else {
         return Some(Err("a table of so many columns".to_string()));
     };
     let added = (1..=extras).map(|number| (format!("x{number}"), 7));
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_cut_short_is_told_from_one_that_is_strange() {
+    fn a_truncated_record_is_distinguished_from_an_invalid_one() {
         assert_eq!(read(&[0, 0, 3], 0), Err(Unread::Short));
         assert!(matches!(read(&[0, 0, 2, 0, 0, 0, 245], 0), Err(Unread::Strange(_))));
     }

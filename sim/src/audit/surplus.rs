@@ -38,7 +38,7 @@ impl Reason {
             Reason::Unable => "one too many: standby that cannot take a window",
             Reason::Unseated => "one too many: not in the table at the day's end",
             Reason::EndedAtNight => "one too many: ended between the day's end and its own",
-            Reason::AskedLate => "one too many: asked for after a day's end that the node did not know of",
+            Reason::AskedLate => "one too many: requested after an end of day that the node did not know of",
             Reason::Forgotten => "one too many: its row went with a power cut",
             Reason::Kept => "one too many: there when the day began",
         }

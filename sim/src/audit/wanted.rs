@@ -46,7 +46,7 @@ impl Wanted {
         if asked <= most {
             return Ok(());
         }
-        Err(Broken(format!("group {group} was asked for {asked} instances, where {most} are enough")))
+        Err(Broken(format!("group {group} got a request for {asked} instances, where {most} are enough")))
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_wanted_lately_may_be_asked_for_and_no_more() {
+    fn recently_needed_instances_may_be_requested_and_no_more() {
         let mut wanted = Wanted::default();
         wanted.note(0, 3, 0);
         wanted.note(0, 2, REMEMBERED_NS);

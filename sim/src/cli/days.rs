@@ -19,20 +19,20 @@ pub fn command() -> Command {
     let count = |name, help| number(name, "1", help).value_parser(value_parser!(u64).range(1..));
     let of_name = |name: &str| {
         let found = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name);
-        found.ok_or_else(|| format!("there is none of that name, but {:?}", Defect::ALL))
+        found.ok_or_else(|| format!("unknown mutant; there are {:?}", Defect::ALL))
     };
     Command::new("days")
-        .about("Simulated days: the production code on virtual time, with faults, and audited")
-        .arg(number("seed", "1", "First seed; one seed is one run, always the same"))
-        .arg(count("seeds", "How many seeds, one after the other"))
-        .arg(count("days", "Days of each seed"))
-        .arg(count("threads", "Seeds that run at the same time"))
+        .about("Simulate days: the production code on virtual time, with faults and an auditor")
+        .arg(number("seed", "1", "First seed; the same seed always gives the same run"))
+        .arg(count("seeds", "Number of consecutive seeds"))
+        .arg(count("days", "Days per seed"))
+        .arg(count("threads", "Seeds run in parallel"))
         .arg(
             Arg::new("faults")
                 .long("faults")
                 .value_parser(["none", "fleet", "some", "hell"])
                 .default_value("some")
-                .help("How much goes wrong"),
+                .help("Level of faults"),
         )
         .arg(Arg::new("trace").long("trace").action(ArgAction::SetTrue).help("Print every event on standard error"))
         .arg(
@@ -42,7 +42,9 @@ pub fn command() -> Command {
                 .value_parser(of_name)
                 .help("Plant a defect, by its name, which a rule then finds"),
         )
-        .after_help("A failure prints its seed and the command that shows it again. Every tenth seed is run twice and compared.")
+        .after_help(
+            "A failure prints its seed and the command that reproduces it. Every tenth seed is run twice and compared.",
+        )
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
@@ -85,7 +87,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let never = if long { report.never_met() } else { Vec::new() };
     match (failures.is_empty(), never.is_empty()) {
         (true, true) => Ok(()),
-        (false, _) => Err(CliError::Failed(format!("{} runs went wrong", failures.len()))),
-        (true, false) => Err(CliError::Failed(format!("never met: {}", never.join(", ")))),
+        (false, _) => Err(CliError::Failed(format!("{} runs failed", failures.len()))),
+        (true, false) => Err(CliError::Failed(format!("transitions not covered: {}", never.join(", ")))),
     }
 }

@@ -11,25 +11,25 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u8)).default_value(default).help(help)
     };
     Command::new("model")
-        .about("Every order of events up to a bound: the production code, told everything that can happen")
-        .arg(count("nodes", "2", "Nodes of the first queue"))
-        .arg(count("others", "0", "Nodes of a second queue; three in all at most"))
-        .arg(count("updates", "2", "Updates that are published"))
-        .arg(count("crashes", "1", "Processes that are killed, nodes or the tickerplant"))
-        .arg(count("cuts", "0", "Connections that break with both ends alive"))
-        .arg(count("rolls", "1", "Nodes that are full"))
-        .arg(count("day-ends", "0", "Ends of a day"))
-        .arg(count("fills", "0", "Nodes whose memory others fill"))
-        .arg(count("twins", "0", "Processes that come under the first node's name"))
-        .arg(count("too-long", "0", "Updates, of those published, that are too long for the first node"))
+        .about("Model checker: runs the production code through every order of events up to a bound")
+        .arg(count("nodes", "2", "Number of nodes of the first queue"))
+        .arg(count("others", "0", "Number of nodes of a second queue; at most three in all"))
+        .arg(count("updates", "2", "Number of published updates"))
+        .arg(count("crashes", "1", "Number of processes killed, nodes or the tickerplant"))
+        .arg(count("cuts", "0", "Number of connections that break while both ends are alive"))
+        .arg(count("rolls", "1", "Number of times a node is full"))
+        .arg(count("day-ends", "0", "Number of ends of day"))
+        .arg(count("fills", "0", "Number of times other processes fill a node's memory"))
+        .arg(count("twins", "0", "Number of processes that start with the first node's name"))
+        .arg(count("too-long", "0", "Number of published updates that are too long for the first node"))
         .arg(
             Arg::new("seconds")
                 .long("seconds")
                 .value_name("N")
                 .value_parser(value_parser!(u64))
-                .help("Ends after so long, with what was met by then"),
+                .help("Stop after this time and report the states found by then"),
         )
-        .after_help("What is found wrong is shown by a shortest way to it.")
+        .after_help("For each violation, a shortest sequence of events that leads to it is printed.")
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
@@ -50,7 +50,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let is_terminal = std::io::stderr().is_terminal();
     let outcome = check(bounds, time, |states, seen| {
         if is_terminal {
-            eprint!("{states} states, {seen} of them seen through\r");
+            eprint!("{states} states, {seen} of them expanded\r");
         }
     });
     let mut out = std::io::stdout();
@@ -62,7 +62,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         Err(Failure::Bounds(what)) => Err(CliError::Usage(what)),
         Err(Failure::Found(found)) => {
             writeln!(out, "{found}")?;
-            Err(CliError::Failed("a rule is broken".to_string()))
+            Err(CliError::Failed("an invariant is violated".to_string()))
         }
     }
 }

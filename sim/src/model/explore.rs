@@ -13,7 +13,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 /// Most steps of a path that are printed: a path that never comes to rest is endless.
-const WAY_MOST: usize = 60;
+const MAX_WAY: usize = 60;
 
 /// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +60,14 @@ pub struct Found {
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, step) in self.way.iter().enumerate().take(WAY_MOST) {
+        for (number, step) in self.way.iter().enumerate().take(MAX_WAY) {
             if number == self.healing_from {
                 writeln!(f, "     from here on nothing goes wrong any more")?;
             }
             writeln!(f, "{:3}  {step}", number.saturating_add(1))?;
         }
-        if self.way.len() > WAY_MOST {
-            writeln!(f, "     and {} more", self.way.len().saturating_sub(WAY_MOST))?;
+        if self.way.len() > MAX_WAY {
+            writeln!(f, "     and {} more", self.way.len().saturating_sub(MAX_WAY))?;
         }
         write!(f, "     {}", self.what)
     }

@@ -6,7 +6,7 @@ use super::steps::{Act, Model};
 use std::collections::HashSet;
 
 /// Steps within which a state must come to rest.
-const STEPS_MOST: usize = 3_000;
+const MAX_STEPS: usize = 3_000;
 
 /// Checks recovery, and remembers the states known to recover.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Healer {
             if let Err(text) = model.judge(&at) {
                 break Some(text);
             }
-            if acts.len() > STEPS_MOST {
+            if acts.len() > MAX_STEPS {
                 break Some("it does not come to rest".to_string());
             }
         };

@@ -98,7 +98,7 @@ impl Links for ModelLinks {
         self.notices.push(conn);
     }
 
-    fn end_after_silence(&mut self, _: ConnId, _: Duration) {}
+    fn set_keepalive(&mut self, _: ConnId, _: Duration) {}
 
     fn now(&self) -> Instant {
         clock::now()

@@ -46,21 +46,21 @@ impl Bounds {
     /// A bound that exceeds what a model can have, with the limit.
     fn fit(&self) -> Result<(), String> {
         let [first, second] = self.nodes;
-        if first == 0 || first.saturating_add(second) > NODES_MOST {
+        if first == 0 || first.saturating_add(second) > MAX_NODES {
             return Err(format!(
-                "{first} nodes of the first queue and {second} of the second: a model has 1 to {NODES_MOST} in all, and at \
+                "{first} nodes of the first queue and {second} of the second: a model has 1 to {MAX_NODES} in all, and at \
                  least one of the first"
             ));
         }
         let counts = [
-            ("updates", self.updates, MOST),
-            ("crashes", self.crashes, MOST),
-            ("broken connections", self.cuts, MOST),
-            ("rolls", self.rolls, MOST),
-            ("ends of a day", self.day_ends, DAY_ENDS_MOST),
-            ("filled nodes", self.fills, MOST),
-            ("processes of another's name", self.twins, MOST),
-            ("updates that are too long", self.too_long, MOST),
+            ("updates", self.updates, MAX),
+            ("crashes", self.crashes, MAX),
+            ("broken connections", self.cuts, MAX),
+            ("rolls", self.rolls, MAX),
+            ("ends of a day", self.day_ends, MAX_DAY_ENDS),
+            ("filled nodes", self.fills, MAX),
+            ("processes of another's name", self.twins, MAX),
+            ("updates that are too long", self.too_long, MAX),
         ];
         match counts.iter().find(|(_, count, most)| count > most) {
             Some((what, count, most)) => Err(format!("{count} {what}: a model has at most {most}")),
@@ -75,11 +75,11 @@ pub const PLACES: usize = 6;
 /// The place of processes under the first node's name.
 pub const TWIN: u8 = 5;
 /// Most initial nodes of all queues.
-pub const NODES_MOST: u8 = 3;
+pub const MAX_NODES: u8 = 3;
 /// Largest value of any count.
-pub const MOST: u8 = 15;
+pub const MAX: u8 = 15;
 /// Most ends of a day.
-pub const DAY_ENDS_MOST: u8 = 2;
+pub const MAX_DAY_ENDS: u8 = 2;
 
 /// State that all processes of a model share.
 pub struct Context {

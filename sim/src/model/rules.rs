@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_end_with_what_was_of_the_day_before() {
+    fn a_node_may_terminate_with_rows_of_the_previous_day() {
         let other = table(1, "a1", 0..2);
         assert_eq!(may_end(&other, &holding(Some(0), Some(0..2))), Ok(()));
         assert_eq!(may_end(&other, &holding(None, None)), Ok(()));

@@ -360,7 +360,7 @@ impl Model {
             Act::Publish => "an update is published".to_string(),
             Act::PublishTooLong => format!("an update is published that is too long for {}", name(0)),
             Act::PublishAndDie => {
-                "an update is logged, and the tickerplant is killed before anyone is told".to_string()
+                "an update is logged, and the tickerplant is killed before it publishes it".to_string()
             }
             Act::DayEnds => "the day ends".to_string(),
             Act::TimePasses => "time passes, and the next grace is over".to_string(),

@@ -166,7 +166,7 @@ impl Tick {
     fn settle(&mut self, context: &mut Context) -> Vec<Said> {
         let mut said = Vec::new();
         while let Some(service) = &mut self.service {
-            service.plant.end_turn(&mut self.links);
+            service.plant.end_iteration(&mut self.links);
             let (wishes, notices) = (std::mem::take(&mut self.links.wishes), std::mem::take(&mut self.links.notices));
             let is_done = wishes.is_empty() && notices.is_empty() && !service.work_is_due();
             for wish in wishes {
@@ -252,7 +252,7 @@ impl Tick {
             Input::Publish => self.publish(),
             Input::DayEnds => {
                 if let Some(service) = &mut self.service {
-                    service.plant.begin_turn(&mut self.links);
+                    service.plant.begin_iteration(&mut self.links);
                     // Rejected only far ahead of the clock; the model ends fewer days.
                     service.plant.end_of_day(&mut self.links).map_err(|error| error.to_string())?;
                 }

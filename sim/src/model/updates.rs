@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use elastick::log::LogFile;
-use elastick::log::disk::{Disk, Open, Who};
+use elastick::log::disk::{Disk, Open, WriterProcess};
 use std::fs::TryLockError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -182,8 +182,8 @@ impl Disk for Rom {
         Ok((0..DAYS).map(log_path).collect())
     }
 
-    fn who(&self) -> Who {
-        Who { pid: 0, host: "node".to_string(), boot: "1".to_string() }
+    fn who(&self) -> WriterProcess {
+        WriterProcess { pid: 0, host: "node".to_string(), boot: "1".to_string() }
     }
 
     fn draw(&self) -> u64 {

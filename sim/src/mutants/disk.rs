@@ -3,7 +3,7 @@
 use super::{Defect, is_planted};
 use elastick::log::LogFile;
 use elastick::log::date_of;
-use elastick::log::disk::{Disk, Open, Who};
+use elastick::log::disk::{Disk, Open, WriterProcess};
 use elastick::sys::fs::Place;
 use std::fs::TryLockError;
 use std::io;
@@ -41,7 +41,7 @@ impl<D: Disk> Disk for Mutant<D> {
         self.0.list(directory)
     }
 
-    fn who(&self) -> Who {
+    fn who(&self) -> WriterProcess {
         self.0.who()
     }
 

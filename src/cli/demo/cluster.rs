@@ -58,11 +58,11 @@ impl Cluster {
         let index = |value: Option<Value>| value?.as_long().and_then(|n| u64::try_from(n).ok());
         let table = answer.item(2).ok_or_else(|| CliError::Failed("the tickerplant has no .u.asg.tab".to_string()))?;
         let mut rows = queue_table::rows(&table)
-            .ok_or_else(|| CliError::Failed("the tickerplant's .u.asg.tab is none".to_string()))?;
+            .ok_or_else(|| CliError::Failed("the tickerplant's .u.asg.tab is not a table".to_string()))?;
         rows.iter_mut().for_each(|row| self.refresh(row));
         Ok(Answer {
             tip: index(answer.item(0))
-                .ok_or_else(|| CliError::Failed("the tickerplant's .u.j is no number".to_string()))?,
+                .ok_or_else(|| CliError::Failed("the tickerplant's .u.j is not a number".to_string()))?,
             durable: index(answer.item(1).and_then(|stats| stats.lookup("durable"))),
             rows,
             table,
@@ -114,7 +114,7 @@ impl Cluster {
     }
 
     fn query(&mut self, expression: &str) -> Result<Value, CliError> {
-        let failed = |error| CliError::Failed(format!("the tickerplant's answer to {expression}: {error}"));
+        let failed = |error| CliError::Failed(format!("the tickerplant's reply to {expression}: {error}"));
         self.tickerplant.query(expression).map_err(failed)
     }
 }
@@ -131,14 +131,14 @@ pub fn ask_node(node: &str, port: u16, tables: &[String]) -> Result<NodeAnswer, 
     let mut client =
         Client::connect(&address(port), ANSWER, Limits::default()).map_err(|error| failed(&error.to_string()))?;
     let mut query = |expression: &str| {
-        client.query(expression).map_err(|error| failed(&format!("the answer to {expression}: {error}")))
+        client.query(expression).map_err(|error| failed(&format!("the reply to {expression}: {error}")))
     };
     let answer = query(".rdb.windows")?;
-    let windows = windows_of(node, &answer).ok_or_else(|| failed(".rdb.windows is no table of windows"))?;
+    let windows = windows_of(node, &answer).ok_or_else(|| failed(".rdb.windows is not a table of windows"))?;
     let mut counted_rows = 0u64;
     for table in tables {
         let count = query(&format!("count {table}"))?.as_long().and_then(|count| u64::try_from(count).ok());
-        counted_rows = counted_rows.saturating_add(count.ok_or_else(|| failed("a count that is no number"))?);
+        counted_rows = counted_rows.saturating_add(count.ok_or_else(|| failed("a count is not a number"))?);
     }
     Ok(NodeAnswer { windows, counted_rows })
 }

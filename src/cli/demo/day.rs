@@ -68,7 +68,7 @@ impl Day {
         let logs = dir.join("log");
         if logs.exists() {
             return Err(CliError::Usage(format!(
-                "{} is there already; the demo's day begins with no log",
+                "{} already exists; the demo's day must begin without a log",
                 logs.display()
             )));
         }
@@ -111,7 +111,7 @@ impl Day {
             answer.rows.iter().any(|row| row.state == NodeState::Live)
         })?;
         let sent = self.publish(options, dir, stop)?;
-        self.note("the feed has ended; waiting for the nodes to take in the rest and for those that start");
+        self.note("the feed has ended; waiting for the nodes to catch up, and for those that are starting");
         self.until(stop, SETTLE, "all nodes of the group to be in the queue", |answer| {
             answer.fleet.members.iter().all(|member| answer.rows.iter().any(|row| row.node == member.instance))
         })?;
@@ -153,7 +153,7 @@ impl Day {
         }
         match report.is_good() {
             true => Ok(()),
-            false => Err(CliError::Failed(format!("the day is not proved: {}", report.misses().join("; ")))),
+            false => Err(CliError::Failed(format!("not proved: {}", report.misses().join("; ")))),
         }
     }
 
@@ -198,7 +198,7 @@ impl Day {
                 return Ok(());
             }
             if by.is_none_or(|by| Instant::now() >= by) {
-                return Err(CliError::Failed(format!("waited in vain for {what}")));
+                return Err(CliError::Failed(format!("timed out waiting for {what}")));
             }
             std::thread::sleep(LOOK);
         }
@@ -312,7 +312,7 @@ fn nobody_will_come(answer: &Answer) -> bool {
 
 fn stopped(stop: &AtomicBool) -> Result<(), CliError> {
     match stop.load(Ordering::Relaxed) {
-        true => Err(CliError::Failed("ended by a signal before the day was over".to_string())),
+        true => Err(CliError::Failed("stopped by a signal before the end of the day".to_string())),
         false => Ok(()),
     }
 }
@@ -354,7 +354,7 @@ fn feed_arguments(options: &DemoOptions, port: u16) -> Vec<OsString> {
 
 /// Reads the feed's summary of the updates it sent.
 fn account(path: &Path) -> Result<Proof, CliError> {
-    let wrong = |what: String| CliError::Failed(format!("the feed's account: {what}"));
+    let wrong = |what: String| CliError::Failed(format!("the feed's report: {what}"));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let summary: Summary = serde_json::from_str(text.trim()).map_err(|error| wrong(error.to_string()))?;
     Ok(summary.tables)

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Maximum number of samples: more than a chart has columns.
-const SAMPLES_MOST: usize = 2000;
+const MAX_SAMPLES: usize = 2000;
 
 /// State of the cluster at one poll.
 pub struct Look<'a> {
@@ -115,7 +115,7 @@ impl History {
     }
 
     fn sample(&mut self, sample: Sample) {
-        if self.samples.len() >= SAMPLES_MOST {
+        if self.samples.len() >= MAX_SAMPLES {
             // Drop every second sample: the chart has a lower resolution.
             let mut keep = false;
             self.samples.retain(|_| {
@@ -322,7 +322,7 @@ mod tests {
     fn samples_stay_bounded() {
         let mut history = History::new(100);
         (0..10_000).for_each(|i| history.look(&look(f64::from(i) / 10_000.0, 0, &[], &[])));
-        assert!(history.samples().len() <= SAMPLES_MOST);
+        assert!(history.samples().len() <= MAX_SAMPLES);
         assert!(history.samples().windows(2).all(|pair| pair[0].day_share < pair[1].day_share));
     }
 }

@@ -40,11 +40,11 @@ struct DemoOptions {
 
 pub fn command() -> Command {
     command_for(Program::Demo)
-        .about("Run the paper's day on this machine: tickerplant, elastic RDB, feed, end of day, and prove it")
+        .about("Run a whole day on this machine: tickerplant, elastic RDB, feed, end of day; then check that every update was held exactly once")
         .after_help(
-            "While it runs, any kdb+ client can take part: publish, subscribe and query at the tickerplant's port and at the \
-             ports of the nodes in .u.asg.tab. Exits 0 if every update was held exactly once and the group is back at its \
-             minimum.",
+            "While it runs, any kdb+ client can publish, subscribe and query at the tickerplant's port, and query \
+             at the ports of the nodes in .u.asg.tab. Exits 0 if every update was held exactly once and the group \
+             is back at its minimum.",
         )
         .mut_arg(options::DEMO_ROLL.spec.name, |arg| arg.visible_alias("roll"))
 }

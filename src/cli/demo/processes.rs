@@ -59,7 +59,7 @@ impl Process {
         let text = std::fs::read(&self.log).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let last = lines.get(lines.len().saturating_sub(8)..).unwrap_or_default().join("\n  ");
-        CliError::Failed(format!("the {} ended ({status}):\n  {last}", self.name))
+        CliError::Failed(format!("the {} exited ({status}):\n  {last}", self.name))
     }
 
     /// Sends SIGTERM.
@@ -78,7 +78,7 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        tracing::warn!(process = %self.name, "the process did not end when asked to; it is killed");
+        tracing::warn!(process = %self.name, "the process did not exit after SIGTERM; killing it");
     }
 }
 

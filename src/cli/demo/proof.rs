@@ -60,7 +60,7 @@ pub fn check<E>(
         let equal = wanted == window.proof;
         if !equal {
             verdict.misses.push(format!(
-                "{} is not held by {} as it was logged: {}",
+                "{} is held by {}, but differs from the log: {}",
                 text::window(window.first, Some(window.last)),
                 window.node,
                 difference(&wanted, &window.proof)
@@ -100,7 +100,7 @@ impl TableVerdict {
         }
         if self.held != self.logged {
             misses.push(format!(
-                "{}: the nodes hold not what was logged: {}",
+                "{}: the nodes hold something other than the log: {}",
                 self.table,
                 pair(&self.logged, &self.held)
             ));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_nobody_holds_is_named() {
+    fn an_uncovered_tail_is_named() {
         let found = misses(vec![held("a", 0, 99)], 100, &proof(0, 100));
         assert!(found[0].contains("[99, 100) is held by nobody"), "{found:?}");
     }
@@ -229,7 +229,7 @@ mod tests {
         let mut wrong = held("b", 40, 100);
         wrong.proof.table_mut(b"trade").hash ^= 1;
         let found = misses(vec![held("a", 0, 40), wrong], 100, &proof(0, 100));
-        assert!(found[0].contains("[40, 100) is not held by b"), "{found:?}");
+        assert!(found[0].contains("[40, 100) is held by b, but differs"), "{found:?}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Report<'_> {
         if let Some(left) = self.nodes_left
             && left != self.min_nodes
         {
-            misses.push(format!("{left} nodes are left after the end of the day, not {}", self.min_nodes));
+            misses.push(format!("{left} nodes are left after the end of the day, expected {}", self.min_nodes));
         }
         misses
     }
@@ -78,7 +78,7 @@ impl Report<'_> {
             let sent: u64 = self.verdict.tables.iter().map(|table| table.sent.updates).sum();
             if self.tip > sent {
                 let others = text::thousands(self.tip - sent);
-                lines.push(format!("{others} of the updates came from others than the feed: held as logged"));
+                lines.push(format!("{others} of the updates came from other publishers: held as logged"));
             }
         } else {
             lines.push("NOT proved:".to_string());
@@ -152,7 +152,8 @@ impl Report<'_> {
         }
         if let Some(cushion) = cushion {
             lines.push(format!(
-                "cushion      {cushion:.1} at the least: a successor was asked for {cushion:.1} lead times before it was needed"
+                "cushion      {cushion:.1} at the lowest: a successor was requested {cushion:.1} lead times before \
+                 it was needed"
             ));
         }
         lines
@@ -223,7 +224,7 @@ fn saved_percent(nodes: f64, big: f64) -> f64 {
 fn comparison(nodes: f64, big: f64, peak_nodes: u32) -> String {
     if peak_nodes <= 1 {
         return format!(
-            "{nodes:.1}; the day fitted into one node: nothing to save (more --rows, or less --node-memory, make it hand over)"
+            "{nodes:.1}; the day fitted into one node, so nothing was saved (use more --rows or less --node-memory)"
         );
     }
     let saved = saved_percent(nodes, big);

@@ -41,7 +41,7 @@ pub fn choose(settings: &Settings) -> Result<Chosen, CliError> {
         FleetKind::Local => {
             let text = std::env::var(FLEET_VARIABLE).map_err(|_| {
                 CliError::Usage(format!(
-                    "--fleet local: no `elastick fleet` started this process: {FLEET_VARIABLE} is not set"
+                    "--fleet local: this process was not started by `elastick fleet`: {FLEET_VARIABLE} is not set"
                 ))
             })?;
             local(text.parse().map_err(|reason| CliError::Usage(format!("{FLEET_VARIABLE}: {reason}")))?)
@@ -52,9 +52,9 @@ pub fn choose(settings: &Settings) -> Result<Chosen, CliError> {
                 std::env::var_os(INSTANCE_VARIABLE).is_some() && std::env::var_os(GROUP_VARIABLE).is_some();
             if !is_instance {
                 return Err(CliError::Usage(format!(
-                    "--fleet {address}: this process is no instance of that fleet. A fleet knows the processes that it has \
-                     started: start this one with `elastick fleet -- elastick ...`, or leave --fleet out. \
-                     `elastick fleet status --fleet {address}` shows the fleet"
+                    "--fleet {address}: this process is not an instance of that fleet, because the fleet did not \
+                     start it: start it with `elastick fleet -- elastick ...`, or leave --fleet out. `elastick \
+                     fleet status --fleet {address}` shows the fleet"
                 )));
             }
             local(address)
@@ -85,7 +85,7 @@ fn aws() -> Result<Chosen, CliError> {
 
 /// Upper bounds of the first pause, and of any pause, between attempts to reach the fleet; pauses are random below a doubling bound.
 const PAUSE_FIRST_NS: u64 = 1_000_000_000;
-const PAUSE_MOST_NS: u64 = 60_000_000_000;
+const MAX_PAUSE_NS: u64 = 60_000_000_000;
 
 /// For a process that does not scale its group: reports to the fleet that it is in service, and logs when the fleet is about to end it.
 /// Runs on a background thread that ends with the process.
@@ -94,17 +94,17 @@ const PAUSE_MOST_NS: u64 = 60_000_000_000;
 /// The system has no thread left.
 pub fn attend(mut fleet: Box<dyn Fleet>) -> std::io::Result<()> {
     let attend = move || {
-        let mut back_off = BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS);
+        let mut back_off = BackOff::new(PAUSE_FIRST_NS, MAX_PAUSE_NS);
         while let Err(error) = fleet.ready() {
             if back_off.failures() == 0 {
-                tracing::warn!(%error, "cannot report to the fleet that this process is ready, trying again");
+                tracing::warn!(%error, "cannot report to the fleet that this process is ready; retrying");
             }
             std::thread::sleep(Duration::from_nanos(back_off.pause_ns(fastrand::f64())));
         }
         loop {
             std::thread::sleep(fleet.notice_every());
             let Ok(Some(notice)) = fleet.notice() else { continue };
-            tracing::warn!("the fleet is going to end this process: {}", notice.reason.name());
+            tracing::warn!("the fleet is about to terminate this process: {}", notice.reason.name());
             // This process may end at any time, so complete the lifecycle action at once. A notice of a merely probable end is only
             // logged.
             if matches!(notice.reason, Reason::Terminating | Reason::Unhealthy)
@@ -147,7 +147,7 @@ impl Chosen {
             let missing = [settings.is_default(&options::SCALE), settings.is_default(&options::ROLL_THRESHOLD)];
             if missing.contains(&true) {
                 let (scale, roll) = aws.thresholds().unwrap_or_else(|error| {
-                    tracing::warn!(%error, "cannot read this instance's tags: the thresholds are the defaults");
+                    tracing::warn!(%error, "cannot read this instance's tags: using the default thresholds");
                     (None, None)
                 });
                 if let Some(scale) = scale {

@@ -16,12 +16,14 @@ pub const NAME: &str = "status";
 pub fn command() -> Command {
     let takes = |name: &str| ["fleet", "group", "config"].contains(&name);
     command_with(Program::Fleet, NAME, &takes)
-        .about("Show a group: its capacity, and its instances with their stage, age, lead time and place")
+        .about("Show a group: its capacity, and the stage, age, lead time and zone of each instance")
         .after_help(
             "Examples:
-  elastick fleet status --fleet aws                       on an instance: the group that it is in
-  elastick fleet status --fleet aws --group stack-r-asg   another group of the account
-  elastick fleet status --fleet 127.0.0.1:41234           the supervisor that answers at that port",
+  elastick fleet status --fleet aws                       on an instance: its own group
+  \
+             elastick fleet status --fleet aws --group stack-r-asg   another group of the account
+  elastick fleet \
+             status --fleet 127.0.0.1:41234           the supervisor listening on that port",
         )
 }
 
@@ -47,7 +49,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             let text = std::env::var(FLEET_VARIABLE);
             text.ok().and_then(|text| text.parse::<Address>().ok()).ok_or_else(|| {
                 CliError::Usage(
-                    "which fleet? give --fleet aws, or --fleet with the address of a supervisor".to_string(),
+                    "no fleet given: use --fleet aws, or --fleet with the address of a supervisor".to_string(),
                 )
             })?
         }

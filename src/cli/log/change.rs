@@ -102,8 +102,8 @@ pub fn repair(job: &Job) -> Result<(), CliError> {
                 eprintln!("{}: {damage}", path.display());
             }
             Err(CliError::Usage(
-                "damaged in the middle: say --out FILE for what can be read, or --in-place; --changed-blocks cut leaves out \
-                 blocks whose checksums differ, otherwise they are kept and marked"
+                "the log is damaged in the middle: write the readable part with --out FILE, or use --in-place. \
+                 Blocks whose checksums differ are kept and marked; --changed-blocks cut drops them"
                     .to_string(),
             ))
         }
@@ -143,7 +143,7 @@ fn say(job: &Job, new: &Path, done: &mend::Repaired) -> Result<(), CliError> {
         writeln!(out, "  lost: {} bytes of an unfinished record at the end", done.torn_bytes)?;
     }
     if !done.has_checksums {
-        writeln!(out, "  no side file that can be read: whether the values are those published nothing tells")?;
+        writeln!(out, "  no readable side file: the values cannot be checked")?;
     }
     writeln!(out, "  the log as it was: {}", done.original.display())?;
     Ok(())

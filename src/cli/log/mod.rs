@@ -24,44 +24,44 @@ struct Action {
 const ACTIONS: &[Action] = &[
     Action {
         name: "info",
-        about: "What a log holds: updates, rows and bytes of each table, first and last, side file, torn end",
+        about: "Summarise a log: updates, rows and bytes of each table, first and last, side file, torn tail",
         options: &["json"],
         run: report::info,
     },
     Action {
         name: "verify",
-        about: "Read all of a log, compare its blocks with their checksums, name damage by its range; fails if there is any",
+        about: "Read a whole log, check its blocks against their checksums and report each damaged range; exits 1 if there is one",
         options: &["json"],
         run: report::verify,
     },
     Action {
         name: "cat",
-        about: "Print updates as q shows them, one on a line",
+        about: "Print updates as q shows them, one per line",
         options: &["from", "to", "tables", "items", "json"],
         run: cat::cat,
     },
     Action {
         name: "proof",
-        about: "Updates, rows and hash of each table in a range of updates, as a node's .rdb.windows must have them",
+        about: "Print updates, rows and hash of each table in a range of updates, to compare with a node's .rdb.windows",
         options: &["from", "to", "tables", "json"],
         run: proof::proof,
     },
     Action {
         name: "slice",
-        about: "Write a range of updates, of some tables or all, as a log of its own",
+        about: "Write a range of updates, of some tables or all, to a new log",
         options: &["from", "to", "tables", "out"],
         run: change::slice,
     },
     Action {
         name: "repair",
-        about: "Cut off a torn end; from a log damaged in the middle write what can be read to another file; blocks with \
-                other checksums are kept and marked, or left out",
+        about: "Cut off a torn tail; of a log damaged in the middle, write the readable part to another file. \
+                Blocks whose checksums differ are kept and marked, or dropped",
         options: &["out", "in-place", "changed-blocks", "json"],
         run: change::repair,
     },
     Action {
         name: "index",
-        about: "Write the side file of a log anew; blocks that do not agree with the old one stay marked as damaged",
+        about: "Rebuild the side file of a log; blocks that do not match the old one stay marked as damaged",
         options: &["json"],
         run: change::index,
     },
@@ -90,7 +90,7 @@ pub fn command() -> Command {
         command_with(Program::Log, action.name, &takes).about(action.about).arg(files)
     });
     Command::new(Program::Log.name())
-        .about("Tools for tickerplant logs, elastick's and kdb+'s")
+        .about("Tools for tickerplant logs of elastick and kdb+")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(actions)
@@ -115,7 +115,7 @@ impl Job {
         let (from, to) = (self.settings.get(&options::FROM)?, self.settings.find(&options::TO)?);
         let to = to.unwrap_or(u64::MAX);
         if from > to {
-            return Err(CliError::Usage(format!("--from {from} is behind --to {to}")));
+            return Err(CliError::Usage(format!("--from {from} is after --to {to}")));
         }
         Ok(from..to)
     }

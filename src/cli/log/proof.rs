@@ -22,7 +22,10 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
             last => last,
         };
         if window.start > last {
-            return Err(CliError::Usage(format!("the log ends before update {}, it has {last}", window.start)));
+            return Err(CliError::Usage(format!(
+                "the log has {last} updates, so it ends before update {}",
+                window.start
+            )));
         }
         let window = window.start..last;
         let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;

@@ -18,8 +18,8 @@ pub fn info(job: &Job) -> Result<(), CliError> {
 pub fn verify(job: &Job) -> Result<(), CliError> {
     match each(job, true)? {
         0 => Ok(()),
-        1 => Err(CliError::Failed("one log is not whole".to_string())),
-        bad => Err(CliError::Failed(format!("{bad} logs are not whole"))),
+        1 => Err(CliError::Failed("one log is damaged or incomplete".to_string())),
+        bad => Err(CliError::Failed(format!("{bad} logs are damaged or incomplete"))),
     }
 }
 
@@ -57,7 +57,7 @@ fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
         }
     }
     if survey.other_messages > 0 {
-        writeln!(out, "  messages that are no updates of a table: {}", survey.other_messages)?;
+        writeln!(out, "  messages other than updates: {}", survey.other_messages)?;
     }
     match &survey.side {
         SideState::Missing => writeln!(out, "  side file: none")?,
@@ -68,7 +68,7 @@ fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
             if *updates > survey.updates {
                 writeln!(
                     out,
-                    "  updates that were logged behind the end and are not there: {}",
+                    "  updates that were logged after the end and are missing: {}",
                     updates - survey.updates
                 )?;
             }
@@ -83,14 +83,14 @@ fn print(out: &mut impl Write, survey: &Survey) -> std::io::Result<()> {
     if survey.is_whole() {
         match survey.side {
             SideState::Covers { checked: false, .. } => {
-                writeln!(out, "  whole as far as it can be read; `elastick log verify` compares checksums")?;
+                writeln!(out, "  whole, checksums not compared: `elastick log verify` compares them")?;
             }
             SideState::Covers { updates, .. } if updates < survey.updates => {
-                writeln!(out, "  whole up to update {updates}; behind it as far as it can be read, without checksums")?;
+                writeln!(out, "  whole up to update {updates}; readable after that, without checksums to compare")?;
             }
             SideState::Covers { .. } => writeln!(out, "  whole")?,
             SideState::Missing | SideState::Foreign => {
-                writeln!(out, "  whole as far as it can be read: there are no checksums to compare its values with")?;
+                writeln!(out, "  whole, but without checksums to compare the values with")?;
             }
         }
     }

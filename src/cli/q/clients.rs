@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// How long the console may take to check a password.
 const DECISION: Duration = Duration::from_secs(10);
 /// Messages of one connection that may wait for the console; at the limit the connection is not read further.
-const WAITING_MOST: usize = 4096;
+const MAX_WAITING: usize = 4096;
 
 /// Sends an event to the console.
 pub type Tell = Arc<dyn Fn(Happened) + Send + Sync>;
@@ -101,7 +101,7 @@ impl Service for Clients {
             return connection.inbox.put_answer(Incoming { header: *header, body: body.to_vec() });
         }
         connection.waiting = connection.waiting.saturating_add(1);
-        if connection.waiting >= WAITING_MOST {
+        if connection.waiting >= MAX_WAITING {
             ctl.pause(conn);
         }
         let (own, request) = (self.own.clone(), ctl.request());
@@ -159,7 +159,7 @@ impl Service for Clients {
         true
     }
 
-    fn turn_ended(&mut self, _: &mut Control) {}
+    fn iteration_ended(&mut self, _: &mut Control) {}
 
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
 

@@ -51,7 +51,9 @@ impl Suspended {
             }
             b"&" => Meant::Shown([b"'", &self.error.name[..], b"\n", &self.error.shown_at(self.level)].concat()),
             b".Q.bt[]" | b".Q.bt`" => Meant::Shown(self.error.backtrace(self.level)),
-            [b':', ..] => Meant::Shown(b"'nyi (what failed is over: it cannot go on with another value)\n".to_vec()),
+            [b':', ..] => Meant::Shown(
+                b"'nyi (the failed evaluation has ended: it cannot continue with another value)\n".to_vec(),
+            ),
             [b'\'', name @ ..] if name.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'`') && !name.is_empty() => {
                 let name = name.strip_prefix(b"`").unwrap_or(name);
                 self.error = self.error.clone().instead(name);

@@ -31,7 +31,7 @@ pub enum Event {
 }
 
 /// Maximum depth of nested debuggers.
-const SUSPENDED_MOST: usize = 20;
+const MAX_SUSPENDED: usize = 20;
 
 /// The session and its surroundings.
 struct Console {
@@ -258,7 +258,7 @@ impl Console {
         });
         if looks
             && let Err(error) = &result
-            && self.suspended.len() < SUSPENDED_MOST
+            && self.suspended.len() < MAX_SUSPENDED
             && let Some(suspended) = Suspended::of(error)
         {
             self.suspended.push(suspended);

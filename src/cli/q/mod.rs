@@ -17,43 +17,71 @@ use crate::config::{Address, Program, options as table};
 use clap::{Arg, ArgMatches, Command};
 use options::Started;
 
-const EXAMPLES: &str = "\
-Without FILE or address: lines of q, from the terminal or from standard input, until \\\\, exit or the end of input.
-With FILE: it is loaded first, ARGUMENTS are .z.x; one that cannot be read or fails is told as q does and the session goes on, and
-without a terminal ends with 1. With an address: what is typed is evaluated by that process.
+const EXAMPLES: &str = "Without FILE or address: lines of q, from the terminal or from standard input, until \\\\, \
+                        exit or the end of input.
+With FILE: it is loaded first, ARGUMENTS are .z.x; if it cannot \
+                        be read or fails, the error is shown as in q and the session continues;
+without a terminal \
+                        the process exits with 1. With an address: input is evaluated by that process.
 
-Options of the language, anywhere behind `q`:
-  -b        clients may not assign            -q        neither banner nor prompts
-  -c R C    rows and columns shown            -C R C    the same for HTTP
-  -e 1      an error in a function is looked at, as it is at a terminal: q)) reads its locals, ` and . go up and down,
-            & and .Q.bt[] say where, 'name signals, \\ leaves. What failed is over: :value does not go on with it
-  -g 0|1    how memory goes back
-  -o N      hours ahead of UTC                -p PORT   listen for kdb+ clients (0W: any free port)
-  -P N      digits of floats, 0 for all
-  -s N      threads for peach                 -S N      seed of the random numbers
-  -t N      milliseconds between calls of .z.ts
-  -T N      seconds that a client's request may take
-  -U FILE   user:password lines of who may connect; -u FILE as well
-  -u 0      clients may do what the console may; else they reach no files, no system commands and no new connections
-  -w N      most MB that an evaluation may hold
-  -W N      first day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
-Any other option stays in .z.x. -E (TLS), -l and -L (logging), -m and -r are refused; `elastick tick` logs and feeds others.
+Options of \
+                        the language, anywhere after `q`:
+  -b        clients may not assign            -q        \
+                        no banner, no prompts
+  -c R C    rows and columns shown            -C R C    the same for \
+                        HTTP
+  -e 1      an error in a function opens the debugger, as at a terminal: q)) reads \
+                        its locals, ` and . go up and down,
+            & and .Q.bt[] show the stack, 'name \
+                        signals, \\ leaves. :value (continue with a value) is not supported
+  -g 0|1    garbage \
+                        collection mode
+  -o N      hours ahead of UTC                -p PORT   listen for kdb+ \
+                        clients (0W: any free port)
+  -P N      digits of floats shown, 0 for all
+  -s N      \
+                        threads for peach                 -S N      seed of the random numbers
+  -t N      \
+                        milliseconds between calls of .z.ts
+  -T N      timeout of a client's request, in seconds
+ \
+                         -U FILE   user:password lines of the users who may connect; -u FILE as well
+  -u 0      \
+                        clients may do all that the console may; otherwise files, system commands and new \
+                        connections are denied
+  -w N      memory limit of an evaluation, in MB
+  -W N      first \
+                        day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
+Any other option stays in \
+                        .z.x. -E (TLS), -l and -L (logging), -m and -r are not supported; `elastick tick` logs and \
+                        publishes.
 
 Examples:
-  elastick q                            a session; arrow keys, Ctrl-R and Tab work, Ctrl-C stops what runs
+  elastick q                            a session; arrow keys, \
+                        Ctrl-R and Tab work, Ctrl-C interrupts
   echo 'sum til 10' | elastick q        45
-  elastick q report.q 2026.11.21 -P 0   a script with an argument
-  elastick q -c 40 200                  a larger console
-  elastick q lib.q -p 5000              a process for kdb+ clients: .z.pg .z.ps .z.po .z.pc .z.pw .z.ts as usual,
-                                        and for browsers .z.ph .z.pp .z.pm .z.ac .z.ws .z.wo .z.wc, where they are set
-  elastick q rdb1:5011:ann:secret       a client that types into a node";
+  \
+                        elastick q report.q 2026.11.21 -P 0   a script with an argument
+  elastick q -c 40 200     \
+                                     a larger console
+  elastick q lib.q -p 5000              a process for kdb+ \
+                        clients: .z.pg .z.ps .z.po .z.pc .z.pw .z.ts as usual,
+                                    \
+                            and for browsers .z.ph .z.pp .z.pm .z.ac .z.ws .z.wo .z.wc, where they are set
+  \
+                        elastick q rdb1:5011:ann:secret       a console connected to a node";
 
 pub fn command() -> Command {
     let arguments =
         Arg::new("arguments").index(1).num_args(0..).value_name("FILE|HOST:PORT[:USER:PASSWORD]] [ARGUMENTS");
     command_with(Program::Q, Program::Q.name(), &|name| name == "config")
         .about("A q console: expressions and scripts here, or in a remote process")
-        .arg(arguments.help("Script or address, options, .z.x").trailing_var_arg(true).allow_hyphen_values(true))
+        .arg(
+            arguments
+                .help("Script or address, options, arguments for .z.x")
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true),
+        )
         .after_help(EXAMPLES)
 }
 

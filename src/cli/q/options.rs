@@ -68,7 +68,7 @@ impl Started {
                 b'E' if value()? == "0" => {}
                 b'E' | b'l' | b'L' | b'm' | b'r' => {
                     return Err(CliError::Usage(format!(
-                        "{word} is not offered by this console; see elastick q --help"
+                        "{word} is not supported by this console; see elastick q --help"
                     )));
                 }
                 _ => started.start.arguments.push(word.as_bytes().to_vec()),
@@ -79,7 +79,7 @@ impl Started {
 }
 
 fn number(option: &str, text: &str) -> Result<i64, CliError> {
-    text.parse().map_err(|_| CliError::Usage(format!("{option} {text}: a number is expected")))
+    text.parse().map_err(|_| CliError::Usage(format!("{option} {text}: expected a number")))
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_offered_or_lacks_its_value_is_refused() {
+    fn unsupported_options_and_missing_values_are_rejected() {
         for line in ["-l", "-P", "-P x", "-c 1", "-E 1"] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             assert!(matches!(Started::read(&words), Err(CliError::Usage(_))), "{line}");

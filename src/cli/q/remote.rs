@@ -128,7 +128,7 @@ impl Far<'_> {
             Ok(answer) => self.screen.write(&shown(&answer, &self.console)),
             Err(error) => {
                 self.client = None;
-                self.screen.write(format!("{error}; the next line connects again\n").as_bytes());
+                self.screen.write(format!("{error}; the next line reconnects\n").as_bytes());
                 return false;
             }
         }

@@ -111,9 +111,9 @@ where
             let status = context.raw().status().as_u16();
             of_service(api, context.err().code(), context.err().message(), status)
         }
-        SdkError::TimeoutError(_) => lost("no answer in time".to_string()),
+        SdkError::TimeoutError(_) => lost("timed out waiting for a reply".to_string()),
         SdkError::ResponseError(context) => {
-            let reason = format!("an answer with status {} that cannot be read", context.raw().status().as_u16());
+            let reason = format!("an unreadable response with status {}", context.raw().status().as_u16());
             if api.changes {
                 FleetError::Unsure { call, reason }
             } else {
@@ -125,7 +125,7 @@ where
             if is_of_credentials(other) {
                 return FleetError::Credentials {
                     call,
-                    reason: format!("the metadata service has none for it: {reason}"),
+                    reason: format!("the metadata service has no credentials for it: {reason}"),
                 };
             }
             lost(reason)

@@ -135,7 +135,7 @@ impl Cloud {
         let now_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.budgets.of(api.purpose).take(now_ns).map_err(|_| FleetError::Busy {
             call: api.name,
-            reason: "this instance has made as many calls as it may for now".to_string(),
+            reason: "this instance has reached its rate of calls".to_string(),
         })
     }
 }

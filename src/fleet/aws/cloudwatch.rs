@@ -23,14 +23,14 @@ const GROUP: &str = "AutoScalingGroupName";
 const INSTANCE: &str = "InstanceId";
 
 /// Maximum number of values per call, an API limit. A value takes about 200 bytes, so a call stays far below 1 MB.
-const VALUES_MOST: usize = 1000;
+const MAX_VALUES: usize = 1000;
 /// Periods kept while CloudWatch is unreachable.
-const PERIODS_MOST: usize = 60;
+const MAX_PERIODS: usize = 60;
 /// Time for the process's loop to fill a snapshot.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(5);
 /// First and longest ceiling of the retry pauses.
 const PAUSE_FIRST_NS: u64 = 2_000_000_000;
-const PAUSE_MOST_NS: u64 = 120_000_000_000;
+const MAX_PAUSE_NS: u64 = 120_000_000_000;
 /// Time limit of the last call when the process ends.
 const LAST_CALL: Duration = Duration::from_secs(1);
 /// Longest delay of the process's end by this thread.
@@ -56,15 +56,15 @@ pub fn start(tap: Tap, identity: Identity, every: Duration) -> io::Result<Publis
         tap,
         identity,
         every,
-        periods: Periods::new(PERIODS_MOST),
+        periods: Periods::new(MAX_PERIODS),
         connection: None,
-        back_off: BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS),
+        back_off: BackOff::new(PAUSE_FIRST_NS, MAX_PAUSE_NS),
         not_before: None,
     };
     crate::sys::stack::thread("cloudwatch".into()).spawn(move || {
         let _going = going;
         if let Err(error) = worker.run(&told) {
-            tracing::error!(%error, "metrics are not published");
+            tracing::error!(%error, "metrics will not be published");
         }
     })?;
     Ok(Publisher { end: Some(end), ended })
@@ -126,7 +126,7 @@ impl Worker {
     /// alarms see that.
     fn gather(&mut self) {
         let Some(snapshot) = self.tap.take(SNAPSHOT_WITHIN) else {
-            return tracing::warn!("no metrics to publish: the loop has not answered in {SNAPSHOT_WITHIN:?}");
+            return tracing::warn!("no metrics to publish: the event loop has not replied within {SNAPSHOT_WITHIN:?}");
         };
         for _ in 0..self.periods.add(&snapshot, SystemTime::now()) {
             metrics::count(Id::CloudWatchDropped);
@@ -138,18 +138,18 @@ impl Worker {
             match runtime.block_on(self.publish()) {
                 Ok(periods) => {
                     if self.back_off.failures() > 0 {
-                        tracing::info!("metrics are published again");
+                        tracing::info!("publishing metrics works again");
                     }
                     (0..periods).for_each(|_| metrics::count(Id::CloudWatchSent));
-                    self.back_off = BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS);
+                    self.back_off = BackOff::new(PAUSE_FIRST_NS, MAX_PAUSE_NS);
                     self.not_before = None;
                 }
                 Err(error) => {
                     metrics::count(Id::CloudWatchFailed);
                     if self.back_off.failures() == 0 {
-                        tracing::warn!(%error, "metrics cannot be published now");
+                        tracing::warn!(%error, "cannot publish metrics; retrying");
                     } else {
-                        tracing::debug!(%error, "metrics still cannot be published");
+                        tracing::debug!(%error, "still cannot publish metrics");
                     }
                     if let FleetError::Refused(_) = error {
                         // These values would be rejected again later.
@@ -170,7 +170,7 @@ impl Worker {
             Some(connection) => connection,
             None => self.connection.insert(connect().await?),
         };
-        let periods = self.periods.oldest(VALUES_MOST);
+        let periods = self.periods.oldest(MAX_VALUES);
         let data = periods.iter().flat_map(|period| data(period, &self.identity)).collect();
         let call = connection.client.put_metric_data().namespace(NAMESPACE).set_metric_data(Some(data));
         call.send().await.map_err(|error| api::explain(&PUT, &connection.address, &error))?;

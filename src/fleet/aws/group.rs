@@ -2,14 +2,14 @@
 
 use super::api;
 use super::cloud::Cloud;
-use crate::fleet::scaling::{Heard, Next, Request};
+use crate::fleet::scaling::{Next, Request, StepResult};
 use crate::fleet::{Capacity, Description, FleetError, Member, Stage};
 use aws_sdk_autoscaling::types::{AutoScalingGroup, LifecycleState, ScalingActivityStatusCode};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Maximum number of requests awaiting their instance, for measuring lead times.
-const ASKED_MOST: usize = 16;
+const MAX_ASKED: usize = 16;
 
 /// What this process has observed of the group, as the service does not report how long an instance has existed.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct Sighting {
 impl Sightings {
     /// Records a request for another instance.
     pub fn asked(&mut self, now: Instant) {
-        if self.asked.len() < ASKED_MOST {
+        if self.asked.len() < MAX_ASKED {
             self.asked.push(now);
         }
     }
@@ -135,15 +135,15 @@ pub fn at_least(cloud: &mut Cloud, name: &str, wanted: u32, sightings: &mut Sigh
     loop {
         let heard = match next {
             Next::Describe => describe(cloud, name, sightings)
-                .map(|group| Heard::Described { desired: group.desired, max: group.max }),
+                .map(|group| StepResult::Described { desired: group.desired, max: group.max }),
             Next::Set(desired) => set(cloud, name, desired).map(|()| {
                 sightings.asked(Instant::now());
-                Heard::Done
+                StepResult::Done
             }),
             Next::Over(capacity) => return Ok(capacity),
             Next::Later(error) => return Err(error),
         };
-        next = request.step(heard.unwrap_or_else(Heard::Failed));
+        next = request.step(heard.unwrap_or_else(StepResult::Failed));
     }
 }
 

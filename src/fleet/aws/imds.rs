@@ -43,7 +43,7 @@ impl Imds {
     pub fn at(endpoint: &str, http: SharedHttpClient) -> Result<Imds, FleetError> {
         let wrong = |reason: &dyn Display| FleetError::Protocol(format!("{ENDPOINT_VARIABLE}: {endpoint:?}: {reason}"));
         if !endpoint.starts_with("http://") {
-            return Err(wrong(&"an address begins with http://"));
+            return Err(wrong(&"an address must begin with http://"));
         }
         // Profiles are not read: instances of one image must not differ by a file in a home directory.
         let client = Client::builder()
@@ -87,12 +87,12 @@ impl Imds {
         let address = format!("{} (the instance metadata service)", self.endpoint);
         let reason = match error {
             ImdsError::ErrorResponse(answer) => {
-                format!("it answers with status {}", answer.response().status().as_u16())
+                format!("it responded with status {}", answer.response().status().as_u16())
             }
             ImdsError::FailedToLoadToken(_) => {
                 format!(
                     "no token: {}. Is this an EC2 instance, is the service enabled, and, in a container, is the \
-                     instance's hop limit 2? {ENDPOINT_VARIABLE} names another address",
+                     instance's hop limit 2? {ENDPOINT_VARIABLE} sets another address",
                     innermost(error)
                 )
             }

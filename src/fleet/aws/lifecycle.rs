@@ -31,7 +31,7 @@ struct Hook {
 }
 
 /// Longest wait of the service however many heartbeats it gets: in heartbeats, and in total.
-const HEARTBEATS_MOST: u32 = 100;
+const MAX_HEARTBEATS: u32 = 100;
 const LONGEST: Duration = Duration::from_secs(48 * 3600);
 
 /// Hooks of one group, looked up once.
@@ -52,7 +52,7 @@ impl Hooks {
                 |seconds: Option<i32>| Duration::from_secs(seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0));
             let hook = |hook: &aws_sdk_autoscaling::types::LifecycleHook| {
                 let heartbeat = seconds(hook.heartbeat_timeout());
-                let most = heartbeat.saturating_mul(HEARTBEATS_MOST).min(LONGEST);
+                let most = heartbeat.saturating_mul(MAX_HEARTBEATS).min(LONGEST);
                 let longest = Some(seconds(hook.global_timeout())).filter(|time| !time.is_zero());
                 Some(Hook {
                     name: hook.lifecycle_hook_name()?.to_string(),
@@ -106,7 +106,7 @@ impl Hooks {
                 call.lifecycle_hook_name(&hook.name).lifecycle_action_result("CONTINUE").send()
             });
             match result {
-                Ok(_) => tracing::info!("told the group {group} to go on after {}", hook.name),
+                Ok(_) => tracing::info!("told group {group} to continue after {}", hook.name),
                 Err(FleetError::Refused(reason)) => {
                     tracing::debug!(%reason, "{}", hook.name);
                     all = false;

@@ -18,7 +18,7 @@ pub mod status;
 mod tests;
 
 use super::back_off::BackOff;
-use super::scaling::farewell::{Farewell, Next};
+use super::scaling::termination::{Next, Termination};
 use super::{Capacity, Description, Fleet, FleetError, Identity, Notice, Reason};
 use cloud::Cloud;
 use group::Sightings;
@@ -35,13 +35,13 @@ const DESCRIBE_EVERY: Duration = Duration::from_secs(60);
 const UNHOOKED: Duration = Duration::from_secs(30);
 /// Pauses and attempts to look up the group.
 const PAUSE_FIRST_NS: u64 = 500_000_000;
-const PAUSE_MOST_NS: u64 = 8_000_000_000;
+const MAX_PAUSE_NS: u64 = 8_000_000_000;
 const PATIENCE: u32 = 6;
 /// Time for the group to enter the wait of its terminating hook.
 const WAIT_BEGINS: Duration = Duration::from_secs(20);
 
 /// Longest plausible lead time: an instance that has been up for longer was not just launched.
-const LEAD_MOST: Duration = Duration::from_secs(1800);
+const MAX_LEAD: Duration = Duration::from_secs(1800);
 
 /// This instance in its group.
 pub struct Aws {
@@ -49,7 +49,7 @@ pub struct Aws {
     identity: Identity,
     hooks: Hooks,
     sightings: Sightings,
-    farewell: Farewell,
+    termination: Termination,
     began: Instant,
     ready: bool,
     /// The instance has requested its own termination, so a notice of it is expected.
@@ -67,14 +67,14 @@ impl Aws {
     pub fn open(endpoints: Endpoints) -> Result<Aws, FleetError> {
         let mut cloud = Cloud::open(endpoints)?;
         let instance = identity::instance(&cloud)?;
-        let mut back_off = BackOff::new(PAUSE_FIRST_NS, PAUSE_MOST_NS);
+        let mut back_off = BackOff::new(PAUSE_FIRST_NS, MAX_PAUSE_NS);
         let group = loop {
             match identity::group(&mut cloud, &instance) {
                 Err(error @ (FleetError::Busy { .. } | FleetError::Unreachable { .. }))
                     if back_off.failures() < PATIENCE =>
                 {
                     if back_off.failures() == 0 {
-                        tracing::warn!(%error, "cannot find out the group of {instance}, trying again");
+                        tracing::warn!(%error, "cannot find out the group of {instance}; retrying");
                     }
                     std::thread::sleep(Duration::from_nanos(back_off.pause_ns(fastrand::f64())));
                 }
@@ -86,7 +86,7 @@ impl Aws {
             identity: Identity { instance, group },
             hooks: Hooks::default(),
             sightings: Sightings::default(),
-            farewell: Farewell::default(),
+            termination: Termination::default(),
             began: Instant::now(),
             ready: false,
             leaving: false,
@@ -128,7 +128,7 @@ impl Aws {
         let launched = notices::launched(&document)?;
         // After a restart of the process alone, the uptime is no lead time.
         let since_boot = Duration::try_from(Timestamp::now().duration_since(launched)).ok()?;
-        (since_boot < LEAD_MOST).then_some(since_boot)
+        (since_boot < MAX_LEAD).then_some(since_boot)
     }
 
     fn complete(&mut self, transition: Transition) -> Result<bool, FleetError> {
@@ -142,7 +142,7 @@ impl Aws {
         while !self.complete(Transition::Terminating)? {
             if until.is_none_or(|until| Instant::now() >= until) {
                 // The hook's own timeout ends the wait.
-                tracing::info!("the group {} does not wait with the end of this instance", self.identity.group);
+                tracing::info!("group {} did not start a termination hook for this instance", self.identity.group);
                 return Ok(());
             }
             std::thread::sleep(Duration::from_secs(1));
@@ -189,7 +189,7 @@ impl Fleet for Aws {
             let own = group.instances().iter().find(|instance| instance.instance_id() == Some(&self.identity.instance));
             let state = own.and_then(|instance| instance.lifecycle_state()).map_or("", |state| state.as_str());
             if state == "Pending" {
-                let reason = "the group has not begun to wait for this instance".to_string();
+                let reason = "the group has not started the launch hook of this instance yet".to_string();
                 return Err(FleetError::Busy { call: api::COMPLETE.name, reason });
             }
             if state == "Pending:Wait" {
@@ -238,7 +238,7 @@ impl Fleet for Aws {
             let until = match self.hooks.longest(&mut self.cloud, &group, Transition::Terminating) {
                 Ok(longest) => now.checked_add(longest.unwrap_or(UNHOOKED)),
                 Err(error) => {
-                    tracing::debug!(%error, "cannot find out how long the group waits");
+                    tracing::debug!(%error, "cannot read the timeout of the group's termination hook");
                     None
                 }
             };
@@ -247,7 +247,7 @@ impl Fleet for Aws {
         if !self.released
             && let Err(error) = self.hooks.beat(&mut self.cloud, &group, &instance, Transition::Terminating)
         {
-            tracing::debug!(%error, "cannot ask the group to wait on");
+            tracing::debug!(%error, "cannot extend the timeout of the group's termination hook");
         }
         let told = self.terminating.as_ref();
         Ok(told.map(|(reason, until)| Notice {
@@ -278,7 +278,7 @@ impl Fleet for Aws {
     fn terminate_me(&mut self) -> Result<(), FleetError> {
         let group = self.describe()?;
         let instance = self.identity.instance.clone();
-        match self.farewell.next(&instance, &group, self.now_ns()) {
+        match self.termination.next(&instance, &group, self.now_ns()) {
             Next::Done => {}
             Next::Keep(reason) => return Err(FleetError::Refused(reason)),
             Next::Wait => {
@@ -294,7 +294,7 @@ impl Fleet for Aws {
                 self.leaving = true;
                 if let Err(error) = self.terminate(&instance, step == Next::Terminate) {
                     let now_ns = self.now_ns();
-                    self.farewell.failed(&error, now_ns);
+                    self.termination.failed(&error, now_ns);
                     self.leaving = matches!(error, FleetError::Unsure { .. });
                     return Err(error);
                 }
@@ -304,7 +304,7 @@ impl Fleet for Aws {
         if self.hooks.any(&mut self.cloud, &self.identity.group, Transition::Terminating)?
             && let Err(error) = self.let_go()
         {
-            tracing::warn!(%error, "cannot complete the termination hook: the group waits for its time-out");
+            tracing::warn!(%error, "cannot complete the termination hook: the group will wait until its timeout");
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ fn a_start_while_the_service_is_busy_is_patient() {
 }
 
 #[test]
-fn an_instance_of_no_group_is_told_so() {
+fn an_instance_without_a_group_gets_an_error() {
     let nothing = Reply::xml("DescribeAutoScalingInstances", "<AutoScalingInstances/>");
     let server = untagged().set("DescribeAutoScalingInstances", &[nothing]).set("DescribeTags", &[Reply::ok(NO_TAGS)]);
     let error = Aws::open(endpoints(&server)).err().expect("no group");
@@ -104,7 +104,7 @@ fn a_group_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn capacity_is_set_without_a_cooldown_to_what_is_asked_for() {
+fn capacity_is_set_as_requested_without_a_cooldown() {
     let server = Server::of_an_instance().groups(&[(1, 1, 9, &[("i-1", UP)])]);
     assert_eq!(open(&server).at_least(2), Ok(Capacity::Granted { desired: 2 }));
     let calls = server.asked("SetDesiredCapacity");
@@ -115,7 +115,7 @@ fn capacity_is_set_without_a_cooldown_to_what_is_asked_for() {
 }
 
 #[test]
-fn without_a_position_one_more_than_desired_is_asked_for() {
+fn without_a_position_one_more_than_desired_is_requested() {
     let server = Server::of_an_instance().groups(&[(1, 2, 9, &[("i-1", UP), ("i-0", UP)])]);
     assert_eq!(open(&server).one_more(), Ok(3));
 }
@@ -239,7 +239,7 @@ fn hooked(server: Server) -> Server {
 }
 
 #[test]
-fn a_group_that_waits_for_a_launch_is_told_to_go_on_once() {
+fn the_launch_hook_is_completed_once() {
     let server = hooked(Server::of_an_instance())
         .groups(&[(1, 1, 9, &[("i-1", "Pending")]), (1, 1, 9, &[("i-1", "Pending:Wait")])]);
     let mut fleet = open(&server);
@@ -258,7 +258,7 @@ fn a_node_that_is_started_again_has_no_hook_to_complete() {
 }
 
 #[test]
-fn an_instance_that_the_group_ends_is_told_how_long_the_group_waits() {
+fn a_termination_notice_has_the_hooks_timeout() {
     let server = hooked(Server::of_an_instance());
     let mut fleet = open(&server);
     assert_eq!(fleet.notice(), Ok(None));
@@ -272,7 +272,7 @@ fn an_instance_that_the_group_ends_is_told_how_long_the_group_waits() {
 }
 
 #[test]
-fn an_instance_that_the_group_finds_unhealthy_is_told_so() {
+fn an_unhealthy_instance_gets_a_notice() {
     let health = "<AutoScalingInstances><member><InstanceId>i-1</InstanceId><HealthStatus>UNHEALTHY</HealthStatus></member></AutoScalingInstances>";
     let server = Server::of_an_instance()
         .set("autoscaling/target-lifecycle-state", &[Reply::ok("Terminated")])

@@ -58,7 +58,7 @@ fn asking_for_less_changes_nothing() {
 }
 
 #[test]
-fn the_maximum_holds_and_the_refusal_says_so() {
+fn the_maximum_holds_and_the_rejection_says_so() {
     let mut group = started(1, 2);
     let actions = group.step(Event::AtLeast(4), 1);
     let [Action::Capacity(Capacity::Refused { desired: 2, reason }), Action::Launch(_)] = &actions[..] else {
@@ -137,7 +137,7 @@ fn one_that_fails_at_once_is_replaced_ever_more_slowly() {
         assert_eq!(group.step(Event::Tick, now), [Action::Launch(Instance(n + 1))]);
     }
     assert!(waits.windows(2).all(|w| w[0] <= w[1]), "{waits:?}");
-    assert_eq!((waits[0], waits[8]), (BACK_OFF_FIRST_NS, BACK_OFF_MOST_NS));
+    assert_eq!((waits[0], waits[8]), (BACK_OFF_FIRST_NS, MAX_BACK_OFF_NS));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_group_of_protected_instances_shrinks_when_they_no_longer_are() {
 }
 
 #[test]
-fn a_number_outside_the_limits_is_refused() {
+fn a_number_outside_the_limits_is_rejected() {
     let mut group = in_service(1, 2);
     let actions = group.step(Event::Exactly(0), 1);
     assert!(matches!(&actions[..], [Action::Answer(Err(reason))] if reason.contains("minimum of 1")), "{actions:?}");
@@ -206,7 +206,7 @@ fn one_that_is_replaced_has_notice_while_another_starts() {
 }
 
 #[test]
-fn one_with_notice_is_told_to_end_when_its_time_is_over() {
+fn an_instance_with_notice_gets_sigterm_at_its_deadline() {
     let mut group = in_service(1, 1);
     group.step(Event::Replace(Instance(1)), 0);
     assert_eq!(group.deadline_ns(), Some(30 * SECOND));

@@ -20,77 +20,77 @@ fn granted(desired: u32) -> Next {
 
 #[test]
 fn enough_is_granted_without_a_change() {
-    assert_eq!(Request::new(3).step(Heard::Described { desired: 3, max: 9 }), granted(3));
-    assert_eq!(Request::new(3).step(Heard::Described { desired: 7, max: 9 }), granted(7));
+    assert_eq!(Request::new(3).step(StepResult::Described { desired: 3, max: 9 }), granted(3));
+    assert_eq!(Request::new(3).step(StepResult::Described { desired: 7, max: 9 }), granted(7));
 }
 
 #[test]
-fn too_few_are_raised_to_what_is_wanted() {
+fn too_few_instances_are_raised_to_the_desired_number() {
     let mut request = Request::new(3);
-    assert_eq!(request.step(Heard::Described { desired: 1, max: 9 }), Next::Set(3));
-    assert_eq!(request.step(Heard::Done), granted(3));
+    assert_eq!(request.step(StepResult::Described { desired: 1, max: 9 }), Next::Set(3));
+    assert_eq!(request.step(StepResult::Done), granted(3));
 }
 
 #[test]
 fn a_lost_answer_is_read_back_before_anything_is_repeated() {
     let mut request = Request::new(3);
-    request.step(Heard::Described { desired: 2, max: 9 });
-    assert_eq!(request.step(Heard::Failed(unsure())), Next::Describe);
-    assert_eq!(request.step(Heard::Described { desired: 3, max: 9 }), granted(3));
+    request.step(StepResult::Described { desired: 2, max: 9 });
+    assert_eq!(request.step(StepResult::Failed(unsure())), Next::Describe);
+    assert_eq!(request.step(StepResult::Described { desired: 3, max: 9 }), granted(3));
 }
 
 #[test]
 fn answers_that_keep_being_lost_are_left_for_later() {
     let mut request = Request::new(3);
-    for _ in 0..SETBACKS_MOST {
-        request.step(Heard::Described { desired: 2, max: 9 });
-        assert_eq!(request.step(Heard::Failed(unsure())), Next::Describe);
+    for _ in 0..MAX_SETBACKS {
+        request.step(StepResult::Described { desired: 2, max: 9 });
+        assert_eq!(request.step(StepResult::Failed(unsure())), Next::Describe);
     }
-    request.step(Heard::Described { desired: 2, max: 9 });
-    assert_eq!(request.step(Heard::Failed(unsure())), Next::Later(unsure()));
+    request.step(StepResult::Described { desired: 2, max: 9 });
+    assert_eq!(request.step(StepResult::Failed(unsure())), Next::Later(unsure()));
 }
 
 #[test]
-fn what_is_put_off_is_left_for_later() {
-    assert_eq!(Request::new(3).step(Heard::Failed(busy())), Next::Later(busy()));
+fn postponed_calls_are_left_for_later() {
+    assert_eq!(Request::new(3).step(StepResult::Failed(busy())), Next::Later(busy()));
     let mut request = Request::new(3);
-    request.step(Heard::Described { desired: 2, max: 9 });
-    assert_eq!(request.step(Heard::Failed(busy())), Next::Later(busy()));
+    request.step(StepResult::Described { desired: 2, max: 9 });
+    assert_eq!(request.step(StepResult::Failed(busy())), Next::Later(busy()));
 }
 
 #[test]
-fn a_group_at_its_maximum_refuses_and_says_so() {
-    let next = Request::new(5).step(Heard::Described { desired: 4, max: 4 });
+fn a_group_at_its_maximum_rejects_and_says_so() {
+    let next = Request::new(5).step(StepResult::Described { desired: 4, max: 4 });
     assert!(matches!(next, Next::Over(Capacity::Refused { desired: 4, reason }) if reason.contains("maximum of 4")));
 }
 
 #[test]
-fn a_group_below_its_maximum_grows_up_to_it_before_it_refuses() {
+fn a_group_below_its_maximum_grows_up_to_it_before_it_rejects() {
     let mut request = Request::new(5);
-    assert_eq!(request.step(Heard::Described { desired: 1, max: 4 }), Next::Set(4));
-    assert!(matches!(request.step(Heard::Done), Next::Over(Capacity::Refused { desired: 4, .. })));
+    assert_eq!(request.step(StepResult::Described { desired: 1, max: 4 }), Next::Set(4));
+    assert!(matches!(request.step(StepResult::Done), Next::Over(Capacity::Refused { desired: 4, .. })));
 }
 
 #[test]
 fn limits_that_changed_in_between_are_read_again() {
     let mut request = Request::new(5);
-    request.step(Heard::Described { desired: 1, max: 6 });
+    request.step(StepResult::Described { desired: 1, max: 6 });
     let invalid = FleetError::Refused("New SetDesiredCapacity value 5 is above max value 3".to_string());
-    assert_eq!(request.step(Heard::Failed(invalid)), Next::Describe);
-    assert_eq!(request.step(Heard::Described { desired: 1, max: 3 }), Next::Set(3));
+    assert_eq!(request.step(StepResult::Failed(invalid)), Next::Describe);
+    assert_eq!(request.step(StepResult::Described { desired: 1, max: 3 }), Next::Set(3));
 }
 
 #[test]
-fn a_value_that_is_refused_again_and_again_is_refused() {
+fn a_value_that_is_rejected_again_and_again_is_rejected() {
     let mut request = Request::new(5);
     let invalid = FleetError::Refused("no".to_string());
-    for _ in 0..SETBACKS_MOST {
-        request.step(Heard::Described { desired: 1, max: 6 });
-        assert_eq!(request.step(Heard::Failed(invalid.clone())), Next::Describe);
+    for _ in 0..MAX_SETBACKS {
+        request.step(StepResult::Described { desired: 1, max: 6 });
+        assert_eq!(request.step(StepResult::Failed(invalid.clone())), Next::Describe);
     }
-    request.step(Heard::Described { desired: 1, max: 6 });
+    request.step(StepResult::Described { desired: 1, max: 6 });
     let refused = Capacity::Refused { desired: 1, reason: "no".to_string() };
-    assert_eq!(request.step(Heard::Failed(invalid)), Next::Over(refused));
+    assert_eq!(request.step(StepResult::Failed(invalid)), Next::Over(refused));
 }
 
 /// The group's state at the service.
@@ -113,28 +113,28 @@ enum Fault {
 }
 
 impl Service {
-    fn set(&mut self, desired: u32, fault: Fault) -> Heard {
+    fn set(&mut self, desired: u32, fault: Fault) -> StepResult {
         if matches!(fault, Fault::PutOff) {
-            return Heard::Failed(busy());
+            return StepResult::Failed(busy());
         }
         if matches!(fault, Fault::LostBefore) {
-            return Heard::Failed(unsure());
+            return StepResult::Failed(unsure());
         }
         if desired > self.max {
-            return Heard::Failed(FleetError::Refused("above max".to_string()));
+            return StepResult::Failed(FleetError::Refused("above max".to_string()));
         }
         self.launched += desired.saturating_sub(self.desired);
         self.desired = desired;
         match fault {
-            Fault::LostAfter => Heard::Failed(unsure()),
-            _ => Heard::Done,
+            Fault::LostAfter => StepResult::Failed(unsure()),
+            _ => StepResult::Done,
         }
     }
 
-    fn describe(&self, fault: Fault) -> Heard {
+    fn describe(&self, fault: Fault) -> StepResult {
         match fault {
-            Fault::None => Heard::Described { desired: self.desired, max: self.max },
-            _ => Heard::Failed(busy()),
+            Fault::None => StepResult::Described { desired: self.desired, max: self.max },
+            _ => StepResult::Failed(busy()),
         }
     }
 }
@@ -149,16 +149,16 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 /// A node that repeats its request until it has a result.
-struct Asker {
+struct Requester {
     wanted: u32,
     request: Request,
     next: Next,
     over: Option<Capacity>,
 }
 
-impl Asker {
-    fn new(wanted: u32) -> Asker {
-        Asker { wanted, request: Request::new(wanted), next: Next::Describe, over: None }
+impl Requester {
+    fn new(wanted: u32) -> Requester {
+        Requester { wanted, request: Request::new(wanted), next: Next::Describe, over: None }
     }
 
     /// Makes one call.
@@ -174,7 +174,7 @@ impl Asker {
         self.next = self.request.step(heard);
         match &self.next {
             Next::Over(capacity) => self.over = Some(capacity.clone()),
-            Next::Later(_) => *self = Asker { over: self.over.take(), ..Asker::new(self.wanted) },
+            Next::Later(_) => *self = Requester { over: self.over.take(), ..Requester::new(self.wanted) },
             _ => {}
         }
     }
@@ -182,12 +182,12 @@ impl Asker {
 
 proptest! {
     #[test]
-    fn one_asker_launches_what_is_missing_and_no_more(
+    fn one_requester_launches_the_missing_nodes_and_no_more(
         desired in 0u32..6, max in 0u32..8, wanted in 0u32..10, faults in prop::collection::vec(fault(), 0..40),
     ) {
         let desired = desired.min(max);
         let mut service = Service { desired, max, launched: 0 };
-        let mut asker = Asker::new(wanted);
+        let mut asker = Requester::new(wanted);
         let faults = faults.into_iter().chain(std::iter::repeat_n(Fault::None, 4));
         for fault in faults {
             let before = service.desired;
@@ -207,7 +207,7 @@ proptest! {
         desired in 0u32..6, wanted in 0u32..8, turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
     ) {
         let mut service = Service { desired, max: 8, launched: 0 };
-        let mut askers = [Asker::new(wanted), Asker::new(wanted)];
+        let mut askers = [Requester::new(wanted), Requester::new(wanted)];
         let rest = (0..8).map(|n| (n % 2 == 0, Fault::None));
         for (second, fault) in turns.into_iter().chain(rest) {
             askers[usize::from(second)].act(&mut service, fault);
@@ -224,7 +224,7 @@ proptest! {
         wanted in prop::array::uniform2(1u32..8), turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
     ) {
         let mut service = Service { desired: 1, max: 8, launched: 0 };
-        let mut askers = wanted.map(Asker::new);
+        let mut askers = wanted.map(Requester::new);
         let mut watches = ["a", "b"].map(|own| Launches::new(own, TIMEOUT_NS));
         let rest = (0..40).map(|n| (n % 2 == 0, Fault::None));
         for (second, fault) in turns.into_iter().chain(rest) {
@@ -237,7 +237,7 @@ proptest! {
             let group = Description { desired: service.desired, max: 8, ..Description::default() };
             let troubles = watch.look(&group, 0);
             if troubles.iter().any(|trouble| matches!(trouble, Trouble::SetBack { .. })) {
-                *asker = Asker::new(asker.wanted);
+                *asker = Requester::new(asker.wanted);
             }
         }
         prop_assert_eq!(service.desired, wanted[0].max(wanted[1]).max(1));
@@ -290,7 +290,7 @@ fn one_that_joined_and_lost_its_connection_is_not_late() {
 }
 
 #[test]
-fn nobody_is_late_while_it_is_not_known_who_has_joined() {
+fn no_launch_is_late_while_the_joined_instances_are_unknown() {
     let two = group(2, &[("a", UP), ("b", UP)]);
     for joined in [&[][..], &["x"]] {
         let mut launches = watch(joined);
@@ -319,7 +319,7 @@ fn instances_that_go_or_stand_by_are_not_late() {
 }
 
 #[test]
-fn capacity_that_is_not_filled_is_told_once_and_again_after_it_was() {
+fn unfilled_capacity_is_reported_once_for_each_occurrence() {
     let mut launches = watch(&["a"]);
     let short = group(2, &[("a", UP)]);
     launches.look(&short, 0);
@@ -332,7 +332,7 @@ fn capacity_that_is_not_filled_is_told_once_and_again_after_it_was() {
 }
 
 #[test]
-fn capacity_that_was_set_back_before_it_was_filled_is_told() {
+fn capacity_that_was_reduced_before_it_was_filled_is_reported() {
     let mut launches = watch(&["a"]);
     launches.granted(3);
     assert_eq!(launches.look(&group(2, &[("a", UP)]), 0), [Trouble::SetBack { desired: 2, granted: 3 }]);
@@ -347,7 +347,7 @@ fn capacity_that_shrinks_after_it_was_filled_is_as_wanted() {
 }
 
 #[test]
-fn capacity_that_goes_with_instances_is_not_asked_for_again() {
+fn capacity_removed_with_instances_is_not_requested_again() {
     let mut launches = watch(&["a", "b"]);
     launches.granted(4);
     let three = group(4, &[("a", UP), ("b", UP), ("c", UP)]);

@@ -52,7 +52,7 @@ fn a_repair_to_another_file_keeps_a_changed_block_and_its_mark() {
 }
 
 #[test]
-fn a_repair_leaves_changed_blocks_out_where_it_is_told_to() {
+fn a_repair_drops_changed_blocks_on_request() {
     let folder = Folder::new();
     let (path, updates) = with_changed_value(&folder);
     let named = look(&path).damage.remove(0);
@@ -132,7 +132,7 @@ fn a_new_side_file_that_cannot_be_made_leaves_the_one_before() {
 }
 
 #[test]
-fn a_log_that_has_changed_from_its_start_on_is_refused() {
+fn a_log_that_has_changed_from_its_start_on_is_rejected() {
     let folder = Folder::new();
     let (path, updates) = with_changed_value(&folder);
     let mut bytes = std::fs::read(&path).unwrap();

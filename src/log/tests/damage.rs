@@ -47,7 +47,7 @@ fn a_log_cut_at_any_byte_is_repaired_to_its_last_whole_record() {
 }
 
 #[test]
-fn zeros_behind_the_last_record_are_a_torn_tail() {
+fn zeros_after_the_last_record_are_a_torn_tail() {
     let folder = Folder::new();
     let updates = updates(4);
     let path = folder.with(&updates);
@@ -78,7 +78,7 @@ fn damage_in_the_middle_stops_the_start_with_its_exact_range() {
 }
 
 #[test]
-fn without_a_side_file_the_range_is_told_but_not_how_many_updates_were_in_it() {
+fn without_a_side_file_the_damaged_range_is_known_but_not_its_updates() {
     let folder = Folder::new();
     let updates = updates(20);
     let path = folder.with(&updates);
@@ -143,7 +143,7 @@ fn keep_before_cuts_at_the_damage_and_keeps_the_rest_beside() {
 }
 
 #[test]
-fn a_side_file_that_cannot_be_read_refuses_the_start_until_it_can() {
+fn a_side_file_that_cannot_be_read_rejects_the_start_until_it_can() {
     let folder = Folder::new();
     let updates = updates(20);
     let path = folder.with(&updates);
@@ -228,7 +228,7 @@ fn a_reader_names_the_place_where_it_cannot_go_on() {
 }
 
 #[test]
-fn a_file_that_is_no_log_is_refused() {
+fn a_file_that_is_no_log_is_rejected() {
     let folder = Folder::new();
     std::fs::write(folder.log(), b"time,sym,price\n").unwrap();
     assert!(matches!(folder.try_open(Damage::Skip), Err(LogError::NotALog { .. })));
@@ -334,7 +334,7 @@ fn a_log_that_a_power_cut_left_whole_is_opened() {
 }
 
 #[test]
-fn a_start_that_is_refused_does_not_hide_from_the_next_what_a_power_cut_did() {
+fn a_start_that_is_rejected_does_not_hide_from_the_next_what_a_power_cut_did() {
     let folder = Folder::new();
     hole_of_a_power_cut(&folder);
     // A supervisor restarts it repeatedly: every attempt is a process of the same boot, as was the one before.
@@ -344,10 +344,10 @@ fn a_start_that_is_refused_does_not_hide_from_the_next_what_a_power_cut_did() {
 }
 
 #[test]
-fn after_a_start_that_is_refused_the_log_is_kept_up_to_what_a_power_cut_did() {
+fn after_a_start_that_is_rejected_the_log_is_kept_up_to_what_a_power_cut_did() {
     let folder = Folder::new();
     let at = hole_of_a_power_cut(&folder);
-    folder.try_open(Damage::Stop).err().expect("it is refused");
+    folder.try_open(Damage::Stop).err().expect("rejected");
     let (writer, report) = folder.try_open(Damage::KeepBefore).unwrap();
     assert!(report.updates <= 30 && report.bytes <= at as u64, "{report}");
     writer.close().unwrap();

@@ -45,7 +45,7 @@ fn none_writes_what_is_longer_than_its_buffer_in_order() {
 }
 
 #[test]
-fn os_writes_at_once_and_syncs_when_told() {
+fn os_writes_at_once_and_syncs_on_request() {
     let file = Arc::new(Faulty::default());
     let mut log = appender(&file, Durability::Os);
     log.append(RECORD, 1).unwrap();
@@ -156,7 +156,7 @@ fn under_group_a_failed_sync_wakes_the_writer_and_ends_the_log() {
     let file = Arc::new(Faulty::failing(Call::Sync, 0));
     let (mut log, wakes) = group(&file);
     log.append(RECORD, 1).unwrap();
-    wakes.recv_timeout(Duration::from_secs(20)).expect("the failure is told");
+    wakes.recv_timeout(Duration::from_secs(20)).expect("the failure is reported");
     let error = log.check().unwrap_err();
     assert!(error.to_string().contains("sync"), "{error}");
     assert!(matches!(log.append(RECORD, 1), Err(LogError::Poisoned { .. })));
@@ -164,7 +164,7 @@ fn under_group_a_failed_sync_wakes_the_writer_and_ends_the_log() {
 }
 
 #[test]
-fn a_sync_that_somebody_waits_for_does_not_wait_for_its_turn_and_tells_of_its_failure() {
+fn an_awaited_sync_is_not_delayed_and_reports_its_failure() {
     let file = Arc::new(Faulty::failing(Call::Sync, 2));
     let mut log = appender(&file, Durability::Group(Duration::from_secs(3600)));
     for updates in 1..=2 {
@@ -189,7 +189,7 @@ fn dropping_a_group_log_syncs_what_is_left() {
 }
 
 #[test]
-fn what_was_held_back_under_none_and_lost_is_no_longer_claimed() {
+fn buffered_updates_lost_under_none_are_no_longer_claimed() {
     let file = Arc::new(Faulty::failing(Call::Write, 0));
     let mut log = appender(&file, Durability::None);
     log.append(RECORD, 1).unwrap();

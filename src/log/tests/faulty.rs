@@ -1,7 +1,7 @@
 //! An in-memory file that fails at a chosen call and records what was synced.
 
 use crate::log::LogFile;
-use crate::log::disk::{Disk, Open, Who};
+use crate::log::disk::{Disk, Open, WriterProcess};
 use crate::sys::fs::Place;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ impl Disk for OneFile {
         Ok(Vec::new())
     }
 
-    fn who(&self) -> Who {
-        Who { pid: 1, host: "a".to_string(), boot: "1".to_string() }
+    fn who(&self) -> WriterProcess {
+        WriterProcess { pid: 1, host: "a".to_string(), boot: "1".to_string() }
     }
 }

@@ -40,7 +40,7 @@ fn a_record_that_is_being_written_is_waited_for() {
 }
 
 #[test]
-fn a_reader_stops_at_the_tip_it_was_told() {
+fn a_reader_stops_at_the_announced_tip() {
     let folder = Folder::new();
     let path = folder.with(&updates(10));
     let mut reader = reader(&path);
@@ -51,7 +51,7 @@ fn a_reader_stops_at_the_tip_it_was_told() {
 }
 
 #[test]
-fn chunks_are_about_as_long_as_asked_for() {
+fn chunks_have_about_the_requested_length() {
     let folder = Folder::new();
     let path = folder.with(&updates(200));
     let mut reader = reader(&path);
@@ -165,7 +165,7 @@ fn a_log_of_the_same_inode_number_on_another_device_is_an_error() {
 }
 
 #[test]
-fn a_record_longer_than_the_limit_is_refused() {
+fn a_record_longer_than_the_limit_is_rejected() {
     let folder = Folder::new();
     let path = folder.with(&[update("trade", 0, 10), update("trade", 0, 5000)]);
     let limits = Limits { max_message_bytes: 10_000, ..Limits::default() };

@@ -80,7 +80,7 @@ fn an_emptied_directory_is_another_log() {
 }
 
 #[test]
-fn a_restored_directory_is_told_by_who_has_seen_more_and_goes_on_as_another_log() {
+fn a_restored_directory_is_detected_by_its_nodes_and_continues_as_another_log() {
     let folder = Folder::new();
     folder.open().0.close().unwrap();
     let backup = std::fs::read(lock(&folder)).unwrap();
@@ -138,7 +138,7 @@ fn reader_of(path: &Path, samples: &[crate::log::Sample]) -> Result<LogReader, L
 }
 
 #[test]
-fn a_log_is_known_by_its_begin_and_its_latest_bytes_whoever_opened_it() {
+fn a_log_is_identified_by_its_first_and_latest_bytes() {
     let folder = Folder::new();
     let (mut writer, _) = folder.open();
     assert!(writer.samples().is_empty(), "an empty log is like any other");

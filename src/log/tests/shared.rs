@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const RECORD: &[u8] = b"0123456789";
 /// Limit of the bytes queued for writing.
-const MOST_BYTES: usize = 25;
+const MAX_BYTES: usize = 25;
 
 /// A file whose writes block until the gate opens.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl LogFile for Gated {
 }
 
 fn appender(file: Arc<dyn LogFile>, durability: Durability, waker: Option<Waker>) -> Appender {
-    Appender::new(file, Path::new("log"), Mark::default(), durability, true, MOST_BYTES, waker).unwrap()
+    Appender::new(file, Path::new("log"), Mark::default(), durability, true, MAX_BYTES, waker).unwrap()
 }
 
 fn group(file: Arc<dyn LogFile>) -> Appender {
@@ -82,7 +82,7 @@ fn under_group_an_append_does_not_wait_for_a_write_that_hangs() {
 }
 
 #[test]
-fn what_waits_to_be_written_is_bounded() {
+fn buffered_writes_are_bounded() {
     let file = Arc::new(Gated::default());
     let mut log = group(Arc::clone(&file) as _);
     let (progress, appended) = mpsc::channel();
@@ -96,7 +96,7 @@ fn what_waits_to_be_written_is_bounded() {
     });
     // One batch may be with the sync thread, and two records fit in the queue.
     let held_back = std::iter::from_fn(|| appended.recv_timeout(Duration::from_millis(200)).ok()).count();
-    assert!(held_back <= 5, "{held_back} records of 10 bytes in memory, {MOST_BYTES} bytes allowed");
+    assert!(held_back <= 5, "{held_back} records of 10 bytes in memory, {MAX_BYTES} bytes allowed");
     file.open();
     let log = thread.join().unwrap();
     assert_eq!((log.tip(), log.durable_tip()), (100, 100));
@@ -138,7 +138,7 @@ fn an_input_output_error_says_that_the_log_is_lost() {
 }
 
 #[test]
-fn under_os_it_is_synced_without_being_asked_to() {
+fn under_os_the_log_is_synced_in_the_background() {
     let file = Arc::new(Faulty::default());
     let (waker, wakes) = waker();
     let mut log = appender(Arc::clone(&file) as _, Durability::Os, Some(waker));
@@ -149,7 +149,7 @@ fn under_os_it_is_synced_without_being_asked_to() {
 }
 
 #[test]
-fn a_writer_is_told_that_another_has_taken_the_lock() {
+fn a_writer_detects_that_another_has_taken_the_lock() {
     let folder = Folder::new();
     let (first, _) = WriterLock::take(&folder.0, "sym", None).unwrap();
     let (path, own) = (first.path().to_path_buf(), first.holder().clone());

@@ -53,7 +53,7 @@ fn a_side_file_of_which_all_is_kept_and_that_cannot_be_synced_is_given_up_as_it_
 }
 
 #[test]
-fn entries_that_cannot_be_cut_off_for_good_refuse_the_log() {
+fn entries_that_cannot_be_cut_off_for_good_reject_the_log() {
     for call in [Call::Sync, Call::Truncate] {
         for keep in [0, 1] {
             let Err(error) = open(&failing(call), keep) else { panic!("{call:?}, keeping {keep}: opened") };

@@ -59,7 +59,10 @@ fn a_log_that_is_removed_is_named_by_the_descriptor_that_has_it() {
     fs::remove_file(scene.folder.log()).unwrap();
     scene.write(100);
     let reason = scene.elsewhere();
-    assert!(reason.contains("last copy") && reason.contains(&format!("/proc/{}/fd/", std::process::id())), "{reason}");
+    assert!(
+        reason.contains("only this process") && reason.contains(&format!("/proc/{}/fd/", std::process::id())),
+        "{reason}"
+    );
     let number = scene.file.descriptor().unwrap().number;
     assert_eq!(fs::read(format!("/proc/self/fd/{number}")).unwrap().len() as u64, scene.written);
 }
@@ -78,14 +81,14 @@ fn a_log_that_is_moved_is_named_by_its_new_path_until_it_is_back() {
 }
 
 #[test]
-fn a_log_that_is_cut_is_told_by_its_size() {
+fn a_truncated_log_is_detected_by_its_size() {
     let mut scene = Scene::new(false);
     scene.cut_to(19_999);
     assert!(scene.is_cut());
 }
 
 #[test]
-fn a_log_that_is_cut_and_written_on_is_told_by_what_stands_in_it() {
+fn a_truncated_and_overwritten_log_is_detected_by_its_contents() {
     for bytes in [0, 10, 17_000, 19_999] {
         let mut scene = Scene::new(false);
         scene.cut_to(bytes);
@@ -128,7 +131,7 @@ fn refusal(writer: &mut LogWriter) -> LogError {
 }
 
 #[test]
-fn nothing_is_accepted_behind_a_cut() {
+fn nothing_is_accepted_after_a_truncation() {
     for durability in [Durability::None, Durability::Os, Durability::Group(Duration::from_millis(1)), Durability::Each]
     {
         let folder = Folder::new();
@@ -137,7 +140,10 @@ fn nothing_is_accepted_behind_a_cut() {
         writer.sync().unwrap();
         File::create(folder.log()).unwrap();
         let error = refusal(&mut writer);
-        assert!(matches!(error, LogError::Cut { .. }) && error.to_string().contains("cut"), "{durability:?}: {error}");
+        assert!(
+            matches!(error, LogError::Cut { .. }) && error.to_string().contains("truncated"),
+            "{durability:?}: {error}"
+        );
         assert!(writer.append(&updates(1)[0], 1).is_err() && writer.sync().is_err() && writer.tip() == 40);
         assert!(writer.close().is_err());
         assert_eq!(fs::metadata(folder.log()).unwrap().len(), 0, "{durability:?}");
@@ -181,7 +187,7 @@ fn a_start_says_how_many_updates_the_log_has_lost() {
         spoil(&log, bytes);
         let (writer, report) = folder.open();
         assert_eq!((report.updates + report.missing, writer.tip()), (40, report.updates));
-        assert!(report.missing > 0 && report.to_string().contains("not there any more"), "{report}");
+        assert!(report.missing > 0 && report.to_string().contains("are missing"), "{report}");
         writer.close().unwrap();
         let (_, report) = folder.open();
         assert_eq!(report.missing, 0, "it is said once");

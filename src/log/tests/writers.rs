@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 #[test]
-fn a_second_writer_is_refused_and_told_who_is_there() {
+fn a_second_writer_is_rejected_with_the_name_of_the_first() {
     let folder = Folder::new();
     let (first, _) = folder.open();
     let Err(error) = folder.try_open(Damage::Stop) else { panic!("two writers") };
@@ -19,7 +19,7 @@ fn a_second_writer_is_refused_and_told_who_is_there() {
 }
 
 #[test]
-fn a_writer_of_another_day_is_refused_too() {
+fn a_writer_of_another_day_is_rejected_too() {
     let folder = Folder::new();
     let (_first, _) = folder.open();
     let other = LogWriter::open(folder.options(Durability::Os), DAY.tomorrow().unwrap());
@@ -129,7 +129,7 @@ fn an_empty_log_is_the_eight_bytes_of_kdb() {
 }
 
 #[test]
-fn a_directory_on_another_file_system_than_asked_for_is_left_alone() {
+fn a_directory_on_another_file_system_than_required_is_not_written() {
     let folder = Folder::new();
     let dir = folder.0.join("not-made");
     for mount in ["nfs", "/proc"] {

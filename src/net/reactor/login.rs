@@ -29,7 +29,7 @@ impl<S: Service> Reactor<S> {
             Ok(Some((credentials, used))) => {
                 let login = std::mem::take(&mut connection.login);
                 if !self.access.allows(&credentials.user, &credentials.password) {
-                    tracing::warn!(ip = %connection.ip, login = ?credentials, "login refused: wrong user or password");
+                    tracing::warn!(ip = %connection.ip, login = ?credentials, "login rejected: wrong user or password");
                     metrics::count(Id::LoginsRefused);
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                     return read;
@@ -47,7 +47,7 @@ impl<S: Service> Reactor<S> {
             Err(handshake::HandshakeError::Http) => self.begin_http(conn),
             Err(error) => {
                 tracing::info!(ip = %connection.ip, %error, "connection rejected");
-                self.control.close_with(conn, CloseReason::Handshake("no handshake"));
+                self.control.close_with(conn, CloseReason::Handshake("no handshake received"));
             }
         }
         read
@@ -82,7 +82,7 @@ impl<S: Service> Reactor<S> {
                 None => self.page_admitted(conn, admitted),
                 Some(asked) if admitted => self.admit(conn, asked.0, &asked.1),
                 Some(asked) => {
-                    tracing::warn!(%ip, login = ?asked.0, "login refused by .z.pw");
+                    tracing::warn!(%ip, login = ?asked.0, "login rejected by .z.pw");
                     metrics::count(Id::LoginsRefused);
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                 }

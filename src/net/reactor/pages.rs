@@ -26,7 +26,7 @@ impl<S: Service> Reactor<S> {
         if self.control.sessions.len() >= self.control.limits.http_connections && !self.make_room() {
             metrics::refused(Limit::http_connections);
             let most = self.control.limits.http_connections;
-            return self.turn_away(conn, 503, format!("there are {most} HTTP connections (--limit-http-connections)"));
+            return self.turn_away(conn, 503, format!("{most} HTTP connections are open (--limit-http-connections)"));
         }
         let by = self.control.now;
         if let Some(connection) = self.control.get_mut(conn) {
@@ -48,7 +48,7 @@ impl<S: Service> Reactor<S> {
         let idle = |(_, conn): &&(Instant, ConnId)| self.stage(*conn) == Some(Stage::Idle);
         let Some((by, conn)) = self.control.sessions.iter().find(idle).copied() else { return false };
         self.control.sessions.remove(&(by, conn));
-        self.control.close_with(conn, CloseReason::Service("another HTTP client needs its place".into()));
+        self.control.close_with(conn, CloseReason::Service("closed to make room for another HTTP client".into()));
         true
     }
 
@@ -105,7 +105,7 @@ impl<S: Service> Reactor<S> {
             parsed.as_ref().map_or(0, |parsed| parsed.as_ref().map_or(connection.login.len(), |(_, used)| *used));
         if length > most {
             metrics::refused(Limit::http_request_bytes);
-            return self.send_page(conn, &Page::text(431, "the head of the request is too long"), false, false);
+            return self.send_page(conn, &Page::text(431, "the request line and headers are too long"), false, false);
         }
         match parsed {
             Ok(Some((mut request, used))) => {
@@ -205,9 +205,9 @@ impl<S: Service> Reactor<S> {
         // Browsers first send no password, to find out whether one is needed.
         if !user.is_empty() || !password.is_empty() {
             let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
-            tracing::warn!(%ip, user = %user.escape_ascii(), "HTTP request refused: wrong user or password");
+            tracing::warn!(%ip, user = %user.escape_ascii(), "HTTP request rejected: wrong user or password");
         }
-        self.send_page(conn, &Page::text(401, "user and password are needed"), request.head_only, request.keep);
+        self.send_page(conn, &Page::text(401, "a user and password are required"), request.head_only, request.keep);
     }
 
     /// Serves an authorised request.
@@ -216,7 +216,7 @@ impl<S: Service> Reactor<S> {
         if let Some(key) = &request.web_key {
             return match self.service.takes_web() {
                 true => self.begin_web(conn, key, peer),
-                false => self.send_page(conn, &Page::text(404, "WebSocket is not spoken here"), false, request.keep),
+                false => self.send_page(conn, &Page::text(404, "WebSocket is not supported here"), false, request.keep),
             };
         }
         let page = if request.is_get() { self.service.page(&request.path, &mut self.control) } else { None };
@@ -225,8 +225,8 @@ impl<S: Service> Reactor<S> {
             None if !request.head_only && self.service.request(conn, request, &peer, &mut self.control) => {
                 return self.enter(conn, Stage::Asking);
             }
-            None if !request.is_get() => Page::text(405, "this is not done here"),
-            None => Page::text(404, "there is no such page; there are /metrics and /health"),
+            None if !request.is_get() => Page::text(405, "this request is not supported"),
+            None => Page::text(404, "no such page; there are /metrics and /health"),
         };
         self.send_page(conn, &page, request.head_only, request.keep && request.is_get());
     }
@@ -258,7 +258,7 @@ impl<S: Service> Reactor<S> {
     /// Continues after a write that has emptied the send buffer.
     pub(super) fn http_written(&mut self, conn: ConnId) {
         let Some(Stage::Sending { keep }) = self.stage(conn) else { return };
-        let Some(connection) = self.control.get_mut(conn).filter(|connection| connection.outbox.is_empty()) else {
+        let Some(connection) = self.control.get_mut(conn).filter(|connection| connection.send_buffer.is_empty()) else {
             return;
         };
         if keep {
@@ -284,12 +284,12 @@ impl<S: Service> Reactor<S> {
                 Some(Stage::Reading) => {
                     metrics::refused(Limit::http_time_ns);
                     let time = self.control.limits.http_time;
-                    self.turn_away(conn, 408, format!("no whole request within {time:?} (--limit-http-time)"));
+                    self.turn_away(conn, 408, format!("no complete request within {time:?} (--limit-http-time)"));
                 }
                 Some(Stage::Asking | Stage::Sending { .. }) => metrics::refused(Limit::http_time_ns),
                 Some(Stage::Ending) | None => {}
             }
-            self.control.close_with(conn, CloseReason::Service("its time for HTTP is over".into()));
+            self.control.close_with(conn, CloseReason::Service("HTTP timeout".into()));
         }
     }
 }

@@ -37,7 +37,7 @@ fn with_limits(change: impl FnOnce(&mut Limits)) -> Running {
 }
 
 #[test]
-fn a_page_is_answered_and_the_connection_closed_if_asked() {
+fn a_page_is_served_and_the_connection_closed_on_request() {
     let answer = exchange(&Running::new(), &get("/metrics?x=1"));
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\npage /metrics\n"), "{answer}");
 }
@@ -83,7 +83,7 @@ fn a_page_larger_than_a_sockets_buffer_arrives_whole() {
 }
 
 #[test]
-fn a_malformed_request_is_told_so_and_costs_nobody_else_anything() {
+fn a_malformed_request_gets_an_error_and_affects_no_other_client() {
     let server = Running::new();
     let mut client = server.client();
     for (request, status) in [
@@ -100,7 +100,7 @@ fn a_malformed_request_is_told_so_and_costs_nobody_else_anything() {
 }
 
 #[test]
-fn a_request_without_end_is_refused_at_its_limit() {
+fn a_request_without_end_is_rejected_at_its_limit() {
     let before = refusals(Limit::http_request_bytes);
     let server = with_limits(|limits| limits.http_request_bytes = 1000);
     let answer = exchange(&server, &format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}", "x".repeat(1000)));
@@ -117,7 +117,7 @@ fn a_request_that_takes_too_long_is_cut_off() {
 }
 
 #[test]
-fn a_connection_that_asks_nothing_more_is_closed() {
+fn an_idle_http_connection_is_closed() {
     let server = with_limits(|limits| limits.http_idle_ns = 50_000_000);
     let answer = exchange(&server, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(answer.ends_with("page /metrics\n"), "{answer}");

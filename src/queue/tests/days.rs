@@ -33,7 +33,7 @@ impl Bench {
 }
 
 #[test]
-fn the_live_one_stays_with_0_and_all_others_are_told_and_leave() {
+fn at_the_end_of_the_day_the_live_node_stays_and_all_others_leave() {
     let mut b = three();
     assert_eq!(b.day_end(), [end(1), verify(2, w(90, 100)), end(3)]);
     assert_eq!(b.queue.date(), TOMORROW);
@@ -48,7 +48,7 @@ fn the_live_ones_last_window_is_only_recorded() {
     b.day_end();
     let proved = Event::Proved { handle: Handle(2), window: w(90, 100), date: TODAY, ok: false };
     let said = b.all(proved);
-    let alarm = Note::new("what the node holds of the window differs from the log");
+    let alarm = Note::new("the node's window differs from the log");
     let alarm = alarm.queue(&QueueName(b"rdb".to_vec())).node("b").window(w(90, 100)).date(TODAY);
     assert_eq!(said, [Action::Alarm(alarm)]);
     assert_eq!(b.state(2), State::Live);
@@ -72,7 +72,7 @@ fn one_standby_stays_while_the_live_one_is_away() {
 }
 
 #[test]
-fn nobody_is_made_live_in_the_step_that_ends_the_day() {
+fn no_node_becomes_live_in_the_step_that_ends_the_day() {
     let mut b = three();
     b.disconnect(2);
     b.now_ns += 60 * S;
@@ -81,7 +81,7 @@ fn nobody_is_made_live_in_the_step_that_ends_the_day() {
 }
 
 #[test]
-fn who_is_sent_a_window_is_sent_no_more_of_it_when_its_day_has_ended() {
+fn the_stream_of_a_window_stops_at_the_end_of_its_day() {
     let mut b = three();
     b.disconnect(1);
     assert_eq!(b.pass(2 * S), [rebuild(3, w(0, 90))]);
@@ -95,14 +95,14 @@ fn lost_windows_end_with_their_day() {
     b.disconnect(3);
     b.pass(2 * S);
     let said = b.all(Event::DayEnd { new_date: TOMORROW });
-    let note = Note::new("the day ended while no node held the window");
+    let note = Note::new("the day ended before any node held the window");
     let note = Action::Note(note.queue(&QueueName(b"rdb".to_vec())).window(w(0, 90)).date(TODAY));
     assert_eq!(said.first(), Some(&note));
     assert_eq!(b.lost("rdb"), []);
 }
 
 #[test]
-fn a_queue_that_nobody_is_in_ends_with_its_day() {
+fn an_empty_queue_ends_with_its_day() {
     let mut b = Bench::new();
     b.subscribe(1, "rdb");
     b.publish(10);
@@ -154,7 +154,7 @@ fn a_roll_that_was_under_way_closes_no_window_of_the_new_day() {
 }
 
 #[test]
-fn a_roll_of_a_day_to_come_is_refused() {
+fn a_roll_of_a_day_to_come_is_rejected() {
     let mut b = three();
     let roll = Event::Roll { handle: Handle(2), next: i(95), date: TOMORROW };
     assert_eq!(b.step(roll), [refused(2, Refusal::OtherDay(TOMORROW))]);
@@ -188,7 +188,7 @@ fn after_a_restart_nodes_have_longer_to_come_back() {
 }
 
 #[test]
-fn after_a_restart_who_has_no_identity_is_gone() {
+fn subscribers_without_identity_do_not_survive_a_restart() {
     let mut b = Bench::new();
     b.subscribe(1, "rdb");
     b.subscribe(2, "rdb");

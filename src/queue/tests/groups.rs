@@ -32,7 +32,7 @@ impl Fleet {
 }
 
 #[test]
-fn one_queue_on_a_group_asks_for_its_position_plus_one() {
+fn one_queue_on_a_group_requests_its_position_plus_one() {
     let mut b = Bench::new();
     let mut fleet = Fleet::default();
     for at_node in 1..5 {
@@ -57,7 +57,7 @@ fn rolled_alone() -> (Bench, Fleet) {
 }
 
 #[test]
-fn while_nobody_lives_a_node_that_has_rolled_is_told_who_has_joined() {
+fn without_a_live_node_a_sealed_one_learns_which_nodes_have_joined() {
     let (mut b, mut fleet) = rolled_alone();
     assert_eq!(fleet.joined(1), ["i1"]);
     b.publish(10);
@@ -70,7 +70,7 @@ fn while_nobody_lives_a_node_that_has_rolled_is_told_who_has_joined() {
 }
 
 #[test]
-fn a_live_node_that_is_away_has_joined_for_who_watches_meanwhile() {
+fn a_disconnected_live_node_counts_as_joined_for_the_watcher() {
     let (mut b, mut fleet) = rolled_alone();
     fleet.hear(b.step(at(2, "rdb", "i2")));
     fleet.hear(b.disconnect(2));
@@ -128,7 +128,7 @@ fn two_queues_with_instances_of_their_own_get_one_each_and_none_too_many() {
 }
 
 #[test]
-fn a_need_that_another_queue_swallowed_is_told_again() {
+fn a_need_met_by_another_queue_is_sent_again() {
     let mut b = Bench::new();
     b.step(at(1, "a", "i1"));
     b.step(at(2, "b", "i2"));

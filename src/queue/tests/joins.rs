@@ -18,7 +18,7 @@ fn a_node_whose_windows_were_given_away_drops_everything_and_waits() {
     assert_eq!(b.pass(2 * S), [live(2, 0, 100)]);
     assert_eq!(b.step(rejoining(5, "a", &[], Some((0, 60)))), [dropped(5)]);
     assert_eq!(b.state(5), State::Waiting);
-    assert_eq!(b.roll(2, 100).last(), Some(&live(3, 100, 100)), "behind those who waited meanwhile");
+    assert_eq!(b.roll(2, 100).last(), Some(&live(3, 100, 100)), "after the nodes that waited meanwhile");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_proof_that_was_under_way_when_the_connection_ended_is_wanted_again() {
 }
 
 #[test]
-fn a_need_that_a_live_node_may_not_have_heard_is_told_again() {
+fn a_need_that_a_live_node_may_have_missed_is_sent_again() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.join(2, "b");
@@ -59,7 +59,7 @@ fn a_need_that_a_live_node_may_not_have_heard_is_told_again() {
 }
 
 #[test]
-fn a_lost_window_that_nobody_took_yet_goes_back_to_its_node() {
+fn an_unassigned_lost_window_goes_back_to_its_node() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.join(2, "b");
@@ -73,7 +73,7 @@ fn a_lost_window_that_nobody_took_yet_goes_back_to_its_node() {
 }
 
 #[test]
-fn a_node_that_restarted_empty_gives_its_windows_to_those_who_wait() {
+fn a_node_that_restarted_empty_gives_its_windows_to_standbys() {
     let mut b = four();
     b.roll(1, 90);
     b.disconnect(1);
@@ -89,7 +89,7 @@ fn a_live_node_that_restarted_empty_leaves_its_window_to_the_next() {
 }
 
 #[test]
-fn a_roll_that_never_arrived_is_told_by_the_join() {
+fn a_lost_roll_is_reported_by_the_next_join() {
     let mut b = four();
     b.disconnect(1);
     let actions = b.step(rejoining(5, "a", &[w(0, 80)], None));
@@ -98,7 +98,7 @@ fn a_roll_that_never_arrived_is_told_by_the_join() {
 }
 
 #[test]
-fn a_rebuild_whose_end_never_arrived_is_told_by_the_join() {
+fn a_rebuild_whose_end_was_lost_is_reported_by_the_next_join() {
     let mut b = four();
     b.roll(1, 90);
     b.disconnect(1);
@@ -166,7 +166,7 @@ fn updates_that_the_log_lacks_are_dropped() {
 }
 
 #[test]
-fn a_claim_of_what_another_holds_is_dropped_whole() {
+fn a_claim_of_a_window_that_another_node_holds_is_dropped_whole() {
     let mut b = four();
     b.roll(1, 50);
     b.roll(2, 90);
@@ -202,7 +202,7 @@ fn too_many_windows_are_dropped() {
 }
 
 #[test]
-fn without_a_journal_nodes_bring_along_what_they_hold() {
+fn without_a_journal_nodes_report_their_windows() {
     let mut b = Bench::new();
     b.publish(100);
     let rolled = rejoining(1, "a", &[w(0, 40)], None);
@@ -226,7 +226,7 @@ fn a_node_that_changes_its_queue_drops_its_rows() {
 }
 
 #[test]
-fn a_node_without_a_name_is_refused() {
+fn a_node_without_a_name_is_rejected() {
     let mut b = Bench::new();
     assert_eq!(b.join(1, ""), [refused(1, Refusal::NoName)]);
 }
@@ -237,7 +237,7 @@ fn from_process(handle: i32, node: &str, process: &str) -> Event {
 }
 
 #[test]
-fn of_two_processes_with_one_name_the_second_is_refused_while_the_first_is_connected() {
+fn of_two_processes_with_one_name_the_second_is_rejected_while_the_first_is_connected() {
     let mut b = Bench::new();
     b.step(from_process(1, "a", "p1"));
     b.publish(10);

@@ -67,7 +67,7 @@ fn no_flipped_bit_is_read_as_something_else() {
 }
 
 #[test]
-fn a_journal_of_another_day_is_refused() {
+fn a_journal_of_another_day_is_rejected() {
     let b = busy();
     let other = Date(TODAY.0 + 1);
     let error = Queue::restore(Params::default(), other, &b.records).unwrap_err();
@@ -75,7 +75,7 @@ fn a_journal_of_another_day_is_refused() {
 }
 
 #[test]
-fn records_that_contradict_each_other_are_refused() {
+fn records_that_contradict_each_other_are_rejected() {
     let b = busy();
     let mut records = b.records.clone();
     records.retain(|r| !r.changes.iter().any(|c| matches!(c, Change::Line { line, .. } if line.open == i(95))));

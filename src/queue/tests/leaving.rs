@@ -46,7 +46,7 @@ fn a_window_changes_hands_when_the_other_has_proved_it_and_not_before() {
 }
 
 #[test]
-fn the_table_shows_who_leaves_and_who_takes_over() {
+fn the_table_shows_draining_nodes_and_takeovers() {
     let mut b = three();
     b.step(leave(1));
     let shown: Vec<_> = b.queue.rows().iter().map(|row| (row.state, row.held.clone(), row.leaving_ns)).collect();
@@ -99,7 +99,7 @@ fn one_that_takes_over_and_leaves_itself_leaves_the_window_where_it_is() {
 }
 
 #[test]
-fn with_nobody_waiting_a_node_is_asked_for() {
+fn without_a_standby_a_node_is_requested() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.join(2, "b");
@@ -128,7 +128,7 @@ fn the_open_window_and_lost_ones_are_given_first() {
 }
 
 #[test]
-fn who_is_replaced_by_its_fleet_is_not_told_of_missing_nodes_while_another_is_there() {
+fn a_node_being_replaced_is_not_sent_missing_nodes_while_another_is_there() {
     let mut b = three();
     b.roll(2, 95);
     let leaving = |replaced| Event::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 1_000 * S, replaced } };
@@ -153,7 +153,7 @@ fn one_that_takes_over_is_sent_that_window_and_nothing_else() {
 }
 
 #[test]
-fn what_was_asked_for_before_one_was_told_to_rebuild_another_window_is_not_sent() {
+fn a_stream_requested_before_another_rebuild_is_not_sent() {
     let mut b = three();
     b.step(leave(1));
     b.disconnect(1);
@@ -226,7 +226,7 @@ fn if_the_leaver_goes_first_the_rebuild_goes_on_and_is_seen() {
 }
 
 #[test]
-fn who_takes_over_what_the_leaver_no_longer_has_as_it_was_is_sent_no_more_of_it() {
+fn the_stream_of_a_takeover_stops_when_the_draining_node_changes_it() {
     let mut b = three();
     b.step(leave(1));
     b.disconnect(1);
@@ -271,7 +271,7 @@ fn one_that_takes_over_and_is_cut_off_begins_again() {
 }
 
 #[test]
-fn one_that_was_cut_off_with_what_it_took_over_cannot_claim_it_while_the_leaver_holds_it() {
+fn a_disconnected_node_cannot_claim_a_takeover_while_the_draining_node_holds_it() {
     let mut b = three();
     b.step(leave(1));
     b.rebuilt(3, w(0, 90));
@@ -280,7 +280,7 @@ fn one_that_was_cut_off_with_what_it_took_over_cannot_claim_it_while_the_leaver_
 }
 
 #[test]
-fn one_that_was_cut_off_at_the_swap_claims_what_it_was_given() {
+fn a_node_disconnected_at_the_swap_claims_its_new_window() {
     let mut b = three();
     b.step(leave(1));
     b.rebuilt(3, w(0, 90));
@@ -291,7 +291,7 @@ fn one_that_was_cut_off_at_the_swap_claims_what_it_was_given() {
 }
 
 #[test]
-fn after_a_restart_the_journal_knows_who_leaves() {
+fn draining_survives_a_restart_in_the_journal() {
     let mut b = three();
     b.step(leave(1));
     b.queue = b.restored();
@@ -316,7 +316,7 @@ fn a_node_that_says_at_its_join_that_it_leaves_is_given_nothing() {
 }
 
 #[test]
-fn a_window_of_the_leavers_that_differs_is_lost_and_whoever_takes_it_over_goes_on() {
+fn a_differing_window_of_a_draining_node_is_lost_and_its_takeover_continues() {
     let mut b = three();
     b.step(leave(1));
     let told = b.proved(1, w(0, 90), false);

@@ -20,7 +20,7 @@ fn no_update_falls_between_two_windows() {
 /// `.u.asg.zpc` rolls every subscriber that was ever live: a rolled one that disconnects makes a second one live, and its `lastI` becomes
 /// 0.
 #[test]
-fn a_rolled_one_that_disconnects_makes_nobody_live_beside_the_live_one() {
+fn a_sealed_node_that_disconnects_leaves_one_live_node() {
     let mut b = Bench::new();
     for handle in 1..4 {
         b.subscribe(handle, "rdb");
@@ -90,7 +90,7 @@ fn the_table_has_the_papers_ten_columns_first() {
 
 /// `.u.asg.end` uses a date that is not among its arguments.
 #[test]
-fn the_ended_day_is_named_to_those_who_are_told() {
+fn the_ended_day_is_named_to_subscribers() {
     let mut b = Bench::new();
     b.subscribe(1, "rdb");
     b.subscribe(2, "rdb");

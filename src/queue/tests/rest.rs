@@ -26,7 +26,7 @@ fn a_standby_that_has_room_again_gets_the_window_that_waits() {
     b.join(2, "b");
     b.publish(100);
     reports(&mut b, 2, 80.0);
-    assert_eq!(b.roll(1, 90), [stop(1), verify(1, w(0, 90)), need(1, 3, Some(1))], "another node is asked for");
+    assert_eq!(b.roll(1, 90), [stop(1), verify(1, w(0, 90)), need(1, 3, Some(1))], "another node is requested");
     assert_eq!(reports(&mut b, 2, 71.0), []);
     assert_eq!(reports(&mut b, 2, 69.0), [live(2, 90, 100)]);
 }
@@ -81,7 +81,7 @@ fn a_rebuild_given_back_untouched_leaves_the_window_lost() {
 }
 
 #[test]
-fn an_alarm_tells_once_that_no_standby_can_take_the_window() {
+fn an_unassignable_window_is_logged_once() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.join(2, "b");

@@ -12,7 +12,7 @@ fn the_first_is_live_from_0_and_the_second_waits() {
 }
 
 #[test]
-fn a_roll_closes_the_window_and_the_one_who_waited_longest_goes_on() {
+fn a_roll_closes_the_window_and_makes_the_longest_waiting_standby_live() {
     let mut b = Bench::new();
     for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
         b.join(handle, node);
@@ -24,7 +24,7 @@ fn a_roll_closes_the_window_and_the_one_who_waited_longest_goes_on() {
 }
 
 #[test]
-fn nodes_that_stay_missing_are_asked_for_again() {
+fn nodes_that_stay_missing_are_requested_again() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.publish(100);
@@ -39,7 +39,7 @@ fn nodes_that_stay_missing_are_asked_for_again() {
 }
 
 #[test]
-fn a_node_that_stays_silent_is_not_the_only_one_that_is_told_of_missing_nodes() {
+fn missing_nodes_are_reported_to_another_node_if_the_first_stays_silent() {
     let mut b = Bench::new();
     for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
         b.join(handle, node);
@@ -50,14 +50,14 @@ fn a_node_that_stays_silent_is_not_the_only_one_that_is_told_of_missing_nodes() 
     b.disconnect(1);
     assert_eq!(b.pass(2 * S), [need(1, 3, Some(3))]);
     assert_eq!(b.pass(30 * S), [need(1, 3, Some(2))]);
-    assert_eq!(b.pass(30 * S - 1), [], "what was told the other stands");
+    assert_eq!(b.pass(30 * S - 1), [], "the number sent to the other node stands");
     assert_eq!(b.pass(1), [need(1, 3, Some(3))], "the live one has its turn again");
     b.pass(30 * S);
-    assert_eq!(b.disconnect(2), [need(1, 3, Some(3))], "who was told may not have heard it");
+    assert_eq!(b.disconnect(2), [need(1, 3, Some(3))], "the other node may not have received it");
 }
 
 #[test]
-fn with_nobody_waiting_the_next_to_come_starts_where_the_last_ended() {
+fn without_a_standby_the_next_node_starts_where_the_last_one_ended() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.publish(100);
@@ -79,7 +79,7 @@ fn a_roll_sent_twice_changes_nothing() {
 }
 
 #[test]
-fn a_roll_of_one_who_receives_nothing_is_refused_and_changes_nothing() {
+fn a_roll_of_a_node_that_is_not_live_is_rejected_and_changes_nothing() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.join(2, "b");
@@ -190,7 +190,7 @@ fn a_live_node_without_a_successor_takes_up_where_it_was_even_after_its_grace() 
 }
 
 #[test]
-fn a_rolled_ones_window_is_rebuilt_by_the_next_who_waits() {
+fn a_lost_window_is_rebuilt_by_the_next_standby() {
     let mut b = Bench::new();
     for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
         b.join(handle, node);
@@ -205,7 +205,7 @@ fn a_rolled_ones_window_is_rebuilt_by_the_next_who_waits() {
 }
 
 #[test]
-fn a_lost_window_waits_for_who_comes_next_and_a_node_is_called_for() {
+fn a_lost_window_waits_for_the_next_node_and_one_is_requested() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.join(2, "b");
@@ -324,7 +324,7 @@ fn a_proof_that_differs_raises_an_alarm_that_names_the_window() {
     b.publish(100);
     b.roll(1, 90);
     let event = Event::Proved { handle: Handle(1), window: w(0, 90), date: TODAY, ok: false };
-    let alarm = Note::new("what the node holds of the window differs from the log");
+    let alarm = Note::new("the node's window differs from the log");
     let alarm = Action::Alarm(alarm.queue(&QueueName(b"rdb".to_vec())).node("a").window(w(0, 90)).date(TODAY));
     assert!(b.all(event).contains(&alarm));
 }
@@ -348,7 +348,7 @@ fn rebuilding_for_a_proof_that_never_holds_comes_to_an_end() {
 }
 
 #[test]
-fn a_proof_of_a_window_that_nobody_closed_changes_nothing() {
+fn a_proof_of_an_open_window_changes_nothing() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.publish(100);
@@ -380,7 +380,7 @@ fn a_waiting_node_keeps_its_place_over_a_short_cut_only() {
     b.disconnect(2);
     b.step(rejoining(4, "b", &[], None));
     b.disconnect(4);
-    assert_eq!(b.roll(1, 10), [stop(1), verify(1, w(0, 10)), live(3, 10, 10)], "one who is away is passed over");
+    assert_eq!(b.roll(1, 10), [stop(1), verify(1, w(0, 10)), live(3, 10, 10)], "a disconnected node is passed over");
     b.pass(2 * S);
     assert!(b.queue.subscribers().iter().all(|s| s.node != Some(NodeName(b"b".to_vec()))));
 }
@@ -413,7 +413,7 @@ fn the_number_of_queues_is_limited() {
 }
 
 #[test]
-fn a_queue_that_knows_nothing_and_has_nobody_is_forgotten() {
+fn an_empty_queue_without_windows_is_removed() {
     let mut b = Bench::with(Params { queues_max: 1, lost_rows_max: 0, ..Params::default() });
     b.subscribe(1, "rdb");
     b.disconnect(1);

@@ -7,7 +7,7 @@ use crate::fleet::Description;
 /// the group is smaller by all nodes that have gone. Hence the group never grows by more than the nodes that are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Instances in all, as the tickerplant counts them; `None` asks for one more than when this node was launched.
+    /// Instances in all, as the tickerplant counts them; `None` requests one more than when this node was launched.
     pub instances: Option<u32>,
     /// Most instances by which the group may grow.
     pub more: u32,

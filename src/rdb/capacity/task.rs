@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// First and longest ceiling of the pauses between attempts.
 const FIRST_NS: u64 = 500_000_000;
-const MOST_NS: u64 = 20_000_000_000;
+const MAX_NS: u64 = 20_000_000_000;
 
 /// A task, due at [`Task::at`]. Logs an error when it differs from the last one.
 pub(super) struct Task {
@@ -23,7 +23,7 @@ impl Task {
     /// A new task is due at once.
     pub fn new(trouble: &'static str) -> Task {
         let now = clock::now();
-        Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MOST_NS), said: None }
+        Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MAX_NS), said: None }
     }
 
     pub fn at(&self) -> Instant {
@@ -57,14 +57,14 @@ impl Task {
     /// Logs the success if failures were logged before.
     pub fn succeeded(&self) {
         if self.said.is_some() {
-            tracing::info!("done after {} failures: {}", self.failures(), self.trouble);
+            tracing::info!("succeeded after {} failures: {}", self.failures(), self.trouble);
         }
     }
 
     /// Schedules a retry; `chance` is a random number from 0 to 1.
     pub fn failed(&mut self, error: &FleetError, chance: f64) {
         if self.said.as_deref() != Some(error) {
-            tracing::warn!(%error, "{}, trying again", self.trouble);
+            tracing::warn!(%error, "{}; retrying", self.trouble);
             self.said = Some(Box::new(error.clone()));
         }
         let pause = Duration::from_nanos(self.back_off.pause_ns(chance));

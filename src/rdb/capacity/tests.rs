@@ -93,7 +93,7 @@ const fn at_least(instances: u32) -> Ask {
 }
 
 #[test]
-fn each_answer_of_the_fleet_is_told_apart() {
+fn each_reply_of_the_fleet_is_distinguished() {
     for (max, down, expected) in
         [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
     {
@@ -111,7 +111,7 @@ fn a_fleet_that_keeps_the_node_says_so() {
 }
 
 #[test]
-fn the_lead_time_is_told_once() {
+fn the_lead_time_is_reported_once() {
     let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
     asks.send(Ask::Ready).expect("running");
     let first = answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
@@ -121,17 +121,17 @@ fn the_lead_time_is_told_once() {
 }
 
 /// A fleet that reports to the test and records its calls.
-struct Telling {
+struct Reporting {
     group: Group,
     notice: Option<Notice>,
     failures_left: u32,
     asked: Sender<&'static str>,
 }
 
-impl Telling {
-    fn boxed(notice: Option<Notice>, failures_left: u32) -> (Box<Telling>, Receiver<&'static str>) {
+impl Reporting {
+    fn boxed(notice: Option<Notice>, failures_left: u32) -> (Box<Reporting>, Receiver<&'static str>) {
         let (asked, heard) = channel();
-        (Box::new(Telling { group: *Group::boxed("n3", 9, false), notice, failures_left, asked }), heard)
+        (Box::new(Reporting { group: *Group::boxed("n3", 9, false), notice, failures_left, asked }), heard)
     }
 
     fn note(&mut self, what: &'static str) -> Result<(), FleetError> {
@@ -146,7 +146,7 @@ impl Telling {
     }
 }
 
-impl Fleet for Telling {
+impl Fleet for Reporting {
     fn identity(&self) -> &Identity {
         self.group.identity()
     }
@@ -196,7 +196,7 @@ impl Fleet for Telling {
 #[test]
 fn a_notice_is_told_once() {
     let notice = Notice { reason: Reason::SpotInterruption, left: None };
-    let (fleet, heard) = Telling::boxed(Some(notice), 0);
+    let (fleet, heard) = Reporting::boxed(Some(notice), 0);
     let Link { asks, answers, .. } = start(fleet, TIMEOUT).expect("thread");
     assert_eq!(next(&answers), Answer::Leave { by: None, reason: Reason::SpotInterruption });
     asks.send(Ask::Released).expect("running");
@@ -207,8 +207,8 @@ fn a_notice_is_told_once() {
 }
 
 #[test]
-fn what_the_fleet_puts_off_is_tried_until_it_is_done() {
-    let (fleet, heard) = Telling::boxed(None, 2);
+fn calls_that_the_fleet_postpones_are_retried() {
+    let (fleet, heard) = Reporting::boxed(None, 2);
     let Link { asks, answers, counters } = start(fleet, TIMEOUT).expect("thread");
     asks.send(Ask::Protect(true)).expect("running");
     let said: Vec<_> = (0..3).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
@@ -220,15 +220,15 @@ fn what_the_fleet_puts_off_is_tried_until_it_is_done() {
 
 #[test]
 fn a_protection_that_another_process_left_is_lifted() {
-    let (mut fleet, heard) = Telling::boxed(None, 0);
+    let (mut fleet, heard) = Reporting::boxed(None, 0);
     fleet.group.protected = true;
     let _link = start(fleet, TIMEOUT).expect("thread");
     assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("unprotect"));
 }
 
 #[test]
-fn a_request_that_fails_is_refused_to_the_node_at_once_and_granted_later() {
-    let (fleet, _heard) = Telling::boxed(None, 2);
+fn a_request_that_fails_is_rejected_to_the_node_at_once_and_granted_later() {
+    let (fleet, _heard) = Reporting::boxed(None, 2);
     let Link { asks, answers, counters } = start(fleet, TIMEOUT).expect("thread");
     asks.send(at_least(4)).expect("running");
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
@@ -238,7 +238,7 @@ fn a_request_that_fails_is_refused_to_the_node_at_once_and_granted_later() {
 
 #[test]
 fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
-    let (fleet, _heard) = Telling::boxed(None, 1);
+    let (fleet, _heard) = Reporting::boxed(None, 1);
     let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
     asks.send(at_least(5)).expect("held");
     steps.step();
@@ -253,7 +253,7 @@ fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
 
 #[test]
 fn an_instance_that_never_joins_is_replaced_once() {
-    let (fleet, heard) = Telling::boxed(None, 1);
+    let (fleet, heard) = Reporting::boxed(None, 1);
     let Link { asks, answers, counters } = start(fleet, Duration::ZERO).expect("thread");
     asks.send(Ask::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
     assert_eq!(next(&answers), Answer::Late { instance: "n2".to_string() });
@@ -266,8 +266,8 @@ fn an_instance_that_never_joins_is_replaced_once() {
 }
 
 #[test]
-fn capacity_that_went_with_the_nodes_of_an_ended_day_is_not_asked_for_again() {
-    let (mut fleet, heard) = Telling::boxed(None, 0);
+fn capacity_removed_at_the_end_of_the_day_is_not_requested_again() {
+    let (mut fleet, heard) = Reporting::boxed(None, 0);
     // The instances appear later.
     fleet.group.members.clear();
     let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);

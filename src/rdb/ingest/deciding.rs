@@ -39,7 +39,7 @@ impl Ingest {
             self.step(Event::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
         } else if self.memory.warns_above(&memory, self.options.policy.roll_percent()) {
             tracing::warn!(
-                "memory is above the roll threshold, but the tickerplant has no queue: nobody can take over"
+                "memory is above the roll threshold, but this tickerplant has no queue, so there is no successor"
             );
         }
         while let Some(answer) = self.requests.next_answer() {
@@ -82,7 +82,7 @@ impl Ingest {
         while let Some(action) = todo.pop_front() {
             match action {
                 Action::ScaleOut => {
-                    tracing::info!("asking for a successor");
+                    tracing::info!("requesting a successor");
                     points::reach(Point::NodeScales);
                     self.requests.ask(Ask::AtLeast(self.requests.to_ask_for(self.policy.has_scaled())));
                 }
@@ -103,7 +103,7 @@ impl Ingest {
                 Action::Terminate => self.requests.ask(Ask::Terminate),
                 Action::Protect(on) => self.requests.ask(Ask::Protect(on)),
                 Action::Announce => todo.extend(self.announce()),
-                Action::Forsake => self.forsake(),
+                Action::Abandon => self.log_abandoned_windows(),
                 Action::Release => self.requests.ask(Ask::Released),
                 Action::End => self.shared.end(Ending::Left),
                 Action::Report => self.report(),
@@ -125,12 +125,12 @@ impl Ingest {
             self.progress.declined();
             let percent = self.policy.memory_percent().unwrap_or_default();
             tracing::error!(
-                "the window from update {} is given back untouched: memory is at {percent:.0} % before its first row. \
-                 See what else uses memory here: queries, variables of clients, other programs",
+                "giving back the window from update {}: memory use is {percent:.0} % before its first row. Check \
+                 what else uses memory here: queries, globals of clients, other programs",
                 window.first
             );
         } else {
-            tracing::info!(reason = why, "the window ends");
+            tracing::info!(reason = why, "rolling: the window is closed");
         }
         points::reach(Point::NodeRolls);
         match self.link.dialect() {

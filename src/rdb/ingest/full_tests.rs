@@ -48,10 +48,10 @@ fn a_full_node_that_is_made_live_gives_its_window_back_and_waits() {
     let (mut node, asked, _answers) = node_on(DATE, None);
     fill(&mut node, 80);
     live(&mut node, 3, 9);
-    assert!(gives_back(&mut node, 3), "the tickerplant hears of it");
+    assert!(gives_back(&mut node, 3), "the tickerplant is notified");
     assert_eq!((node.policy.phase(), node.intake.open_window()), (Phase::Waiting, None));
     assert_eq!(node.progress.counters().windows_declined, 1);
-    assert!(asked.try_iter().any(|ask| matches!(ask, Ask::AtLeast(_))), "another node is asked for");
+    assert!(asked.try_iter().any(|ask| matches!(ask, Ask::AtLeast(_))), "another node is requested");
     fill(&mut node, 0);
     live(&mut node, 3, 9);
     assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(3)), "with room it is live");
@@ -67,7 +67,7 @@ fn a_full_node_that_is_to_rebuild_gives_the_window_back_and_waits() {
 }
 
 #[test]
-fn a_node_that_gave_back_what_it_was_to_rebuild_out_of_sight_shows_its_next_window() {
+fn a_node_that_gave_back_a_hidden_rebuild_shows_its_next_window() {
     let (mut node, ..) = node_with_a_window();
     node.step(Event::Dropped);
     fill(&mut node, 90);

@@ -26,7 +26,7 @@ impl Ingest {
 
     fn speaks(&mut self, dialect: Dialect) {
         if self.link.speaks(dialect) {
-            tracing::info!(protocol = dialect.name(), "the tickerplant's protocol is known");
+            tracing::info!(protocol = dialect.name(), "detected the tickerplant's protocol");
         }
         self.intake.set_fills(dialect == Dialect::Elastick);
     }
@@ -66,7 +66,7 @@ impl Ingest {
                 tables.retain(is_wanted);
                 self.define(tables)?;
             }
-            Err(reason) => tracing::info!(%reason, "the tables are told when this node is live"),
+            Err(reason) => tracing::info!(%reason, "the tickerplant sends the schemas when this node becomes live"),
         }
         let (subscription, queue) = (&self.options.subscription, &self.identity.queue);
         self.link.write(|out| foreign::append_paper_subscribe(out, subscription, queue));
@@ -112,7 +112,7 @@ impl Ingest {
                     Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
                 };
             }
-            Err(error) => return Err(self.refused(format!("the tickerplant refuses this node: {error}"))),
+            Err(error) => return Err(self.refused(format!("the tickerplant rejects this node: {error}"))),
         };
         let joined = Joined::decode(&view).map_err(|error| Fault::Connection(error.to_string()))?;
         let passed = self.log.pass(joined.log.as_deref(), joined.epoch, joined.writer);
@@ -120,12 +120,10 @@ impl Ingest {
         if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
             // The tickerplant takes the windows claimed from the other log for its own.
             self.step(Event::Dropped);
-            return Err(Fault::Connection(
-                "joining anew with nothing: the tickerplant's log is another one".to_string(),
-            ));
+            return Err(Fault::Connection("rejoining empty: the tickerplant has another log".to_string()));
         }
         if joined.drop {
-            tracing::warn!("told to forget all rows: others hold this node's windows");
+            tracing::warn!("dropping all rows: other nodes hold this node's windows");
             points::reach(Point::NodeDrops);
             self.step(Event::Dropped);
         } else {
@@ -135,7 +133,7 @@ impl Ingest {
         let is_live = self.intake.open_window().is_some_and(|open| open.last.is_none());
         if self.define(joined.tables)? && is_live {
             self.step(Event::Dropped);
-            return Err(Fault::Surprise("the tables are others than those of the rows held".to_string()));
+            return Err(Fault::Surprise("the schemas differ from those of the rows held".to_string()));
         }
         self.day.joined(joined.date, joined.tip);
         self.speaks(Dialect::Elastick);
@@ -164,8 +162,7 @@ impl Ingest {
     fn subscribe(&mut self) -> Result<(), Fault> {
         self.speaks(Dialect::Stock);
         if !self.options.subscription.symbols.is_empty() {
-            let reason =
-                "a subscription to some symbols needs elastick's tickerplant: a log cannot be replayed by symbol";
+            let reason = "--symbols requires elastick's tickerplant: a log cannot be replayed by symbol";
             return Err(Fault::Fatal(reason.to_string()));
         }
         let question = foreign::stock_subscribe(&self.options.subscription);
@@ -183,7 +180,7 @@ impl Ingest {
     pub(super) fn begin(&mut self, replay: foreign::Replay) -> Result<(), Fault> {
         if self.policy.is_going() {
             if self.link.dialect() == Some(Dialect::Paper) {
-                tracing::info!(first = replay.first, "handing back the window: this node is going to end");
+                tracing::info!(first = replay.first, "giving back the window: this node is about to terminate");
                 self.link.write(|out| foreign::append_paper_roll(out, replay.first));
             }
             return Ok(());
@@ -203,7 +200,7 @@ impl Ingest {
         let had_rows = self.intake.rows() > 0;
         let changed = self.intake.define(tables);
         self.show();
-        let changed = changed.map_err(|error| Fault::Fatal(format!("cannot make the tables: {error}")))?;
+        let changed = changed.map_err(|error| Fault::Fatal(format!("cannot create the tables: {error}")))?;
         Ok(changed && had_rows)
     }
 }

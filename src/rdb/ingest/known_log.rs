@@ -68,13 +68,13 @@ impl KnownLog {
                 if let Some((before, now)) = was.filter(|_| is_other) {
                     tracing::warn!(
                         directory = %directory.display(), log = %now.log, former = %before.log,
-                        "the tickerplant has another log than before: rows of the former are dropped"
+                        "the tickerplant has another log than before: dropping the rows of the former one"
                     );
                 }
                 Ok(is_other)
             }
             Err(fenced) => Err(format!(
-                "the tickerplant was replaced: {fenced}; this one is an old writer of the log in {}: end it",
+                "the tickerplant was replaced: {fenced}; this one is a former writer of the log in {}: stop it",
                 directory.display()
             )),
         }

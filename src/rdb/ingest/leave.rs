@@ -14,11 +14,11 @@ use proto::time::EPOCH_UNIX_S;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-const ASKED: &str = "asked to end";
+const ASKED: &str = "draining before termination";
 
 /// A pending request to end the process in good order.
 #[derive(Clone, Copy, Debug)]
-struct AskedToEnd {
+struct PendingShutdown {
     by: Instant,
     /// When the node leaves without the fleet's reply.
     unanswered_at: Instant,
@@ -32,10 +32,10 @@ struct Departure {
     reason: &'static str,
 }
 
-/// The end that a node was asked for, and what it announces.
+/// The requested shutdown of a node, and what it announces.
 #[derive(Debug, Default)]
 pub(super) struct Leave {
-    asked: Option<AskedToEnd>,
+    asked: Option<PendingShutdown>,
     departure: Option<Departure>,
 }
 
@@ -44,7 +44,7 @@ impl Leave {
     fn asked(&mut self, by: Instant, unanswered_at: Instant) -> bool {
         let is_first = self.asked.is_none();
         if is_first {
-            self.asked = Some(AskedToEnd { by, unanswered_at });
+            self.asked = Some(PendingShutdown { by, unanswered_at });
         }
         is_first
     }
@@ -85,7 +85,8 @@ impl Ingest {
     pub(super) fn noticed(&mut self, by: Option<Instant>, reason: Reason) {
         if self.link.dialect() == Some(Dialect::Stock) {
             return tracing::warn!(
-                "nobody can take over from this node, for its tickerplant has no queue: it stays to the end"
+                "cannot drain: the tickerplant has no queue, so no other node can take over. This node keeps its \
+                 rows until it is terminated"
             );
         }
         let why = match reason {
@@ -168,12 +169,13 @@ impl Ingest {
     }
 
     /// Logs the windows that no other node holds when the time is over.
-    pub(super) fn forsake(&mut self) {
+    pub(super) fn log_abandoned_windows(&mut self) {
         let windows: Vec<String> =
             self.intake.held().iter().map(|window| format!("[{},{})", window.first, window.next)).collect();
         if !windows.is_empty() {
             tracing::error!(
-                "this node ends although nobody else holds {} yet: it is rebuilt from the log, and missing until then",
+                "this node terminates before another one has taken over {}: queries miss those rows until they are \
+                 rebuilt from the log",
                 windows.join(" ")
             );
         }

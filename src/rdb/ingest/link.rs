@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// First and longest pause between connection attempts; it doubles in between.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
-pub(super) const PAUSE_MOST: Duration = Duration::from_secs(5);
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Longest pause while the tickerplant answers but its log is unreadable; the log may have been moved for good.
 pub(super) const PAUSE_WITHOUT_LOG: Duration = Duration::from_secs(60);
 /// Longest pause after a connection that had joined, below the grace period. After a connection that lasted longer than this, pauses start
@@ -51,7 +51,7 @@ pub(super) enum About {
 
 impl About {
     /// Returns whether messages before the response stay valid. A join does not keep them, as its response starts the
-    /// feed anew.
+    /// feed again.
     fn keeps_earlier(self) -> bool {
         matches!(self, About::Date | About::HasQueue)
     }
@@ -235,7 +235,7 @@ impl Link {
     /// Sends a sync request to the tickerplant.
     pub fn ask(&mut self, about: About, now: Instant, question: impl FnOnce(&mut Writer<'_>)) -> Result<(), Fault> {
         let request = message::message(MessageKind::Sync, question);
-        let request = request.map_err(|error| Fault::Fatal(format!("cannot ask the tickerplant: {error}")))?;
+        let request = request.map_err(|error| Fault::Fatal(format!("cannot query the tickerplant: {error}")))?;
         self.out.extend_from_slice(&request);
         self.expect_answer(about, now);
         Ok(())
@@ -325,7 +325,7 @@ impl Link {
     /// Returns the pause before the next connection attempt; it doubles each time. `share`: jitter, from 0.5 to 1.
     pub fn next_pause(&mut self, share: f64) -> Duration {
         let pause = self.pause.unwrap_or(PAUSE_FIRST);
-        self.pause = Some(pause.saturating_mul(2).min(PAUSE_MOST));
+        self.pause = Some(pause.saturating_mul(2).min(MAX_PAUSE));
         pause.mul_f64(share)
     }
 
@@ -405,7 +405,7 @@ mod tests {
     fn pauses_grow_and_stay_short_after_a_connection_that_had_joined() {
         let mut link = open();
         let pauses: Vec<_> = (0..10).map(|_| link.next_pause(1.0)).collect();
-        assert!(pauses.is_sorted() && pauses.last() == Some(&PAUSE_MOST), "{pauses:?}");
+        assert!(pauses.is_sorted() && pauses.last() == Some(&MAX_PAUSE), "{pauses:?}");
         link.joined();
         let closed = link.close(clock::now());
         link.ease(Closed { lasted: Duration::ZERO, ..closed });

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 /// Memory is read each time updates of one part in this many of the budget have arrived, within the bounds below.
 const WATCH_PARTS: u64 = 256;
-const WATCH_LEAST_BYTES: u64 = 16 << 10;
-const WATCH_MOST_BYTES: u64 = 4 << 20;
+const MIN_WATCH_BYTES: u64 = 16 << 10;
+const MAX_WATCH_BYTES: u64 = 4 << 20;
 
 /// Memory used besides the store, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +47,7 @@ impl MemoryWatch {
         Ok(MemoryWatch {
             meter,
             budget_bytes,
-            every_bytes: (budget_bytes / WATCH_PARTS).clamp(WATCH_LEAST_BYTES, WATCH_MOST_BYTES),
+            every_bytes: (budget_bytes / WATCH_PARTS).clamp(MIN_WATCH_BYTES, MAX_WATCH_BYTES),
             taken_bytes: 0,
             store: Usage::default(),
             shown: MemoryState::default(),

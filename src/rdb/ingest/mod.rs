@@ -41,7 +41,7 @@ use known_log::KnownLog;
 use leave::Leave;
 use link::Link;
 use memory::MemoryWatch;
-use progress::{Progress, RESYNCS_MOST};
+use progress::{MAX_RESYNCS, Progress};
 use replay::Replays;
 use requests::Requests;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Time for the tickerplant to accept a connection, and to answer a call.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// TCP keepalive timeout: the connection fails after the tickerplant's host has been silent for this long.
-const SILENCE_MOST: Duration = Duration::from_secs(20);
+const MAX_SILENCE: Duration = Duration::from_secs(20);
 
 /// Why a connection is given up.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl Ingest {
                 Ok(mut client) => {
                     tracing::info!(tickerplant = %address, "connected to the tickerplant");
                     told = false;
-                    client.end_after_silence(SILENCE_MOST);
+                    client.set_keepalive(MAX_SILENCE);
                     let result = self.session(&mut client);
                     self.ended(result)
                 }
@@ -199,21 +199,20 @@ impl Ingest {
         match result {
             Ok(()) => return,
             Err(Fault::Connection(reason) | Fault::Unreadable(reason)) => {
-                tracing::warn!(%reason, "the connection to the tickerplant ended");
+                tracing::warn!(%reason, "lost the connection to the tickerplant");
             }
             Err(Fault::NoLog(reason)) => {
                 if self.link.lacks_log() {
                     tracing::error!(
-                        "{reason}. It is tried again, more and more rarely: put the log back where the tickerplant says it is"
+                        "{reason}. Retrying at growing intervals: make the log available at the path that the \
+                         tickerplant reports"
                     );
                 }
             }
             Err(Fault::Surprise(reason)) => {
                 tracing::warn!(%reason, "resuming on a new connection");
                 if self.progress.resyncs() {
-                    tracing::error!(
-                        "resumed {RESYNCS_MOST} times without success: all rows are dropped, and this node starts empty"
-                    );
+                    tracing::error!("{MAX_RESYNCS} resumptions failed: dropping all rows and starting empty");
                     self.step(Event::Dropped);
                 }
             }

@@ -4,12 +4,12 @@ use crate::sys::clock;
 use std::time::{Duration, Instant};
 
 /// Maximum number of consecutive resumes without a taken update; then the node drops everything and joins empty.
-pub(super) const RESYNCS_MOST: u32 = 3;
+pub(super) const MAX_RESYNCS: u32 = 3;
 /// Maximum number of consecutive connections that end at an update that cannot be received, before the window goes to
 /// the next node.
-const UNREADABLE_MOST: u32 = 3;
+const MAX_UNREADABLE: u32 = 3;
 /// The same for connections that end for another reason, which may be transient, while updates are due.
-const RESUMES_MOST: u32 = 8;
+const MAX_RESUMES: u32 = 8;
 
 /// Counters since the process started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +36,7 @@ struct Stuck {
 
 impl Stuck {
     fn is_over(&self) -> bool {
-        self.times >= if self.unreadable.is_some() { UNREADABLE_MOST } else { RESUMES_MOST }
+        self.times >= if self.unreadable.is_some() { MAX_UNREADABLE } else { MAX_RESUMES }
     }
 }
 
@@ -94,7 +94,7 @@ impl Progress {
     pub fn resyncs(&mut self) -> bool {
         self.counters.resyncs = self.counters.resyncs.saturating_add(1);
         self.resyncs_in_a_row = self.resyncs_in_a_row.saturating_add(1);
-        let is_hopeless = self.resyncs_in_a_row >= RESYNCS_MOST;
+        let is_hopeless = self.resyncs_in_a_row >= MAX_RESYNCS;
         if is_hopeless {
             self.resyncs_in_a_row = 0;
         }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_window_goes_on_after_several_connections_that_ended_at_one_update() {
         let mut progress = Progress::default();
-        let ends = (0..UNREADABLE_MOST).map(|_| progress.ended_at(7, false, over_a_limit()));
+        let ends = (0..MAX_UNREADABLE).map(|_| progress.ended_at(7, false, over_a_limit()));
         assert_eq!(ends.collect::<Vec<_>>(), [None, None, Some(3)]);
         assert_eq!(progress.counters().windows_given_up, 1);
     }
@@ -176,9 +176,9 @@ mod tests {
     #[test]
     fn a_windows_first_update_is_left_out_only_if_it_cannot_be_received() {
         let mut progress = Progress::default();
-        assert!((0..RESUMES_MOST - 1).all(|_| progress.ended_at(7, true, None).is_none()));
-        assert_eq!(progress.ended_at(7, true, None), Some(RESUMES_MOST), "it may be receivable elsewhere");
-        assert!((0..UNREADABLE_MOST).all(|_| progress.ended_at(7, true, over_a_limit()).is_none()));
+        assert!((0..MAX_RESUMES - 1).all(|_| progress.ended_at(7, true, None).is_none()));
+        assert_eq!(progress.ended_at(7, true, None), Some(MAX_RESUMES), "it may be receivable elsewhere");
+        assert!((0..MAX_UNREADABLE).all(|_| progress.ended_at(7, true, over_a_limit()).is_none()));
         assert_eq!(progress.leaves_out(8), None);
         assert_eq!((progress.leaves_out(7), progress.leaves_out(7)), (over_a_limit(), None));
     }

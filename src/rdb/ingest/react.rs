@@ -25,14 +25,14 @@ impl Ingest {
             ToNode::Rebuild(rebuild) => self.rebuild(rebuild),
             ToNode::Streamed { first, last } => self.streamed(first, last),
             ToNode::Drop => {
-                tracing::warn!("told to forget all rows");
+                tracing::warn!("dropping all rows on request of the tickerplant");
                 points::reach(Point::NodeDrops);
                 self.replays.stop();
                 self.step(Event::Dropped);
                 Ok(())
             }
             ToNode::Recheck { first, last } => {
-                tracing::warn!(window = %format_args!("[{first},{last})"), "the proof differs from the log: the window is dropped here and rebuilt");
+                tracing::warn!(window = %format_args!("[{first},{last})"), "the proof differs from the log: dropping the window to rebuild it");
                 let forgotten = self.intake.forget(first, last);
                 self.emptied();
                 self.show();
@@ -43,7 +43,7 @@ impl Ingest {
             }
             ToNode::Handed { first, last } => self.handed(first, last),
             ToNode::Show { first, last } => {
-                tracing::info!(window = %format_args!("[{first},{last})"), "the window is this node's now");
+                tracing::info!(window = %format_args!("[{first},{last})"), "took over the window");
                 points::reach(Point::NodeShows);
                 self.set_hidden(false)
             }
@@ -89,7 +89,7 @@ impl Ingest {
 
     /// Gives back a window assigned to a node that is leaving or terminated.
     fn decline(&mut self, first: u64, date: i32) -> Result<(), Fault> {
-        tracing::info!(first, "handing back the window: this node is going to end");
+        tracing::info!(first, "giving back the window: this node is about to terminate");
         self.link.post(FromNode::Rolling { next: first, proof: Proof::new(), date: Some(date) });
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Ingest {
         let same = self.day.date() == Some(live.date)
             && self.intake.open_window().is_some_and(|open| open.last.is_none() && open.window.first == live.first);
         if self.define(live.tables)? {
-            tracing::warn!("the tables have changed: rows held of the old ones are forgotten");
+            tracing::warn!("the schemas have changed: dropping the rows of the old ones");
         }
         if !same {
             self.abandon()?;
@@ -128,11 +128,13 @@ impl Ingest {
         }
         self.abandon()?;
         if rebuild.hidden && !self.intake.held().is_empty() {
-            return Err(Fault::Surprise("told to rebuild out of sight, but this node holds windows".to_string()));
+            return Err(Fault::Surprise(
+                "the tickerplant requested a hidden rebuild, but this node holds windows".to_string(),
+            ));
         }
         self.set_hidden(rebuild.hidden)?;
         self.day.rebuilds(rebuild.date);
-        let hidden = if rebuild.hidden { ", out of sight" } else { "" };
+        let hidden = if rebuild.hidden { ", hidden from queries" } else { "" };
         tracing::info!(window = %format_args!("[{},{})", rebuild.first, rebuild.last), "rebuilding the window{hidden}");
         points::reach(Point::NodeRebuilds);
         let last = Some(rebuild.last);
@@ -207,7 +209,7 @@ impl Ingest {
         }
         let next = open.window.next;
         if self.options.subscription.is_everything() && next < last {
-            return Err(Fault::Surprise(format!("window [{first},{last}) was streamed, but only up to {next}")));
+            return Err(Fault::Surprise(format!("the stream of window [{first},{last}) ended at {next}")));
         }
         self.intake.reach(last);
         self.rebuilt();
@@ -227,7 +229,7 @@ impl Ingest {
     /// Ends the day: proves the open window and drops the rows. A live node goes on with the new day, any other one ends.
     fn end_day(&mut self, date: i32) {
         if self.link.is_native() && self.day.has_left(date) {
-            tracing::info!(%date, "the day's end comes after this node has left that day");
+            tracing::info!(%date, "ignoring the end of a day that this node has already left");
             return;
         }
         let was_replaying = self.replays.stop();
@@ -239,7 +241,7 @@ impl Ingest {
             let proof = self.intake.proof(&window);
             self.link.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         }
-        tracing::info!(rows = self.intake.rows(), "end of day: rows are dropped");
+        tracing::info!(rows = self.intake.rows(), "end of day: dropping all rows");
         points::reach(Point::NodeDayEnds);
         self.count_queries();
         self.requests.ask(Ask::DayEnd);
@@ -284,8 +286,8 @@ impl Ingest {
                 shared.nudge();
             }
             None => tracing::error!(
-                ".u.end[{}] is not called: those of earlier days are still running. This node's rows of that day are dropped \
-                 unsaved; the tickerplant's log has them",
+                "skipping .u.end[{}]: calls for earlier days are still running. This node drops its rows of that \
+                 day unsaved; the tickerplant's log has them",
                 Date(date)
             ),
         }

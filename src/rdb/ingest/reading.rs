@@ -109,7 +109,7 @@ impl Reading for Thread {
         match self.0.recv_timeout(wait) {
             Ok(piece) => piece.map(Some).map_err(|error| error.to_string()),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err("the thread that read the log has ended".to_string()),
+            Err(RecvTimeoutError::Disconnected) => Err("the thread that reads the log has ended".to_string()),
         }
     }
 

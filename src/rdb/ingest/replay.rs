@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a piece of the log; after it, the tickerplant streams the window.
-const HANG_MOST: Duration = Duration::from_secs(15);
+const MAX_HANG: Duration = Duration::from_secs(15);
 /// Number of reader threads hanging in the file system after which the log is not read any more.
-const HANGING_MOST: usize = 2;
+const MAX_HANGING: usize = 2;
 /// Longest wait for a piece per event-loop iteration.
 const LOOK: Duration = Duration::from_millis(20);
 /// Size of a piece: this fraction of the node's budget, within bounds.
 const CHUNK_PARTS: u64 = 64 * PIECES;
-const CHUNK_LEAST_BYTES: u64 = 64 << 10;
+const MIN_CHUNK_BYTES: u64 = 64 << 10;
 
 /// What follows a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +76,8 @@ pub(super) struct Replays {
 impl Replays {
     /// `budget_bytes`: the node's memory; `max_piece_bytes`: the configured size of a piece.
     pub fn new(read: Read, budget_bytes: u64, max_piece_bytes: u64) -> Replays {
-        let most = max_piece_bytes.max(CHUNK_LEAST_BYTES);
-        let bytes = (budget_bytes / CHUNK_PARTS).clamp(CHUNK_LEAST_BYTES, most);
+        let most = max_piece_bytes.max(MIN_CHUNK_BYTES);
+        let bytes = (budget_bytes / CHUNK_PARTS).clamp(MIN_CHUNK_BYTES, most);
         let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Replays { current: None, readings: Arc::default(), read, piece_bytes }
     }
@@ -102,15 +102,15 @@ impl Replays {
     /// Why the log cannot be read on this host.
     pub fn start(&mut self, wanted: Wanted) -> Result<(), String> {
         let Wanted { path, samples, next, until, limits, is_beside, after } = wanted;
-        if self.readings.load(Ordering::SeqCst) >= HANGING_MOST {
-            return Err(format!("{} hangs where it is read here", path.display()));
+        if self.readings.load(Ordering::SeqCst) >= MAX_HANGING {
+            return Err(format!("reads of {} hang on this host", path.display()));
         }
         // On the tickerplant's own host the page cache holds the writer's data, and reads that bypass it (`O_DIRECT`)
         // would delay appends.
         let reads = if is_beside { Reads::Cached } else { Reads::Fresh };
         let order = Order { path, samples, limits, chunk_bytes: self.piece_bytes, reads, next, until };
         let reading = (self.read)(order, &self.readings);
-        let reading = reading.map_err(|error| format!("no thread to read the log: {error}"))?;
+        let reading = reading.map_err(|error| format!("cannot start a thread to read the log: {error}"))?;
         self.current = Some(Replay { reading, until, by: hangs_at(), after });
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Replays {
                 self.current = Some(replay);
                 Step::Nothing
             }
-            Ok(None) => Step::Unreadable(replay.after, format!("the log has hung for {HANG_MOST:?}")),
+            Ok(None) => Step::Unreadable(replay.after, format!("reads of the log have hung for {MAX_HANG:?}")),
             Err(reason) => Step::Unreadable(replay.after, reason),
         }
     }
@@ -158,7 +158,7 @@ impl Ingest {
         }
         // Only the tickerplant can filter an update by symbols.
         let log = log.filter(|_| self.options.subscription.symbols.is_empty());
-        let Some(path) = log else { return self.be_fed(after, "there is no log to be read here") };
+        let Some(path) = log else { return self.be_fed(after, "the log cannot be read on this host") };
         let (limits, is_beside) = (*self.link.limits(), self.link.is_beside());
         if let Err(reason) = self.replays.start(Wanted { path, samples, next, until, limits, is_beside, after }) {
             self.be_fed(after, &reason);
@@ -171,17 +171,17 @@ impl Ingest {
         let (next, last) = (open.window.next, open.last);
         match (self.link.dialect(), last) {
             (Some(Dialect::Elastick), Some(last)) => {
-                tracing::info!(window = %format_args!("[{next},{last})"), %reason, "the window is streamed by the tickerplant");
+                tracing::info!(window = %format_args!("[{next},{last})"), %reason, "the tickerplant will stream the window");
                 self.link.post(FromNode::Stream { first: next, last });
             }
             (Some(Dialect::Elastick), None) => {
-                tracing::info!(%reason, "fed from {next} on");
+                tracing::info!(%reason, "receiving the feed from update {next} on");
                 self.link.post(FromNode::From { next });
             }
             // A stock tickerplant without a log has no updates before the feed.
             (Some(Dialect::Stock), _) if self.day.tip() == Some(0) => self.replayed(after),
             _ => {
-                self.link.fail(Fault::NoLog(format!("cannot replay from {next}: {reason}")));
+                self.link.fail(Fault::NoLog(format!("cannot replay from update {next}: {reason}")));
             }
         }
     }
@@ -239,7 +239,7 @@ impl Ingest {
                 self.refuse(&format!("record {index} of the log calls {function} for table {table}, not upd"));
             }
             None => {
-                tracing::warn!(%index, "the log's record is no update");
+                tracing::warn!(%index, "the log's record is not an update");
                 self.intake.skip();
             }
         }
@@ -248,7 +248,7 @@ impl Ingest {
 
     fn unreadable(&mut self, after: After, reason: &str) {
         if self.link.had_log() {
-            tracing::warn!(%reason, "cannot go on replaying");
+            tracing::warn!(%reason, "cannot continue the replay");
         }
         self.be_fed(after, reason);
     }
@@ -256,7 +256,7 @@ impl Ingest {
 
 fn hangs_at() -> Instant {
     let now = clock::now();
-    now.checked_add(HANG_MOST).unwrap_or(now)
+    now.checked_add(MAX_HANG).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn a_log_is_not_read_any_more_while_threads_hang_in_it() {
         let mut replays = Replays::new(on_a_thread, 1 << 20, 1 << 20);
-        replays.readings.store(HANGING_MOST, Ordering::SeqCst);
+        replays.readings.store(MAX_HANGING, Ordering::SeqCst);
         let refused = replays.start(wanted(After::Feed));
-        assert!(refused.is_err_and(|reason| reason.contains("hangs")) && !replays.is_on());
+        assert!(refused.is_err_and(|reason| reason.contains("hang on this host")) && !replays.is_on());
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn pieces_are_a_part_of_the_budget_within_bounds() {
         let bytes = |budget_bytes, most| Replays::new(on_a_thread, budget_bytes, most).piece_bytes as u64;
-        assert_eq!(bytes(0, 1 << 20), CHUNK_LEAST_BYTES);
+        assert_eq!(bytes(0, 1 << 20), MIN_CHUNK_BYTES);
         assert_eq!(bytes(u64::MAX, 1 << 20), 1 << 20);
         assert_eq!(bytes(CHUNK_PARTS << 18, 1 << 20), 1 << 18);
     }

@@ -3,7 +3,7 @@
 use crate::rdb::capacity::{Answer, Ask, Demand};
 use std::sync::mpsc::{Receiver, Sender};
 
-/// How a new position in the queue changes what the node has asked for.
+/// How a new position in the queue changes what the node has requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     /// As before.

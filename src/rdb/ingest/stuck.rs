@@ -21,7 +21,7 @@ impl Ingest {
             return;
         }
         let Some(times) = self.progress.ended_at(at, is_empty, unreadable) else { return };
-        tracing::error!(update = %at, connections = %times, "no progress over several connections: the window goes to the next node");
+        tracing::error!(update = %at, connections = %times, "no progress over several connections: handing the window to the next node");
         self.step(Event::NoProgress);
         // The connection is gone, so drop the roll message: the next join claims the windows held, which shows where
         // this one ends.
@@ -42,6 +42,6 @@ impl Ingest {
     pub(super) fn leave_out(&mut self, index: u64, reason: &str) {
         self.progress.left_out();
         self.intake.skip_refused();
-        self.refuse(&format!("update {index} is left out, its rows cannot be queried here: {reason}"));
+        self.refuse(&format!("skipping update {index}, its rows cannot be queried on this node: {reason}"));
     }
 }

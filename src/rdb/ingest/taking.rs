@@ -48,14 +48,14 @@ impl Ingest {
         }
         let index = match (self.link.dialect(), update.index) {
             (Some(Dialect::Elastick), None) => {
-                return self.link.fail(Fault::Surprise("an update came without its index".to_string()));
+                return self.link.fail(Fault::Surprise("received an update without its index".to_string()));
             }
             (Some(Dialect::Elastick), index) => index,
             // A tickerplant in q sends no index: the node counts messages, as the paper's nodes do.
             _ => None,
         };
         if self.replays.is_on() {
-            return self.link.fail(Fault::Surprise("an update came that was not asked for yet".to_string()));
+            return self.link.fail(Fault::Surprise("received an update before requesting the feed".to_string()));
         }
         match self.take(update, index) {
             Ok(()) => {
@@ -101,14 +101,14 @@ impl Ingest {
         let name = symbol::text(schema.name).escape_ascii();
         let takes = self.policy.takes_updates();
         if index.is_some() && takes && self.replays.is_on() {
-            return Err(Fault::Surprise("a table changed by an update that was not asked for yet".to_string()));
+            return Err(Fault::Surprise("received a schema change before requesting the feed".to_string()));
         }
         if let Some(schemas) = self.intake.changed_by(&schema) {
             tracing::info!(table = %name, columns = schema.columns.len(), "columns were added to the table");
             if self.define(schemas)? {
                 // There is no room for the nulls: the rows are dropped, and nodes with room rebuild the windows.
                 self.step(Event::Dropped);
-                return Err(Fault::Surprise(format!("no room for the columns added to table {name}")));
+                return Err(Fault::Surprise(format!("no memory for the columns added to table {name}")));
             }
         }
         match index.filter(|_| takes) {
@@ -123,7 +123,8 @@ impl Ingest {
         if count <= 10 || count.is_power_of_two() {
             let missing = self.intake.refused();
             tracing::error!(
-                "update refused, {missing} are missing in the windows held: {reason} ({count} since the start)"
+                "update rejected, {missing} are missing in this node's windows: {reason} ({count} rejected since \
+                 the start)"
             );
         }
     }
@@ -132,18 +133,20 @@ impl Ingest {
     /// an empty node has no room, the update is left out, as each further node would end the same way.
     fn full(&mut self, index: u64, refused: &Refused) -> Result<(), Fault> {
         if self.link.dialect() == Some(Dialect::Stock) {
-            return Err(Fault::Fatal(format!("no room, and the tickerplant has no queue: {refused}")));
+            return Err(Fault::Fatal(format!("out of memory, and the tickerplant has no queue: {refused}")));
         }
         let is_empty = self.intake.rows() == 0;
         // Symbols are never freed: a process that has interned others may have room after a restart.
         if is_empty && refused.is_full_of_symbols() && self.progress.counters().updates_taken > 0 {
-            return Err(Fault::Fatal(format!("update {index} has no room here, which a new process has: {refused}")));
+            return Err(Fault::Fatal(format!(
+                "update {index} does not fit here, but would in a new process: {refused}"
+            )));
         }
         if is_empty || refused.is_too_large() {
-            self.leave_out(index, &format!("it alone is more than this node can hold: {refused}"));
+            self.leave_out(index, &format!("it exceeds the capacity of an empty node: {refused}"));
             return Ok(());
         }
-        tracing::warn!("update {index} is for the successor: {refused}");
+        tracing::warn!("leaving update {index} to the successor: {refused}");
         self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.memory.budget_bytes().max(1) });
         Ok(())
     }

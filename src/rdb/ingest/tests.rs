@@ -1,4 +1,4 @@
-use super::link::{PAUSE_MOST, PAUSE_WITHOUT_LOG};
+use super::link::{MAX_PAUSE, PAUSE_WITHOUT_LOG};
 use super::*;
 use crate::config::options::Protocol;
 use crate::config::units::Scale;
@@ -75,7 +75,7 @@ fn a_request_under_way_is_for_fewer_nodes_once_fewer_are_needed() {
 }
 
 #[test]
-fn at_the_end_of_a_day_what_was_asked_of_the_fleet_is_forgotten() {
+fn the_end_of_the_day_clears_requests_to_the_fleet() {
     let (mut node, asked, _answers) = node();
     node.react(ToNode::End { date: 10_957 });
     assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
@@ -113,12 +113,12 @@ fn say(node: &mut Ingest, kind: MessageKind, build: impl FnOnce(&mut Writer<'_>)
 }
 
 #[test]
-fn a_day_that_ends_before_the_node_was_told_which_it_is_ends_for_the_node_too() {
+fn a_day_that_ends_before_the_node_knows_its_date_ends_for_the_node_too() {
     let (mut node, asked, _answers) = node_on(10_957, None);
     node.intake.open(0, None);
     node.step(Event::BecameLive);
     node.react(ToNode::End { date: 10_957 });
-    node.turn().expect("it asks for the date");
+    node.turn().expect("it requests the date");
     // Sent already; the response is about the day after it.
     say(&mut node, MessageKind::Async, |writer| {
         writer.list_head(2);
@@ -146,7 +146,7 @@ fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connecti
 }
 
 #[test]
-fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
+fn a_draining_node_gives_back_new_windows() {
     let (mut node, _asked, _answers) = node();
     node.step(Event::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
@@ -159,7 +159,7 @@ fn a_node_that_waits_for_its_end_hands_back_what_it_is_given() {
 }
 
 #[test]
-fn a_node_that_waits_for_its_end_hands_back_what_a_tickerplant_in_q_gives_it() {
+fn a_draining_node_gives_back_a_window_of_a_tickerplant_in_q() {
     let (mut node, _asked, answers) = node();
     node.link.speaks(Dialect::Paper);
     node.step(Event::DayEnd);
@@ -228,7 +228,7 @@ fn a_window_is_shown_before_its_first_rows() {
 }
 
 #[test]
-fn what_comes_after_a_query_has_begun_is_not_seen_by_it() {
+fn a_query_does_not_see_later_updates() {
     let (mut node, ..) = node_with_a_window();
     let before = node.shared.view();
     assert!(node.feed(&two_longs(3)));
@@ -262,7 +262,7 @@ fn joined(node: &mut Ingest, log: u64, epoch: i64, writer: u64, drop: bool) -> R
 #[test]
 fn a_lower_epoch_of_another_log_is_no_old_writer_and_its_rows_are_other_rows() {
     let (mut node, ..) = node_with_a_window();
-    joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
+    joined(&mut node, 1, 7, 1, false).expect("the first that it learns of");
     assert!(node.feed(&two_longs(3)));
     joined(&mut node, 2, 1, 1, true).expect("an emptied directory");
     assert!(node.intake.open_window().is_none() && node.intake.rows() == 0);
@@ -272,16 +272,16 @@ fn a_lower_epoch_of_another_log_is_no_old_writer_and_its_rows_are_other_rows() {
 #[test]
 fn a_log_that_became_another_while_the_tickerplant_takes_the_rows_for_its_own_is_joined_anew_with_nothing() {
     let (mut node, ..) = node_with_a_window();
-    joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
+    joined(&mut node, 1, 7, 1, false).expect("the first that it learns of");
     let result = joined(&mut node, 2, 8, 1, false);
     assert!(matches!(result, Err(Fault::Connection(_))), "{result:?}");
     assert!(node.intake.open_window().is_none());
 }
 
 #[test]
-fn an_old_writer_of_the_same_log_is_refused_and_health_says_so() {
+fn an_old_writer_of_the_same_log_is_rejected_and_health_says_so() {
     let (mut node, ..) = node_with_a_window();
-    joined(&mut node, 1, 7, 1, false).expect("the first that it hears of");
+    joined(&mut node, 1, 7, 1, false).expect("the first that it learns of");
     let health = |node: &Ingest| crate::rdb::figures::health(&node.shared, 70.0);
     assert!(health(&node).is_ok());
     let result = joined(&mut node, 1, 6, 3, false);
@@ -293,7 +293,7 @@ fn an_old_writer_of_the_same_log_is_refused_and_health_says_so() {
 }
 
 #[test]
-fn a_log_that_has_been_moved_away_is_asked_for_more_and_more_rarely() {
+fn a_log_that_was_moved_is_retried_at_growing_intervals() {
     let (mut node, ..) = node_with_a_window();
     let mut asks = |times: u32| -> Vec<Duration> {
         (0..times).map(|_| node.ended(Err(Fault::NoLog("nothing is there".to_string())))).collect()
@@ -301,7 +301,7 @@ fn a_log_that_has_been_moved_away_is_asked_for_more_and_more_rarely() {
     let pauses = asks(20);
     assert!(pauses.is_sorted() && pauses.iter().skip(10).all(|pause| *pause == PAUSE_WITHOUT_LOG), "{pauses:?}");
     assert!(
-        pauses.iter().take(3).sum::<Duration>() < PAUSE_MOST,
+        pauses.iter().take(3).sum::<Duration>() < MAX_PAUSE,
         "a log that comes soon is not waited for long: {pauses:?}"
     );
 }

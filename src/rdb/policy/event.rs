@@ -80,7 +80,7 @@ pub enum Action {
     /// Notify the tickerplant that this node leaves; reply with [`Event::Left`].
     Announce,
     /// The time to leave is over: log the windows that no other node holds.
-    Forsake,
+    Abandon,
     /// Tell the fleet that ending the instance loses nothing; reply with [`Event::Released`].
     Release,
     /// End the process.

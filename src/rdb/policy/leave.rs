@@ -120,7 +120,7 @@ impl Policy {
     pub(super) fn go_on_time(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Leaving { by_ns } if now_ns >= by_ns => {
-                out.push(Action::Forsake);
+                out.push(Action::Abandon);
                 // A replacement will rebuild the windows; it needs no extra capacity.
                 self.leave = self.leave.map(|leave| Leave { handed_on: false, ..leave });
                 self.left(now_ns, out);

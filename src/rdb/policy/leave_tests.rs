@@ -26,7 +26,7 @@ fn leave(why: Why) -> Event {
 }
 
 #[test]
-fn a_live_node_asks_for_its_successor_says_that_it_leaves_and_rolls() {
+fn a_live_node_requests_its_successor_announces_that_it_leaves_and_rolls() {
     let mut policy = live();
     assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::ScaleOut, Action::Announce, Action::Roll]);
     assert!(!policy.takes_updates());
@@ -36,7 +36,7 @@ fn a_live_node_asks_for_its_successor_says_that_it_leaves_and_rolls() {
 }
 
 #[test]
-fn one_that_its_fleet_takes_asks_for_nothing_or_it_would_undo_that_the_group_is_switched_off() {
+fn a_terminating_node_requests_no_capacity() {
     let mut policy = live();
     assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Announce, Action::Roll]);
     assert_eq!(step(&mut policy, Event::NodesMissing, 2 * S), []);
@@ -45,7 +45,7 @@ fn one_that_its_fleet_takes_asks_for_nothing_or_it_would_undo_that_the_group_is_
 }
 
 #[test]
-fn one_that_has_scaled_does_not_ask_again() {
+fn a_node_that_has_scaled_does_not_request_again() {
     let mut policy = live();
     step(&mut policy, Event::Memory { used_bytes: 70, budget_bytes: 100 }, 0);
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
@@ -60,7 +60,7 @@ fn a_rolled_node_says_that_it_leaves() {
 }
 
 #[test]
-fn a_node_that_rebuilds_forgets_what_it_has_of_the_window() {
+fn a_rebuilding_node_drops_its_rows_of_the_window_first() {
     let mut policy = policy();
     policy.step(Event::BecameRebuilding, 0);
     assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Clear, Action::Announce]);
@@ -96,12 +96,12 @@ fn when_its_time_is_over_it_goes_and_says_so() {
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
     assert_eq!(step(&mut policy, Event::Tick, 90 * S - 1), []);
     assert_eq!(policy.next_deadline_ns(), 90 * S);
-    assert_eq!(step(&mut policy, Event::Tick, 90 * S), [Action::Forsake, Action::Release]);
+    assert_eq!(step(&mut policy, Event::Tick, 90 * S), [Action::Abandon, Action::Release]);
     assert_eq!(step(&mut policy, Event::Tick, 100 * S), [Action::End], "the fleet does not hear");
 }
 
 #[test]
-fn told_again_it_keeps_the_earlier_time() {
+fn a_second_request_keeps_the_earlier_deadline() {
     let mut policy = live();
     step(&mut policy, leave(Why::Asked), S);
     assert_eq!(step(&mut policy, Event::Leave { by_ns: 200 * S, why: Why::Asked }, S), []);
@@ -111,7 +111,7 @@ fn told_again_it_keeps_the_earlier_time() {
 }
 
 #[test]
-fn an_interruption_that_becomes_a_replacement_is_told_again() {
+fn an_interruption_that_becomes_a_replacement_is_notified_again() {
     let mut policy = live();
     step(&mut policy, leave(Why::Interrupted), S);
     assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Announce]);

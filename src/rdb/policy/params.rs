@@ -28,7 +28,7 @@ pub enum ThresholdError {
     #[error("the {0} threshold is {1}; it must be from 0 to 100 percent")]
     OutOfRange(&'static str, f64),
     #[error(
-        "the scale threshold, {scale}, is above the roll threshold, {roll}: the successor would be asked for too late"
+        "the scale threshold, {scale}, is above the roll threshold, {roll}: the successor would be requested too late"
     )]
     ScaleAboveRoll { scale: f64, roll: f64 },
 }

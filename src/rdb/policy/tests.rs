@@ -36,7 +36,7 @@ fn thresholds_are_numbers_between_0_and_100_and_scale_is_not_above_roll() {
 }
 
 #[test]
-fn a_live_node_asks_for_its_successor_once() {
+fn a_live_node_requests_its_successor_once() {
     let mut policy = live(Scale::At(60.0));
     assert_eq!(step(&mut policy, at_percent(59), S), []);
     assert_eq!(step(&mut policy, at_percent(60), 2 * S), [Action::ScaleOut]);
@@ -116,7 +116,7 @@ fn a_finished_rebuild_counts_as_rolled() {
 }
 
 #[test]
-fn a_refusal_is_repeated_with_growing_pauses() {
+fn a_rejection_is_repeated_with_growing_pauses() {
     let mut policy = live(Scale::At(60.0));
     let mut now_ns = S;
     assert_eq!(step(&mut policy, at_percent(60), now_ns), [Action::ScaleOut]);
@@ -129,7 +129,7 @@ fn a_refusal_is_repeated_with_growing_pauses() {
 }
 
 #[test]
-fn at_the_groups_maximum_it_asks_rarely() {
+fn at_the_groups_maximum_requests_are_rare() {
     let mut policy = live(Scale::At(60.0));
     step(&mut policy, at_percent(60), 0);
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::AtMaximum), 0);
@@ -138,7 +138,7 @@ fn at_the_groups_maximum_it_asks_rarely() {
 }
 
 #[test]
-fn no_answer_is_a_refusal() {
+fn no_answer_is_a_rejection() {
     let mut policy = live(Scale::At(60.0));
     step(&mut policy, at_percent(60), 0);
     assert_eq!(step(&mut policy, Event::Tick, 60 * S), []);
@@ -171,7 +171,7 @@ fn a_late_answer_after_the_day_end_is_no_answer_for_the_new_day() {
 }
 
 #[test]
-fn missing_nodes_are_asked_for_even_after_a_request_was_granted() {
+fn missing_nodes_are_requested_even_after_a_granted_request() {
     let mut policy = live(Scale::At(60.0));
     step(&mut policy, at_percent(60), 0);
     step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
@@ -198,7 +198,7 @@ fn a_rolled_node_wants_no_successor_any_more() {
 }
 
 #[test]
-fn nodes_missed_while_a_request_is_open_are_asked_for_when_it_is_granted() {
+fn nodes_missing_during_a_request_are_requested_once_it_is_granted() {
     let mut policy = live(Scale::At(60.0));
     step(&mut policy, at_percent(60), 0);
     assert_eq!(step(&mut policy, Event::NodesMissing, S), [], "the request is still open");

@@ -92,7 +92,7 @@ impl fmt::Display for Refusal {
         match &self.reason {
             Reason::UnknownTable => write!(f, "no table {table}"),
             Reason::NoData { found } => {
-                write!(f, "data for {table} must be columns, one row or a table, not {}", type_words(*found))
+                write!(f, "data for {table} must be a list of columns, one row or a table, not {}", type_words(*found))
             }
             Reason::ColumnCount { expected, without_time, found } => {
                 let less = expected.saturating_sub(1);
@@ -106,9 +106,9 @@ impl fmt::Display for Refusal {
                 write!(f, "{table}.{column} has {found} items, the columns before it {expected}")
             }
             Reason::ColumnName { column } => write!(f, "{table} and the data differ in column {column}"),
-            Reason::TooLong { bytes } => write!(f, "{table}: {bytes} bytes are more than a record may have"),
+            Reason::TooLong { bytes } => write!(f, "{table}: a record of {bytes} bytes is too long (--limit-message)"),
             Reason::Malformed(error) => write!(f, "{} (byte {} of the data)", error.kind, error.offset),
-            Reason::LogFailed => write!(f, "the log of the tickerplant cannot be written, nothing is accepted"),
+            Reason::LogFailed => write!(f, "the tickerplant cannot write its log and rejects all updates"),
         }
     }
 }

@@ -184,7 +184,7 @@ fn other_messages_are_not_updates() {
 }
 
 #[test]
-fn refusals_say_what_is_wrong() {
+fn rejections_say_what_is_wrong() {
     let with = |at: usize, value: Value| {
         let mut row = row(1.0);
         row[at] = value;
@@ -192,7 +192,7 @@ fn refusals_say_what_is_wrong() {
     };
     for (table, data, said) in [
         ("nope", Value::list(row(1.0)), "nope"),
-        ("trade", Value::Long(1), "type: data for trade must be columns, one row or a table, not long"),
+        ("trade", Value::Long(1), "type: data for trade must be a list of columns, one row or a table, not long"),
         ("trade", Value::list([Value::symbol("A")]), "length: trade has 5 columns, or 4 without the time; got 1"),
         ("trade", with(1, Value::Long(1)), "type: trade.price is float, got long"),
         ("trade", with(2, Value::Float(1.0)), "type: trade.size is long, got float"),
@@ -236,7 +236,7 @@ fn an_atom_is_not_repeated_beyond_the_limit() {
 }
 
 #[test]
-fn bytes_after_the_data_are_refused() {
+fn bytes_after_the_data_are_rejected() {
     let mut body = call(Value::symbol(".u.upd"), Value::symbol("q"), Value::list([Value::symbol("A")]));
     body.push(0);
     let mut batch = Batch::new(0);
@@ -310,7 +310,7 @@ proptest! {
 
     /// Invalid bytes are rejected without a panic.
     #[test]
-    fn any_bytes_are_accepted_or_refused(
+    fn any_bytes_are_accepted_or_rejected(
         body in prop::collection::vec(any::<u8>(), 0..60),
         cut in 0usize..200,
         flip in any::<(usize, u8)>(),

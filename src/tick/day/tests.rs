@@ -125,7 +125,7 @@ fn a_log_that_cannot_be_made_leaves_the_old_day_going_and_is_tried_again() {
     let mut day = start(None, NOON_NS);
     let full = |action| matches!(action, Action::RollLog { .. });
     let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, full);
-    assert_eq!(actions, roll(0, 1)[..2], "nobody is told");
+    assert_eq!(actions, roll(0, 1)[..2], "no message is sent");
     assert_eq!(day.date(), Date(0));
     assert!(!day.is_due(at(DAY_NS + RETRY_NS - 1)));
     let again_ns = DAY_NS + RETRY_NS;
@@ -252,7 +252,7 @@ fn a_clock_set_back_does_not_put_off_a_roll_that_failed() {
 }
 
 #[test]
-fn a_day_far_ahead_of_the_clock_is_told() {
+fn a_day_far_ahead_of_the_clock_is_reported() {
     let ahead = |log, now_ns| start(Some(Date(log)), now_ns).stuck_ahead(calendar(now_ns));
     assert_eq!((ahead(3652, NOON_NS), ahead(4, NOON_NS)), (Some(3652), Some(4)));
     assert_eq!((ahead(3, NOON_NS), ahead(0, NOON_NS), ahead(0, 30 * DAY_NS)), (None, None, None));

@@ -1,7 +1,7 @@
 //! Decides which subscriber gets which update and when: fan-out groups (`Lane`) at the tip, catch-up from the log behind it. Pure.
 //!
 //! A subscriber is *live* (it gets every chunk of its fan-out group) or *behind* (it is fed from the log at the pace at which its send
-//! buffer drains). It goes behind when its send buffer exceeds the limit, or when it asks for past updates; it becomes live again once it
+//! buffer drains). It goes behind when its send buffer exceeds the limit, or when it requests past updates; it becomes live again once it
 //! has everything up to the tip. Both transitions happen between two event-loop iterations, so that there is neither a gap nor a
 //! duplicate. An action due at a position of the feed (end of a day, changed subscription) waits as a *mark* at that position.
 //!
@@ -81,14 +81,14 @@ pub struct ReadJob<K> {
 
 /// Number of times a slow consumer was moved to catch-up, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demotions {
+pub struct SlowConsumers {
     /// Its own send buffer exceeded the limit.
     pub full: u64,
     /// All send buffers together exceeded their limit.
     pub crowded: u64,
 }
 
-impl Demotions {
+impl SlowConsumers {
     pub fn all(self) -> u64 {
         self.full.saturating_add(self.crowded)
     }
@@ -99,7 +99,7 @@ impl Demotions {
 pub enum FeedError {
     #[error("more than {0} distinct subscriptions")]
     TooManyLanes(usize),
-    #[error("{0} changes of subscription wait while the subscriber does not read")]
+    #[error("{0} subscription changes are pending because the subscriber does not read")]
     TooManyMarks(usize),
 }
 
@@ -130,7 +130,7 @@ pub struct Feed<K> {
     /// Recent batches in order; the last one ends at the tip.
     recent: VecDeque<Batch>,
     recent_bytes: usize,
-    demotions: Demotions,
+    demotions: SlowConsumers,
 }
 
 impl<K: Copy + Ord> Feed<K> {
@@ -147,7 +147,7 @@ impl<K: Copy + Ord> Feed<K> {
             merged_tip: tip,
             recent: VecDeque::new(),
             recent_bytes: 0,
-            demotions: Demotions::default(),
+            demotions: SlowConsumers::default(),
         }
     }
 
@@ -166,7 +166,7 @@ impl<K: Copy + Ord> Feed<K> {
         self.behind
     }
 
-    pub fn demotions(&self) -> Demotions {
+    pub fn demotions(&self) -> SlowConsumers {
         self.demotions
     }
 

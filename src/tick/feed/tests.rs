@@ -335,7 +335,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
     #[test]
-    fn every_subscriber_gets_exactly_what_it_asked_for(ops in prop::collection::vec(op(), 1..120)) {
+    fn every_subscriber_gets_exactly_its_selection(ops in prop::collection::vec(op(), 1..120)) {
         let mut world = World::new();
         for subscriber in 0..SUBSCRIBERS {
             world.run(&Op::Subscribe(subscriber, vec![Some(None), Some(None)]));
@@ -350,7 +350,7 @@ proptest! {
     }
 
     #[test]
-    fn what_waits_is_bounded_whatever_nobody_reads(turns in prop::collection::vec(1usize..40, 1..60)) {
+    fn buffered_bytes_are_bounded_when_no_client_reads(turns in prop::collection::vec(1usize..40, 1..60)) {
         let mut world = World::new();
         world.run(&Op::Subscribe(0, vec![Some(None), Some(None)]));
         for rows in turns {
@@ -362,7 +362,7 @@ proptest! {
 }
 
 #[test]
-fn equal_subscriptions_share_a_lane() {
+fn equal_subscriptions_share_a_fan_out_group() {
     let mut world = World::new();
     world.feed.subscribe(0, key(0, &[Some(None), None])).unwrap();
     world.feed.subscribe(7, key(0, &[Some(None), None])).unwrap();
@@ -373,7 +373,7 @@ fn equal_subscriptions_share_a_lane() {
 }
 
 #[test]
-fn a_window_is_streamed_and_then_its_end_is_told() {
+fn a_window_is_streamed_and_its_end_announced() {
     let mut world = World::new();
     world.run(&Op::Turn(vec![(0, vec![b'x']), (0, vec![b'y']), (0, vec![b'z'])]));
     let done = encode::message(proto::MessageKind::Async, &Value::symbol("end")).unwrap().into();

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Heartbeat timeout: a node whose host has been silent for that long counts as away, and its grace period begins.
-const SILENCE_MOST: Duration = Duration::from_secs(20);
+const MAX_SILENCE: Duration = Duration::from_secs(20);
 
 impl Plant {
     /// The paper's `.u.asg.sub[t;s;q]`.
@@ -33,7 +33,7 @@ impl Plant {
     pub fn asg_sub(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let [tabs, syms, queue] = args else { return Err(QError::named("rank")) };
         let subscription = Arc::new(self.known(subscription(tabs, syms).map_err(malformed)?)?);
-        let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name is a symbol"))?.to_vec());
+        let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name must be a symbol"))?.to_vec());
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
         let member = Member {
             form: Form::Table,
@@ -70,7 +70,7 @@ impl Plant {
     pub fn asg_roll(&mut self, of: i32, count: i64, ctl: &mut dyn Links) -> Result<(), QError> {
         self.settle(ctl);
         let conn = ctl.by_handle(of).filter(|conn| self.members.contains_key(conn));
-        let conn = conn.ok_or_else(|| QError::with("domain", format!("handle {of} is in no queue")))?;
+        let conn = conn.ok_or_else(|| QError::with("domain", format!("handle {of} is not in a queue")))?;
         let Some(member) = self.members.get(&conn) else { return Ok(()) };
         let tip = self.feed.tip().index;
         let (from, date) = (member.counted_from, self.queue.date());
@@ -113,7 +113,7 @@ impl Plant {
         let member =
             Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false, is_foreign };
         let before = self.members.insert(conn, member);
-        ctl.end_after_silence(conn, SILENCE_MOST);
+        ctl.set_keepalive(conn, MAX_SILENCE);
         let Some(refused) = self.step_queue(Event::Join(join), request, ctl) else { return Ok(()) };
         // A rejected join leaves an existing membership unchanged.
         match before {
@@ -141,7 +141,7 @@ impl Plant {
             Remembered::Other => {
                 if holds {
                     tracing::warn!(
-                        %node, its_log = %seen.log, this_log = %own.log, "the node holds rows of another log: it drops them"
+                        %node, its_log = %seen.log, this_log = %own.log, "the node holds rows of another log, which it must drop"
                     );
                 }
                 Ok(true)
@@ -156,8 +156,9 @@ impl Plant {
                 let (path, new_epoch) = (self.log.path().unwrap_or(Path::new("")), self.log.epoch().0);
                 tracing::error!(
                     %node, its_epoch = %seen, this_epoch = %own, path = %path.display(), %new_epoch,
-                    "the node has seen a later epoch of this log: the directory was restored to an earlier state. Updates logged \
-                     after that state are lost; nodes drop what they hold and replay what is there. The log goes on under a new id"
+                    "the node has seen a later epoch of this log: the directory was restored to an earlier state, \
+                     and later updates are lost. Nodes will drop their rows and replay this log; it continues \
+                     under a new id"
                 );
                 Ok(true)
             }
@@ -167,7 +168,7 @@ impl Plant {
                 if is_ahead && join.date == Some(self.queue.date()) {
                     tracing::warn!(
                         %node, epoch = %own.epoch, began_at = %log.began_at(),
-                        "the node holds updates that the log lost before this epoch began: it drops its rows"
+                        "the node holds updates that the log lost before this epoch began; it must drop its rows"
                     );
                     return Ok(true);
                 }
@@ -227,7 +228,7 @@ impl Plant {
     pub fn asg_leaving(&mut self, leaving: &Leaving, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         if !leaving.reason.is_empty() {
             let label = self.queue.by_handle(handle(conn)).map_or_else(|| conn.handle().to_string(), |of| of.label());
-            tracing::warn!(node = %label, reason = %leaving.reason.escape_ascii(), "the node is going to end");
+            tracing::warn!(node = %label, reason = %leaving.reason.escape_ascii(), "the node is about to terminate");
         }
         let event = Event::Leaving { handle: handle(conn), leaving: leaving.when };
         self.step_queue(event, None, ctl).map_or(Ok(()), Err)
@@ -277,7 +278,7 @@ impl Plant {
 
     fn is_member(&self, conn: ConnId) -> Result<(), QError> {
         let is_known = self.members.contains_key(&conn);
-        is_known.then_some(()).ok_or(QError::with("domain", "this connection is in no queue"))
+        is_known.then_some(()).ok_or(QError::with("domain", "this connection is not in a queue"))
     }
 
     /// Sends a live node the number of waiting nodes in its queue, if it has changed.
@@ -304,7 +305,7 @@ impl Plant {
         self.settle(ctl);
         let own = self.queue.by_handle(handle(conn));
         if !own.is_some_and(|of| of.state == State::Live) {
-            return Err(QError::with("domain", "only a live node is fed"));
+            return Err(QError::with("domain", "only a live node can request the feed"));
         }
         let ended = self.members.get_mut(&conn).is_some_and(|member| std::mem::take(&mut member.from_start));
         let next = if ended { UpdateIndex(0) } else { asked };
@@ -329,9 +330,9 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         self.settle(ctl);
-        let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is in no queue"))?;
+        let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is not in a queue"))?;
         if !self.queue.by_handle(handle(conn)).is_some_and(|of| of.replays(first, last)) {
-            tracing::info!(handle = conn.handle(), window = %format_args!("[{first},{last})"), "the window is not streamed: this node is not to rebuild it any more");
+            tracing::info!(handle = conn.handle(), window = %format_args!("[{first},{last})"), "not streaming the window: this node no longer rebuilds it");
             return Ok(());
         }
         let key = self.key_of_member(member, compresses(conn, ctl));

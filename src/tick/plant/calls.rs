@@ -53,7 +53,7 @@ impl Plant {
         if args.len() > usize::from(parameters) && row.function != Function::Upd {
             return Err(QError::with("rank", format!("{} takes {parameters} arguments", row.name)));
         }
-        self.begin_turn(ctl);
+        self.begin_iteration(ctl);
         let conn = caller.conn;
         match row.function {
             Function::Sub => {
@@ -82,15 +82,17 @@ impl Plant {
             Function::End => {
                 let date = args.first().filter(|date| date.type_code() == -proto::types::DATE);
                 let date = date.and_then(View::atom::<i32>).filter(|date| *date != i32::MIN);
-                let date = date.ok_or(QError::with("type", ".u.end takes a date that is not null"))?;
+                let date = date.ok_or(QError::with("type", ".u.end takes a non-null date"))?;
                 self.send_end(date, ctl);
             }
             Function::EndOfDay => self.end_of_day(ctl)?,
             Function::Timer => self.flush_merged(ctl),
             Function::QueueSubscribe => self.asg_sub(args, conn, ctl)?,
             Function::QueueRoll => {
-                let of = args.first().and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;
-                let count = args.get(1).and_then(View::atom::<i64>).ok_or(QError::with("type", "a count is a long"))?;
+                let of =
+                    args.first().and_then(handle_argument).ok_or(QError::with("type", "a handle must be an int"))?;
+                let count =
+                    args.get(1).and_then(View::atom::<i64>).ok_or(QError::with("type", "a count must be a long"))?;
                 self.asg_roll(of, count, ctl)?;
             }
             Function::QueueEnd => {}
@@ -127,7 +129,7 @@ impl Plant {
     fn update_called(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let named = match args {
             [table, data] => {
-                table.text().map(|table| (table, data)).ok_or(QError::with("type", "a table's name is a symbol"))
+                table.text().map(|table| (table, data)).ok_or(QError::with("type", "a table's name must be a symbol"))
             }
             _ => Err(QError::with("rank", ".u.upd takes the name of a table and its data")),
         };

@@ -72,7 +72,7 @@ impl Plant {
         snapshot.set(Id::Lanes, self.feed.lanes());
         snapshot.set(Id::Subscribers, self.feed.subscribers().count());
         snapshot.set(Id::SubscribersBehind, self.feed.behind());
-        snapshot.set(Id::Demotions, self.feed.demotions().all());
+        snapshot.set(Id::SlowConsumers, self.feed.demotions().all());
     }
 
     fn put_log(&self, snapshot: &mut Snapshot) {
@@ -154,20 +154,20 @@ impl Plant {
             let live = here().any(|sub| sub.state == State::Live && is_here(sub));
             let unable = self.queue.unable(name);
             if let Some(lost) = line.lost.first() {
-                Some(format!("queue {name} waits for a node to rebuild {} ({unable} standbys are full)", lost.window))
+                Some(format!("queue {name} needs a node to rebuild {} ({unable} standbys are full)", lost.window))
             } else if !live && line.open.0 < tip {
                 Some(format!(
                     "queue {name} has no live node for updates from {} on ({unable} standbys are full)",
                     line.open
                 ))
             } else if let Some(away) = away {
-                Some(format!("node {} of queue {name} is away with windows that it holds", away.label()))
+                Some(format!("node {} of queue {name} is disconnected and holds windows", away.label()))
             } else if let Some(sub) = rebuilding {
                 Some(format!("node {} of queue {name} rebuilds a window", sub.label()))
             } else {
                 let refused = |sub: &Subscriber| self.queue.status(sub.id)?.refused.filter(|count| *count > 0);
                 let (sub, count) = here().find_map(|sub| Some((sub, refused(sub)?)))?;
-                Some(format!("node {} of queue {name} could not take {count} updates of its windows", sub.label()))
+                Some(format!("node {} of queue {name} could not store {count} updates of its windows", sub.label()))
             }
         })
     }

@@ -169,7 +169,7 @@ impl LogSide {
         let Some(log) = &mut self.writer else { return Ok(()) };
         match log.roll(clock::civil_date(to), accept) {
             Ok(report) if report.updates > 0 => tracing::warn!(
-                "a log of {to} was there already: {report}. The day goes on behind that, and subscribers are sent all of it"
+                "a log of {to} already existed: {report}. The day continues after its updates, and subscribers receive all of them"
             ),
             Ok(_) => {}
             Err(error) => {
@@ -184,7 +184,7 @@ impl LogSide {
 
     /// Records why the day continues. A retry follows every few seconds; each reason is logged once.
     fn hold_roll(&mut self, from: Date, to: Date, error: &LogError) {
-        let reason = format!("the day {from} goes on, as the log of {to} cannot be written: {error}");
+        let reason = format!("day {from} continues, because the log of {to} cannot be written: {error}");
         if self.roll_held.as_ref() != Some(&reason) {
             tracing::error!(%reason, retry_s = RETRY_NS / 1_000_000_000, "the day cannot end yet");
             self.roll_held = Some(reason);
@@ -277,9 +277,10 @@ impl LogSide {
         }
         match (&elsewhere, &self.writer) {
             (Some(why), _) => tracing::error!(
-                "{why}. Updates are still logged in the file that was opened, and nodes are fed from it; the next start would not find it"
+                "{why}. Updates are still logged to the open file, and nodes are fed from it, but the next start \
+                 would not find it"
             ),
-            (None, Some(log)) => tracing::info!(path = %log.path().display(), "the path leads to the open log again"),
+            (None, Some(log)) => tracing::info!(path = %log.path().display(), "the path is the open log again"),
             (None, None) => {}
         }
         self.elsewhere_told = elsewhere;
@@ -290,7 +291,7 @@ impl LogSide {
         let Some((log, why)) = self.writer.as_ref().and_then(|log| Some((log, log.elsewhere()?))) else { return };
         let date = clock::day_number(log.date());
         if self.ended_elsewhere.len() < MAX_ENDED && self.ended_elsewhere.iter().all(|(of, _)| *of != date) {
-            tracing::error!("{why}. It is held open as long as this process runs");
+            tracing::error!("{why}. It stays open as long as this process runs");
             self.ended_elsewhere.push((date, log.source()));
         }
     }

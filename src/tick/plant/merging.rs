@@ -46,7 +46,7 @@ impl Merging {
         self.0.as_mut().map(|timed| timed.rows.take(tables))
     }
 
-    /// Begins anew with changed tables.
+    /// Restarts with changed tables.
     pub fn restart(&mut self, tables: &Tables) {
         if let Some(timed) = &mut self.0 {
             timed.rows = Merge::new(tables);

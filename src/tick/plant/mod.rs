@@ -264,7 +264,7 @@ impl Plant {
     }
 
     /// Takes the time of this event-loop iteration, and rolls the day if it is due.
-    pub fn begin_turn(&mut self, ctl: &mut dyn Links) {
+    pub fn begin_iteration(&mut self, ctl: &mut dyn Links) {
         if self.in_turn {
             return;
         }
@@ -275,7 +275,7 @@ impl Plant {
     }
 
     /// Ends the event-loop iteration: logs and publishes its updates.
-    pub fn end_turn(&mut self, ctl: &mut dyn Links) {
+    pub fn end_iteration(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.catch_up.let_go(self.feed.behind());
         self.in_turn = false;
@@ -308,7 +308,7 @@ impl Plant {
 
     /// Runs everything that is due.
     pub fn timer(&mut self, ctl: &mut dyn Links) {
-        self.begin_turn(ctl);
+        self.begin_iteration(ctl);
         if self.merging.is_due(ctl.now()) {
             self.flush_merged(ctl);
             self.merging.flushed(ctl.now());
@@ -321,7 +321,7 @@ impl Plant {
 
     /// Takes the results of other threads.
     pub fn woken(&mut self, ctl: &mut dyn Links) {
-        self.begin_turn(ctl);
+        self.begin_iteration(ctl);
         if let Err(error) = self.log.check() {
             self.fail(&error, ctl);
         }
@@ -365,7 +365,7 @@ impl Plant {
     pub fn writable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         let Some(read) = self.feed.pump(conn, ctl) else { return self.catch_up.let_go(self.feed.behind()) };
         let Some(log) = self.catch_up.log_of(read.from.day) else {
-            return ctl.close(conn, "too slow, and there is no log to feed it from");
+            return ctl.close(conn, "too slow, and there is no log for catch-up");
         };
         if let Err(error) = self.log.flush_until(read.until) {
             return self.fail(&error, ctl);
@@ -385,7 +385,7 @@ impl Plant {
             }
             Err(error) => {
                 tracing::error!(handle = done.subscriber.handle(), %error, "cannot feed the subscriber from the log");
-                ctl.close(done.subscriber, "its part of the log cannot be read");
+                ctl.close(done.subscriber, "the log cannot be read for its catch-up");
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::q::error::QError;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
 use crate::tick::core::{self, Reason, Refusal};
-use crate::tick::feed::Demotions;
+use crate::tick::feed::SlowConsumers;
 use crate::tick::journal::Journal;
 use crate::tick::quarantine::Refused;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ impl Plant {
     /// # Errors
     /// Why the update is rejected.
     pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut dyn Links) -> Result<(), Refusal> {
-        self.begin_turn(ctl);
+        self.begin_iteration(ctl);
         let accepted = match self.log.failure() {
             None => core::publish(&self.tables, call, self.stamp, &self.codec, &mut self.batch),
             Some(_) => Err(Refusal { table: call.table.to_vec(), reason: Reason::LogFailed }),
@@ -139,7 +139,7 @@ impl Plant {
         }
     }
 
-    fn count_demotions(&self, before: Demotions) {
+    fn count_demotions(&self, before: SlowConsumers) {
         let now = self.feed.demotions();
         metrics::refused_times(Limit::outbox_bytes, now.full.saturating_sub(before.full));
         metrics::refused_times(Limit::outboxes_bytes, now.crowded.saturating_sub(before.crowded));
@@ -162,12 +162,12 @@ impl Plant {
             ctl.reply(ack.request, message::error(text.as_bytes()));
         }
         if is_lost {
-            tracing::error!("{error}. This tickerplant ends");
+            tracing::error!("{error}. This tickerplant exits");
             self.journal = Journal::GivenUp;
-            self.say_bye("the log is another tickerplant's", ctl);
+            self.say_bye("the log belongs to another tickerplant", ctl);
             ctl.stop();
         } else {
-            tracing::error!("{error}. Updates are refused from here on; {}", error.remedy());
+            tracing::error!("{error}. All further updates are rejected; {}", error.remedy());
         }
     }
 
@@ -175,7 +175,7 @@ impl Plant {
     pub fn status_line(&self) -> String {
         let subscribers = self.queue.subscribers().len();
         match self.log.failure() {
-            Some(failure) => format!("refusing updates: {failure}"),
+            Some(failure) => format!("rejecting updates: {failure}"),
             None => format!("{} updates today, {subscribers} nodes in queues", self.batch.tip()),
         }
     }

@@ -16,7 +16,7 @@ use crate::table::Schema;
 use crate::tick::core::schema::Form;
 use crate::tick::journal::{Journal, JournalFile};
 use crate::tick::lane::{LaneKey, LaneSpec};
-use crate::tick::subscriptions::{Subscriptions, Wanted};
+use crate::tick::subscriptions::{RequestedSymbols, Subscriptions};
 use crate::tick::verify::{Answer, Done, Job, Question};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,11 +131,11 @@ impl Plant {
     }
 
     /// Returns the tables of a subscription with the symbols of each.
-    fn wanted(&self, subscription: &Subscription) -> Vec<(usize, Wanted)> {
+    fn wanted(&self, subscription: &Subscription) -> Vec<(usize, RequestedSymbols)> {
         let of = |syms: &[Vec<u8>]| match syms {
-            [] => Wanted::All,
-            syms if syms.iter().any(Vec::is_empty) => Wanted::All,
-            syms => Wanted::List(syms.to_vec()),
+            [] => RequestedSymbols::All,
+            syms if syms.iter().any(Vec::is_empty) => RequestedSymbols::All,
+            syms => RequestedSymbols::List(syms.to_vec()),
         };
         let pairs = subscription.tabs.iter().zip(&subscription.syms);
         pairs
@@ -256,9 +256,9 @@ impl Plant {
                 ctl.send(to(handle, ctl)?, encoded(&ToNode::Group { desired: capped(desired), joined }));
             }
             Action::EndOfDay { handle, date } => ctl.send(to(handle, ctl)?, encoded(&ToNode::End { date: date.0 })),
-            Action::Close { handle } => ctl.close(to(handle, ctl)?, "the node has come back over another connection"),
+            Action::Close { handle } => ctl.close(to(handle, ctl)?, "the node has reconnected"),
             Action::NeedNode { queue, missing, desired, via } => {
-                tracing::info!(%queue, missing, desired, "nodes are missing; the fleet is asked for more");
+                tracing::info!(%queue, missing, desired, "nodes are missing; requesting more from the fleet");
                 if let Some(conn) = via.and_then(|handle| to(handle, ctl)) {
                     ctl.send(conn, encoded(&ToNode::Need { desired: capped(desired), missing: capped(missing) }));
                 }
@@ -289,7 +289,7 @@ impl Plant {
             // An async join gets no response, only the necessary messages.
             (None, _) if drop => ctl.send(conn, encoded(&ToNode::Drop)),
             (None, _) => {}
-            (Some(_), Err(error)) => tracing::error!(%error, "the answer to a join cannot be sent"),
+            (Some(_), Err(error)) => tracing::error!(%error, "cannot send the reply to a join"),
         }
     }
 
@@ -357,13 +357,13 @@ impl Plant {
             Ok(journal) => {
                 self.journal = Journal::Open(journal);
                 if failed_before {
-                    tracing::info!(path = %path.display(), "the queue's journal is written again, whole");
+                    tracing::info!(path = %path.display(), "wrote the whole queue's journal again");
                 }
             }
             Err(error) if !failed_before => tracing::error!(
                 path = %path.display(), %error,
-                "cannot write the queue's journal. A restart will not know this change and later ones until it can be written; \
-                 nodes then report what they hold"
+                "cannot write the queue's journal. Until this works again, a restart does not know this change and \
+                 later ones; nodes will then report the windows that they hold"
             ),
             Err(_) => {}
         }
@@ -428,7 +428,7 @@ impl Plant {
             return;
         }
         if job.failures > 0 && answer.is_ok() {
-            tracing::info!(%handle, %date, "the log can be read again");
+            tracing::info!(%handle, %date, "reading the log works again");
         }
         match answer {
             Ok(Answer::Proof { window, difference }) => {
@@ -439,13 +439,13 @@ impl Plant {
                     Some(difference) => {
                         self.stats.differing = self.stats.differing.wrapping_add(1);
                         let label = self.queue.by_handle(handle).map_or_else(|| handle.to_string(), |of| of.label());
-                        tracing::error!(node = %label, %window, %date, %difference, "the node does not hold the window as it was logged");
+                        tracing::error!(node = %label, %window, %date, %difference, "the node's window differs from the log");
                     }
                 }
                 self.step_queue(Event::Proved { handle, window, date, ok }, None, ctl);
             }
             Ok(Answer::Position(None)) => {
-                tracing::warn!(%handle, "the subscriber counts more messages than it was sent; it is not rolled");
+                tracing::warn!(%handle, "the subscriber reports more messages than it was sent; ignoring its roll");
             }
             Ok(Answer::Position(Some(next))) => {
                 self.step_queue(Event::Roll { handle, next, date }, None, ctl);
@@ -454,8 +454,8 @@ impl Plant {
                 if job.failures == 0 {
                     tracing::error!(
                         %handle, %date, %error,
-                        "cannot read the log to verify what the node holds. This is tried again with growing pauses; put the log \
-                         back where it was"
+                        "cannot read the log to verify the node's window. Retrying at growing intervals; put the \
+                         log back where it was"
                     );
                 }
                 let pause = job.put_off();
@@ -474,7 +474,7 @@ pub(super) fn compresses(conn: ConnId, ctl: &dyn Links) -> bool {
 /// sent.
 pub(super) fn encoded(message: &ToNode) -> Bytes {
     message.encode().unwrap_or_else(|error| {
-        tracing::error!(message = message.name(), %error, "the message cannot be encoded and is not sent");
+        tracing::error!(message = message.name(), %error, "cannot encode the message; it is not sent");
         Bytes::new()
     })
 }

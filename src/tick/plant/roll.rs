@@ -45,11 +45,12 @@ impl Plant {
         let calendar = self.clock.calendar(self.day.time_ns(clock::of_day()));
         if !self.day.may_end_by_hand(calendar) {
             let reason = format!(
-                "the day {} is {} days ahead of the clock already: wait, or start the tickerplant with a longer --limit-clock-jump",
+                "day {} is already {} days ahead of the clock: wait, or restart the tickerplant with a longer \
+                 --limit-clock-jump",
                 self.day.date(),
                 self.day.days_ahead(calendar)
             );
-            tracing::warn!(%reason, ".u.endofday is refused");
+            tracing::warn!(%reason, ".u.endofday rejected");
             return Err(QError::signal(format!("limit: {reason}")));
         }
         self.drive_day(Event::Manual, ctl);
@@ -65,9 +66,9 @@ impl Plant {
         let changed = self.day.has_changed(now).then(|| self.clock.calendar(now.wall_ns));
         match changed.and_then(|calendar| self.day.look(now, calendar)) {
             Some(Change::Jumped(_)) => tracing::error!("{}", self.clock_trouble().unwrap_or_default()),
-            Some(Change::Back) => tracing::warn!("the wall clock is right again: days end by it"),
+            Some(Change::Back) => tracing::warn!("the wall clock is right again: days end by it again again"),
             Some(Change::SetRight) => {
-                tracing::warn!(date = %self.day.date(), "the wall clock was far from the day and is set right")
+                tracing::warn!(date = %self.day.date(), "the wall clock, which was far from the day, has been corrected")
             }
             None => {}
         }
@@ -85,23 +86,24 @@ impl Plant {
         let too_late = self.day.too_late(calendar);
         if let Some(days) = too_late.filter(|_| self.day.doubts_clock()) {
             return Some(format!(
-                "the clock says {today}, {days} days after the newest log, more than --limit-clock-start: updates go into the day {date}, \
-                 and none ends by the clock. If the clock is wrong, set it right; if it is right, restart the tickerplant with --today {today}"
+                "the clock shows {today}, {days} days after the newest log, more than --limit-clock-start: updates \
+                 go to day {date}, which does not end by the clock. If the clock is wrong, correct it; if it is \
+                 right, restart the tickerplant with --today {today}"
             ));
         }
         if let Some(jump) = self.day.jump_ns(now) {
             let (by, where_to) = (in_words(jump), if jump < 0 { "back" } else { "ahead" });
             let confirm = too_late.map_or(String::new(), |_| format!(" with --today {today}"));
             return Some(format!(
-                "the wall clock jumped {by} {where_to}, more than --limit-clock-jump: days end by the steady clock until it is set \
-                 right; if it is right now, restart the tickerplant{confirm}"
+                "the wall clock jumped {by} {where_to}, more than --limit-clock-jump: days end by the monotonic \
+                 clock until it is corrected; if it is right now, restart the tickerplant{confirm}"
             ));
         }
         let days = self.day.stuck_ahead(self.clock.calendar(self.day.time_ns(now)))?;
         let log = self.log.path().map_or_else(String::new, |path| format!(" {}", path.display()));
         Some(format!(
-            "the day {} is {days} days ahead of the clock, so that no day ends until then: set the clock right, or stop the \
-             tickerplant, move its log{log} and the files beside it away, and start it again",
+            "day {} is {days} days ahead of the clock and does not end before that date: correct the clock, or \
+             stop the tickerplant, move its log{log} and the files beside it away, and restart it",
             self.day.date()
         ))
     }
@@ -145,7 +147,7 @@ impl Plant {
                     let found = logged_schema::adopt(&report.path, &adopted, reading);
                     let found = found.map_err(|error| error.to_string())?;
                     let same = Arc::ptr_eq(&found.tables, &adopted.tables);
-                    same.then_some(()).ok_or("it has columns that .u.schema added: start anew on it".to_string())
+                    same.then_some(()).ok_or("it has columns that .u.schema added: restart on it".to_string())
                 });
                 if let Err(failure) = rolled {
                     if let Some(error) = failure {
@@ -216,7 +218,8 @@ impl Plant {
         let (nodes, subscribers): (Vec<_>, Vec<_>) = self.feed.subscribers().partition(|conn| is_node(conn));
         if !nodes.is_empty() {
             tracing::warn!(
-                "a client has called .u.end, which ends no day: nodes keep their rows; .u.endofday ends the day"
+                "a client called .u.end, which does not end the day: nodes keep their rows. To end the day call \
+                 .u.endofday"
             );
         }
         subscribers.into_iter().for_each(|conn| ctl.send(conn, end.clone()));

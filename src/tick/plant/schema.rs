@@ -28,19 +28,19 @@ impl Plant {
     pub fn change_schema(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
         if !self.operators.contains(&user) {
-            let reason = ".u.schema is for the users whom the tickerplant was started with: --operators NAME,...";
+            let reason = "only users named by --operators may call .u.schema";
             return Err(refused("access", reason));
         }
         let [name, table] = args else {
             return Err(refused("rank", ".u.schema takes a table's name and an empty table"));
         };
-        let name = name.symbol().ok_or(refused("type", "a table's name is a symbol"))?;
+        let name = name.symbol().ok_or(refused("type", "a table's name must be a symbol"))?;
         let Some((place, spec)) = self.tables.find(name) else {
             // kdb+tick signals the name of an unknown table.
-            let reason = "there is no such table; a new one goes into the schema file, and needs a restart";
+            let reason = "no such table; to create one, add it to the schema file and restart";
             return Err(refused(&name.escape_ascii().to_string(), reason));
         };
-        let is_table = || refused("type", "an empty table with all columns of the table is missing");
+        let is_table = || refused("type", "the second argument must be an empty table with all columns of the table");
         let mut schema =
             wire::data(table).ok().and_then(|value| Schema::of(spec.schema.name, &value)).ok_or_else(is_table)?;
         if table.table().is_none_or(|table| table.columns.iter().any(|column| column.count() > 0)) && schema.keys == 0 {
@@ -53,12 +53,12 @@ impl Plant {
         let changed = self.tables.with(&schema).map_err(|error| refused("type", error.to_string()))?;
         let Some(tables) = changed.map(Arc::new) else { return Err(QError::named("type")) };
         if let Some(change) = change_of(&spec.schema, &tables) {
-            let reason = "a table may only grow columns at its end; anything else needs a new day, and a restart";
+            let reason = "columns can only be added at the end of a table; other changes need a new day and a restart";
             return Err(refused("mismatch", format!("{change}: {reason}")));
         }
         let names: std::collections::BTreeSet<_> = schema.columns.iter().map(|column| column.name).collect();
         if names.len() < schema.columns.len() {
-            return Err(refused("dup", "two columns have one name"));
+            return Err(refused("dup", "two columns have the same name"));
         }
         self.flush_merged(ctl);
         if let Some(failure) = self.log.failure() {
@@ -74,7 +74,7 @@ impl Plant {
         // Before the log record: a start that finds the record without the column names could not continue.
         if let Some(path) = self.log.path() {
             logged_schema::write(path, &adopted)
-                .map_err(|error| refused("io", format!("the schema of the log cannot be written: {error}")))?;
+                .map_err(|error| refused("io", format!("cannot write the schema of the log: {error}")))?;
         }
         if let Err(error) = self.log.append(&record, 1) {
             self.fail(&error, ctl);

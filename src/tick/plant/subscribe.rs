@@ -13,7 +13,7 @@ use crate::q::error::QError;
 use crate::tick::core::refusal::is_blank;
 use crate::tick::core::schema::Form;
 use crate::tick::feed::FeedError;
-use crate::tick::subscriptions::{Subscriptions, Wanted};
+use crate::tick::subscriptions::{RequestedSymbols, Subscriptions};
 use proto::{View, Writer};
 
 /// Counts a limit of the feed and converts it to q's error.
@@ -27,7 +27,7 @@ pub(super) fn over_limit(error: FeedError) -> QError {
 /// kdb+tick signals the name of an unknown table; a blank name would show nothing, so it gets a text.
 fn no_table(name: &[u8]) -> QError {
     match is_blank(name) {
-        true => QError::with("type", "the name of the table is blank"),
+        true => QError::with("type", "the name of the table is empty"),
         false => QError::signal(name),
     }
 }
@@ -86,7 +86,7 @@ impl Plant {
     /// An unknown table is signalled by its name.
     pub fn del(&mut self, args: &[View<'_>], ctl: &mut dyn Links) -> Result<(), QError> {
         let (table, _) = self.table_and_symbols(args.get(..1).unwrap_or_default())?;
-        let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle is an int"))?;
+        let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle must be an int"))?;
         let Some(conn) = ctl.by_handle(of) else { return Ok(()) };
         self.settle(ctl);
         let chosen = table.map_or_else(|| self.sorted.clone(), |table| vec![table]);
@@ -127,16 +127,16 @@ impl Plant {
     }
 
     /// Returns the table named, or `None` for `` ` `` (all), and the symbols wanted.
-    fn table_and_symbols(&self, args: &[View<'_>]) -> Result<(Option<usize>, Wanted), QError> {
-        let named = args.first().and_then(name).ok_or(QError::with("type", "a table's name is a symbol"))?;
+    fn table_and_symbols(&self, args: &[View<'_>]) -> Result<(Option<usize>, RequestedSymbols), QError> {
+        let named = args.first().and_then(name).ok_or(QError::with("type", "a table's name must be a symbol"))?;
         let table = match named {
             b"" => None,
             name => Some(self.tables.find(name).ok_or_else(|| no_table(name))?.0),
         };
         let wanted = match args.get(1) {
-            None => Wanted::All,
-            Some(atom) if name(atom) == Some(b"") || atom.is_null() => Wanted::All,
-            Some(list) => Wanted::List(wanted(list).map_err(malformed)?),
+            None => RequestedSymbols::All,
+            Some(atom) if name(atom) == Some(b"") || atom.is_null() => RequestedSymbols::All,
+            Some(list) => RequestedSymbols::List(wanted(list).map_err(malformed)?),
         };
         Ok((table, wanted))
     }

@@ -3,7 +3,7 @@
 use super::Plant;
 use crate::protocol::long;
 use crate::queue::{Row, Verified};
-use crate::tick::subscriptions::Wanted;
+use crate::tick::subscriptions::RequestedSymbols;
 use proto::{Writer, types};
 
 /// Names of the variables.
@@ -69,8 +69,8 @@ impl Plant {
                 writer.list_head(2);
                 writer.atom_int(conn.handle());
                 match wanted {
-                    Wanted::All => writer.symbol(""),
-                    Wanted::List(list) => writer.symbols(list),
+                    RequestedSymbols::All => writer.symbol(""),
+                    RequestedSymbols::List(list) => writer.symbols(list),
                 }
             }
         }

@@ -26,7 +26,7 @@ mod tests;
 pub enum Refused {
     #[error("{}: no such table", String::from_utf8_lossy(.0))]
     NoTable(Vec<u8>),
-    #[error("length: table {table} has {expected} columns, the update has {found}")]
+    #[error("length: table {table} has {expected} columns, got {found}")]
     Columns { table: String, expected: usize, found: usize },
     #[error("table {table}, column {column}: {error}")]
     Column { table: String, column: String, error: ColumnError },

@@ -197,7 +197,7 @@ fn trade_store() -> Store {
 }
 
 #[test]
-fn an_update_of_another_shape_is_refused_in_words_and_leaves_nothing() {
+fn an_update_of_another_shape_is_rejected_in_words_and_leaves_nothing() {
     let mut store = trade_store();
     let good = trades(3, 1);
     let mut swapped = Vec::new();
@@ -207,7 +207,7 @@ fn an_update_of_another_shape_is_refused_in_words_and_leaves_nothing() {
     w.vector(types::LONG, 0, &[1i64]);
     w.finish().expect("encodes");
     let refused = store.append(0, 6, &swapped).expect_err("type");
-    assert_eq!(refused.to_string(), "table trade, column price: type: it is of type long, the schema says float");
+    assert_eq!(refused.to_string(), "table trade, column price: type: it has type long, the schema has float");
     assert_eq!(
         store.append(0, 5, &good).expect_err("columns").to_string(),
         "length: table trade has 6 columns, the update has 5"
@@ -217,7 +217,7 @@ fn an_update_of_another_shape_is_refused_in_words_and_leaves_nothing() {
 }
 
 #[test]
-fn columns_of_unequal_length_are_refused() {
+fn columns_of_unequal_length_are_rejected() {
     let mut store = trade_store();
     let mut bytes = Vec::new();
     let mut w = Writer::new(&mut bytes);
@@ -225,11 +225,11 @@ fn columns_of_unequal_length_are_refused() {
     w.symbols(["A"]);
     w.finish().expect("encodes");
     let refused = store.append(0, 6, &bytes).expect_err("length");
-    assert_eq!(refused.to_string(), "table trade, column sym: length: it has 1 rows, others have 2");
+    assert_eq!(refused.to_string(), "table trade, column sym: length: it has 1 rows, the other columns have 2");
 }
 
 #[test]
-fn a_full_table_refuses_whole_updates_and_says_so() {
+fn a_full_table_rejects_whole_updates_and_says_so() {
     let mut store = Store::new(1 << 16);
     store.define([trade()]).expect("reserve");
     let update = trades(5000, 2);

@@ -281,7 +281,7 @@ pub(crate) fn table_of(context: &mut Context, x: &Value) -> Result {
     let place = place_of(context, x).ok_or_else(type_error)?;
     if !is_path(place) {
         partitions_of(context, place)?;
-        return Err(QError::with("par", "a partitioned table is selected from"));
+        return Err(QError::with("par", "a partitioned table cannot be used as a value; select from it"));
     }
     super::get(context, &Value::Sym(place))
 }

@@ -62,7 +62,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     for (name, column) in t.names.iter().zip(&t.columns) {
         if matches!(column.items, Items::Sym(_)) {
-            return Err(QError::with("type", "symbols of a splayed table are enumerated first"));
+            return Err(QError::with("type", "enumerate the symbols of a splayed table first (.Q.en)"));
         }
         let bytes = encoded(context, &column.clone().into())?;
         let file = name_path(path, *name);

@@ -184,7 +184,7 @@ fn page(context: &mut Context, bytes: &[u8]) -> Result {
         _ => attribute(attr),
     };
     if mapped == 1 && t == MAPPED_LISTS {
-        return Err(QError::with("nyi", "mapped lists: write such columns as files of their own"));
+        return Err(QError::with("nyi", "mapped lists: write such columns to separate files"));
     }
     if t != types::ENUM {
         return vector(t, attr, count, body);

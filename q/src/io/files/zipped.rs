@@ -35,10 +35,10 @@ impl Packing {
         match algorithm {
             0 => return Ok(None),
             1 | 2 => {}
-            _ => return Err(QError::with("nyi", "files are compressed by the algorithms 1 and 2 alone")),
+            _ => return Err(QError::with("nyi", "only compression algorithms 1 and 2 are supported")),
         }
         if !BLOCKS.contains(&block) {
-            return Err(QError::with("domain", "a logical block has 2 to the power of 12 to 20 bytes"));
+            return Err(QError::with("domain", "the logical block size must be from 12 to 20 (a power of 2)"));
         }
         let level = u32::try_from(level).ok().filter(|level| *level <= 9).ok_or(QError::named("domain"))?;
         Ok(Some(Packing { block_log2: block as u32, algorithm: algorithm as u32, level }))
@@ -131,7 +131,7 @@ fn tail(bytes: &[u8]) -> Option<Tail> {
 
 /// Decompresses a file.
 pub(super) fn unpacked(context: &mut Context, bytes: &[u8]) -> Held<Vec<u8>> {
-    let bad = || QError::with("bad meta data in file", "its end does not say what its blocks are");
+    let bad = || QError::with("bad meta data in file", "invalid trailer");
     let tail = tail(bytes).ok_or_else(bad)?;
     let (mut at, mut out) = (MARK.len(), Vec::new());
     for block in 0..tail.blocks {
@@ -155,7 +155,7 @@ pub(super) fn unpacked(context: &mut Context, bytes: &[u8]) -> Held<Vec<u8>> {
             let read = flate2::read::ZlibDecoder::new(held).take(most).read_to_end(&mut out);
             read.map_err(|_| failed())?;
         } else {
-            return Err(QError::with("nyi", "compressed files other than by the algorithms 1 and 2"));
+            return Err(QError::with("nyi", "compressed files: only algorithms 1 and 2 are supported"));
         }
         at = end;
     }

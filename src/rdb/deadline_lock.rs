@@ -5,17 +5,17 @@ use std::time::Instant;
 
 /// A lock whose acquisition has a deadline.
 #[derive(Debug, Default)]
-pub struct Turn {
+pub struct DeadlineLock {
     taken: Mutex<bool>,
     free: Condvar,
 }
 
 /// Guard: releases the lock on drop.
-pub struct Held<'a>(&'a Turn);
+pub struct DeadlineGuard<'a>(&'a DeadlineLock);
 
-impl Turn {
+impl DeadlineLock {
     /// Acquires the lock; returns `None` if that takes until `by`.
-    pub fn take(&self, by: Option<Instant>) -> Option<Held<'_>> {
+    pub fn take(&self, by: Option<Instant>) -> Option<DeadlineGuard<'_>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken {
             taken = match by {
@@ -30,11 +30,11 @@ impl Turn {
             };
         }
         *taken = true;
-        Some(Held(self))
+        Some(DeadlineGuard(self))
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for DeadlineGuard<'_> {
     fn drop(&mut self) {
         *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
         self.0.free.notify_one();
@@ -46,12 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_the_turn_and_another_waits_no_longer_than_it_may() {
-        let turn = Turn::default();
-        let held = turn.take(None);
+    fn a_waiter_for_the_lock_gives_up_at_its_deadline() {
+        let deadline_lock = DeadlineLock::default();
+        let held = deadline_lock.take(None);
         assert!(held.is_some());
-        assert!(turn.take(Some(Instant::now())).is_none());
+        assert!(deadline_lock.take(Some(Instant::now())).is_none());
         drop(held);
-        assert!(turn.take(Some(Instant::now())).is_some());
+        assert!(deadline_lock.take(Some(Instant::now())).is_some());
     }
 }

@@ -8,20 +8,20 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Unanswered keepalive probes before the connection fails.
-const QUESTIONS: u32 = 3;
+const PROBES: u32 = 3;
 
 /// Makes a TCP connection fail after its peer has answered neither data nor probes for about `most`.
 ///
 /// A socket that rejects these options keeps the system's defaults.
-pub(super) fn end_after(stream: impl AsFd, most: Duration) {
-    let step = (most / (QUESTIONS + 1)).max(Duration::from_secs(1));
+pub(super) fn set(stream: impl AsFd, most: Duration) {
+    let step = (most / (PROBES + 1)).max(Duration::from_secs(1));
     let milliseconds = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
     let set = sockopt::set_socket_keepalive(&stream, true)
         .and_then(|()| sockopt::set_tcp_keepidle(&stream, step))
         .and_then(|()| sockopt::set_tcp_keepintvl(&stream, step))
-        .and_then(|()| sockopt::set_tcp_keepcnt(&stream, QUESTIONS))
+        .and_then(|()| sockopt::set_tcp_keepcnt(&stream, PROBES))
         .and_then(|()| sockopt::set_tcp_user_timeout(&stream, milliseconds));
     if let Err(error) = set {
-        tracing::debug!(%error, "cannot set keepalive: a silent peer will be noticed late");
+        tracing::debug!(%error, "cannot set TCP keepalive: a dead peer will be detected late");
     }
 }

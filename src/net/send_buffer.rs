@@ -26,12 +26,12 @@ pub fn refuses(limits: &Limits, waiting_bytes: usize, all_bytes: usize, more_byt
 
 /// Send buffer of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct SendBuffer {
     chunks: VecDeque<Bytes>,
     bytes: usize,
 }
 
-impl Outbox {
+impl SendBuffer {
     pub(super) fn push(&mut self, chunk: Bytes) {
         if !chunk.is_empty() {
             self.bytes = self.bytes.saturating_add(chunk.len());
@@ -47,7 +47,7 @@ impl Outbox {
         self.chunks.is_empty()
     }
 
-    /// Writes until the buffer is empty or the socket is full. Also after an error, [`Outbox::bytes`] counts exactly the unwritten bytes.
+    /// Writes until the buffer is empty or the socket is full. Also after an error, [`SendBuffer::bytes`] counts exactly the unwritten bytes.
     ///
     /// # Errors
     /// The socket's, except `WouldBlock`.
@@ -151,11 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_socket_takes_before_it_breaks_waits_no_more() {
-        let mut outbox = Outbox::default();
-        (0..SLICES + 3).for_each(|_| outbox.push(Bytes::from_static(b"ab")));
-        outbox.write_to(&mut Breaks(false)).expect_err("broken");
-        assert_eq!(outbox.bytes(), 6);
+    fn bytes_written_before_a_socket_error_leave_the_buffer() {
+        let mut send_buffer = SendBuffer::default();
+        (0..SLICES + 3).for_each(|_| send_buffer.push(Bytes::from_static(b"ab")));
+        send_buffer.write_to(&mut Breaks(false)).expect_err("broken");
+        assert_eq!(send_buffer.bytes(), 6);
     }
 
     proptest! {
@@ -164,16 +164,16 @@ mod tests {
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..100),
             rooms in prop::collection::vec(0usize..200, 1..60),
         ) {
-            let mut outbox = Outbox::default();
+            let mut send_buffer = SendBuffer::default();
             let mut slow = Slow { got: Vec::new(), room: VecDeque::new() };
             let expected: Vec<u8> = chunks.concat();
-            chunks.iter().for_each(|chunk| outbox.push(Bytes::copy_from_slice(chunk)));
+            chunks.iter().for_each(|chunk| send_buffer.push(Bytes::copy_from_slice(chunk)));
             for room in rooms.iter().copied().chain(std::iter::repeat_n(1000, expected.len())) {
                 slow.room.push_back(room);
-                outbox.write_to(&mut slow).unwrap();
-                prop_assert_eq!(outbox.bytes() + slow.got.len(), expected.len());
+                send_buffer.write_to(&mut slow).unwrap();
+                prop_assert_eq!(send_buffer.bytes() + slow.got.len(), expected.len());
             }
-            prop_assert!(outbox.is_empty());
+            prop_assert!(send_buffer.is_empty());
             prop_assert_eq!(slow.got, expected);
         }
     }

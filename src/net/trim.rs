@@ -5,24 +5,24 @@ use crate::sys::allocated::GIVE_BACK_EVERY;
 use std::time::Instant;
 
 /// Minimum drop before a trim, because a trim takes time; the process may keep as much.
-const EBB_BYTES: usize = 16 << 20;
+const TRIM_BYTES: usize = 16 << 20;
 
 /// State of the trim decision.
 #[derive(Debug, Default)]
-pub(super) struct Ebb {
+pub(super) struct Trim {
     /// Peak of the buffered bytes since the last trim.
     most_bytes: usize,
     /// When to retry a trim that was skipped because one had just happened.
     again_at: Option<Instant>,
 }
 
-impl Ebb {
+impl Trim {
     /// Takes the currently buffered bytes. `give_back` trims and returns true, or returns false if it may not yet; then it is retried at
     /// the next call.
     pub(super) fn look(&mut self, bytes: usize, now: Instant, give_back: impl FnOnce() -> bool) {
         self.most_bytes = self.most_bytes.max(bytes);
         self.again_at = None;
-        if self.most_bytes.saturating_sub(bytes) < EBB_BYTES {
+        if self.most_bytes.saturating_sub(bytes) < TRIM_BYTES {
             return;
         }
         if give_back() {
@@ -43,37 +43,37 @@ mod tests {
     use super::*;
 
     /// For each call with so many MiB: whether a trim was attempted.
-    fn asked(ebb: &mut Ebb, looks: &[usize], gives: bool) -> Vec<bool> {
+    fn asked(trim: &mut Trim, looks: &[usize], gives: bool) -> Vec<bool> {
         let now = Instant::now();
         let look = |mib: &usize| {
             let mut asked = false;
-            ebb.look(mib << 20, now, || {
+            trim.look(mib << 20, now, || {
                 asked = true;
                 gives
             });
-            assert_eq!(ebb.again_at(), Some(now + GIVE_BACK_EVERY).filter(|_| asked && !gives));
+            assert_eq!(trim.again_at(), Some(now + GIVE_BACK_EVERY).filter(|_| asked && !gives));
             asked
         };
         looks.iter().map(look).collect()
     }
 
     #[test]
-    fn memory_is_given_back_once_for_each_ebb() {
-        let mut ebb = Ebb::default();
-        assert_eq!(asked(&mut ebb, &[0, 30, 15, 14, 13, 0], true), [false, false, false, true, false, false]);
-        assert_eq!(asked(&mut ebb, &[15, 0, 16, 0, 0], true), [false, false, false, true, false]);
+    fn the_allocator_is_trimmed_once_for_each_fall() {
+        let mut trim = Trim::default();
+        assert_eq!(asked(&mut trim, &[0, 30, 15, 14, 13, 0], true), [false, false, false, true, false, false]);
+        assert_eq!(asked(&mut trim, &[15, 0, 16, 0, 0], true), [false, false, false, true, false]);
     }
 
     #[test]
-    fn what_could_not_be_given_back_is_tried_again_until_it_is() {
-        let mut ebb = Ebb::default();
-        assert_eq!(asked(&mut ebb, &[30, 10, 5, 5], false), [false, true, true, true]);
-        assert_eq!(asked(&mut ebb, &[5, 5], true), [true, false]);
+    fn a_failed_trim_is_retried() {
+        let mut trim = Trim::default();
+        assert_eq!(asked(&mut trim, &[30, 10, 5, 5], false), [false, true, true, true]);
+        assert_eq!(asked(&mut trim, &[5, 5], true), [true, false]);
     }
 
     #[test]
-    fn what_waits_anew_needs_the_memory() {
-        let mut ebb = Ebb::default();
-        assert_eq!(asked(&mut ebb, &[30, 10, 20], false), [false, true, false]);
+    fn new_waiters_need_the_memory() {
+        let mut trim = Trim::default();
+        assert_eq!(asked(&mut trim, &[30, 10, 20], false), [false, true, false]);
     }
 }

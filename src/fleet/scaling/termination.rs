@@ -22,11 +22,11 @@ const SETTLES_NS: u64 = 30_000_000_000;
 
 /// Termination of one instance.
 #[derive(Clone, Debug, Default)]
-pub struct Farewell {
+pub struct Termination {
     unsure_since_ns: Option<u64>,
 }
 
-impl Farewell {
+impl Termination {
     /// Records a failed call.
     pub fn failed(&mut self, error: &FleetError, now_ns: u64) {
         if matches!(error, FleetError::Unsure { .. }) {
@@ -81,40 +81,40 @@ mod tests {
 
     #[test]
     fn one_of_several_ends() {
-        assert_eq!(Farewell::default().next("i0", &group(1, 2, &[UP, UP]), 0), Next::Terminate);
+        assert_eq!(Termination::default().next("i0", &group(1, 2, &[UP, UP]), 0), Next::Terminate);
     }
 
     #[test]
     fn one_that_is_gone_or_going_needs_nothing() {
-        let farewell = Farewell::default();
-        assert_eq!(farewell.next("i7", &group(1, 2, &[UP, UP]), 0), Next::Done);
-        assert_eq!(farewell.next("i0", &group(1, 1, &[Stage::Terminating, UP]), 0), Next::Done);
+        let termination = Termination::default();
+        assert_eq!(termination.next("i7", &group(1, 2, &[UP, UP]), 0), Next::Done);
+        assert_eq!(termination.next("i0", &group(1, 1, &[Stage::Terminating, UP]), 0), Next::Done);
     }
 
     #[test]
     fn a_group_at_its_minimum_keeps_it() {
-        assert!(matches!(Farewell::default().next("i0", &group(1, 1, &[UP]), 0), Next::Keep(_)));
+        assert!(matches!(Termination::default().next("i0", &group(1, 1, &[UP]), 0), Next::Keep(_)));
     }
 
     #[test]
     fn a_group_that_was_made_smaller_than_it_is_has_its_capacity_already() {
-        assert_eq!(Farewell::default().next("i0", &group(0, 0, &[UP]), 0), Next::Surplus);
+        assert_eq!(Termination::default().next("i0", &group(0, 0, &[UP]), 0), Next::Surplus);
     }
 
     #[test]
     fn a_lost_answer_has_time_to_show_before_the_request_is_repeated() {
-        let mut farewell = Farewell::default();
-        farewell.failed(&unsure(), 5);
+        let mut termination = Termination::default();
+        termination.failed(&unsure(), 5);
         let before = group(1, 3, &[UP, UP, UP]);
-        assert_eq!(farewell.next("i0", &before, 6), Next::Wait);
-        assert_eq!(farewell.next("i0", &group(1, 2, &[Stage::Terminating, UP, UP]), 7), Next::Done);
-        assert_eq!(farewell.next("i0", &before, 5 + SETTLES_NS), Next::Terminate);
+        assert_eq!(termination.next("i0", &before, 6), Next::Wait);
+        assert_eq!(termination.next("i0", &group(1, 2, &[Stage::Terminating, UP, UP]), 7), Next::Done);
+        assert_eq!(termination.next("i0", &before, 5 + SETTLES_NS), Next::Terminate);
     }
 
     #[test]
     fn a_request_that_was_put_off_has_had_no_effect() {
-        let mut farewell = Farewell::default();
-        farewell.failed(&FleetError::Busy { call: "Terminate", reason: "slow down".to_string() }, 5);
-        assert_eq!(farewell.next("i0", &group(1, 2, &[UP, UP]), 6), Next::Terminate);
+        let mut termination = Termination::default();
+        termination.failed(&FleetError::Busy { call: "Terminate", reason: "slow down".to_string() }, 5);
+        assert_eq!(termination.next("i0", &group(1, 2, &[UP, UP]), 6), Next::Terminate);
     }
 }
