@@ -131,7 +131,7 @@ impl ToNode {
         message::message(MessageKind::Async, |writer| {
             let arguments: usize = match self {
                 ToNode::Streamed { .. } | ToNode::Recheck { .. } | ToNode::Handed { .. } | ToNode::Show { .. } => 2,
-                ToNode::Group { .. } => 2,
+                ToNode::Group { .. } | ToNode::Need { .. } => 2,
                 ToNode::Schema { .. } | ToNode::Replay(_) => 3,
                 _ => 1,
             };
