@@ -80,7 +80,7 @@ fn bytes_after_the_object_of_a_message_are_rejected() {
 #[test]
 fn an_error_names_its_cause_and_place_in_kdbs_terms() {
     let error = decode::message(&[1, 0, 0, 0, 10, 0, 0, 0, 20, 0], &Limits::default()).expect_err("refused");
-    assert_eq!(error.to_string(), "'badmsg: type 20 does not travel here (byte 8)");
+    assert_eq!(error.to_string(), "'badmsg: type 20 cannot be received here (byte 8)");
 }
 
 #[test]

@@ -208,10 +208,7 @@ fn an_update_of_another_shape_is_rejected_in_words_and_leaves_nothing() {
     w.finish().expect("encodes");
     let refused = store.append(0, 6, &swapped).expect_err("type");
     assert_eq!(refused.to_string(), "table trade, column price: type: it has type long, the schema has float");
-    assert_eq!(
-        store.append(0, 5, &good).expect_err("columns").to_string(),
-        "length: table trade has 6 columns, got 5"
-    );
+    assert_eq!(store.append(0, 5, &good).expect_err("columns").to_string(), "length: table trade has 6 columns, got 5");
     assert_eq!(store.rows(), [0]);
     assert_eq!(store.append(0, 6, &good), Ok(3));
 }
