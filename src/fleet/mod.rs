@@ -153,6 +153,15 @@ pub trait Fleet: Send {
     /// position in the queue plus one. Idempotent: requests of several nodes do not add up.
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError>;
 
+    /// Returns the number of instances to request so that one follows this one, if no tickerplant reports the position
+    /// in the queue: this instance's place in launch order, plus one.
+    fn one_more(&mut self) -> Result<u32, FleetError> {
+        let group = self.describe()?;
+        let own = &self.identity().instance;
+        let place = group.members.iter().zip(2u32..).find(|(member, _)| member.instance == *own);
+        Ok(place.map_or(group.desired.saturating_add(1), |(_, desired)| desired))
+    }
+
     /// Reports that this instance is ready to work; its lead time ends here.
     fn ready(&mut self) -> Result<(), FleetError>;
 

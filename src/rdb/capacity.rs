@@ -360,8 +360,7 @@ impl Worker {
     }
 
     fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Disconnected> {
-        let own = self.fleet.identity().instance.clone();
-        let wanted = demand.instances(&own, || self.fleet.describe());
+        let wanted = demand.instances(|demand| demand.of(self.fleet.as_mut()));
         let failures = task.failures();
         let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
         let answer = match self.settle(task, result) {

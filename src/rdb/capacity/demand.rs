@@ -1,6 +1,6 @@
 //! Requests for capacity.
 
-use crate::fleet::Description;
+use crate::fleet::{Description, Fleet, FleetError};
 
 /// A request for capacity. It is absolute ("at least five instances"), so that repeating it changes
 /// nothing. The tickerplant's number may be old when it is used: a message can be held up over a day's end, after which
@@ -14,13 +14,23 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Returns the number to request from the group as it is now.
-    pub fn of(&self, group: &Description, own: &str) -> u32 {
-        let place = group.members.iter().zip(2u32..).find(|(member, _)| member.instance == own);
-        let after_own = place.map_or(group.desired.saturating_add(1), |(_, place)| place);
-        let Some(instances) = self.instances else { return after_own };
+    /// Returns the number to request.
+    ///
+    /// # Errors
+    /// The fleet cannot be asked what the group has.
+    pub fn of(&self, fleet: &mut dyn Fleet) -> Result<u32, FleetError> {
+        match self.instances {
+            Some(instances) => {
+                let group = fleet.describe()?;
+                Ok(self.bounded(instances, &group, &fleet.identity().instance))
+            }
+            None => fleet.one_more(),
+        }
+    }
+
+    fn bounded(&self, instances: u32, group: &Description, own: &str) -> u32 {
         // A back end that does not know this instance does not know its group either.
-        if place.is_none() {
+        if !group.members.iter().any(|member| member.instance == own) {
             return instances;
         }
         let counting = group.members.iter().filter(|member| member.counts()).count();
@@ -63,15 +73,15 @@ impl PendingDemand {
         self.instances = self.instances.map(|known| known.min(instances));
     }
 
-    /// Returns the number to request; `describe` is called if it is not known yet.
+    /// Returns the number to request; `find` is called if it is not known yet.
     ///
     /// # Errors
-    /// Those of `describe`.
-    pub fn instances<E>(&mut self, own: &str, describe: impl FnOnce() -> Result<Description, E>) -> Result<u32, E> {
+    /// Those of `find`.
+    pub fn instances<E>(&mut self, find: impl FnOnce(&Demand) -> Result<u32, E>) -> Result<u32, E> {
         if let Some(instances) = self.instances {
             return Ok(instances);
         }
-        let instances = self.demand.of(&describe()?, own);
+        let instances = find(&self.demand)?;
         self.instances = Some(instances);
         Ok(instances)
     }
@@ -99,49 +109,46 @@ mod tests {
         group(2, &[("n1", Stage::InService), ("n2", Stage::InService)])
     }
 
+    fn bounded(instances: u32, more: u32, group: &Description, own: &str) -> u32 {
+        demand(instances, more).bounded(instances, group, own)
+    }
+
     const fn demand(instances: u32, more: u32) -> Demand {
         Demand { instances: Some(instances), more }
     }
 
     #[test]
     fn the_group_grows_by_no_more_than_the_nodes_that_are_missing() {
-        assert_eq!(demand(103, 1).of(&two(), "n2"), 3);
-        assert_eq!(demand(103, 4).of(&two(), "n2"), 6);
-        assert_eq!(demand(3, 4).of(&two(), "n2"), 3);
+        assert_eq!(bounded(103, 1, &two(), "n2"), 3);
+        assert_eq!(bounded(103, 4, &two(), "n2"), 6);
+        assert_eq!(bounded(3, 4, &two(), "n2"), 3);
     }
 
     #[test]
     fn a_number_that_the_group_has_already_is_requested_as_it_is() {
-        assert_eq!(demand(1, 1).of(&two(), "n1"), 1);
+        assert_eq!(bounded(1, 1, &two(), "n1"), 1);
     }
 
     #[test]
     fn instances_beyond_the_capacity_count_as_present() {
         let protected = [("n1", Stage::InService), ("n2", Stage::InService), ("n3", Stage::Terminating)];
-        assert_eq!(demand(9, 1).of(&group(1, &protected), "n1"), 3);
-    }
-
-    #[test]
-    fn without_a_number_one_more_than_the_place_in_the_group_is_requested() {
-        let none = Demand { instances: None, more: 1 };
-        let three = group(3, &[("n1", Stage::InService), ("n2", Stage::InService), ("n3", Stage::Pending)]);
-        assert_eq!((none.of(&three, "n2"), none.of(&three, "n9")), (3, 4));
+        assert_eq!(bounded(9, 1, &group(1, &protected), "n1"), 3);
     }
 
     #[test]
     fn a_back_end_that_does_not_know_this_instance_gets_the_number_of_the_tickerplant() {
-        assert_eq!(demand(5, 1).of(&group(1, &[]), "n1"), 5);
+        assert_eq!(bounded(5, 1, &group(1, &[]), "n1"), 5);
     }
 
     #[test]
     fn a_repetition_is_for_the_same_number_although_the_group_has_grown() {
         let mut want = PendingDemand::new(demand(9, 1));
-        assert_eq!(want.instances("n1", || Ok::<_, ()>(two())), Ok(3));
+        assert_eq!(want.instances(|_| Ok::<_, ()>(3)), Ok(3));
         want.renew(demand(9, 1));
-        assert_eq!(want.instances("n1", || Err(())), Ok(3));
+        assert_eq!(want.instances(|_| Err(())), Ok(3));
         want.renew(demand(10, 2));
-        assert_eq!(want.instances("n1", || Ok::<_, ()>(two())), Ok(4));
+        assert_eq!(want.instances(|demand| demand.instances.ok_or(())), Ok(10));
         want.at_most(2);
-        assert_eq!(want.instances("n1", || Err(())), Ok(2));
+        assert_eq!(want.instances(|_| Err(())), Ok(2));
     }
 }

@@ -88,6 +88,14 @@ fn next(answers: &Receiver<Answer>) -> Answer {
     }
 }
 
+#[test]
+fn a_node_without_a_position_requests_one_more_than_its_place_in_the_group() {
+    let mut group = Group::boxed("n2", 9, false);
+    assert_eq!(group.one_more().expect("described"), 3);
+    let mut unknown = Group::boxed("n9", 9, false);
+    assert_eq!(unknown.one_more().expect("described"), 4);
+}
+
 const fn at_least(instances: u32) -> Ask {
     Ask::AtLeast(Demand { instances: Some(instances), more: 1 })
 }
@@ -248,7 +256,7 @@ fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
     }
     steps.step();
     let (pending, _) = steps.worker.demand.as_mut().expect("not granted yet");
-    assert_eq!(pending.instances("n3", || Err(())), Ok(3));
+    assert_eq!(pending.instances(|_| Err(())), Ok(3));
 }
 
 #[test]
