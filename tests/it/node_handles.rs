@@ -160,12 +160,12 @@ fn side_effects_of_an_evaluation_happen_once() {
 fn a_handle_that_cannot_be_had_says_why() {
     let (_files, scene) = with("hopen", "", &SOCKETS);
     let mut client = scene.connect();
-    // Accepts connections but never replies to the handshake; once dropped, connections are refused.
+    // Accepts connections but never replies to the handshake.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("bound").port();
     assert_eq!(refused(&mut client, &format!("hopen(`::{port};100)")), "timeout");
-    drop(silent);
-    assert_eq!(refused(&mut client, &format!("hopen`::{port}")), "hop. OS reports: Connection refused");
+    // Not a port that was just closed: another test may have it by now.
+    assert_eq!(refused(&mut client, "hopen`::1"), "hop. OS reports: Connection refused");
     let (_files, closed) = with("hopen-pw", ".z.pw:{[u;p]0b}\n", &[]);
     assert_eq!(refused(&mut client, &format!("hopen`:127.0.0.1:{}:ann:x", closed.port)), "access");
 }
