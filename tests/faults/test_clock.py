@@ -129,7 +129,7 @@ class Clocks(Scene):
         self.clock.set(self.off + YEARS)
         tp = self.plant()
         future = f"{today + datetime.timedelta(seconds=YEARS):%Y.%m.%d}"
-        self.assertIn(f"degraded: the clock says {future}, 3652 days after the newest log", self.health(tp))
+        self.assertIn(f"degraded: the clock shows {future}, 3652 days after the newest log", self.health(tp))
         self.assertIn(f"restart the tickerplant with --today {future}", tp.printed())
         self.assertEqual(self.metric(tp, "elastick_clock_jump_seconds"), YEARS)
         h = self.connect(tp)
@@ -182,7 +182,7 @@ class Clocks(Scene):
         self.processes[-1].terminate()
         self.clock.set(self.off)
         tp = self.plant()
-        self.assertIn(f"the day {future:%Y.%m.%d} is 3652 days ahead of the clock", self.health(tp))
+        self.assertIn(f"day {future:%Y.%m.%d} is 3652 days ahead of the clock", self.health(tp))
         self.assertIn(f"sym{future:%Y.%m.%d} and the files beside it away", tp.printed())
         self.assertEqual(self.metric(tp, "elastick_day_ahead_days"), 3652)
         # The advice in its message works.

@@ -140,7 +140,7 @@ class Damage(Scene):
         of the damaged record, and `most`, the first unreadable byte."""
         self.assertNotEqual(tp.wait(), 0, f"started{tp.tail()}")
         self.assertEqual(self.path.read_bytes(), data, "a refused log is left as it was")
-        said = re.search(r"\bbytes (\d+) to (\d+) \(updates (?:from )?(\d+) ", tp.printed())
+        said = re.search(r"\bbytes (\d+) to (\d+) \(updates (?:from )?(\d+)[ ,]", tp.printed())
         self.assertTrue(said and str(self.path) in tp.printed(), f"no range{tp.tail()}")
         first, last, updates = map(int, said.groups())
         self.assertTrue(least <= first <= most and first < last <= len(data), f"not from {least} to {most}{tp.tail()}")

@@ -93,7 +93,7 @@ class LargeUpdates(GroupCluster):
         self.assertEqual((self.launched(), self.states()), (1, ["live"]))
         status, said = health(self.running()[0].port)
         self.assertEqual((status, "1 updates of its windows were rejected" in said), (503, True), said)
-        self.eventually(lambda: "could not take 1 updates" in health(self.port)[1], "the tickerplant tells as well")
+        self.eventually(lambda: "could not store 1 updates" in health(self.port)[1], "the tickerplant tells as well")
         self.assertEqual(h.ask("exec refused from .u.asg.tab").v, [1])
 
 

@@ -122,7 +122,7 @@ class TheLogTools(Programs):
         tplog.write(log, [record(0), tplog.update("trade", deep), record(ROWS)])
         code, text, _ = self.run_to_end("log", "verify", *self.test_a_record_nested_too_deep.limit_options, log)
         self.assertNotEqual(code, 0)
-        self.assertIn("nested deeper than 10 levels", text)
+        self.assertIn("nested more than 10 levels deep", text)
 
 
 class TheFeed(Programs):

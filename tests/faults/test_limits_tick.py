@@ -12,7 +12,7 @@ class AtTheTickerplant(Evaluations, Slow):
     def test_an_update_whose_record_is_too_long(self):
         """With the time that it is given."""
         with self.refused():
-            self.assertRegex(self.feed.error_of(update("trade", trades(0, 1850))), "^limit: trade: 66.* a record")
+            self.assertRegex(self.feed.error_of(update("trade", trades(0, 1850))), "^limit: trade: a record of 66.* bytes")
             self.assertRegex(self.feed.ask("exec reason from .u.quarantine").v[0].v, "^limit: ")
             self.assertEqual(self.feed.ask(".u.i").v, 0)
 
@@ -22,7 +22,7 @@ class AtTheTickerplant(Evaluations, Slow):
         for _ in range(12):
             deep = kdb.lst(deep)
         with self.refused():
-            self.assertRegex(self.feed.error_of(update("trade", deep)), "^limit: nested deeper")
+            self.assertRegex(self.feed.error_of(update("trade", deep)), "^limit: nested more than 6 levels")
 
     @over("limit-outbox", "256KiB")
     def test_a_subscriber_too_slow_is_fed_from_the_log(self):

@@ -96,7 +96,7 @@ class Wire:
             greedy.raw(half(1 << 20, 200_000))
             self.eventually(lambda: figure(self.target, USED, "limit-inboxes") > 200_000, "it has been read")
             late.raw(half(1 << 20, 100_000))
-            self.assertRegex(self.told(greedy), "^limit: more than 262144 bytes of unfinished messages")
+            self.assertRegex(self.told(greedy), "^limit: the receive buffers of all connections exceed 262144 bytes")
             self.assert_closed(greedy)
             self.assert_said("'limit: the receive buffers of all connections exceed 262144 bytes .--limit-inboxes.")
             innocent.raw(question[-1:])

@@ -194,9 +194,9 @@ class Configuration(Start):
         self.assertEqual(len(said.splitlines()), 1, said)
 
     def test_keys_that_are_unknown(self):
-        self.says("nosuch = 1\n", 'there is no option "nosuch"')
+        self.says("nosuch = 1\n", 'unknown option "nosuch"')
         self.says("durabilty = 'os'\n", 'did you mean "durability"?')
-        self.says("[tick]\nnosuch = 1\n", 'there is no option "nosuch"')
+        self.says("[tick]\nnosuch = 1\n", 'unknown option "nosuch"')
 
     def test_values_of_a_wrong_type(self):
         self.says("timer = [1, 2]\n", "timer is array", "expected a string, number or boolean")
