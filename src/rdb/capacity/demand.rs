@@ -42,8 +42,9 @@ impl Demand {
 /// A [`Demand`] that has not been granted yet.
 pub(super) struct PendingDemand {
     demand: Demand,
-    /// The number to request, once it is known. Kept for repetitions: a request whose response was lost may have been
-    /// carried out, and the group it is computed from would be larger by then.
+    /// The least number found so far. A repetition never requests more: a request whose response was lost may have been
+    /// carried out, and the group is larger by then. It requests less if the group has become smaller meanwhile, at a
+    /// day's end.
     instances: Option<u32>,
 }
 
@@ -73,15 +74,13 @@ impl PendingDemand {
         self.instances = self.instances.map(|known| known.min(instances));
     }
 
-    /// Returns the number to request; `find` is called if it is not known yet.
+    /// Returns the number to request: what `find` finds, and never more than it found before.
     ///
     /// # Errors
     /// Those of `find`.
     pub fn instances<E>(&mut self, find: impl FnOnce(&Demand) -> Result<u32, E>) -> Result<u32, E> {
-        if let Some(instances) = self.instances {
-            return Ok(instances);
-        }
-        let instances = find(&self.demand)?;
+        let found = find(&self.demand)?;
+        let instances = self.instances.map_or(found, |before| before.min(found));
         self.instances = Some(instances);
         Ok(instances)
     }
@@ -141,14 +140,29 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_is_for_the_same_number_although_the_group_has_grown() {
+    fn a_repetition_does_not_request_more_although_the_group_has_grown() {
         let mut want = PendingDemand::new(demand(9, 1));
         assert_eq!(want.instances(|_| Ok::<_, ()>(3)), Ok(3));
         want.renew(demand(9, 1));
-        assert_eq!(want.instances(|_| Err(())), Ok(3));
+        assert_eq!(want.instances(|_| Ok::<_, ()>(4)), Ok(3));
+    }
+
+    #[test]
+    fn a_repetition_requests_less_if_the_group_has_become_smaller() {
+        let mut want = PendingDemand::new(demand(9, 1));
+        assert_eq!(want.instances(|_| Ok::<_, ()>(6)), Ok(6));
+        assert_eq!(want.instances(|_| Err(())), Err(()));
+        assert_eq!(want.instances(|_| Ok::<_, ()>(2)), Ok(2));
+        assert_eq!(want.instances(|_| Ok::<_, ()>(6)), Ok(2));
+    }
+
+    #[test]
+    fn a_newer_request_and_a_lowered_one_set_the_number() {
+        let mut want = PendingDemand::new(demand(9, 1));
+        assert_eq!(want.instances(|_| Ok::<_, ()>(3)), Ok(3));
         want.renew(demand(10, 2));
         assert_eq!(want.instances(|demand| demand.instances.ok_or(())), Ok(10));
         want.at_most(2);
-        assert_eq!(want.instances(|_| Err(())), Ok(2));
+        assert_eq!(want.instances(|demand| demand.instances.ok_or(())), Ok(2));
     }
 }
