@@ -29,6 +29,7 @@ impl Queue {
         let mut standbys: BTreeMap<QueueName, usize> =
             self.lines.keys().map(|queue| (queue.clone(), self.standbys(queue))).collect();
         let mut kept: Vec<Subscriber> = Vec::new();
+        self.departed.clear();
         for mut sub in std::mem::take(&mut self.subscribers) {
             let stays = match sub.state {
                 State::Live => true,
@@ -54,6 +55,7 @@ impl Queue {
                 kept.push(sub);
             } else {
                 self.forget(sub.id);
+                self.remember_departed(sub.group.as_ref(), sub.instance.as_ref());
                 if let Some(handle) = sub.handle {
                     if matches!(sub.state, State::Rebuilding { .. } | State::TakingOver { .. }) {
                         // The rest of its window is useless now, and would arrive in the day in which the node joins again.

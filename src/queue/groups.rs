@@ -25,6 +25,9 @@ pub(super) struct LastSent {
     joined: Vec<Symbol>,
 }
 
+/// Most departed instances that are remembered.
+const MAX_DEPARTED: usize = 1024;
+
 /// All nodes of one instance, in any queue, lost ones included.
 type Nodes<'a> = Vec<&'a Subscriber>;
 
@@ -49,6 +52,23 @@ impl Queue {
             !ends && !waits && !self.is_expected(queue, nodes, &instances)
         });
         self.subscribers.iter().filter(alone).count().saturating_add(taken.count())
+    }
+
+    /// Returns the instances of the group that have come up: those of nodes that are away or lost too, and those whose nodes have left
+    /// or ended their day, as an owner's `.u.end` may run for longer than a launch takes.
+    fn came_up(&self, group: &Symbol) -> Vec<Symbol> {
+        let departed = self.departed.iter().filter(|(of, _)| of == group).map(|(_, instance)| instance);
+        let all: BTreeSet<&Symbol> = self.instances(group).into_keys().chain(departed).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    /// Remembers the instance of a node that leaves the table because it is drained or its day has ended.
+    pub(super) fn remember_departed(&mut self, group: Option<&Symbol>, instance: Option<&Symbol>) {
+        if let (Some(group), Some(instance)) = (group, instance)
+            && self.departed.len() < MAX_DEPARTED
+        {
+            self.departed.insert((group.clone(), instance.clone()));
+        }
     }
 
     fn instances(&self, group: &Symbol) -> BTreeMap<&Symbol, Nodes<'_>> {
@@ -91,8 +111,7 @@ impl Queue {
         let mut told = BTreeMap::new();
         for sub in self.lines.keys().filter_map(|queue| self.watcher(queue)) {
             let (Some(handle), Some((group, _))) = (sub.handle, sub.place()) else { continue };
-            // Includes nodes that are away or lost: their instances have come up.
-            let joined = self.instances(group).into_keys().cloned().collect();
+            let joined = self.came_up(group);
             let now =
                 LastSent { handle, state: sub.shown_state(), desired: self.position(sub).saturating_add(1), joined };
             if self.told.get(&sub.id) != Some(&now) {

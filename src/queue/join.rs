@@ -50,6 +50,7 @@ impl Queue {
             if let Some(known) = &known {
                 self.remove(known.id);
             }
+            self.remember_departed(join.group.as_ref(), join.instance.as_ref());
             out.push(Action::Note(
                 Note::new("the node missed the end of the day and is no longer needed").node(&join.node).date(date),
             ));

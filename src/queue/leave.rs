@@ -6,7 +6,6 @@
 
 use super::event::{Action, Refusal};
 use super::ids::{Handle, Now, QueueName, UpdateIndex, Window};
-use super::note::Note;
 use super::table::{Held, Kind, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::bug;
 
@@ -227,16 +226,12 @@ impl Queue {
             let empty = s.held.is_empty() && matches!(s.state, State::Waiting | State::Rolled);
             s.leaving.is_some() && s.handle.is_some() && empty
         };
-        let gone: Vec<(SubscriberId, Option<Handle>, Note)> = self
-            .subscribers
-            .iter()
-            .filter(done)
-            .map(|s| (s.id, s.handle, s.note("the drained node has left")))
-            .collect();
-        for (id, handle, note) in gone {
-            out.push(Action::Note(note));
-            out.extend(handle.map(|handle| Action::Left { handle }));
-            self.remove(id);
+        let gone: Vec<Subscriber> = self.subscribers.iter().filter(done).cloned().collect();
+        for sub in gone {
+            out.push(Action::Note(sub.note("the drained node has left")));
+            out.extend(sub.handle.map(|handle| Action::Left { handle }));
+            self.remove(sub.id);
+            self.remember_departed(sub.group.as_ref(), sub.instance.as_ref());
         }
     }
 }

@@ -268,6 +268,9 @@ pub struct Queue {
     pub(super) processes: BTreeMap<SubscriberId, Symbol>,
     /// Arrival of each subscriber on the steady clock.
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
+    /// Group and instance of the nodes that have left or ended since the last day began to end. Not kept over a restart: a node that watches launches
+    /// remembers what it was told.
+    pub(super) departed: BTreeSet<(Symbol, Symbol)>,
     /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
     pub(super) rests: BTreeMap<SubscriberId, Rest>,
     /// Queues for which the alarm was raised that no standby can take a window.
@@ -291,6 +294,7 @@ impl Queue {
             told: BTreeMap::new(),
             processes: BTreeMap::new(),
             came_ns: BTreeMap::new(),
+            departed: BTreeSet::new(),
             rests: BTreeMap::new(),
             blocked: BTreeSet::new(),
             now_ns: i64::MIN,

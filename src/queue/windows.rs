@@ -99,6 +99,7 @@ impl Queue {
         let today = self.date;
         match self.find(id) {
             Some(sub) if sub.state == State::Live && date < today => {
+                let (group, instance) = (sub.group.clone(), sub.instance.clone());
                 let sub_leaves = sub.leaving.is_some();
                 out.push(Action::StopFeed { handle });
                 out.push(Action::Note(
@@ -111,6 +112,7 @@ impl Queue {
                 }
                 self.release(id);
                 self.remove(id);
+                self.remember_departed(group.as_ref(), instance.as_ref());
             }
             _ => out.push(Action::Refused { handle, reason: Refusal::OtherDay(date) }),
         }

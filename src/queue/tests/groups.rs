@@ -192,3 +192,46 @@ fn live_nodes_learn_which_instances_have_joined() {
     fleet.hear(b.pass(S));
     assert_eq!(fleet.0.len(), told, "told when something has changed");
 }
+
+#[test]
+fn instances_of_the_ended_day_have_come_up() {
+    let (mut b, mut fleet) = rolled_alone();
+    for handle in [2, 3] {
+        fleet.hear(b.step(at(handle, "rdb", &format!("i{handle}"))));
+    }
+    b.publish(10);
+    fleet.hear(b.roll(2, 20));
+    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) });
+    b.tip = 0;
+    fleet.hear(b.pass(S));
+    assert_eq!(fleet.joined(3), ["i1", "i2", "i3"]);
+    fleet.hear(b.step(at(4, "rdb", "i4")));
+    assert_eq!(fleet.joined(3), ["i1", "i2", "i3", "i4"]);
+    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 2) });
+    fleet.hear(b.pass(S));
+    assert_eq!(fleet.joined(3), ["i3", "i4"], "those of the day before have gone");
+}
+
+#[test]
+fn a_live_node_whose_roll_arrives_after_the_day_has_ended_has_come_up() {
+    let mut b = Bench::new();
+    let mut fleet = Fleet::default();
+    b.step(at(1, "rdb", "i1"));
+    b.publish(10);
+    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) });
+    b.tip = 0;
+    b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY });
+    fleet.hear(b.step(at(2, "rdb", "i2")));
+    assert_eq!(fleet.joined(2), ["i1", "i2"]);
+}
+
+#[test]
+fn a_drained_instance_has_come_up() {
+    let (mut b, mut fleet) = rolled_alone();
+    fleet.hear(b.step(at(2, "rdb", "i2")));
+    fleet.hear(b.step(Event::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
+    fleet.hear(b.roll(2, 10));
+    assert_eq!(b.queue.by_handle(Handle(2)), None);
+    fleet.hear(b.step(at(3, "rdb", "i3")));
+    assert_eq!(fleet.joined(3), ["i1", "i2", "i3"]);
+}
