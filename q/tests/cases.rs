@@ -115,7 +115,7 @@ fn in_partitions_of_two_rows_on_two_threads() {
     differences(&of_data(), || Session::console(Start::default(), None).with_threads(2), by_line(limits));
 }
 
-/// Returns the same table with columns that are slices of longer ones, at unaligned positions.
+/// Returns the same table, its columns being slices of longer vectors at unaligned positions.
 fn shifted(table: &Table) -> Table {
     let count = table.count();
     if count == 0 {

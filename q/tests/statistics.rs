@@ -1,5 +1,5 @@
-//! Property tests of statistics against their definitions: every numeric type, nulls, zero and one items, and vectors that are
-//! slices of longer ones, in sections of two rows.
+//! Property tests of statistics against their definitions: every numeric type, nulls, zero and one items, slices of longer
+//! vectors. Aggregates run in sections of two rows, so that results of sections are combined.
 
 mod support;
 

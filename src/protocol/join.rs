@@ -22,7 +22,7 @@ pub struct Join<S = Filter> {
     pub subscription: S,
     /// Port for queries.
     pub port: Option<u16>,
-    /// Day of its rows, in days since 2000.01.01; `None` if it holds none.
+    /// Day that its rows belong to, in days since 2000.01.01; `None` if it has no rows.
     pub date: Option<i32>,
     /// Closed windows that it holds completely.
     pub held: Vec<Window>,

@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Number of live processes kept for the next step.
+/// Most processes that stay in memory, so that the next step need not rebuild them.
 const KEPT: usize = 512;
 /// Sampling rate of the comparison of equal fingerprints: 1 in 16.
 const COMPARED: u64 = 16;
