@@ -269,7 +269,7 @@ pub struct Queue {
     /// Arrival of each subscriber on the steady clock.
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
     /// Group and instance of the nodes that have left or ended since the last day began to end. Not kept over a restart: a node that watches launches
-    /// remembers what it was told.
+    /// remembers them.
     pub(super) departed: BTreeSet<(Symbol, Symbol)>,
     /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
     pub(super) rests: BTreeMap<SubscriberId, Rest>,
