@@ -40,6 +40,39 @@ fn a_subcommand_that_has_moved_names_its_new_place() {
 }
 
 #[test]
+fn an_unknown_option_of_any_program_is_named() {
+    let programs: [&[&str]; 14] = [
+        &[],
+        &["demo"],
+        &["feed"],
+        &["fleet"],
+        &["fleet", "status"],
+        &["log", "cat"],
+        &["log", "info"],
+        &["log", "repair"],
+        &["log", "verify"],
+        &["q"],
+        &["q", "-s", "4"],
+        &["q", "127.0.0.1:1"],
+        &["rdb"],
+        &["tick"],
+    ];
+    for program in programs {
+        let arguments = [program, &["--nosuch"]].concat();
+        let output = elastick(&arguments).stdin(std::process::Stdio::null()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("--nosuch") && output.stdout.is_empty(), "{arguments:?}: {said}");
+    }
+    let directory = Directory::new("starting-options");
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, "-1 \" \"sv .z.x;\n").expect("written");
+    let arguments = ["q", script.to_str().expect("a path"), "--nosuch", "-x", "1"];
+    let output = elastick(&arguments).stdin(std::process::Stdio::null()).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "--nosuch -x 1\n");
+}
+
+#[test]
 fn a_time_zone_that_is_unknown_ends_the_start() {
     let programs: [&[&str]; 5] =
         [&["tick", "sym", "-p", "127.0.0.1:0"], &["rdb", ":1"], &["q"], &["feed", ":1"], &["demo"]];

@@ -53,8 +53,9 @@ Options of \
   -W N      first \
                         day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
 Any other option stays in \
-                        .z.x. -E (TLS), -l and -L (logging), -m and -r are not supported; `elastick tick` logs and \
-                        publishes.
+                        .z.x; without FILE, one with two dashes is an error.
+-E (TLS), -l and -L \
+                        (logging), -m and -r are not supported; `elastick tick` logs and publishes.
 
 Examples:
   elastick q                            a session; arrow keys, \
@@ -99,10 +100,18 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     }
     let code = match &started.target {
         Some(target) if !std::path::Path::new(target).exists() => match target.parse::<Address>() {
-            Ok(address) => remote::run(&address, &started)?,
+            Ok(address) => {
+                started.rejects("-")?;
+                remote::run(&address, &started)?
+            }
             Err(_) => with_room(move || local::run(&started))?,
         },
-        _ => with_room(move || local::run(&started))?,
+        Some(_) => with_room(move || local::run(&started))?,
+        None => {
+            // Words such as `-name value` stay in .z.x, as under kdb+; no option of its own begins with two dashes.
+            started.rejects("--")?;
+            with_room(move || local::run(&started))?
+        }
     };
     // Threads blocked on input or clients end with the process.
     std::process::exit(code)

@@ -76,6 +76,22 @@ impl Started {
         }
         Ok(started)
     }
+
+    /// Checks that no argument is an option that nothing would read: without a script, words that begin with `prefix`.
+    ///
+    /// # Errors
+    /// The first such argument.
+    pub fn rejects(&self, prefix: &str) -> Result<(), CliError> {
+        let is_option = |word: &&Vec<u8>| word.len() > prefix.len() && word.starts_with(prefix.as_bytes());
+        match self.start.arguments.iter().find(is_option) {
+            None => Ok(()),
+            Some(word) => Err(CliError::Usage(format!(
+                "unknown option {}; arguments for a script follow its FILE, --config precedes options of the language \
+                 (elastick q --help)",
+                String::from_utf8_lossy(word)
+            ))),
+        }
+    }
 }
 
 fn number(option: &str, text: &str) -> Result<i64, CliError> {
@@ -109,6 +125,19 @@ mod tests {
         let started = read("-s 4 -w 100 -x y");
         assert_eq!((started.target, started.threads, started.workspace_mb), (None, Some(4), Some(100)));
         assert_eq!(words(&started.start.arguments), ["-x", "y"]);
+    }
+
+    #[test]
+    fn an_unknown_option_is_named() {
+        for (line, prefix) in
+            [("--nosuch", "--"), ("-s 4 --nosuch", "--"), ("-x y --nosuch=1 z", "--"), ("rdb1:5011 -x", "-")]
+        {
+            let Err(CliError::Usage(said)) = read(line).rejects(prefix) else { panic!("{line} is taken") };
+            assert!(said.starts_with("unknown option -"), "{said}");
+        }
+        for (line, prefix) in [("-x y", "--"), ("-s 4 - --", "--"), ("rdb1:5011 -q x", "-")] {
+            assert!(read(line).rejects(prefix).is_ok(), "{line}");
+        }
     }
 
     #[test]
