@@ -1,7 +1,6 @@
 """Metrics that tickerplant and nodes publish to CloudWatch, also while it is unreachable."""
 
 import datetime
-import http.client
 
 from aws.cloud.role import policy
 from aws.cloud.scene import CloudScene, NodeScene, binary, instance_environment
@@ -56,13 +55,7 @@ class Node(Published, NodeScene):
 
     def scrape(self, machine, name):
         """A metric on a node's own page."""
-        connection = http.client.HTTPConnection("127.0.0.1", machine.port, timeout=30)
-        try:
-            connection.request("GET", "/metrics")
-            lines = connection.getresponse().read().decode().splitlines()
-        finally:
-            connection.close()
-        return next((float(line.split()[-1]) for line in lines if line.startswith(name + " ")), None)
+        return machine.metrics().get(name)
 
     def test_a_node_publishes_the_papers_metrics_of_itself_and_of_its_group(self):
         group, machine = self.node()

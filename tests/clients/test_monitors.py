@@ -6,24 +6,14 @@ import socket
 import subprocess
 
 from harness import kdb
+from harness.pages import page
 from harness.scene import Scene, trades, update
 from prometheus_client.parser import text_string_to_metric_families
 
 
-def page(process, path, method="GET", **headers):
-    """Status, headers and text of a page."""
-    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=30)
-    try:
-        connection.request(method, path, headers=headers)
-        answer = connection.getresponse()
-        return answer.status, answer.headers, answer.read().decode()
-    finally:
-        connection.close()
-
-
 def scrape(process):
     """Metric families by name, and values by name and sorted labels."""
-    status, headers, text = page(process, "/metrics")
+    status, headers, text = page(process.port, "/metrics")
     assert status == 200, status
     assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8", headers
     families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -98,22 +88,22 @@ class Monitors(Scene):
 
     def test_health_tells_a_node_without_its_tickerplant(self):
         node = self.rdb(self.tp)
-        self.eventually(lambda: page(node, "/health")[0] == 200, "the node is well")
+        self.eventually(lambda: page(node.port, "/health")[0] == 200, "the node is well")
         self.tp.terminate()
-        self.eventually(lambda: page(node, "/health")[0] == 503, "the node says that it is of no use")
-        self.assertIn("not connected", page(node, "/health")[2])
+        self.eventually(lambda: page(node.port, "/health")[0] == 503, "the node says that it is of no use")
+        self.assertIn("not connected", page(node.port, "/health")[2])
 
     def test_users_are_those_of_kdb(self):
         users = self.directory / "users"
         users.write_text("ann:secret\n")
         tp = self.tick("-U", users, name="closed", logs=self.directory / "closed")
-        self.assertEqual(page(tp, "/metrics")[0], 401)
-        self.assertIn("Basic", page(tp, "/metrics")[1]["WWW-Authenticate"])
+        self.assertEqual(page(tp.port, "/metrics")[0], 401)
+        self.assertIn("Basic", page(tp.port, "/metrics")[1]["WWW-Authenticate"])
         for secret, status in [("secret", 200), ("wrong", 401)]:
             login = "Basic " + base64.b64encode(f"ann:{secret}".encode()).decode()
-            self.assertEqual(page(tp, "/metrics", Authorization=login)[0], status)
+            self.assertEqual(page(tp.port, "/metrics", Authorization=login)[0], status)
         tp = self.tick("-U", users, "--metrics-open", name="open", logs=self.directory / "open")
-        self.assertEqual(page(tp, "/metrics")[0], 200)
+        self.assertEqual(page(tp.port, "/metrics")[0], 200)
 
     def test_what_is_no_request_costs_nobody_else_anything(self):
         for request in [

@@ -2,8 +2,8 @@
 newest log."""
 
 import datetime
-import urllib.request
 
+from harness import pages
 from harness.clock import Clock
 from harness.scene import Scene, trades, update
 
@@ -24,16 +24,13 @@ class Clocks(Scene):
         arguments = ("-p", 0, "--schemas", self.directory / "sym.q", "--roll", "00:00 UTC")
         return self.start(name, "tick", "sym", self.logs, *arguments, *options, TZ="UTC", **self.clock.environment)
 
-    def page(self, tp, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{tp.port}{path}", timeout=10) as answer:
-            return answer.read().decode()
-
     def health(self, tp):
-        return self.page(tp, "/health")
+        status, text = pages.health(tp.port)
+        self.assertEqual(status, 200)
+        return text
 
     def metric(self, tp, name):
-        lines = self.page(tp, "/metrics").splitlines()
-        return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+        return pages.metrics(tp.port)[name]
 
     def days(self):
         """The days that have a log."""

@@ -1,24 +1,13 @@
 """Nodes that cannot ingest: full before they are live, an update larger than a node, another log at the log's path."""
 
-import urllib.error
-import urllib.request
-
 from harness import kdb, tplog
 from harness.cluster import Cluster
 from harness.group import GroupCluster
+from harness.pages import health
 from harness.scene import Scene, trades, update
 
 # 60 % of 8 MiB are some 5 MB; this is 5.6 MB in one variable.
 FILL = "junk:til 700000"
-
-
-def health(port):
-    """The status and the text of `/health`."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 class FullStandbys(Cluster):

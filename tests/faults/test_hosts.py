@@ -3,8 +3,8 @@
 import os
 import subprocess
 import unittest
-import urllib.request
 
+from harness.pages import metrics
 from harness.scene import Scene
 
 MIB = 1 << 20
@@ -45,9 +45,7 @@ class Hosts(Scene):
         return node
 
     def metric(self, node, name):
-        with urllib.request.urlopen(f"http://127.0.0.1:{node.port}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+        return metrics(node.port)[name]
 
     def test_a_limit_of_a_cgroup_of_version_1_is_the_nodes_memory(self):
         self.write("cgroup", "12:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/\n")

@@ -1,8 +1,6 @@
 """Two nodes configured with one name: the second is rejected with an explanation, and the first is unaffected."""
 
-import urllib.error
-import urllib.request
-
+from harness.pages import health
 from harness.scene import Scene, trades, update
 
 
@@ -10,13 +8,6 @@ class Names(Scene):
     def node(self, tp, process):
         arguments = ("rdb", f"127.0.0.1:{tp.port}", "-p", "0", "--queue", "rdb", "--node", "same")
         return self.start(process, *arguments)
-
-    def health(self, process):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/health", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
 
     def test_the_second_of_a_name_is_refused_and_takes_over_once_the_first_has_ended(self):
         tp = self.tick()
@@ -29,7 +20,7 @@ class Names(Scene):
         # It retries repeatedly, and nothing changes.
         self.eventually(lambda: len(second.printed().split("already connected")) > 3, "the second is refused")
         second.wait_for(words)
-        status, said = self.health(second)
+        status, said = health(second.port)
         self.assertEqual(status, 503)
         self.assertRegex(said, words)
         self.assertNotIn("lost the connection", first.printed())

@@ -10,8 +10,8 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.request
 
+from harness import pages
 from harness.process import LISTENING
 
 from . import imds
@@ -140,9 +140,7 @@ class Machine:
 
     def metrics(self):
         """The metrics at its port: name with labels -> value."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
-            lines = [line for line in answer.read().decode().splitlines() if line and not line.startswith("#")]
-        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+        return pages.metrics(self.port)
 
     def printed(self):
         return self.output_path.read_text("utf-8", "replace")
