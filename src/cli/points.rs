@@ -1,6 +1,6 @@
 //! `elastick points`: lists the failpoints at which a test can stop a process. Only with the feature `points`.
 
-use crate::points::Point;
+use crate::points;
 use clap::Command;
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub fn command() -> Command {
 /// Those of standard output.
 pub fn run() -> io::Result<()> {
     let mut out = io::stdout();
-    for (_, program, name) in Point::ALL {
+    for (program, name) in points::all() {
         writeln!(out, "{program} {name}")?;
     }
     out.flush()

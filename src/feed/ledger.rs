@@ -6,6 +6,7 @@
 use super::doubt::Doubt;
 use super::update::Update;
 use crate::log::{Chunk, LogReader, Next, Proof, Reads, columns_of, logs_between, parts, update_hash};
+use crate::points::{self, Point};
 use crate::sys::clock;
 use proto::{Limits, Value};
 use std::ops::ControlFlow;
@@ -132,6 +133,7 @@ impl Ledger {
         if in_doubt > 0 {
             let mut found = Doubt::new(&self.unconfirmed);
             look_up(&self.confirmed_at, &now, (limits, chunk_bytes), &mut found)?;
+            points::reach(Point::FeedLogRead);
             let (accepted, missing) = found.settle(std::mem::take(&mut self.unconfirmed));
             tracing::info!(
                 "{in_doubt} updates were in doubt: {} are in the log, {} are sent again",

@@ -13,7 +13,6 @@ use super::trouble::Trouble;
 use super::update::{Columns, Update};
 use crate::config::Address;
 use crate::net::client::{Client, ClientError};
-use crate::points::{self, Point};
 use proto::{DecodeError, DecodeErrorKind, EncodeError, Limits, MessageKind, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,11 +184,9 @@ impl Publisher {
     /// # Errors
     /// As [`Publisher::publish`].
     pub fn confirm(&mut self) -> Result<(), FeedError> {
-        points::reach(Point::FeedBeforeConfirm);
         loop {
             match place(&mut self.client) {
                 Ok(place) => {
-                    points::reach(Point::FeedConfirmed);
                     self.ledger.confirmed(place);
                     return Ok(());
                 }
@@ -231,7 +228,6 @@ impl Publisher {
         })?;
         self.client = client;
         self.ledger.reconnected();
-        points::reach(Point::FeedReconnected);
         if in_doubt > 0 {
             now = match place(&mut self.client) {
                 Ok(now) => now,
@@ -240,9 +236,6 @@ impl Publisher {
             };
         }
         self.ledger.settle(now, self.options.limits, self.options.chunk_bytes).map_err(doubt)?;
-        if in_doubt > 0 {
-            points::reach(Point::FeedLookedUp);
-        }
         if !self.options.sync {
             // The next confirmation detects another break.
             for update in self.ledger.unconfirmed() {
@@ -251,7 +244,6 @@ impl Publisher {
                 }
             }
         }
-        points::reach(Point::FeedResent);
         Ok(())
     }
 }

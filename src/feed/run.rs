@@ -6,7 +6,6 @@ use super::pace::Pace;
 use super::publisher::{FeedError, Publisher};
 use super::replay::{Replay, ReplayClock};
 use super::update::Columns;
-use crate::points::{self, Point};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -83,7 +82,6 @@ pub fn run(
             },
         };
         publisher.flush()?;
-        points::reach(Point::FeedFlushed);
         if publisher.unconfirmed() > 0 && confirmed.elapsed() >= CONFIRM_INTERVAL {
             publisher.confirm()?;
             confirmed = Instant::now();

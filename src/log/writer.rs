@@ -100,6 +100,7 @@ impl LogWriter {
             None
         };
         let began = Began { date, index: report.updates, writer: LogId(disk::draw()) };
+        points::reach(Point::StartLogOpened);
         Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began, samples }, report))
     }
 
@@ -160,6 +161,7 @@ impl LogWriter {
         accept: impl FnOnce(&OpenReport) -> Result<(), String>,
     ) -> Result<OpenReport, LogError> {
         check_mount(&self.options.dir, &self.options.mount)?;
+        points::reach(Point::LogBeforeRoll);
         self.finish_day()?;
         self.check_owner(date)?;
         let epoch = self.lock.epoch();
@@ -180,6 +182,7 @@ impl LogWriter {
         (self.began.date, self.began.index) = (date, report.updates);
         (self.date, self.path, self.appender, self.side, self.builder) = (date, path, appender, side, builder);
         self.samples = samples;
+        points::reach(Point::LogRolled);
         Ok(report)
     }
 

@@ -3,6 +3,7 @@
 use super::{keepalive, listener};
 use crate::config::Address;
 use crate::config::address::UNIX;
+use crate::points::{self, Point};
 use proto::{
     Compression, DecodeError, EncodeError, FrameReader, Header, Limits, MessageKind, Value, View, Writer, compress,
     decode, encode, handshake,
@@ -219,6 +220,7 @@ impl Client {
             }
         }
         client.capability = handshake::accepted(&answer).unwrap_or(0);
+        points::reach(Point::ClientConnected);
         Ok(client)
     }
 
@@ -314,9 +316,23 @@ impl Client {
     /// # Errors
     /// `Io`, `Timeout`.
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        let result = self.socket.write_all(&self.out);
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        points::reach(Point::ClientBeforeWrite);
+        let result = self.write_queued();
         self.out.clear();
+        points::reach(Point::ClientWritten);
         Ok(result?)
+    }
+
+    /// Writes the queued bytes, in two parts at the failpoint between them.
+    fn write_queued(&mut self) -> io::Result<()> {
+        let half = points::half(Point::ClientHalfWritten, self.out.len());
+        let (first, rest) = self.out.split_at_checked(half).unwrap_or((&[], &self.out));
+        self.socket.write_all(first)?;
+        points::reach(Point::ClientHalfWritten);
+        self.socket.write_all(rest)
     }
 
     /// Sends a sync message and waits for its response. Messages that arrive before it are kept for [`Client::next_message`].
@@ -355,6 +371,7 @@ impl Client {
         loop {
             let incoming = self.receive(by)?.ok_or(ClientError::Timeout)?;
             if incoming.header.kind == MessageKind::Response {
+                points::reach(Point::ClientAnswered);
                 return Ok(incoming);
             }
             other(incoming);

@@ -4,6 +4,7 @@ use super::holder;
 use super::reactor::FIRST_LISTENER;
 use super::stream::Stream;
 use crate::config::Listen;
+use crate::points::{self, Point};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -44,6 +45,7 @@ impl Listeners {
     /// # Errors
     /// If no port of the range is free, or the address is not local; the text tells the operator what to do.
     pub fn tcp(listen: &Listen) -> io::Result<Listeners> {
+        points::reach(Point::BeforeListen);
         Listeners::bound(listen).map_err(|error| io::Error::new(error.kind(), unbound(listen, &error)))
     }
 

@@ -465,7 +465,12 @@ impl<S: Service> Reactor<S> {
     }
 
     fn write_dirty(&mut self) {
-        for conn in std::mem::take(&mut self.control.dirty) {
+        let dirty = std::mem::take(&mut self.control.dirty);
+        if dirty.is_empty() {
+            return;
+        }
+        points::reach(Point::SocketsBeforeWrite);
+        for conn in dirty {
             if let Some(connection) = self.control.get_mut(conn) {
                 connection.dirty = false;
             }
@@ -475,6 +480,7 @@ impl<S: Service> Reactor<S> {
             }
             self.http_written(conn);
         }
+        points::reach(Point::SocketsWritten);
     }
 
     fn close_closing(&mut self) {

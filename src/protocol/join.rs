@@ -158,6 +158,11 @@ pub struct Joined {
 }
 
 impl Joined {
+    /// Returns the name of the response among the messages to a node.
+    pub fn name(&self) -> &'static str {
+        if self.drop { names::DROP } else { names::JOINED }
+    }
+
     /// Encodes the complete response.
     ///
     /// # Errors

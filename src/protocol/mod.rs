@@ -47,6 +47,8 @@ pub const VERSION: i64 = 1;
 /// Function names on the wire.
 pub mod names {
     pub const JOIN: &str = ".u.asg.join";
+    /// Of the response to a join, which has no name on the wire.
+    pub const JOINED: &str = "joined";
     pub const FROM: &str = ".u.asg.from";
     pub const STREAM: &str = ".u.asg.stream";
     pub const ROLLING: &str = ".u.asg.rolling";

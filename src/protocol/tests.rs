@@ -5,6 +5,7 @@ use super::foreign::{self, Replay};
 use super::*;
 use crate::lease::Epoch;
 use crate::log::{LogId, Proof, Sample, TableProof, WriterId};
+use crate::points::{Boundary, MESSAGES};
 use crate::queue::{Leaving as When, OpenWindow, Status, Subscription, UpdateIndex, Window};
 use crate::table::schema::ColumnSchema;
 use crate::table::{Attr, Schema, symbol};
@@ -356,4 +357,30 @@ fn the_papers_subscription_is_three_symbols() {
     let mut out = Vec::new();
     foreign::append_paper_subscribe(&mut out, &Filter::default(), "q.r-asg").expect("encodes");
     assert_eq!(&out[HEADER_BYTES..], b"\0\0\x04\0\0\0\xf5.u.asg.sub\0\xf5\0\xf5\0\xf5q.r-asg\0");
+}
+
+#[test]
+fn every_failpoint_of_a_message_names_one() {
+    let tick = [names::JOIN, names::FROM, names::STREAM, names::ROLLING, names::PROVED, names::LEAVING, names::STATUS];
+    let node = [
+        names::JOINED,
+        names::DROP,
+        names::LIVE,
+        names::REBUILD,
+        names::RECHECK,
+        names::HANDED,
+        names::SHOW,
+        names::END,
+        names::BYE,
+        "update",
+    ];
+    for (at, messages) in MESSAGES {
+        let known = match at {
+            Boundary::TickTakes | Boundary::NodeSends => &tick[..],
+            Boundary::TickSends | Boundary::NodeTakes => &node,
+        };
+        for message in *messages {
+            assert!(known.iter().any(|name| name.rsplit('.').next() == Some(message)), "{at:?} {message}");
+        }
+    }
 }

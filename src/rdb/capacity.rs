@@ -15,6 +15,7 @@ pub use demand::Demand;
 use super::policy::ScaleAnswer;
 use crate::fleet::scaling::launches::{Launches, Trouble};
 use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason, Stage};
+use crate::points::{self, Point};
 use crate::sys::clock;
 use demand::PendingDemand;
 use std::sync::Arc;
@@ -362,6 +363,7 @@ impl Worker {
     fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Disconnected> {
         let wanted = demand.instances(|demand| demand.of(self.fleet.as_mut()));
         let failures = task.failures();
+        points::reach(Point::FleetBeforeCall);
         let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
         let answer = match self.settle(task, result) {
             Ok(Capacity::Granted { desired }) => {

@@ -9,6 +9,7 @@ use super::feed::ReadJob;
 use super::lane::LaneSpec;
 use super::worker::Worker;
 use crate::log::{LogError, LogReader, LogSource, Next, Waker, parts};
+use crate::points::{self, Point};
 use crate::sys::clock;
 use bytes::Bytes;
 use proto::log::Record;
@@ -77,6 +78,7 @@ fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Option<Do
         };
         let outcome = reader.and_then(|mut reader| {
             let chunk = read(&setup, &mut reader, &job)?;
+            points::reach(Point::CatchUpRead);
             if readers.len() >= OPEN_READERS {
                 readers.clear();
             }

@@ -60,6 +60,7 @@ impl JournalFile {
             tracing::warn!(path = %path.display(), "ignoring a truncated last line");
         }
         file.truncate(good_bytes)?;
+        points::reach(Point::JournalOpened);
         Ok((JournalFile { file, end_bytes: good_bytes, path: path.to_path_buf() }, queue, restored))
     }
 

@@ -11,6 +11,7 @@ use super::lane::LaneSpec;
 use super::worker::Worker;
 use crate::log::{Keep, LogError, LogReader, LogSource, Proof, Waker, columns_of, window_proof};
 use crate::net::ConnId;
+use crate::points::{self, Point};
 use crate::queue::{Date, Handle, UpdateIndex, Window};
 use crate::sys::clock;
 use proto::Limits;
@@ -91,6 +92,7 @@ fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Don
     let answer = LogReader::of(&job.log, *limits, chunk_bytes).and_then(|mut reader| match &job.question {
         Question::Proof { window, held } => {
             let logged = proof_of(tables, &job.spec, &mut reader, *window, deadline)?;
+            points::reach(Point::ProofCompared);
             Ok(Answer::Proof { window: *window, difference: difference(&logged, held) })
         }
         Question::Position { from, until, messages } => {

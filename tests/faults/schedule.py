@@ -10,51 +10,58 @@ BUSY = {
     "log-written": 150,
     "log-before-sync": 60,
     "log-synced": 60,
-    "before-publish": 150,
-    "before-ack": 150,
-    "acknowledged": 150,
+    "sockets-before-write": 150,
+    "sockets-written": 150,
     "socket-half-written": 300,
     "sockets-between": 300,
     "journal-before-write": 8,
     "journal-half-written": 8,
     "journal-written": 8,
-    "queue-stepped": 40,
-    "queue-between-actions": 20,
-    "node-fed": 300,
-    "node-before-send": 15,
-    "node-sent": 15,
-    "node-replays": 3,
-    "feed-flushed": 40,
-    "feed-before-confirm": 4,
-    "feed-confirmed": 4,
+    "tick-takes-join": 8,
+    "tick-takes-proved": 4,
+    "tick-sends-joined": 8,
+    "node-takes-update": 300,
+    "node-sends-join": 2,
+    "node-log-read": 3,
+    # The first connection of a process, and those after it has lost one.
+    "client-connected": 3,
+    "client-before-write": 25,
+    "client-half-written": 25,
+    "client-written": 25,
+    "client-answered": 6,
 }
 
 # A restarted tickerplant passes these at once.
-AT_START = ("start-locked", "start-log-opened", "start-journal-read", "start-restored")
+AT_START = ("start-locked", "start-log-opened", "journal-opened", "before-listen")
 
 # Faults, in direct succession, without which a failpoint is never passed.
 NEEDS = {
-    **{f"day-{at}": "day" for at in ("flushed", "log-made", "end-sent", "queue-ended", "closed")},
-    "node-day-ends": "day",
-    "node-day-ended": "day",
-    "bye-said": "end tick",
-    "rebuild-told": "kill rolled",
-    "node-rebuilds": "kill rolled",
-    "node-rebuilt": "kill rolled",
+    "log-before-roll": "day",
+    "log-rolled": "day",
+    "tick-sends-end": "day",
+    "node-takes-end": "day",
+    "tick-sends-bye": "end tick",
+    "tick-sends-rebuild": "kill rolled",
+    "tick-takes-proved": "kill rolled",
+    "node-takes-rebuild": "kill rolled",
+    "node-sends-proved": "kill rolled",
     # A restarted tickerplant gives up a node that stays disconnected.
-    "node-drops": "pause rolled; kill tick",
-    "node-leaves": "end rolled",
-    "node-hands": "end rolled",
-    "node-shows": "end rolled",
-    "feed-reconnected": "kill tick",
-    "feed-looked-up": "kill tick",
-    "feed-resent": "kill tick",
+    "node-takes-drop": "pause rolled; kill tick",
+    # The first join of a process, or the one after it has lost its connection.
+    "node-sends-join": "kill tick",
+    "tick-takes-leaving": "end rolled",
+    "tick-sends-handed": "end rolled",
+    "node-sends-leaving": "end rolled",
+    "node-takes-handed": "end rolled",
+    "node-takes-show": "end rolled",
+    "client-connected": "kill tick",
+    "feed-log-read": "kill tick",
     # The second tickerplant process passes them.
     **{at: "kill tick" for at in AT_START},
 }
 
-# Passed by a node that takes over another's window: any but the first node.
-BY_OTHERS = ("node-rebuilds", "node-rebuilt", "node-shows")
+# Passed by a node that takes over another's window, or goes live when the log has updates: any but the first node.
+BY_OTHERS = ("node-takes-rebuild", "node-sends-proved", "node-takes-show", "node-log-read")
 # Longer than a node's grace period.
 LONG_S = 2.5
 VICTIMS = ("tick", "live", "rolled", "waiting", "feed")

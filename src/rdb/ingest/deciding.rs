@@ -2,7 +2,6 @@
 
 use super::memory::Besides;
 use super::{Dialect, Fault, Ingest};
-use crate::points::{self, Point};
 use crate::protocol::{FromNode, foreign};
 use crate::rdb::capacity::{Answer, Ask};
 use crate::rdb::policy::{Action, Event, Phase};
@@ -83,7 +82,6 @@ impl Ingest {
             match action {
                 Action::ScaleOut => {
                     tracing::info!("requesting a successor");
-                    points::reach(Point::NodeScales);
                     self.requests.ask(Ask::AtLeast(self.requests.to_ask_for(self.policy.has_scaled())));
                 }
                 Action::Roll => {
@@ -132,7 +130,6 @@ impl Ingest {
         } else {
             tracing::info!(reason = why, "rolling: the window is closed");
         }
-        points::reach(Point::NodeRolls);
         match self.link.dialect() {
             Some(Dialect::Paper) => self.link.write(|out| foreign::append_paper_roll(out, window.next)),
             _ => {

@@ -3,7 +3,7 @@
 use super::link::About;
 use super::{Dialect, Fault, Ingest};
 use crate::net::client::ClientError;
-use crate::points::{self, Point};
+use crate::points::{self, Boundary};
 use crate::protocol::{FromNode, Join, Joined, foreign};
 use crate::queue::{OpenWindow, UpdateIndex, Window};
 use crate::rdb::capacity::Ask;
@@ -115,6 +115,7 @@ impl Ingest {
             Err(error) => return Err(self.refused(format!("the tickerplant rejects this node: {error}"))),
         };
         let joined = Joined::decode(&view).map_err(|error| Fault::Connection(error.to_string()))?;
+        points::message(Boundary::NodeTakes, joined.name());
         let passed = self.log.pass(joined.log.as_deref(), joined.epoch, joined.writer);
         let is_other = passed.map_err(|reason| self.refused(reason))?;
         if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
@@ -124,7 +125,6 @@ impl Ingest {
         }
         if joined.drop {
             tracing::warn!("dropping all rows: other nodes hold this node's windows");
-            points::reach(Point::NodeDrops);
             self.step(Event::Dropped);
         } else {
             // Windows rebuilt while hidden, and kept, now belong to this node.
@@ -139,7 +139,6 @@ impl Ingest {
         self.speaks(Dialect::Elastick);
         self.prove_held(joined.date);
         self.greeted();
-        points::reach(Point::NodeJoined);
         Ok(())
     }
 

@@ -2,7 +2,6 @@
 
 use super::{Dialect, Fault, Ingest};
 use crate::fleet::Reason;
-use crate::points::{self, Point};
 use crate::protocol::{FromNode, Leaving};
 use crate::queue;
 use crate::rdb::capacity::Ask;
@@ -131,7 +130,6 @@ impl Ingest {
     fn leave(&mut self, by: Instant, why: Why, reason: &'static str) {
         if !self.policy.is_leaving() {
             tracing::warn!(%reason, "leaving");
-            points::reach(Point::NodeLeaves);
         }
         if self.policy.phase() == Phase::Rebuilding {
             self.replays.stop();

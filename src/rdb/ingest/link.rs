@@ -4,7 +4,8 @@
 use super::dialect::Dialect;
 use super::{ANSWER_WITHIN, Fault};
 use crate::net::message;
-use crate::protocol::{FromNode, Join};
+use crate::points::{self, Boundary};
+use crate::protocol::{FromNode, Join, names};
 use proto::{EncodeError, Header, Limits, MessageKind, Writer};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -243,6 +244,7 @@ impl Link {
 
     /// Sends the request to join elastick's queue.
     pub fn ask_to_join(&mut self, join: &Join, now: Instant) -> Result<(), Fault> {
+        points::message(Boundary::NodeSends, names::JOIN);
         join.append(&mut self.out).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
         self.expect_answer(About::Join, now);
         Ok(())
@@ -255,6 +257,7 @@ impl Link {
 
     /// Appends a message to the send buffer. Encoding fails only for names that cannot be represented, which were rejected on arrival.
     pub fn post(&mut self, message: FromNode) {
+        points::message(Boundary::NodeSends, message.name());
         self.write(|out| message.append(out));
     }
 

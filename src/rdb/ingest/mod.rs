@@ -32,7 +32,6 @@ use super::options::NodeOptions;
 use super::policy::{Event, Phase, Policy};
 use super::shared::{Ending, Shared};
 use crate::net::client::{Client, ClientError};
-use crate::points::{self, Point};
 use crate::sys::clock;
 use crate::table::store::Store;
 use day::Day;
@@ -245,10 +244,8 @@ impl Ingest {
 
     fn send(&mut self, client: &mut Client) -> Result<(), Fault> {
         if self.link.has_output() {
-            points::reach(Point::NodeBeforeSend);
             client.send_raw(&self.take_output())?;
             client.flush()?;
-            points::reach(Point::NodeSent);
         }
         Ok(())
     }

@@ -6,7 +6,6 @@ use super::{Fault, Ingest};
 use crate::bug;
 use crate::log::Proof;
 use crate::net::client::ClientError;
-use crate::points::{self, Point};
 use crate::protocol::{FromNode, Live, Rebuild, ToNode};
 use crate::queue::Date;
 use crate::rdb::capacity::{Ask, Demand};
@@ -26,7 +25,6 @@ impl Ingest {
             ToNode::Streamed { first, last } => self.streamed(first, last),
             ToNode::Drop => {
                 tracing::warn!("dropping all rows on request of the tickerplant");
-                points::reach(Point::NodeDrops);
                 self.replays.stop();
                 self.step(Event::Dropped);
                 Ok(())
@@ -44,7 +42,6 @@ impl Ingest {
             ToNode::Handed { first, last } => self.handed(first, last),
             ToNode::Show { first, last } => {
                 tracing::info!(window = %format_args!("[{first},{last})"), "took over the window");
-                points::reach(Point::NodeShows);
                 self.set_hidden(false)
             }
             ToNode::Left => {
@@ -117,7 +114,6 @@ impl Ingest {
         self.set_hidden(false)?;
         let Some(next) = self.begin_window(live.first, None, Event::BecameLive) else { return Ok(()) };
         tracing::info!(next, tip = live.tip, "live from update {}", live.first);
-        points::reach(Point::NodeLive);
         self.begin_replay(live.log, live.samples, next, live.tip);
         Ok(())
     }
@@ -136,7 +132,6 @@ impl Ingest {
         self.day.rebuilds(rebuild.date);
         let hidden = if rebuild.hidden { ", hidden from queries" } else { "" };
         tracing::info!(window = %format_args!("[{},{})", rebuild.first, rebuild.last), "rebuilding the window{hidden}");
-        points::reach(Point::NodeRebuilds);
         let last = Some(rebuild.last);
         let Some(next) = self.begin_window(rebuild.first, last, Event::BecameRebuilding) else { return Ok(()) };
         self.begin_replay(rebuild.log, rebuild.samples, next, rebuild.last);
@@ -192,7 +187,6 @@ impl Ingest {
 
     /// Another node has rebuilt this window and answers for it.
     fn handed(&mut self, first: u64, last: u64) -> Result<(), Fault> {
-        points::reach(Point::NodeHands);
         let forgotten = self.intake.forget(first, last);
         forgotten.map_err(|error| Fault::Fatal(format!("cannot drop window [{first},{last}): {error}")))?;
         self.show();
@@ -220,7 +214,6 @@ impl Ingest {
     pub(super) fn rebuilt(&mut self) {
         let Some(window) = self.intake.close() else { return };
         tracing::info!(window = %format_args!("[{},{})", window.first, window.next), "the window is rebuilt");
-        points::reach(Point::NodeRebuilt);
         let (proof, date) = (self.intake.proof(&window), self.day.date_or_null());
         self.link.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         self.step(Event::RebuildDone);
@@ -242,12 +235,10 @@ impl Ingest {
             self.link.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
         }
         tracing::info!(rows = self.intake.rows(), "end of day: dropping all rows");
-        points::reach(Point::NodeDayEnds);
         self.count_queries();
         self.requests.ask(Ask::DayEnd);
         self.keep_day(date, is_live);
         self.step(Event::DayEnd);
-        points::reach(Point::NodeDayEnded);
         if !is_live {
             self.day.ended();
             return;

@@ -5,6 +5,7 @@
 //! simulated node reads without a thread.
 
 use crate::log::{Chunk, LogError, LogReader, Next, Reads, Sample};
+use crate::points::{self, Point};
 use crate::sys::clock;
 use proto::Limits;
 use std::io;
@@ -132,6 +133,7 @@ fn read(order: &Order, out: &SyncSender<Result<Piece, LogError>>) -> Result<(), 
     while reader.position() < *until {
         match reader.next_chunk(*chunk_bytes, *until)? {
             Next::Chunk(chunk) => {
+                points::reach(Point::NodeLogRead);
                 if out.send(Ok(Piece::of(&chunk))).is_err() {
                     break;
                 }

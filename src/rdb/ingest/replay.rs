@@ -3,7 +3,6 @@
 use super::reading::{Order, PIECES, Piece, Read, Reading};
 use super::{Dialect, Fault, Ingest};
 use crate::log::{Reads, Sample, parts};
-use crate::points::{self, Point};
 use crate::protocol::FromNode;
 use crate::protocol::tables::recorded_schema;
 use crate::rdb::update;
@@ -205,7 +204,6 @@ impl Ingest {
                 return Ok(());
             }
         };
-        points::reach(Point::NodeReplays);
         for (index, record) in piece.iter() {
             match update::update(record) {
                 Some(update) => self.take(&update, Some(index))?,
@@ -220,7 +218,6 @@ impl Ingest {
             }
         }
         if let Some(after) = self.replays.took(replay, piece.last_index()) {
-            points::reach(Point::NodeReplayed);
             self.replayed(after);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Takes updates: whole, once, in order. A full store ends the window before the update that does not fit.
 
 use super::{Dialect, Fault, Ingest};
-use crate::points::{self, Point};
+use crate::points::{self, Boundary};
 use crate::protocol::ToNode;
 use crate::rdb::intake::{TakeError, Took};
 use crate::rdb::policy::Event;
@@ -18,11 +18,15 @@ impl Ingest {
             Err(error) => return self.link.fail(Fault::Unreadable(error)),
         };
         if let Some(update) = update::update(&object) {
+            points::message(Boundary::NodeTakes, "update");
             return self.feed(&update);
         }
         match View::parse(&object, proto::Endian::Little, self.link.limits()) {
             Ok((view, _)) => match ToNode::decode(&view) {
-                Ok(Some(message)) => self.react(message),
+                Ok(Some(message)) => {
+                    points::message(Boundary::NodeTakes, message.name());
+                    self.react(message)
+                }
                 Ok(None) => {
                     tracing::debug!("the tickerplant calls a function that a node does not have");
                     true
@@ -58,10 +62,7 @@ impl Ingest {
             return self.link.fail(Fault::Surprise("received an update before requesting the feed".to_string()));
         }
         match self.take(update, index) {
-            Ok(()) => {
-                points::reach(Point::NodeFed);
-                !self.memory.is_due()
-            }
+            Ok(()) => !self.memory.is_due(),
             Err(fault) => self.link.fail(fault),
         }
     }

@@ -6,7 +6,6 @@ use super::queue::{Member, compresses, encoded, handle};
 use super::subscribe::over_limit;
 use crate::log::{Proof, Remembered, WriterId};
 use crate::net::{ConnId, Links, Request};
-use crate::points::{self, Point};
 use crate::protocol::{Join, Leaving, ToNode, subscription};
 use crate::q::QError;
 use crate::queue::{
@@ -207,7 +206,6 @@ impl Plant {
         conn: ConnId,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
-        points::reach(Point::RollCame);
         let date = date.map_or(self.queue.date(), Date);
         let own = handle(conn);
         let first = self.queue.by_handle(own).and_then(|of| match of.state {
@@ -313,7 +311,6 @@ impl Plant {
             return Err(QError::with("domain", format!("update {next} is beyond the tip {}", self.feed.tip().index)));
         }
         self.feed_from(conn, next.0, ctl);
-        points::reach(Point::FedFrom);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::Plant;
 use super::arguments::handle_argument;
 use super::functions::{self, Function};
 use crate::net::{ConnId, Links, Request};
+use crate::points::{self, Boundary};
 use crate::protocol::{FromNode, Join, Malformed};
 use crate::q::error::QError;
 use crate::queue::{UpdateIndex, Window};
@@ -53,6 +54,7 @@ impl Plant {
         if args.len() > usize::from(parameters) && row.function != Function::Upd {
             return Err(QError::with("rank", format!("{} takes {parameters} arguments", row.name)));
         }
+        points::message(Boundary::TickTakes, row.name);
         self.begin_iteration(ctl);
         let conn = caller.conn;
         match row.function {

@@ -63,7 +63,6 @@ impl LogSide {
             0 => tracing::info!("{report}"),
             _ => tracing::error!("{report}"),
         }
-        crate::points::reach(crate::points::Point::StartLogOpened);
         let space = Some(Space::watch(dir.clone())?);
         Ok(LogSide { dir: Some(dir), writer: Some(writer), space, src, ..LogSide::default() })
     }

@@ -38,7 +38,6 @@ use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
 use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
 use crate::net::{ConnId, Links};
-use crate::points::{self, Point};
 use crate::protocol::ToNode;
 use crate::queue::{Date, Now, Params, Queue};
 use crate::sys::clock as time;
@@ -214,7 +213,6 @@ impl Plant {
         if let Some(path) = log.path() {
             let path = log::queue_path(path);
             let (file, found, any) = JournalFile::open(&path, params, day.date())?;
-            points::reach(Point::StartJournalRead);
             (queue, journal, restored) = (found, Journal::Open(file), any);
         }
         let setup =
@@ -255,7 +253,6 @@ impl Plant {
         };
         if restored {
             plant.restored(tip);
-            points::reach(Point::StartRestored);
         }
         if let Some(trouble) = plant.clock_trouble() {
             tracing::error!("{trouble}");
@@ -377,7 +374,6 @@ impl Plant {
     fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut dyn Links) {
         match done.outcome {
             Ok((messages, reached)) => {
-                points::reach(Point::CatchUpRead);
                 if self.feed.chunk(done.subscriber, done.serial, messages, reached, ctl) {
                     self.writable(done.subscriber, ctl);
                 }
@@ -407,7 +403,6 @@ impl Plant {
     pub fn stop(&mut self, reason: &str, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
         self.say_bye(reason, ctl);
-        points::reach(Point::ByeSaid);
         self.log.close().into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
     }
 

@@ -6,7 +6,6 @@ use crate::config::Limit;
 use crate::log::LogError;
 use crate::metrics;
 use crate::net::{ConnId, Links, Request, message};
-use crate::points::{self, Point};
 use crate::q::error::QError;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
@@ -109,7 +108,6 @@ impl Plant {
                 return;
             }
             self.merging.add(&self.tables, &self.batch);
-            points::reach(Point::BeforePublish);
             let batch = std::mem::take(&mut self.batch);
             let before = self.feed.demotions();
             self.batch = self.feed.publish(batch, ctl);
@@ -148,9 +146,7 @@ impl Plant {
     /// Sends the responses whose updates are as durable as promised.
     pub fn acknowledge(&mut self, ctl: &mut dyn Links) {
         while let Some(ack) = self.log.next_ack(self.feed.tip().index) {
-            points::reach(Point::BeforeAck);
             ctl.reply(ack.request, ack.answer);
-            points::reach(Point::Acknowledged);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::config::Limit;
 use crate::log::{self, Proof};
 use crate::metrics;
 use crate::net::{ConnId, Links, Request};
-use crate::points::{self, Point};
+use crate::points::{self, Boundary};
 use crate::protocol::foreign::Replay;
 use crate::protocol::{Joined, Live, Rebuild, ToNode};
 use crate::q::error::QError;
@@ -180,10 +180,8 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Option<QError> {
         let actions = self.queue.step(event, tip, self.moment());
-        points::reach(Point::QueueStepped);
         let mut refused = None;
         for action in actions {
-            points::reach(Point::QueueBetweenActions);
             if let Some(error) = self.act(action, request, ctl) {
                 refused = Some(error);
             }
@@ -230,7 +228,6 @@ impl Plant {
                     }
                 };
                 ctl.send(conn, encoded(&message));
-                points::reach(Point::RebuildTold);
             }
             Action::Verify { handle, window, date } => {
                 let key = (handle, date, window);
@@ -281,10 +278,10 @@ impl Plant {
             tables,
             drop,
         };
+        points::message(Boundary::TickSends, joined.name());
         match (request, joined.encode()) {
             (Some(request), Ok(answer)) => {
                 ctl.reply(request, answer);
-                points::reach(Point::JoinAnswered);
             }
             // An async join gets no response, only the necessary messages.
             (None, _) if drop => ctl.send(conn, encoded(&ToNode::Drop)),
@@ -295,7 +292,6 @@ impl Plant {
 
     fn make_live(&mut self, conn: ConnId, first: UpdateIndex, ctl: &mut dyn Links) {
         let Some(member) = self.members.get(&conn).cloned() else { return };
-        points::reach(Point::BeforeLive);
         self.show_subscribed(conn);
         self.make_readable(conn, ctl);
         let tables = self.tables_of(&member.subscription);
@@ -315,7 +311,6 @@ impl Plant {
                     samples: self.log.samples(),
                 };
                 ctl.send(conn, encoded(&ToNode::Live(live)));
-                points::reach(Point::LiveTold);
             }
             Form::Table => {
                 ctl.send(conn, encoded(&ToNode::Replay(Replay { tables, log, first: first.0, tip })));
@@ -432,7 +427,6 @@ impl Plant {
         }
         match answer {
             Ok(Answer::Proof { window, difference }) => {
-                points::reach(Point::ProofCompared);
                 let ok = difference.is_none();
                 match difference {
                     None => self.stats.verified = self.stats.verified.wrapping_add(1),
@@ -473,6 +467,7 @@ pub(super) fn compresses(conn: ConnId, ctl: &dyn Links) -> bool {
 /// Encodes a message. Its names come from a schema or a join and are valid; if encoding fails nevertheless, this is logged and nothing is
 /// sent.
 pub(super) fn encoded(message: &ToNode) -> Bytes {
+    points::message(Boundary::TickSends, message.name());
     message.encode().unwrap_or_else(|error| {
         tracing::error!(message = message.name(), %error, "cannot encode the message; it is not sent");
         Bytes::new()

@@ -3,7 +3,6 @@
 use super::Plant;
 use super::queue::encoded;
 use crate::net::Links;
-use crate::points::{self, Point};
 use crate::protocol::ToNode;
 use crate::q::QError;
 use crate::queue::{Event as QueueEvent, State, UpdateIndex};
@@ -15,17 +14,6 @@ use crate::tick::day::{Action, Event};
 use crate::tick::logged_schema::{self, Adopted, Reading};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Failpoint reached after an action.
-const fn point_behind(action: Action) -> Point {
-    match action {
-        Action::Flush { .. } => Point::DayFlushed,
-        Action::RollLog { .. } => Point::DayLogMade,
-        Action::SendEnd { .. } => Point::DayEndSent,
-        Action::EndQueueDay { .. } => Point::DayQueueEnded,
-        Action::ReleaseLogs { .. } => Point::DayClosed,
-    }
-}
 
 /// Duration in days, or in hours below two days.
 fn in_words(ns: i64) -> String {
@@ -125,7 +113,6 @@ impl Plant {
         let _span = tracing::info_span!("end_of_day", date = %self.day.date()).entered();
         while let Some(action) = self.day.step(event, clock::of_day()) {
             event = if self.carry_out_day(action, ctl) { Event::Done } else { Event::Failed };
-            points::reach(point_behind(action));
         }
     }
 
