@@ -116,7 +116,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         &["src/tick/program.rs", "src/tick/query.rs", "src/tick/service.rs"],
         "the service runs queries, whose host says what the service refuses",
     ),
-    (&["src/tick/plant/queue.rs", "src/tick/plant/subscribe.rs"], "both kinds of subscription share their checks"),
     (&["src/rdb/day_end.rs", "src/rdb/shared.rs"], "the state that threads share holds the ends of days"),
     (
         &["src/rdb/host.rs", "src/rdb/outlet.rs", "src/rdb/pool.rs", "src/rdb/scope.rs"],

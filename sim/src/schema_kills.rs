@@ -262,6 +262,7 @@ impl World {
             batch: self.batch,
             roll: units::roll_time("00:00 UTC").expect("a time"),
             today: None,
+            operators: vec![Vec::new()],
             limits: Limits::default(),
             queue: Params::default(),
         };
@@ -270,9 +271,7 @@ impl World {
         let (_, watched) = channel();
         let service = hosts::service_options(proto::Limits::default());
         let service = TickService::new(plant, service, waker, Arc::default(), watched);
-        let mut service = service.expect("the tickerplant starts");
-        service.plant.operators = vec![Vec::new()];
-        self.service = Some(service);
+        self.service = Some(service.expect("the tickerplant starts"));
         self.links = ModelLinks::default();
         self.links.open(conn(PUBLISHER));
     }
@@ -395,7 +394,7 @@ impl World {
     }
 
     fn columns(&self) -> usize {
-        self.plant().tables.find(b"trade").expect("a table").1.columns.len()
+        self.plant().tables().find(b"trade").expect("a table").1.columns.len()
     }
 
     /// Returns whether the log has a record of the change.

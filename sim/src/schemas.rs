@@ -53,7 +53,7 @@ impl World {
     /// Returns the added columns of the tickerplant's tables; publishers follow a change at once.
     pub fn extras(&self) -> Extras {
         let Some(tick) = &self.tick else { return self.schemas.file };
-        let tables = &tick.service.plant.tables;
+        let tables = tick.service.plant.tables();
         let columns = |name: &str| tables.find(name.as_bytes()).map_or(0, |(_, spec)| spec.columns.len());
         TABLES.map(|name| columns(name).saturating_sub(COLUMNS.len()))
     }

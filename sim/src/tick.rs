@@ -68,8 +68,6 @@ impl World {
             Ok(service) => service,
             Err(_) => return self.after(SECOND, Event::TickStarts),
         };
-        let mut service = service;
-        service.plant.operators = vec![super::schemas::OPERATOR.to_vec()];
         let proofs = super::proofs::Seen::of(&service.plant);
         self.tick = Some(TickProcess {
             service,
@@ -120,6 +118,7 @@ impl World {
             batch: self.plan.batch,
             roll: self.plan.roll.clone(),
             today: None,
+            operators: vec![super::schemas::OPERATOR.to_vec()],
             limits: self.plan.tick_limits(),
             queue: mutants::tick::params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),
         };

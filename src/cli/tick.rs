@@ -93,6 +93,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         batch: (!every.is_zero()).then_some(every),
         roll: settings.get(&options::ROLL)?,
         today: settings.find(&options::TODAY)?.map(clock::day_number),
+        operators: settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect(),
         queue: Params {
             grace_ns: nanoseconds(settings.get(&options::NODE_GRACE)?),
             restart_grace_ns: nanoseconds(settings.get(&options::START_GRACE)?),
@@ -111,8 +112,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let of_loop = parts.waker();
     // An ended loop needs no wake-up.
     let wake: crate::log::Waker = Arc::new(move || drop(of_loop.wake()));
-    let mut plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
-    plant.operators = settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect();
+    let plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
     let logs = match plant.log_path() {
         Some(path) => format!("log {}, durability {durability}", path.display()),
         None => "no log".to_string(),
@@ -129,7 +129,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut globals = Globals::new([schema.globals, program.globals].concat(), globals_bytes);
     globals.console = program.console;
     // The day's log may have columns that the schema file lacks.
-    globals.show_tables(&plant.tables);
+    globals.show_tables(plant.tables());
     let service_options = ServiceOptions {
         codec,
         globals,

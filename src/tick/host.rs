@@ -230,7 +230,7 @@ impl Host for OwnerHost<'_> {
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         let text = symbol::text(name);
-        if is_own(text) || self.plant.tables.find(text).is_some() {
+        if is_own(text) || self.plant.tables().find(text).is_some() {
             return Err(no_update(name));
         }
         if text.starts_with(b".z.") {
@@ -290,7 +290,7 @@ impl Host for OwnerHost<'_> {
         let called =
             charged(name, &mut self.day_ended, || self.plant.call(name, &args, caller, &mut writer, self.ctl))?;
         if name == proto::log::SCHEMA {
-            Arc::make_mut(self.globals).show_tables(&self.plant.tables);
+            Arc::make_mut(self.globals).show_tables(self.plant.tables());
         }
         writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
         self.published |= called == Called::PutWhenDurable;

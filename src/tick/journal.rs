@@ -19,6 +19,35 @@ pub enum Journal {
     GivenUp,
 }
 
+impl Journal {
+    /// Appends a record to the journal at this path. For a new day, and after a failed write, the journal starts with a snapshot of the
+    /// queue instead. A failed write stops nothing: nodes report what they hold when they join.
+    pub fn write(&mut self, path: &Path, record: &Record, queue: &Queue) {
+        let failed_before = matches!(self, Journal::Failed);
+        // A record after a missing one would restore a wrong state.
+        let journal = match std::mem::replace(self, Journal::Failed) {
+            Journal::Open(mut journal) if journal.path() == path => journal.append(record).map(|()| journal),
+            Journal::Open(_) | Journal::Failed => JournalFile::new(path, queue),
+            Journal::GivenUp => return *self = Journal::GivenUp,
+            Journal::None => return *self = Journal::None,
+        };
+        match journal {
+            Ok(journal) => {
+                *self = Journal::Open(journal);
+                if failed_before {
+                    tracing::info!(path = %path.display(), "wrote the whole queue's journal again");
+                }
+            }
+            Err(error) if !failed_before => tracing::error!(
+                path = %path.display(), %error,
+                "cannot write the queue's journal. Until this works again, a restart does not know this change and \
+                 later ones; nodes will then report the windows that they hold"
+            ),
+            Err(_) => {}
+        }
+    }
+}
+
 /// Open journal; appends one line for each change of the queue.
 pub struct JournalFile {
     file: Arc<dyn LogFile>,
@@ -64,7 +93,14 @@ impl JournalFile {
         Ok((JournalFile { file, end_bytes: good_bytes, path: path.to_path_buf() }, queue, restored))
     }
 
-    pub fn path(&self) -> &Path {
+    /// Creates a journal that starts with a snapshot of the queue.
+    fn new(path: &Path, queue: &Queue) -> io::Result<JournalFile> {
+        let (mut journal, ..) = JournalFile::open(path, Params::default(), queue.date())?;
+        journal.append(&queue.snapshot())?;
+        Ok(journal)
+    }
+
+    fn path(&self) -> &Path {
         &self.path
     }
 

@@ -215,7 +215,7 @@ impl TickService {
         let mut writer = Writer::new(&mut object);
         let called = self.plant.call(name, args, caller, &mut writer, ctl);
         if name == proto::log::SCHEMA && called.is_ok() {
-            Arc::make_mut(&mut self.globals).show_tables(&self.plant.tables);
+            Arc::make_mut(&mut self.globals).show_tables(self.plant.tables());
         }
         let called = called.and_then(|called| {
             writer.finish().map_err(|error| QError::with("limit", error.to_string()))?;

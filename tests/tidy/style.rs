@@ -14,7 +14,6 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
         "one match over all steps of the register VM: a call for each costs a tenth of its speed",
     ),
     ("src/cli/tick.rs", "run", "reads every option of the tickerplant"),
-    ("src/tick/plant/mod.rs", "start", "opens the files of the day in their order"),
     ("src/log/open.rs", "walk", "one pass over log and side file"),
 ];
 

@@ -125,6 +125,7 @@ impl Tick {
             batch: None,
             roll: units::roll_time("00:00 UTC")?,
             today: None,
+            operators: Vec::new(),
             limits,
             // Repeated requests would make the state space infinite.
             queue: Params { need_again_ns: i64::MAX, ..Params::default() },

@@ -2,17 +2,18 @@
 
 use super::Plant;
 use super::calls::malformed;
-use super::queue::{Member, compresses, encoded, handle};
+use super::connection::{compresses, handle};
+use super::member::Member;
+use super::messages::encoded;
+use super::queue::Proved;
 use super::subscribe::over_limit;
 use crate::log::{Proof, Remembered, WriterId};
 use crate::net::{ConnId, Links, Request};
 use crate::protocol::{Join, Leaving, ToNode, subscription};
 use crate::q::QError;
 use crate::queue::{
-    Date, Event, Join as Joining, NodeName, QueueName, State, Status, Subscribe, Subscriber, Subscription, UpdateIndex,
-    Window,
+    Date, Event, Join as Joining, NodeName, QueueName, State, Status, Subscribe, Subscription, UpdateIndex, Window,
 };
-use crate::tick::core::schema::Form;
 use crate::tick::filter::Symbols;
 use crate::tick::lane::LaneSpec;
 use crate::tick::verify::Question;
@@ -31,35 +32,12 @@ impl Plant {
     /// The paper's, word for word.
     pub fn asg_sub(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let [tabs, syms, queue] = args else { return Err(QError::named("rank")) };
-        let subscription = Arc::new(self.known(subscription(tabs, syms).map_err(malformed)?)?);
+        let subscription = Arc::new(self.schemas.known(subscription(tabs, syms).map_err(malformed)?)?);
         let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name must be a symbol"))?.to_vec());
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
-        let member = Member {
-            form: Form::Table,
-            subscription: Arc::clone(&subscription),
-            counted_from: 0,
-            carried: 0,
-            from_start: false,
-            is_foreign: false,
-        };
-        self.members.entry(conn).or_insert(member);
+        self.queue.subscribes(handle(conn), Member::paper(Arc::clone(&subscription)));
         let event = Event::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
         self.step_queue(event, None, ctl).map_or(Ok(()), Err)
-    }
-
-    /// Rejects a subscription to unknown tables with the paper's error text.
-    fn known(&self, subscription: Subscription) -> Result<Subscription, QError> {
-        let unknown: Vec<&[u8]> = subscription
-            .tabs
-            .iter()
-            .filter(|name| !name.is_empty() && self.tables.find(name).is_none())
-            .map(Vec::as_slice)
-            .collect();
-        if !unknown.is_empty() {
-            let comma: &[u8] = if unknown.len() == 1 { b",`" } else { b"`" };
-            return Err(QError::signal([comma, &unknown.join(&b'`'), b" not available"].concat()));
-        }
-        Ok(subscription)
     }
 
     /// The paper's `.u.asg.roll[h;i]`: `i` is the subscriber's count of received messages.
@@ -68,17 +46,13 @@ impl Plant {
     /// `domain` for a handle that is in no queue; those of the queue.
     pub fn asg_roll(&mut self, of: i32, count: i64, ctl: &mut dyn Links) -> Result<(), QError> {
         self.settle(ctl);
-        let conn = ctl.by_handle(of).filter(|conn| self.members.contains_key(conn));
-        let conn = conn.ok_or_else(|| QError::with("domain", format!("handle {of} is not in a queue")))?;
-        let Some(member) = self.members.get(&conn) else { return Ok(()) };
-        let tip = self.feed.tip().index;
-        let (from, date) = (member.counted_from, self.queue.date());
-        let count = u64::try_from(count).ok().and_then(|count| match count.checked_sub(member.carried) {
-            Some(today) if count > tip && today <= tip => Some(today),
-            _ => (count <= tip).then_some(count),
-        });
+        let conn = ctl.by_handle(of);
+        let member = conn.and_then(|conn| Some((conn, self.queue.member(handle(conn))?)));
+        let (conn, member) = member.ok_or_else(|| QError::with("domain", format!("handle {of} is not in a queue")))?;
+        let (tip, from, date) = (self.feed.tip().index, member.counted_from, self.queue.core().date());
+        let count = member.count_today(count, tip);
         let count = count.ok_or_else(|| QError::with("domain", format!("there are {tip} updates so far")))?;
-        let key = self.key_of_member(member, false);
+        let key = self.schemas.key(&member.subscription, member.form, false);
         let everything = key.tables.iter().all(|wanted| *wanted == Some(Symbols::All));
         if everything || count <= from {
             let event = Event::Roll { handle: handle(conn), next: UpdateIndex(count), date };
@@ -109,16 +83,10 @@ impl Plant {
             (join.held, join.open) = (Vec::new(), None);
         }
         let subscription = Arc::clone(&join.subscription);
-        let member =
-            Member { form: Form::Indexed, subscription, counted_from: 0, carried: 0, from_start: false, is_foreign };
-        let before = self.members.insert(conn, member);
+        let before = self.queue.joins(handle(conn), Member::node(subscription, is_foreign));
         ctl.set_keepalive(conn, MAX_SILENCE);
         let Some(refused) = self.step_queue(Event::Join(join), request, ctl) else { return Ok(()) };
-        // A rejected join leaves an existing membership unchanged.
-        match before {
-            Some(before) => self.members.insert(conn, before),
-            None => self.members.remove(&conn),
-        };
+        self.queue.join_refused(handle(conn), before);
         Err(refused)
     }
 
@@ -164,7 +132,7 @@ impl Plant {
             // Earlier writers logged these updates, and the log has lost them since.
             Remembered::Same => {
                 let is_ahead = seen.epoch < own.epoch && last.is_some_and(|last| last > log.began_at());
-                if is_ahead && join.date == Some(self.queue.date()) {
+                if is_ahead && join.date == Some(self.queue.core().date()) {
                     tracing::warn!(
                         %node, epoch = %own.epoch, began_at = %log.began_at(),
                         "the node holds updates that the log lost before this epoch began; it must drop its rows"
@@ -181,7 +149,7 @@ impl Plant {
             handle: handle(conn),
             node: NodeName(of.node),
             queue: QueueName(of.queue),
-            subscription: Arc::new(self.known(of.subscription)?),
+            subscription: Arc::new(self.schemas.known(of.subscription)?),
             ip: ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip),
             port: of.port,
             date: of.date.map(Date),
@@ -206,16 +174,9 @@ impl Plant {
         conn: ConnId,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
-        let date = date.map_or(self.queue.date(), Date);
+        let date = date.map_or(self.queue.core().date(), Date);
         let own = handle(conn);
-        let first = self.queue.by_handle(own).and_then(|of| match of.state {
-            State::Live => self.queue.live(&of.queue).map(|(_, open)| open),
-            State::Rebuilding { window, .. } | State::TakingOver { window, .. } => Some(window.first()),
-            _ => None,
-        });
-        if let Some(window) = first.and_then(|first| Window::new(first, next)) {
-            self.proofs.came((own, date, window), proof);
-        }
+        self.queue.rolls(own, next, date, proof);
         self.step_queue(Event::Roll { handle: own, next, date }, None, ctl).map_or(Ok(()), Err)
     }
 
@@ -225,7 +186,8 @@ impl Plant {
     /// `type` without a time; those of the queue.
     pub fn asg_leaving(&mut self, leaving: &Leaving, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         if !leaving.reason.is_empty() {
-            let label = self.queue.by_handle(handle(conn)).map_or_else(|| conn.handle().to_string(), |of| of.label());
+            let label =
+                self.queue.core().by_handle(handle(conn)).map_or_else(|| conn.handle().to_string(), |of| of.label());
             tracing::warn!(node = %label, reason = %leaving.reason.escape_ascii(), "the node is about to terminate");
         }
         let event = Event::Leaving { handle: handle(conn), leaving: leaving.when };
@@ -245,22 +207,20 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         self.is_member(conn)?;
-        let date = date.map_or(self.queue.date(), Date);
+        let date = date.map_or(self.queue.core().date(), Date);
         let Some(window) = window else { return Ok(()) };
-        let key = (handle(conn), date, window);
-        self.proofs.came(key, proof);
-        // After the end of a day a live node proves the window that the end of the day closed.
-        if date < self.queue.date() {
-            self.proofs.wanted.insert(key);
+        let own = handle(conn);
+        match self.queue.proved(own, date, window, proof) {
+            Proved::Wanted(comparison) => {
+                comparison.into_iter().for_each(|effect| self.carry_out(effect, None, ctl));
+                Ok(())
+            }
+            Proved::Unknown => {
+                let refused = self.step_queue(Event::Rebuilt { handle: own, window, date }, None, ctl);
+                self.queue.forget_unwanted(own, date, window);
+                refused.map_or(Ok(()), Err)
+            }
         }
-        if self.proofs.wanted.contains(&key) {
-            self.check_proof(&key, ctl);
-            return Ok(());
-        }
-        let refused = self.step_queue(Event::Rebuilt { handle: handle(conn), window, date }, None, ctl);
-        // Repeated by a node that joined again: the window is already proved.
-        self.proofs.forget_unwanted(&key);
-        refused.map_or(Ok(()), Err)
     }
 
     /// `.u.asg.status[d]`.
@@ -270,29 +230,15 @@ impl Plant {
     pub fn asg_status(&mut self, status: Status, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         self.is_member(conn)?;
         self.step_queue(Event::Status { handle: handle(conn), status }, None, ctl);
-        self.tell_waiting(conn, ctl);
+        if let Some(message) = self.queue.waiting(handle(conn)) {
+            ctl.send(conn, encoded(&message));
+        }
         Ok(())
     }
 
     fn is_member(&self, conn: ConnId) -> Result<(), QError> {
-        let is_known = self.members.contains_key(&conn);
+        let is_known = self.queue.member(handle(conn)).is_some();
         is_known.then_some(()).ok_or(QError::with("domain", "this connection is not in a queue"))
-    }
-
-    /// Sends a live node the number of waiting nodes in its queue, if it has changed.
-    fn tell_waiting(&mut self, conn: ConnId, ctl: &mut dyn Links) {
-        let live = self.queue.by_handle(handle(conn)).filter(|of| of.state == State::Live);
-        let Some(live) = live else {
-            self.waiting_told.remove(&conn);
-            return;
-        };
-        let waits = |of: &&Subscriber| {
-            of.state == State::Waiting && of.handle.is_some() && of.leaving.is_none() && of.queue == live.queue
-        };
-        let waiting = self.queue.subscribers().iter().filter(waits).count();
-        if self.waiting_told.insert(conn, waiting) != Some(waiting) {
-            ctl.send(conn, encoded(&ToNode::Waiting { nodes: waiting as u64 }));
-        }
     }
 
     /// `.u.asg.from[next]`.
@@ -301,12 +247,11 @@ impl Plant {
     /// `domain` for a node that is not live.
     pub fn asg_from(&mut self, asked: UpdateIndex, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         self.settle(ctl);
-        let own = self.queue.by_handle(handle(conn));
+        let own = self.queue.core().by_handle(handle(conn));
         if !own.is_some_and(|of| of.state == State::Live) {
             return Err(QError::with("domain", "only a live node can request the feed"));
         }
-        let ended = self.members.get_mut(&conn).is_some_and(|member| std::mem::take(&mut member.from_start));
-        let next = if ended { UpdateIndex(0) } else { asked };
+        let next = self.queue.feed_position(handle(conn), asked);
         if next.0 > self.feed.tip().index {
             return Err(QError::with("domain", format!("update {next} is beyond the tip {}", self.feed.tip().index)));
         }
@@ -327,12 +272,13 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         self.settle(ctl);
-        let member = self.members.get(&conn).ok_or(QError::with("domain", "this connection is not in a queue"))?;
-        if !self.queue.by_handle(handle(conn)).is_some_and(|of| of.replays(first, last)) {
+        let member =
+            self.queue.member(handle(conn)).ok_or(QError::with("domain", "this connection is not in a queue"))?;
+        if !self.queue.core().by_handle(handle(conn)).is_some_and(|of| of.replays(first, last)) {
             tracing::info!(handle = conn.handle(), window = %format_args!("[{first},{last})"), "not streaming the window: this node no longer rebuilds it");
             return Ok(());
         }
-        let key = self.key_of_member(member, compresses(conn, ctl));
+        let key = self.schemas.key(&member.subscription, member.form, compresses(conn, ctl));
         let done = encoded(&ToNode::Streamed { first: first.0, last: last.0 });
         self.feed.stream(conn, key, first.0, last.0, done).map_err(over_limit)?;
         self.writable(conn, ctl);

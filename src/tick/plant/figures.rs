@@ -39,7 +39,7 @@ impl Plant {
 
     /// Utilisation of the tickerplant's own limits.
     fn used(&self) -> Vec<(Limit, u64)> {
-        let in_queues = self.queue.subscribers().iter().filter(|subscriber| subscriber.state != State::Lost);
+        let in_queues = self.queue.core().subscribers().iter().filter(|subscriber| subscriber.state != State::Lost);
         vec![
             (Limit::lanes, self.feed.lanes() as u64),
             (Limit::queue_subscribers, in_queues.count() as u64),
@@ -55,7 +55,7 @@ impl Plant {
         snapshot.set(Id::TickUp, !self.log.has_failed());
         snapshot.set(Id::LogFailed, self.log.has_failed());
         snapshot.set(Id::LogFileHarmed, self.log.is_harmed());
-        let (jump, ahead) = self.clock_figures();
+        let (jump, ahead) = self.time.figures();
         snapshot.set(Id::ClockJump, jump);
         snapshot.set(Id::DayAhead, ahead);
         snapshot.set(Id::Updates, stats.updates);
@@ -110,13 +110,13 @@ impl Plant {
             Err(_) => name.escape_ascii().to_string(),
         };
         let mut queues: BTreeMap<String, Counted> = BTreeMap::new();
-        for (name, line) in self.queue.lines() {
+        for (name, line) in self.queue.core().lines() {
             let queue = queues.entry(text(&name.0)).or_default();
-            queue.unable = queue.unable.saturating_add(self.queue.unable(name));
+            queue.unable = queue.unable.saturating_add(self.queue.core().unable(name));
             queue.windows_lost = queue.windows_lost.saturating_add(line.lost.len());
             queue.states.extend(STATES.map(|state| (state, 0)));
         }
-        for subscriber in self.queue.subscribers() {
+        for subscriber in self.queue.core().subscribers() {
             let queue = queues.entry(text(&subscriber.queue.0)).or_default();
             let count = queue.states.entry(subscriber.shown_state()).or_default();
             *count = count.saturating_add(1);
@@ -146,13 +146,13 @@ impl Plant {
     /// Describes the first queue with logged updates that no connected node holds.
     fn not_queryable(&self) -> Option<String> {
         let tip = self.feed.tip().index;
-        self.queue.lines().iter().find_map(|(name, line)| {
-            let here = || self.queue.subscribers().iter().filter(|sub| sub.queue == *name);
+        self.queue.core().lines().iter().find_map(|(name, line)| {
+            let here = || self.queue.core().subscribers().iter().filter(|sub| sub.queue == *name);
             let away = here().filter(|sub| sub.resume_by_ns.is_some()).find(|sub| !sub.held.is_empty());
             let rebuilding = here().find(|sub| matches!(sub.state, State::Rebuilding { .. }));
             let is_here = |sub: &Subscriber| sub.resume_by_ns.is_none();
             let live = here().any(|sub| sub.state == State::Live && is_here(sub));
-            let unable = self.queue.unable(name);
+            let unable = self.queue.core().unable(name);
             if let Some(lost) = line.lost.first() {
                 Some(format!("queue {name} needs a node to rebuild {} ({unable} standbys are full)", lost.window))
             } else if !live && line.open.0 < tip {
@@ -165,7 +165,7 @@ impl Plant {
             } else if let Some(sub) = rebuilding {
                 Some(format!("node {} of queue {name} rebuilds a window", sub.label()))
             } else {
-                let refused = |sub: &Subscriber| self.queue.status(sub.id)?.refused.filter(|count| *count > 0);
+                let refused = |sub: &Subscriber| self.queue.core().status(sub.id)?.refused.filter(|count| *count > 0);
                 let (sub, count) = here().find_map(|sub| Some((sub, refused(sub)?)))?;
                 Some(format!("node {} of queue {name} could not store {count} updates of its windows", sub.label()))
             }

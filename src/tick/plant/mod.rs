@@ -7,10 +7,16 @@ mod arguments;
 mod asg;
 pub mod calls;
 mod catching_up;
+mod change_schema;
+mod connection;
+mod effects;
 mod figures;
 pub mod functions;
 mod log_side;
+mod member;
 mod merging;
+mod messages;
+mod proofs;
 mod publish;
 mod queue;
 mod roll;
@@ -18,20 +24,19 @@ mod schema;
 pub mod shape;
 mod stats;
 mod subscribe;
+mod timekeeper;
 pub mod values;
 mod verification;
 
 pub use stats::Stats;
 
 use super::catchup;
-use super::clock::{self, Clock, Steady};
-use super::core::Stamp;
+use super::clock;
 use super::core::batch::Batch;
-use super::core::schema::{Current, Form, Tables};
-use super::day::{Believed, Day};
+use super::core::schema::Tables;
+use super::day::Believed;
 use super::feed::{Feed, FeedLimits};
-use super::journal::{Journal, JournalFile};
-use super::logged_schema::{self, Adopted, Changed, LoggedSchemaError, Reading};
+use super::logged_schema::{LoggedSchemaError, Reading};
 use super::quarantine::Quarantine;
 use super::subscriptions::Subscriptions;
 use crate::config::units::RollTime;
@@ -39,22 +44,21 @@ use crate::config::{Damage, Durability, Limits, RequiredMount};
 use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
 use crate::net::{ConnId, Links};
 use crate::protocol::ToNode;
-use crate::queue::{Date, Now, Params, Queue};
-use crate::sys::clock as time;
+use crate::queue::{Date, Params};
+use crate::sys::clock as sys_clock;
 use bytes::Bytes;
 use catching_up::CatchUp;
 use log_side::LogSide;
 use merging::Merging;
-use queue::encoded;
-use std::collections::BTreeMap;
+use messages::encoded;
+use queue::QueueShell;
+use schema::Schemas;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use timekeeper::Timekeeper;
 use verification::Verification;
-
-/// Poll interval of the wall clock while idle: after the clock is set forward, an idle tickerplant rolls at most that late.
-const LOOK_AT_WALL_NS: i64 = 1_000_000_000;
 
 /// Options of a tickerplant.
 pub struct PlantOptions {
@@ -70,6 +74,8 @@ pub struct PlantOptions {
     pub roll: RollTime,
     /// Date confirmed by the operator (`--today`).
     pub today: Option<Date>,
+    /// Users who may call `.u.schema`.
+    pub operators: Vec<Vec<u8>>,
     pub limits: Limits,
     pub queue: Params,
 }
@@ -85,39 +91,19 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
-/// State of the tickerplant.
+/// State of the tickerplant. Each part owns its fields; what touches several parts is in the files of the operations.
 pub struct Plant {
-    pub tables: Arc<Tables>,
-    /// The same tables, shared with the other threads.
-    current: Current,
-    /// Tables changed by `.u.schema`.
-    changed: Changed,
-    /// Users who may call `.u.schema`.
-    pub operators: Vec<Vec<u8>>,
-    /// `.u.t`: indices of the tables, sorted by name.
-    pub sorted: Vec<usize>,
     pub stats: Stats,
     pub quarantine: Quarantine,
     pub limits: Limits,
-    codec: proto::Limits,
+    time: Timekeeper,
+    schemas: Schemas,
     batch: Batch,
     merging: Merging,
     log: LogSide,
     feed: Feed<ConnId>,
     subscriptions: Subscriptions<ConnId>,
-    queue: Queue,
-    journal: Journal,
-    members: BTreeMap<ConnId, queue::Member>,
-    proofs: queue::Proofs,
-    /// Number of waiting nodes as last sent to each live node.
-    waiting_told: BTreeMap<ConnId, usize>,
-    clock: Clock,
-    steady: Steady,
-    day: Day,
-    /// Time of this event-loop iteration; read when its first message needs it.
-    utc_ns: i64,
-    stamp: Stamp,
-    in_turn: bool,
+    queue: QueueShell,
     catch_up: CatchUp,
     verification: Verification,
 }
@@ -144,6 +130,11 @@ fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
+/// Bytes of a log read at once.
+fn chunk_bytes(limits: &Limits) -> usize {
+    size(limits.log_read_chunk_bytes)
+}
+
 fn feed_limits(limits: &Limits) -> FeedLimits {
     let outbox_bytes = size(limits.outbox_bytes);
     FeedLimits {
@@ -151,10 +142,36 @@ fn feed_limits(limits: &Limits) -> FeedLimits {
         crowded_outbox_bytes: outbox_bytes.min(1 << 20),
         outboxes_bytes: size(limits.outboxes_bytes),
         low_bytes: outbox_bytes / 4,
-        chunk_bytes: size(limits.log_read_chunk_bytes).min(outbox_bytes / 2).max(1),
+        chunk_bytes: chunk_bytes(limits).min(outbox_bytes / 2).max(1),
         recent_bytes: outbox_bytes.min(16 << 20),
         marks: 1024,
         lanes: size(limits.lanes),
+    }
+}
+
+impl PlantOptions {
+    /// Returns the limits within which the wall clock is trusted.
+    fn believed(&self) -> Believed {
+        let ns = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
+        let Limits { clock_jump_ns, clock_start_ns, .. } = self.limits;
+        Believed { jump_ns: ns(clock_jump_ns), pause_ns: ns(clock_start_ns), today: self.today }
+    }
+
+    /// Returns the options of the log in this directory.
+    fn log(&self, dir: &Path, waker: &Waker) -> io::Result<LogOptions> {
+        Ok(LogOptions {
+            dir: std::path::absolute(dir)?,
+            src: self.src.clone(),
+            durability: self.durability,
+            damage: self.damage,
+            mount: self.mount.clone(),
+            epoch: None,
+            limits: self.limits.codec(),
+            chunk_bytes: chunk_bytes(&self.limits),
+            buffer_bytes: size(self.limits.log_buffer_bytes),
+            // The event loop checks the durable tip in every iteration.
+            waker: Some(Arc::clone(waker)),
+        })
     }
 }
 
@@ -164,95 +181,20 @@ impl Plant {
     /// # Errors
     /// Those of the log, if another tickerplant has it open or it is damaged before its end; those of the system.
     pub fn start(options: PlantOptions, tables: Arc<Tables>, waker: Waker) -> Result<Plant, StartError> {
-        let PlantOptions { src, dir, durability, damage, mount, batch, roll, today, limits, queue: params } = options;
-        let codec = proto::Limits {
-            max_message_bytes: limits.message_bytes,
-            max_decompressed_bytes: limits.decompressed_bytes,
-            max_depth: size(limits.depth),
-        };
-        let clock = Clock::new(roll);
-        let utc_ns = clock::utc_now_ns();
-        let newest = dir.as_ref().and_then(|dir| newest_log(dir, &src));
-        let (now, calendar) = (clock::of_day(), clock.calendar(utc_ns));
-        let ns = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
-        let (jump_ns, pause_ns) = (ns(limits.clock_jump_ns), ns(limits.clock_start_ns));
-        let day = Day::start(newest, calendar, now, Believed { jump_ns, pause_ns, today });
-        let due = day.is_due(now);
-        let log = match dir {
-            Some(dir) => {
-                let options = LogOptions {
-                    dir: std::path::absolute(dir)?,
-                    src,
-                    durability,
-                    damage,
-                    mount,
-                    epoch: None,
-                    limits: codec,
-                    chunk_bytes: size(limits.log_read_chunk_bytes),
-                    buffer_bytes: size(limits.log_buffer_bytes),
-                    // The event loop checks the durable tip in every iteration.
-                    waker: Some(Arc::clone(&waker)),
-                };
-                LogSide::open(options, day.date())?
-            }
+        let newest = options.dir.as_ref().and_then(|dir| newest_log(dir, &options.src));
+        let time = Timekeeper::start(options.roll.clone(), newest, options.believed());
+        let is_past = time.is_due();
+        let log = match &options.dir {
+            Some(dir) => LogSide::open(options.log(dir, &waker)?, time.date())?,
             None => LogSide::default(),
         };
-        let tip = log.tip();
-        let mut adopted = Adopted { tables, changed: Changed::new() };
-        if let Some(path) = log.path() {
-            let reading = Reading { limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes), tip };
-            // A past day ends at once: its records need not fit the schema that follows.
-            adopted = match due {
-                true => logged_schema::go_on_from(path, &adopted, &codec),
-                false => logged_schema::adopt(path, &adopted, reading)?,
-            };
-        }
-        let Adopted { tables, changed } = adopted;
-        let current = Current::new(Arc::clone(&tables));
-        let (mut queue, mut journal, mut restored) = (Queue::new(params.clone(), day.date()), Journal::None, false);
-        if let Some(path) = log.path() {
-            let path = log::queue_path(path);
-            let (file, found, any) = JournalFile::open(&path, params, day.date())?;
-            (queue, journal, restored) = (found, Journal::Open(file), any);
-        }
-        let setup =
-            catchup::Setup { tables: current.clone(), limits: codec, chunk_bytes: size(limits.log_read_chunk_bytes) };
-        let catch_up = CatchUp::start(setup, Arc::clone(&waker), log.source())?;
-        let chunk_bytes = size(limits.log_read_chunk_bytes);
-        let verification = Verification::start(current.clone(), codec, chunk_bytes, waker)?;
-        let mut sorted: Vec<usize> = (0..tables.len()).collect();
-        sorted.sort_by_key(|table| tables.get(*table).map(|spec| spec.name.clone()));
-        let mut plant = Plant {
-            sorted,
-            stats: Stats::default(),
-            quarantine: Quarantine::new(size(limits.quarantine_updates), size(limits.quarantine_bytes)),
-            codec,
-            batch: Batch::new(tip),
-            merging: Merging::new(batch, &tables, time::now()),
-            log,
-            feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
-            subscriptions: Subscriptions::new(tables.len()),
-            queue,
-            journal,
-            members: BTreeMap::new(),
-            proofs: queue::Proofs::default(),
-            waiting_told: BTreeMap::new(),
-            clock,
-            steady: Steady::start(),
-            day,
-            utc_ns,
-            stamp: Stamp::default(),
-            in_turn: false,
-            catch_up,
-            verification,
-            tables,
-            current,
-            changed,
-            operators: Vec::new(),
-            limits,
-        };
-        if restored {
-            plant.restored(tip);
+        let reading =
+            Reading { limits: options.limits.codec(), chunk_bytes: chunk_bytes(&options.limits), tip: log.tip() };
+        let schemas = Schemas::adopt(tables, options.operators, log.path(), reading, is_past)?;
+        let (queue, is_restored) = QueueShell::open(options.queue, time.date(), log.path())?;
+        let mut plant = Plant::with(options.limits, options.batch, waker, (time, log, schemas, queue))?;
+        if is_restored {
+            plant.restored();
         }
         if let Some(trouble) = plant.clock_trouble() {
             tracing::error!("{trouble}");
@@ -260,47 +202,60 @@ impl Plant {
         Ok(plant)
     }
 
+    /// Starts the threads and puts the parts together.
+    fn with(
+        limits: Limits,
+        batch: Option<Duration>,
+        waker: Waker,
+        (time, log, schemas, queue): (Timekeeper, LogSide, Schemas, QueueShell),
+    ) -> io::Result<Plant> {
+        let (codec, chunk_bytes, tip) = (limits.codec(), chunk_bytes(&limits), log.tip());
+        let setup = catchup::Setup { tables: schemas.current(), limits: codec, chunk_bytes };
+        let tables = Arc::clone(schemas.tables());
+        Ok(Plant {
+            catch_up: CatchUp::start(setup, Arc::clone(&waker), log.source())?,
+            verification: Verification::start(schemas.current(), codec, chunk_bytes, waker)?,
+            stats: Stats::default(),
+            quarantine: Quarantine::new(size(limits.quarantine_updates), size(limits.quarantine_bytes)),
+            batch: Batch::new(tip),
+            merging: Merging::new(batch, &tables, sys_clock::now()),
+            feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
+            subscriptions: Subscriptions::new(tables.len()),
+            limits,
+            time,
+            schemas,
+            log,
+            queue,
+        })
+    }
+
     /// Takes the time of this event-loop iteration, and rolls the day if it is due.
     pub fn begin_iteration(&mut self, ctl: &mut dyn Links) {
-        if self.in_turn {
-            return;
+        if self.time.begin_iteration()
+            && let Some(event) = self.time.look(self.log.path())
+        {
+            self.drive_day(event, ctl);
         }
-        self.in_turn = true;
-        self.utc_ns = clock::utc_now_ns();
-        self.stamp = self.clock.stamp(self.utc_ns);
-        self.look_at_clock(ctl);
     }
 
     /// Ends the event-loop iteration: logs and publishes its updates.
     pub fn end_iteration(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.catch_up.let_go(self.feed.behind());
-        self.in_turn = false;
+        self.time.end_iteration();
     }
 
     /// Returns the next time at which [`Plant::timer`] has work: the roll of the day, a batch, a grace period, or a verification to
     /// retry.
     pub fn deadline(&self) -> Option<Instant> {
-        // The wall clock may be set forward while the loop is idle.
-        let left_ns = self.day.left_ns(clock::of_day()).clamp(0, LOOK_AT_WALL_NS);
-        let roll = time::now().checked_add(Duration::from_nanos(left_ns.unsigned_abs()));
+        let roll = sys_clock::now().checked_add(self.time.left());
         let others = [self.queue_deadline(), self.merging.deadline(), self.verification.deadline()];
         roll.into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// Returns the next time at which the queue has work without a message.
-    pub fn queue_deadline(&self) -> Option<Instant> {
-        self.queue.next_deadline_ns().and_then(|at_ns| self.steady.instant(at_ns))
-    }
-
-    /// Returns the time for a step of the queue.
-    fn moment(&self) -> Now {
-        Now { wall_ns: clock::utc_now_ns(), steady_ns: self.steady.now_ns() }
-    }
-
     /// Returns the clock of the queue's grace periods.
     pub fn steady_ns(&self) -> i64 {
-        self.steady.now_ns()
+        self.time.steady_ns()
     }
 
     /// Runs everything that is due.
@@ -310,10 +265,10 @@ impl Plant {
             self.flush_merged(ctl);
             self.merging.flushed(ctl.now());
         }
-        if self.queue.next_deadline_ns().is_some_and(|at_ns| at_ns <= self.steady.now_ns()) {
+        if self.queue_is_due() {
             self.queue_tick(ctl);
         }
-        self.verification.retry(time::now());
+        self.verification.retry(sys_clock::now());
     }
 
     /// Takes the results of other threads.
@@ -351,11 +306,6 @@ impl Plant {
     /// Returns the index of the next update.
     pub fn tip(&self) -> u64 {
         self.feed.tip().index
-    }
-
-    /// Returns the queues.
-    pub fn queue(&self) -> &Queue {
-        &self.queue
     }
 
     /// Feeds a subscriber in catch-up whose send buffer has room.
@@ -409,9 +359,8 @@ impl Plant {
     /// Sends nodes `Bye`, on which they look for a tickerplant again.
     fn say_bye(&mut self, reason: &str, ctl: &mut dyn Links) {
         let bye = encoded(&ToNode::Bye { reason: reason.to_string() });
-        let natives: Vec<ConnId> =
-            self.members.iter().filter(|(_, member)| member.form == Form::Indexed).map(|(conn, _)| *conn).collect();
-        natives.into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
+        let nodes = self.queue.nodes().filter_map(|(handle, _)| ctl.by_handle(handle.0));
+        nodes.collect::<Vec<_>>().into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
     }
 
     /// Returns the log's file handle as kdb+ has it; empty without a log.

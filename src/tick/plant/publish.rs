@@ -11,7 +11,6 @@ use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
 use crate::tick::core::{self, Reason, Refusal};
 use crate::tick::feed::SlowConsumers;
-use crate::tick::journal::Journal;
 use crate::tick::quarantine::Refused;
 use bytes::Bytes;
 use proto::View;
@@ -27,7 +26,9 @@ impl Plant {
     pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut dyn Links) -> Result<(), Refusal> {
         self.begin_iteration(ctl);
         let accepted = match self.log.failure() {
-            None => core::publish(&self.tables, call, self.stamp, &self.codec, &mut self.batch),
+            None => {
+                core::publish(self.schemas.tables(), call, self.time.stamp(), &self.limits.codec(), &mut self.batch)
+            }
             Some(_) => Err(Refusal { table: call.table.to_vec(), reason: Reason::LogFailed }),
         };
         match accepted {
@@ -83,7 +84,7 @@ impl Plant {
             tracing::warn!(%from, %reason, rejected = self.stats.refused, "update rejected");
         }
         let (for_number, for_bytes) = self.quarantine.add(Refused {
-            time_ns: self.stamp.timestamp_ns,
+            time_ns: self.time.stamp().timestamp_ns,
             handle: conn.handle(),
             user,
             table: table.to_vec(),
@@ -107,7 +108,7 @@ impl Plant {
                 self.fail(&error, ctl);
                 return;
             }
-            self.merging.add(&self.tables, &self.batch);
+            self.merging.add(self.schemas.tables(), &self.batch);
             let batch = std::mem::take(&mut self.batch);
             let before = self.feed.demotions();
             self.batch = self.feed.publish(batch, ctl);
@@ -130,7 +131,7 @@ impl Plant {
     }
 
     fn publish_merged(&mut self, ctl: &mut dyn Links) {
-        if let Some(merged) = self.merging.take(&self.tables) {
+        if let Some(merged) = self.merging.take(self.schemas.tables()) {
             let before = self.feed.demotions();
             self.feed.publish_merged(&merged, ctl);
             self.count_demotions(before);
@@ -159,7 +160,7 @@ impl Plant {
         }
         if is_lost {
             tracing::error!("{error}. This tickerplant exits");
-            self.journal = Journal::GivenUp;
+            self.queue.give_up_journal();
             self.say_bye("the log belongs to another tickerplant", ctl);
             ctl.stop();
         } else {
@@ -169,7 +170,7 @@ impl Plant {
 
     /// Returns a one-line status.
     pub fn status_line(&self) -> String {
-        let subscribers = self.queue.subscribers().len();
+        let subscribers = self.queue.core().subscribers().len();
         match self.log.failure() {
             Some(failure) => format!("rejecting updates: {failure}"),
             None => format!("{} updates today, {subscribers} nodes in queues", self.batch.tip()),

@@ -1,33 +1,154 @@
-//! `.u.schema`: adds columns at the end of a table without a restart.
+//! The tables that the tickerplant works with, and which changes of them `.u.schema` may make.
 
-use super::Plant;
-use super::queue::encoded;
-use crate::net::{ConnId, Links};
-use crate::protocol::ToNode;
-use crate::protocol::tables::schema_record;
+use crate::log::OpenReport;
 use crate::q::QError;
+use crate::queue::Subscription;
 use crate::table::schema::Schema;
 use crate::table::wire;
-use crate::tick::core::batch::Batch;
-use crate::tick::core::schema::Form;
-use crate::tick::logged_schema::{self, Adopted, change_of};
+use crate::tick::core::schema::{Current, Form, Tables};
+use crate::tick::lane::LaneKey;
+use crate::tick::logged_schema::{self, Adopted, Changed, LoggedSchemaError, Reading, change_of};
+use crate::tick::subscriptions::{RequestedSymbols, Subscriptions};
 use proto::View;
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 /// An error with kdb+'s term and a description, also for calls from expressions.
-fn refused(term: &str, words: impl std::fmt::Display) -> QError {
+pub(super) fn refused(term: &str, words: impl std::fmt::Display) -> QError {
     QError::signal(format!("{term}: {words}"))
 }
 
-impl Plant {
-    /// `.u.schema[t;empty table]`. The change is an update of the log: every node that takes the table applies it at that position. A
-    /// table that already has these columns stays unchanged, so the call may be repeated.
+/// The tables of a tickerplant.
+pub(super) struct Schemas {
+    tables: Arc<Tables>,
+    /// The same tables, shared with the other threads.
+    current: Current,
+    /// Tables changed by `.u.schema`.
+    changed: Changed,
+    /// `.u.t`: indices of the tables, sorted by name. `.u.schema` changes neither names nor indices.
+    sorted: Vec<usize>,
+    /// Users who may call `.u.schema`.
+    operators: Vec<Vec<u8>>,
+}
+
+/// An accepted change of a table.
+pub(super) struct Change {
+    /// Index of the table.
+    pub place: usize,
+    /// All tables, with the changed one.
+    pub after: Adopted,
+}
+
+impl Schemas {
+    pub fn new(adopted: Adopted, operators: Vec<Vec<u8>>) -> Schemas {
+        let Adopted { tables, changed } = adopted;
+        let mut sorted: Vec<usize> = (0..tables.len()).collect();
+        sorted.sort_by_key(|table| tables.get(*table).map(|spec| spec.name.clone()));
+        Schemas { current: Current::new(Arc::clone(&tables)), tables, changed, sorted, operators }
+    }
+
+    /// Adopts the schema of the day's log, if there is a log. A past day ends at once: its records need not fit the schema that follows.
+    ///
+    /// # Errors
+    /// A change that the log's records do not allow; the log cannot be read.
+    pub fn adopt(
+        tables: Arc<Tables>,
+        operators: Vec<Vec<u8>>,
+        log: Option<&Path>,
+        reading: Reading,
+        is_past: bool,
+    ) -> Result<Schemas, LoggedSchemaError> {
+        let adopted = Adopted { tables, changed: Changed::new() };
+        let adopted = match log {
+            None => adopted,
+            Some(path) if is_past => logged_schema::go_on_from(path, &adopted, &reading.limits),
+            Some(path) => logged_schema::adopt(path, &adopted, reading)?,
+        };
+        Ok(Schemas::new(adopted, operators))
+    }
+
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    /// Returns the tables as other threads see them.
+    pub fn current(&self) -> Current {
+        self.current.clone()
+    }
+
+    /// Returns the indices of the tables in the order of `.u.t`.
+    pub fn sorted(&self) -> &[usize] {
+        &self.sorted
+    }
+
+    /// Checks a log that continues with these tables, as one that existed when its day began.
+    ///
+    /// # Errors
+    /// Why it cannot be continued.
+    pub fn fits(&self, log: &OpenReport, reading: Reading) -> Result<(), String> {
+        let own = Adopted { tables: Arc::clone(&self.tables), changed: self.changed.clone() };
+        let found = logged_schema::adopt(&log.path, &own, reading).map_err(|error| error.to_string())?;
+        let is_same = Arc::ptr_eq(&found.tables, &own.tables);
+        is_same.then_some(()).ok_or("it has columns that .u.schema added: restart on it".to_string())
+    }
+
+    /// Rejects a subscription to unknown tables with the paper's error text.
+    pub fn known(&self, subscription: Subscription) -> Result<Subscription, QError> {
+        let unknown: Vec<&[u8]> = subscription
+            .tabs
+            .iter()
+            .filter(|name| !name.is_empty() && self.tables.find(name).is_none())
+            .map(Vec::as_slice)
+            .collect();
+        if !unknown.is_empty() {
+            let comma: &[u8] = if unknown.len() == 1 { b",`" } else { b"`" };
+            return Err(QError::signal([comma, &unknown.join(&b'`'), b" not available"].concat()));
+        }
+        Ok(subscription)
+    }
+
+    /// Returns the tables of a subscription with the symbols of each.
+    pub fn wanted(&self, subscription: &Subscription) -> Vec<(usize, RequestedSymbols)> {
+        let of = |syms: &[Vec<u8>]| match syms {
+            [] => RequestedSymbols::All,
+            syms if syms.iter().any(Vec::is_empty) => RequestedSymbols::All,
+            syms => RequestedSymbols::List(syms.to_vec()),
+        };
+        let pairs = subscription.tabs.iter().zip(&subscription.syms);
+        pairs
+            .flat_map(|(tab, syms)| {
+                let tables: Vec<usize> = match tab.is_empty() {
+                    true => self.sorted.clone(),
+                    false => self.tables.find(tab).map(|(table, _)| table).into_iter().collect(),
+                };
+                tables.into_iter().map(move |table| (table, of(syms)))
+            })
+            .collect()
+    }
+
+    /// Returns the tables of a subscription, in the order of `.u.t`.
+    pub fn tables_of(&self, subscription: &Subscription) -> Vec<Schema> {
+        let wanted: BTreeSet<usize> = self.wanted(subscription).into_iter().map(|(table, _)| table).collect();
+        let chosen = self.sorted.iter().filter(|table| wanted.contains(table));
+        chosen.filter_map(|table| Some(self.tables.get(*table)?.schema.clone())).collect()
+    }
+
+    /// Returns the fan-out group of a queue's subscription. Never merged, because nodes count updates.
+    pub fn key(&self, subscription: &Subscription, form: Form, compress: bool) -> LaneKey {
+        let mut own = Subscriptions::new(self.tables.len());
+        for (table, wanted) in self.wanted(subscription) {
+            own.add(table, (), wanted);
+        }
+        own.key((), form, false, compress)
+    }
+
+    /// Checks a call of `.u.schema` by a user. Returns `None` if the table has these columns already.
     ///
     /// # Errors
     /// Why the table stays unchanged.
-    pub fn change_schema(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
-        let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
-        if !self.operators.contains(&user) {
+    pub fn change(&self, args: &[View<'_>], user: &Vec<u8>) -> Result<Option<Change>, QError> {
+        if !self.operators.contains(user) {
             let reason = "only users named by --operators may call .u.schema";
             return Err(refused("access", reason));
         }
@@ -47,7 +168,7 @@ impl Plant {
             return Err(refused("length", "the table must have no rows: 0#t"));
         }
         if schema.same_columns(&spec.schema) && schema.keys == spec.schema.keys {
-            return Ok(());
+            return Ok(None);
         }
         schema.columns.iter_mut().zip(&spec.schema.columns).for_each(|(new, own)| new.attr = own.attr);
         let changed = self.tables.with(&schema).map_err(|error| refused("type", error.to_string()))?;
@@ -56,53 +177,72 @@ impl Plant {
             let reason = "columns can only be added at the end of a table; other changes need a new day and a restart";
             return Err(refused("mismatch", format!("{change}: {reason}")));
         }
-        let names: std::collections::BTreeSet<_> = schema.columns.iter().map(|column| column.name).collect();
+        let names: BTreeSet<_> = schema.columns.iter().map(|column| column.name).collect();
         if names.len() < schema.columns.len() {
             return Err(refused("dup", "two columns have the same name"));
         }
-        self.flush_merged(ctl);
-        if let Some(failure) = self.log.failure() {
-            return Err(refused("io", failure));
-        }
-        let wrong = |error: proto::EncodeError| refused("type", error.to_string());
-        let spec = tables.get(place).ok_or_else(is_table)?;
-        let index = self.batch.tip();
-        let record = schema_record(&spec.schema).map_err(wrong)?;
         let mut changed = self.changed.clone();
         changed.insert(spec.name.clone());
-        let adopted = Adopted { tables: Arc::clone(&tables), changed };
-        // Before the log record: a start that finds the record without the column names could not continue.
-        if let Some(path) = self.log.path() {
-            logged_schema::write(path, &adopted)
-                .map_err(|error| refused("io", format!("cannot write the schema of the log: {error}")))?;
-        }
-        if let Err(error) = self.log.append(&record, 1) {
-            self.fail(&error, ctl);
-            return Err(refused("io", error.to_string()));
-        }
-        let user = user.escape_ascii();
-        tracing::warn!(
-            %index, %user, table = %spec.name.escape_ascii(), columns = spec.columns.len(), "columns were added to the table"
-        );
-        self.changed = adopted.changed;
-        self.tables = Arc::clone(&tables);
-        self.current.set(Arc::clone(&tables));
-        self.merging.restart(&tables);
-        self.feed.change_table(
-            tables.clone(),
-            place,
-            &encoded(&ToNode::Schema { schema: spec.schema.clone(), index: Some(index) }),
-            ctl,
-        );
-        self.batch = Batch::new(self.feed.tip().index);
-        // The other nodes get the change without an index, because they do not receive that update now: those that wait, have rolled,
-        // rebuild a window, replay, or are in catch-up. A node in catch-up may roll before it reaches the update.
-        let told = encoded(&ToNode::Schema { schema: spec.schema.clone(), index: None });
-        let wants = |tabs: &[Vec<u8>]| tabs.iter().any(|tab| tab.is_empty() || *tab == spec.name);
-        let others = self.members.iter().filter(|(conn, member)| {
-            member.form == Form::Indexed && !self.feed.is_at_tip(**conn) && wants(&member.subscription.tabs)
-        });
-        others.for_each(|(conn, _)| ctl.send(*conn, told.clone()));
-        Ok(())
+        Ok(Some(Change { place, after: Adopted { tables, changed } }))
+    }
+
+    /// Works with the changed tables from here on.
+    pub fn apply(&mut self, change: Change) {
+        self.tables = change.after.tables;
+        self.changed = change.after.changed;
+        self.current.set(Arc::clone(&self.tables));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Attr;
+    use crate::table::schema::ColumnSchema;
+    use crate::table::symbol::intern;
+
+    fn schemas() -> Schemas {
+        let column = |name: &str, ty| ColumnSchema { name: intern(name.as_bytes()).unwrap(), ty, attr: Attr::None };
+        let table = |name: &str| Schema {
+            name: intern(name.as_bytes()).unwrap(),
+            columns: vec![column("time", 16), column("sym", 11)],
+            keys: 0,
+        };
+        let tables = Tables::new([table("trade"), table("quote")]).expect("valid tables");
+        Schemas::new(Adopted { tables: Arc::new(tables), changed: Changed::new() }, vec![b"ann".to_vec()])
+    }
+
+    fn subscription(tabs: &[&str], syms: &[&str]) -> Subscription {
+        let syms: Vec<Vec<u8>> = syms.iter().map(|sym| sym.as_bytes().to_vec()).collect();
+        Subscription { tabs: tabs.iter().map(|tab| tab.as_bytes().to_vec()).collect(), syms: vec![syms; tabs.len()] }
+    }
+
+    #[test]
+    fn a_subscription_of_all_tables_has_them_by_name() {
+        let schemas = schemas();
+        let names: Vec<_> = schemas
+            .tables_of(&subscription(&[""], &[]))
+            .iter()
+            .map(|schema| crate::table::symbol::text(schema.name).to_vec())
+            .collect();
+        assert_eq!((names, schemas.sorted()), (vec![b"quote".to_vec(), b"trade".to_vec()], &[1, 0][..]));
+        let wanted = schemas.wanted(&subscription(&["trade"], &["A", "B"]));
+        assert_eq!(wanted, [(0, RequestedSymbols::List(vec![b"A".to_vec(), b"B".to_vec()]))]);
+    }
+
+    #[test]
+    fn unknown_tables_are_rejected_in_the_papers_words() {
+        let known = |tabs| schemas().known(subscription(tabs, &[])).map_err(|error| error.to_string());
+        assert!(known(&["trade", ""]).is_ok());
+        assert!(known(&["x"]).is_err_and(|error| error.contains(",`x not available")));
+        assert!(known(&["x", "y"]).is_err_and(|error| error.contains("`x`y not available")));
+    }
+
+    #[test]
+    fn only_operators_change_a_table() {
+        let change = schemas().change(&[], &b"bob".to_vec());
+        assert!(change.is_err_and(|error| error.to_string().contains("access")));
+        let change = schemas().change(&[], &b"ann".to_vec());
+        assert!(change.is_err_and(|error| error.to_string().contains("rank")));
     }
 }

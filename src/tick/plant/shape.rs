@@ -8,20 +8,18 @@ impl Plant {
     /// Returns the state that determines all further behaviour, as text, without counters and the time of day. Two tickerplants with the
     /// same fingerprint and the same input behave the same.
     pub fn shape(&self) -> String {
-        let members: Vec<_> =
-            self.members.iter().map(|(conn, member)| (conn.handle(), member.form, member.from_start)).collect();
         let fed: Vec<i32> = self.feed.subscribers().map(crate::net::ConnId::handle).collect();
         let mut shape = format!(
-            "{:?} tip {} day {:?} behind {:?} fed {fed:?} members {members:?} {:?} unanswered {} {} ",
-            self.day.date(),
+            "{:?} tip {} day {:?} behind {:?} fed {fed:?} {} unanswered {} {} ",
+            self.time.date(),
             self.feed.tip().index,
             self.feed.tip().day,
             self.feed.behind(),
-            self.proofs,
+            self.queue.shape(),
             self.verification.put_off_count(),
             self.log.shape(),
         );
-        put_queue(&self.queue, Some(self.steady_ns()), &mut shape);
+        put_queue(self.queue.core(), Some(self.steady_ns()), &mut shape);
         shape
     }
 

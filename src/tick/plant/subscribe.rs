@@ -3,7 +3,7 @@
 use super::Plant;
 use super::arguments::handle_argument;
 use super::calls::malformed;
-use super::queue::compresses;
+use super::connection::{compresses, handle};
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::{ConnId, Links};
@@ -46,7 +46,7 @@ impl Plant {
     ) -> Result<(), QError> {
         let (table, wanted) = self.table_and_symbols(args)?;
         self.settle(ctl);
-        let chosen = table.map_or_else(|| self.sorted.clone(), |table| vec![table]);
+        let chosen = table.map_or_else(|| self.schemas.sorted().to_vec(), |table| vec![table]);
         self.resubscribe(conn, &chosen, ctl, |subscriptions, table| {
             subscriptions.remove(table, conn);
             subscriptions.add(table, conn, wanted.clone());
@@ -54,7 +54,7 @@ impl Plant {
         match table {
             Some(table) => self.put_answer(table, writer),
             None => {
-                let chosen: Vec<_> = chosen.iter().filter_map(|table| self.tables.get(*table)).collect();
+                let chosen: Vec<_> = chosen.iter().filter_map(|table| self.schemas.tables().get(*table)).collect();
                 tables::put_pairs(writer, chosen.iter().map(|spec| &spec.schema));
             }
         }
@@ -89,7 +89,7 @@ impl Plant {
         let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle must be an int"))?;
         let Some(conn) = ctl.by_handle(of) else { return Ok(()) };
         self.settle(ctl);
-        let chosen = table.map_or_else(|| self.sorted.clone(), |table| vec![table]);
+        let chosen = table.map_or_else(|| self.schemas.sorted().to_vec(), |table| vec![table]);
         self.resubscribe(conn, &chosen, ctl, |subscriptions, table| subscriptions.remove(table, conn))
     }
 
@@ -111,7 +111,7 @@ impl Plant {
     }
 
     fn put_answer(&self, table: usize, writer: &mut Writer<'_>) {
-        match self.tables.get(table) {
+        match self.schemas.tables().get(table) {
             Some(spec) => tables::put_pair(writer, &spec.schema),
             None => writer.null(),
         }
@@ -119,9 +119,10 @@ impl Plant {
 
     /// Updates the feed of a connection to its subscription in `.u.w`.
     fn subscribed(&mut self, conn: ConnId, ctl: &dyn Links) -> Result<(), QError> {
-        let form = self.members.get(&conn).map_or(Form::Table, |member| member.form);
+        let member = self.queue.member(handle(conn));
+        let form = member.map_or(Form::Table, |member| member.form);
         // Subscribers of a queue get every update as its own message, so that they can count updates.
-        let merged = self.merging.is_on() && !self.members.contains_key(&conn);
+        let merged = self.merging.is_on() && member.is_none();
         let key = self.subscriptions.key(conn, form, merged, compresses(conn, ctl));
         self.feed.subscribe(conn, key).map_err(over_limit)
     }
@@ -131,7 +132,7 @@ impl Plant {
         let named = args.first().and_then(name).ok_or(QError::with("type", "a table's name must be a symbol"))?;
         let table = match named {
             b"" => None,
-            name => Some(self.tables.find(name).ok_or_else(|| no_table(name))?.0),
+            name => Some(self.schemas.tables().find(name).ok_or_else(|| no_table(name))?.0),
         };
         let wanted = match args.get(1) {
             None => RequestedSymbols::All,

@@ -42,27 +42,32 @@ impl Plant {
             b".u.i" | b".u.j" => writer.atom_long(long(self.feed.tip().index)),
             b".u.L" => writer.symbol(self.log_handle()),
             b".u.l" => writer.atom_int(if self.log.exists() { 3 } else { 0 }),
-            b".u.d" => writer.atom_date(self.day.date().0),
+            b".u.d" => writer.atom_date(self.time.date().0),
             b".u.stats" => self.put_stats(writer),
             b".u.refused" => writer.atom_long(long(self.stats.refused)),
             b".u.quarantine" => self.put_quarantine(writer),
-            b".u.asg.tab" => put_rows(&crate::queue::COLUMNS, &self.queue.rows(), writer),
-            b".u.asg.tabV1" => put_rows(&columns_v1(), &self.queue.rows(), writer),
+            b".u.asg.tab" => put_rows(&crate::queue::COLUMNS, &self.queue.core().rows(), writer),
+            b".u.asg.tabV1" => put_rows(&columns_v1(), &self.queue.core().rows(), writer),
             _ => return false,
         }
         true
     }
 
     fn sorted_names(&self) -> Vec<&[u8]> {
-        self.sorted.iter().filter_map(|table| self.tables.get(*table)).map(|spec| spec.name.as_slice()).collect()
+        self.schemas
+            .sorted()
+            .iter()
+            .filter_map(|table| self.tables().get(*table))
+            .map(|spec| spec.name.as_slice())
+            .collect()
     }
 
     /// Writes `.u.w`: table name -> list of (handle; symbols).
     fn put_subscriptions(&self, writer: &mut Writer<'_>) {
         writer.dict_head();
         writer.symbols(self.sorted_names());
-        writer.list_head(self.sorted.len());
-        for table in &self.sorted {
+        writer.list_head(self.schemas.sorted().len());
+        for table in self.schemas.sorted() {
             let entries = self.subscriptions.of(*table);
             writer.list_head(entries.len());
             for (conn, wanted) in entries {

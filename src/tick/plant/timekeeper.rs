@@ -1,0 +1,227 @@
+//! Time of the tickerplant: the time of an event-loop iteration, the monotonic clock of the queue, and the day with the clock that ends it.
+
+use crate::config::units::RollTime;
+use crate::queue::{Date, Now};
+use crate::tick::clock::{self, Clock, Steady};
+use crate::tick::core::Stamp;
+use crate::tick::day::trust::Change;
+use crate::tick::day::{Action, Believed, Calendar, Day, Event};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Poll interval of the wall clock while idle: after the clock is set forward, an idle tickerplant rolls at most that late.
+const LOOK_AT_WALL_NS: i64 = 1_000_000_000;
+
+/// Duration in days, or in hours below two days.
+fn in_words(ns: i64) -> String {
+    const HOUR: u64 = 3_600_000_000_000;
+    match ns.unsigned_abs().saturating_add(HOUR / 2) / HOUR {
+        hours @ 0..48 => format!("{hours} hours"),
+        hours => format!("{} days", hours.saturating_add(12) / 24),
+    }
+}
+
+/// Clocks and day of a tickerplant.
+pub(super) struct Timekeeper {
+    zone: Clock,
+    steady: Steady,
+    day: Day,
+    /// Time of this event-loop iteration; read when its first message needs it.
+    stamp: Stamp,
+    has_begun: bool,
+}
+
+impl Timekeeper {
+    /// Starts in the day of the newest log, or in today's.
+    pub fn start(roll: RollTime, newest_log: Option<Date>, believed: Believed) -> Timekeeper {
+        let zone = Clock::new(roll);
+        let now = clock::of_day();
+        let day = Day::start(newest_log, zone.calendar(now.wall_ns), now, believed);
+        Timekeeper { zone, steady: Steady::start(), day, stamp: Stamp::default(), has_begun: false }
+    }
+
+    /// Takes the time of an event-loop iteration. Returns whether it has only begun.
+    pub fn begin_iteration(&mut self) -> bool {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        if is_first {
+            self.stamp = self.zone.stamp(clock::utc_now_ns());
+        }
+        is_first
+    }
+
+    pub fn end_iteration(&mut self) {
+        self.has_begun = false;
+    }
+
+    /// Returns the time of this event-loop iteration.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Returns the time for a step of the queue.
+    pub fn now(&self) -> Now {
+        Now { wall_ns: clock::utc_now_ns(), steady_ns: self.steady.now_ns() }
+    }
+
+    /// Returns the clock of the queue's grace periods.
+    pub fn steady_ns(&self) -> i64 {
+        self.steady.now_ns()
+    }
+
+    /// Returns the instant at which that clock shows `at_ns`.
+    pub fn instant(&self, at_ns: i64) -> Option<Instant> {
+        self.steady.instant(at_ns)
+    }
+
+    /// Returns the day of new updates; during a roll, still the old one.
+    pub fn date(&self) -> Date {
+        self.day.date()
+    }
+
+    /// Returns whether the day is to end by the clock.
+    pub fn is_due(&self) -> bool {
+        self.day.is_due(clock::of_day())
+    }
+
+    /// Returns the time until the clock must be looked at again.
+    pub fn left(&self) -> Duration {
+        // The wall clock may be set forward while the loop is idle.
+        let left_ns = self.day.left_ns(clock::of_day()).clamp(0, LOOK_AT_WALL_NS);
+        Duration::from_nanos(left_ns.unsigned_abs())
+    }
+
+    /// Returns the calendar of the clock by which days end.
+    fn calendar(&self, now: Now) -> Calendar {
+        self.zone.calendar(self.day.time_ns(now))
+    }
+
+    /// Looks whether the wall clock has jumped or is back. Returns the event of the day if it is due.
+    pub fn look(&mut self, log: Option<&Path>) -> Option<Event> {
+        let now = clock::of_day();
+        let changed = self.day.has_changed(now).then(|| self.zone.calendar(now.wall_ns));
+        match changed.and_then(|calendar| self.day.look(now, calendar)) {
+            Some(Change::Jumped(_)) => tracing::error!("{}", self.trouble(log).unwrap_or_default()),
+            Some(Change::Back) => tracing::warn!("the wall clock is right again: days end by it again again"),
+            Some(Change::SetRight) => {
+                tracing::warn!(date = %self.day.date(), "the wall clock, which was far from the day, has been corrected")
+            }
+            None => {}
+        }
+        self.day.is_due(now).then(|| Event::Clock(self.calendar(now)))
+    }
+
+    /// Returns why the day may not be ended by hand.
+    pub fn too_far_ahead(&self) -> Option<String> {
+        let calendar = self.calendar(clock::of_day());
+        (!self.day.may_end_by_hand(calendar)).then(|| {
+            format!(
+                "day {} is already {} days ahead of the clock: wait, or restart the tickerplant with a longer \
+                 --limit-clock-jump",
+                self.day.date(),
+                self.day.days_ahead(calendar)
+            )
+        })
+    }
+
+    /// Passes an event to the day. Returns the next action to carry out.
+    pub fn step(&mut self, event: Event) -> Option<Action> {
+        self.day.step(event, clock::of_day())
+    }
+
+    /// Describes what is wrong with the clock or the day, and what to do; `log`: the path of the day's log.
+    pub fn trouble(&self, log: Option<&Path>) -> Option<String> {
+        let now = clock::of_day();
+        let calendar = self.zone.calendar(now.wall_ns);
+        let (date, today) = (self.day.date(), calendar.today);
+        let too_late = self.day.too_late(calendar);
+        if let Some(days) = too_late.filter(|_| self.day.doubts_clock()) {
+            return Some(format!(
+                "the clock shows {today}, {days} days after the newest log, more than --limit-clock-start: updates \
+                 go to day {date}, which does not end by the clock. If the clock is wrong, correct it; if it is \
+                 right, restart the tickerplant with --today {today}"
+            ));
+        }
+        if let Some(jump) = self.day.jump_ns(now) {
+            let (by, where_to) = (in_words(jump), if jump < 0 { "back" } else { "ahead" });
+            let confirm = too_late.map_or(String::new(), |_| format!(" with --today {today}"));
+            return Some(format!(
+                "the wall clock jumped {by} {where_to}, more than --limit-clock-jump: days end by the monotonic \
+                 clock until it is corrected; if it is right now, restart the tickerplant{confirm}"
+            ));
+        }
+        let days = self.day.stuck_ahead(self.calendar(now))?;
+        let log = log.map_or_else(String::new, |path| format!(" {}", path.display()));
+        Some(format!(
+            "day {date} is {days} days ahead of the clock and does not end before that date: correct the clock, or \
+             stop the tickerplant, move its log{log} and the files beside it away, and restart it"
+        ))
+    }
+
+    /// Returns the seconds by which the wall clock jumped or is too far ahead of the newest log, and the days by which the day is ahead of
+    /// the clock.
+    pub fn figures(&self) -> (f64, u64) {
+        let now = clock::of_day();
+        let pause = self.day.too_late(self.zone.calendar(now.wall_ns)).filter(|_| self.day.doubts_clock());
+        let jump = match pause {
+            Some(days) => Duration::from_nanos(days.saturating_mul(proto::time::DAY_NS).unsigned_abs()),
+            None => Duration::from_nanos(self.day.jump_ns(now).unwrap_or(0).unsigned_abs()),
+        };
+        let ahead = self.day.days_ahead(self.calendar(now));
+        (jump.as_secs_f64(), ahead.unsigned_abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::units::roll_time;
+
+    fn started(newest_log: impl Fn(Date) -> Date) -> Timekeeper {
+        let roll = || roll_time("00:00 UTC").expect("a time");
+        let today = Clock::new(roll()).calendar(clock::utc_now_ns()).today;
+        let day_ns = proto::time::DAY_NS;
+        let believed = Believed { jump_ns: 2 * day_ns, pause_ns: 9 * day_ns, today: None };
+        Timekeeper::start(roll(), Some(newest_log(today)), believed)
+    }
+
+    #[test]
+    fn the_time_of_an_iteration_is_taken_once() {
+        let mut time = started(|today| today);
+        assert_eq!(time.stamp(), Stamp::default());
+        assert!(time.begin_iteration());
+        let stamp = time.stamp();
+        assert!(!time.begin_iteration() && time.stamp() == stamp);
+        time.end_iteration();
+        assert!(time.begin_iteration());
+    }
+
+    #[test]
+    fn a_past_day_is_due_at_once() {
+        let time = started(|today| Date(today.0 - 1));
+        assert!(time.is_due() && time.left().is_zero() && time.trouble(None).is_none());
+    }
+
+    #[test]
+    fn a_log_far_ahead_of_the_clock_is_named() {
+        let time = started(|today| Date(today.0 + 5));
+        let trouble = time.trouble(Some(Path::new("/logs/sym"))).unwrap_or_default();
+        assert!(
+            !time.is_due() && trouble.contains("5 days ahead") && trouble.contains("its log /logs/sym"),
+            "{trouble}"
+        );
+        assert!(time.too_far_ahead().is_some() && time.figures() == (0.0, 5));
+    }
+
+    #[test]
+    fn a_clock_far_ahead_of_the_newest_log_ends_no_day() {
+        let time = started(|today| Date(today.0 - 20));
+        let trouble = time.trouble(None).unwrap_or_default();
+        assert!(!time.is_due() && trouble.contains("--limit-clock-start"), "{trouble}");
+    }
+
+    #[test]
+    fn jumps_are_in_hours_or_days() {
+        let hour = 3_600_000_000_000;
+        assert_eq!([in_words(-3 * hour), in_words(47 * hour), in_words(50 * hour)], ["3 hours", "47 hours", "2 days"]);
+    }
+}
